@@ -1,0 +1,25 @@
+# How every file of lockstep is compiled: warnings, assertions, sanitizers.
+
+add_library(lockstep_compiler INTERFACE)
+target_compile_options(lockstep_compiler INTERFACE
+  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align
+  $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>)
+target_compile_definitions(lockstep_compiler INTERFACE
+  $<$<BOOL:${LOCKSTEP_ASSERTIONS}>:LOCKSTEP_ASSERTIONS=1>)
+
+if(LOCKSTEP_SANITIZE)
+  target_compile_options(lockstep_compiler INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(lockstep_compiler INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
+  if(LOCKSTEP_SANITIZE MATCHES "undefined")
+    target_compile_options(lockstep_compiler INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+endif()
+
+# Plugins are opened in a scope of their own. A data symbol that the program copies out of a shared library
+# (a copy relocation: std::cout is one) would then exist twice, so the program is compiled like a library.
+add_compile_options(-fPIC)
+
+find_program(LOCKSTEP_CCACHE ccache)
+if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${LOCKSTEP_CCACHE})
+endif()

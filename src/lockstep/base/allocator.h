@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+namespace lockstep {
+
+/// Makes this process keep the pages of freed memory instead of handing them back to the system, so that the
+/// large tensors of every step do not fault in fresh pages (up to a third of a CPU training step otherwise).
+/// Call once, before the first large allocation and before other threads start. Returns what was set, for the
+/// record: "glibc malloc, pages kept".
+std::string keep_freed_pages();
+
+}  // namespace lockstep

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace lockstep {
+
+/// What went wrong, with the values that it went wrong for, and what the user can do about it.
+/// Nothing in the library prints or exits: commands catch these and turn them into exit codes.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& what, std::string advice = "")
+      : std::runtime_error(what), advice_(std::move(advice)) {}
+
+  /// What to do, as a sentence; may be empty.
+  const std::string& advice() const { return advice_; }
+
+ private:
+  std::string advice_;
+};
+
+/// The user asked for something that cannot be: a wrong name, value or combination. Exit code 2.
+class ConfigError : public Error {
+  using Error::Error;
+};
+
+/// A communication library failed. The communicator is unusable afterwards.
+class CommError : public Error {
+  using Error::Error;
+};
+
+/// An operation did not finish in time. Fatal to its communicator.
+class TimeoutError : public CommError {
+  using CommError::CommError;
+};
+
+/// Another rank died or went silent.
+class PeerLostError : public CommError {
+  using CommError::CommError;
+};
+
+/// A backend's library, launcher or device is not there. Exit code 4.
+class BackendMissing : public Error {
+  using Error::Error;
+};
+
+/// Exit codes of every command.
+enum ExitCode : int {
+  kExitDone = 0,
+  kExitFailed = 1,
+  kExitUsage = 2,
+  kExitRegression = 3,
+  kExitBackendMissing = 4,
+  kExitInterrupted = 130,
+  kExitTerminated = 143,
+};
+
+}  // namespace lockstep

@@ -1,0 +1,94 @@
+#include "lockstep/base/file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace fs = std::filesystem;
+namespace {
+
+fs::path temporary_beside(const fs::path& path) {
+  return path.parent_path() / fmt::format(".{}.{}.tmp", path.filename().string(), ::getpid());
+}
+
+/// 0 on success, else errno; the file is gone then.
+int write_whole(const fs::path& path, std::string_view text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return errno;
+  int error = 0;
+  while (!text.empty() && error == 0) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno != EINTR) {
+      error = errno;
+    }
+  }
+  if (error == 0 && ::fsync(fd) != 0 && errno != EINVAL) error = errno;
+  if (::close(fd) != 0 && error == 0) error = errno;
+  if (error != 0) ::unlink(path.c_str());
+  return error;
+}
+
+}  // namespace
+
+void write_file_atomically(const fs::path& path, std::string_view text) {
+  // Renaming over a device or a pipe would replace it: write through to those (/dev/stdout, /dev/full).
+  std::error_code ignored;
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    bool ok = fd >= 0;
+    while (ok && !text.empty()) {
+      const ssize_t written = ::write(fd, text.data(), text.size());
+      ok = written > 0;
+      if (ok) text.remove_prefix(static_cast<size_t>(written));
+    }
+    const int error = errno;
+    if (fd >= 0) ::close(fd);
+    if (!ok) throw Error(fmt::format("cannot write '{}': {}", path.string(), std::strerror(error)));
+    return;
+  }
+  const fs::path temporary = temporary_beside(path);
+  int error = write_whole(temporary, text);
+  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    error = errno;
+    ::unlink(temporary.c_str());
+  }
+  if (error != 0) throw Error(fmt::format("cannot write '{}': {}", path.string(), std::strerror(error)));
+}
+
+void check_writable(const fs::path& path, std::string_view flag) {
+  const auto refuse = [&](const std::string& reason) {
+    throw ConfigError(fmt::format("{}: cannot write '{}': {}", flag, path.string(), reason),
+                      "Choose a path in a folder that exists and that you may write to.");
+  };
+  if (path.empty()) refuse("the path is empty");
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) refuse("it is a folder");
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+    if (::access(path.c_str(), W_OK) != 0) refuse(std::strerror(errno));
+    return;
+  }
+  const fs::path temporary = temporary_beside(path);
+  if (const int error = write_whole(temporary, "lockstep"); error != 0) refuse(std::strerror(error));
+  ::unlink(temporary.c_str());
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream text;
+  if (stream && fs::is_directory(path)) throw Error(fmt::format("cannot read '{}': it is a folder", path.string()));
+  if (stream) text << stream.rdbuf();
+  if (!stream) throw Error(fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
+  return std::move(text).str();
+}
+
+}  // namespace lockstep

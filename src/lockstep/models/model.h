@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/registry.h"
+#include "lockstep/kernels/context.h"
+#include "lockstep/replica/parameters.h"
+
+namespace lockstep::models {
+
+/// A network: learned tensors and a forward pass, written in terms of the blocks in kernels/.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  /// images: [batch, channels, size, size] fp32, in the model's memory format. Returns logits [batch, classes].
+  virtual at::Tensor forward(const at::Tensor& images, const kernels::Context& context) = 0;
+
+  const replica::Parameters& parameters() const { return parameters_; }
+  replica::Parameters& parameters() { return parameters_; }
+
+ protected:
+  explicit Model(replica::Parameters parameters) : parameters_(std::move(parameters)) {}
+
+  replica::Parameters parameters_;
+};
+
+struct ModelOptions {
+  uint64_t seed = 1;
+  at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
+};
+
+/// What is known of a network before it is built.
+struct ModelInfo {
+  /// Trainable values, as published; the tests compare them with what is built.
+  int64_t parameters = 0;
+  int64_t channels = 3;
+  int64_t image_size = 224;
+  /// The smallest --image-size that the network's strides allow.
+  int64_t min_image_size = 32;
+  int64_t classes = 1000;
+  int default_batch = 32;
+  /// Whose network and default batch this is.
+  std::string source;
+  std::unique_ptr<Model> (*create)(const ModelOptions& options) = nullptr;
+};
+
+/// All networks by name.
+const Registry<ModelInfo>& registry();
+
+/// What one image costs, found by running one image forward and counting in the blocks.
+struct ModelCost {
+  /// Multiply-adds of the forward pass (convolutions and linear layers).
+  int64_t multiply_adds = 0;
+  /// Bytes that the forward pass keeps for the backward pass, at the given precision.
+  int64_t activation_bytes = 0;
+};
+
+ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16);
+
+}  // namespace lockstep::models

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::replica {
+
+/// How a parameter's first values are drawn, always from (seed, name).
+struct Init {
+  enum class Kind { kConstant, kNormal, kUniform };
+  Kind kind = Kind::kConstant;
+  /// The constant, the standard deviation, or the bound of the symmetric interval.
+  double value = 0;
+
+  static Init constant(double value) { return {Kind::kConstant, value}; }
+  static Init normal(double standard_deviation) { return {Kind::kNormal, standard_deviation}; }
+  static Init uniform(double bound) { return {Kind::kUniform, bound}; }
+};
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor value;
+};
+
+/// The learned tensors of one network and its buffers (running statistics), by torchvision's names and in the
+/// order in which torchvision registers them: that order is what bucket plans start from.
+class Parameters {
+ public:
+  /// `memory_format` applies to 4-dimensional tensors.
+  Parameters(uint64_t seed, at::MemoryFormat memory_format);
+
+  /// A trainable fp32 leaf with requires_grad set.
+  at::Tensor add(const std::string& name, at::IntArrayRef shape, Init init);
+  /// A tensor that is not trained, filled with `value`.
+  at::Tensor add_buffer(const std::string& name, at::IntArrayRef shape, double value,
+                        at::ScalarType dtype = at::kFloat);
+
+  const std::vector<NamedTensor>& trainable() const { return trainable_; }
+  const std::vector<NamedTensor>& buffers() const { return buffers_; }
+  /// Number of trainable values.
+  int64_t count() const;
+  std::vector<at::Tensor> tensors() const;
+  at::MemoryFormat memory_format() const { return memory_format_; }
+
+ private:
+  uint64_t seed_;
+  at::MemoryFormat memory_format_;
+  std::vector<NamedTensor> trainable_;
+  std::vector<NamedTensor> buffers_;
+};
+
+}  // namespace lockstep::replica

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <ATen/core/Generator.h>
+
+namespace lockstep::replica {
+
+/// A number that depends on all of its inputs and on nothing else: the seed of one independent stream.
+/// Streams are named by what they are for ("layer1.0.conv1.weight", "image", "label") and counted by `index`
+/// (a sample's place in the global batch, a step), so the values are the same in any split over ranks.
+uint64_t stream_seed(uint64_t seed, std::string_view purpose, uint64_t index = 0);
+
+/// A CPU generator of its own for that stream. Nothing in lockstep draws from a process-wide generator.
+at::Generator stream_generator(uint64_t seed, std::string_view purpose, uint64_t index = 0);
+
+}  // namespace lockstep::replica

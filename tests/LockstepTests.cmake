@@ -1,0 +1,22 @@
+# lockstep_test(units_test SOURCES units_test.cpp KNOWS base [LABEL unit] [LINK ...])
+#
+# One GoogleTest program, one ctest entry per test case. The label defaults to `unit`.
+
+set(LOCKSTEP_TEST_TIMEOUT_S 20)
+if(LOCKSTEP_SANITIZE)
+  set(LOCKSTEP_TEST_TIMEOUT_S 200)
+endif()
+
+function(lockstep_test name)
+  cmake_parse_arguments(TEST "" "LABEL" "SOURCES;KNOWS;LINK" ${ARGN})
+  if(NOT TEST_LABEL)
+    set(TEST_LABEL unit)
+  endif()
+  add_executable(${name} ${TEST_SOURCES})
+  set(known ${TEST_KNOWS})
+  list(TRANSFORM known PREPEND lockstep::)
+  target_link_libraries(${name} PRIVATE ${known} ${TEST_LINK} GTest::gtest GTest::gmock GTest::gtest_main lockstep_compiler)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${LOCKSTEP_TEST_TIMEOUT_S})
+endfunction()

@@ -1,0 +1,25 @@
+#include "lockstep/base/units.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+TEST(UnitsTest, bytes_are_binary_with_one_decimal) {
+  EXPECT_EQ(format_bytes(812), "812 B");
+  EXPECT_EQ(format_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(format_bytes(25 * kMiB), "25.0 MiB");
+  EXPECT_EQ(format_bytes(kGiB - 1), "1.0 GiB");
+}
+
+TEST(UnitsTest, durations_take_the_unit_that_reads_best) {
+  EXPECT_EQ(format_duration(12.3e-6), "12.3 us");
+  EXPECT_EQ(format_duration(0.0456), "45.6 ms");
+  EXPECT_EQ(format_duration(1.234), "1.23 s");
+  EXPECT_EQ(format_duration(12), "12 s");
+  EXPECT_EQ(format_duration(200), "3 min 20 s");
+  EXPECT_EQ(format_duration(3720), "1 h 02 min");
+}
+
+}  // namespace
+}  // namespace lockstep
