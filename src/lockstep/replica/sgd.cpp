@@ -1,0 +1,36 @@
+#include "lockstep/replica/sgd.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/empty_like.h>
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::replica {
+
+Sgd::Sgd(std::vector<at::Tensor> parameters, const SgdOptions& options)
+    : parameters_(std::move(parameters)), gradients_(parameters_.size()), options_(options) {
+  const at::NoGradGuard no_grad;
+  if (options_.momentum != 0) {
+    for (const at::Tensor& parameter : parameters_) momenta_.push_back(at::empty_like(parameter));
+  }
+}
+
+void Sgd::step() {
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    gradients_[i] = parameters_[i].grad();
+    if (!gradients_[i].defined()) throw Error(fmt::format("parameter {} has no gradient", i));
+  }
+  at::_fused_sgd_(parameters_, gradients_, momenta_, options_.weight_decay, options_.momentum,
+                  options_.learning_rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, first_step_);
+  first_step_ = false;
+}
+
+void Sgd::clear_gradients() {
+  for (at::Tensor& gradient : gradients_) gradient.reset();
+  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+}  // namespace lockstep::replica

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::replica {
+
+struct SgdOptions {
+  double learning_rate = 0.01;
+  double momentum = 0.9;
+  double weight_decay = 1e-4;
+};
+
+/// Stochastic gradient descent with momentum and weight decay, as torch.optim.SGD defines it (dampening 0, no
+/// Nesterov): g += decay * p; m = momentum * m + g (m = g in the first step); p -= rate * m. One fused pass over
+/// the list of parameters.
+class Sgd {
+ public:
+  Sgd(std::vector<at::Tensor> parameters, const SgdOptions& options);
+
+  /// Applies every parameter's gradient once. Throws Error naming the index of a parameter without a gradient.
+  void step();
+
+  /// Drops the gradients, so that the next backward pass writes instead of adding.
+  void clear_gradients();
+
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+
+ private:
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> momenta_;
+  std::vector<at::Tensor> gradients_;
+  SgdOptions options_;
+  bool first_step_ = true;
+};
+
+}  // namespace lockstep::replica

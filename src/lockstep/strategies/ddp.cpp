@@ -1,0 +1,59 @@
+#include "lockstep/strategies/ddp.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+
+#include "lockstep/base/units.h"
+#include "lockstep/strategies/c10d_backend.h"
+#include "lockstep/strategies/tensor_buffer.h"
+
+namespace lockstep::strategies {
+namespace {
+
+class Ddp final : public Strategy {
+ public:
+  explicit Ddp(const StrategyContext& context)
+      : optimizer_(context.optimizer), group_(make_process_group(*context.communicator)) {
+    const std::vector<at::Tensor> tensors = context.parameters.tensors();
+    for (const at::Tensor& tensor : tensors) {
+      context.communicator->broadcast(buffer_of(tensor.detach()), 0)->wait();
+    }
+    const auto cap = static_cast<int64_t>(context.options.bucket_mb * static_cast<double>(kMiB));
+    const int64_t first_cap = std::min<int64_t>(c10d::kDefaultFirstBucketBytes, cap);
+    // As PyTorch: one bucket in the first step, so that what is rebuilt follows the real ready order.
+    auto [buckets, limits] =
+        c10d::compute_bucket_assignment_by_size(tensors, {std::numeric_limits<int64_t>::max()});
+    std::unordered_map<size_t, std::string> names;
+    for (size_t i = 0; i < tensors.size(); ++i) names[i] = context.parameters.trainable()[i].name;
+    reducer_ = std::make_shared<c10d::Reducer>(
+        tensors, std::move(buckets), group_, std::vector<bool>(tensors.size(), false), cap,
+        /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true, std::move(names), first_cap,
+        /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<int64_t>{});
+  }
+
+  void begin_step() override {
+    reducer_->rebuild_buckets();
+    reducer_->prepare_for_forward();
+  }
+
+  void before_backward() override { reducer_->prepare_for_backward({}); }
+
+  // The backward pass ends with the Reducer's own wait for the last bucket.
+  void finish_step() override { optimizer_.step(); }
+
+ private:
+  replica::Sgd& optimizer_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::shared_ptr<c10d::Reducer> reducer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> create_ddp(const StrategyContext& context) { return std::make_unique<Ddp>(context); }
+
+}  // namespace lockstep::strategies

@@ -1,0 +1,38 @@
+#include "lockstep/strategies/ddp.h"
+#include "lockstep/strategies/strategy.h"
+#include "lockstep/strategies/uncoupled.h"
+
+namespace lockstep::strategies {
+namespace {
+
+Traits nothing_combined() {
+  Traits traits;
+  traits.combines = "nothing";
+  traits.coupled = false;
+  traits.communicates = false;
+  traits.replicas_equal = false;
+  return traits;
+}
+
+Traits mean_of_gradients() {
+  Traits traits;
+  traits.combines = "gradients, mean over all ranks";
+  return traits;
+}
+
+}  // namespace
+
+const Registry<StrategyInfo>& registry() {
+  static const Registry<StrategyInfo> strategies(
+      "strategy", "lockstep info strategies",
+      {{"single", {"one rank without a strategy: the baseline", nothing_combined(), &create_uncoupled}},
+       {"independent",
+        {"every rank trains alone at the same time, nothing is sent: the machine's own limit", nothing_combined(),
+         &create_uncoupled}},
+       {"ddp",
+        {"PyTorch's own c10d::Reducer: buckets of gradients, all-reduced while backward goes on",
+         mean_of_gradients(), &create_ddp}}});
+  return strategies;
+}
+
+}  // namespace lockstep::strategies

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/registry.h"
+#include "lockstep/comm/communicator.h"
+#include "lockstep/replica/parameters.h"
+#include "lockstep/replica/sgd.h"
+
+namespace lockstep::strategies {
+
+/// What a strategy promises; printed by `lockstep info strategies` and kept in the record.
+struct Traits {
+  /// What is combined, and how: "gradients, mean over all ranks"; "nothing".
+  std::string combines;
+  /// Whether the ranks wait for each other in every step: a step of the job is then the longest of its ranks'.
+  bool coupled = true;
+  /// Whether it needs a communicator.
+  bool communicates = true;
+  /// How often the optimizer is applied per step of the job, and how old a gradient may be then (steps).
+  int applications_per_step = 1;
+  int staleness_steps = 0;
+  /// Whose batch-norm statistics are used and kept.
+  std::string batch_norm = "each rank's own";
+  /// Whether all replicas have the same parameters after every step.
+  bool replicas_equal = true;
+};
+
+struct StrategyOptions {
+  /// Cap of one bucket of gradients in MiB, for strategies that fill buckets.
+  double bucket_mb = 25;
+};
+
+/// How the replicas are kept in step. One object per rank, used by that rank's training thread:
+/// begin_step, forward, before_backward, backward, finish_step, and again. Coupled strategies communicate in any
+/// of these, so every rank must call all of them the same number of times.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  virtual void begin_step() {}
+  virtual void before_backward() {}
+  /// Waits for what is in flight and applies the optimizer.
+  virtual void finish_step() = 0;
+};
+
+/// What a strategy works on; all owned by the caller and outliving the strategy.
+struct StrategyContext {
+  replica::Parameters& parameters;
+  replica::Sgd& optimizer;
+  /// Null for strategies that do not communicate.
+  comm::Communicator* communicator = nullptr;
+  StrategyOptions options;
+};
+
+struct StrategyInfo {
+  std::string description;
+  Traits traits;
+  /// Collective for strategies that communicate.
+  std::unique_ptr<Strategy> (*create)(const StrategyContext& context) = nullptr;
+};
+
+/// All strategies by name: single, independent, ddp.
+const Registry<StrategyInfo>& registry();
+
+}  // namespace lockstep::strategies

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/train/step_loop.h"
+#include "lockstep/train/sweep.h"
+
+namespace lockstep::train {
+
+/// What all ranks of a row measured, on the row's rank 0.
+struct RowSamples {
+  /// [rank][step] in seconds; uncoupled ranks may have more steps than others.
+  std::vector<std::vector<double>> warmup_s;
+  std::vector<std::vector<double>> step_s;
+  /// Mean over ranks.
+  double loss_first = 0;
+  double loss_last = 0;
+};
+
+/// Builds the row's model, input and strategy on this rank, trains, and brings the samples together.
+/// Collective over `group`, the ranks of this row (null when the row has one). The result is there on its rank 0.
+std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group, LoopPosition& position);
+
+}  // namespace lockstep::train

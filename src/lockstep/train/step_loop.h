@@ -1,0 +1,59 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/inputs/input.h"
+#include "lockstep/models/model.h"
+#include "lockstep/replica/precision.h"
+#include "lockstep/replica/sgd.h"
+#include "lockstep/strategies/strategy.h"
+
+namespace lockstep::train {
+
+/// Where a rank is, readable from other threads (progress line, heartbeats). The step loop stores it once per step
+/// and never waits for a reader.
+struct LoopPosition {
+  /// Steps completed in the row that is being run, warm-up included.
+  std::atomic<int64_t> steps{0};
+};
+
+struct StepLoopOptions {
+  int warmup_steps = 5;
+  int steps = 50;
+  replica::Precision precision = replica::Precision::kFp32;
+  uint64_t seed = 1;
+  /// false: this rank goes its own way; it goes on after its steps until every rank has finished its own, so that
+  /// all ranks load the machine for as long as anybody is measured.
+  bool coupled = true;
+};
+
+/// What one rank measured.
+struct StepLoopResult {
+  /// Seconds from the end of a step to the end of the next; the first warm-up step begins where the loop begins.
+  std::vector<double> warmup_s;
+  /// As many as asked for; an uncoupled rank may have more.
+  std::vector<double> step_s;
+  double loss_first = 0;
+  double loss_last = 0;
+};
+
+/// What a rank trains with; all owned by the caller.
+struct Trainee {
+  models::Model& model;
+  inputs::Input& input;
+  strategies::Strategy& strategy;
+  replica::Sgd& optimizer;
+  /// The ranks that take part; null for one rank alone.
+  comm::Communicator* communicator = nullptr;
+};
+
+/// Trains warmup_steps + steps steps and stamps the end of each. Collective over the communicator: a barrier before
+/// the first measured step is the common start of the measurement. Throws Error when a loss is not finite, naming
+/// step and rank.
+StepLoopResult run_steps(const Trainee& trainee, const StepLoopOptions& options, LoopPosition& position);
+
+}  // namespace lockstep::train

@@ -1,0 +1,184 @@
+#include "lockstep/train/sweep.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/units.h"
+#include "lockstep/inputs/input.h"
+#include "lockstep/models/model.h"
+#include "lockstep/replica/precision.h"
+#include "lockstep/strategies/strategy.h"
+#include "lockstep/train/memory_format.h"
+
+namespace lockstep::train {
+namespace {
+
+void require_positive(const char* flag, double value) {
+  if (value > 0) return;
+  throw ConfigError(fmt::format("{} must be greater than 0, not {:g}", flag, value),
+                    "'lockstep bench --help' shows every flag with its default.");
+}
+
+template <typename T>
+std::vector<T> without_repeats(std::vector<T> values) {
+  std::vector<T> kept;
+  for (T& value : values) {
+    if (std::find(kept.begin(), kept.end(), value) == kept.end()) kept.push_back(std::move(value));
+  }
+  return kept;
+}
+
+void check_values(const SweepOptions& options) {
+  for (const int batch : options.batches) require_positive("--batch", batch);
+  for (const int ranks : options.ranks) require_positive("--ranks", ranks);
+  for (const double bucket : options.bucket_mb) require_positive("--bucket-mb", bucket);
+  require_positive("--steps", options.steps);
+  require_positive("--lr", options.learning_rate);
+  if (options.warmup_steps < 0) {
+    throw ConfigError(fmt::format("--warmup must not be negative, but is {}", options.warmup_steps));
+  }
+  if (options.image_size < 0) {
+    throw ConfigError(fmt::format("--image-size must be greater than 0, not {}", options.image_size));
+  }
+  for (const std::string& name : options.strategies) strategies::registry().get(name);
+  for (const std::string& name : options.precisions) replica::parse_precision(name);
+  inputs::registry().get(options.input);
+  parse_memory_format(options.memory_format);
+}
+
+int image_size_of(const SweepOptions& options, const std::string& model) {
+  const models::ModelInfo& info = models::registry().get(model);
+  if (options.image_size == 0) return static_cast<int>(info.image_size);
+  if (options.image_size < info.min_image_size) {
+    throw ConfigError(fmt::format("--image-size {} is too small for {}, which needs at least {}", options.image_size,
+                                  model, info.min_image_size));
+  }
+  return options.image_size;
+}
+
+/// The rows of one model, batch and precision.
+class GroupPlanner {
+ public:
+  GroupPlanner(const SweepOptions& options, RowPlan prototype, std::vector<RowPlan>& rows)
+      : options_(options), prototype_(std::move(prototype)), rows_(rows) {}
+
+  void plan() {
+    const bool single_asked = asked("single");
+    if (options_.controls || single_asked) add("single", 1, options_.bucket_mb.front());
+    for (const std::string& strategy : options_.strategies) {
+      if (strategy == "single" || strategy == "independent") continue;
+      for (const double bucket : options_.bucket_mb) {
+        for (const int ranks : options_.ranks) add(strategy, ranks, bucket);
+      }
+    }
+    for (const int ranks : options_.ranks) {
+      // Alone, `independent` is `single`.
+      if (ranks > 1 && (options_.controls || asked("independent"))) {
+        add("independent", ranks, options_.bucket_mb.front());
+      }
+    }
+  }
+
+ private:
+  bool asked(const std::string& strategy) const {
+    return std::find(options_.strategies.begin(), options_.strategies.end(), strategy) != options_.strategies.end();
+  }
+
+  void add(const std::string& strategy, int ranks, double bucket_mb) {
+    RowPlan row = prototype_;
+    row.strategy = strategy;
+    row.ranks = ranks;
+    row.bucket_mb = bucket_mb;
+    rows_.push_back(std::move(row));
+  }
+
+  const SweepOptions& options_;
+  RowPlan prototype_;
+  std::vector<RowPlan>& rows_;
+};
+
+}  // namespace
+
+std::string RowPlan::label() const {
+  return fmt::format("{} {} {} {} x {}", model, strategy, ranks, ranks == 1 ? "rank" : "ranks", batch_per_rank);
+}
+
+std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
+  check_values(asked);
+  SweepOptions options = asked;
+  options.ranks = without_repeats(options.ranks);
+  std::sort(options.ranks.begin(), options.ranks.end());
+  if (options.ranks.empty()) options.ranks = {1};
+  std::vector<RowPlan> rows;
+  for (const std::string& model : without_repeats(options.models)) {
+    const models::ModelInfo& info = models::registry().get(model);
+    const int image_size = image_size_of(options, model);
+    const std::vector<int> batches =
+        options.batches.empty() ? std::vector<int>{info.default_batch} : without_repeats(options.batches);
+    for (const int batch : batches) {
+      for (const std::string& precision : without_repeats(options.precisions)) {
+        RowPlan prototype;
+        prototype.model = model;
+        prototype.batch_per_rank = batch;
+        prototype.precision = precision;
+        prototype.memory_format = options.memory_format;
+        prototype.input = options.input;
+        prototype.image_size = image_size;
+        prototype.steps = options.steps;
+        prototype.warmup_steps = options.warmup_steps;
+        prototype.seed = options.seed;
+        prototype.learning_rate = options.learning_rate;
+        prototype.momentum = options.momentum;
+        prototype.weight_decay = options.weight_decay;
+        GroupPlanner(options, std::move(prototype), rows).plan();
+      }
+    }
+  }
+  if (rows.empty()) {
+    throw ConfigError("these flags leave nothing to measure",
+                      "'independent' needs at least 2 ranks; add one to --ranks, or leave --no-controls out.");
+  }
+  return rows;
+}
+
+int most_ranks(const std::vector<RowPlan>& rows) {
+  int most = 1;
+  for (const RowPlan& row : rows) most = std::max(most, row.ranks);
+  return most;
+}
+
+MemoryEstimate estimate_memory(const RowPlan& row) {
+  const models::ModelInfo& info = models::registry().get(row.model);
+  const models::ModelCost cost = models::measure_cost(info, row.image_size, row.precision == "bf16");
+  MemoryEstimate estimate;
+  estimate.process_bytes = 350 * kMiB;
+  // Parameters, gradients and momentum, and a second set of gradients: autograd's beside the buckets.
+  estimate.parameter_bytes = 4 * 4 * info.parameters;
+  const int64_t image_bytes = 4 * info.channels * row.image_size * row.image_size;
+  // The backward pass holds gradients of the activations that it is working on beside those kept.
+  estimate.activation_bytes = row.batch_per_rank * (image_bytes + cost.activation_bytes * 5 / 4);
+  return estimate;
+}
+
+void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t available_bytes) {
+  for (const RowPlan& row : rows) {
+    const MemoryEstimate estimate = estimate_memory(row);
+    const int local_ranks = std::min(row.ranks, ranks_per_host);
+    // The ranks that sleep while this row runs hold their processes.
+    const int64_t idle_bytes = int64_t{ranks_per_host - local_ranks} * estimate.process_bytes;
+    const int64_t needed_bytes = local_ranks * estimate.total_bytes() + idle_bytes;
+    if (needed_bytes <= available_bytes) continue;
+    const int64_t fixed_bytes = idle_bytes + local_ranks * (estimate.process_bytes + estimate.parameter_bytes);
+    const int64_t per_image_bytes = local_ranks * estimate.activation_bytes / row.batch_per_rank;
+    const int64_t fitting = std::max<int64_t>(0, (available_bytes - fixed_bytes) / per_image_bytes);
+    throw ConfigError(
+        fmt::format("{} needs about {} on one host ({} per rank), but only {} are available", row.label(),
+                    format_bytes(needed_bytes), format_bytes(estimate.total_bytes()), format_bytes(available_bytes)),
+        fitting > 0 ? fmt::format("Use --batch {} or less, fewer ranks, or a smaller --image-size.", fitting)
+                    : std::string("Use fewer ranks or a smaller model: not even a batch of 1 would fit."));
+  }
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::train {
+
+/// What the user asked `lockstep bench` to measure. Lists sweep: every combination is a row.
+struct SweepOptions {
+  std::vector<std::string> models{"resnet50"};
+  /// Images per rank; empty: each model's default.
+  std::vector<int> batches;
+  /// Empty: powers of two up to the number of ranks that the caller found possible.
+  std::vector<int> ranks;
+  std::vector<std::string> strategies{"ddp"};
+  std::string backend = "gloo";
+  std::vector<std::string> precisions{"fp32"};
+  std::vector<double> bucket_mb{25};
+  std::string memory_format = "channels_last";
+  std::string input = "device";
+  int image_size = 0;
+  int steps = 50;
+  int warmup_steps = 5;
+  uint64_t seed = 1;
+  double learning_rate = 0.01;
+  double momentum = 0.9;
+  double weight_decay = 1e-4;
+  /// Whether the baseline (`single`) and the machine's limit (`independent`) are measured too.
+  bool controls = true;
+};
+
+/// One configuration to measure: a row of the tables.
+struct RowPlan {
+  std::string model;
+  int batch_per_rank = 0;
+  int ranks = 1;
+  std::string strategy;
+  std::string precision;
+  double bucket_mb = 25;
+  std::string memory_format;
+  std::string input;
+  int image_size = 0;
+  int steps = 0;
+  int warmup_steps = 0;
+  uint64_t seed = 1;
+  double learning_rate = 0;
+  double momentum = 0;
+  double weight_decay = 0;
+
+  /// "resnet50 ddp 2 ranks", with what distinguishes it from the other rows.
+  std::string label() const;
+};
+
+/// All rows in the order in which they are measured: per model, batch and precision first the baseline, then each
+/// strategy by ascending ranks, then the `independent` control at the same ranks. Throws ConfigError for every
+/// name and value that cannot be measured, before anything is started.
+std::vector<RowPlan> plan_rows(const SweepOptions& options);
+
+/// The most ranks of any row.
+int most_ranks(const std::vector<RowPlan>& rows);
+
+/// What one rank of a row is estimated to need, in bytes.
+struct MemoryEstimate {
+  int64_t process_bytes = 0;
+  int64_t parameter_bytes = 0;
+  int64_t activation_bytes = 0;
+
+  int64_t total_bytes() const { return process_bytes + parameter_bytes + activation_bytes; }
+};
+
+MemoryEstimate estimate_memory(const RowPlan& row);
+
+/// Throws ConfigError when `local_ranks` ranks of a row do not fit into `available_bytes`, naming the row, what it
+/// needs and the largest batch that would fit.
+void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t available_bytes);
+
+}  // namespace lockstep::train
