@@ -5,31 +5,22 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/measure/percentiles.h"
+#include "lockstep/topology/machine.h"
+
 namespace lockstep::results {
 
 /// Version of the JSON schema under the key `lockstep`; docs/json.md lists what each version added.
 constexpr int kSchemaVersion = 1;
 
-/// One host, as far as it explains a number.
-struct Machine {
-  std::string host;
-  std::string os;
-  std::string processor;
-  int packages = 0;
-  /// Cores that this job may use (affinity mask and cgroup applied), and all that the host has.
-  int cores = 0;
-  int host_cores = 0;
-  int numa_nodes = 0;
-  /// Memory that this job may use, and all that the host has.
-  int64_t memory_bytes = 0;
-  int64_t host_memory_bytes = 0;
-  std::vector<std::string> gpus;
-};
+using topology::Machine;
 
 /// Something that makes the result less trustworthy, and what to do about it.
 struct Warning {
   std::string text;
   std::string advice;
+  /// The numbers are not what they seem to be (more ranks than cores), not only noisier.
+  bool loud = false;
 };
 
 /// What a number is relative to.
@@ -39,13 +30,10 @@ struct Baseline {
   double images_per_s = 0;
 };
 
-/// Percentiles of the step time, in seconds; empty where there are too few steps for one.
-struct StepPercentiles {
-  std::optional<double> p50, p75, p90, p95;
-};
+using measure::StepPercentiles;
 
-/// One measured configuration: a row of the tables. The fields down to `threads_per_rank` are what it is (rows of
-/// two records are matched by them), the rest is what was found.
+/// One measured configuration: a row of the tables. The fields down to `threads_per_rank` are what it is
+/// (rows of two records are matched by them), the rest is what was found.
 struct Run {
   std::string model;
   int batch_per_rank = 0;
@@ -64,10 +52,17 @@ struct Run {
 
   int64_t seed = 0;
   int64_t parameters = 0;
+  /// Of the forward pass, per image; 0: not known.
+  int64_t multiply_adds = 0;
+  double learning_rate = 0;
+  double momentum = 0;
+  double weight_decay = 0;
   int warmup_steps = 0;
   /// Whether a step of the job is the longest of its ranks' (true), or every rank goes its own way.
   bool coupled = true;
 
+  /// From the common start to the end of the last rank's last step, warm-up left out.
+  double elapsed_s = 0;
   /// Over the per-step maxima (coupled), or over the own steps of the slowest rank (uncoupled).
   StepPercentiles step_s;
   /// Images per second of the whole job.
@@ -77,15 +72,21 @@ struct Run {
   std::optional<Baseline> baseline;
   double loss_first = 0;
   double loss_last = 0;
-  /// samples[step][rank]: seconds, after warm-up. For an uncoupled run the ranks' steps of the same index.
+  /// samples[step][rank]: seconds, after warm-up. For an uncoupled run the ranks' steps of the same index, as
+  /// many as the rank with the fewest has.
   std::vector<std::vector<double>> samples;
   /// The same for the steps before.
   std::vector<std::vector<double>> warmup_samples;
+  /// From a file of PyTorch's DDP benchmark, which does not say which rank a sample is of: every sample is a
+  /// step of its own in `samples`, with one entry.
+  bool pooled = false;
   std::vector<Warning> warnings;
 };
 
 /// Everything that one invocation of `lockstep bench` knows. Writers, readers and plots are functions of it.
 struct RunRecord {
+  /// What wrote it: "lockstep", or "pytorch" for a file of PyTorch's DDP benchmark.
+  std::string source = "lockstep";
   int schema_version = kSchemaVersion;
   std::string lockstep_version;
   std::string torch_version;
@@ -109,7 +110,10 @@ struct RunRecord {
   /// Why the run ended before all was measured; empty for a complete one.
   std::string incomplete;
 
-  // What the top level of the file says, for PyTorch's own diff.py: the first of each list in a sweep.
+  /// The strategies asked for, in order. Runs of others (`single`, `independent`) are controls: they are
+  /// shown beside these, not as tables of their own. Empty: every strategy that occurs but `single`.
+  std::vector<std::string> strategies;
+  /// What the top level of the file says, for PyTorch's own diff.py: the first of each list in a sweep.
   std::string distributed_backend;
   double bucket_size_mb = 25;
 };

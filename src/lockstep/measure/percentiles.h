@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+#include <span>
+
+namespace lockstep::measure {
+
+/// The p-th percentile (0..100) of samples in any order: linear interpolation between the two closest ranks,
+/// at position p/100 * (n-1) of the sorted samples counted from 0 (type 7 of Hyndman and Fan, NumPy's
+/// default). Throws Error for no samples, for a p out of range and for a sample that is not a number.
+double percentile(std::span<const double> samples, double p);
+
+/// The same for samples that are sorted already, ascending.
+double percentile_of_sorted(std::span<const double> sorted, double p);
+
+/// How many samples a percentile needs before it says more than "the largest one": 1 for p50, 4 for p75, 10
+/// for p90, 20 for p95, 100 for p99; in general one sample beyond the percentile, 1 / (1 - p/100), rounded
+/// up.
+int samples_needed(double p);
+
+/// Percentiles of the step time, in seconds; empty where there are too few steps for one.
+struct StepPercentiles {
+  std::optional<double> p50, p75, p90, p95, p99;
+};
+
+/// All percentiles that the number of samples supports. No samples: all empty.
+StepPercentiles step_percentiles(std::span<const double> step_s);
+
+}  // namespace lockstep::measure

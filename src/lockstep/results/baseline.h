@@ -1,0 +1,26 @@
+#pragma once
+
+#include "lockstep/results/run_record.h"
+
+namespace lockstep::results {
+
+/// Sets baseline, speedup and efficiency of every run: the baseline is the `single` run of the same work
+/// (same_work), speedup = images_per_s / baseline.images_per_s, efficiency = speedup / (ranks /
+/// baseline.ranks). All three stay empty where that run is missing. Call again after runs were added.
+void assign_baselines(RunRecord& record);
+
+/// Whether two runs train the same network on the same batch per rank with the same settings, so that only
+/// how many ranks there are and how they are kept in step differs (ranks, strategy, backend, bucket size).
+bool same_work(const Run& a, const Run& b);
+
+/// The `independent` run of the same work at the same number of ranks: what perfect scaling would give on
+/// this machine. Null where there is none.
+const Run* independent_of(const RunRecord& record, const Run& run);
+
+/// The `single` run of the same work; null where there is none.
+const Run* single_of(const RunRecord& record, const Run& run);
+
+/// Whether `run` was measured only to be compared with (RunRecord::strategies).
+bool is_control(const RunRecord& record, const Run& run);
+
+}  // namespace lockstep::results
