@@ -1,7 +1,5 @@
 #pragma once
 
-#include <filesystem>
-
 #include "lockstep/topology/machine.h"
 
 namespace lockstep::topology {

@@ -1,0 +1,47 @@
+#include "lockstep/measure/percentiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::measure {
+
+double percentile_of_sorted(std::span<const double> sorted, double p) {
+  if (sorted.empty()) throw Error(fmt::format("p{} of no samples", p));
+  if (!(p >= 0 && p <= 100)) throw Error(fmt::format("percentile {} is not between 0 and 100", p));
+  const double position = p / 100 * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(position);
+  if (below + 1 >= sorted.size()) return sorted.back();
+  const double share = position - static_cast<double>(below);
+  return sorted[below] + share * (sorted[below + 1] - sorted[below]);
+}
+
+double percentile(std::span<const double> samples, double p) {
+  // Numbers that are not comparable would leave the order, and so the result, to chance.
+  if (std::ranges::any_of(samples, [](double sample) { return std::isnan(sample); })) {
+    throw Error(fmt::format("p{} of {} samples, one of which is not a number", p, samples.size()));
+  }
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::ranges::sort(sorted);
+  return percentile_of_sorted(sorted, p);
+}
+
+int samples_needed(double p) {
+  if (p <= 50) return 1;
+  // The small amount keeps 1 / (1 - 0.9), a little over 10 in binary, from becoming 11.
+  return static_cast<int>(std::ceil(100 / (100 - p) - 1e-9));
+}
+
+StepPercentiles step_percentiles(std::span<const double> step_s) {
+  const auto supported = [&](double p) -> std::optional<double> {
+    if (step_s.size() < static_cast<size_t>(samples_needed(p))) return std::nullopt;
+    return percentile(step_s, p);
+  };
+  return {supported(50), supported(75), supported(90), supported(95), supported(99)};
+}
+
+}  // namespace lockstep::measure
