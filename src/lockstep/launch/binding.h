@@ -1,0 +1,59 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/launch/rank_environment.h"
+
+namespace lockstep::launch {
+
+enum class Binding { kCore, kNuma, kNone };
+
+/// Of "core", "numa", "none"; throws ConfigError that names --bind.
+Binding parse_binding(std::string_view name);
+const char* to_string(Binding binding);
+
+/// A core that this process may use.
+struct Core {
+  /// Its processors (hardware threads) that this process may use, by the system's numbers.
+  std::vector<int> cpus;
+  /// The system's number of its NUMA node.
+  int numa_node = 0;
+};
+
+/// The cores left to this process by the cgroup and by the affinity mask of the calling thread, in the order
+/// of the machine: neighbours share caches. Call before binding anything.
+std::vector<Core> usable_cores();
+
+/// The same for a machine described in hwloc's synthetic notation ("package:2 core:4 pu:2"), all of it or the
+/// given processors.
+std::vector<Core> synthetic_cores(const std::string& description,
+                                  const std::optional<std::vector<int>>& allowed = std::nullopt);
+
+struct BindingPlan {
+  int threads_per_rank = 1;
+  /// Per rank of this host, sorted; empty lists for Binding::kNone.
+  std::vector<std::vector<int>> cpus;
+  /// More threads than cores: ranks share cores, and the numbers do not show what the machine can do.
+  bool oversubscribed = false;
+};
+
+/// Threads per rank when the user gives none: max(1, cores / ranks).
+int default_threads_per_rank(int cores, int ranks);
+
+/// Spreads `ranks` ranks of `threads_per_rank` threads (0: the default) over the cores. kCore: consecutive
+/// cores for each rank, one processor of each core as long as there are enough cores, then their other
+/// processors, then sharing. kNuma: the whole NUMA nodes that the rank's cores are in. Throws ConfigError
+/// that names --threads when one rank alone wants more threads than there are cores.
+BindingPlan plan_binding(const std::vector<Core>& cores, int ranks, int threads_per_rank, Binding binding);
+
+/// Binds the calling thread and those that it starts later. An empty list leaves it as it is. Throws
+/// ConfigError.
+void bind_this_thread(const std::vector<int>& cpus);
+
+/// "0-3,8": for records and messages; "" for an empty list.
+std::string format_cpus(const std::vector<int>& cpus);
+
+}  // namespace lockstep::launch

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/launch/lost_rank.h"
+
+namespace lockstep::launch {
+
+struct LocalOptions {
+  int ranks = 1;
+  /// Start them through mpirun (backend mpi) instead of one by one.
+  bool through_mpirun = false;
+  /// What each rank runs, [0] the name; empty: what this process runs, with the same arguments.
+  std::vector<std::string> command;
+  /// Path of the program; empty: this process's own.
+  std::string program;
+  /// Added to the environment of the ranks.
+  std::vector<std::pair<std::string, std::string>> environment;
+  /// Port of the store that the caller hosts on 127.0.0.1 as long as the ranks run; 0: none.
+  int store_port = 0;
+  /// A rank of which nothing is heard for so long is lost; the ranks' own sessions should have the same.
+  std::chrono::duration<double> timeout{30};
+  /// What the other ranks get to leave by themselves after one is lost, then again between SIGTERM and
+  /// SIGKILL.
+  std::chrono::duration<double> grace{2};
+};
+
+/// How a launch went.
+struct Supervision {
+  /// 0 when all ranks finished with 0; 130, 143 or 129 when this process was told to end; else the exit code
+  /// of the rank that failed first, 1 for one that died.
+  int exit_code = 0;
+  /// The cause first, then what followed from it.
+  std::vector<LostRank> lost;
+  /// What to tell the user, one line, empty when all went well; and what to do about it.
+  std::string error;
+  std::string advice;
+};
+
+/// Starts the ranks as processes on this host, watches over them, and returns when the last has ended. Call
+/// it in the main thread (the ranks' life is tied to the thread that starts them); one call at a time. While
+/// it runs, SIGINT, SIGTERM and SIGHUP end the ranks first (a second one at once, by SIGKILL), and Ctrl-Z
+/// stops them too. No rank is alive when it returns or throws; the ranks die with this process whatever way
+/// it ends. Throws BackendMissing when mpirun is needed and not there, Error when a rank cannot be started.
+Supervision run_local_ranks(const LocalOptions& options);
+
+}  // namespace lockstep::launch

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+namespace lockstep::launch {
+
+/// How far this rank is, written by the thread that trains and read by the one that sends heartbeats.
+/// Reporting a step is one relaxed store: it stands in the measured path.
+class Progress {
+ public:
+  struct Snapshot {
+    /// Steps completed of what `label` names; 0 before the first.
+    int64_t step = 0;
+    std::string label;
+  };
+
+  /// What runs from now on, in a few words: "resnet50 ddp 2 ranks". Steps start over.
+  void begin(std::string label) {
+    const std::lock_guard lock(mutex_);
+    label_ = std::move(label);
+    step_.store(0, std::memory_order_relaxed);
+  }
+
+  /// `steps` are completed since begin().
+  void completed(int64_t steps) noexcept { step_.store(steps, std::memory_order_relaxed); }
+
+  Snapshot snapshot() const {
+    const std::lock_guard lock(mutex_);
+    return {step_.load(std::memory_order_relaxed), label_};
+  }
+
+ private:
+  std::atomic<int64_t> step_{0};
+  mutable std::mutex mutex_;
+  std::string label_;
+};
+
+}  // namespace lockstep::launch

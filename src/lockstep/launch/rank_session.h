@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lockstep/comm/store.h"
+#include "lockstep/launch/lost_rank.h"
+#include "lockstep/launch/progress.h"
+#include "lockstep/launch/rank_environment.h"
+
+namespace lockstep::launch {
+
+/// Why a rank leaves before its work is done.
+struct Departure {
+  /// What the process exits with: 1, or that of the rank which failed; 130 after Ctrl-C, 143 after SIGTERM.
+  int exit_code = 1;
+  /// One line for the user: what happened, with the lost rank where there is one. Advice may be empty.
+  std::string reason;
+  std::string advice;
+  /// Absent after a signal.
+  std::optional<LostRank> lost;
+  /// Whether this process is the one that tells the user: its parent does not, and no other rank does.
+  bool prints = false;
+};
+
+/// A rank's tie to its job outside of the communicator: the watch over the other ranks, and the signals that
+/// end it. Made once, first thing in a process that is a rank, before any other thread exists: signals are
+/// blocked in the thread that makes it and so in all threads started later. A child of a lockstep parent or
+/// of mpirun is tied to the life of that parent as well.
+class RankSession {
+ public:
+  struct Options {
+    /// A rank of which nothing is heard for so long counts as lost.
+    std::chrono::duration<double> timeout{30};
+    /// Called at most once, from a thread of the session, while the training thread may be blocked for good:
+    /// keep what was measured and print if `prints`. The process then ends with _exit(exit_code). It must
+    /// return within about a second: launchers send SIGKILL soon after SIGTERM.
+    std::function<void(const Departure&)> on_departure;
+  };
+
+  RankSession(const RankEnvironment& environment, Options options);
+  /// Says goodbye unless fail() or finish() was called.
+  ~RankSession();
+  RankSession(const RankSession&) = delete;
+  RankSession& operator=(const RankSession&) = delete;
+
+  /// Joins the watch: heartbeats start, and rank 0 hosts the coordinator where no parent does. Every rank
+  /// calls it, with the job's store (may be null where a parent hosts the coordinator). Throws TimeoutError
+  /// or CommError.
+  void start_watch(comm::Store* store);
+
+  /// Where the training thread reports to; lives as long as the session.
+  Progress& progress();
+
+  /// This rank cannot go on: tells the others, and decides what the user is told. An error of the
+  /// communicator (CommError) may be only the consequence of another rank's end: waits up to two seconds to
+  /// learn of that and names the cause. The caller prints if `prints`, and then ends the process with
+  /// leave(). on_departure will not be called any more; if a departure is already under way, this does not
+  /// return.
+  Departure fail(const std::exception& error);
+
+  /// All done: the others no longer wait for this rank. on_departure will not be called any more. In the rank
+  /// that hosts the coordinator it ends the watch for all, so the ranks meet (a barrier) before it. If a
+  /// departure is already under way, this does not return.
+  void finish();
+
+  /// Ends the process at once, without destructors: a communicator that has lost a rank cannot be taken down.
+  [[noreturn]] static void leave(int exit_code);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::launch

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "lockstep/comm/store.h"
+#include "lockstep/launch/rank_environment.h"
+
+// In the target lockstep::tcp_store, the one piece of launch that needs LibTorch.
+
+namespace lockstep::launch {
+
+/// c10d's TCPStore. A waiting get() is asleep in the kernel and keeps nobody else from using the store. A
+/// call that finds the server gone throws PeerLostError.
+class TcpStore : public comm::Store {
+ public:
+  /// The port that it listens on, or is connected to.
+  virtual int port() const = 0;
+};
+
+/// The store at host:port; as server it listens there (port 0: any free one) until destroyed. `timeout` is
+/// for connecting and for set and add. Throws ConfigError that names the port when it is in use, TimeoutError
+/// when nobody answers.
+std::unique_ptr<TcpStore> make_tcp_store(const std::string& host, int port, bool is_server,
+                                         std::chrono::duration<double> timeout);
+
+/// The job's store, met through Rendezvous. Every rank calls it; returns when all ranks have joined.
+std::unique_ptr<TcpStore> join_tcp_store(const RankEnvironment& environment,
+                                         std::chrono::duration<double> timeout);
+
+}  // namespace lockstep::launch
