@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/measure/percentiles.h"
+#include "lockstep/results/breakdown.h"
 #include "lockstep/topology/machine.h"
 
 namespace lockstep::results {
@@ -81,6 +82,12 @@ struct Run {
   /// step of its own in `samples`, with one entry.
   bool pooled = false;
   std::vector<Warning> warnings;
+
+  /// 95 % interval of the median step in seconds; empty where none was computed.
+  std::optional<Interval> step_interval_s;
+  std::optional<Breakdown> breakdown;
+  std::optional<EfficiencyFactors> factors;
+  std::optional<Resources> resources;
 };
 
 /// Everything that one invocation of `lockstep bench` knows. Writers, readers and plots are functions of it.

@@ -1,0 +1,63 @@
+#include "lockstep/results/machine_warnings.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/units.h"
+
+namespace lockstep::results {
+namespace {
+
+/// Runnable tasks that a host may have beside us; on a large one some always run.
+constexpr double kOtherLoad = 0.5;
+constexpr double kOtherLoadPerThread = 0.02;
+/// Pages that were swapped out long ago and are not needed do no harm.
+constexpr int64_t kSwapBytes = 64 * kMiB;
+
+Warning too_many_threads(const Machine& machine, const HostPlan& plan) {
+  const int threads = plan.ranks * plan.threads_per_rank;
+  return {
+      fmt::format(
+          "{} ranks with {} thread{} each are {} threads on {} usable core{} of {}: ranks will take turns, "
+          "and the numbers say nothing about scaling.",
+          plan.ranks, plan.threads_per_rank, plan.threads_per_rank == 1 ? "" : "s", threads, machine.cores,
+          machine.cores == 1 ? "" : "s", machine.host),
+      fmt::format("Use --ranks up to {}, or fewer --threads.",
+                  std::max(1, machine.cores / plan.threads_per_rank)),
+      true};
+}
+
+}  // namespace
+
+std::vector<Warning> machine_warnings(const Machine& machine, const HostPlan& plan) {
+  std::vector<Warning> warnings;
+  if (plan.ranks * plan.threads_per_rank > machine.cores) warnings.push_back(too_many_threads(machine, plan));
+  const double quiet = std::max(kOtherLoad, kOtherLoadPerThread * machine.host_hardware_threads);
+  if (machine.load_average && *machine.load_average > quiet) {
+    warnings.push_back({fmt::format("{} was busy before the run (load {:.2f} in the last minute).",
+                                    machine.host, *machine.load_average),
+                        "Stop other programs, or wait a minute if it was a build, and run again.", false});
+  }
+  if (machine.cpu_quota) {
+    warnings.push_back(
+        {fmt::format("A quota leaves this job {:.2f} of the {} hardware threads it sees on {}: it is "
+                     "stopped for the rest of a period whenever it has used that up.",
+                     *machine.cpu_quota, machine.hardware_threads, machine.host),
+         "Give the job whole cores (a cpuset) instead of a quota.", false});
+  }
+  if (machine.swap_used_bytes > kSwapBytes) {
+    warnings.push_back(
+        {fmt::format("{} of swap are in use on {}.", format_bytes(machine.swap_used_bytes), machine.host),
+         "Free memory, or turn swap off (swapoff -a), so that no rank waits for a disk.", false});
+  }
+  if (machine.governor == "powersave") {
+    warnings.push_back(
+        {fmt::format("The frequency governor of {} is 'powersave': cores may run below their speed.",
+                     machine.host),
+         "Set it: cpupower frequency-set -g performance.", false});
+  }
+  return warnings;
+}
+
+}  // namespace lockstep::results

@@ -1,0 +1,100 @@
+#include "lockstep/topology/inspect.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include <hwloc.h>
+#include <unistd.h>
+
+#include "lockstep/topology/cgroup.h"
+#include "lockstep/topology/system_files.h"
+
+namespace lockstep::topology {
+namespace {
+
+struct DestroyTopology {
+  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
+};
+struct FreeBitmap {
+  void operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }
+};
+using Topology = std::unique_ptr<hwloc_topology, DestroyTopology>;
+using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
+
+/// Null when hwloc cannot tell anything.
+Topology load_topology() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return nullptr;
+  Topology topology(raw);
+  // Cores outside of the cpuset belong to the host too.
+  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+  return hwloc_topology_load(raw) == 0 ? std::move(topology) : nullptr;
+}
+
+int count(const Topology& topology, hwloc_obj_type_t type) {
+  return std::max(0, hwloc_get_nbobjs_by_type(topology.get(), type));
+}
+
+/// How many objects of this type have at least one hardware thread in the mask.
+int count_inside(const Topology& topology, hwloc_obj_type_t type, const Bitmap& mask) {
+  int inside = 0;
+  hwloc_obj_t object = nullptr;
+  while ((object = hwloc_get_next_obj_by_type(topology.get(), type, object)) != nullptr) {
+    inside += hwloc_bitmap_intersects(object->cpuset, mask.get());
+  }
+  return inside;
+}
+
+void count_cores(Machine& machine) {
+  const int online = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  machine.cores = machine.host_cores = machine.hardware_threads = machine.host_hardware_threads = online;
+  const Topology topology = load_topology();
+  if (!topology) return;
+  machine.packages = count(topology, HWLOC_OBJ_PACKAGE);
+  machine.numa_nodes = count(topology, HWLOC_OBJ_NUMANODE);
+  machine.host_hardware_threads = count(topology, HWLOC_OBJ_PU);
+  // Some virtual machines do not tell which hardware threads share a core.
+  const bool has_cores = count(topology, HWLOC_OBJ_CORE) > 0;
+  const hwloc_obj_type_t core = has_cores ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+  machine.host_cores = count(topology, core);
+  machine.cores = machine.host_cores;
+  machine.hardware_threads = machine.host_hardware_threads;
+  const Bitmap mask(hwloc_bitmap_alloc());
+  if (hwloc_get_cpubind(topology.get(), mask.get(), HWLOC_CPUBIND_THREAD) == 0) {
+    machine.cores = count_inside(topology, core, mask);
+    machine.hardware_threads = hwloc_bitmap_weight(mask.get());
+  }
+  if (machine.processor.empty()) {
+    const hwloc_obj_t package = hwloc_get_obj_by_type(topology.get(), HWLOC_OBJ_PACKAGE, 0);
+    const char* model = package != nullptr ? hwloc_obj_get_info_by_name(package, "CPUModel") : nullptr;
+    if (model != nullptr) machine.processor = model;
+  }
+}
+
+void apply_limits(Machine& machine, const CgroupLimits& limits) {
+  if (limits.cpus && *limits.cpus < machine.hardware_threads) {
+    machine.cpu_quota = limits.cpus;
+    // A thread that uses up the quota stands still until the next period: only whole cores count.
+    machine.cores = std::min(machine.cores, static_cast<int>(std::floor(*limits.cpus + 1e-6)));
+  }
+  machine.cores = std::max(1, machine.cores);
+  if (limits.memory_bytes) machine.memory_bytes = std::min(machine.memory_bytes, *limits.memory_bytes);
+  if (limits.memory_free_bytes) {
+    machine.available_memory_bytes = std::min(machine.available_memory_bytes, *limits.memory_free_bytes);
+  }
+}
+
+}  // namespace
+
+Machine inspect_host() {
+  Machine machine;
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) == 0) machine.host = name;
+  read_system_files(machine);
+  count_cores(machine);
+  apply_limits(machine, read_cgroup_limits());
+  return machine;
+}
+
+}  // namespace lockstep::topology

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::topology {
+
+/// The whole of a small system file; empty when it cannot be read. Never throws.
+std::optional<std::string> read_text(const std::filesystem::path& path);
+
+/// Without white space at both ends.
+std::string_view trimmed(std::string_view text);
+
+/// Parts between any of `separators`, empty parts left out.
+std::vector<std::string_view> split(std::string_view text, std::string_view separators);
+
+/// The number that text begins with, white space before it skipped.
+template <typename Number>
+std::optional<Number> leading_number(std::string_view text) {
+  text = trimmed(text);
+  Number value{};
+  if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc()) return std::nullopt;
+  return value;
+}
+
+/// The same of a file.
+template <typename Number>
+std::optional<Number> read_number(const std::filesystem::path& path) {
+  const std::optional<std::string> text = read_text(path);
+  return text ? leading_number<Number>(*text) : std::nullopt;
+}
+
+/// What follows `key` and `separator` on the first line of `text` that begins with the key: "KEY = value" of
+/// /proc/meminfo, /proc/cpuinfo, os-release, memory.stat.
+std::optional<std::string_view> value_of(std::string_view text, std::string_view key, char separator);
+
+}  // namespace lockstep::topology

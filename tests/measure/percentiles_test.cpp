@@ -1,0 +1,63 @@
+#include "lockstep/measure/percentiles.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::measure {
+namespace {
+
+TEST(PercentilesTest, interpolate_linearly_between_the_closest_ranks) {
+  // Values of numpy.percentile([15, 20, 35, 40, 50], p).
+  const std::vector<double> samples{40, 15, 50, 20, 35};
+  EXPECT_DOUBLE_EQ(percentile(samples, 0), 15);
+  EXPECT_DOUBLE_EQ(percentile(samples, 40), 29);
+  EXPECT_DOUBLE_EQ(percentile(samples, 50), 35);
+  EXPECT_DOUBLE_EQ(percentile(samples, 75), 40);
+  EXPECT_DOUBLE_EQ(percentile(samples, 95), 48);
+  EXPECT_DOUBLE_EQ(percentile(samples, 100), 50);
+}
+
+TEST(PercentilesTest, all_percentiles_of_one_sample_are_that_sample) {
+  const std::vector<double> samples{0.25};
+  for (const double p : {0.0, 50.0, 99.0, 100.0}) EXPECT_EQ(percentile(samples, p), 0.25);
+}
+
+TEST(PercentilesTest, what_cannot_be_ordered_is_refused) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROW(percentile({}, 50), Error);
+  EXPECT_THROW(percentile(std::vector<double>{1, nan}, 50), Error);
+  EXPECT_THROW(percentile(std::vector<double>{1, 2}, 101), Error);
+  EXPECT_THROW(percentile(std::vector<double>{1, 2}, nan), Error);
+}
+
+TEST(PercentilesTest, a_percentile_needs_one_sample_beyond_it) {
+  EXPECT_EQ(samples_needed(50), 1);
+  EXPECT_EQ(samples_needed(75), 4);
+  EXPECT_EQ(samples_needed(90), 10);
+  EXPECT_EQ(samples_needed(95), 20);
+  EXPECT_EQ(samples_needed(99), 100);
+}
+
+TEST(PercentilesTest, too_few_steps_leave_a_percentile_empty) {
+  const auto supported = [](size_t steps) {
+    const StepPercentiles found = step_percentiles(std::vector<double>(steps, 1.0));
+    return std::vector<bool>{found.p50.has_value(), found.p75.has_value(), found.p90.has_value(),
+                             found.p95.has_value(), found.p99.has_value()};
+  };
+  EXPECT_EQ(supported(0), (std::vector<bool>{false, false, false, false, false}));
+  EXPECT_EQ(supported(1), (std::vector<bool>{true, false, false, false, false}));
+  EXPECT_EQ(supported(3), (std::vector<bool>{true, false, false, false, false}));
+  EXPECT_EQ(supported(4), (std::vector<bool>{true, true, false, false, false}));
+  EXPECT_EQ(supported(10), (std::vector<bool>{true, true, true, false, false}));
+  EXPECT_EQ(supported(19), (std::vector<bool>{true, true, true, false, false}));
+  EXPECT_EQ(supported(20), (std::vector<bool>{true, true, true, true, false}));
+  EXPECT_EQ(supported(100), (std::vector<bool>{true, true, true, true, true}));
+}
+
+}  // namespace
+}  // namespace lockstep::measure
