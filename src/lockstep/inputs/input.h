@@ -43,8 +43,8 @@ struct InputInfo {
   std::unique_ptr<Input> (*create)(const InputOptions& options) = nullptr;
 };
 
-/// All inputs by name. `device`: a few random batches made once on the device and used in turn; sample i of the
-/// global batch has the same values whatever the number of ranks.
+/// All inputs by name. `device`: a few random batches made once on the device and used in turn; sample i of
+/// the global batch has the same values whatever the number of ranks.
 const Registry<InputInfo>& registry();
 
 }  // namespace lockstep::inputs

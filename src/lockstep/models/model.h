@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 #include "lockstep/base/registry.h"
 #include "lockstep/kernels/context.h"
@@ -12,11 +13,13 @@
 namespace lockstep::models {
 
 /// A network: learned tensors and a forward pass, written in terms of the blocks in kernels/.
+/// Not thread safe: a replica belongs to one thread.
 class Model {
  public:
   virtual ~Model() = default;
 
-  /// images: [batch, channels, size, size] fp32, in the model's memory format. Returns logits [batch, classes].
+  /// images: [batch, channels, size, size] fp32, in the model's memory format. Returns logits [batch,
+  /// classes].
   virtual at::Tensor forward(const at::Tensor& images, const kernels::Context& context) = 0;
 
   const replica::Parameters& parameters() const { return parameters_; }
@@ -39,8 +42,10 @@ struct ModelInfo {
   int64_t parameters = 0;
   int64_t channels = 3;
   int64_t image_size = 224;
-  /// The smallest --image-size that the network's strides allow.
+  /// The smallest and the largest --image-size: without bounds of its own a network that averages over what
+  /// is left of the image, one size where the first linear layer is made for it.
   int64_t min_image_size = 32;
+  int64_t max_image_size = 4096;
   int64_t classes = 1000;
   int default_batch = 32;
   /// Whose network and default batch this is.
@@ -51,14 +56,18 @@ struct ModelInfo {
 /// All networks by name.
 const Registry<ModelInfo>& registry();
 
+/// Throws ConfigError unless the network `name` takes images of that size.
+void check_image_size(std::string_view name, const ModelInfo& info, int64_t image_size);
+
 /// What one image costs, found by running one image forward and counting in the blocks.
 struct ModelCost {
   /// Multiply-adds of the forward pass (convolutions and linear layers).
   int64_t multiply_adds = 0;
-  /// Bytes that the forward pass keeps for the backward pass, at the given precision.
+  /// Bytes that the forward pass keeps for the backward pass, the image among them, at the given precision.
   int64_t activation_bytes = 0;
 };
 
+/// Builds the network and runs it once, on the calling thread's threads: a fraction of a second.
 ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16);
 
 }  // namespace lockstep::models

@@ -27,14 +27,18 @@ struct NamedTensor {
 
 /// The learned tensors of one network and its buffers (running statistics), by torchvision's names and in the
 /// order in which torchvision registers them: that order is what bucket plans start from.
+///
+/// The tensors handed out are shared with the blocks that asked for them, so whoever gives one new storage
+/// (`set_data`, say to lay all parameters out in one flat buffer) changes what the network computes with.
+/// Not thread safe; one replica belongs to one thread.
 class Parameters {
  public:
-  /// `memory_format` applies to 4-dimensional tensors.
+  /// `memory_format` applies to 4-dimensional tensors. The values do not depend on it.
   Parameters(uint64_t seed, at::MemoryFormat memory_format);
 
-  /// A trainable fp32 leaf with requires_grad set.
+  /// A trainable fp32 leaf with requires_grad set. Throws Error when the name is taken.
   at::Tensor add(const std::string& name, at::IntArrayRef shape, Init init);
-  /// A tensor that is not trained, filled with `value`.
+  /// A tensor that is not trained, filled with `value`. Throws Error when the name is taken.
   at::Tensor add_buffer(const std::string& name, at::IntArrayRef shape, double value,
                         at::ScalarType dtype = at::kFloat);
 
@@ -42,10 +46,14 @@ class Parameters {
   const std::vector<NamedTensor>& buffers() const { return buffers_; }
   /// Number of trainable values.
   int64_t count() const;
+  /// The trainable tensors, in order.
   std::vector<at::Tensor> tensors() const;
   at::MemoryFormat memory_format() const { return memory_format_; }
 
  private:
+  void check_unused(const std::string& name) const;
+  at::Tensor in_memory_format(const at::Tensor& values) const;
+
   uint64_t seed_;
   at::MemoryFormat memory_format_;
   std::vector<NamedTensor> trainable_;

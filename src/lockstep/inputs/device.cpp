@@ -1,0 +1,62 @@
+#include "lockstep/inputs/device.h"
+
+#include <vector>
+
+#include <ATen/ops/empty.h>
+
+#include "lockstep/replica/random.h"
+
+namespace lockstep::inputs {
+namespace {
+
+using replica::stream_generator;
+using replica::stream_seed;
+
+/// `first` is the number of the batch's first sample among all samples of all batches.
+Batch make_batch(const InputOptions& options, int64_t first) {
+  Batch batch;
+  batch.images = at::empty({options.batch, options.channels, options.image_size, options.image_size},
+                           at::kFloat, std::nullopt, std::nullopt, std::nullopt, options.memory_format);
+  batch.labels = at::empty({options.batch}, at::kLong);
+  batch.first_sample = options.rank * options.batch;
+
+  // Drawn in the plain layout, then copied: the values do not depend on the memory format.
+  at::Tensor image = at::empty({options.channels, options.image_size, options.image_size}, at::kFloat);
+  auto* labels = batch.labels.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < options.batch; ++i) {
+    const auto sample = static_cast<uint64_t>(first + i);
+    image.normal_(0, 1, stream_generator(options.seed, "image", sample));
+    batch.images.select(0, i).copy_(image);
+    labels[i] = static_cast<int64_t>(stream_seed(options.seed, "label", sample) %
+                                     static_cast<uint64_t>(options.classes));
+  }
+  return batch;
+}
+
+class DeviceInput : public Input {
+ public:
+  explicit DeviceInput(const InputOptions& options) {
+    const int64_t global_batch = options.batch * options.ranks;
+    for (int64_t i = 0; i < kDeviceBatches; ++i) {
+      batches_.push_back(make_batch(options, i * global_batch + options.rank * options.batch));
+    }
+  }
+
+  const Batch& next() override {
+    const Batch& batch = batches_[next_];
+    next_ = (next_ + 1) % batches_.size();
+    return batch;
+  }
+
+ private:
+  std::vector<Batch> batches_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Input> create_device_input(const InputOptions& options) {
+  return std::make_unique<DeviceInput>(options);
+}
+
+}  // namespace lockstep::inputs

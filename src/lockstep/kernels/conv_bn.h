@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/kernels/batch_norm.h"
+#include "lockstep/kernels/context.h"
+#include "lockstep/kernels/conv.h"
+#include "lockstep/replica/parameters.h"
+
+namespace lockstep::kernels {
+
+/// Where a convolution and the batch normalisation behind it are registered ("layer1.0.conv1",
+/// "layer1.0.bn1").
+struct ConvBnNames {
+  std::string conv;
+  std::string bn;
+};
+
+/// Convolution without bias, batch normalisation. Its output is meant for an addition, which keeps nothing:
+/// it does not count as saved.
+class ConvBn {
+ public:
+  ConvBn(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape);
+  at::Tensor operator()(const at::Tensor& x, const Context& context) const;
+
+ private:
+  Conv2d conv_;
+  BatchNorm bn_;
+};
+
+/// Convolution without bias, batch normalisation, ReLU.
+class ConvBnRelu {
+ public:
+  ConvBnRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape);
+  at::Tensor operator()(const at::Tensor& x, const Context& context) const;
+
+ private:
+  ConvBn conv_bn_;
+};
+
+/// The end of a residual block: relu(bn(conv(x)) + residual).
+class ConvBnAddRelu {
+ public:
+  ConvBnAddRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape);
+  /// `residual` has the output's shape and is not changed.
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& residual, const Context& context) const;
+
+ private:
+  ConvBn conv_bn_;
+};
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/kernels/context.h"
+#include "lockstep/replica/parameters.h"
+
+namespace lockstep::kernels {
+
+/// Fully connected layer, x W^T + b, drawn uniformly in +-1/sqrt(in). Registers `name`.weight and
+/// `name`.bias.
+class Linear {
+ public:
+  Linear(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out);
+  /// x: [batch, in].
+  at::Tensor operator()(const at::Tensor& x, const Context& context) const;
+
+ private:
+  int64_t in_;
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+/// Fully connected layer, then ReLU. Registers what Linear does.
+class LinearRelu {
+ public:
+  LinearRelu(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out);
+  at::Tensor operator()(const at::Tensor& x, const Context& context) const;
+
+ private:
+  Linear linear_;
+};
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,41 @@
+#include "lockstep/models/model.h"
+
+#include <fmt/format.h>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::models {
+
+void check_image_size(std::string_view name, const ModelInfo& info, int64_t image_size) {
+  if (image_size >= info.min_image_size && image_size <= info.max_image_size) return;
+  if (info.min_image_size == info.max_image_size) {
+    throw ConfigError(fmt::format("{} takes images of {}x{}, not of {}x{}", name, info.image_size,
+                                  info.image_size, image_size, image_size),
+                      fmt::format("Leave out --image-size, or give it as {}.", info.image_size));
+  }
+  throw ConfigError(
+      fmt::format("{} takes images from {}x{} to {}x{}, not of {}x{}", name, info.min_image_size,
+                  info.min_image_size, info.max_image_size, info.max_image_size, image_size, image_size),
+      fmt::format("The published size is --image-size {}.", info.image_size));
+}
+
+ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16) {
+  const at::NoGradGuard no_grad;
+  const std::unique_ptr<Model> model = info.create({});
+  const at::Tensor image =
+      at::zeros({1, info.channels, image_size, image_size}).contiguous(model->parameters().memory_format());
+
+  kernels::CostMeter meter;
+  kernels::Context context;
+  context.cost = &meter;
+  model->forward(image, context);
+
+  const int64_t bytes_per_value = bf16 ? 2 : 4;
+  return {meter.multiply_adds,
+          (meter.saved_values + image.numel()) * bytes_per_value + meter.saved_index_bytes};
+}
+
+}  // namespace lockstep::models

@@ -1,0 +1,211 @@
+#include "lockstep/models/resnet.h"
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/kernels/conv_bn.h"
+#include "lockstep/kernels/linear.h"
+#include "lockstep/kernels/pool.h"
+
+namespace lockstep::models {
+namespace {
+
+using kernels::Context;
+using kernels::ConvBn;
+using kernels::ConvBnAddRelu;
+using kernels::ConvBnRelu;
+using replica::Parameters;
+
+struct ResNetShape {
+  /// Residual blocks in each of the four stages.
+  std::array<int, 4> blocks;
+  bool bottleneck = true;
+  int64_t groups = 1;
+  /// Channels of one group in the first stage.
+  int64_t width_per_group = 64;
+  bool stride_in_first_1x1 = false;
+};
+
+struct BlockShape {
+  int64_t in_channels = 0;
+  /// Channels of the stage: 64, 128, 256, 512.
+  int64_t planes = 0;
+  int64_t stride = 1;
+};
+
+class Block {
+ public:
+  virtual ~Block() = default;
+  virtual at::Tensor operator()(const at::Tensor& x, const Context& context) const = 0;
+};
+
+/// The 1x1 projection on the shortcut where a block changes the shape, nothing elsewhere.
+class Shortcut {
+ public:
+  Shortcut(Parameters& parameters, const std::string& name, const BlockShape& shape, int64_t out_channels) {
+    if (shape.stride == 1 && shape.in_channels == out_channels) return;
+    projection_.emplace(
+        parameters, kernels::ConvBnNames{name + ".downsample.0", name + ".downsample.1"},
+        kernels::ConvShape{
+            .in_channels = shape.in_channels, .out_channels = out_channels, .stride = shape.stride});
+  }
+
+  at::Tensor operator()(const at::Tensor& x, const Context& context) const {
+    return projection_ ? (*projection_)(x, context) : x;
+  }
+
+ private:
+  std::optional<ConvBn> projection_;
+};
+
+kernels::ConvBnNames conv_bn_names(const std::string& block, int number) {
+  return {fmt::format("{}.conv{}", block, number), fmt::format("{}.bn{}", block, number)};
+}
+
+class BasicBlock : public Block {
+ public:
+  BasicBlock(Parameters& parameters, const std::string& name, const BlockShape& shape)
+      : first_(parameters, conv_bn_names(name, 1),
+               {.in_channels = shape.in_channels,
+                .out_channels = shape.planes,
+                .kernel = 3,
+                .stride = shape.stride,
+                .padding = 1}),
+        second_(parameters, conv_bn_names(name, 2),
+                {.in_channels = shape.planes, .out_channels = shape.planes, .kernel = 3, .padding = 1}),
+        shortcut_(parameters, name, shape, shape.planes) {}
+
+  at::Tensor operator()(const at::Tensor& x, const Context& context) const override {
+    const at::Tensor y = first_(x, context);
+    return second_(y, shortcut_(x, context), context);
+  }
+
+ private:
+  ConvBnRelu first_;
+  ConvBnAddRelu second_;
+  Shortcut shortcut_;
+};
+
+constexpr int64_t kBottleneckExpansion = 4;
+
+class Bottleneck : public Block {
+ public:
+  Bottleneck(Parameters& parameters, const std::string& name, const BlockShape& shape,
+             const ResNetShape& network)
+      : Bottleneck(parameters, name, shape, network,
+                   shape.planes * network.width_per_group / 64 * network.groups) {}
+
+  at::Tensor operator()(const at::Tensor& x, const Context& context) const override {
+    const at::Tensor y = second_(first_(x, context), context);
+    return third_(y, shortcut_(x, context), context);
+  }
+
+ private:
+  Bottleneck(Parameters& parameters, const std::string& name, const BlockShape& shape,
+             const ResNetShape& network, int64_t width)
+      : first_(parameters, conv_bn_names(name, 1),
+               {.in_channels = shape.in_channels,
+                .out_channels = width,
+                .stride = network.stride_in_first_1x1 ? shape.stride : 1}),
+        second_(parameters, conv_bn_names(name, 2),
+                {.in_channels = width,
+                 .out_channels = width,
+                 .kernel = 3,
+                 .stride = network.stride_in_first_1x1 ? 1 : shape.stride,
+                 .padding = 1,
+                 .groups = network.groups}),
+        third_(parameters, conv_bn_names(name, 3),
+               {.in_channels = width, .out_channels = shape.planes * kBottleneckExpansion}),
+        shortcut_(parameters, name, shape, shape.planes * kBottleneckExpansion) {}
+
+  ConvBnRelu first_;
+  ConvBnRelu second_;
+  ConvBnAddRelu third_;
+  Shortcut shortcut_;
+};
+
+std::vector<std::unique_ptr<Block>> build_blocks(Parameters& parameters, const ResNetShape& shape) {
+  std::vector<std::unique_ptr<Block>> blocks;
+  int64_t channels = 64;
+  for (int stage = 0; stage < 4; ++stage) {
+    const int64_t planes = int64_t{64} << stage;
+    for (int i = 0; i < shape.blocks[stage]; ++i) {
+      const std::string name = fmt::format("layer{}.{}", stage + 1, i);
+      const BlockShape block{channels, planes, stage > 0 && i == 0 ? 2 : 1};
+      if (shape.bottleneck) {
+        blocks.push_back(std::make_unique<Bottleneck>(parameters, name, block, shape));
+        channels = planes * kBottleneckExpansion;
+      } else {
+        blocks.push_back(std::make_unique<BasicBlock>(parameters, name, block));
+        channels = planes;
+      }
+    }
+  }
+  return blocks;
+}
+
+class ResNet : public Model {
+ public:
+  ResNet(const ModelOptions& options, const ResNetShape& shape)
+      : Model(Parameters(options.seed, options.memory_format)),
+        stem_(parameters_, {"conv1", "bn1"},
+              {.in_channels = 3, .out_channels = 64, .kernel = 7, .stride = 2, .padding = 3}),
+        max_pool_(/*kernel=*/3, /*stride=*/2, /*padding=*/1),
+        blocks_(build_blocks(parameters_, shape)),
+        avg_pool_(1),
+        fc_(parameters_, "fc", shape.bottleneck ? 512 * kBottleneckExpansion : 512, 1000) {}
+
+  at::Tensor forward(const at::Tensor& images, const Context& context) override {
+    at::Tensor x = max_pool_(stem_(images, context), context);
+    for (const auto& block : blocks_) x = (*block)(x, context);
+    return fc_(avg_pool_(x, context), context);
+  }
+
+ private:
+  ConvBnRelu stem_;
+  kernels::MaxPool max_pool_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  kernels::AdaptiveAvgPool avg_pool_;
+  kernels::Linear fc_;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> create_resnet18(const ModelOptions& options) {
+  return std::make_unique<ResNet>(options, ResNetShape{.blocks = {2, 2, 2, 2}, .bottleneck = false});
+}
+
+std::unique_ptr<Model> create_resnet34(const ModelOptions& options) {
+  return std::make_unique<ResNet>(options, ResNetShape{.blocks = {3, 4, 6, 3}, .bottleneck = false});
+}
+
+std::unique_ptr<Model> create_resnet50(const ModelOptions& options) {
+  return std::make_unique<ResNet>(options, ResNetShape{.blocks = {3, 4, 6, 3}});
+}
+
+std::unique_ptr<Model> create_resnet50_v1(const ModelOptions& options) {
+  return std::make_unique<ResNet>(options, ResNetShape{.blocks = {3, 4, 6, 3}, .stride_in_first_1x1 = true});
+}
+
+std::unique_ptr<Model> create_resnet101(const ModelOptions& options) {
+  return std::make_unique<ResNet>(options, ResNetShape{.blocks = {3, 4, 23, 3}});
+}
+
+std::unique_ptr<Model> create_resnet152(const ModelOptions& options) {
+  return std::make_unique<ResNet>(options, ResNetShape{.blocks = {3, 8, 36, 3}});
+}
+
+std::unique_ptr<Model> create_resnext50_32x4d(const ModelOptions& options) {
+  return std::make_unique<ResNet>(options,
+                                  ResNetShape{.blocks = {3, 4, 6, 3}, .groups = 32, .width_per_group = 4});
+}
+
+std::unique_ptr<Model> create_resnext101_32x8d(const ModelOptions& options) {
+  return std::make_unique<ResNet>(options,
+                                  ResNetShape{.blocks = {3, 4, 23, 3}, .groups = 32, .width_per_group = 8});
+}
+
+}  // namespace lockstep::models

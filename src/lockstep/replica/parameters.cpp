@@ -1,0 +1,71 @@
+#include "lockstep/replica/parameters.h"
+
+#include <algorithm>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/replica/random.h"
+
+namespace lockstep::replica {
+
+Parameters::Parameters(uint64_t seed, at::MemoryFormat memory_format)
+    : seed_(seed), memory_format_(memory_format) {}
+
+at::Tensor Parameters::add(const std::string& name, at::IntArrayRef shape, Init init) {
+  check_unused(name);
+  // Drawn in the plain layout: the n-th number of the stream is the n-th element in any memory format.
+  at::Tensor values = at::empty(shape, at::kFloat);
+  switch (init.kind) {
+    case Init::Kind::kConstant:
+      values.fill_(init.value);
+      break;
+    case Init::Kind::kNormal:
+      values.normal_(0, init.value, stream_generator(seed_, name));
+      break;
+    case Init::Kind::kUniform:
+      values.uniform_(-init.value, init.value, stream_generator(seed_, name));
+      break;
+  }
+  values = in_memory_format(values);
+  values.set_requires_grad(true);
+  trainable_.push_back({name, values});
+  return values;
+}
+
+at::Tensor Parameters::add_buffer(const std::string& name, at::IntArrayRef shape, double value,
+                                  at::ScalarType dtype) {
+  check_unused(name);
+  const at::Tensor values = in_memory_format(at::full(shape, value, dtype));
+  buffers_.push_back({name, values});
+  return values;
+}
+
+int64_t Parameters::count() const {
+  int64_t sum = 0;
+  for (const NamedTensor& parameter : trainable_) sum += parameter.value.numel();
+  return sum;
+}
+
+std::vector<at::Tensor> Parameters::tensors() const {
+  std::vector<at::Tensor> all;
+  all.reserve(trainable_.size());
+  for (const NamedTensor& parameter : trainable_) all.push_back(parameter.value);
+  return all;
+}
+
+void Parameters::check_unused(const std::string& name) const {
+  const auto has_name = [&](const NamedTensor& tensor) { return tensor.name == name; };
+  if (std::ranges::any_of(trainable_, has_name) || std::ranges::any_of(buffers_, has_name)) {
+    throw Error("two tensors of one network are named '" + name + "'", "Give every block a name of its own.");
+  }
+}
+
+at::Tensor Parameters::in_memory_format(const at::Tensor& values) const {
+  if (values.dim() != 4) return values;
+  // Not contiguous(): it leaves a 1x1 kernel's strides as they are, which then do not tell the format.
+  return at::empty(values.sizes(), values.options(), memory_format_).copy_(values);
+}
+
+}  // namespace lockstep::replica
