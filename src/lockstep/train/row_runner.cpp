@@ -36,7 +36,7 @@ double mean_over_ranks(double value, comm::Communicator* group) {
 
 }  // namespace
 
-std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group, LoopPosition& position) {
+std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group, launch::Progress& progress) {
   const int rank = group == nullptr ? 0 : group->rank();
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
   const models::ModelInfo& model_info = models::registry().get(row.model);
@@ -67,7 +67,7 @@ std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group,
                                      .precision = replica::parse_precision(row.precision),
                                      .seed = row.seed,
                                      .coupled = strategy_info.traits.coupled};
-  const StepLoopResult own = run_steps({*model, *input, *strategy, optimizer, group}, loop_options, position);
+  const StepLoopResult own = run_steps({*model, *input, *strategy, optimizer, group}, loop_options, progress);
 
   RowSamples samples{.warmup_s = gather(own.warmup_s, group),
                      .step_s = gather(own.step_s, group),

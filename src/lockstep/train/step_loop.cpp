@@ -13,8 +13,8 @@ namespace {
 
 class StepLoop {
  public:
-  StepLoop(const Trainee& trainee, const StepLoopOptions& options, LoopPosition& position)
-      : trainee_(trainee), options_(options), position_(position) {
+  StepLoop(const Trainee& trainee, const StepLoopOptions& options, launch::Progress& progress)
+      : trainee_(trainee), options_(options), progress_(progress) {
     result_.warmup_s.reserve(static_cast<size_t>(options.warmup_steps));
     // Room for an uncoupled rank's extra steps, so that no step pays for a growing vector.
     result_.step_s.reserve(static_cast<size_t>(options.steps) * (options.coupled ? 1 : 4));
@@ -42,7 +42,7 @@ class StepLoop {
     durations_s.push_back(end_s - previous_end_s);
     if (step_ == 0) result_.loss_first = loss;
     result_.loss_last = loss;
-    position_.steps.store(++step_, std::memory_order_relaxed);
+    progress_.completed(++step_);
     return end_s;
   }
 
@@ -77,16 +77,15 @@ class StepLoop {
 
   const Trainee& trainee_;
   const StepLoopOptions& options_;
-  LoopPosition& position_;
+  launch::Progress& progress_;
   StepLoopResult result_;
   int64_t step_ = 0;
 };
 
 }  // namespace
 
-StepLoopResult run_steps(const Trainee& trainee, const StepLoopOptions& options, LoopPosition& position) {
-  position.steps.store(0, std::memory_order_relaxed);
-  return StepLoop(trainee, options, position).run();
+StepLoopResult run_steps(const Trainee& trainee, const StepLoopOptions& options, launch::Progress& progress) {
+  return StepLoop(trainee, options, progress).run();
 }
 
 }  // namespace lockstep::train

@@ -1,25 +1,17 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/inputs/input.h"
+#include "lockstep/launch/progress.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/strategies/strategy.h"
 
 namespace lockstep::train {
-
-/// Where a rank is, readable from other threads (progress line, heartbeats). The step loop stores it once per step
-/// and never waits for a reader.
-struct LoopPosition {
-  /// Steps completed in the row that is being run, warm-up included.
-  std::atomic<int64_t> steps{0};
-};
 
 struct StepLoopOptions {
   int warmup_steps = 5;
@@ -53,7 +45,7 @@ struct Trainee {
 
 /// Trains warmup_steps + steps steps and stamps the end of each. Collective over the communicator: a barrier before
 /// the first measured step is the common start of the measurement. Throws Error when a loss is not finite, naming
-/// step and rank.
-StepLoopResult run_steps(const Trainee& trainee, const StepLoopOptions& options, LoopPosition& position);
+/// step and rank. Completed steps, warm-up included, are reported to `progress`.
+StepLoopResult run_steps(const Trainee& trainee, const StepLoopOptions& options, launch::Progress& progress);
 
 }  // namespace lockstep::train

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/inputs/input.h"
@@ -159,6 +160,17 @@ MemoryEstimate estimate_memory(const RowPlan& row) {
   const int64_t image_bytes = 4 * info.channels * row.image_size * row.image_size;
   // The backward pass holds gradients of the activations that it is working on beside those kept.
   estimate.activation_bytes = row.batch_per_rank * (image_bytes + cost.activation_bytes * 5 / 4);
+  return estimate;
+}
+
+RowEstimate estimate_row(const RowPlan& row) {
+  const models::ModelInfo& info = models::registry().get(row.model);
+  models::measure_cost(info, row.image_size, row.precision == "bf16");
+  const double begin_s = now_s();
+  RowEstimate estimate{.memory = estimate_memory(row)};
+  const double forward_s = now_s() - begin_s;
+  // Backward costs twice as much as forward.
+  estimate.duration_s = 3 * forward_s * row.batch_per_rank * (row.steps + row.warmup_steps);
   return estimate;
 }
 

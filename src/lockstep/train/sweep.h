@@ -72,6 +72,14 @@ struct MemoryEstimate {
 
 MemoryEstimate estimate_memory(const RowPlan& row);
 
+/// What a row will take, found from one forward pass of one image on the calling thread's number of threads.
+struct RowEstimate {
+  MemoryEstimate memory;
+  double duration_s = 0;
+};
+
+RowEstimate estimate_row(const RowPlan& row);
+
 /// Throws ConfigError when `local_ranks` ranks of a row do not fit into `available_bytes`, naming the row, what it
 /// needs and the largest batch that would fit.
 void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t available_bytes);

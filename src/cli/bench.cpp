@@ -1,0 +1,167 @@
+#include "bench.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "bench_rank.h"
+#include "console.h"
+#include "lockstep/base/units.h"
+#include "lockstep/comm/backend.h"
+#include "lockstep/launch/local_processes.h"
+#include "lockstep/launch/tcp_store.h"
+#include "lockstep/topology/inspect.h"
+#include "result_keeper.h"
+
+namespace lockstep::cli {
+namespace {
+
+/// Set by the parent, so that it finds what rank 0 kept should that die.
+constexpr const char* kRecordPathVariable = "LOCKSTEP_RECORD_PATH";
+
+std::vector<int> powers_of_two_up_to(int most) {
+  std::vector<int> powers;
+  for (int ranks = 1; ranks <= most; ranks *= 2) powers.push_back(ranks);
+  return powers;
+}
+
+/// The way of launching that --launch, --backend and what started this process leave; throws ConfigError for a
+/// combination that cannot be.
+void settle_launch(BenchOptions& options, const std::optional<launch::RankEnvironment>& environment) {
+  const bool threads_backend = options.sweep.backend == "thread";
+  if (environment) {
+    if (threads_backend || options.launch == "threads") {
+      throw ConfigError(fmt::format("ranks as threads cannot be started by {}", to_string(environment->launcher)),
+                        "Run lockstep without a launcher, or choose --backend gloo or mpi.");
+    }
+    options.launch = to_string(environment->launcher);
+    return;
+  }
+  if (threads_backend && options.launch == "processes") {
+    throw ConfigError("--backend thread connects the threads of one process, not processes",
+                      "Use --launch threads, or --backend gloo or mpi.");
+  }
+  if (options.launch == "threads" && options.sweep.backend == "mpi") {
+    throw ConfigError("--backend mpi has one rank per process", "Use --launch processes, or --backend thread.");
+  }
+  if (options.launch == "auto") options.launch = threads_backend ? "threads" : "processes";
+}
+
+void check_backend(const std::string& name) {
+  // Throws for an unknown name, with the nearest.
+  const comm::BackendStatus status = comm::backend_status(name);
+  if (!status.usable) {
+    throw BackendMissing(fmt::format("backend {} cannot be used: {}", name, status.detail), status.advice);
+  }
+}
+
+void check_world(const BenchPlan& plan, const launch::RankEnvironment& environment) {
+  const int most = train::most_ranks(plan.rows);
+  if (most <= environment.world) return;
+  throw ConfigError(fmt::format("--ranks {} needs {} ranks, but {} started {}", most, most,
+                                to_string(environment.launcher), environment.world),
+                    "Start more ranks, or give smaller --ranks.");
+}
+
+std::string describe_plan(const BenchPlan& plan, int ranks) {
+  std::string text = fmt::format("{} rows, up to {} {} with {} {} each, backend {}, launched as {}\n", plan.rows.size(), ranks,
+                                 ranks == 1 ? "rank" : "ranks", plan.binding.threads_per_rank,
+                                 plan.binding.threads_per_rank == 1 ? "thread" : "threads", plan.options.sweep.backend,
+                                 plan.options.launch);
+  text += fmt::format("  {:<44} {:>9} {:>7} {:>14} {:>10}\n", "row", "bucket", "steps", "memory/rank", "time");
+  double total_s = 0;
+  for (const train::RowPlan& row : plan.rows) {
+    const train::RowEstimate estimate = train::estimate_row(row);
+    total_s += estimate.duration_s;
+    text += fmt::format("  {:<44} {:>9} {:>7} {:>14} {:>10}\n", row.label(), fmt::format("{:g} MiB", row.bucket_mb),
+                        fmt::format("{}+{}", row.warmup_steps, row.steps), format_bytes(estimate.memory.total_bytes()),
+                        format_duration(estimate.duration_s));
+  }
+  return text + fmt::format("about {} in all, by the speed of one forward pass on this machine\n", format_duration(total_s));
+}
+
+int start_processes(const BenchPlan& plan, int ranks) {
+  const std::unique_ptr<launch::TcpStore> store =
+      launch::make_tcp_store("127.0.0.1", 0, true, std::chrono::duration<double>(60));
+  launch::LocalOptions local;
+  local.ranks = ranks;
+  local.through_mpirun = plan.options.sweep.backend == "mpi";
+  local.environment = {{kRecordPathVariable, plan.record_path}};
+  local.store_port = store->port();
+  local.timeout = std::chrono::duration<double>(plan.options.timeout_s);
+  const launch::Supervision outcome = launch::run_local_ranks(local);
+  if (outcome.exit_code == 0) return kExitDone;
+  if (!outcome.error.empty()) print_error(outcome.error, outcome.advice);
+  ResultKeeper keeper(plan.record_path, plan.options.json_path, plan.options.csv_path);
+  keeper.finish_incomplete(outcome.error);
+  return outcome.exit_code;
+}
+
+/// Where rank 0 keeps the record while it is being measured.
+std::string record_path(const BenchOptions& options, const std::optional<launch::RankEnvironment>& environment) {
+  if (!options.json_path.empty()) return options.json_path;
+  if (const char* told = std::getenv(kRecordPathVariable); environment && told != nullptr) return told;
+  return temporary_record_path(environment ? environment->job_id : std::to_string(::getpid())).string();
+}
+
+BenchPlan make_plan(BenchOptions options, const std::optional<launch::RankEnvironment>& environment,
+                    const std::vector<std::string>& command) {
+  BenchPlan plan;
+  plan.options = std::move(options);
+  plan.command = command;
+  settle_launch(plan.options, environment);
+  const std::vector<launch::Core> cores = launch::usable_cores();
+  train::SweepOptions& sweep = plan.options.sweep;
+  if (sweep.ranks.empty()) {
+    sweep.ranks = powers_of_two_up_to(environment ? environment->world : static_cast<int>(cores.size()));
+  }
+  plan.rows = train::plan_rows(sweep);
+  const int most = train::most_ranks(plan.rows);
+  // A launcher that binds gives every rank cores of its own; otherwise the ranks of this host share them.
+  const bool bound = environment && environment->bound_by_launcher;
+  const int sharing = bound ? 1 : environment ? std::min(most, environment->local_world) : most;
+  plan.binding = launch::plan_binding(cores, sharing, plan.options.threads,
+                                      bound ? launch::Binding::kNone : launch::parse_binding(plan.options.bind));
+  if (bound) plan.options.bind = "launcher";
+  plan.record_path = record_path(plan.options, environment);
+  return plan;
+}
+
+}  // namespace
+
+int run_bench(BenchOptions options, const std::vector<std::string>& command) {
+  set_quiet(options.quiet);
+  const std::optional<launch::RankEnvironment> environment = launch::detect_environment();
+  try {
+    check_options(options);
+    const BenchPlan plan = make_plan(std::move(options), environment, command);
+    const int most = train::most_ranks(plan.rows);
+    const bool supervised = environment && environment->supervised;
+    if (!supervised) {
+      // Estimating runs the network once, so with the threads that a rank will have.
+      at::set_num_threads(plan.binding.threads_per_rank);
+      check_backend(plan.options.sweep.backend);
+      const int local_ranks = environment ? environment->local_world : most;
+      train::check_memory(plan.rows, local_ranks, topology::inspect_host().available_memory_bytes);
+    }
+    if (plan.options.dry_run) {
+      if (!environment || environment->rank == 0) print_result(describe_plan(plan, most));
+      return kExitDone;
+    }
+    if (environment) {
+      check_world(plan, *environment);
+      return run_rank_process(plan, *environment);
+    }
+    check_files(plan.options);
+    return plan.options.launch == "threads" ? run_rank_threads(plan, most) : start_processes(plan, most);
+  } catch (const std::exception& error) {
+    // The ranks of a job all refuse the same; one says so.
+    if (environment && environment->rank != 0) return exit_code_of(error);
+    throw;
+  }
+}
+
+}  // namespace lockstep::cli

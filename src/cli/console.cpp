@@ -1,0 +1,79 @@
+#include "console.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace lockstep::cli {
+namespace {
+
+std::atomic<bool> quiet{false};
+
+bool colours() {
+  static const bool wanted = [] {
+    const char* no_color = std::getenv("NO_COLOR");
+    return stderr_is_terminal() && (no_color == nullptr || *no_color == '\0');
+  }();
+  return wanted;
+}
+
+/// One write, so that lines of several processes do not mix. A progress line that stands there is overwritten.
+void write_to_stderr(std::string text) {
+  if (stderr_is_terminal()) text.insert(0, "\r\x1b[K");
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+void print_marked(std::string_view mark, int colour, std::string_view text, std::string_view advice) {
+  const std::string shown_mark = colours() ? fmt::format("\x1b[1;{}m{}:\x1b[0m", colour, mark) : fmt::format("{}:", mark);
+  std::string line = fmt::format("lockstep: {} {}\n", shown_mark, text);
+  if (!advice.empty()) line += fmt::format("  {}\n", advice);
+  write_to_stderr(std::move(line));
+}
+
+}  // namespace
+
+void print_result(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+void print_note(std::string_view text) {
+  if (!is_quiet()) write_to_stderr(fmt::format("{}\n", text));
+}
+
+void print_warning(std::string_view text, std::string_view advice) { print_marked("warning", 33, text, advice); }
+
+void print_error(std::string_view text, std::string_view advice) { print_marked("error", 31, text, advice); }
+
+int exit_code_of(const std::exception& error) {
+  if (dynamic_cast<const ConfigError*>(&error) != nullptr) return kExitUsage;
+  if (dynamic_cast<const BackendMissing*>(&error) != nullptr) return kExitBackendMissing;
+  return kExitFailed;
+}
+
+int report(const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  print_error(error.what(), ours == nullptr ? std::string_view() : std::string_view(ours->advice()));
+  return exit_code_of(error);
+}
+
+void set_quiet(bool value) { quiet = value; }
+bool is_quiet() { return quiet; }
+
+bool stderr_is_terminal() {
+  static const bool is = ::isatty(STDERR_FILENO) == 1;
+  return is;
+}
+
+int terminal_width() {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 80;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,97 @@
+#include "info.h"
+
+#include <functional>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "console.h"
+#include "lockstep/base/registry.h"
+#include "lockstep/base/units.h"
+#include "lockstep/comm/backend.h"
+#include "lockstep/inputs/input.h"
+#include "lockstep/models/model.h"
+#include "lockstep/strategies/strategy.h"
+#include "lockstep/topology/inspect.h"
+#include "version.h"
+
+namespace lockstep::cli {
+namespace {
+
+std::string versions() {
+  const topology::Machine host = topology::inspect_host();
+  return fmt::format("{}\n{}: {}, {} of {} cores, {} of memory available\n", version_text(), host.host, host.processor,
+                     host.cores, host.host_cores, format_bytes(host.available_memory_bytes));
+}
+
+std::string backends() {
+  std::string text = "Backends\n";
+  for (const std::string& name : comm::backend_names()) {
+    const comm::BackendStatus status = comm::backend_status(name);
+    text += fmt::format("  {:<12} {:<12} {}\n", name, status.usable ? "usable" : "not usable", status.detail);
+    if (!status.usable && !status.advice.empty()) text += fmt::format("  {:<25} {}\n", "", status.advice);
+  }
+  return text;
+}
+
+std::string models() {
+  std::string text = fmt::format("Models\n  {:<18} {:>13} {:>15} {:>6} {:>6}  {}\n", "name", "parameters",
+                                 "multiply-adds", "image", "batch", "default batch from");
+  for (const auto& [name, info] : models::registry().entries()) {
+    const models::ModelCost cost = models::measure_cost(info, info.image_size, false);
+    text += fmt::format("  {:<18} {:>13} {:>15} {:>6} {:>6}  {}\n", name, info.parameters,
+                        fmt::format("{:.2f} M", static_cast<double>(cost.multiply_adds) / 1e6), info.image_size,
+                        info.default_batch, info.source);
+  }
+  return text;
+}
+
+std::string strategies() {
+  std::string text = "Strategies\n";
+  for (const auto& [name, info] : strategies::registry().entries()) {
+    const strategies::Traits& traits = info.traits;
+    text += fmt::format("  {:<12} {}\n", name, info.description);
+    text += fmt::format("  {:<12} combines: {}; optimizer applications per step: {}; staleness: {}\n", "", traits.combines,
+                        traits.applications_per_step, traits.staleness_steps);
+    text += fmt::format("  {:<12} batch-norm statistics: {}; replicas stay equal: {}\n", "", traits.batch_norm,
+                        traits.replicas_equal ? "yes" : "no");
+  }
+  return text;
+}
+
+std::string inputs() {
+  std::string text = "Inputs\n";
+  for (const auto& [name, info] : inputs::registry().entries()) {
+    text += fmt::format("  {:<12} {}\n", name, info.description);
+  }
+  return text;
+}
+
+const Registry<std::string (*)()>& topics() {
+  static const Registry<std::string (*)()> all("topic", "lockstep info --help",
+                                               {{"backends", &backends},
+                                                {"models", &models},
+                                                {"strategies", &strategies},
+                                                {"inputs", &inputs}});
+  return all;
+}
+
+}  // namespace
+
+void add_info_flags(CLI::App& command, InfoOptions& options) {
+  command.add_option("topic", options.topic, "backends, models, strategies or inputs [all of them]");
+  command.footer("Examples:\n  lockstep info\n  lockstep info models\n");
+}
+
+int run_info(const InfoOptions& options) {
+  if (!options.topic.empty()) {
+    print_result(topics().get(options.topic)());
+    return kExitDone;
+  }
+  print_result(versions());
+  for (const auto& [name, describe] : topics().entries()) print_result("\n" + describe());
+  return kExitDone;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,54 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "bench.h"
+#include "console.h"
+#include "info.h"
+#include "lockstep/base/allocator.h"
+#include "version.h"
+
+namespace {
+
+using namespace lockstep;
+using namespace lockstep::cli;
+
+constexpr const char* kFooter = R"(Start here:
+  lockstep bench                     train ResNet-50 on 1, 2, ... ranks and print how it scales
+  lockstep bench --help              every flag, with examples
+  lockstep info                      what is installed, and what can be measured
+
+Exit codes: 0 done, 1 the run or a check failed, 2 wrong usage, 3 a regression was found,
+4 a backend is missing, 130 interrupted (Ctrl-C), 143 terminated.
+)";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  keep_freed_pages();
+  CLI::App app("lockstep measures data-parallel training and explains the result", "lockstep");
+  app.footer(kFooter);
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(1);
+
+  BenchOptions bench_options;
+  CLI::App* bench = app.add_subcommand("bench", "train on 1, 2 and more ranks and print how it scales");
+  add_bench_flags(*bench, bench_options);
+
+  InfoOptions info_options;
+  CLI::App* info = app.add_subcommand("info", "versions, backends, models, strategies and inputs");
+  add_info_flags(*info, info_options);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? kExitDone : kExitUsage;
+  }
+  try {
+    if (bench->parsed()) return run_bench(bench_options, {argv, argv + argc});
+    return run_info(info_options);
+  } catch (const std::exception& error) {
+    return report(error);
+  }
+}

@@ -1,0 +1,99 @@
+#include "progress_line.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "console.h"
+#include "lockstep/base/clock.h"
+#include "lockstep/base/units.h"
+#include "lockstep/models/model.h"
+
+namespace lockstep::cli {
+namespace {
+
+/// In arbitrary units that are proportional to the time that a row takes: ranks run side by side, and images cost
+/// what their model's size and area say.
+double work_of(const train::RowPlan& row) {
+  const double steps = row.steps + row.warmup_steps;
+  return steps * row.batch_per_rank * row.image_size * row.image_size *
+         static_cast<double>(models::registry().get(row.model).parameters);
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine(const std::vector<train::RowPlan>& rows, const launch::Progress& progress)
+    : rows_(rows), progress_(progress) {
+  if (stderr_is_terminal() && !is_quiet()) thread_ = std::thread([this] { run(); });
+}
+
+ProgressLine::~ProgressLine() {
+  {
+    const std::lock_guard lock(mutex_);
+    running_ = false;
+  }
+  wake_.notify_all();
+  if (!thread_.joinable()) return;
+  thread_.join();
+  std::fputs("\r\x1b[K", stderr);
+}
+
+void ProgressLine::row_begins(size_t index) {
+  const std::lock_guard lock(mutex_);
+  active_ = true;
+  row_ = index;
+  row_began_s_ = now_s();
+  if (!thread_.joinable()) {
+    print_note(fmt::format("[{}/{}] {} ...", index + 1, rows_.size(), rows_[index].label()));
+  }
+}
+
+void ProgressLine::row_ends(size_t index, double images_per_s) {
+  const std::lock_guard lock(mutex_);
+  active_ = false;
+  const double took_s = now_s() - row_began_s_;
+  finished_work_ += work_of(rows_[index]);
+  finished_s_ += took_s;
+  print_note(fmt::format("[{}/{}] {}: {:.2f} images/s, took {}", index + 1, rows_.size(), rows_[index].label(),
+                         images_per_s, format_duration(took_s)));
+}
+
+void ProgressLine::run() {
+  std::unique_lock lock(mutex_);
+  while (running_) {
+    if (active_) {
+      const std::string text = "\r\x1b[K" + line();
+      std::fwrite(text.data(), 1, text.size(), stderr);
+      std::fflush(stderr);
+    }
+    wake_.wait_for(lock, std::chrono::milliseconds(250));
+  }
+}
+
+std::string ProgressLine::line() const {
+  const train::RowPlan& row = rows_[row_];
+  const int total = row.steps + row.warmup_steps;
+  const auto done = static_cast<int>(progress_.snapshot().step);
+  const double elapsed_s = now_s() - row_began_s_;
+  std::string text = fmt::format("[{}/{}] {}: ", row_ + 1, rows_.size(), row.label());
+  if (done == 0) {
+    text += "preparing";
+  } else {
+    const double images_per_s = done * static_cast<double>(row.batch_per_rank) * row.ranks / elapsed_s;
+    text += fmt::format("{} {}/{}, {:.1f} images/s, {} left", done <= row.warmup_steps ? "warm-up" : "step", std::min(done, total),
+                        total, images_per_s, format_duration(seconds_left(elapsed_s, std::min(1.0, done / double(total)))));
+  }
+  return text.substr(0, static_cast<size_t>(std::max(20, terminal_width() - 1)));
+}
+
+double ProgressLine::seconds_left(double row_elapsed_s, double fraction) const {
+  const double row_work = work_of(rows_[row_]);
+  double later_work = 0;
+  for (size_t i = row_ + 1; i < rows_.size(); ++i) later_work += work_of(rows_[i]);
+  const double s_per_work = (finished_s_ + row_elapsed_s) / (finished_work_ + fraction * row_work);
+  return s_per_work * ((1 - fraction) * row_work + later_work);
+}
+
+}  // namespace lockstep::cli

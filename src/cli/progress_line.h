@@ -1,0 +1,46 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "lockstep/launch/progress.h"
+#include "lockstep/train/sweep.h"
+
+namespace lockstep::cli {
+
+/// Tells on stderr how far a sweep is: one line that is redrawn on a terminal, a line per row otherwise. Reads the
+/// training thread's progress from a thread of its own, so the timed path never waits for the terminal.
+class ProgressLine {
+ public:
+  ProgressLine(const std::vector<train::RowPlan>& rows, const launch::Progress& progress);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void row_begins(size_t index);
+  /// images_per_s: of the whole job; 0 when it failed.
+  void row_ends(size_t index, double images_per_s);
+
+ private:
+  void run();
+  std::string line() const;
+  double seconds_left(double row_elapsed_s, double fraction) const;
+
+  const std::vector<train::RowPlan>& rows_;
+  const launch::Progress& progress_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  bool running_ = true;
+  bool active_ = false;
+  size_t row_ = 0;
+  double row_began_s_ = 0;
+  /// Work of the finished rows, and the seconds that they took, to estimate the rest.
+  double finished_work_ = 0;
+  double finished_s_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::cli

@@ -1,0 +1,70 @@
+#include <cmath>
+#include <limits>
+#include <mutex>
+
+#include <gtest/gtest.h>
+
+#include "strategies/trained_replica.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kSteps = 5;
+
+/// Parameters of every rank after kSteps steps.
+std::vector<std::vector<float>> train_ranks(const test::ReplicaChoice& choice, int ranks) {
+  std::vector<std::vector<float>> parameters(static_cast<size_t>(ranks));
+  test::with_thread_ranks(ranks, [&](comm::Communicator& communicator) {
+    test::TrainedReplica replica = test::make_replica(choice, &communicator);
+    replica.train(kSteps);
+    parameters[static_cast<size_t>(communicator.rank())] = replica.parameters();
+  });
+  return parameters;
+}
+
+class EqualityTest : public testing::TestWithParam<int> {};
+
+TEST_P(EqualityTest, replicas_have_the_same_bits_after_training) {
+  const auto parameters = train_ranks({.model = "resnet18", .batch = 2, .image_size = 32}, GetParam());
+  for (size_t rank = 1; rank < parameters.size(); ++rank) {
+    ASSERT_EQ(parameters[0].size(), parameters[rank].size());
+    EXPECT_EQ(0, std::memcmp(parameters[0].data(), parameters[rank].data(), 4 * parameters[0].size()))
+        << "rank " << rank;
+  }
+}
+
+// The mean over N ranks of the mean over b samples is the mean over N * b samples; only the order of summation
+// differs. A sum of n terms in a different order differs by at most about sqrt(n) * epsilon of the terms' size, and
+// with momentum m every step's difference acts for up to 1/(1-m) steps, each scaled by the learning rate.
+TEST_P(EqualityTest, ddp_agrees_with_one_rank_on_the_joint_batch) {
+  const int ranks = GetParam();
+  const int batch = 4;
+  for (const std::string model : {"mlp", "lenet5"}) {
+    const auto parameters = train_ranks({.model = model, .batch = batch}, ranks);
+    test::TrainedReplica joint =
+        test::make_replica({.model = model, .strategy = "single", .batch = batch * ranks}, nullptr);
+    const std::vector<float> before = joint.parameters();
+    joint.train(kSteps);
+    const std::vector<float> expected = joint.parameters();
+    ASSERT_EQ(expected.size(), parameters[0].size());
+
+    double largest_move = 0;
+    double largest_difference = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      largest_move = std::max(largest_move, std::abs(double{expected[i]} - before[i]));
+      largest_difference = std::max(largest_difference, std::abs(double{expected[i]} - parameters[0][i]));
+    }
+    // Terms per gradient element: the batch, times the positions of a convolution (24 x 24 in lenet5's first).
+    const double terms = batch * ranks * (model == "lenet5" ? 28.0 * 28.0 : 1.0);
+    const double tolerance = std::sqrt(terms) * std::numeric_limits<float>::epsilon() * kSteps * largest_move;
+    ASSERT_GT(largest_move, 0);
+    EXPECT_LE(largest_difference, tolerance) << model << ": " << largest_difference / tolerance << " of the tolerance";
+    // Not trained at all, or on other samples, the ranks would be off by about the move itself.
+    EXPECT_LT(tolerance, largest_move / 100);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(ranks, EqualityTest, testing::Values(1, 2, 3, 4, 7));
+
+}  // namespace
+}  // namespace lockstep

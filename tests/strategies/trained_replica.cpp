@@ -1,0 +1,62 @@
+#include "strategies/trained_replica.h"
+
+#include <cstring>
+
+#include <ATen/Parallel.h>
+
+#include "lockstep/comm/backend.h"
+#include "lockstep/comm/hash_store.h"
+#include "lockstep/launch/threads.h"
+
+namespace lockstep::test {
+
+train::StepLoopResult TrainedReplica::train(int steps, bool coupled) {
+  launch::Progress progress;
+  return train::run_steps({*model, *input, *strategy, *optimizer, communicator},
+                          {.warmup_steps = 0, .steps = steps, .coupled = coupled}, progress);
+}
+
+std::vector<float> TrainedReplica::parameters() const {
+  std::vector<float> flat;
+  for (const at::Tensor& tensor : model->parameters().tensors()) {
+    // The memory as it lies: the same layout on every replica.
+    const auto* begin = static_cast<const float*>(tensor.const_data_ptr());
+    flat.insert(flat.end(), begin, begin + tensor.numel());
+  }
+  return flat;
+}
+
+TrainedReplica make_replica(const ReplicaChoice& choice, comm::Communicator* communicator) {
+  const models::ModelInfo& info = models::registry().get(choice.model);
+  TrainedReplica replica;
+  replica.model = info.create({});
+  replica.input = inputs::registry().get("device").create(
+      {.batch = choice.batch,
+       .channels = info.channels,
+       .image_size = choice.image_size == 0 ? info.image_size : choice.image_size,
+       .classes = info.classes,
+       .rank = communicator == nullptr ? 0 : communicator->rank(),
+       .ranks = communicator == nullptr ? 1 : communicator->size()});
+  replica.optimizer = std::make_unique<replica::Sgd>(replica.model->parameters().tensors(),
+                                                     replica::SgdOptions{.learning_rate = choice.learning_rate});
+  replica.communicator = communicator;
+  replica.strategy = strategies::registry()
+                         .get(choice.strategy)
+                         .create({.parameters = replica.model->parameters(),
+                                  .optimizer = *replica.optimizer,
+                                  .communicator = communicator,
+                                  .options = choice.strategy_options});
+  return replica;
+}
+
+void with_thread_ranks(int ranks, const std::function<void(comm::Communicator&)>& rank_body) {
+  comm::HashStore store;
+  launch::run_threads(ranks, [&](int rank) {
+    at::set_num_threads(1);
+    const auto communicator = comm::connect(
+        "thread", {.rank = rank, .size = ranks, .store = &store, .timeout = comm::Duration(15), .interface = ""});
+    rank_body(*communicator);
+  });
+}
+
+}  // namespace lockstep::test

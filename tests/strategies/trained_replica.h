@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/inputs/input.h"
+#include "lockstep/models/model.h"
+#include "lockstep/replica/sgd.h"
+#include "lockstep/strategies/strategy.h"
+#include "lockstep/train/step_loop.h"
+
+namespace lockstep::test {
+
+/// One rank's network with everything that trains it.
+struct TrainedReplica {
+  std::unique_ptr<models::Model> model;
+  std::unique_ptr<inputs::Input> input;
+  std::unique_ptr<replica::Sgd> optimizer;
+  std::unique_ptr<strategies::Strategy> strategy;
+  comm::Communicator* communicator = nullptr;
+
+  /// Trains `steps` further steps; returns what was measured.
+  train::StepLoopResult train(int steps, bool coupled = true);
+  /// All parameters as one flat copy.
+  std::vector<float> parameters() const;
+};
+
+struct ReplicaChoice {
+  std::string model = "mlp";
+  std::string strategy = "ddp";
+  int batch = 4;
+  /// 0: the network's own.
+  int image_size = 0;
+  double learning_rate = 0.05;
+  strategies::StrategyOptions strategy_options;
+};
+
+/// Collective over `communicator` (null for a rank alone).
+TrainedReplica make_replica(const ReplicaChoice& choice, comm::Communicator* communicator);
+
+/// Runs `rank_body` in `ranks` threads that are joined by the thread backend; an exception in one fails the test.
+void with_thread_ranks(int ranks, const std::function<void(comm::Communicator&)>& rank_body);
+
+}  // namespace lockstep::test

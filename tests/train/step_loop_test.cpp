@@ -1,0 +1,65 @@
+#include "lockstep/train/step_loop.h"
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <thread>
+
+#include <ATen/ops/full.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "strategies/trained_replica.h"
+
+namespace lockstep {
+namespace {
+
+TEST(StepLoopTest, nothing_falls_between_two_steps) {
+  test::TrainedReplica replica = test::make_replica({.model = "lenet5", .strategy = "single"}, nullptr);
+  const double begin_s = now_s();
+  const train::StepLoopResult result = replica.train(20);
+  const double whole_s = now_s() - begin_s;
+  ASSERT_EQ(result.step_s.size(), 20u);
+  const double sum_s = std::accumulate(result.step_s.begin(), result.step_s.end(), 0.0);
+  EXPECT_LE(sum_s, whole_s);
+  // What the loop does before its first and after its last stamp is allocation of two vectors.
+  EXPECT_GT(sum_s, 0.8 * whole_s);
+}
+
+TEST(StepLoopTest, the_loss_falls_on_fixed_batches) {
+  test::TrainedReplica replica = test::make_replica({.model = "lenet5", .strategy = "single"}, nullptr);
+  const train::StepLoopResult result = replica.train(60);
+  EXPECT_TRUE(std::isfinite(result.loss_first));
+  EXPECT_LT(result.loss_last, result.loss_first);
+}
+
+TEST(StepLoopTest, a_loss_that_is_not_finite_ends_the_run_and_is_named) {
+  test::TrainedReplica replica = test::make_replica({.model = "mlp", .strategy = "single"}, nullptr);
+  replica.model->parameters().tensors().front().detach().fill_(std::numeric_limits<float>::quiet_NaN());
+  try {
+    replica.train(3);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("rank 0"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("step 1"));
+  }
+}
+
+TEST(StepLoopTest, an_uncoupled_rank_goes_on_until_the_last_has_its_samples) {
+  std::atomic<size_t> fast_steps{0};
+  test::with_thread_ranks(2, [&](comm::Communicator& communicator) {
+    const bool slow = communicator.rank() == 1;
+    // The slow rank has 64 times the work per step.
+    test::TrainedReplica replica = test::make_replica(
+        {.model = "lenet5", .strategy = "independent", .batch = slow ? 256 : 4}, &communicator);
+    const train::StepLoopResult result = replica.train(5, /*coupled=*/false);
+    if (!slow) fast_steps = result.step_s.size();
+  });
+  EXPECT_GT(fast_steps, 5u);
+}
+
+}  // namespace
+}  // namespace lockstep
