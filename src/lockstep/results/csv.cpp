@@ -1,0 +1,84 @@
+#include "lockstep/results/csv.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace lockstep::results {
+namespace {
+
+using Row = std::vector<std::pair<const char*, std::string>>;
+
+std::string quoted(const std::string& field) {
+  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
+  std::string text = "\"";
+  for (const char c : field) {
+    if (c == '"') text += '"';
+    text += c;
+  }
+  return text + '"';
+}
+
+/// The shortest text that reads back as the same number.
+std::string number(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? fmt::format("{}", *value) : "";
+}
+
+std::string known(int64_t value) {
+  return value == 0 ? "" : fmt::format("{}", value);
+}
+
+Row row_of(const Run& run) {
+  return {
+      {"model", run.model},
+      {"batch_per_rank", fmt::format("{}", run.batch_per_rank)},
+      {"ranks", fmt::format("{}", run.ranks)},
+      {"hosts", fmt::format("{}", run.hosts)},
+      {"strategy", run.strategy},
+      {"backend", run.backend},
+      {"precision", run.precision},
+      {"memory_format", run.memory_format},
+      {"device", run.device},
+      {"input", run.input},
+      {"image_size", known(run.image_size)},
+      {"bucket_mb", number(run.bucket_mb)},
+      {"threads_per_rank", known(run.threads_per_rank)},
+      {"seed", fmt::format("{}", run.seed)},
+      {"parameters", known(run.parameters)},
+      {"multiply_adds", known(run.multiply_adds)},
+      {"warmup_steps", fmt::format("{}", run.warmup_steps)},
+      {"steps", fmt::format("{}", run.samples.size())},
+      {"elapsed_s", number(run.elapsed_s)},
+      {"step_p50_s", number(run.step_s.p50)},
+      {"step_p75_s", number(run.step_s.p75)},
+      {"step_p90_s", number(run.step_s.p90)},
+      {"step_p95_s", number(run.step_s.p95)},
+      {"step_p99_s", number(run.step_s.p99)},
+      {"images_per_s", number(run.images_per_s)},
+      {"speedup", number(run.speedup)},
+      {"efficiency", number(run.efficiency)},
+      {"baseline_strategy", run.baseline ? run.baseline->strategy : ""},
+      {"baseline_ranks", run.baseline ? fmt::format("{}", run.baseline->ranks) : ""},
+      {"baseline_images_per_s", run.baseline ? number(run.baseline->images_per_s) : ""},
+      {"loss_first", number(run.loss_first)},
+      {"loss_last", number(run.loss_last)},
+  };
+}
+
+}  // namespace
+
+std::string to_csv(const RunRecord& record) {
+  std::vector<std::string> fields;
+  for (const auto& [name, ignored] : row_of(Run())) fields.emplace_back(name);
+  std::string text = fmt::format("{}\n", fmt::join(fields, ","));
+  for (const Run& run : record.runs) {
+    fields.clear();
+    for (const auto& [ignored, field] : row_of(run)) fields.push_back(quoted(field));
+    text += fmt::format("{}\n", fmt::join(fields, ","));
+  }
+  return text;
+}
+
+}  // namespace lockstep::results

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace lockstep::results {
+
+/// A value in a JSON file that somebody else may have written, with the way to it: every conversion that does
+/// not fit throws an Error that names the file, the key and what was expected there. null counts as missing.
+/// Points into a document that outlives it.
+class JsonNode {
+ public:
+  JsonNode(const nlohmann::json& document, std::string_view file) : value_(&document), file_(file) {}
+
+  bool missing() const;
+
+  /// The member of an object; throws for what is no object, a missing member is a missing node.
+  JsonNode operator[](std::string_view key) const;
+  /// The elements of a list. Throws for what is missing or no list.
+  std::vector<JsonNode> elements() const;
+
+  std::string text() const;
+  std::string text_or(std::string_view otherwise) const {
+    return missing() ? std::string(otherwise) : text();
+  }
+  std::vector<std::string> texts() const;
+
+  double number() const;
+  double number_or(double otherwise) const { return missing() ? otherwise : number(); }
+  std::optional<double> optional_number() const { return missing() ? std::nullopt : std::optional(number()); }
+  /// A list of numbers.
+  std::vector<double> numbers() const;
+
+  int64_t whole(int64_t least, int64_t most) const;
+  /// `least` to what an int holds.
+  int count(int least) const { return static_cast<int>(whole(least, std::numeric_limits<int>::max())); }
+  int count_or(int least, int otherwise) const { return missing() ? otherwise : count(least); }
+  int64_t whole_or(int64_t otherwise) const;
+
+  bool flag() const;
+  bool flag_or(bool otherwise) const { return missing() ? otherwise : flag(); }
+
+  /// Throws the Error: "'a.json': lockstep.runs[2].ranks is "two", expected a whole number".
+  [[noreturn]] void refuse(std::string_view expected) const;
+
+ private:
+  JsonNode(const nlohmann::json* value, std::string_view file, std::string path)
+      : value_(value), file_(file), path_(std::move(path)) {}
+
+  const nlohmann::json* value_;
+  std::string_view file_;
+  std::string path_;
+};
+
+}  // namespace lockstep::results
