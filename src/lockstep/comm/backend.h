@@ -14,7 +14,8 @@ namespace lockstep::comm {
 struct ConnectOptions {
   int rank = 0;
   int size = 1;
-  /// Rendezvous; owned by the caller, outlives the communicator. mpi does without it.
+  /// Rendezvous; owned by the caller, outlives the communicator and all that are split from it. mpi, and a
+  /// single rank, do without it.
   Store* store = nullptr;
   /// How long an operation, and joining itself, may take.
   Duration timeout{300};
@@ -39,13 +40,13 @@ std::vector<std::string> backend_names();
 /// Opens the backend's plugin, never joins anything. Never throws for a known name.
 BackendStatus backend_status(const std::string& name);
 
-/// Collective over the ranks that are to join. Throws ConfigError for an unknown name (nearest names offered),
-/// BackendMissing when the plugin or its library is not there, CommError or TimeoutError when joining fails.
-/// The thread backend joins ranks of one process that pass the same Store.
+/// Collective over the ranks that are to join. Throws ConfigError for an unknown name (nearest names
+/// offered), BackendMissing when the plugin or its library is not there, CommError or TimeoutError when
+/// joining fails. The thread backend joins ranks of one process that pass the same Store.
 std::unique_ptr<Communicator> connect(const std::string& backend, const ConnectOptions& options);
 
-/// Where plugins are looked for: LOCKSTEP_PLUGIN_PATH, then plugins/ beside the program, then
-/// ../lib/lockstep/ of it.
+/// Where plugins are looked for: the folders of LOCKSTEP_PLUGIN_PATH (separated by colons) and no others when
+/// it is set; else plugins/ beside the program, then ../lib/lockstep/ of it.
 std::vector<std::filesystem::path> plugin_folders();
 
 }  // namespace lockstep::comm

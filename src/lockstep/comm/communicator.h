@@ -12,8 +12,8 @@ namespace lockstep::comm {
 
 using Duration = std::chrono::duration<double>;
 
-/// One operation on its way. May be waited for from any thread. Destroying it does not cancel the operation and
-/// sends nothing; the buffers must stay alive until it is complete.
+/// One operation on its way. May be waited for from any thread. Destroying it does not cancel the operation
+/// and sends nothing; the buffers must stay alive until it is complete.
 class Work {
  public:
   virtual ~Work() = default;
@@ -21,16 +21,16 @@ class Work {
   /// Whether the operation is complete; never blocks. Throws what wait would throw.
   virtual bool test() = 0;
 
-  /// Blocks, without polling, until the operation is complete. Throws TimeoutError after `timeout`, CommError or
-  /// PeerLostError when the operation failed; the communicator is unusable after any of these.
+  /// Blocks, without polling, until the operation is complete. Throws TimeoutError after `timeout`, CommError
+  /// or PeerLostError when the operation failed; the communicator is unusable after any of these.
   virtual void wait(Duration timeout) = 0;
 
   /// Waits as long as the communicator's own time-out.
   virtual void wait() = 0;
 
-  /// Calls `done` once when the operation is complete or has failed (test() tells which by throwing): from the
-  /// communicator's progress thread, or at once from this thread when it is complete already. `done` must be
-  /// short and must not wait for communication. At most one callback per Work.
+  /// Calls `done` once when the operation is complete or has failed (test() tells which by throwing): from
+  /// the communicator's progress thread, or at once from this thread when it is complete already. `done` must
+  /// be short and must not wait for communication. At most one callback per Work.
   virtual void on_complete(std::function<void()> done) = 0;
 
   /// For receive_any: the rank that sent, once complete. -1 for every other operation.
@@ -51,10 +51,12 @@ struct Capabilities {
 
 /// What ranks say to each other. One object per rank; used by one thread of that rank at a time.
 ///
-/// Collectives are asynchronous and complete in the order in which they were issued; every rank issues the same
-/// ones, with the same count, dtype, operation and root, in the same order. Point-to-point messages are ordered
-/// per (peer, tag) and independent of the collectives. Results of a reduction are the same bits on every rank.
-/// A failure or time-out is fatal to the communicator, and destroying it then does not communicate.
+/// Collectives are asynchronous and complete in the order in which they were issued; every rank issues the
+/// same ones, with the same count, dtype, operation and root, in the same order. Point-to-point messages are
+/// ordered per (peer, tag) and independent of the collectives. Results of a reduction are the same bits on
+/// every rank. A failure or time-out is fatal to the communicator, and destroying it then does not
+/// communicate. Operations in flight when a communicator is destroyed are abandoned: they fail, here and on
+/// the other ranks.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -78,23 +80,30 @@ class Communicator {
   /// output may be the rank's own place in input. The contents of input are undefined afterwards.
   virtual WorkPtr reduce_scatter(const Buffer& input, const Buffer& output, ReduceOp op) = 0;
   /// Collective. input.count = output.count, a multiple of size(); rank r's part s goes to part r of rank s.
+  /// The two must not overlap.
   virtual WorkPtr all_to_all(const Buffer& input, const Buffer& output) = 0;
   /// Collective. Complete when every rank has issued it.
   virtual WorkPtr barrier() = 0;
 
-  /// tag in [0, 2^20). Complete when `buffer` may be used again.
+  /// peer: another rank. tag in [0, 2^20). Complete when `buffer` may be used again, which may take until the
+  /// peer receives.
   virtual WorkPtr send(const Buffer& buffer, int peer, int tag) = 0;
   /// The message must have exactly buffer.bytes() bytes, else CommError.
   virtual WorkPtr receive(const Buffer& buffer, int peer, int tag) = 0;
   /// From whoever sends next with this tag; Work::source() tells who.
   virtual WorkPtr receive_any(const Buffer& buffer, int tag) = 0;
 
-  /// Collective over this communicator. `ranks`: ascending, the same on all ranks. A new communicator of those
-  /// ranks in that order, numbered from 0; null on ranks that are not among them. It may outlive this one.
+  /// Collective over this communicator. `ranks`: ascending, the same on all ranks. A new communicator of
+  /// those ranks in that order, numbered from 0; null on ranks that are not among them. It may outlive this
+  /// one.
   virtual std::unique_ptr<Communicator> split(std::span<const int> ranks) = 0;
 
   /// How long wait() without argument waits.
   virtual Duration timeout() const = 0;
+
+  /// Processor seconds that this communicator's own threads have used so far; what they use, a rank that
+  /// computes with all its cores does not have. Thread-safe.
+  virtual double progress_thread_cpu_s() const { return 0; }
 };
 
 }  // namespace lockstep::comm

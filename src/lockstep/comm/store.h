@@ -6,8 +6,8 @@
 
 namespace lockstep::comm {
 
-/// How ranks find each other before they can communicate: a shared map of small values. Thread-safe. Keys that
-/// several runs might share are the caller's to make unique.
+/// How ranks find each other before they can communicate: a shared map of small values. Thread-safe. Keys
+/// that several runs might share are the caller's to make unique.
 class Store {
  public:
   virtual ~Store() = default;

@@ -48,8 +48,8 @@ constexpr const char* to_string(DType dtype) {
 }
 
 /// Flat typed memory that its owner keeps alive, and does not touch, until the Work that uses it is complete.
-/// `count` is in elements and may be 0 (then `data` may be null). `stream` is the device's own queue in which the
-/// data becomes ready (a cudaStream_t); null on a CPU.
+/// `count` is in elements and may be 0 (then `data` may be null). `stream` is the device's own queue in which
+/// the data becomes ready (a cudaStream_t); null on a CPU.
 struct Buffer {
   void* data = nullptr;
   size_t count = 0;

@@ -1,0 +1,68 @@
+#include "lockstep/comm/backend.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/names.h"
+#include "lockstep/comm/plugin.h"
+#include "lockstep/comm/queued_communicator.h"
+#include "lockstep/comm/thread/thread_transport.h"
+
+namespace lockstep::comm {
+namespace {
+
+void check_name(const std::string& name) {
+  const std::vector<std::string> names = backend_names();
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    throw_unknown_name("backend", name, names, "lockstep info");
+  }
+}
+
+void check_options(const ConnectOptions& options) {
+  if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
+    throw ConfigError(
+        fmt::format("rank {} of {} ranks is not in [0, {})", options.rank, options.size, options.size));
+  }
+  if (!(options.timeout.count() > 0)) {
+    throw ConfigError(fmt::format("a time-out of {} s is not positive", options.timeout.count()));
+  }
+}
+
+void check_store(const std::string& backend, const ConnectOptions& options) {
+  if (options.store == nullptr)
+    throw ConfigError(fmt::format("the {} backend needs a rendezvous store", backend));
+}
+
+}  // namespace
+
+std::vector<std::string> backend_names() {
+  return {"thread", "gloo", "mpi"};
+}
+
+BackendStatus backend_status(const std::string& name) {
+  check_name(name);
+  if (name == "thread") return {name, true, "built in", ""};
+  try {
+    return {name, true, open_plugin(name).library, ""};
+  } catch (const Error& error) {
+    return {name, false, error.what(), error.advice()};
+  }
+}
+
+std::unique_ptr<Communicator> connect(const std::string& backend, const ConnectOptions& options) {
+  check_name(backend);
+  check_options(options);
+  if (backend == "thread") {
+    if (options.size == 1) return make_solo_communicator(backend, thread_capabilities(), options.timeout);
+    check_store(backend, options);
+    return make_communicator(connect_thread_transport(options), options.timeout);
+  }
+  const PluginV1& plugin = open_plugin(backend);
+  if (options.size == 1) return make_solo_communicator(backend, Capabilities{}, options.timeout);
+  if (backend == "gloo") check_store(backend, options);
+  return std::unique_ptr<Communicator>(plugin.connect(options));
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,137 @@
+#include "lockstep/comm/element_reduce.h"
+
+#include <type_traits>
+
+#include "lockstep/comm/half_float.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define LOCKSTEP_X86 1
+#endif
+
+namespace lockstep::comm {
+namespace {
+
+struct BFloat16 {
+  uint16_t bits;
+};
+struct Float16 {
+  uint16_t bits;
+};
+
+template <ReduceOp op, typename T>
+[[gnu::always_inline]] inline T combine(T a, T b) {
+  if constexpr (op == ReduceOp::kMin) return b < a ? b : a;
+  if constexpr (op == ReduceOp::kMax) return a < b ? b : a;
+  if constexpr (op == ReduceOp::kSum) {
+    if constexpr (std::is_integral_v<T>) {
+      using Unsigned = std::make_unsigned_t<T>;
+      return T(Unsigned(Unsigned(a) + Unsigned(b)));
+    } else {
+      return a + b;
+    }
+  }
+}
+
+template <ReduceOp op>
+[[gnu::always_inline]] inline BFloat16 combine(BFloat16 a, BFloat16 b) {
+  return {float_to_bfloat16(combine<op>(bfloat16_to_float(a.bits), bfloat16_to_float(b.bits)))};
+}
+
+template <ReduceOp op>
+[[gnu::always_inline]] inline Float16 combine(Float16 a, Float16 b) {
+  return {float_to_float16(combine<op>(float16_to_float(a.bits), float16_to_float(b.bits)))};
+}
+
+template <typename T, ReduceOp op>
+[[gnu::always_inline]] inline void loop(void* output, const void* a, const void* b, size_t count) {
+  T* out = static_cast<T*>(output);
+  const T* left = static_cast<const T*>(a);
+  const T* right = static_cast<const T*>(b);
+  // Every element is read before its own place is written, so equal addresses are fine.
+#pragma GCC ivdep
+  for (size_t i = 0; i < count; ++i) out[i] = combine<op>(left[i], right[i]);
+}
+
+template <typename T, ReduceOp op>
+void reduce_plain(void* output, const void* a, const void* b, size_t count) {
+  loop<T, op>(output, a, b, count);
+}
+
+#if LOCKSTEP_X86
+template <typename T, ReduceOp op>
+[[gnu::target("avx2")]] void reduce_avx2(void* output, const void* a, const void* b, size_t count) {
+  loop<T, op>(output, a, b, count);
+}
+
+template <ReduceOp op>
+[[gnu::target("avx2,f16c")]] void reduce_float16_f16c(void* output, const void* a, const void* b,
+                                                      size_t count) {
+  auto* out = static_cast<uint16_t*>(output);
+  const auto* left = static_cast<const uint16_t*>(a);
+  const auto* right = static_cast<const uint16_t*>(b);
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m256 x = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(left + i)));
+    const __m256 y = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(right + i)));
+    __m256 z;
+    // The second operand wins where neither compares less, as in combine().
+    if constexpr (op == ReduceOp::kSum) z = _mm256_add_ps(x, y);
+    if constexpr (op == ReduceOp::kMin) z = _mm256_min_ps(y, x);
+    if constexpr (op == ReduceOp::kMax) z = _mm256_max_ps(y, x);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm256_cvtps_ph(z, _MM_FROUND_TO_NEAREST_INT));
+  }
+  loop<Float16, op>(out + i, left + i, right + i, count - i);
+}
+#endif
+
+template <typename T, ReduceOp op>
+ReduceFunction choose() {
+#if LOCKSTEP_X86
+  static const bool kHasAvx2 = __builtin_cpu_supports("avx2");
+  static const bool kHasF16c = kHasAvx2 && __builtin_cpu_supports("f16c");
+  if constexpr (std::is_same_v<T, Float16>) {
+    if (kHasF16c) return reduce_float16_f16c<op>;
+  } else {
+    if (kHasAvx2) return reduce_avx2<T, op>;
+  }
+#endif
+  return reduce_plain<T, op>;
+}
+
+template <typename T>
+ReduceFunction choose(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kMin:
+      return choose<T, ReduceOp::kMin>();
+    case ReduceOp::kMax:
+      return choose<T, ReduceOp::kMax>();
+    case ReduceOp::kSum:
+      break;
+  }
+  return choose<T, ReduceOp::kSum>();
+}
+
+}  // namespace
+
+ReduceFunction reduce_function(DType dtype, ReduceOp op) {
+  switch (dtype) {
+    case DType::kFloat64:
+      return choose<double>(op);
+    case DType::kFloat16:
+      return choose<Float16>(op);
+    case DType::kBFloat16:
+      return choose<BFloat16>(op);
+    case DType::kUInt8:
+      return choose<uint8_t>(op);
+    case DType::kInt32:
+      return choose<int32_t>(op);
+    case DType::kInt64:
+      return choose<int64_t>(op);
+    case DType::kFloat32:
+      break;
+  }
+  return choose<float>(op);
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,84 @@
+#include "lockstep/comm/operation.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/units.h"
+
+namespace lockstep::comm {
+
+Deadline deadline_after(Duration duration) {
+  constexpr double kNever_s = 1e9;
+  const Duration bounded(std::clamp(duration.count(), 0.0, kNever_s));
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(bounded);
+}
+
+std::string OperationInfo::describe() const {
+  std::string text = bytes == 0 ? name : fmt::format("{} of {}", name, format_bytes(int64_t(bytes)));
+  if (peer >= 0) text += fmt::format(" {} rank {}", std::string_view(name) == "send" ? "to" : "from", peer);
+  if (tag >= 0) text += fmt::format(" with tag {}", tag);
+  return text;
+}
+
+void Operation::complete(int source) {
+  finish(std::nullopt, source);
+}
+
+void Operation::fail(Failure failure) {
+  finish(std::move(failure), -1);
+}
+
+void Operation::finish(std::optional<Failure> failure, int source) {
+  std::function<void()> done;
+  {
+    // Notified under the lock: the waiter may destroy this object as soon as it sees the outcome.
+    std::lock_guard lock(mutex_);
+    if (finished_) return;
+    finished_ = true;
+    failure_ = std::move(failure);
+    source_ = source;
+    done = std::move(done_);
+    changed_.notify_all();
+  }
+  if (done) done();
+}
+
+bool Operation::outcome_or_raise() const {
+  if (finished_ && failure_) failure_->raise();
+  return finished_;
+}
+
+bool Operation::has_outcome() const {
+  std::lock_guard lock(mutex_);
+  return finished_;
+}
+
+bool Operation::test() {
+  std::lock_guard lock(mutex_);
+  return outcome_or_raise();
+}
+
+bool Operation::wait_until(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline, [this] { return finished_; });
+  return outcome_or_raise();
+}
+
+void Operation::on_complete(std::function<void()> done) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!finished_) {
+      done_ = std::move(done);
+      return;
+    }
+  }
+  done();
+}
+
+int Operation::source() const {
+  std::lock_guard lock(mutex_);
+  return source_;
+}
+
+}  // namespace lockstep::comm

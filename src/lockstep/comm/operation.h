@@ -1,0 +1,71 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/failure.h"
+#include "lockstep/comm/types.h"
+
+namespace lockstep::comm {
+
+using Deadline = Clock::time_point;
+
+/// `duration` from now; durations beyond some years count as "never".
+Deadline deadline_after(Duration duration);
+
+/// What an operation is, for messages.
+struct OperationInfo {
+  const char* name = "";
+  size_t bytes = 0;
+  int peer = -1;
+  int tag = -1;
+
+  /// "all_reduce of 25.0 MiB", "receive of 812 B from rank 3 with tag 7".
+  std::string describe() const;
+};
+
+/// The outcome of one operation, shared by whoever carries it out and whoever waits for it. Thread-safe. The
+/// first outcome counts; later ones are ignored.
+class Operation {
+ public:
+  explicit Operation(OperationInfo info) : info_(info) {}
+  virtual ~Operation() = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  const OperationInfo& info() const { return info_; }
+
+  void complete(int source = -1);
+  void fail(Failure failure);
+
+  /// Whether there is an outcome; throws the failure. Never blocks.
+  virtual bool test();
+  /// False when the deadline came first. Throws the failure.
+  virtual bool wait_until(Deadline deadline);
+  /// See Work::on_complete.
+  virtual void on_complete(std::function<void()> done);
+
+  int source() const;
+
+ protected:
+  bool has_outcome() const;
+
+ private:
+  bool outcome_or_raise() const;
+  void finish(std::optional<Failure> failure, int source);
+
+  const OperationInfo info_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool finished_ = false;
+  int source_ = -1;
+  std::optional<Failure> failure_;
+  std::function<void()> done_;
+};
+
+}  // namespace lockstep::comm

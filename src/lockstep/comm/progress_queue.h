@@ -1,0 +1,75 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <ctime>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "lockstep/comm/operation.h"
+
+namespace lockstep::comm {
+
+/// One thread that carries out blocking tasks in the order in which they were issued, and sleeps in between.
+/// The thread starts with the first task and blocks SIGPIPE. Thread-safe.
+class ProgressQueue {
+ public:
+  /// A task blocks until its operation is done and throws when it fails. `failed` is called from the queue's
+  /// thread before the operation gets the failure.
+  using Task = std::function<void()>;
+  using FailureHandler = std::function<void(const Failure&)>;
+
+  /// `name`: the thread's, at most 15 characters.
+  ProgressQueue(std::string name, FailureHandler failed);
+  /// As stop().
+  ~ProgressQueue();
+
+  void push(std::shared_ptr<Operation> operation, Task task);
+
+  /// Fails everything that is queued or running. A running task goes on until it notices.
+  void fail_all(const Failure& failure);
+
+  /// Whether nothing is queued or running.
+  bool idle() const;
+
+  /// Ends the thread. A task that does not end within a second is left behind with its thread.
+  void stop();
+
+  /// Processor seconds of the thread.
+  double cpu_s() const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<Operation> operation;
+    Task task;
+  };
+  /// Outlives the queue when a task has to be left behind.
+  struct Shared {
+    mutable std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Entry> entries;
+    std::shared_ptr<Operation> running;
+    bool stopping = false;
+    bool ended = false;
+    std::atomic<bool> has_clock{false};
+    clockid_t clock{};
+    double final_cpu_s = 0;
+    FailureHandler failed;
+  };
+
+  static void run(const std::shared_ptr<Shared>& shared);
+
+  const std::string name_;
+  std::shared_ptr<Shared> shared_;
+  std::thread thread_;
+};
+
+/// Makes the calling thread one of lockstep's helpers: named, deaf to SIGPIPE, short sleeps exact to a
+/// microsecond.
+void set_up_helper_thread(const std::string& name);
+
+}  // namespace lockstep::comm

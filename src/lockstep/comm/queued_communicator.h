@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/transport.h"
+
+namespace lockstep::comm {
+
+/// A Communicator of a backend's Transport: checks arguments, carries out the collectives in order on a
+/// progress thread, and makes the first failure or time-out final.
+std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Transport> transport, Duration timeout);
+
+/// The communicator of a single rank, which needs no library: every operation is done at once.
+std::unique_ptr<Communicator> make_solo_communicator(std::string backend, Capabilities capabilities,
+                                                     Duration timeout);
+
+}  // namespace lockstep::comm
