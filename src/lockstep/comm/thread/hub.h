@@ -36,8 +36,8 @@ class Hub {
   /// missing, PeerLostError when a missing rank has left, or the failure of another rank.
   void meet(int rank, Deadline deadline);
 
-  /// meet(), after which contribution(r) is what rank r brought, until the next meet. Throws CommError when
-  /// the ranks do not agree on what they do.
+  /// meet(), after which contribution(r) is what rank r brought, until the next meet(), which every rank must
+  /// call before it brings something new. Throws CommError when the ranks do not agree on what they do.
   void meet_with(int rank, const Contribution& mine, Deadline deadline);
   const Contribution& contribution(int rank) const { return contributions_[size_t(rank)]; }
 

@@ -82,7 +82,10 @@ class ThreadTransport final : public Transport {
     hub_->meet(rank_, by);
   }
 
-  void barrier(Deadline by) override { hub_->meet_with(rank_, {"barrier"}, by); }
+  void barrier(Deadline by) override {
+    hub_->meet_with(rank_, {"barrier"}, by);
+    hub_->meet(rank_, by);
+  }
 
   std::shared_ptr<Transport> split(std::span<const int> ranks, Deadline by) override {
     hub_->meet_with(rank_, {"split", ranks.size()}, by);
