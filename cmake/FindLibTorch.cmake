@@ -18,35 +18,8 @@ if(NOT LOCKSTEP_TORCH)
   set(_torch_from "make setup")
 endif()
 
-set(LibTorch_ROOT_DIR "")
-if(EXISTS ${LOCKSTEP_TORCH}/lib/libtorch_cpu.so)
-  set(LibTorch_ROOT_DIR ${LOCKSTEP_TORCH})
-else()
-  set(_python ${LOCKSTEP_TORCH})
-  if(IS_DIRECTORY ${LOCKSTEP_TORCH})
-    set(_python ${LOCKSTEP_TORCH}/bin/python3)
-  endif()
-  if(EXISTS ${_python})
-    # find_spec does not import torch: the three CPU wheels alone cannot be imported from Python.
-    execute_process(
-      COMMAND ${_python} -c
-        "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
-      OUTPUT_VARIABLE LibTorch_ROOT_DIR OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  endif()
-endif()
-
-set(LibTorch_VERSION "")
-if(LibTorch_ROOT_DIR)
-  if(EXISTS ${LibTorch_ROOT_DIR}/include/torch/headeronly/version.h)
-    set(_version_header ${LibTorch_ROOT_DIR}/include/torch/headeronly/version.h)
-  else()
-    set(_version_header ${LibTorch_ROOT_DIR}/include/torch/csrc/api/include/torch/version.h)
-  endif()
-  if(EXISTS ${_version_header})
-    file(STRINGS ${_version_header} _lines REGEX "#define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
-    string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCH ([0-9]+).*" "\\1.\\2.\\3" LibTorch_VERSION "${_lines}")
-  endif()
-endif()
+include(${CMAKE_CURRENT_LIST_DIR}/LocateLibTorch.cmake)
+lockstep_locate_libtorch("${LOCKSTEP_TORCH}" LibTorch_ROOT_DIR LibTorch_VERSION)
 
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch REQUIRED_VARS LibTorch_ROOT_DIR VERSION_VAR LibTorch_VERSION

@@ -1,0 +1,38 @@
+# `make bench` from a fresh clone is all that a first result takes; `make` alone lists the rest.
+
+# What `make bench` measures: ResNet-50 at its real image size, with a batch that any machine can hold.
+BENCH_ARGS ?= --model resnet50 --batch 4 --ranks 1,2 --steps 20 --warmup 3
+# Source files that `make lint` and `make format` look at; all where not given.
+FILES ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build bench test test-all format lint clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+setup: ## install what is missing (Debian packages, LibTorch into .venv), and only that
+	@setup/install.sh
+
+build: setup ## build build/lockstep
+	@setup/build.sh release
+
+bench: build ## train ResNet-50 on 1 and 2 ranks and print how it scales
+	build/lockstep bench $(BENCH_ARGS)
+
+test: setup ## build and run the tests: release build, and the Torch-free half under the sanitizers
+	@tests/run.sh
+
+test-all: setup ## the same, and the slow tests and the sanitizers with Torch
+	@tests/run.sh --all
+
+format: ## format the sources
+	@setup/install.sh --dev
+	@setup/lint.sh --fix $(FILES)
+
+lint: build ## check format, scripts and clang-tidy's rules (FILES="..." for some files only)
+	@setup/install.sh --dev
+	@setup/lint.sh $(FILES)
+
+clean: ## remove all that was built; what `make setup` installed stays
+	rm -rf build

@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# Installs what lockstep needs and this machine lacks, and nothing else; does nothing, fast, where all is there.
+#
+#   setup/install.sh         what building, running and testing need
+#   setup/install.sh --dev   also what `make format` and `make lint` need
+#
+#   LOCKSTEP_TORCH=PATH      use this LibTorch folder, Python interpreter or virtual environment (torch 2.11 or
+#                            newer) instead of installing LibTorch; remembered until set again, empty to forget
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=setup/torch.sh
+source setup/torch.sh
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() {
+  say "$@"
+  exit 1
+}
+
+# Packages of the lists given that are not installed, one a line.
+missing_packages() {
+  local wanted installed
+  wanted=$(grep -hvE '^(#|$)' "$@" | sort -u)
+  # dpkg-query fails for names that it has never seen; those are missing, not an error.
+  # shellcheck disable=SC2086
+  installed=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' $wanted 2>/dev/null | sed -n 's/^ii //p' | sort -u) || true
+  comm -23 <(echo "$wanted") <(echo "$installed")
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+install_packages() {
+  local missing
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    say "this is not Debian or Ubuntu: the equivalents of these packages have to be there:" \
+      "$(grep -hvE '^(#|$)' "$@" | xargs)"
+    return
+  fi
+  missing=$(missing_packages "$@" | xargs)
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" != 0 ] && ! { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }; then
+    say "these packages are missing: $missing"
+    say "installing them needs root. Run this, then try again:"
+    printf '\n  sudo apt-get update && sudo apt-get install --no-install-recommends %s\n\n' "$missing" >&2
+    exit 1
+  fi
+  say "installing $missing"
+  as_root apt-get update -qq || say "apt-get update failed; trying with the package lists that are there"
+  # shellcheck disable=SC2086
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    -o DPkg::Lock::Timeout=300 $missing </dev/null >&2 || fail "apt-get could not install: $missing"
+  missing=$(missing_packages "$@" | xargs)
+  [ -z "$missing" ] || fail "still missing after apt-get: $missing"
+}
+
+# A Python for the virtual environment: the system's before whatever else is first on PATH.
+find_python() {
+  local python
+  for python in /usr/bin/python3 python3; do
+    if "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+      command -v "$python"
+      return
+    fi
+  done
+  fail "no Python 3.10 or newer with the venv module was found (Debian: python3 and python3-venv)"
+}
+
+has_nvidia_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU '; }
+
+# What .venv holds, so that an interrupted, truncated or outdated installation is seen. The CUDA wheels serve a
+# CPU as well: only where a GPU has appeared since is there something to do.
+venv_fingerprint() {
+  local kind=$1
+  echo "$kind"
+  grep -vE '^ *(#|$)' "setup/requirements-$kind.txt"
+  [ -x .venv/bin/python3 ] && echo python
+  find .venv/lib/python3*/site-packages/torch .venv/lib/python3*/site-packages/nvidia \
+    -type f ! -name '*.pyc' -printf '%s %p\n' 2>/dev/null | LC_ALL=C sort | sha256sum
+}
+
+venv_is_complete() {
+  local kind=$1
+  [ -f "$venv_stamp" ] && [ "$(head -n 1 "$venv_stamp")" = "$kind" ] &&
+    [ "$(venv_fingerprint "$kind")" = "$(cat "$venv_stamp")" ]
+}
+
+install_torch() {
+  local kind=cpu python
+  if venv_is_complete cuda; then return; fi
+  if has_nvidia_gpu; then kind=cuda; fi
+  if venv_is_complete "$kind"; then return; fi
+
+  python=$(find_python)
+  if [ -e .venv ]; then say "LibTorch in .venv is incomplete or not the one that is wanted: installing it anew"; fi
+  rm -rf .venv
+  "$python" -m venv .venv
+  if [ "$kind" = cuda ]; then
+    say "an NVIDIA GPU is present: installing LibTorch with CUDA into .venv (about 5 GB, some minutes)"
+    venv_pip -r setup/requirements-cuda.txt
+  else
+    say "installing LibTorch for CPUs into .venv (1.2 GB, about a minute)"
+    venv_pip --no-deps --require-hashes -r setup/requirements-cpu.txt
+  fi
+  venv_fingerprint "$kind" >"$venv_stamp.new"
+  mv "$venv_stamp.new" "$venv_stamp"
+}
+
+venv_pip() {
+  PYTHONNOUSERSITE=1 .venv/bin/python3 -m pip --disable-pip-version-check install --quiet --no-compile "$@" >&2 ||
+    fail "pip could not install LibTorch (its message is above); without a network, point LOCKSTEP_TORCH to a" \
+      "LibTorch folder or to a Python that has torch 2.11 or newer"
+}
+
+# Takes the user's LibTorch if it is one and new enough, and remembers it.
+use_given_torch() {
+  local where=$1 version root
+  read -r version root < <(locate_torch "$where") || true
+  if [ -z "$root" ]; then
+    fail "LOCKSTEP_TORCH=$where: there is no LibTorch (a LibTorch folder, a Python interpreter with torch" \
+      "installed, or a virtual environment with one is wanted)"
+  fi
+  if [ "$(printf '%s\n' "$torch_minimum" "$version" | sort -V | head -n 1)" != "$torch_minimum" ]; then
+    fail "LOCKSTEP_TORCH=$where: that is LibTorch ${version:-of an unknown version}, $torch_minimum or newer is needed"
+  fi
+  if [ "$(remembered_torch)" != "$where" ]; then
+    say "using LibTorch $version in $root"
+    mkdir -p "$(dirname "$torch_memory")"
+    printf '%s\n' "$where" >"$torch_memory"
+  fi
+}
+
+lists=(setup/packages.txt)
+case "${1:-}" in
+  "") ;;
+  --dev) lists+=(setup/packages-dev.txt) ;;
+  *) fail "unknown option '$1' (there is only --dev)" ;;
+esac
+
+install_packages "${lists[@]}"
+mkdir -p .cache
+exec 9>.cache/setup.lock
+if ! flock -n 9; then
+  say "waiting for another set-up of this folder"
+  flock 9
+fi
+if [ -n "${LOCKSTEP_TORCH+given}" ]; then
+  if [ -n "$LOCKSTEP_TORCH" ]; then
+    use_given_torch "$(absolute_torch "$LOCKSTEP_TORCH")"
+  else
+    rm -f "$torch_memory"
+  fi
+elif [ -n "$(remembered_torch)" ]; then
+  use_given_torch "$(remembered_torch)"
+fi
+if [ -z "$(remembered_torch)" ]; then install_torch; fi

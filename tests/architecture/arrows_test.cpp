@@ -1,0 +1,110 @@
+// An arrow in the wrong direction must not compile. The table below is the design's, written here a second
+// time on purpose: who changes an arrow in a CMakeLists.txt changes it here and in docs/architecture.md as
+// well.
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "architecture/compiler.h"
+
+namespace lockstep::architecture {
+namespace {
+
+using Parts = std::set<std::string>;
+
+const Parts kTorchFree = {"base", "comm", "measure", "topology", "results", "launch"};
+
+/// Every part, with all that it may know, directly or through another.
+const std::map<std::string, Parts> kMayKnow = {
+    {"base", {}},
+    {"comm", {"base"}},
+    {"measure", {"base"}},
+    {"topology", {"base"}},
+    {"results", {"base", "comm", "measure", "topology"}},
+    {"launch", {"base", "comm", "measure", "topology", "results"}},
+    {"replica", {"base", "comm"}},
+    {"kernels", {"base", "comm", "replica"}},
+    {"models", {"base", "comm", "replica", "kernels"}},
+    {"inputs", {"base", "comm", "replica"}},
+    {"strategies", {"base", "comm", "replica"}},
+    {"train",
+     {"base", "comm", "measure", "topology", "results", "launch", "replica", "kernels", "models", "inputs",
+      "strategies"}},
+};
+
+/// A header of the part, as an include names it.
+std::string header_of(const std::string& part) {
+  const auto folder = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "src/lockstep" / part;
+  std::set<std::string> headers;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".h") headers.insert(entry.path().filename().string());
+  }
+  return headers.empty() ? "" : "lockstep/" + part + "/" + *headers.begin();
+}
+
+Compilation include_in_part(const std::string& part, const std::string& header) {
+  return compile_in_part(part, "#include \"" + header + "\"\n");
+}
+
+/// Whether the header is found; unlike including it, this does not take seconds where LibTorch is behind it.
+Compilation look_for_in_part(const std::string& part, const std::string& header) {
+  return compile_in_part(part, "#if !__has_include(\"" + header + "\")\n#error not found\n#endif\n");
+}
+
+TEST(ArrowsTest, every_folder_has_its_place_in_the_table) {
+  for (const auto& entry : std::filesystem::directory_iterator(LOCKSTEP_SOURCE_DIR "/src/lockstep")) {
+    if (!std::filesystem::exists(entry.path() / "CMakeLists.txt")) continue;
+    const std::string part = entry.path().filename().string();
+    EXPECT_TRUE(kMayKnow.contains(part)) << part << " is new: add what it may know";
+  }
+  for (const auto& part : kTorchFree) EXPECT_TRUE(part_is_built(part)) << part;
+}
+
+TEST(ArrowsTest, a_header_of_a_part_that_it_may_not_know_does_not_compile) {
+  int tried = 0;
+  for (const auto& [part, known] : kMayKnow) {
+    if (!part_is_built(part)) continue;
+    for (const auto& [other, unused] : kMayKnow) {
+      if (other == part || known.contains(other)) continue;
+      const Compilation compilation = include_in_part(part, header_of(other));
+      EXPECT_FALSE(compilation.ok) << part << " can include " << header_of(other);
+      EXPECT_THAT(compilation.messages, testing::HasSubstr("No such file")) << part << " -> " << other;
+      ++tried;
+    }
+  }
+  EXPECT_GE(tried, 40);
+}
+
+TEST(ArrowsTest, the_control_compiles) {
+  EXPECT_TRUE(include_in_part("comm", "lockstep/base/error.h").ok);
+  EXPECT_TRUE(include_in_part("results", "lockstep/comm/types.h").ok);
+  EXPECT_TRUE(look_for_in_part("comm", "lockstep/base/error.h").ok);
+  EXPECT_FALSE(look_for_in_part("comm", "lockstep/base/no_such_header.h").ok);
+}
+
+TEST(ArrowsTest, every_part_finds_its_own_headers_and_base) {
+  for (const auto& [part, known] : kMayKnow) {
+    if (!part_is_built(part)) continue;
+    EXPECT_TRUE(look_for_in_part(part, header_of(part)).ok) << part;
+    EXPECT_TRUE(look_for_in_part(part, header_of("base")).ok) << part;
+  }
+}
+
+TEST(ArrowsTest, torch_is_out_of_reach_of_the_parts_that_build_without_it) {
+  for (const auto& part : kTorchFree) {
+    const Compilation compilation = compile_in_part(part, "#include <ATen/ATen.h>\n");
+    EXPECT_FALSE(compilation.ok) << part;
+    EXPECT_THAT(compilation.messages, testing::HasSubstr("No such file")) << part;
+  }
+  if (part_is_built("replica")) {
+    EXPECT_TRUE(look_for_in_part("replica", "ATen/ATen.h").ok);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::architecture

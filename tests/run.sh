@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Builds and runs the tests; the last line is "N passed, N failed" over all of them. A test that skips itself
+# counts as failed, those labelled gpu excepted: a promise that was not checked is not kept.
+#
+#   tests/run.sh        release build: all but the slow ones; the Torch-free half again under asan and tsan
+#   tests/run.sh --all  also the slow ones, and the sanitizers with Torch
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+everything=false
+case "${1:-}" in
+  "") ;;
+  --all) everything=true ;;
+  *)
+    echo "tests/run.sh: unknown option '$1' (there is only --all)" >&2
+    exit 2
+    ;;
+esac
+
+# What surrounds this shell (a cluster job, another run of ctest, colours, thread counts) is not part of a test.
+for name in $(compgen -e); do
+  case $name in
+    CTEST_* | GTEST_* | BENCHMARK_* | LOCKSTEP_PLUGIN_PATH | MAKEFLAGS | MFLAGS | MAKELEVEL) unset "$name" ;;
+    OMPI_* | OPAL_* | PMIX_* | PMI_* | PRTE_* | SLURM_* | TORCHELASTIC_*) unset "$name" ;;
+    RANK | WORLD_SIZE | LOCAL_RANK | LOCAL_WORLD_SIZE | GROUP_RANK | MASTER_ADDR | MASTER_PORT) unset "$name" ;;
+    OMP_* | GOMP_* | KMP_* | MKL_* | ATEN_* | TORCH_*) unset "$name" ;;
+    NO_COLOR | CLICOLOR | CLICOLOR_FORCE | COLUMNS | LD_PRELOAD | MALLOC_*) unset "$name" ;;
+  esac
+done
+export LC_ALL=C.UTF-8
+
+jobs=$(setup/jobs.sh)
+passed=0
+failed=0
+
+# run NAME FOLDER JOBS CTEST-ARGUMENTS...: one ctest run, added to the sums.
+run() {
+  local name=$1 folder=$2 parallel=$3 results head total not_run bad
+  shift 3
+  results=$PWD/$folder/test-results/$name.xml
+  rm -f "$results"
+  printf '\n== %s\n' "$name"
+  "${wrapper[@]}" ctest --test-dir "$folder" -j "$parallel" --output-on-failure --no-tests=error \
+    --output-junit "$results" "$@" || true
+  if ! head=$(grep -m 1 -A 10 '<testsuite ' "$results" 2>/dev/null); then
+    echo "no test of '$name' ran: that is a failure" >&2
+    failed=$((failed + 1))
+    return
+  fi
+  total=$(attribute tests "$head")
+  bad=$(attribute failures "$head")
+  not_run=$(($(attribute skipped "$head") + $(attribute disabled "$head")))
+  if [ "$not_run" -gt 0 ] && [[ $name != *gpu* ]]; then
+    echo "skipped or not run, which counts as failed:" >&2
+    sed -nE 's/.*<testcase name="([^"]*)".* status="(notrun|disabled)".*/  \1/p' "$results" >&2
+    bad=$((bad + not_run))
+  elif [ "$not_run" -gt 0 ]; then
+    total=$((total - not_run))
+  fi
+  passed=$((passed + total - bad))
+  failed=$((failed + bad))
+}
+
+# The number in name="N" of an XML element.
+attribute() { sed -nE "s/.*[[:space:]]$1=\"([0-9]+)\".*/\1/p" <<<"$2" | head -n 1; }
+
+has_tests() { ctest --test-dir "$1" -N -L "$2" | grep -qE 'Total Tests: [1-9]'; }
+
+# Tests of several ranks bring processes or threads enough for the whole machine: one at a time.
+several_ranks='^(comm|cli|browser)$'
+left_out='^(slow|gpu)$'
+
+# run_labels NAME FOLDER: all but the slow ones and those for a GPU.
+run_labels() {
+  run "$1, unit" "$2" "$jobs" -LE "^(comm|cli|browser|slow|gpu)\$"
+  run "$1, several ranks" "$2" 1 -L "$several_ranks" -LE "$left_out"
+}
+
+# The thread sanitizer of older compilers cannot cope with much address-space randomisation.
+wrapper=()
+without_randomisation() {
+  if setarch -R true 2>/dev/null; then wrapper=(setarch -R); fi
+}
+
+# sanitize PRESET FOLDER CMAKE-OPTIONS...
+sanitize() {
+  local preset=$1 folder=$2
+  shift 2
+  if [ "$preset" = tsan ]; then without_randomisation; fi
+  "${wrapper[@]}" setup/build.sh "$preset" -B "$folder" "$@"
+  export ASAN_OPTIONS=abort_on_error=1:detect_stack_use_after_return=1
+  export UBSAN_OPTIONS=print_stacktrace=1
+  export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$PWD/tests/tsan-suppressions.txt
+  run_labels "$folder" "$folder"
+  unset ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
+  wrapper=()
+}
+
+setup/build.sh release
+run_labels release build
+if has_tests build '^gpu$'; then run "release, gpu" build 1 -L '^gpu$'; fi
+sanitize asan build/asan -DLOCKSTEP_TORCH_PARTS=OFF
+sanitize tsan build/tsan -DLOCKSTEP_TORCH_PARTS=OFF
+if $everything; then
+  if has_tests build '^slow$'; then run "release, slow" build 1 -L '^slow$' -LE '^gpu$'; fi
+  sanitize asan build/asan-torch
+  sanitize tsan build/tsan-torch
+fi
+
+printf '\n%d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]
