@@ -1,7 +1,7 @@
-// What lockstep adds to a training step: stamping, bookkeeping and the strategy's hooks, against the bare loop of
-// the same network, loss and optimizer. Blocks of both alternate in one process; printed are the medians over the
-// blocks of each block's median step, and the difference with the 2.5 % and 97.5 % quantiles of a bootstrap over
-// blocks.
+// What lockstep adds to a training step: stamping, bookkeeping and the strategy's hooks, against the bare
+// loop of the same network, loss and optimizer. Blocks of both alternate in one process; printed are the
+// medians over the blocks of each block's median step, and the difference with the 2.5 % and 97.5 % quantiles
+// of a bootstrap over blocks.
 //
 //   step_overhead [MODEL=trivial] [BATCH=1] [IMAGE_SIZE=32] [BLOCKS=15] [STEPS_PER_BLOCK=200]
 
@@ -12,9 +12,10 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include <ATen/Parallel.h>
 #include <ATen/ops/cross_entropy_loss.h>
-#include <fmt/format.h>
 
 #include "lockstep/base/allocator.h"
 #include "lockstep/base/clock.h"
@@ -27,7 +28,8 @@ namespace {
 using namespace lockstep;
 
 double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
@@ -39,10 +41,13 @@ class Bench {
     model_ = info.create({});
     input_ = inputs::registry().get("device").create(
         {.batch = batch, .channels = info.channels, .image_size = image_size, .classes = info.classes});
-    optimizer_ = std::make_unique<replica::Sgd>(model_->parameters().tensors(), replica::SgdOptions{.learning_rate = 1e-4});
+    optimizer_ = std::make_unique<replica::Sgd>(model_->parameters().tensors(),
+                                                replica::SgdOptions{.learning_rate = 1e-4});
     communicator_ = comm::connect("thread", {.rank = 0, .size = 1, .store = &store_, .interface = ""});
-    strategy_ = strategies::registry().get(strategy).create(
-        {.parameters = model_->parameters(), .optimizer = *optimizer_, .communicator = communicator_.get(), .options = {}});
+    strategy_ = strategies::registry().get(strategy).create({.parameters = model_->parameters(),
+                                                             .optimizer = *optimizer_,
+                                                             .communicator = communicator_.get(),
+                                                             .options = {}});
   }
 
   double bare_median_s(int steps) {
@@ -60,7 +65,8 @@ class Bench {
 
   double lockstep_median_s(int steps) {
     const train::StepLoopOptions options{.warmup_steps = 0, .steps = steps, .coupled = true};
-    return median(train::run_steps({*model_, *input_, *strategy_, *optimizer_, nullptr}, options, position_).step_s);
+    return median(
+        train::run_steps({*model_, *input_, *strategy_, *optimizer_, nullptr}, options, position_).step_s);
   }
 
  private:
@@ -73,7 +79,8 @@ class Bench {
   train::LoopPosition position_;
 };
 
-void compare(const std::string& strategy, const std::string& model, int batch, int image_size, int blocks, int steps) {
+void compare(const std::string& strategy, const std::string& model, int batch, int image_size, int blocks,
+             int steps) {
   // A replica each: a ddp strategy leaves its hooks on the parameters.
   Bench plain(model, "single", batch, image_size);
   Bench measured(model, strategy, batch, image_size);
@@ -94,9 +101,10 @@ void compare(const std::string& strategy, const std::string& model, int batch, i
     medians_s.push_back(median(sample));
   }
   std::sort(medians_s.begin(), medians_s.end());
-  fmt::print("{:<8} {:<12} bare {:10.1f} us  lockstep {:10.1f} us  added {:8.1f} us [{:.1f}, {:.1f}] = {:.3f} %\n", model,
-             strategy, median(bare_s) * 1e6, median(ours_s) * 1e6, median(added_s) * 1e6, medians_s[50] * 1e6,
-             medians_s[1950] * 1e6, 100 * median(added_s) / median(bare_s));
+  fmt::print(
+      "{:<8} {:<12} bare {:10.1f} us  lockstep {:10.1f} us  added {:8.1f} us [{:.1f}, {:.1f}] = {:.3f} %\n",
+      model, strategy, median(bare_s) * 1e6, median(ours_s) * 1e6, median(added_s) * 1e6, medians_s[50] * 1e6,
+      medians_s[1950] * 1e6, 100 * median(added_s) / median(bare_s));
 }
 
 int argument(int argc, char** argv, int index, int otherwise) {

@@ -3,17 +3,19 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "bench_rank.h"
-#include "console.h"
+#include <ATen/Parallel.h>
+
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/tcp_store.h"
 #include "lockstep/topology/inspect.h"
+
+#include "bench_rank.h"
+#include "console.h"
 #include "result_keeper.h"
 
 namespace lockstep::cli {
@@ -28,14 +30,15 @@ std::vector<int> powers_of_two_up_to(int most) {
   return powers;
 }
 
-/// The way of launching that --launch, --backend and what started this process leave; throws ConfigError for a
-/// combination that cannot be.
+/// The way of launching that --launch, --backend and what started this process leave; throws ConfigError for
+/// a combination that cannot be.
 void settle_launch(BenchOptions& options, const std::optional<launch::RankEnvironment>& environment) {
   const bool threads_backend = options.sweep.backend == "thread";
   if (environment) {
     if (threads_backend || options.launch == "threads") {
-      throw ConfigError(fmt::format("ranks as threads cannot be started by {}", to_string(environment->launcher)),
-                        "Run lockstep without a launcher, or choose --backend gloo or mpi.");
+      throw ConfigError(
+          fmt::format("ranks as threads cannot be started by {}", to_string(environment->launcher)),
+          "Run lockstep without a launcher, or choose --backend gloo or mpi.");
     }
     options.launch = to_string(environment->launcher);
     return;
@@ -45,7 +48,8 @@ void settle_launch(BenchOptions& options, const std::optional<launch::RankEnviro
                       "Use --launch threads, or --backend gloo or mpi.");
   }
   if (options.launch == "threads" && options.sweep.backend == "mpi") {
-    throw ConfigError("--backend mpi has one rank per process", "Use --launch processes, or --backend thread.");
+    throw ConfigError("--backend mpi has one rank per process",
+                      "Use --launch processes, or --backend thread.");
   }
   if (options.launch == "auto") options.launch = threads_backend ? "threads" : "processes";
 }
@@ -67,20 +71,24 @@ void check_world(const BenchPlan& plan, const launch::RankEnvironment& environme
 }
 
 std::string describe_plan(const BenchPlan& plan, int ranks) {
-  std::string text = fmt::format("{} rows, up to {} {} with {} {} each, backend {}, launched as {}\n", plan.rows.size(), ranks,
-                                 ranks == 1 ? "rank" : "ranks", plan.binding.threads_per_rank,
-                                 plan.binding.threads_per_rank == 1 ? "thread" : "threads", plan.options.sweep.backend,
-                                 plan.options.launch);
-  text += fmt::format("  {:<44} {:>9} {:>7} {:>14} {:>10}\n", "row", "bucket", "steps", "memory/rank", "time");
+  std::string text =
+      fmt::format("{} rows, up to {} {} with {} {} each, backend {}, launched as {}\n", plan.rows.size(),
+                  ranks, ranks == 1 ? "rank" : "ranks", plan.binding.threads_per_rank,
+                  plan.binding.threads_per_rank == 1 ? "thread" : "threads", plan.options.sweep.backend,
+                  plan.options.launch);
+  text +=
+      fmt::format("  {:<44} {:>9} {:>7} {:>14} {:>10}\n", "row", "bucket", "steps", "memory/rank", "time");
   double total_s = 0;
   for (const train::RowPlan& row : plan.rows) {
     const train::RowEstimate estimate = train::estimate_row(row);
     total_s += estimate.duration_s;
-    text += fmt::format("  {:<44} {:>9} {:>7} {:>14} {:>10}\n", row.label(), fmt::format("{:g} MiB", row.bucket_mb),
-                        fmt::format("{}+{}", row.warmup_steps, row.steps), format_bytes(estimate.memory.total_bytes()),
-                        format_duration(estimate.duration_s));
+    text +=
+        fmt::format("  {:<44} {:>9} {:>7} {:>14} {:>10}\n", row.label(),
+                    fmt::format("{:g} MiB", row.bucket_mb), fmt::format("{}+{}", row.warmup_steps, row.steps),
+                    format_bytes(estimate.memory.total_bytes()), format_duration(estimate.duration_s));
   }
-  return text + fmt::format("about {} in all, by the speed of one forward pass on this machine\n", format_duration(total_s));
+  return text + fmt::format("about {} in all, by the speed of one forward pass on this machine\n",
+                            format_duration(total_s));
 }
 
 int start_processes(const BenchPlan& plan, int ranks) {
@@ -101,7 +109,8 @@ int start_processes(const BenchPlan& plan, int ranks) {
 }
 
 /// Where rank 0 keeps the record while it is being measured.
-std::string record_path(const BenchOptions& options, const std::optional<launch::RankEnvironment>& environment) {
+std::string record_path(const BenchOptions& options,
+                        const std::optional<launch::RankEnvironment>& environment) {
   if (!options.json_path.empty()) return options.json_path;
   if (const char* told = std::getenv(kRecordPathVariable); environment && told != nullptr) return told;
   return temporary_record_path(environment ? environment->job_id : std::to_string(::getpid())).string();
@@ -123,8 +132,9 @@ BenchPlan make_plan(BenchOptions options, const std::optional<launch::RankEnviro
   // A launcher that binds gives every rank cores of its own; otherwise the ranks of this host share them.
   const bool bound = environment && environment->bound_by_launcher;
   const int sharing = bound ? 1 : environment ? std::min(most, environment->local_world) : most;
-  plan.binding = launch::plan_binding(cores, sharing, plan.options.threads,
-                                      bound ? launch::Binding::kNone : launch::parse_binding(plan.options.bind));
+  plan.binding =
+      launch::plan_binding(cores, sharing, plan.options.threads,
+                           bound ? launch::Binding::kNone : launch::parse_binding(plan.options.bind));
   if (bound) plan.options.bind = "launcher";
   plan.record_path = record_path(plan.options, environment);
   return plan;

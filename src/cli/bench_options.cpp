@@ -31,45 +31,84 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
   command.footer(kExamples);
   const std::string what = "What to measure (lists separated by commas sweep)";
   command.add_option("--model", sweep.models, "networks; 'lockstep info models' lists them")
-      ->delimiter(',')->capture_default_str()->group(what);
-  command.add_option("--batch", sweep.batches, "images per rank [each network's default]")->delimiter(',')->group(what);
-  command.add_option("--ranks", sweep.ranks, "numbers of ranks [powers of two up to the cores, or to what the launcher started]")
-      ->delimiter(',')->group(what);
-  command.add_option("--strategy", sweep.strategies, "how replicas are kept in step; 'lockstep info strategies' lists them")
-      ->delimiter(',')->capture_default_str()->group(what);
-  command.add_option("--precision", sweep.precisions, "fp32, bf16 (autocast)")->delimiter(',')->capture_default_str()->group(what);
+      ->delimiter(',')
+      ->capture_default_str()
+      ->group(what);
+  command.add_option("--batch", sweep.batches, "images per rank [each network's default]")
+      ->delimiter(',')
+      ->group(what);
+  command
+      .add_option("--ranks", sweep.ranks,
+                  "numbers of ranks [powers of two up to the cores, or to what the launcher started]")
+      ->delimiter(',')
+      ->group(what);
+  command
+      .add_option("--strategy", sweep.strategies,
+                  "how replicas are kept in step; 'lockstep info strategies' lists them")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->group(what);
+  command.add_option("--precision", sweep.precisions, "fp32, bf16 (autocast)")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->group(what);
   command.add_option("--bucket-mb", sweep.bucket_mb, "cap of a bucket of gradients, in MiB")
-      ->delimiter(',')->capture_default_str()->group(what);
-  command.add_option("--image-size", sweep.image_size, "height and width of an image [the network's own]")->group(what);
-  command.add_option("--memory-format", sweep.memory_format, "channels_last or contiguous")->capture_default_str()->group(what);
+      ->delimiter(',')
+      ->capture_default_str()
+      ->group(what);
+  command.add_option("--image-size", sweep.image_size, "height and width of an image [the network's own]")
+      ->group(what);
+  command.add_option("--memory-format", sweep.memory_format, "channels_last or contiguous")
+      ->capture_default_str()
+      ->group(what);
   command.add_option("--input", sweep.input, "where batches come from; 'lockstep info inputs' lists them")
-      ->capture_default_str()->group(what);
+      ->capture_default_str()
+      ->group(what);
 
   const std::string how = "How to measure";
   command.add_option("--steps", sweep.steps, "measured steps of a row")->capture_default_str()->group(how);
   command.add_option("--warmup", sweep.warmup_steps, "steps before them")->capture_default_str()->group(how);
-  command.add_flag("--no-controls{false}", sweep.controls,
-                   "leave out the baseline (one rank, no strategy) and the machine's limit (independent)")->group(how);
-  command.add_option("--seed", sweep.seed, "of initial values and batches")->capture_default_str()->group(how);
+  command
+      .add_flag("--no-controls{false}", sweep.controls,
+                "leave out the baseline (one rank, no strategy) and the machine's limit (independent)")
+      ->group(how);
+  command.add_option("--seed", sweep.seed, "of initial values and batches")
+      ->capture_default_str()
+      ->group(how);
   command.add_option("--lr", sweep.learning_rate, "learning rate")->capture_default_str()->group(how);
   command.add_option("--momentum", sweep.momentum, "of the optimizer")->capture_default_str()->group(how);
-  command.add_option("--weight-decay", sweep.weight_decay, "of the optimizer")->capture_default_str()->group(how);
+  command.add_option("--weight-decay", sweep.weight_decay, "of the optimizer")
+      ->capture_default_str()
+      ->group(how);
 
   const std::string ranks = "Ranks";
-  command.add_option("--backend", sweep.backend, "gloo, mpi or thread; 'lockstep info backends' says which can be used")
-      ->capture_default_str()->group(ranks);
-  command.add_option("--launch", options.launch, "processes, threads, or auto: those that a launcher started, else processes")
-      ->capture_default_str()->group(ranks);
-  command.add_option("--threads", options.threads, "threads per rank [cores / the most ranks of the sweep]")->group(ranks);
-  command.add_option("--bind", options.bind, "pin ranks: core, numa or none")->capture_default_str()->group(ranks);
-  command.add_option("--interface", options.interface, "address or network interface for gloo [found by itself]")->group(ranks);
+  command
+      .add_option("--backend", sweep.backend,
+                  "gloo, mpi or thread; 'lockstep info backends' says which can be used")
+      ->capture_default_str()
+      ->group(ranks);
+  command
+      .add_option("--launch", options.launch,
+                  "processes, threads, or auto: those that a launcher started, else processes")
+      ->capture_default_str()
+      ->group(ranks);
+  command.add_option("--threads", options.threads, "threads per rank [cores / the most ranks of the sweep]")
+      ->group(ranks);
+  command.add_option("--bind", options.bind, "pin ranks: core, numa or none")
+      ->capture_default_str()
+      ->group(ranks);
+  command
+      .add_option("--interface", options.interface, "address or network interface for gloo [found by itself]")
+      ->group(ranks);
   command.add_option("--timeout", options.timeout_s, "seconds after which a silent rank counts as lost")
-      ->capture_default_str()->group(ranks);
+      ->capture_default_str()
+      ->group(ranks);
 
   const std::string output = "Output";
   command.add_option("--json", options.json_path, "write the result record here")->group(output);
   command.add_option("--csv", options.csv_path, "write a row per configuration here")->group(output);
-  command.add_flag("--dry-run", options.dry_run, "print the plan, the estimated time and memory, and stop")->group(output);
+  command.add_flag("--dry-run", options.dry_run, "print the plan, the estimated time and memory, and stop")
+      ->group(output);
   command.add_flag("-q,--quiet", options.quiet, "no progress and no notes")->group(output);
 }
 
@@ -77,7 +116,8 @@ void check_options(const BenchOptions& options) {
   const Registry<bool> launches("way to launch", "lockstep bench --help",
                                 {{"auto", true}, {"processes", true}, {"threads", true}});
   launches.get(options.launch);
-  const Registry<bool> bindings("way to bind", "lockstep bench --help", {{"core", true}, {"numa", true}, {"none", true}});
+  const Registry<bool> bindings("way to bind", "lockstep bench --help",
+                                {{"core", true}, {"numa", true}, {"none", true}});
   bindings.get(options.bind);
   if (options.threads < 0) {
     throw ConfigError(fmt::format("--threads must be greater than 0, not {}", options.threads));

@@ -23,8 +23,8 @@ struct BenchOptions {
   bool quiet = false;
 };
 
-/// Adds the flags of `bench` to its subcommand. Values are checked by train::plan_rows and check_options, so that
-/// every refusal names the flag and the nearest names.
+/// Adds the flags of `bench` to its subcommand. Values are checked by train::plan_rows and check_options, so
+/// that every refusal names the flag and the nearest names.
 void add_bench_flags(CLI::App& command, BenchOptions& options);
 
 /// What does not concern the rows: threads, time-outs, ways to launch. Throws ConfigError.

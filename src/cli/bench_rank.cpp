@@ -4,11 +4,11 @@
 #include <memory>
 #include <optional>
 
-#include <ATen/Parallel.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include "console.h"
+#include <ATen/Parallel.h>
+
 #include "lockstep/base/allocator.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/hash_store.h"
@@ -23,6 +23,8 @@
 #include "lockstep/results/text.h"
 #include "lockstep/topology/inspect.h"
 #include "lockstep/train/row_runner.h"
+
+#include "console.h"
 #include "progress_line.h"
 #include "result_keeper.h"
 #include "version.h"
@@ -154,8 +156,8 @@ class Scribe {
   std::unique_ptr<ProgressLine> line_;
 };
 
-/// The subgroups of the sweep: the first N ranks for every N that a row needs. Made in one go, because every rank
-/// of the job takes part in making each.
+/// The subgroups of the sweep: the first N ranks for every N that a row needs. Made in one go, because every
+/// rank of the job takes part in making each.
 class Subgroups {
  public:
   Subgroups(comm::Communicator& world, const std::vector<train::RowPlan>& rows) {
@@ -184,12 +186,12 @@ void measure_rows(const Rank& rank) {
   std::optional<Scribe> scribe;
   if (rank.environment.rank == 0) scribe.emplace(rank);
 
-  const std::unique_ptr<comm::Communicator> world =
-      comm::connect(options.sweep.backend, {.rank = rank.environment.rank,
-                                            .size = rank.environment.world,
-                                            .store = &rank.store,
-                                            .timeout = comm::Duration(std::max(300.0, 10 * options.timeout_s)),
-                                            .interface = options.interface});
+  const std::unique_ptr<comm::Communicator> world = comm::connect(
+      options.sweep.backend, {.rank = rank.environment.rank,
+                              .size = rank.environment.world,
+                              .store = &rank.store,
+                              .timeout = comm::Duration(std::max(300.0, 10 * options.timeout_s)),
+                              .interface = options.interface});
   const Subgroups subgroups(*world, rank.plan.rows);
   for (size_t i = 0; i < rank.plan.rows.size(); ++i) {
     const train::RowPlan& row = rank.plan.rows[i];

@@ -3,10 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "bench_options.h"
 #include "lockstep/launch/binding.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/train/sweep.h"
+
+#include "bench_options.h"
 
 namespace lockstep::cli {
 

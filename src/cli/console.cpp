@@ -21,7 +21,8 @@ bool colours() {
   return wanted;
 }
 
-/// One write, so that lines of several processes do not mix. A progress line that stands there is overwritten.
+/// One write, so that lines of several processes do not mix. A progress line that stands there is
+/// overwritten.
 void write_to_stderr(std::string text) {
   if (stderr_is_terminal()) text.insert(0, "\r\x1b[K");
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -29,7 +30,8 @@ void write_to_stderr(std::string text) {
 }
 
 void print_marked(std::string_view mark, int colour, std::string_view text, std::string_view advice) {
-  const std::string shown_mark = colours() ? fmt::format("\x1b[1;{}m{}:\x1b[0m", colour, mark) : fmt::format("{}:", mark);
+  const std::string shown_mark =
+      colours() ? fmt::format("\x1b[1;{}m{}:\x1b[0m", colour, mark) : fmt::format("{}:", mark);
   std::string line = fmt::format("lockstep: {} {}\n", shown_mark, text);
   if (!advice.empty()) line += fmt::format("  {}\n", advice);
   write_to_stderr(std::move(line));
@@ -46,9 +48,13 @@ void print_note(std::string_view text) {
   if (!is_quiet()) write_to_stderr(fmt::format("{}\n", text));
 }
 
-void print_warning(std::string_view text, std::string_view advice) { print_marked("warning", 33, text, advice); }
+void print_warning(std::string_view text, std::string_view advice) {
+  print_marked("warning", 33, text, advice);
+}
 
-void print_error(std::string_view text, std::string_view advice) { print_marked("error", 31, text, advice); }
+void print_error(std::string_view text, std::string_view advice) {
+  print_marked("error", 31, text, advice);
+}
 
 int exit_code_of(const std::exception& error) {
   if (dynamic_cast<const ConfigError*>(&error) != nullptr) return kExitUsage;
@@ -62,8 +68,12 @@ int report(const std::exception& error) {
   return exit_code_of(error);
 }
 
-void set_quiet(bool value) { quiet = value; }
-bool is_quiet() { return quiet; }
+void set_quiet(bool value) {
+  quiet = value;
+}
+bool is_quiet() {
+  return quiet;
+}
 
 bool stderr_is_terminal() {
   static const bool is = ::isatty(STDERR_FILENO) == 1;

@@ -6,7 +6,6 @@
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
-#include "console.h"
 #include "lockstep/base/registry.h"
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
@@ -14,6 +13,8 @@
 #include "lockstep/models/model.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/topology/inspect.h"
+
+#include "console.h"
 #include "version.h"
 
 namespace lockstep::cli {
@@ -21,8 +22,8 @@ namespace {
 
 std::string versions() {
   const topology::Machine host = topology::inspect_host();
-  return fmt::format("{}\n{}: {}, {} of {} cores, {} of memory available\n", version_text(), host.host, host.processor,
-                     host.cores, host.host_cores, format_bytes(host.available_memory_bytes));
+  return fmt::format("{}\n{}: {}, {} of {} cores, {} of memory available\n", version_text(), host.host,
+                     host.processor, host.cores, host.host_cores, format_bytes(host.available_memory_bytes));
 }
 
 std::string backends() {
@@ -41,8 +42,8 @@ std::string models() {
   for (const auto& [name, info] : models::registry().entries()) {
     const models::ModelCost cost = models::measure_cost(info, info.image_size, false);
     text += fmt::format("  {:<18} {:>13} {:>15} {:>6} {:>6}  {}\n", name, info.parameters,
-                        fmt::format("{:.2f} M", static_cast<double>(cost.multiply_adds) / 1e6), info.image_size,
-                        info.default_batch, info.source);
+                        fmt::format("{:.2f} M", static_cast<double>(cost.multiply_adds) / 1e6),
+                        info.image_size, info.default_batch, info.source);
   }
   return text;
 }
@@ -52,10 +53,10 @@ std::string strategies() {
   for (const auto& [name, info] : strategies::registry().entries()) {
     const strategies::Traits& traits = info.traits;
     text += fmt::format("  {:<12} {}\n", name, info.description);
-    text += fmt::format("  {:<12} combines: {}; optimizer applications per step: {}; staleness: {}\n", "", traits.combines,
-                        traits.applications_per_step, traits.staleness_steps);
-    text += fmt::format("  {:<12} batch-norm statistics: {}; replicas stay equal: {}\n", "", traits.batch_norm,
-                        traits.replicas_equal ? "yes" : "no");
+    text += fmt::format("  {:<12} combines: {}; optimizer applications per step: {}; staleness: {}\n", "",
+                        traits.combines, traits.applications_per_step, traits.staleness_steps);
+    text += fmt::format("  {:<12} batch-norm statistics: {}; replicas stay equal: {}\n", "",
+                        traits.batch_norm, traits.replicas_equal ? "yes" : "no");
   }
   return text;
 }
@@ -69,11 +70,9 @@ std::string inputs() {
 }
 
 const Registry<std::string (*)()>& topics() {
-  static const Registry<std::string (*)()> all("topic", "lockstep info --help",
-                                               {{"backends", &backends},
-                                                {"models", &models},
-                                                {"strategies", &strategies},
-                                                {"inputs", &inputs}});
+  static const Registry<std::string (*)()> all(
+      "topic", "lockstep info --help",
+      {{"backends", &backends}, {"models", &models}, {"strategies", &strategies}, {"inputs", &inputs}});
   return all;
 }
 

@@ -2,10 +2,11 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "lockstep/base/allocator.h"
+
 #include "bench.h"
 #include "console.h"
 #include "info.h"
-#include "lockstep/base/allocator.h"
 #include "version.h"
 
 namespace {

@@ -6,16 +6,17 @@
 
 #include <fmt/format.h>
 
-#include "console.h"
 #include "lockstep/base/clock.h"
 #include "lockstep/base/units.h"
 #include "lockstep/models/model.h"
 
+#include "console.h"
+
 namespace lockstep::cli {
 namespace {
 
-/// In arbitrary units that are proportional to the time that a row takes: ranks run side by side, and images cost
-/// what their model's size and area say.
+/// In arbitrary units that are proportional to the time that a row takes: ranks run side by side, and images
+/// cost what their model's size and area say.
 double work_of(const train::RowPlan& row) {
   const double steps = row.steps + row.warmup_steps;
   return steps * row.batch_per_rank * row.image_size * row.image_size *
@@ -56,8 +57,8 @@ void ProgressLine::row_ends(size_t index, double images_per_s) {
   const double took_s = now_s() - row_began_s_;
   finished_work_ += work_of(rows_[index]);
   finished_s_ += took_s;
-  print_note(fmt::format("[{}/{}] {}: {:.2f} images/s, took {}", index + 1, rows_.size(), rows_[index].label(),
-                         images_per_s, format_duration(took_s)));
+  print_note(fmt::format("[{}/{}] {}: {:.2f} images/s, took {}", index + 1, rows_.size(),
+                         rows_[index].label(), images_per_s, format_duration(took_s)));
 }
 
 void ProgressLine::run() {
@@ -82,8 +83,9 @@ std::string ProgressLine::line() const {
     text += "preparing";
   } else {
     const double images_per_s = done * static_cast<double>(row.batch_per_rank) * row.ranks / elapsed_s;
-    text += fmt::format("{} {}/{}, {:.1f} images/s, {} left", done <= row.warmup_steps ? "warm-up" : "step", std::min(done, total),
-                        total, images_per_s, format_duration(seconds_left(elapsed_s, std::min(1.0, done / double(total)))));
+    text += fmt::format("{} {}/{}, {:.1f} images/s, {} left", done <= row.warmup_steps ? "warm-up" : "step",
+                        std::min(done, total), total, images_per_s,
+                        format_duration(seconds_left(elapsed_s, std::min(1.0, done / double(total)))));
   }
   return text.substr(0, static_cast<size_t>(std::max(20, terminal_width() - 1)));
 }

@@ -11,8 +11,9 @@
 
 namespace lockstep::cli {
 
-/// Tells on stderr how far a sweep is: one line that is redrawn on a terminal, a line per row otherwise. Reads the
-/// training thread's progress from a thread of its own, so the timed path never waits for the terminal.
+/// Tells on stderr how far a sweep is: one line that is redrawn on a terminal, a line per row otherwise.
+/// Reads the training thread's progress from a thread of its own, so the timed path never waits for the
+/// terminal.
 class ProgressLine {
  public:
   ProgressLine(const std::vector<train::RowPlan>& rows, const launch::Progress& progress);

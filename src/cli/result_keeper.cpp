@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "console.h"
 #include "lockstep/base/file.h"
 #include "lockstep/results/csv.h"
 #include "lockstep/results/json_reader.h"
 #include "lockstep/results/text.h"
+
+#include "console.h"
 
 namespace lockstep::cli {
 namespace fs = std::filesystem;
@@ -15,7 +16,9 @@ namespace fs = std::filesystem;
 ResultKeeper::ResultKeeper(fs::path record_path, std::string json_path, std::string csv_path)
     : file_(std::move(record_path)), json_path_(std::move(json_path)), csv_path_(std::move(csv_path)) {}
 
-void ResultKeeper::row_finished(const results::RunRecord& record) { file_.update(record); }
+void ResultKeeper::row_finished(const results::RunRecord& record) {
+  file_.update(record);
+}
 
 void ResultKeeper::finish(const results::RunRecord& record) {
   print_result("\n" + results::ddp_tables(record) + "\n" + results::scaling_tables(record));
@@ -34,7 +37,8 @@ void ResultKeeper::finish_incomplete(const std::string& reason) {
   results::RunRecord record = results::read_record(partial);
   record.incomplete = reason;
   finish(record);
-  if (!json_path_.empty()) print_note(fmt::format("what was measured is in {}, marked incomplete", json_path_));
+  if (!json_path_.empty())
+    print_note(fmt::format("what was measured is in {}, marked incomplete", json_path_));
 }
 
 void ResultKeeper::write_files(const results::RunRecord& record) {

@@ -8,11 +8,13 @@
 
 namespace lockstep::cli {
 
-/// Where the results of one bench go: tables on stdout, the files that the user asked for, and after every row a
-/// partial record on disk, so that a run which dies keeps what was measured, whoever of the processes survives.
+/// Where the results of one bench go: tables on stdout, the files that the user asked for, and after every
+/// row a partial record on disk, so that a run which dies keeps what was measured, whoever of the processes
+/// survives.
 class ResultKeeper {
  public:
-  /// `record_path`: the user's --json, or a file in the temporary folder when there is none (it is not kept then).
+  /// `record_path`: the user's --json, or a file in the temporary folder when there is none (it is not kept
+  /// then).
   ResultKeeper(std::filesystem::path record_path, std::string json_path, std::string csv_path);
 
   /// After every row. Throws Error when the disk is full.
@@ -21,8 +23,8 @@ class ResultKeeper {
   /// All was measured: prints the tables and writes the files.
   void finish(const results::RunRecord& record);
 
-  /// The run ended early: reads what row_finished left (possibly in another process), marks it incomplete with
-  /// `reason`, prints its tables and writes the files. Says so when nothing was measured yet.
+  /// The run ended early: reads what row_finished left (possibly in another process), marks it incomplete
+  /// with `reason`, prints its tables and writes the files. Says so when nothing was measured yet.
   void finish_incomplete(const std::string& reason);
 
  private:
@@ -34,8 +36,8 @@ class ResultKeeper {
   std::string csv_path_;
 };
 
-/// A record path in the temporary folder for a bench without --json; the same in all processes of this user that
-/// pass the same `job`.
+/// A record path in the temporary folder for a bench without --json; the same in all processes of this user
+/// that pass the same `job`.
 std::filesystem::path temporary_record_path(const std::string& job);
 
 }  // namespace lockstep::cli

@@ -6,6 +6,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/hash_store.h"
+
 #include "strategies/recording_communicator.h"
 #include "strategies/trained_replica.h"
 
@@ -22,7 +23,8 @@ class DdpBucketTest : public testing::Test {
 
   std::vector<double> buckets_mib(const std::string& model, double cap_mb) {
     test::TrainedReplica replica = test::make_replica(
-        {.model = model, .batch = 1, .image_size = 64, .strategy_options = {.bucket_mb = cap_mb}}, &communicator_);
+        {.model = model, .batch = 1, .image_size = 64, .strategy_options = {.bucket_mb = cap_mb}},
+        &communicator_);
     replica.train(1);
     first_step_ = communicator_.all_reduce_bytes();
     communicator_.forget();
@@ -45,7 +47,8 @@ TEST_F(DdpBucketTest, resnet50_has_the_buckets_of_pytorch) {
 }
 
 TEST_F(DdpBucketTest, resnet101_has_the_buckets_of_pytorch) {
-  EXPECT_THAT(buckets_mib("resnet101", 25), ElementsAre(7.82, 30.04, 25.04, 26.57, 25.57, 25.57, 25.14, 4.19));
+  EXPECT_THAT(buckets_mib("resnet101", 25),
+              ElementsAre(7.82, 30.04, 25.04, 26.57, 25.57, 25.57, 25.14, 4.19));
 }
 
 TEST_F(DdpBucketTest, the_first_step_reduces_everything_at_once) {

@@ -33,9 +33,10 @@ TEST_P(EqualityTest, replicas_have_the_same_bits_after_training) {
   }
 }
 
-// The mean over N ranks of the mean over b samples is the mean over N * b samples; only the order of summation
-// differs. A sum of n terms in a different order differs by at most about sqrt(n) * epsilon of the terms' size, and
-// with momentum m every step's difference acts for up to 1/(1-m) steps, each scaled by the learning rate.
+// The mean over N ranks of the mean over b samples is the mean over N * b samples; only the order of
+// summation differs. A sum of n terms in a different order differs by at most about sqrt(n) * epsilon of the
+// terms' size, and with momentum m every step's difference acts for up to 1/(1-m) steps, each scaled by the
+// learning rate.
 TEST_P(EqualityTest, ddp_agrees_with_one_rank_on_the_joint_batch) {
   const int ranks = GetParam();
   const int batch = 4;
@@ -54,11 +55,13 @@ TEST_P(EqualityTest, ddp_agrees_with_one_rank_on_the_joint_batch) {
       largest_move = std::max(largest_move, std::abs(double{expected[i]} - before[i]));
       largest_difference = std::max(largest_difference, std::abs(double{expected[i]} - parameters[0][i]));
     }
-    // Terms per gradient element: the batch, times the positions of a convolution (24 x 24 in lenet5's first).
+    // Terms per gradient element: the batch, times the positions of a convolution (24 x 24 in lenet5's
+    // first).
     const double terms = batch * ranks * (model == "lenet5" ? 28.0 * 28.0 : 1.0);
     const double tolerance = std::sqrt(terms) * std::numeric_limits<float>::epsilon() * kSteps * largest_move;
     ASSERT_GT(largest_move, 0);
-    EXPECT_LE(largest_difference, tolerance) << model << ": " << largest_difference / tolerance << " of the tolerance";
+    EXPECT_LE(largest_difference, tolerance)
+        << model << ": " << largest_difference / tolerance << " of the tolerance";
     // Not trained at all, or on other samples, the ranks would be off by about the move itself.
     EXPECT_LT(tolerance, largest_move / 100);
   }

@@ -27,23 +27,32 @@ class RecordingCommunicator final : public comm::Communicator {
   comm::WorkPtr reduce(const comm::Buffer& buffer, comm::ReduceOp op, int root) override {
     return real_->reduce(buffer, op, root);
   }
-  comm::WorkPtr broadcast(const comm::Buffer& buffer, int root) override { return real_->broadcast(buffer, root); }
+  comm::WorkPtr broadcast(const comm::Buffer& buffer, int root) override {
+    return real_->broadcast(buffer, root);
+  }
   comm::WorkPtr all_gather(const comm::Buffer& input, const comm::Buffer& output) override {
     return real_->all_gather(input, output);
   }
-  comm::WorkPtr reduce_scatter(const comm::Buffer& input, const comm::Buffer& output, comm::ReduceOp op) override {
+  comm::WorkPtr reduce_scatter(const comm::Buffer& input, const comm::Buffer& output,
+                               comm::ReduceOp op) override {
     return real_->reduce_scatter(input, output, op);
   }
   comm::WorkPtr all_to_all(const comm::Buffer& input, const comm::Buffer& output) override {
     return real_->all_to_all(input, output);
   }
   comm::WorkPtr barrier() override { return real_->barrier(); }
-  comm::WorkPtr send(const comm::Buffer& buffer, int peer, int tag) override { return real_->send(buffer, peer, tag); }
+  comm::WorkPtr send(const comm::Buffer& buffer, int peer, int tag) override {
+    return real_->send(buffer, peer, tag);
+  }
   comm::WorkPtr receive(const comm::Buffer& buffer, int peer, int tag) override {
     return real_->receive(buffer, peer, tag);
   }
-  comm::WorkPtr receive_any(const comm::Buffer& buffer, int tag) override { return real_->receive_any(buffer, tag); }
-  std::unique_ptr<comm::Communicator> split(std::span<const int> ranks) override { return real_->split(ranks); }
+  comm::WorkPtr receive_any(const comm::Buffer& buffer, int tag) override {
+    return real_->receive_any(buffer, tag);
+  }
+  std::unique_ptr<comm::Communicator> split(std::span<const int> ranks) override {
+    return real_->split(ranks);
+  }
   comm::Duration timeout() const override { return real_->timeout(); }
 
  private:

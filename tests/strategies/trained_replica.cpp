@@ -37,8 +37,8 @@ TrainedReplica make_replica(const ReplicaChoice& choice, comm::Communicator* com
        .classes = info.classes,
        .rank = communicator == nullptr ? 0 : communicator->rank(),
        .ranks = communicator == nullptr ? 1 : communicator->size()});
-  replica.optimizer = std::make_unique<replica::Sgd>(replica.model->parameters().tensors(),
-                                                     replica::SgdOptions{.learning_rate = choice.learning_rate});
+  replica.optimizer = std::make_unique<replica::Sgd>(
+      replica.model->parameters().tensors(), replica::SgdOptions{.learning_rate = choice.learning_rate});
   replica.communicator = communicator;
   replica.strategy = strategies::registry()
                          .get(choice.strategy)
@@ -54,7 +54,8 @@ void with_thread_ranks(int ranks, const std::function<void(comm::Communicator&)>
   launch::run_threads(ranks, [&](int rank) {
     at::set_num_threads(1);
     const auto communicator = comm::connect(
-        "thread", {.rank = rank, .size = ranks, .store = &store, .timeout = comm::Duration(15), .interface = ""});
+        "thread",
+        {.rank = rank, .size = ranks, .store = &store, .timeout = comm::Duration(15), .interface = ""});
     rank_body(*communicator);
   });
 }

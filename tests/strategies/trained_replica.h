@@ -43,7 +43,8 @@ struct ReplicaChoice {
 /// Collective over `communicator` (null for a rank alone).
 TrainedReplica make_replica(const ReplicaChoice& choice, comm::Communicator* communicator);
 
-/// Runs `rank_body` in `ranks` threads that are joined by the thread backend; an exception in one fails the test.
+/// Runs `rank_body` in `ranks` threads that are joined by the thread backend; an exception in one fails the
+/// test.
 void with_thread_ranks(int ranks, const std::function<void(comm::Communicator&)>& rank_body);
 
 }  // namespace lockstep::test

@@ -6,12 +6,14 @@
 #include <numeric>
 #include <thread>
 
-#include <ATen/ops/full.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ATen/ops/full.h>
+
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+
 #include "strategies/trained_replica.h"
 
 namespace lockstep {

@@ -63,7 +63,8 @@ TEST(SweepTest, what_cannot_be_measured_is_refused_by_name) {
   EXPECT_THAT(refusal({.ranks = {1}, .bucket_mb = {0}}), HasSubstr("--bucket-mb must be greater than 0"));
   EXPECT_THAT(refusal({.ranks = {1}, .steps = 0}), HasSubstr("--steps must be greater than 0"));
   EXPECT_THAT(refusal({.ranks = {1}, .warmup_steps = -1}), HasSubstr("--warmup must not be negative"));
-  EXPECT_THAT(refusal({.ranks = {1}, .image_size = 8}), HasSubstr("--image-size 8 is too small for resnet50"));
+  EXPECT_THAT(refusal({.ranks = {1}, .image_size = 8}),
+              HasSubstr("--image-size 8 is too small for resnet50"));
   EXPECT_THAT(refusal({.ranks = {1}, .strategies = {"independent"}, .controls = false}),
               HasSubstr("nothing to measure"));
 }
@@ -78,9 +79,11 @@ TEST(SweepTest, a_batch_that_does_not_fit_is_refused_with_one_that_does) {
     ASSERT_THAT(advice, HasSubstr("Use --batch "));
     const int fitting = std::stoi(advice.substr(advice.find("--batch ") + 8));
     EXPECT_GT(fitting, 0);
-    const auto smaller = plan_rows({.models = {"resnet18"}, .batches = {fitting}, .ranks = {1}, .image_size = 64});
+    const auto smaller =
+        plan_rows({.models = {"resnet18"}, .batches = {fitting}, .ranks = {1}, .image_size = 64});
     EXPECT_NO_THROW(train::check_memory(smaller, 1, 2 * kGiB));
-    const auto larger = plan_rows({.models = {"resnet18"}, .batches = {fitting + 2}, .ranks = {1}, .image_size = 64});
+    const auto larger =
+        plan_rows({.models = {"resnet18"}, .batches = {fitting + 2}, .ranks = {1}, .image_size = 64});
     EXPECT_THROW(train::check_memory(larger, 1, 2 * kGiB), ConfigError);
   }
 }

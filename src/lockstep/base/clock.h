@@ -4,10 +4,13 @@
 
 namespace lockstep {
 
-/// Durations are measured with the steady clock only; on Linux its zero is the same for all processes of a host.
+/// Durations are measured with the steady clock only; on Linux its zero is the same for all processes of a
+/// host.
 using Clock = std::chrono::steady_clock;
 
 /// Seconds on the steady clock.
-inline double now_s() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
+inline double now_s() {
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
 
 }  // namespace lockstep

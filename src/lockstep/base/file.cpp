@@ -85,7 +85,8 @@ void check_writable(const fs::path& path, std::string_view flag) {
 std::string read_file(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
   std::ostringstream text;
-  if (stream && fs::is_directory(path)) throw Error(fmt::format("cannot read '{}': it is a folder", path.string()));
+  if (stream && fs::is_directory(path))
+    throw Error(fmt::format("cannot read '{}': it is a folder", path.string()));
   if (stream) text << stream.rdbuf();
   if (!stream) throw Error(fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
   return std::move(text).str();

@@ -11,7 +11,8 @@ namespace lockstep {
 /// (a full disk among them); the temporary file is removed then.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// Throws ConfigError unless a later write_file_atomically(path) can be expected to succeed. Leaves nothing behind.
+/// Throws ConfigError unless a later write_file_atomically(path) can be expected to succeed. Leaves nothing
+/// behind.
 void check_writable(const std::filesystem::path& path, std::string_view flag);
 
 /// The whole file. Throws Error that names the path and the system's reason.

@@ -11,8 +11,8 @@ namespace lockstep {
 /// distance, or because one begins with the other.
 std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> known);
 
-/// "unknown model 'resnet5'; did you mean resnet50 or resnet152?" followed by where the whole list is to be had.
-/// Throws ConfigError; `what` is the kind of thing ("model"), `list_command` prints all of them.
+/// "unknown model 'resnet5'; did you mean resnet50 or resnet152?" followed by where the whole list is to be
+/// had. Throws ConfigError; `what` is the kind of thing ("model"), `list_command` prints all of them.
 [[noreturn]] void throw_unknown_name(std::string_view what, std::string_view name,
                                      std::span<const std::string> known, std::string_view list_command);
 

@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// Things by name, in the order in which they are listed to the user. Filled in one place (a function that names
-/// every entry), so nothing depends on the order of static initialisation.
+/// Things by name, in the order in which they are listed to the user. Filled in one place (a function that
+/// names every entry), so nothing depends on the order of static initialisation.
 template <typename Entry>
 class Registry {
  public:

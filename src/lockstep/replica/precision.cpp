@@ -15,9 +15,13 @@ const Registry<Precision>& registry() {
 
 }  // namespace
 
-std::vector<std::string> precision_names() { return registry().names(); }
+std::vector<std::string> precision_names() {
+  return registry().names();
+}
 
-Precision parse_precision(const std::string& name) { return registry().get(name); }
+Precision parse_precision(const std::string& name) {
+  return registry().get(name);
+}
 
 AutocastScope::AutocastScope(Precision precision) : active_(precision == Precision::kBf16) {
   if (!active_) return;

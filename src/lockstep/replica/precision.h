@@ -5,8 +5,8 @@
 
 namespace lockstep::replica {
 
-/// fp32: everything in single precision. bf16: autocast, so convolutions and linear layers compute in bfloat16
-/// from fp32 parameters.
+/// fp32: everything in single precision. bf16: autocast, so convolutions and linear layers compute in
+/// bfloat16 from fp32 parameters.
 enum class Precision { kFp32, kBf16 };
 
 std::vector<std::string> precision_names();

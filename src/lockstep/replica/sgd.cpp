@@ -1,9 +1,10 @@
 #include "lockstep/replica/sgd.h"
 
+#include <fmt/format.h>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/empty_like.h>
-#include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 
@@ -24,7 +25,8 @@ void Sgd::step() {
     if (!gradients_[i].defined()) throw Error(fmt::format("parameter {} has no gradient", i));
   }
   at::_fused_sgd_(parameters_, gradients_, momenta_, options_.weight_decay, options_.momentum,
-                  options_.learning_rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, first_step_);
+                  options_.learning_rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
+                  first_step_);
   first_step_ = false;
 }
 

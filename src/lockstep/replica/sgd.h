@@ -13,13 +13,14 @@ struct SgdOptions {
 };
 
 /// Stochastic gradient descent with momentum and weight decay, as torch.optim.SGD defines it (dampening 0, no
-/// Nesterov): g += decay * p; m = momentum * m + g (m = g in the first step); p -= rate * m. One fused pass over
-/// the list of parameters.
+/// Nesterov): g += decay * p; m = momentum * m + g (m = g in the first step); p -= rate * m. One fused pass
+/// over the list of parameters.
 class Sgd {
  public:
   Sgd(std::vector<at::Tensor> parameters, const SgdOptions& options);
 
-  /// Applies every parameter's gradient once. Throws Error naming the index of a parameter without a gradient.
+  /// Applies every parameter's gradient once. Throws Error naming the index of a parameter without a
+  /// gradient.
   void step();
 
   /// Drops the gradients, so that the next backward pass writes instead of adding.

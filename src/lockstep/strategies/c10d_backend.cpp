@@ -62,14 +62,17 @@ class CommunicatorBackend final : public c10d::Backend {
 
   const std::string getBackendName() const override { return "lockstep"; }
 
-  c10::intrusive_ptr<c10d::Work> allreduce(TensorList& tensors, const c10d::AllreduceOptions& options) override {
-    if (options.reduceOp.op_ != c10d::ReduceOp::SUM) throw Error("c10d asked for a reduction other than a sum");
+  c10::intrusive_ptr<c10d::Work> allreduce(TensorList& tensors,
+                                           const c10d::AllreduceOptions& options) override {
+    if (options.reduceOp.op_ != c10d::ReduceOp::SUM)
+      throw Error("c10d asked for a reduction other than a sum");
     return start(c10d::OpType::ALLREDUCE, tensors, [&](const comm::Buffer& buffer) {
       return communicator_.all_reduce(buffer, comm::ReduceOp::kSum);
     });
   }
 
-  c10::intrusive_ptr<c10d::Work> broadcast(TensorList& tensors, const c10d::BroadcastOptions& options) override {
+  c10::intrusive_ptr<c10d::Work> broadcast(TensorList& tensors,
+                                           const c10d::BroadcastOptions& options) override {
     return start(c10d::OpType::BROADCAST, tensors, [&](const comm::Buffer& buffer) {
       return communicator_.broadcast(buffer, static_cast<int>(options.rootRank));
     });
@@ -94,8 +97,8 @@ class CommunicatorBackend final : public c10d::Backend {
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(comm::Communicator& communicator) {
   // The store is never used: the ranks have met already.
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(), communicator.rank(),
-                                                       communicator.size());
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(),
+                                                       communicator.rank(), communicator.size());
   group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM,
                     c10::make_intrusive<CommunicatorBackend>(communicator));
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);

@@ -6,8 +6,8 @@
 
 namespace lockstep::strategies {
 
-/// A c10d process group whose only backend is `communicator` (owned by the caller, outliving the group), as far as
-/// c10d::Reducer needs one: all_reduce by sum and broadcast on CPU tensors.
+/// A c10d process group whose only backend is `communicator` (owned by the caller, outliving the group), as
+/// far as c10d::Reducer needs one: all_reduce by sum and broadcast on CPU tensors.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(comm::Communicator& communicator);
 
 }  // namespace lockstep::strategies

@@ -43,8 +43,8 @@ class Ddp final : public Strategy {
 
   void before_backward() override { reducer_->prepare_for_backward({}); }
 
-  // The backward pass ends with the Reducer's own wait for the last bucket.
-  void finish_step() override { optimizer_.step(); }
+  // Nothing to combine: the backward pass ends with the Reducer's own wait for the last bucket.
+  void apply() override { optimizer_.step(); }
 
  private:
   replica::Sgd& optimizer_;
@@ -54,6 +54,8 @@ class Ddp final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> create_ddp(const StrategyContext& context) { return std::make_unique<Ddp>(context); }
+std::unique_ptr<Strategy> create_ddp(const StrategyContext& context) {
+  return std::make_unique<Ddp>(context);
+}
 
 }  // namespace lockstep::strategies

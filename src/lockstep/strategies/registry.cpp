@@ -27,8 +27,8 @@ const Registry<StrategyInfo>& registry() {
       "strategy", "lockstep info strategies",
       {{"single", {"one rank without a strategy: the baseline", nothing_combined(), &create_uncoupled}},
        {"independent",
-        {"every rank trains alone at the same time, nothing is sent: the machine's own limit", nothing_combined(),
-         &create_uncoupled}},
+        {"every rank trains alone at the same time, nothing is sent: the machine's own limit",
+         nothing_combined(), &create_uncoupled}},
        {"ddp",
         {"PyTorch's own c10d::Reducer: buckets of gradients, all-reduced while backward goes on",
          mean_of_gradients(), &create_ddp}}});

@@ -15,7 +15,8 @@ namespace lockstep::strategies {
 struct Traits {
   /// What is combined, and how: "gradients, mean over all ranks"; "nothing".
   std::string combines;
-  /// Whether the ranks wait for each other in every step: a step of the job is then the longest of its ranks'.
+  /// Whether the ranks wait for each other in every step: a step of the job is then the longest of its
+  /// ranks'.
   bool coupled = true;
   /// Whether it needs a communicator.
   bool communicates = true;
@@ -34,16 +35,18 @@ struct StrategyOptions {
 };
 
 /// How the replicas are kept in step. One object per rank, used by that rank's training thread:
-/// begin_step, forward, before_backward, backward, finish_step, and again. Coupled strategies communicate in any
-/// of these, so every rank must call all of them the same number of times.
+/// begin_step, forward, before_backward, backward, combine, apply, and again. Coupled strategies communicate
+/// in any of these, so every rank must call all of them the same number of times.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
   virtual void begin_step() {}
   virtual void before_backward() {}
-  /// Waits for what is in flight and applies the optimizer.
-  virtual void finish_step() = 0;
+  /// Waits for what is in flight.
+  virtual void combine() {}
+  /// Applies the optimizer, as far as it was not applied while gradients arrived.
+  virtual void apply() = 0;
 };
 
 /// What a strategy works on; all owned by the caller and outliving the strategy.

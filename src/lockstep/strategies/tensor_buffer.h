@@ -6,8 +6,8 @@
 
 namespace lockstep::strategies {
 
-/// A dense tensor's memory as a Buffer. Throws Error for a dtype that no communicator carries and for a tensor
-/// with holes.
+/// A dense tensor's memory as a Buffer. Throws Error for a dtype that no communicator carries and for a
+/// tensor with holes.
 comm::Buffer buffer_of(const at::Tensor& tensor);
 
 }  // namespace lockstep::strategies

@@ -7,7 +7,7 @@ class Uncoupled final : public Strategy {
  public:
   explicit Uncoupled(replica::Sgd& optimizer) : optimizer_(optimizer) {}
 
-  void finish_step() override { optimizer_.step(); }
+  void apply() override { optimizer_.step(); }
 
  private:
   replica::Sgd& optimizer_;

@@ -5,9 +5,9 @@
 namespace lockstep::train {
 
 c10::MemoryFormat parse_memory_format(const std::string& name) {
-  static const Registry<c10::MemoryFormat> formats("memory format", "lockstep bench --help",
-                                                   {{"channels_last", c10::MemoryFormat::ChannelsLast},
-                                                    {"contiguous", c10::MemoryFormat::Contiguous}});
+  static const Registry<c10::MemoryFormat> formats(
+      "memory format", "lockstep bench --help",
+      {{"channels_last", c10::MemoryFormat::ChannelsLast}, {"contiguous", c10::MemoryFormat::Contiguous}});
   return formats.get(name);
 }
 

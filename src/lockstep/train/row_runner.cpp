@@ -53,9 +53,9 @@ std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group,
                                                 .rank = rank,
                                                 .ranks = row.ranks,
                                                 .memory_format = memory_format});
-  replica::Sgd optimizer(model->parameters().tensors(), {.learning_rate = row.learning_rate,
-                                                         .momentum = row.momentum,
-                                                         .weight_decay = row.weight_decay});
+  replica::Sgd optimizer(
+      model->parameters().tensors(),
+      {.learning_rate = row.learning_rate, .momentum = row.momentum, .weight_decay = row.weight_decay});
   const std::unique_ptr<strategies::Strategy> strategy =
       strategy_info.create({.parameters = model->parameters(),
                             .optimizer = optimizer,

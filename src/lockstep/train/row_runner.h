@@ -20,7 +20,8 @@ struct RowSamples {
 };
 
 /// Builds the row's model, input and strategy on this rank, trains, and brings the samples together.
-/// Collective over `group`, the ranks of this row (null when the row has one). The result is there on its rank 0.
+/// Collective over `group`, the ranks of this row (null when the row has one). The result is there on its
+/// rank 0.
 std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group, launch::Progress& progress);
 
 }  // namespace lockstep::train

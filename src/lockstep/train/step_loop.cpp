@@ -2,8 +2,9 @@
 
 #include <cmath>
 
-#include <ATen/ops/cross_entropy_loss.h>
 #include <fmt/format.h>
+
+#include <ATen/ops/cross_entropy_loss.h>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
@@ -37,17 +38,32 @@ class StepLoop {
 
  private:
   double timed_step(double previous_end_s, std::vector<double>& durations_s) {
-    const double loss = train_one_step();
+    StepStamps stamps;
+    stamps.begin_s = previous_end_s;
+    const double loss = train_one_step(stamps);
     const double end_s = now_s();
     durations_s.push_back(end_s - previous_end_s);
     if (step_ == 0) result_.loss_first = loss;
     result_.loss_last = loss;
     progress_.completed(++step_);
+    if (trainee_.stamp_phases) keep(std::move(stamps), end_s, &durations_s == &result_.step_s);
     return end_s;
   }
 
-  double train_one_step() {
+  void keep(StepStamps stamps, double end_s, bool measured) {
+    stamps.end_s = end_s;
+    if (trainee_.tracer != nullptr) stamps.collectives = trainee_.tracer->take_stamps();
+    if (measured) result_.stamps.push_back(std::move(stamps));
+  }
+
+  /// Stamps the end of a phase when this run is for that.
+  void stamp(double& at_s) const {
+    if (trainee_.stamp_phases) at_s = now_s();
+  }
+
+  double train_one_step(StepStamps& stamps) {
     const inputs::Batch& batch = trainee_.input.next();
+    stamp(stamps.input_s);
     trainee_.optimizer.clear_gradients();
     trainee_.strategy.begin_step();
     at::Tensor loss;
@@ -61,9 +77,14 @@ class StepLoop {
       const at::Tensor logits = trainee_.model.forward(batch.images, context);
       loss = at::cross_entropy_loss(logits, batch.labels);
     }
+    stamp(stamps.forward_s);
     trainee_.strategy.before_backward();
     loss.backward();
-    trainee_.strategy.finish_step();
+    stamp(stamps.backward_s);
+    trainee_.strategy.combine();
+    stamp(stamps.combined_s);
+    trainee_.strategy.apply();
+    stamp(stamps.applied_s);
     const double value = loss.item<float>();
     if (!std::isfinite(value)) refuse_loss(value);
     return value;

@@ -10,6 +10,7 @@
 #include "lockstep/replica/precision.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/strategies/strategy.h"
+#include "lockstep/train/step_trace.h"
 
 namespace lockstep::train {
 
@@ -18,19 +19,22 @@ struct StepLoopOptions {
   int steps = 50;
   replica::Precision precision = replica::Precision::kFp32;
   uint64_t seed = 1;
-  /// false: this rank goes its own way; it goes on after its steps until every rank has finished its own, so that
-  /// all ranks load the machine for as long as anybody is measured.
+  /// false: this rank goes its own way; it goes on after its steps until every rank has finished its own, so
+  /// that all ranks load the machine for as long as anybody is measured.
   bool coupled = true;
 };
 
 /// What one rank measured.
 struct StepLoopResult {
-  /// Seconds from the end of a step to the end of the next; the first warm-up step begins where the loop begins.
+  /// Seconds from the end of a step to the end of the next; the first warm-up step begins where the loop
+  /// begins.
   std::vector<double> warmup_s;
   /// As many as asked for; an uncoupled rank may have more.
   std::vector<double> step_s;
   double loss_first = 0;
   double loss_last = 0;
+  /// One per measured step when the trainee has a tracer, else empty.
+  std::vector<StepStamps> stamps;
 };
 
 /// What a rank trains with; all owned by the caller.
@@ -41,11 +45,15 @@ struct Trainee {
   replica::Sgd& optimizer;
   /// The ranks that take part; null for one rank alone.
   comm::Communicator* communicator = nullptr;
+  /// Stamps the phases of every measured step; `tracer` is then what the strategy communicates through, if it
+  /// does. Not for a run whose throughput counts.
+  bool stamp_phases = false;
+  TracedCommunicator* tracer = nullptr;
 };
 
-/// Trains warmup_steps + steps steps and stamps the end of each. Collective over the communicator: a barrier before
-/// the first measured step is the common start of the measurement. Throws Error when a loss is not finite, naming
-/// step and rank. Completed steps, warm-up included, are reported to `progress`.
+/// Trains warmup_steps + steps steps and stamps the end of each. Collective over the communicator: a barrier
+/// before the first measured step is the common start of the measurement. Throws Error when a loss is not
+/// finite, naming step and rank. Completed steps, warm-up included, are reported to `progress`.
 StepLoopResult run_steps(const Trainee& trainee, const StepLoopOptions& options, launch::Progress& progress);
 
 }  // namespace lockstep::train

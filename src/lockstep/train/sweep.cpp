@@ -53,8 +53,8 @@ int image_size_of(const SweepOptions& options, const std::string& model) {
   const models::ModelInfo& info = models::registry().get(model);
   if (options.image_size == 0) return static_cast<int>(info.image_size);
   if (options.image_size < info.min_image_size) {
-    throw ConfigError(fmt::format("--image-size {} is too small for {}, which needs at least {}", options.image_size,
-                                  model, info.min_image_size));
+    throw ConfigError(fmt::format("--image-size {} is too small for {}, which needs at least {}",
+                                  options.image_size, model, info.min_image_size));
   }
   return options.image_size;
 }
@@ -84,7 +84,8 @@ class GroupPlanner {
 
  private:
   bool asked(const std::string& strategy) const {
-    return std::find(options_.strategies.begin(), options_.strategies.end(), strategy) != options_.strategies.end();
+    return std::find(options_.strategies.begin(), options_.strategies.end(), strategy) !=
+           options_.strategies.end();
   }
 
   void add(const std::string& strategy, int ranks, double bucket_mb) {
@@ -103,7 +104,8 @@ class GroupPlanner {
 }  // namespace
 
 std::string RowPlan::label() const {
-  return fmt::format("{} {} {} {} x {}", model, strategy, ranks, ranks == 1 ? "rank" : "ranks", batch_per_rank);
+  return fmt::format("{} {} {} {} x {}", model, strategy, ranks, ranks == 1 ? "rank" : "ranks",
+                     batch_per_rank);
 }
 
 std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
@@ -138,8 +140,9 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
     }
   }
   if (rows.empty()) {
-    throw ConfigError("these flags leave nothing to measure",
-                      "'independent' needs at least 2 ranks; add one to --ranks, or leave --no-controls out.");
+    throw ConfigError(
+        "these flags leave nothing to measure",
+        "'independent' needs at least 2 ranks; add one to --ranks, or leave --no-controls out.");
   }
   return rows;
 }
@@ -182,12 +185,14 @@ void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t 
     const int64_t idle_bytes = int64_t{ranks_per_host - local_ranks} * estimate.process_bytes;
     const int64_t needed_bytes = local_ranks * estimate.total_bytes() + idle_bytes;
     if (needed_bytes <= available_bytes) continue;
-    const int64_t fixed_bytes = idle_bytes + local_ranks * (estimate.process_bytes + estimate.parameter_bytes);
+    const int64_t fixed_bytes =
+        idle_bytes + local_ranks * (estimate.process_bytes + estimate.parameter_bytes);
     const int64_t per_image_bytes = local_ranks * estimate.activation_bytes / row.batch_per_rank;
     const int64_t fitting = std::max<int64_t>(0, (available_bytes - fixed_bytes) / per_image_bytes);
     throw ConfigError(
         fmt::format("{} needs about {} on one host ({} per rank), but only {} are available", row.label(),
-                    format_bytes(needed_bytes), format_bytes(estimate.total_bytes()), format_bytes(available_bytes)),
+                    format_bytes(needed_bytes), format_bytes(estimate.total_bytes()),
+                    format_bytes(available_bytes)),
         fitting > 0 ? fmt::format("Use --batch {} or less, fewer ranks, or a smaller --image-size.", fitting)
                     : std::string("Use fewer ranks or a smaller model: not even a batch of 1 would fit."));
   }

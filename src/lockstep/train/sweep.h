@@ -53,9 +53,9 @@ struct RowPlan {
   std::string label() const;
 };
 
-/// All rows in the order in which they are measured: per model, batch and precision first the baseline, then each
-/// strategy by ascending ranks, then the `independent` control at the same ranks. Throws ConfigError for every
-/// name and value that cannot be measured, before anything is started.
+/// All rows in the order in which they are measured: per model, batch and precision first the baseline, then
+/// each strategy by ascending ranks, then the `independent` control at the same ranks. Throws ConfigError for
+/// every name and value that cannot be measured, before anything is started.
 std::vector<RowPlan> plan_rows(const SweepOptions& options);
 
 /// The most ranks of any row.
@@ -80,8 +80,8 @@ struct RowEstimate {
 
 RowEstimate estimate_row(const RowPlan& row);
 
-/// Throws ConfigError when `local_ranks` ranks of a row do not fit into `available_bytes`, naming the row, what it
-/// needs and the largest batch that would fit.
+/// Throws ConfigError when `local_ranks` ranks of a row do not fit into `available_bytes`, naming the row,
+/// what it needs and the largest batch that would fit.
 void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t available_bytes);
 
 }  // namespace lockstep::train

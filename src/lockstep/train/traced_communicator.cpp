@@ -1,0 +1,123 @@
+#include "lockstep/train/traced_communicator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/base/clock.h"
+
+namespace lockstep::train {
+
+/// Written by the training thread (issued) and the communicator's (ended).
+class TracedCommunicator::Stamps {
+ public:
+  size_t issued(int64_t bytes, double at_s) {
+    const std::lock_guard lock(mutex_);
+    stamps_.push_back({.bytes = bytes, .issued_s = at_s});
+    return stamps_.size() - 1;
+  }
+
+  void ended(size_t index, double at_s) {
+    const std::lock_guard lock(mutex_);
+    if (index < stamps_.size()) stamps_[index].ended_s = at_s;
+  }
+
+  std::vector<CollectiveStamp> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(stamps_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<CollectiveStamp> stamps_;
+};
+
+namespace {
+
+/// A Work whose one callback is taken by the tracer: the user's is called after it.
+class TracedWork final : public comm::Work {
+ public:
+  TracedWork(comm::WorkPtr real, std::function<void()> ended)
+      : real_(std::move(real)), chain_(std::make_shared<Chain>()) {
+    real_->on_complete([chain = chain_, ended = std::move(ended)] {
+      ended();
+      chain->complete();
+    });
+  }
+
+  bool test() override { return real_->test(); }
+  void wait(comm::Duration timeout) override { real_->wait(timeout); }
+  void wait() override { real_->wait(); }
+  int source() const override { return real_->source(); }
+  void on_complete(std::function<void()> done) override { chain_->then(std::move(done)); }
+
+ private:
+  class Chain {
+   public:
+    void complete() {
+      std::function<void()> next;
+      {
+        const std::lock_guard lock(mutex_);
+        completed_ = true;
+        next = std::move(next_);
+      }
+      if (next) next();
+    }
+
+    void then(std::function<void()> next) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (!completed_) {
+          next_ = std::move(next);
+          return;
+        }
+      }
+      next();
+    }
+
+   private:
+    std::mutex mutex_;
+    bool completed_ = false;
+    std::function<void()> next_;
+  };
+
+  comm::WorkPtr real_;
+  std::shared_ptr<Chain> chain_;
+};
+
+}  // namespace
+
+TracedCommunicator::TracedCommunicator(comm::Communicator& real)
+    : real_(real), stamps_(std::make_shared<Stamps>()) {}
+TracedCommunicator::~TracedCommunicator() = default;
+
+std::vector<CollectiveStamp> TracedCommunicator::take_stamps() {
+  return stamps_->take();
+}
+
+template <typename Issue>
+comm::WorkPtr TracedCommunicator::stamp(int64_t bytes, Issue issue) {
+  const size_t index = stamps_->issued(bytes, now_s());
+  return std::make_unique<TracedWork>(issue(), [stamps = stamps_, index] { stamps->ended(index, now_s()); });
+}
+
+comm::WorkPtr TracedCommunicator::all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) {
+  return stamp(static_cast<int64_t>(buffer.bytes()), [&] { return real_.all_reduce(buffer, op); });
+}
+comm::WorkPtr TracedCommunicator::reduce(const comm::Buffer& buffer, comm::ReduceOp op, int root) {
+  return stamp(static_cast<int64_t>(buffer.bytes()), [&] { return real_.reduce(buffer, op, root); });
+}
+comm::WorkPtr TracedCommunicator::broadcast(const comm::Buffer& buffer, int root) {
+  return stamp(static_cast<int64_t>(buffer.bytes()), [&] { return real_.broadcast(buffer, root); });
+}
+comm::WorkPtr TracedCommunicator::all_gather(const comm::Buffer& input, const comm::Buffer& output) {
+  return stamp(static_cast<int64_t>(output.bytes()), [&] { return real_.all_gather(input, output); });
+}
+comm::WorkPtr TracedCommunicator::reduce_scatter(const comm::Buffer& input, const comm::Buffer& output,
+                                                 comm::ReduceOp op) {
+  return stamp(static_cast<int64_t>(input.bytes()), [&] { return real_.reduce_scatter(input, output, op); });
+}
+comm::WorkPtr TracedCommunicator::all_to_all(const comm::Buffer& input, const comm::Buffer& output) {
+  return stamp(static_cast<int64_t>(input.bytes()), [&] { return real_.all_to_all(input, output); });
+}
+
+}  // namespace lockstep::train

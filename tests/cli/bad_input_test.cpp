@@ -1,0 +1,121 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cli/program.h"
+
+namespace lockstep {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+test::Finished bench(std::vector<std::string> flags, const test::Program::Environment& environment = {}) {
+  flags.insert(flags.begin(), {"lockstep", "bench"});
+  return test::run(flags, environment);
+}
+
+struct Refused {
+  std::vector<std::string> flags;
+  std::vector<std::string> texts;
+};
+
+TEST(BadInputTest, is_refused_with_what_is_wrong_and_what_to_do) {
+  const test::ScratchFolder folder;
+  const std::vector<Refused> cases{
+      {{"--model", "resnt50"}, {"unknown model 'resnt50'", "did you mean resnet50", "lockstep info models"}},
+      {{"--strategy", "dpp"}, {"unknown strategy 'dpp'", "did you mean ddp"}},
+      {{"--backend", "glo"}, {"unknown backend 'glo'", "did you mean gloo"}},
+      {{"--precision", "fp23"}, {"unknown precision 'fp23'", "fp32"}},
+      {{"--input", "devise"}, {"unknown input 'devise'", "device"}},
+      {{"--launch", "thread"}, {"unknown way to launch 'thread'", "threads"}},
+      {{"--bind", "cores"}, {"unknown way to bind 'cores'", "core"}},
+      {{"--batch", "0"}, {"--batch must be greater than 0, not 0"}},
+      {{"--ranks", "1,-2"}, {"--ranks must be greater than 0, not -2"}},
+      {{"--steps", "0"}, {"--steps must be greater than 0"}},
+      {{"--warmup", "-1"}, {"--warmup must not be negative"}},
+      {{"--threads", "-1"}, {"--threads must be greater than 0"}},
+      {{"--threads", "4096"}, {"--threads"}},
+      {{"--bucket-mb", "0"}, {"--bucket-mb must be greater than 0"}},
+      {{"--timeout", "0"}, {"--timeout must be at least 1 second"}},
+      {{"--image-size", "3"}, {"--image-size 3 is too small for resnet50"}},
+      {{"--backend", "thread", "--launch", "processes"}, {"--backend thread", "--launch threads"}},
+      {{"--backend", "mpi", "--launch", "threads"}, {"--backend mpi"}},
+      {{"--ranks", "two"}, {"--ranks"}},
+      {{"--no-such-flag"}, {"--no-such-flag"}},
+      {{"--model", "lenet5", "--json", folder.path("missing/a.json")},
+       {"--json", "missing/a.json", "No such file"}},
+      {{"--model", "lenet5", "--csv", folder.path("")}, {"--csv", "folder"}},
+      {{"--batch", "1000000"}, {"resnet50", "are available", "Use --batch "}},
+  };
+  for (const Refused& refused : cases) {
+    const test::Finished finished = bench(refused.flags);
+    EXPECT_EQ(finished.exit_code, 2) << refused.flags.front() << "\n" << finished.error;
+    for (const std::string& text : refused.texts) EXPECT_THAT(finished.error, HasSubstr(text));
+    EXPECT_EQ(finished.output, "") << refused.flags.front();
+  }
+  EXPECT_EQ(folder.files(), 0u);
+}
+
+TEST(BadInputTest, a_missing_backend_is_said_with_what_to_install) {
+  const test::ScratchFolder empty;
+  for (const std::string backend : {"gloo", "mpi"}) {
+    const test::Finished finished =
+        bench({"--model", "lenet5", "--backend", backend}, {{"LOCKSTEP_PLUGIN_PATH", empty.path("")}});
+    EXPECT_EQ(finished.exit_code, 4);
+    EXPECT_THAT(finished.error, HasSubstr("backend " + backend + " cannot be used"));
+  }
+  const test::Finished rest =
+      bench({"--model", "lenet5", "--backend", "thread", "--ranks", "2", "--steps", "5"},
+            {{"LOCKSTEP_PLUGIN_PATH", empty.path("")}});
+  EXPECT_EQ(rest.exit_code, 0) << rest.error;
+}
+
+TEST(BadInputTest, a_missing_mpirun_is_said_with_what_to_install) {
+  const test::Finished finished =
+      bench({"--model", "lenet5", "--backend", "mpi"}, {{"PATH", "/nonexistent"}});
+  EXPECT_EQ(finished.exit_code, 4);
+  EXPECT_THAT(finished.error, AllOf(HasSubstr("mpirun"), HasSubstr("openmpi-bin")));
+}
+
+TEST(BadInputTest, a_port_in_use_is_named) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(listener, 1), 0);
+  socklen_t length = sizeof address;
+  ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
+  const std::string port = std::to_string(ntohs(address.sin_port));
+
+  const test::Finished finished = bench({"--model", "lenet5", "--ranks", "1"}, {{"RANK", "0"},
+                                                                                {"WORLD_SIZE", "1"},
+                                                                                {"LOCAL_RANK", "0"},
+                                                                                {"LOCAL_WORLD_SIZE", "1"},
+                                                                                {"MASTER_ADDR", "127.0.0.1"},
+                                                                                {"MASTER_PORT", port}});
+  ::close(listener);
+  EXPECT_NE(finished.exit_code, 0);
+  EXPECT_THAT(finished.error, AllOf(HasSubstr(port), HasSubstr("in use")));
+}
+
+TEST(BadInputTest, more_ranks_than_the_launcher_started_are_refused) {
+  const test::Finished finished =
+      test::run({"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", LOCKSTEP_PROGRAM, "bench",
+                 "--model", "lenet5", "--backend", "mpi", "--ranks", "4"});
+  EXPECT_NE(finished.exit_code, 0);
+  EXPECT_THAT(finished.error, HasSubstr("--ranks 4 needs 4 ranks, but mpirun started 2"));
+}
+
+TEST(BadInputTest, a_loss_that_is_not_finite_ends_the_run) {
+  const test::Finished finished =
+      bench({"--model", "lenet5", "--ranks", "2", "--lr", "1e30", "--steps", "20", "--no-controls"});
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_THAT(finished.error, AllOf(HasSubstr("the loss of rank"), HasSubstr("in step"), HasSubstr("--lr")));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,156 @@
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "lockstep/results/json_reader.h"
+
+#include "cli/program.h"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const std::vector<std::string> kQuick{"--model", "lenet5",   "--batch", "4",         "--steps",
+                                      "20",      "--warmup", "2",       "--threads", "1"};
+
+std::vector<std::string> quick_bench(std::vector<std::string> before, const std::vector<std::string>& more) {
+  before.insert(before.end(), {"lockstep", "bench"});
+  before.insert(before.end(), kQuick.begin(), kQuick.end());
+  before.insert(before.end(), more.begin(), more.end());
+  if (before.front() != "lockstep") *std::find(before.begin(), before.end(), "lockstep") = LOCKSTEP_PROGRAM;
+  return before;
+}
+
+size_t occurrences(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+void expect_tables_once(const std::string& output) {
+  EXPECT_EQ(occurrences(output, "no ddp"), 1u) << output;
+  EXPECT_EQ(occurrences(output, "1M/2R"), 1u) << output;
+  EXPECT_THAT(output, HasSubstr("efficiency"));
+}
+
+class BackendTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(BackendTest, one_and_two_ranks_are_measured_and_recorded) {
+  const test::ScratchFolder folder;
+  const test::Finished bench =
+      test::run(quick_bench({}, {"--backend", GetParam(), "--ranks", "1,2", "--json", folder.path("a.json"),
+                                 "--csv", folder.path("a.csv")}));
+  ASSERT_EQ(bench.exit_code, 0) << bench.error;
+  expect_tables_once(bench.output);
+  EXPECT_EQ(folder.files(), 2u) << "something else was left beside the two files";
+
+  const results::RunRecord record = results::read_record(folder.path("a.json"));
+  ASSERT_EQ(record.runs.size(), 4u);
+  EXPECT_TRUE(record.incomplete.empty());
+  const results::Run& two = record.runs[2];
+  EXPECT_EQ(two.strategy, "ddp");
+  EXPECT_EQ(two.ranks, 2);
+  EXPECT_EQ(two.backend, GetParam());
+  ASSERT_EQ(two.samples.size(), 20u);
+  EXPECT_EQ(two.samples[0].size(), 2u);
+  EXPECT_GT(two.images_per_s, 0);
+  ASSERT_TRUE(two.efficiency && two.speedup && two.baseline);
+  EXPECT_EQ(two.baseline->strategy, "single");
+  EXPECT_DOUBLE_EQ(*two.speedup, two.images_per_s / two.baseline->images_per_s);
+  EXPECT_DOUBLE_EQ(*two.efficiency, *two.speedup / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, BackendTest, testing::Values("thread", "gloo", "mpi"));
+
+TEST(BenchTest, the_same_seed_gives_the_same_losses_over_every_backend) {
+  const test::ScratchFolder folder;
+  std::vector<results::Run> runs;
+  for (const std::string backend : {"thread", "gloo", "mpi"}) {
+    const std::string path = folder.path(backend + ".json");
+    ASSERT_EQ(
+        test::run(quick_bench({}, {"--backend", backend, "--ranks", "2", "--no-controls", "--json", path}))
+            .exit_code,
+        0);
+    runs.push_back(results::read_record(path).runs.at(0));
+  }
+  // Two ranks: a sum of two has one order, so not even rounding may differ.
+  for (const results::Run& run : runs) {
+    EXPECT_EQ(run.loss_first, runs[0].loss_first);
+    EXPECT_EQ(run.loss_last, runs[0].loss_last);
+  }
+}
+
+TEST(BenchTest, the_ranks_of_mpirun_print_one_table) {
+  const test::Finished bench =
+      test::run(quick_bench({"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2"},
+                            {"--backend", "mpi", "--ranks", "1,2"}));
+  EXPECT_EQ(bench.exit_code, 0) << bench.error;
+  expect_tables_once(bench.output);
+}
+
+TEST(BenchTest, the_ranks_of_mpirun_can_speak_gloo) {
+  const test::Finished bench =
+      test::run(quick_bench({"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2"},
+                            {"--backend", "gloo", "--ranks", "1,2"}));
+  EXPECT_EQ(bench.exit_code, 0) << bench.error;
+  expect_tables_once(bench.output);
+}
+
+TEST(BenchTest, ranks_started_by_hand_with_torchruns_variables_meet) {
+  test::Program::Environment environment{{"WORLD_SIZE", "2"},
+                                         {"LOCAL_WORLD_SIZE", "2"},
+                                         {"MASTER_ADDR", "127.0.0.1"},
+                                         {"MASTER_PORT", std::to_string(20000 + ::getpid() % 10000)}};
+  environment["RANK"] = environment["LOCAL_RANK"] = "1";
+  test::Program second(quick_bench({}, {"--ranks", "1,2"}), environment);
+  environment["RANK"] = environment["LOCAL_RANK"] = "0";
+  const test::Finished first = test::run(quick_bench({}, {"--ranks", "1,2"}), environment);
+  EXPECT_EQ(first.exit_code, 0) << first.error;
+  expect_tables_once(first.output);
+  EXPECT_EQ(second.wait(), 0) << second.error();
+  EXPECT_EQ(second.output(), "");
+}
+
+TEST(BenchTest, results_go_to_stdout_and_progress_to_stderr) {
+  const test::Finished bench = test::run(quick_bench({}, {"--backend", "thread", "--ranks", "1"}));
+  EXPECT_THAT(bench.error, HasSubstr("[1/2] lenet5 single 1 rank"));
+  EXPECT_THAT(bench.output, Not(HasSubstr("[1/2]")));
+  EXPECT_THAT(bench.error, Not(HasSubstr("\x1b["))) << "colours although it is no terminal";
+  const test::Finished quiet = test::run(quick_bench({}, {"--backend", "thread", "--ranks", "1", "--quiet"}));
+  EXPECT_EQ(quiet.error, "");
+}
+
+TEST(BenchTest, a_dry_run_prints_the_plan_and_measures_nothing) {
+  const test::ScratchFolder folder;
+  const test::Finished bench =
+      test::run(quick_bench({}, {"--ranks", "1,2", "--dry-run", "--json", folder.path("a.json")}));
+  EXPECT_EQ(bench.exit_code, 0) << bench.error;
+  EXPECT_THAT(bench.output, HasSubstr("lenet5 independent 2 ranks x 4"));
+  EXPECT_THAT(bench.output, HasSubstr("memory/rank"));
+  EXPECT_EQ(folder.files(), 0u);
+}
+
+TEST(BenchTest, bf16_and_bucket_sizes_sweep) {
+  const test::ScratchFolder folder;
+  const test::Finished bench =
+      test::run(quick_bench({}, {"--backend", "thread", "--ranks", "2", "--precision", "fp32,bf16",
+                                 "--bucket-mb", "0.05,25", "--json", folder.path("a.json")}));
+  ASSERT_EQ(bench.exit_code, 0) << bench.error;
+  // Per precision: single, ddp with two bucket sizes, independent.
+  EXPECT_EQ(results::read_record(folder.path("a.json")).runs.size(), 8u);
+}
+
+TEST(BenchTest, more_ranks_than_cores_run_with_a_loud_warning) {
+  const auto ranks = std::to_string(2 * ::sysconf(_SC_NPROCESSORS_ONLN) + 1);
+  const test::Finished bench = test::run(quick_bench({}, {"--ranks", ranks, "--no-controls"}));
+  EXPECT_EQ(bench.exit_code, 0) << bench.error;
+  EXPECT_THAT(bench.output + bench.error, HasSubstr("WARNING"));
+}
+
+}  // namespace
+}  // namespace lockstep

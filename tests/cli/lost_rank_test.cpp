@@ -1,0 +1,136 @@
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/results/json_reader.h"
+
+#include "cli/program.h"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+/// A bench whose first network is measured in a moment and whose second would take minutes.
+class LostRankTest : public testing::Test {
+ protected:
+  std::vector<std::string> command() const {
+    return {"lockstep",  "bench", "--model",      "lenet5,resnet50",
+            "--batch",   "2",     "--image-size", "64",
+            "--ranks",   "2",     "--steps",      "400",
+            "--warmup",  "0",     "--threads",    "1",
+            "--timeout", "3",     "--json",       folder_.path("a.json")};
+  }
+
+  std::vector<std::string> command_under_mpirun() const {
+    std::vector<std::string> all = command();
+    all.front() = LOCKSTEP_PROGRAM;
+    all.insert(all.begin(), {"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2"});
+    all.insert(all.end(), {"--backend", "mpi"});
+    return all;
+  }
+
+  /// Waits until the second network's ddp row runs for a while.
+  static void wait_until_training(test::Program& program) {
+    ASSERT_TRUE(program.wait_for_error("resnet50 ddp 2 ranks")) << program.error();
+    ::usleep(1500000);
+  }
+
+  /// The rank's process: the one whose environment says so.
+  static pid_t rank_process(const test::Program& program, const std::string& variable, int rank) {
+    const std::vector<pid_t> found = program.descendants(variable, std::to_string(rank));
+    EXPECT_EQ(found.size(), 1u);
+    return found.empty() ? -1 : found.front();
+  }
+
+  /// What was measured before is in the file, and the file says why it is not all.
+  void expect_kept(const std::string& reason) const {
+    const results::RunRecord record = results::read_record(folder_.path("a.json"));
+    EXPECT_THAT(record.incomplete, HasSubstr(reason));
+    ASSERT_GE(record.runs.size(), 3u);
+    EXPECT_EQ(record.runs.front().model, "lenet5");
+    EXPECT_EQ(folder_.files(), 1u);
+  }
+
+  test::ScratchFolder folder_;
+};
+
+TEST_F(LostRankTest, a_killed_rank_is_named_with_its_last_step) {
+  for (const int rank : {1, 0}) {
+    test::Program program(command());
+    wait_until_training(program);
+    ::kill(rank_process(program, "LOCKSTEP_RANK", rank), SIGKILL);
+    EXPECT_EQ(program.wait(15), 1);
+    EXPECT_THAT(program.error(), HasSubstr("rank " + std::to_string(rank) + " (host "));
+    EXPECT_THAT(program.error(), HasSubstr("was killed by SIGKILL after step "));
+    EXPECT_THAT(program.error(), HasSubstr("of resnet50 ddp 2 ranks"));
+    EXPECT_TRUE(program.nothing_left_behind());
+    expect_kept("killed by SIGKILL");
+    EXPECT_THAT(program.output(), HasSubstr("lenet5"));
+  }
+}
+
+TEST_F(LostRankTest, a_stopped_rank_is_named_within_the_timeout) {
+  test::Program program(command());
+  wait_until_training(program);
+  ::kill(rank_process(program, "LOCKSTEP_RANK", 1), SIGSTOP);
+  EXPECT_EQ(program.wait(15), 1);
+  EXPECT_THAT(program.error(), HasSubstr("rank 1 (host "));
+  EXPECT_THAT(program.error(), HasSubstr("stopped"));
+  EXPECT_TRUE(program.nothing_left_behind());
+  expect_kept("stopped");
+}
+
+TEST_F(LostRankTest, no_rank_outlives_a_killed_parent) {
+  test::Program program(command());
+  wait_until_training(program);
+  program.signal(SIGKILL);
+  EXPECT_EQ(program.wait(15), 128 + SIGKILL);
+  EXPECT_TRUE(program.nothing_left_behind());
+  EXPECT_THAT(program.error(), HasSubstr("step "));
+  const bool finished = std::filesystem::exists(folder_.path("a.json"));
+  const results::RunRecord record =
+      results::read_record(folder_.path(finished ? "a.json" : "a.json.partial"));
+  EXPECT_NE(record.incomplete, "");
+  EXPECT_GE(record.runs.size(), 3u);
+}
+
+TEST_F(LostRankTest, ctrl_c_ends_all_and_keeps_what_was_measured) {
+  test::Program program(command());
+  wait_until_training(program);
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait(15), 130);
+  EXPECT_TRUE(program.nothing_left_behind());
+  expect_kept("");
+  EXPECT_NE(results::read_record(folder_.path("a.json")).incomplete, "");
+}
+
+TEST_F(LostRankTest, a_killed_rank_under_mpirun_is_named) {
+  for (const int rank : {1, 0}) {
+    test::Program program(command_under_mpirun());
+    wait_until_training(program);
+    ::kill(rank_process(program, "OMPI_COMM_WORLD_RANK", rank), SIGKILL);
+    EXPECT_NE(program.wait(20), 0);
+    EXPECT_THAT(program.error(), HasSubstr("rank " + std::to_string(rank) + " (host "));
+    EXPECT_THAT(program.error(), HasSubstr("after step "));
+    EXPECT_TRUE(program.nothing_left_behind());
+    expect_kept("rank " + std::to_string(rank));
+  }
+}
+
+TEST_F(LostRankTest, a_killed_rank_of_the_mpi_backend_ends_with_1) {
+  std::vector<std::string> all = command();
+  all.insert(all.end(), {"--backend", "mpi"});
+  test::Program program(all);
+  wait_until_training(program);
+  ::kill(rank_process(program, "OMPI_COMM_WORLD_RANK", 1), SIGKILL);
+  EXPECT_EQ(program.wait(20), 1);
+  EXPECT_THAT(program.error(), HasSubstr("rank 1 (host "));
+  EXPECT_TRUE(program.nothing_left_behind());
+  expect_kept("rank 1");
+}
+
+}  // namespace
+}  // namespace lockstep
