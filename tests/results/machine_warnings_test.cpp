@@ -31,7 +31,7 @@ TEST(MachineWarningsTest, more_threads_than_cores_is_said_loudly_with_what_would
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_TRUE(warnings[0].loud);
   EXPECT_THAT(warnings[0].text,
-              HasSubstr("3 ranks with 2 threads each are 6 threads on 4 usable cores of node1"));
+              HasSubstr("3 ranks of 2 threads need 6 cores, but there are 4 usable cores"));
   EXPECT_THAT(warnings[0].advice, HasSubstr("--ranks up to 2"));
 }
 

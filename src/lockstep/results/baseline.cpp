@@ -34,8 +34,9 @@ const Run* single_of(const RunRecord& record, const Run& run) {
 }
 
 bool is_control(const RunRecord& record, const Run& run) {
-  if (record.strategies.empty()) return run.strategy == kSingle;
-  return std::ranges::find(record.strategies, run.strategy) == record.strategies.end();
+  if (run.strategy == kSingle) return true;
+  return !record.strategies.empty() &&
+         std::ranges::find(record.strategies, run.strategy) == record.strategies.end();
 }
 
 void assign_baselines(RunRecord& record) {

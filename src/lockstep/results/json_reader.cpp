@@ -156,6 +156,8 @@ void read_ours(RunRecord& record, const JsonNode& node, std::string_view name) {
   record.command = read_texts(node["command"]);
   record.launch = node["launch"].text_or("");
   record.binding = node["binding"].text_or("");
+  record.ranks = node["ranks"].count_or(0, 0);
+  record.threads_per_rank = node["threads_per_rank"].count_or(0, 0);
   record.rank_cpus = read_texts(node["rank_cpus"]);
   record.allocator = node["allocator"].text_or("");
   record.backend_detail = node["backend_detail"].text_or("");

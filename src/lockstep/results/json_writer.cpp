@@ -166,6 +166,8 @@ Json ours(const RunRecord& record) {
       {"command", record.command},
       {"launch", known(record.launch)},
       {"binding", known(record.binding)},
+      {"ranks", known(record.ranks)},
+      {"threads_per_rank", known(record.threads_per_rank)},
       {"rank_cpus", record.rank_cpus},
       {"allocator", known(record.allocator)},
       {"backend_detail", known(record.backend_detail)},

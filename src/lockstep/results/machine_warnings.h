@@ -10,6 +10,9 @@ namespace lockstep::results {
 struct HostPlan {
   int ranks = 1;
   int threads_per_rank = 1;
+  /// Cores that these ranks may use together, where a launcher gave each rank a mask of its own, so that
+  /// Machine::cores tells of one rank only; 0: Machine::cores.
+  int cores = 0;
 };
 
 /// What about this machine, or about that plan on it, makes the numbers less trustworthy: other load, more

@@ -108,6 +108,9 @@ struct RunRecord {
   /// How ranks came to be ("processes", "threads", "mpirun", ...), and how they were pinned ("core", ...).
   std::string launch;
   std::string binding;
+  /// The most ranks of any row, and the threads that each has in every row; 0: not known.
+  int ranks = 0;
+  int threads_per_rank = 0;
   /// Processor numbers of each rank, as text ("0", "0-3"); empty where not pinned.
   std::vector<std::string> rank_cpus;
   /// Whether freed memory is kept by the process (base/allocator.h).

@@ -1,0 +1,93 @@
+#include "lockstep/results/groups.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/results/baseline.h"
+
+namespace lockstep::results {
+namespace {
+
+bool same_attributes(const Run& a, const Run& b) {
+  return std::ranges::all_of(
+      attributes(), [&](const Attribute& attribute) { return attribute.text(a) == attribute.text(b); });
+}
+
+std::string strategy(const Run& run) {
+  return run.strategy;
+}
+std::string backend(const Run& run) {
+  return run.backend;
+}
+std::string precision(const Run& run) {
+  return run.precision;
+}
+std::string memory_format(const Run& run) {
+  return run.memory_format;
+}
+std::string input(const Run& run) {
+  return run.input;
+}
+std::string image_size(const Run& run) {
+  return fmt::format("{}", run.image_size);
+}
+std::string bucket(const Run& run) {
+  return fmt::format("{} MB", run.bucket_mb);
+}
+std::string threads(const Run& run) {
+  return fmt::format("{}", run.threads_per_rank);
+}
+
+}  // namespace
+
+const std::vector<Attribute>& attributes() {
+  static const std::vector<Attribute> kAll{
+      {"strategy", strategy, strategy},
+      {"backend", backend, backend},
+      {"precision", precision, precision},
+      {"memory format", memory_format, memory_format},
+      {"input", input, [](const Run& run) { return fmt::format("input {}", run.input); }},
+      {"image size", image_size, [](const Run& run) { return fmt::format("images of {}", run.image_size); }},
+      {"bucket", bucket, [](const Run& run) { return fmt::format("buckets of {}", bucket(run)); }},
+      {"threads", threads,
+       [](const Run& run) { return fmt::format("{} threads per rank", run.threads_per_rank); }},
+  };
+  return kAll;
+}
+
+std::vector<const Attribute*> varying(const std::vector<const Run*>& runs) {
+  std::vector<const Attribute*> found;
+  for (const Attribute& attribute : attributes()) {
+    const bool varies = std::ranges::any_of(
+        runs, [&](const Run* run) { return attribute.text(*run) != attribute.text(*runs.front()); });
+    if (varies) found.push_back(&attribute);
+  }
+  return found;
+}
+
+std::vector<ModelGroup> group_by_model(const RunRecord& record) {
+  std::vector<ModelGroup> groups;
+  for (const Run& run : record.runs) {
+    auto group = std::ranges::find_if(groups, [&](const ModelGroup& known) {
+      return known.model == run.model && known.batch_per_rank == run.batch_per_rank;
+    });
+    if (group == groups.end()) group = groups.insert(groups.end(), {run.model, run.batch_per_rank, {}, {}});
+    (is_control(record, run) ? group->controls : group->runs).push_back(&run);
+  }
+  return groups;
+}
+
+std::vector<std::vector<const Run*>> group_by_attributes(const std::vector<const Run*>& runs) {
+  std::vector<std::vector<const Run*>> groups;
+  for (const Run* run : runs) {
+    auto group = std::ranges::find_if(
+        groups, [&](const auto& known) { return same_attributes(*known.front(), *run); });
+    if (group == groups.end()) group = groups.insert(groups.end(), std::vector<const Run*>());
+    group->push_back(run);
+  }
+  for (auto& group : groups) std::ranges::stable_sort(group, {}, [](const Run* run) { return run->ranks; });
+  return groups;
+}
+
+}  // namespace lockstep::results
