@@ -42,13 +42,14 @@ def parse_options():
 
 
 def keep_freed_pages():
-    """glibc: no mmap for large blocks, no trimming."""
+    """What lockstep asks of glibc (src/lockstep/base/allocator.cpp): M_MMAP_MAX, M_TRIM_THRESHOLD, M_TOP_PAD,
+    M_ARENA_MAX."""
     import ctypes
 
     libc = ctypes.CDLL("libc.so.6")
-    trim_threshold, mmap_max = -1, -4
-    if not (libc.mallopt(mmap_max, 0) and libc.mallopt(trim_threshold, -1)):
-        raise RuntimeError("mallopt refused")
+    for parameter, value in ((-4, 0), (-1, 2**31 - 1), (-2, 64 << 20), (-8, 1)):
+        if libc.mallopt(parameter, value) != 1:
+            raise RuntimeError(f"mallopt({parameter}, {value}) refused")
 
 
 def make_batches(torch, options, rank):
