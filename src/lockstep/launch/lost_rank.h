@@ -25,22 +25,28 @@ struct LostRank {
   Kind kind = Kind::kGone;
   std::string host;
   int64_t pid = 0;
-  /// What happened, as a predicate: "was killed by SIGKILL", "is stopped (SIGSTOP), nothing heard for 5 s",
-  /// "failed: the loss is not finite".
+  /// What happened, as a predicate: "was killed by SIGKILL", "is stopped", "failed".
   std::string reason;
+  /// More about it, may be empty: the error's text, "nothing heard from it for 5.0 s".
+  std::string detail;
   /// What the user can do about it; may be empty.
   std::string advice;
-  /// Steps completed of `label`; 0 before the first.
+  /// Steps completed of `label`, as last heard; 0 before the first.
   int64_t step = 0;
   std::string label;
   /// What its process exits with where it reported that itself, else 1.
   int exit_code = 1;
 };
 
-/// "rank 1 (host h, pid 123) was killed by SIGKILL after step 12 of resnet50 ddp 2 ranks".
+/// "rank 1 (host h, pid 123) was killed by SIGKILL after step 12 of resnet50 ddp 2 ranks", then ": " and the
+/// detail.
 std::string describe(const LostRank& lost);
 
 /// "SIGKILL"; "signal 40" where it has no name.
 std::string signal_name(int signal);
+
+/// What keeps a silent process, as a predicate, when it is on this host: "is stopped" (SIGSTOP or a
+/// debugger), "hangs in the kernel", "has ended", else "went silent".
+std::string describe_silence(const std::string& host, int64_t pid);
 
 }  // namespace lockstep::launch

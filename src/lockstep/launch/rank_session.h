@@ -37,20 +37,21 @@ class RankSession {
     /// A rank of which nothing is heard for so long counts as lost.
     std::chrono::duration<double> timeout{30};
     /// Called at most once, from a thread of the session, while the training thread may be blocked for good:
-    /// keep what was measured and print if `prints`. The process then ends with _exit(exit_code). It must
-    /// return within about a second: launchers send SIGKILL soon after SIGTERM.
+    /// keep what was measured, print if `prints`, flush. The process then ends with _exit(exit_code). It must
+    /// return within half a second: launchers send SIGKILL soon after SIGTERM.
     std::function<void(const Departure&)> on_departure;
   };
 
+  /// Joins the parent's watch where there is one. Throws CommError when that is not to be had.
   RankSession(const RankEnvironment& environment, Options options);
-  /// Says goodbye unless fail() or finish() was called.
+  /// Without fail() or finish() before it, the others take this rank for lost.
   ~RankSession();
   RankSession(const RankSession&) = delete;
   RankSession& operator=(const RankSession&) = delete;
 
-  /// Joins the watch: heartbeats start, and rank 0 hosts the coordinator where no parent does. Every rank
-  /// calls it, with the job's store (may be null where a parent hosts the coordinator). Throws TimeoutError
-  /// or CommError.
+  /// Joins the watch where no parent runs it: rank 0 hosts the coordinator, its address travels through the
+  /// store. Every rank calls it. Does nothing under a lockstep parent and in a job of one rank (`store` may
+  /// be null then). Throws TimeoutError or CommError.
   void start_watch(comm::Store* store);
 
   /// Where the training thread reports to; lives as long as the session.
@@ -58,9 +59,9 @@ class RankSession {
 
   /// This rank cannot go on: tells the others, and decides what the user is told. An error of the
   /// communicator (CommError) may be only the consequence of another rank's end: waits up to two seconds to
-  /// learn of that and names the cause. The caller prints if `prints`, and then ends the process with
-  /// leave(). on_departure will not be called any more; if a departure is already under way, this does not
-  /// return.
+  /// learn of that and names the cause. The caller prints if `prints`, flushes, and then ends the process
+  /// with leave(). on_departure will not be called any more; if a departure is already under way, this does
+  /// not return.
   Departure fail(const std::exception& error);
 
   /// All done: the others no longer wait for this rank. on_departure will not be called any more. In the rank

@@ -1,0 +1,129 @@
+#include "lockstep/launch/child_process.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/launch/signals.h"
+#include "lockstep/launch/tcp_socket.h"
+
+namespace lockstep::launch {
+namespace {
+
+std::vector<std::string> merged_environment(const std::vector<std::pair<std::string, std::string>>& added) {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('='));
+    bool replaced = false;
+    for (const auto& [key, value] : added) replaced = replaced || key == name;
+    if (!replaced) all.emplace_back(text);
+  }
+  for (const auto& [key, value] : added) all.push_back(fmt::format("{}={}", key, value));
+  return all;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// Between fork and exec, in a copy of a process that had threads: only what is safe in a signal handler.
+[[noreturn]] void become(const char* program, char* const* arguments, char* const* environment, pid_t parent,
+                         int null_fd, int error_fd) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // It may have died before the line above.
+  if (::getppid() != parent) ::_exit(127);
+  ::dup2(null_fd, STDIN_FILENO);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = SIG_DFL;
+    ::sigaction(signal, &action, nullptr);
+  }
+  // Outside of the terminal's foreground group, writing to it would stop the rank under `stty tostop`.
+  ::signal(SIGTTOU, SIG_IGN);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execve(program, arguments, environment);
+  const int error = errno;
+  if (::write(error_fd, &error, sizeof error) < 0) ::_exit(126);
+  ::_exit(127);
+}
+
+}  // namespace
+
+pid_t start_child(const ChildCommand& command) {
+  const bool is_path = command.program.find('/') != std::string::npos;
+  const std::string program = is_path ? command.program : find_program(command.program);
+  if (program.empty()) throw Error(fmt::format("cannot start '{}': it is not in PATH", command.program));
+  std::vector<std::string> arguments = command.arguments;
+  std::vector<std::string> environment = merged_environment(command.environment);
+  const std::vector<char*> argument_pointers = pointers_to(arguments);
+  const std::vector<char*> environment_pointers = pointers_to(environment);
+
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw Error(fmt::format("cannot start '{}': {}", program, std::strerror(errno)));
+  const UniqueFd error_in(ends[0]);
+  UniqueFd error_out(ends[1]);
+  const UniqueFd null_fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+
+  const pid_t parent = ::getpid();
+  pid_t child = -1;
+  int fork_error = 0;
+  {
+    // Our handlers must not run in the child, where they would speak for the parent.
+    const BlockedSignals blocked;
+    child = ::fork();
+    if (child == 0) {
+      become(program.c_str(), argument_pointers.data(), environment_pointers.data(), parent, null_fd.get(),
+             error_out.get());
+    }
+    fork_error = errno;
+  }
+  if (child < 0) {
+    throw Error(fmt::format("cannot start '{}': {}", program, std::strerror(fork_error)),
+                "The limit of processes or memory may be reached: start fewer ranks.");
+  }
+  ::setpgid(child, child);  // whoever is first
+  error_out = UniqueFd();
+  int exec_error = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(error_in.get(), &exec_error, sizeof exec_error);
+  } while (got < 0 && errno == EINTR);
+  if (got == sizeof exec_error) {
+    ::waitpid(child, nullptr, 0);
+    throw Error(fmt::format("cannot start '{}': {}", program, std::strerror(exec_error)));
+  }
+  return child;
+}
+
+std::string find_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const size_t colon = std::min(rest.find(':'), rest.size());
+    const std::string candidate = fmt::format("{}/{}", rest.substr(0, colon), name);
+    if (colon > 0 && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+    rest.remove_prefix(std::min(colon + 1, rest.size()));
+  }
+  return "";
+}
+
+}  // namespace lockstep::launch

@@ -1,0 +1,97 @@
+#include "lockstep/launch/local_processes.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/launch/binding.h"
+#include "lockstep/launch/child_process.h"
+#include "lockstep/launch/supervisor.h"
+
+namespace lockstep::launch {
+namespace {
+
+/// The arguments that this process was started with.
+std::vector<std::string> own_command() {
+  std::ifstream stream("/proc/self/cmdline", std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  std::vector<std::string> command;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\0', begin), text.size());
+    command.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return command;
+}
+
+std::string own_program() {
+  char path[4096] = {};
+  const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);
+  if (length <= 0) throw Error("cannot find out which program this is: /proc is not there");
+  return std::string(path, static_cast<size_t>(length));
+}
+
+std::string new_job_id() {
+  std::random_device random;
+  return fmt::format("local-{}-{:08x}{:08x}", ::getpid(), random(), random());
+}
+
+ChildCommand mpirun_command(const LocalOptions& options, const std::string& program) {
+  std::string mpirun = find_program("mpirun");
+  if (mpirun.empty()) mpirun = find_program("mpirun.openmpi");
+  if (mpirun.empty()) {
+    throw BackendMissing(
+        "backend mpi needs mpirun, and it is not in PATH",
+        "Install Open MPI (Debian, Ubuntu: apt-get install openmpi-bin), or use --backend gloo.");
+  }
+  ChildCommand child;
+  child.program = mpirun;
+  // Ranks bind themselves, and their errors are told by this process.
+  child.arguments = {"mpirun", "--bind-to", "none", "--quiet", "-np", std::to_string(options.ranks)};
+  if (options.ranks > static_cast<int>(usable_cores().size()))
+    child.arguments.emplace_back("--oversubscribe");
+  if (::geteuid() == 0) child.arguments.emplace_back("--allow-run-as-root");
+  child.arguments.push_back(program);
+  child.arguments.insert(child.arguments.end(), options.command.begin() + 1, options.command.end());
+  return child;
+}
+
+}  // namespace
+
+Supervision run_local_ranks(const LocalOptions& given) {
+  LocalOptions options = given;
+  if (options.command.empty()) options.command = own_command();
+  const std::string program = options.program.empty() ? own_program() : options.program;
+  const std::string job_id = new_job_id();
+  Supervisor supervisor(options, job_id);
+
+  auto environment = options.environment;
+  environment.emplace_back("LOCKSTEP_LAUNCH", options.through_mpirun ? "mpirun" : "processes");
+  environment.emplace_back("LOCKSTEP_JOB", job_id);
+  environment.emplace_back("LOCKSTEP_WATCH_PORT", std::to_string(supervisor.watch_port()));
+  if (options.store_port != 0)
+    environment.emplace_back("LOCKSTEP_STORE_PORT", std::to_string(options.store_port));
+
+  if (options.through_mpirun) {
+    ChildCommand child = mpirun_command(options, program);
+    child.environment = environment;
+    supervisor.start(child, std::nullopt);
+  } else {
+    for (int rank = 0; rank < options.ranks; ++rank) {
+      ChildCommand child{program, options.command, environment};
+      child.environment.emplace_back("LOCKSTEP_RANK", std::to_string(rank));
+      child.environment.emplace_back("LOCKSTEP_WORLD", std::to_string(options.ranks));
+      supervisor.start(child, rank);
+    }
+  }
+  return supervisor.run();
+}
+
+}  // namespace lockstep::launch

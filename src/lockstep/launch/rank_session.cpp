@@ -1,0 +1,255 @@
+#include "lockstep/launch/rank_session.h"
+
+#include <csignal>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/launch/signals.h"
+#include "lockstep/launch/tcp_socket.h"
+#include "lockstep/launch/watch_coordinator.h"
+#include "lockstep/launch/watcher.h"
+
+namespace lockstep::launch {
+namespace {
+
+constexpr std::initializer_list<int> kEndingSignals{SIGINT, SIGTERM, SIGHUP};
+/// A launcher that loses a rank sends SIGTERM to the others: how long the watch gets to tell which rank that
+/// was.
+constexpr std::chrono::milliseconds kLauncherKnowsFirst{200};
+constexpr const char* kWatchKey = "watch";
+
+struct HostPort {
+  std::string host;
+  int port;
+};
+
+HostPort parse_address(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  return {address.substr(0, colon), std::stoi(address.substr(colon + 1))};
+}
+
+void die_with_parent() {
+  const pid_t parent = ::getppid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::raise(SIGKILL);
+}
+
+std::string signal_text(int signal) {
+  if (signal == SIGINT) return "interrupted (Ctrl-C)";
+  return fmt::format("told to end ({})", signal_name(signal));
+}
+
+[[noreturn]] void wait_for_the_end() {
+  while (true) ::pause();
+}
+
+}  // namespace
+
+class RankSession::Impl {
+ public:
+  Impl(const RankEnvironment& environment, Options options)
+      : environment_(environment), options_(std::move(options)), wake_(::eventfd(0, EFD_CLOEXEC)) {
+    if (environment.supervised || environment.launcher == Launcher::kMpirun) die_with_parent();
+    if (environment.supervised) {
+      const HostPort at = parse_address(environment.watch_address);
+      join(kParent, at.host, at.port);
+    }
+    block_signals(kEndingSignals);
+    signal_thread_ = std::thread([this] { wait_for_signals(); });
+  }
+
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (state_ == State::kDeparting) wait_for_the_end();
+      state_ = State::kFinished;
+    }
+    const uint64_t one = 1;
+    if (::write(wake_.get(), &one, sizeof one) == sizeof one) signal_thread_.join();
+  }
+
+  void start_watch(comm::Store* store) {
+    if (environment_.supervised || environment_.world == 1) return;
+    const std::string host = environment_.on_one_host() ? "127.0.0.1" : environment_.master_addr;
+    if (environment_.rank == 0) {
+      WatchCoordinator::Options options;
+      options.world = environment_.world;
+      options.job_id = environment_.job_id;
+      options.loopback_only = environment_.on_one_host();
+      options.timeout = options_.timeout;
+      coordinator_ = std::make_unique<WatchCoordinator>(std::move(options));
+      store->set(kWatchKey, fmt::format("{}:{}", host, coordinator_->port()));
+      join(0, host, coordinator_->port());
+    } else {
+      const HostPort at = parse_address(store->get(kWatchKey, options_.timeout));
+      join(0, at.host, at.port);
+    }
+  }
+
+  Progress& progress() { return progress_; }
+
+  Departure fail(const std::exception& error) {
+    set_state_or_wait(State::kFailing);
+    const LostRank own = own_failure(error);
+    std::optional<LostRank> verdict;
+    if (watcher_) verdict = watcher_->report(own, std::chrono::seconds(3));
+    const LostRank& lost = verdict ? *verdict : own;
+    return departure_for(lost, verdict.has_value());
+  }
+
+  void finish() {
+    set_state_or_wait(State::kFinished);
+    if (watcher_) watcher_->goodbye();
+    if (coordinator_) coordinator_->wait_finished(std::chrono::seconds(2));
+  }
+
+ private:
+  enum class State { kRunning, kDeparting, kFailing, kFinished };
+
+  void join(int coordinator, const std::string& host, int port) {
+    Watcher::Options options;
+    options.rank = environment_.rank;
+    options.coordinator = coordinator;
+    options.job_id = environment_.job_id;
+    options.host = host;
+    options.port = port;
+    options.timeout = options_.timeout;
+    options.progress = &progress_;
+    options.on_lost = [this](const LostRank& lost) { depart(departure_for(lost, true)); };
+    options.on_leave = [this](int signal) { depart(departure_for_signal(signal)); };
+    auto watcher = std::make_unique<Watcher>(std::move(options));
+    const std::lock_guard lock(mutex_);
+    watcher_ = std::move(watcher);
+  }
+
+  /// The watcher lives until the session ends, once it is there.
+  Watcher* watcher_if_any() {
+    const std::lock_guard lock(mutex_);
+    return watcher_.get();
+  }
+
+  void set_state_or_wait(State state) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (state_ != State::kDeparting) {
+        state_ = state;
+        return;
+      }
+    }
+    wait_for_the_end();
+  }
+
+  void wait_for_signals() {
+    SignalPipe pipe(kEndingSignals);
+    unblock_signals(kEndingSignals);
+    while (true) {
+      pollfd wanted[] = {{pipe.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+      ::poll(wanted, 2, -1);
+      if (wanted[1].revents != 0) return;
+      while (const auto signal = pipe.take()) on_signal(*signal);
+    }
+  }
+
+  void on_signal(int signal) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (state_ == State::kFinished) leave(128 + signal);
+      if (state_ != State::kRunning) return;
+    }
+    Watcher* watcher = watcher_if_any();
+    if (watcher != nullptr) {
+      const bool launcher_ends_it = signal == SIGTERM && environment_.launcher != Launcher::kProcesses;
+      if (launcher_ends_it && watcher->wait_lost(kLauncherKnowsFirst)) return;  // departs for that
+      watcher->tell_to_leave(signal);
+    }
+    depart(departure_for_signal(signal));
+  }
+
+  void depart(const Departure& departure) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (state_ != State::kRunning) return;
+      state_ = State::kDeparting;
+    }
+    if (options_.on_departure) options_.on_departure(departure);
+    leave(departure.exit_code);
+  }
+
+  LostRank own_failure(const std::exception& error) const {
+    const Progress::Snapshot now = progress_.snapshot();
+    LostRank own;
+    own.rank = environment_.rank;
+    own.host = host_name();
+    own.pid = ::getpid();
+    own.reason = "failed";
+    own.detail = error.what();
+    own.step = now.step;
+    own.label = now.label;
+    own.kind = dynamic_cast<const CommError*>(&error) != nullptr ? LostRank::Kind::kDisturbed
+                                                                 : LostRank::Kind::kFailed;
+    if (const auto* ours = dynamic_cast<const Error*>(&error)) own.advice = ours->advice();
+    if (dynamic_cast<const ConfigError*>(&error) != nullptr) own.exit_code = kExitUsage;
+    if (dynamic_cast<const BackendMissing*>(&error) != nullptr) own.exit_code = kExitBackendMissing;
+    return own;
+  }
+
+  Departure departure_for(const LostRank& lost, bool others_know) const {
+    Departure departure;
+    departure.exit_code = lost.exit_code;
+    departure.reason = describe(lost);
+    departure.advice = lost.advice;
+    departure.lost = lost;
+    // Rank 0 tells the user; without it, rank 1 does.
+    const bool speaker = environment_.rank == 0 || (lost.rank == 0 && environment_.rank == 1);
+    departure.prints =
+        lost.rank == kParent ? environment_.rank == 0 : !others_know || (!environment_.supervised && speaker);
+    return departure;
+  }
+
+  Departure departure_for_signal(int signal) const {
+    Departure departure;
+    departure.exit_code = 128 + signal;
+    departure.reason = signal_text(signal);
+    departure.prints = !environment_.supervised && environment_.rank == 0;
+    return departure;
+  }
+
+  const RankEnvironment environment_;
+  const Options options_;
+  Progress progress_;
+  std::mutex mutex_;
+  State state_ = State::kRunning;
+  std::unique_ptr<WatchCoordinator> coordinator_;
+  std::unique_ptr<Watcher> watcher_;
+  UniqueFd wake_;
+  std::thread signal_thread_;
+};
+
+RankSession::RankSession(const RankEnvironment& environment, Options options)
+    : impl_(std::make_unique<Impl>(environment, std::move(options))) {}
+RankSession::~RankSession() = default;
+
+void RankSession::start_watch(comm::Store* store) {
+  impl_->start_watch(store);
+}
+Progress& RankSession::progress() {
+  return impl_->progress();
+}
+Departure RankSession::fail(const std::exception& error) {
+  return impl_->fail(error);
+}
+void RankSession::finish() {
+  impl_->finish();
+}
+void RankSession::leave(int exit_code) {
+  ::_exit(exit_code);
+}
+
+}  // namespace lockstep::launch

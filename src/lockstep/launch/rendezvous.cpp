@@ -1,0 +1,137 @@
+#include "lockstep/launch/rendezvous.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+
+namespace lockstep::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::milliseconds kLookAgain{20};
+
+/// When a process started, in the system's ticks; empty when it is not there. With the number of the process
+/// it tells a file of this job from one that a killed job left behind.
+std::string start_time_of(int64_t pid) {
+  std::ifstream stream(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(stream, line);
+  const size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos) return "";
+  std::istringstream fields(line.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) fields >> field;
+  return field;
+}
+
+/// A folder that only this user can write to. Throws Error when somebody else holds the name.
+void make_private_folder(const fs::path& folder) {
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    throw Error(
+        fmt::format("cannot make the folder '{}': {}", folder.string(), std::strerror(errno)),
+        "Ranks of one host meet there: set TMPDIR to a folder that you may write to, or set MASTER_PORT.");
+  }
+  struct stat status {};
+  const bool ours = ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+                    status.st_uid == ::geteuid() && (status.st_mode & 0077) == 0;
+  if (!ours) {
+    throw Error(fmt::format("'{}' is not a folder of this user alone", folder.string()),
+                "Remove it, or set TMPDIR to another folder, or set MASTER_PORT.");
+  }
+}
+
+}  // namespace
+
+class Rendezvous::Impl {
+ public:
+  explicit Impl(const RankEnvironment& environment)
+      : hosts_(environment.rank == 0 && !environment.store_hosted_for_us),
+        known_{environment.master_addr, environment.master_port} {
+    if (!environment.on_one_host() && known_.host.empty()) {
+      throw ConfigError(fmt::format("{} started ranks on several hosts, and MASTER_ADDR is not set",
+                                    to_string(environment.launcher)),
+                        "Set MASTER_ADDR to the host of rank 0 on all ranks: mpirun -x MASTER_ADDR=HOST ...");
+    }
+    if (known_.host.empty()) known_.host = "127.0.0.1";
+    if (known_.port == 0 && environment.world > 1) {
+      if (environment.on_one_host()) {
+        folder_ = fs::temp_directory_path() / fmt::format("lockstep-{}-{}", ::geteuid(), environment.job_id);
+      } else {
+        known_.port = static_cast<int>(12000 + std::hash<std::string>()(environment.job_id) % 20000);
+      }
+    }
+  }
+
+  ~Impl() {
+    std::error_code ignored;
+    if (published_) fs::remove_all(folder_, ignored);
+  }
+
+  bool hosts() const { return hosts_; }
+
+  Address address(std::chrono::duration<double> timeout) {
+    if (hosts_ || folder_.empty()) return known_;
+    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
+    while (true) {
+      if (const int port = read_port(); port != 0) return {known_.host, port};
+      if (Clock::now() >= deadline) {
+        throw TimeoutError(fmt::format("rank 0 did not say within {} s where the ranks meet (in '{}')",
+                                       timeout.count(), folder_.string()),
+                           "Set MASTER_ADDR and MASTER_PORT on all ranks.");
+      }
+      std::this_thread::sleep_for(kLookAgain);
+    }
+  }
+
+  void publish(int port) {
+    if (folder_.empty()) return;
+    make_private_folder(folder_);
+    published_ = true;
+    write_file_atomically(folder_ / "store",
+                          fmt::format("{} {} {}\n", port, ::getpid(), start_time_of(::getpid())));
+  }
+
+ private:
+  /// 0 when it is not there yet, or left behind by another job.
+  int read_port() const {
+    struct stat status {};
+    if (::lstat(folder_.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return 0;
+    std::ifstream stream(folder_ / "store");
+    int port = 0;
+    int64_t pid = 0;
+    std::string started;
+    if (!(stream >> port >> pid >> started)) return 0;
+    return start_time_of(pid) == started ? port : 0;
+  }
+
+  bool hosts_;
+  Address known_;
+  fs::path folder_;
+  bool published_ = false;
+};
+
+Rendezvous::Rendezvous(const RankEnvironment& environment) : impl_(std::make_unique<Impl>(environment)) {}
+Rendezvous::~Rendezvous() = default;
+
+bool Rendezvous::hosts_store() const {
+  return impl_->hosts();
+}
+Address Rendezvous::address(std::chrono::duration<double> timeout) {
+  return impl_->address(timeout);
+}
+void Rendezvous::publish(int port) {
+  impl_->publish(port);
+}
+
+}  // namespace lockstep::launch

@@ -1,0 +1,235 @@
+#include "lockstep/launch/supervisor.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::launch {
+namespace {
+
+constexpr std::initializer_list<int> kSignals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGTSTP};
+/// A rank's end shows on its connection a moment before the system tells how it ended.
+constexpr std::chrono::milliseconds kEndDeferral{1000};
+constexpr std::chrono::seconds kKillPatience{5};
+
+std::string death_advice(int signal) {
+  if (signal == SIGKILL)
+    return "If nobody killed it, the machine may have run out of memory: try a smaller --batch.";
+  return "";
+}
+
+bool is_child_of_this(int64_t pid) {
+  std::ifstream stream(fmt::format("/proc/{}/status", pid));
+  std::string line;
+  while (std::getline(stream, line)) {
+    if (line.starts_with("PPid:")) return std::stoi(line.substr(5)) == ::getpid();
+  }
+  return false;
+}
+
+}  // namespace
+
+Supervisor::Supervisor(const LocalOptions& options, const std::string& job_id)
+    : options_(options), signals_(kSignals), cause_known_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  unblock_signals(kSignals);
+  WatchCoordinator::Options watch;
+  watch.world = options.ranks;
+  watch.job_id = job_id;
+  watch.timeout = options.timeout;
+  watch.end_deferral = options.through_mpirun ? std::chrono::milliseconds(0) : kEndDeferral;
+  watch.on_cause = [fd = cause_known_.get()] {
+    const uint64_t one = 1;
+    if (::write(fd, &one, sizeof one) < 0) return;
+  };
+  coordinator_ = std::make_unique<WatchCoordinator>(std::move(watch));
+  if (options.through_mpirun) {
+    // Should mpirun die, its ranks become children of this process, which ends them.
+    int was = 0;
+    ::prctl(PR_GET_CHILD_SUBREAPER, &was);
+    was_subreaper_ = was != 0;
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
+}
+
+Supervisor::~Supervisor() {
+  for (Child& child : children_) {
+    if (child.status) continue;
+    ::kill(-child.pid, SIGKILL);
+    while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) continue;
+  }
+  if (!options_.through_mpirun) return;
+  kill_leftovers();
+  if (!was_subreaper_) ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+void Supervisor::start(const ChildCommand& command, std::optional<int> rank) {
+  children_.push_back({start_child(command), rank, std::nullopt});
+}
+
+Supervision Supervisor::run() {
+  while (any_alive()) {
+    wait_for_news();
+    while (const auto signal = signals_.take()) on_signal(*signal);
+    reap();
+    if (stage_ == Stage::kRunning && coordinator_->cause()) {
+      advance(Stage::kLeaving);
+    } else if (stage_ != Stage::kRunning && stage_ != Stage::kKilling && Clock::now() >= stage_ends_) {
+      advance(stage_ == Stage::kLeaving ? Stage::kTerminating : Stage::kKilling);
+    }
+  }
+  return result();
+}
+
+bool Supervisor::any_alive() const {
+  return std::ranges::any_of(children_, [](const Child& child) { return !child.status; });
+}
+
+void Supervisor::wait_for_news() {
+  int timeout_ms = -1;
+  if (stage_ == Stage::kLeaving || stage_ == Stage::kTerminating) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(stage_ends_ - Clock::now()).count();
+    timeout_ms = static_cast<int>(std::max<int64_t>(left, 0));
+  }
+  pollfd wanted[] = {{signals_.fd(), POLLIN, 0}, {cause_known_.get(), POLLIN, 0}};
+  ::poll(wanted, 2, timeout_ms);
+  uint64_t count = 0;
+  if (::read(cause_known_.get(), &count, sizeof count) < 0) return;  // it was a signal or the time
+}
+
+void Supervisor::on_signal(int signal) {
+  if (signal == SIGCHLD) return;
+  if (signal == SIGTSTP) return stop_and_continue();
+  if (interrupted_by_) return advance(Stage::kKilling);
+  interrupted_by_ = signal;
+  coordinator_->tell_to_leave(signal);
+  // Those that have not joined the watch yet do not hear it.
+  send_to_all(options_.through_mpirun ? SIGTERM : signal);
+  advance(Stage::kTerminating);
+}
+
+void Supervisor::reap() {
+  for (Child& child : children_) {
+    int status = 0;
+    if (child.status || ::waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
+    child.status = status;
+    // Whatever the rank itself has started and left behind.
+    ::kill(-child.pid, SIGKILL);
+    judge(child);
+  }
+}
+
+void Supervisor::judge(const Child& child) {
+  if (!child.rank || interrupted_by_ || coordinator_->finished(*child.rank)) return;
+  const int status = *child.status;
+  if (WIFSIGNALED(status)) {
+    if (stage_ == Stage::kTerminating || stage_ == Stage::kKilling) return;  // by this process
+    const int signal = WTERMSIG(status);
+    coordinator_->declare_lost(*child.rank, "was killed by " + signal_name(signal), death_advice(signal),
+                               kExitFailed);
+  } else if (!coordinator_->cause()) {
+    const int code = WEXITSTATUS(status);
+    coordinator_->declare_lost(*child.rank, fmt::format("exited with code {}", code), "",
+                               code == 0 ? static_cast<int>(kExitFailed) : code);
+  }
+}
+
+void Supervisor::advance(Stage stage) {
+  if (stage == Stage::kTerminating && stage_ != Stage::kRunning) send_to_all(SIGTERM);
+  if (stage == Stage::kKilling) send_to_all(SIGKILL);
+  if (stage == Stage::kLeaving) {
+    // One that is stopped or hangs does not leave by itself.
+    const auto cause = coordinator_->cause();
+    for (const Child& child : children_) {
+      const bool silent = cause && cause->kind == LostRank::Kind::kSilent && child.rank == cause->rank;
+      if (silent && !child.status) ::kill(-child.pid, SIGKILL);
+    }
+  }
+  stage_ = stage;
+  stage_ends_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.grace);
+}
+
+void Supervisor::send_to_all(int signal) {
+  for (const Child& child : children_) {
+    if (!child.status) ::kill(-child.pid, signal);
+  }
+}
+
+void Supervisor::stop_and_continue() {
+  const auto ranks_of_mpirun =
+      options_.through_mpirun ? coordinator_->connected_pids() : std::vector<int64_t>{};
+  const auto send = [&](int signal) {
+    for (const int64_t pid : ranks_of_mpirun) ::kill(static_cast<pid_t>(pid), signal);
+    send_to_all(signal);
+  };
+  send(SIGSTOP);
+  ::kill(::getpid(), SIGSTOP);
+  send(SIGCONT);
+}
+
+void Supervisor::kill_leftovers() {
+  const auto deadline = Clock::now() + kKillPatience;
+  while (Clock::now() < deadline) {
+    const pid_t ended = ::waitpid(-1, nullptr, WNOHANG);
+    if (ended < 0 && errno == ECHILD) return;
+    if (ended > 0) continue;
+    for (const int64_t pid : coordinator_->connected_pids()) {
+      if (is_child_of_this(pid)) ::kill(static_cast<pid_t>(pid), SIGKILL);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+Supervision Supervisor::result() {
+  Supervision result;
+  if (interrupted_by_) {
+    result.exit_code = 128 + *interrupted_by_;
+    result.error = *interrupted_by_ == SIGINT
+                       ? "interrupted (Ctrl-C)"
+                       : fmt::format("told to end ({})", signal_name(*interrupted_by_));
+    return result;
+  }
+  const std::optional<int> launcher = options_.through_mpirun ? children_.front().status : std::nullopt;
+  const bool launcher_failed = launcher && *launcher != 0;
+  // What the ranks of a failed launcher have to say may still be on its way.
+  if (launcher_failed && !coordinator_->cause()) coordinator_->wait_finished(kEndDeferral);
+
+  result.lost = coordinator_->lost();
+  const std::optional<LostRank> cause = coordinator_->cause();
+  if (launcher && WIFSIGNALED(*launcher) && stage_ != Stage::kTerminating && stage_ != Stage::kKilling) {
+    result.exit_code = kExitFailed;
+    result.error = fmt::format("mpirun was killed by {}", signal_name(WTERMSIG(*launcher)));
+  } else if (cause) {
+    LostRank& first = result.lost.front();
+    // mpirun tells by its exit code how the rank ended.
+    const int code = launcher && WIFEXITED(*launcher) ? WEXITSTATUS(*launcher) : 0;
+    if (first.kind == LostRank::Kind::kGone && code > 128 && code < 128 + NSIG) {
+      first.reason = "was killed by " + signal_name(code - 128);
+      first.advice = death_advice(code - 128);
+    }
+    result.exit_code = first.exit_code == 0 ? static_cast<int>(kExitFailed) : first.exit_code;
+    result.error = describe(first);
+    result.advice = first.advice;
+  } else if (launcher_failed) {
+    result.exit_code = kExitFailed;
+    result.error =
+        fmt::format("mpirun exited with code {} before the ranks had started", WEXITSTATUS(*launcher));
+    result.advice = "Its own messages are above.";
+  } else {
+    for (const Child& child : children_)
+      result.exit_code = std::max(result.exit_code, WEXITSTATUS(*child.status));
+  }
+  return result;
+}
+
+}  // namespace lockstep::launch

@@ -1,0 +1,191 @@
+#include "lockstep/launch/tcp_socket.h"
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+
+namespace lockstep::launch {
+namespace {
+
+constexpr size_t kLongestMessageBytes = 1 << 20;
+
+void set_nodelay(int fd) {
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+/// errno of the failure, 0 when `fd` listens.
+int try_listen(int fd, const sockaddr* address, socklen_t length) {
+  const int on = 1;
+  const int off = 0;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address->sa_family == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (::bind(fd, address, length) != 0 || ::listen(fd, SOMAXCONN) != 0) return errno;
+  return 0;
+}
+
+int port_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
+                                             : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+}
+
+/// errno of the failure, 0 when connected.
+int connect_until(int fd, const addrinfo& address, Clock::time_point deadline) {
+  if (::connect(fd, address.ai_addr, address.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return ETIMEDOUT;
+    pollfd wanted{fd, POLLOUT, 0};
+    if (::poll(&wanted, 1, static_cast<int>(std::min<int64_t>(left, 1000))) > 0) break;
+  }
+  int error = 0;
+  socklen_t length = sizeof error;
+  ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
+  return error;
+}
+
+}  // namespace
+
+UniqueFd::~UniqueFd() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Listener listen_tcp(bool loopback_only, int port) {
+  sockaddr_in6 any6{};
+  any6.sin6_family = AF_INET6;
+  any6.sin6_addr = in6addr_any;
+  any6.sin6_port = htons(static_cast<uint16_t>(port));
+  sockaddr_in ip4{};
+  ip4.sin_family = AF_INET;
+  ip4.sin_addr.s_addr = htonl(loopback_only ? INADDR_LOOPBACK : INADDR_ANY);
+  ip4.sin_port = htons(static_cast<uint16_t>(port));
+
+  int error = EAFNOSUPPORT;
+  UniqueFd fd;
+  if (!loopback_only) {
+    fd = UniqueFd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (fd) error = try_listen(fd.get(), reinterpret_cast<const sockaddr*>(&any6), sizeof any6);
+  }
+  if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL) {
+    fd = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    error = fd ? try_listen(fd.get(), reinterpret_cast<const sockaddr*>(&ip4), sizeof ip4) : errno;
+  }
+  if (error == EADDRINUSE) {
+    throw ConfigError(fmt::format("port {} is in use on {}", port, host_name()),
+                      "Another job may be using it: set MASTER_PORT to a free port, the same on all ranks.");
+  }
+  if (error != 0) {
+    throw ConfigError(
+        fmt::format("cannot listen on port {} of {}: {}", port, host_name(), std::strerror(error)),
+        "Set MASTER_PORT to another port, the same on all ranks.");
+  }
+  const int chosen = port_of(fd.get());
+  return {std::move(fd), chosen};
+}
+
+UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<double> timeout) {
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); code != 0) {
+    throw CommError(fmt::format("cannot find host '{}': {}", host, ::gai_strerror(code)),
+                    "Check MASTER_ADDR, or give an address instead of a name.");
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, ::freeaddrinfo);
+  int error = EADDRNOTAVAIL;
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    error = fd ? connect_until(fd.get(), *address, deadline) : errno;
+    if (error == 0) {
+      set_nodelay(fd.get());
+      return fd;
+    }
+  }
+  const std::string what = fmt::format("cannot connect to {}:{}: {}", host, port, std::strerror(error));
+  if (error == ETIMEDOUT) throw TimeoutError(what, "Check that no firewall keeps the hosts apart.");
+  throw CommError(what, "Check that the rank which listens there is still running.");
+}
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host.starts_with("127.") || host == "::1";
+}
+
+Channel::Channel(UniqueFd fd) : fd_(std::move(fd)) {
+  const int flags = ::fcntl(fd_.get(), F_GETFL);
+  ::fcntl(fd_.get(), F_SETFL, flags | O_NONBLOCK);
+  set_nodelay(fd_.get());
+}
+
+void Channel::send(const nlohmann::json& message) {
+  if (!open_) return;
+  // Texts of exceptions may hold anything; what is not UTF-8 is replaced.
+  unsent_ += message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  unsent_ += '\n';
+  flush();
+}
+
+void Channel::flush() {
+  while (!unsent_.empty()) {
+    const ssize_t sent = ::send(fd_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      unsent_.erase(0, static_cast<size_t>(sent));
+    } else if (errno != EINTR) {
+      if (errno != EAGAIN && errno != EWOULDBLOCK) unsent_.clear();
+      return;
+    }
+  }
+}
+
+bool Channel::receive() {
+  char block[4096];
+  while (open_) {
+    const ssize_t got = ::recv(fd_.get(), block, sizeof block, MSG_DONTWAIT);
+    if (got > 0) {
+      received_.append(block, static_cast<size_t>(got));
+      if (received_.size() > kLongestMessageBytes) open_ = false;
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)) {
+      open_ = false;
+    } else if (errno != EINTR) {
+      break;
+    }
+  }
+  return open_;
+}
+
+std::optional<nlohmann::json> Channel::next() {
+  const size_t end = received_.find('\n');
+  if (end == std::string::npos) return std::nullopt;
+  nlohmann::json message = nlohmann::json::parse(received_.substr(0, end), nullptr, false);
+  received_.erase(0, end + 1);
+  if (!message.is_object()) {
+    open_ = false;
+    received_.clear();
+    return std::nullopt;
+  }
+  return message;
+}
+
+}  // namespace lockstep::launch

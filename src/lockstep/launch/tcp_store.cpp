@@ -1,0 +1,159 @@
+#include "lockstep/launch/tcp_store.h"
+
+#include <mutex>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/launch/rendezvous.h"
+#include "lockstep/launch/tcp_socket.h"
+
+namespace lockstep::launch {
+namespace {
+
+using std::chrono::milliseconds;
+using Seconds = std::chrono::duration<double>;
+using Client = c10::intrusive_ptr<c10d::TCPStore>;
+
+milliseconds to_milliseconds(Seconds time) {
+  return std::max(milliseconds(1), std::chrono::ceil<milliseconds>(time));
+}
+
+/// The first line: c10's messages go on with a stack trace.
+std::string first_line(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  return text.substr(0, text.find('\n'));
+}
+
+class PooledTcpStore final : public TcpStore {
+ public:
+  PooledTcpStore(Client first, std::string prefix, Seconds timeout)
+      : address_(fmt::format("{}:{}", first->getHost(), first->getPort())),
+        port_(first->getPort()),
+        prefix_(std::move(prefix)),
+        timeout_(timeout),
+        first_(first) {
+    idle_.push_back(std::move(first));
+  }
+
+  int port() const override { return port_; }
+
+  void set(const std::string& key, const std::string& value) override {
+    with_client(key, timeout_, [&](c10d::TCPStore& client) {
+      client.set(prefix_ + key, std::vector<uint8_t>(value.begin(), value.end()));
+      return 0;
+    });
+  }
+
+  std::string get(const std::string& key, Seconds timeout) override {
+    return with_client(key, timeout, [&](c10d::TCPStore& client) {
+      client.wait({prefix_ + key}, to_milliseconds(timeout));
+      const std::vector<uint8_t> value = client.get(prefix_ + key);
+      return std::string(value.begin(), value.end());
+    });
+  }
+
+  int64_t add(const std::string& key, int64_t amount) override {
+    return with_client(key, timeout_,
+                       [&](c10d::TCPStore& client) { return client.add(prefix_ + key, amount); });
+  }
+
+ private:
+  /// A connection serves one call at a time, and a waiting get() holds it: each call takes one for itself.
+  /// One that failed is not used again.
+  template <typename Call>
+  std::invoke_result_t<const Call&, c10d::TCPStore&> with_client(const std::string& key, Seconds timeout,
+                                                                 const Call& call) {
+    try {
+      Client client = take();
+      auto result = call(*client);
+      const std::lock_guard lock(mutex_);
+      idle_.push_back(std::move(client));
+      return result;
+    } catch (const c10::DistStoreError& error) {
+      throw TimeoutError(
+          fmt::format("nobody set '{}' in the store at {} within {} s", key, address_, timeout.count()),
+          "A rank may be missing or slow: look for its messages.");
+    } catch (const c10::Error& error) {
+      throw PeerLostError(fmt::format("the store at {} is gone: {}", address_, first_line(error)),
+                          "The process that hosts it has ended: look for its messages.");
+    }
+  }
+
+  Client take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        Client client = std::move(idle_.back());
+        idle_.pop_back();
+        return client;
+      }
+    }
+    return c10::dynamic_intrusive_pointer_cast<c10d::TCPStore>(first_->clone());
+  }
+
+  const std::string address_;
+  const int port_;
+  const std::string prefix_;
+  const Seconds timeout_;
+  /// Holds the server, where this is it.
+  const Client first_;
+  std::mutex mutex_;
+  std::vector<Client> idle_;
+};
+
+Client connect(const std::string& host, int port, bool is_server, Seconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.isServer = is_server;
+  options.waitWorkers = false;
+  options.timeout = to_milliseconds(timeout);
+  options.port = static_cast<uint16_t>(port);
+  if (is_server) {
+    // Bound here, so that the errors are ours, and so that a job on one host cannot be reached from others.
+    Listener listener = listen_tcp(is_loopback(host), port);
+    options.port = static_cast<uint16_t>(listener.port);
+    options.masterListenFd = listener.fd.release();
+  }
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(host, options);
+  } catch (const c10::Error& error) {
+    throw TimeoutError(
+        fmt::format("no store at {}:{} within {} s: {}", host, port, timeout.count(), first_line(error)),
+        "Check that rank 0 is running, and MASTER_ADDR and MASTER_PORT.");
+  }
+}
+
+/// Comes back when all ranks have been here.
+void meet(TcpStore& store, int world, Seconds timeout) {
+  if (store.add("joined", 1) == world) store.set("all joined", "1");
+  try {
+    store.get("all joined", timeout);
+  } catch (const TimeoutError&) {
+    throw TimeoutError(fmt::format("only {} of {} ranks came to the store at port {} within {} s",
+                                   store.add("joined", 0), world, store.port(), timeout.count()),
+                       "Start the missing ranks, or check their messages.");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<TcpStore> make_tcp_store(const std::string& host, int port, bool is_server, Seconds timeout) {
+  return std::make_unique<PooledTcpStore>(connect(host, port, is_server, timeout), "lockstep/", timeout);
+}
+
+std::unique_ptr<TcpStore> join_tcp_store(const RankEnvironment& environment, Seconds timeout) {
+  Rendezvous rendezvous(environment);
+  const Address at = rendezvous.address(timeout);
+  Client client = connect(at.host, at.port, rendezvous.hosts_store(), timeout);
+  if (rendezvous.hosts_store()) rendezvous.publish(client->getPort());
+  auto store = std::make_unique<PooledTcpStore>(std::move(client),
+                                                fmt::format("lockstep/{}/", environment.job_id), timeout);
+  meet(*store, environment.world, timeout);
+  return store;
+}
+
+}  // namespace lockstep::launch

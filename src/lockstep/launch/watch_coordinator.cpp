@@ -1,0 +1,312 @@
+#include "lockstep/launch/watch_coordinator.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lockstep/launch/signals.h"
+#include "lockstep/launch/watch_message.h"
+
+namespace lockstep::launch {
+namespace {
+
+using std::chrono::seconds;
+
+/// How long an error that may be the consequence of another is held back, for the other to show.
+constexpr std::chrono::milliseconds kSettle{1000};
+/// A rank that says nothing for so long when another one complains is what that one complains about.
+constexpr std::chrono::milliseconds kSuspiciousSilence{2000};
+constexpr seconds kHelloTimeout{5};
+
+double seconds_since(Clock::time_point time) {
+  return std::chrono::duration<double>(Clock::now() - time).count();
+}
+
+std::string silence_text(double silent_s) {
+  return fmt::format("nothing heard from it for {:.1f} s", silent_s);
+}
+
+}  // namespace
+
+WatchCoordinator::WatchCoordinator(Options options)
+    : options_(std::move(options)),
+      listener_(listen_tcp(options_.loopback_only, 0)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      peers_(static_cast<size_t>(options_.world)),
+      started_(Clock::now()) {
+  const BlockedSignals blocked;
+  thread_ = std::thread([this] { run(); });
+}
+
+WatchCoordinator::~WatchCoordinator() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    broadcast({{"is", "end"}});
+  }
+  wake();
+  thread_.join();
+}
+
+void WatchCoordinator::declare_lost(int rank, const std::string& reason, const std::string& advice,
+                                    int exit_code) {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = peers_[static_cast<size_t>(rank)];
+  if (peer.lost || peer.finished || leaving_) return;
+  LostRank lost = about(rank);
+  lost.reason = reason;
+  lost.advice = advice;
+  lost.exit_code = exit_code;
+  add_loss(std::move(lost));
+}
+
+void WatchCoordinator::tell_to_leave(int signal) {
+  const std::lock_guard lock(mutex_);
+  leaving_ = true;
+  broadcast({{"is", "leave"}, {"signal", signal}});
+}
+
+std::optional<LostRank> WatchCoordinator::cause() const {
+  const std::lock_guard lock(mutex_);
+  return cause_;
+}
+
+std::vector<LostRank> WatchCoordinator::lost() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<LostRank> all = lost_;
+  if (cause_) {
+    std::stable_partition(all.begin(), all.end(), [&](const LostRank& l) { return l.rank == cause_->rank; });
+  }
+  return all;
+}
+
+bool WatchCoordinator::finished(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return peers_[static_cast<size_t>(rank)].finished;
+}
+
+bool WatchCoordinator::wait_finished(std::chrono::duration<double> timeout) {
+  std::unique_lock lock(mutex_);
+  const auto all_finished = [&] { return std::ranges::all_of(peers_, &Peer::finished); };
+  changed_.wait_for(lock, timeout, [&] { return all_finished() || cause_; });
+  return all_finished();
+}
+
+std::vector<int64_t> WatchCoordinator::connected_pids() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int64_t> pids;
+  for (const auto& [fd, connection] : connections_) {
+    if (connection.rank < 0) continue;
+    const Peer& peer = peers_[static_cast<size_t>(connection.rank)];
+    if (peer.host == host_name()) pids.push_back(peer.pid);
+  }
+  return pids;
+}
+
+void WatchCoordinator::run() {
+  auto last_turn = Clock::now();
+  std::vector<pollfd> wanted;
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stop_) return;
+      wanted = {{listener_.fd.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+      for (const auto& [fd, connection] : connections_) {
+        wanted.push_back(
+            {fd, static_cast<short>(POLLIN | (connection.channel.has_unsent() ? POLLOUT : 0)), 0});
+      }
+    }
+    ::poll(wanted.data(), wanted.size(), static_cast<int>(kHeartbeatPeriod.count()));
+    const auto now = Clock::now();
+    const bool was_paused = now - last_turn > kPaused;
+    last_turn = now;
+
+    const std::lock_guard lock(mutex_);
+    if (stop_) return;
+    uint64_t count = 0;
+    if (wanted[1].revents != 0 && ::read(wake_.get(), &count, sizeof count) < 0) continue;
+    for (size_t i = 2; i < wanted.size(); ++i) {
+      const auto found = connections_.find(wanted[i].fd);
+      if (found != connections_.end() && wanted[i].revents != 0) serve(found->second, wanted[i].revents);
+    }
+    std::erase_if(connections_, [](const auto& entry) { return entry.second.channel.fd() < 0; });
+    if (wanted[0].revents != 0) accept_all();
+    check_times(was_paused);
+  }
+}
+
+void WatchCoordinator::accept_all() {
+  while (true) {
+    UniqueFd fd(::accept4(listener_.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd) return;
+    const int number = fd.get();
+    connections_[number] = Connection{Channel(std::move(fd)), -1, Clock::now()};
+  }
+}
+
+void WatchCoordinator::serve(Connection& connection, short events) {
+  if ((events & POLLOUT) != 0) connection.channel.flush();
+  const bool open = connection.channel.receive();
+  bool sane = true;
+  try {
+    while (const auto message = connection.channel.next()) handle(connection, *message);
+  } catch (const nlohmann::json::exception&) {
+    sane = false;
+  }
+  if (open && sane) return;
+  if (connection.rank >= 0) connection_ended(connection.rank);
+  connection.channel = Channel();
+}
+
+void WatchCoordinator::handle(Connection& connection, const nlohmann::json& message) {
+  const std::string is = message.at("is");
+  if (connection.rank < 0) {
+    const int rank = message.at("rank");
+    const bool welcome = is == "hello" && message.at("job") == options_.job_id && rank >= 0 &&
+                         rank < options_.world && !peers_[static_cast<size_t>(rank)].joined;
+    if (!welcome) {
+      connection.channel = Channel();
+      return;
+    }
+    connection.rank = rank;
+    Peer& peer = peers_[static_cast<size_t>(rank)];
+    peer.joined = true;
+    peer.host = message.at("host");
+    peer.pid = message.at("pid");
+    peer.last_heard = Clock::now();
+    connection.channel.send({{"is", "welcome"}, {"host", host_name()}, {"pid", ::getpid()}});
+    if (cause_) connection.channel.send({{"is", "lost"}, {"lost", to_message(*cause_)}});
+    return;
+  }
+
+  Peer& peer = peers_[static_cast<size_t>(connection.rank)];
+  peer.last_heard = Clock::now();
+  if (is == "beat") {
+    peer.step = message.at("step");
+    peer.label = message.at("label");
+    // A rank that does not read is not sent more.
+    if (!connection.channel.has_unsent()) {
+      connection.channel.send({{"is", "beat"}, {"step", peers_[0].step}, {"label", peers_[0].label}});
+    }
+  } else if (is == "failed") {
+    LostRank lost = lost_rank_from(message.at("lost"));
+    lost.rank = connection.rank;
+    lost.host = peer.host;
+    lost.pid = peer.pid;
+    peer.step = lost.step;
+    peer.label = lost.label;
+    add_loss(std::move(lost));
+  } else if (is == "leave") {
+    left_by_signal(connection.rank, message.at("signal"));
+  } else if (is == "bye") {
+    peer.finished = true;
+    connection.channel.send({{"is", "bye"}});
+    changed_.notify_all();
+  }
+}
+
+void WatchCoordinator::left_by_signal(int rank, int signal) {
+  if (cause_ || leaving_) return;
+  LostRank left = about(rank);
+  left.kind = LostRank::Kind::kFailed;
+  left.reason = "was told to end by " + signal_name(signal);
+  left.exit_code = 128 + signal;
+  peers_[static_cast<size_t>(rank)].lost = true;
+  lost_.push_back(left);
+  leaving_ = true;
+  broadcast({{"is", "leave"}, {"signal", signal}});
+  set_cause(left);
+}
+
+void WatchCoordinator::connection_ended(int rank) {
+  Peer& peer = peers_[static_cast<size_t>(rank)];
+  if (!peer.finished && !peer.lost && !cause_ && !leaving_) peer.ended_at = Clock::now();
+}
+
+void WatchCoordinator::check_times(bool was_paused) {
+  const auto now = Clock::now();
+  std::erase_if(connections_, [&](const auto& entry) {
+    return entry.second.rank < 0 && now - entry.second.since > kHelloTimeout;
+  });
+  if (cause_ || leaving_) return;
+  const bool settled = disturbed_since_ && now - *disturbed_since_ >= kSettle;
+  for (int rank = 0; rank < options_.world && !cause_; ++rank) {
+    Peer& peer = peers_[static_cast<size_t>(rank)];
+    if (peer.finished || peer.lost) continue;
+    LostRank lost = about(rank);
+    if (peer.ended_at) {
+      if (now - *peer.ended_at < options_.end_deferral) continue;
+      lost.reason = "ended without a goodbye";
+      lost.advice =
+          "It was killed or it crashed: look for its messages above, and in the system's log for a lack of "
+          "memory.";
+      add_loss(std::move(lost));
+      continue;
+    }
+    if (was_paused) {
+      // What was silent may have been paused together with this process: it gets another period.
+      peer.last_heard = now;
+      continue;
+    }
+    const double silent_s = seconds_since(peer.joined ? peer.last_heard : started_);
+    const auto allowed = peer.joined ? options_.timeout : std::max(options_.timeout, options_.join_timeout);
+    const bool suspicious =
+        settled && peer.joined && silent_s > std::chrono::duration<double>(kSuspiciousSilence).count();
+    if (silent_s < allowed.count() && !suspicious) continue;
+    lost.kind = LostRank::Kind::kSilent;
+    lost.reason = peer.joined ? describe_silence(peer.host, peer.pid) : "did not join the watch";
+    lost.detail = silence_text(silent_s);
+    lost.advice = "If the machine is only slow, give it more time with --timeout.";
+    add_loss(std::move(lost));
+  }
+  if (settled && !cause_) set_cause(lost_.front());
+}
+
+LostRank WatchCoordinator::about(int rank) const {
+  const Peer& peer = peers_[static_cast<size_t>(rank)];
+  LostRank lost;
+  lost.rank = rank;
+  lost.host = peer.host.empty() ? host_name() : peer.host;
+  lost.pid = peer.pid;
+  lost.step = peer.step;
+  lost.label = peer.label;
+  return lost;
+}
+
+void WatchCoordinator::add_loss(LostRank lost) {
+  Peer& peer = peers_[static_cast<size_t>(lost.rank)];
+  if (peer.lost || leaving_) return;
+  peer.lost = true;
+  lost_.push_back(lost);
+  if (cause_) return;
+  if (lost.kind != LostRank::Kind::kDisturbed) {
+    set_cause(lost);
+  } else if (!disturbed_since_) {
+    disturbed_since_ = Clock::now();
+  }
+}
+
+void WatchCoordinator::set_cause(const LostRank& lost) {
+  cause_ = lost;
+  if (!leaving_) broadcast({{"is", "lost"}, {"lost", to_message(lost)}});
+  changed_.notify_all();
+  if (options_.on_cause) options_.on_cause();
+}
+
+void WatchCoordinator::broadcast(const nlohmann::json& message) {
+  for (auto& [fd, connection] : connections_) {
+    if (connection.rank >= 0) connection.channel.send(message);
+  }
+  wake();
+}
+
+void WatchCoordinator::wake() const {
+  const uint64_t one = 1;
+  if (::write(wake_.get(), &one, sizeof one) < 0) return;  // full: it is awake already
+}
+
+}  // namespace lockstep::launch

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/launch/lost_rank.h"
+#include "lockstep/launch/tcp_socket.h"
+
+namespace lockstep::launch {
+
+/// The centre of the watch: hears the heartbeats of all ranks in a thread of its own, decides which rank is
+/// lost and which loss is the cause of the others, and tells every rank that is still there. Thread-safe.
+class WatchCoordinator {
+ public:
+  struct Options {
+    int world = 1;
+    /// Only ranks that know it are let in.
+    std::string job_id;
+    bool loopback_only = true;
+    std::chrono::duration<double> timeout{30};
+    /// How long a rank may take to appear at all.
+    std::chrono::duration<double> join_timeout{120};
+    /// How long to wait, after a rank's connection has ended, for declare_lost() to say more.
+    std::chrono::duration<double> end_deferral{0};
+    /// Called when the cause is known, from any thread, once; must not call back.
+    std::function<void()> on_cause;
+  };
+
+  explicit WatchCoordinator(Options options);
+  /// Ends the watch for the ranks that are still there, orderly.
+  ~WatchCoordinator();
+  WatchCoordinator(const WatchCoordinator&) = delete;
+  WatchCoordinator& operator=(const WatchCoordinator&) = delete;
+
+  int port() const { return listener_.port; }
+
+  /// `rank` is gone, told by somebody who knows how its process ended. Does nothing for a rank that has
+  /// finished, has been lost before, or leaves because the user wanted so.
+  void declare_lost(int rank, const std::string& reason, const std::string& advice, int exit_code);
+
+  /// Tells all ranks that the user ended the job by this signal; whoever ends from now on is not lost.
+  void tell_to_leave(int signal);
+
+  /// The loss that the others followed from, once it is known.
+  std::optional<LostRank> cause() const;
+  /// The cause first, then what else happened.
+  std::vector<LostRank> lost() const;
+
+  bool finished(int rank) const;
+  /// Waits until every rank has said goodbye (true) or the time is over or a rank is lost (false).
+  bool wait_finished(std::chrono::duration<double> timeout);
+  /// Of the ranks on this host that are connected.
+  std::vector<int64_t> connected_pids() const;
+
+ private:
+  struct Peer {
+    bool joined = false;
+    bool finished = false;
+    bool lost = false;
+    std::string host;
+    int64_t pid = 0;
+    int64_t step = 0;
+    std::string label;
+    Clock::time_point last_heard;
+    std::optional<Clock::time_point> ended_at;
+  };
+  struct Connection {
+    Channel channel;
+    /// -1 until it has said hello.
+    int rank = -1;
+    Clock::time_point since;
+  };
+
+  void run();
+  void accept_all();
+  void serve(Connection& connection, short events);
+  void handle(Connection& connection, const nlohmann::json& message);
+  /// A rank was told to end, and with it the job.
+  void left_by_signal(int rank, int signal);
+  void connection_ended(int rank);
+  void check_times(bool was_paused);
+  LostRank about(int rank) const;
+  void add_loss(LostRank lost);
+  void set_cause(const LostRank& lost);
+  void broadcast(const nlohmann::json& message);
+  void wake() const;
+
+  const Options options_;
+  Listener listener_;
+  UniqueFd wake_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Peer> peers_;
+  std::map<int, Connection> connections_;  // by file descriptor
+  std::vector<LostRank> lost_;
+  std::optional<LostRank> cause_;
+  std::optional<Clock::time_point> disturbed_since_;
+  Clock::time_point started_;
+  bool leaving_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::launch

@@ -1,0 +1,205 @@
+#include "lockstep/launch/watcher.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/launch/signals.h"
+#include "lockstep/launch/watch_message.h"
+
+namespace lockstep::launch {
+namespace {
+
+int milliseconds_until(Clock::time_point time) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now()).count();
+  return static_cast<int>(std::max<int64_t>(left, 0));
+}
+
+}  // namespace
+
+Watcher::Watcher(Options options)
+    : options_(std::move(options)),
+      channel_(connect_tcp(options_.host, options_.port, options_.timeout)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  join_watch();
+  const BlockedSignals blocked;
+  thread_ = std::thread([this] { run(); });
+}
+
+Watcher::~Watcher() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake();
+  thread_.join();
+}
+
+void Watcher::join_watch() {
+  channel_.send({{"is", "hello"},
+                 {"job", options_.job_id},
+                 {"rank", options_.rank},
+                 {"host", host_name()},
+                 {"pid", ::getpid()}});
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.timeout);
+  const std::string where = fmt::format("the watch at {}:{}", options_.host, options_.port);
+  while (true) {
+    pollfd wanted{channel_.fd(), POLLIN, 0};
+    ::poll(&wanted, 1, std::min(milliseconds_until(deadline), 1000));
+    const bool open = channel_.receive();
+    if (const auto message = channel_.next(); message && message->value("is", "") == "welcome") {
+      coordinator_host_ = message->value("host", "");
+      coordinator_pid_ = message->value("pid", int64_t{0});
+      return;
+    }
+    if (!open) {
+      throw CommError(fmt::format("{} does not let rank {} in", where, options_.rank),
+                      "Another job or another rank of the same number may be there: start the job anew.");
+    }
+    if (Clock::now() >= deadline) {
+      throw TimeoutError(fmt::format("{} did not answer rank {} within {} s", where, options_.rank,
+                                     options_.timeout.count()));
+    }
+  }
+}
+
+std::optional<LostRank> Watcher::report(const LostRank& own, std::chrono::duration<double> patience) {
+  {
+    const std::lock_guard lock(mutex_);
+    to_send_ = {{"is", "failed"}, {"lost", to_message(own)}};
+  }
+  wake();
+  return wait_lost(patience);
+}
+
+void Watcher::goodbye() {
+  std::unique_lock lock(mutex_);
+  to_send_ = {{"is", "bye"}};
+  wake();
+  changed_.wait_for(lock, std::chrono::seconds(1), [this] { return over_; });
+}
+
+void Watcher::tell_to_leave(int signal) {
+  std::unique_lock lock(mutex_);
+  to_send_ = {{"is", "leave"}, {"signal", signal}};
+  wake();
+  changed_.wait_for(lock, kHeartbeatPeriod, [this] { return !to_send_ || over_; });
+}
+
+std::optional<LostRank> Watcher::wait_lost(std::chrono::duration<double> patience) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, patience, [this] { return lost_ || over_; });
+  return lost_;
+}
+
+void Watcher::run() {
+  auto last_turn = Clock::now();
+  auto last_heard = last_turn;
+  auto next_beat = last_turn;
+  while (true) {
+    if (Clock::now() >= next_beat) {
+      send_beat();
+      next_beat = Clock::now() + kHeartbeatPeriod;
+    }
+    pollfd wanted[] = {{channel_.fd(), static_cast<short>(POLLIN | (channel_.has_unsent() ? POLLOUT : 0)), 0},
+                       {wake_.get(), POLLIN, 0}};
+    ::poll(wanted, 2, milliseconds_until(next_beat));
+    const auto now = Clock::now();
+    // Paused itself, it cannot tell whether the coordinator was silent.
+    if (now - last_turn > kPaused) last_heard = now;
+    last_turn = now;
+
+    if (wanted[1].revents != 0) {
+      uint64_t count = 0;
+      const bool woken = ::read(wake_.get(), &count, sizeof count) > 0;
+      const std::lock_guard lock(mutex_);
+      if (woken && to_send_) channel_.send(*std::exchange(to_send_, std::nullopt));
+      changed_.notify_all();
+      if (stop_) return;
+    }
+    channel_.flush();
+    if (wanted[0].revents != 0) last_heard = now;
+    const bool open = channel_.receive();
+    bool sane = true;
+    try {
+      while (const auto message = channel_.next()) {
+        if (!handle(*message)) return;
+      }
+    } catch (const nlohmann::json::exception&) {
+      sane = false;
+    }
+    if (!open || !sane) {
+      LostRank lost = about_coordinator();
+      lost.reason = "ended without a goodbye";
+      lost.advice =
+          "It was killed or it crashed: look for its messages above, and in the system's log for a lack of "
+          "memory.";
+      return lose(lost);
+    }
+    if (now - last_heard > options_.timeout) {
+      LostRank lost = about_coordinator();
+      lost.kind = LostRank::Kind::kSilent;
+      lost.reason = describe_silence(lost.host, lost.pid);
+      lost.detail = fmt::format("nothing heard from it for {:.1f} s",
+                                std::chrono::duration<double>(now - last_heard).count());
+      lost.advice = "If the machine is only slow, give it more time with --timeout.";
+      return lose(lost);
+    }
+  }
+}
+
+bool Watcher::handle(const nlohmann::json& message) {
+  const std::string is = message.at("is");
+  if (is == "beat") {
+    coordinator_progress_ = {message.at("step"), message.at("label")};
+  } else if (is == "lost") {
+    lose(lost_rank_from(message.at("lost")));
+    return false;
+  } else if (is == "leave") {
+    if (options_.on_leave) options_.on_leave(message.at("signal"));
+  } else if (is == "bye" || is == "end") {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    changed_.notify_all();
+    return false;
+  }
+  return true;
+}
+
+void Watcher::lose(const LostRank& lost) {
+  {
+    const std::lock_guard lock(mutex_);
+    lost_ = lost;
+    over_ = true;
+    changed_.notify_all();
+  }
+  if (options_.on_lost) options_.on_lost(lost);
+}
+
+LostRank Watcher::about_coordinator() const {
+  LostRank lost;
+  lost.rank = options_.coordinator;
+  lost.host = coordinator_host_;
+  lost.pid = coordinator_pid_;
+  if (options_.coordinator != kParent) {
+    lost.step = coordinator_progress_.step;
+    lost.label = coordinator_progress_.label;
+  }
+  return lost;
+}
+
+void Watcher::send_beat() {
+  if (channel_.has_unsent()) return;
+  const Progress::Snapshot now = options_.progress->snapshot();
+  channel_.send({{"is", "beat"}, {"step", now.step}, {"label", now.label}});
+}
+
+void Watcher::wake() const {
+  const uint64_t one = 1;
+  if (::write(wake_.get(), &one, sizeof one) < 0) return;  // full: it is awake already
+}
+
+}  // namespace lockstep::launch
