@@ -38,7 +38,7 @@ class StepLoop {
 
  private:
   double timed_step(double previous_end_s, std::vector<double>& durations_s) {
-    StepStamps stamps;
+    measure::StepStamps stamps;
     stamps.begin_s = previous_end_s;
     const double loss = train_one_step(stamps);
     const double end_s = now_s();
@@ -50,7 +50,7 @@ class StepLoop {
     return end_s;
   }
 
-  void keep(StepStamps stamps, double end_s, bool measured) {
+  void keep(measure::StepStamps stamps, double end_s, bool measured) {
     stamps.end_s = end_s;
     if (trainee_.tracer != nullptr) stamps.collectives = trainee_.tracer->take_stamps();
     if (measured) result_.stamps.push_back(std::move(stamps));
@@ -61,7 +61,7 @@ class StepLoop {
     if (trainee_.stamp_phases) at_s = now_s();
   }
 
-  double train_one_step(StepStamps& stamps) {
+  double train_one_step(measure::StepStamps& stamps) {
     const inputs::Batch& batch = trainee_.input.next();
     stamp(stamps.input_s);
     trainee_.optimizer.clear_gradients();

@@ -6,11 +6,12 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/inputs/input.h"
 #include "lockstep/launch/progress.h"
+#include "lockstep/measure/phases.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/strategies/strategy.h"
-#include "lockstep/train/step_trace.h"
+#include "lockstep/train/traced_communicator.h"
 
 namespace lockstep::train {
 
@@ -34,7 +35,7 @@ struct StepLoopResult {
   double loss_first = 0;
   double loss_last = 0;
   /// One per measured step when the trainee has a tracer, else empty.
-  std::vector<StepStamps> stamps;
+  std::vector<measure::StepStamps> stamps;
 };
 
 /// What a rank trains with; all owned by the caller.

@@ -5,16 +5,11 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/measure/phases.h"
 
 namespace lockstep::train {
 
-/// When one collective was issued and when it was complete on this rank, in seconds on this host's steady
-/// clock.
-struct CollectiveStamp {
-  int64_t bytes = 0;
-  double issued_s = 0;
-  double ended_s = 0;
-};
+using measure::CollectiveStamp;
 
 /// Hands everything on to another communicator (owned by the caller, outliving this) and stamps every
 /// collective that moves data. Used like any communicator.

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace lockstep::measure {
+
+/// When one collective was issued and when it was complete on one rank, in seconds on that host's steady clock.
+struct CollectiveStamp {
+  int64_t bytes = 0;
+  double issued_s = 0;
+  double ended_s = 0;
+};
+
+/// When the phases of one step ended on one rank, in seconds on that host's steady clock. `begin_s` is the end of
+/// the step before.
+struct StepStamps {
+  double begin_s = 0;
+  double input_s = 0;
+  double forward_s = 0;
+  /// autograd returned.
+  double backward_s = 0;
+  /// The last collective was waited for.
+  double combined_s = 0;
+  double applied_s = 0;
+  double end_s = 0;
+  /// In the order in which they were issued, which is the same on all ranks.
+  std::vector<CollectiveStamp> collectives;
+};
+
+/// All steps of one rank.
+struct RankStamps {
+  std::vector<StepStamps> steps;
+  /// This rank's clock minus rank 0's, and how wrong that may be.
+  double clock_offset_s = 0;
+  double clock_error_s = 0;
+};
+
+/// Where the time of a step goes; docs/measuring.md defines each phase. Seconds per step.
+struct PhaseTimes {
+  double input_s = 0;
+  double forward_s = 0;
+  /// Until the last gradient is final.
+  double backward_s = 0;
+  /// Exposed communication, split into waiting for other ranks and transfer.
+  double waiting_s = 0;
+  double transfer_s = 0;
+  double optimizer_s = 0;
+  /// The step minus all of these.
+  double other_s = 0;
+  double step_s = 0;
+
+  double exposed_s() const { return waiting_s + transfer_s; }
+};
+
+/// One bucket (one collective) of a step; seconds after the step's begin, means over the steps.
+struct BucketTimes {
+  int64_t bytes = 0;
+  /// Its last gradient was final, which is when it was issued.
+  double ready_s = 0;
+  /// The collectives before it were complete, so its own turn came.
+  double started_s = 0;
+  /// The last rank had issued it.
+  double all_arrived_s = 0;
+  double ended_s = 0;
+};
+
+struct RankBreakdown {
+  PhaseTimes mean;
+  std::vector<BucketTimes> buckets;
+  double clock_offset_s = 0;
+  double clock_error_s = 0;
+};
+
+/// Of a run of its own with the same settings as the throughput run that it explains.
+struct Breakdown {
+  int steps = 0;
+  /// Means over ranks and steps.
+  PhaseTimes mean;
+  std::vector<RankBreakdown> ranks;
+  /// Time that collectives took from start to end, hidden or not; mean over ranks and steps.
+  double communication_s = 0;
+  /// The rank that the others waited for, where one stands out.
+  std::optional<int> straggler;
+
+  /// The share of communication that was hidden behind other work, 1 - exposed / total.
+  std::optional<double> overlap() const;
+};
+
+/// Splits the steps of all ranks into phases. All ranks have the same number of steps (Error otherwise); every
+/// phase is cut at stamps of one clock, so the phases of a rank sum to its step exactly.
+///
+/// Exposed communication begins when the last gradient is final (the last collective was issued, or autograd
+/// returned, whichever is first) and ends when the last collective was waited for. It is waiting as long as a
+/// collective that this rank has issued has not been issued by every rank, and transfer otherwise; the clocks of
+/// other hosts are corrected by their offsets. A rank stands out as straggler when it is the last to issue a step's last
+/// collective in at least three quarters of the steps and makes the others wait for at least 2 % of the step.
+Breakdown break_down(const std::vector<RankStamps>& ranks);
+
+}  // namespace lockstep::measure

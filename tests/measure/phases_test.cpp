@@ -1,0 +1,94 @@
+#include "lockstep/measure/phases.h"
+
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::measure {
+namespace {
+
+/// A step that begins at `begin_s`: input 1 ms, forward 10, backward 20 with two buckets that become final after 12
+/// and 20 ms of it, and whatever the collectives then take; optimizer 2 ms, other 0.5.
+StepStamps step(double begin_s, double delay_s, double first_ended_s, double second_ended_s) {
+  StepStamps stamps;
+  stamps.begin_s = begin_s;
+  stamps.input_s = begin_s + 0.001;
+  stamps.forward_s = stamps.input_s + 0.010 + delay_s;
+  stamps.backward_s = second_ended_s;
+  stamps.combined_s = second_ended_s;
+  stamps.applied_s = second_ended_s + 0.002;
+  stamps.end_s = stamps.applied_s + 0.0005;
+  stamps.collectives = {{.bytes = 100, .issued_s = stamps.forward_s + 0.012, .ended_s = first_ended_s},
+                        {.bytes = 200, .issued_s = stamps.forward_s + 0.020, .ended_s = second_ended_s}};
+  return stamps;
+}
+
+/// Two ranks on clocks that differ by `offset_s`; rank 1 is late by `delay_s`, a bucket takes 5 ms once both are
+/// there, the second waits for the first.
+std::vector<RankStamps> two_ranks(double delay_s, double offset_s, double transfer_s = 0.005) {
+  const double first_s = 0.001 + 0.010 + delay_s + 0.012 + transfer_s;
+  const double second_s = std::max(first_s, 0.001 + 0.010 + delay_s + 0.020) + transfer_s;
+  std::vector<RankStamps> ranks(2);
+  for (int i = 0; i < 8; ++i) {
+    const double begin_s = i * 0.1;
+    ranks[0].steps.push_back(step(begin_s, 0, begin_s + first_s, begin_s + second_s));
+    const double own_s = begin_s + offset_s;
+    ranks[1].steps.push_back(step(own_s, delay_s, own_s + first_s, own_s + second_s));
+  }
+  ranks[1].clock_offset_s = offset_s;
+  return ranks;
+}
+
+void expect_sums_to_step(const PhaseTimes& times) {
+  const double sum_s = times.input_s + times.forward_s + times.backward_s + times.exposed_s() + times.optimizer_s +
+                       times.other_s;
+  EXPECT_NEAR(sum_s, times.step_s, 1e-12);
+}
+
+TEST(PhasesTest, a_late_rank_shows_up_as_waiting_on_the_other_and_is_named) {
+  const double delay_s = 0.007;
+  const Breakdown found = break_down(two_ranks(delay_s, 0));
+  EXPECT_NEAR(found.ranks[0].mean.waiting_s, delay_s, 1e-9);
+  EXPECT_NEAR(found.ranks[0].mean.transfer_s, 0.005, 1e-9);
+  EXPECT_NEAR(found.ranks[1].mean.waiting_s, 0, 1e-9);
+  EXPECT_NEAR(found.ranks[1].mean.transfer_s, 0.005, 1e-9);
+  EXPECT_EQ(found.straggler, 1);
+  expect_sums_to_step(found.mean);
+}
+
+TEST(PhasesTest, another_hosts_clock_is_corrected) {
+  const Breakdown found = break_down(two_ranks(0.007, 1234.5));
+  EXPECT_NEAR(found.ranks[0].mean.waiting_s, 0.007, 1e-9);
+  EXPECT_NEAR(found.ranks[1].mean.waiting_s, 0, 1e-9);
+}
+
+TEST(PhasesTest, a_slow_network_shows_up_as_transfer_and_nobody_is_named) {
+  const Breakdown found = break_down(two_ranks(0, 0, 0.020));
+  // The first bucket starts 12 ms into backward and ends at 32, the second then takes until 52: 32 ms exposed.
+  EXPECT_NEAR(found.mean.transfer_s, 0.032, 1e-9);
+  EXPECT_NEAR(found.mean.waiting_s, 0, 1e-9);
+  EXPECT_FALSE(found.straggler);
+  EXPECT_NEAR(found.communication_s, 0.040, 1e-9);
+  EXPECT_NEAR(found.overlap().value(), 1 - 32.0 / 40, 1e-9);
+  EXPECT_NEAR(found.ranks[0].buckets[1].started_s - found.ranks[0].buckets[1].ready_s, 0.012, 1e-9);
+}
+
+TEST(PhasesTest, without_collectives_nothing_is_exposed) {
+  RankStamps rank;
+  rank.steps.push_back(step(0, 0, 0.02, 0.031));
+  rank.steps.back().collectives.clear();
+  const Breakdown found = break_down({rank});
+  EXPECT_EQ(found.mean.exposed_s(), 0);
+  EXPECT_FALSE(found.overlap());
+  expect_sums_to_step(found.mean);
+}
+
+TEST(PhasesTest, ranks_with_different_steps_are_refused) {
+  std::vector<RankStamps> ranks = two_ranks(0, 0);
+  ranks[1].steps.pop_back();
+  EXPECT_THROW(break_down(ranks), Error);
+  EXPECT_THROW(break_down({}), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::measure
