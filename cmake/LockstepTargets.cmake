@@ -22,6 +22,9 @@ function(lockstep_part name)
   target_link_libraries(lockstep_${name} PUBLIC ${known} ${PART_LINK} PRIVATE ${PART_PRIVATE_LINK} lockstep_compiler)
 endfunction()
 
+# All plugins that this build can make; the program is of little use without them.
+add_custom_target(lockstep_plugins)
+
 # A backend that needs a library of its own: a shared object beside the program, opened at run time.
 function(lockstep_plugin name)
   cmake_parse_arguments(PLUGIN "" "" "SOURCES;KNOWS;LINK" ${ARGN})
@@ -33,4 +36,5 @@ function(lockstep_plugin name)
     PREFIX "" OUTPUT_NAME lockstep_${name}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/plugins)
+  add_dependencies(lockstep_plugins lockstep_${name})
 endfunction()
