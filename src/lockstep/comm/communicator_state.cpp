@@ -11,6 +11,7 @@ class OperationWork final : public Work {
  public:
   OperationWork(std::shared_ptr<Operation> operation, std::shared_ptr<CommunicatorState> state)
       : operation_(std::move(operation)), state_(std::move(state)) {}
+  ~OperationWork() override { operation_->unwatched(); }
 
   bool test() override {
     return guarded([&] { return operation_->test(); });
@@ -115,8 +116,7 @@ void CommunicatorState::shut_down() {
     break_with({Failure::Kind::kComm, fmt::format("{} was destroyed with operations in flight", where_), ""});
   }
   queue_->stop();
-  std::lock_guard lock(mutex_);
-  if (!failure_) transport_->close();
+  transport_->close();
 }
 
 }  // namespace lockstep::comm

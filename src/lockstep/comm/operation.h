@@ -50,9 +50,10 @@ class Operation {
   /// See Work::on_complete.
   virtual void on_complete(std::function<void()> done);
 
-  int source() const;
+  /// Nobody will call test, wait_until or on_complete any more.
+  virtual void unwatched() {}
 
- protected:
+  int source() const;
   bool has_outcome() const;
 
  private:

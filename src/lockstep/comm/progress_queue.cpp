@@ -3,29 +3,10 @@
 #include <utility>
 
 #include <pthread.h>
-#include <signal.h>
-#include <sys/prctl.h>
+
+#include "lockstep/comm/helper_thread.h"
 
 namespace lockstep::comm {
-namespace {
-
-double read_clock_s(clockid_t clock) {
-  timespec time{};
-  if (clock_gettime(clock, &time) != 0) return 0;
-  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
-}
-
-}  // namespace
-
-void set_up_helper_thread(const std::string& name) {
-  pthread_setname_np(pthread_self(), name.c_str());
-  sigset_t pipe;
-  sigemptyset(&pipe);
-  sigaddset(&pipe, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
-  prctl(PR_SET_TIMERSLACK, 1000UL);
-}
-
 ProgressQueue::ProgressQueue(std::string name, FailureHandler failed)
     : name_(std::move(name)), shared_(std::make_shared<Shared>()) {
   shared_->failed = std::move(failed);
@@ -74,7 +55,7 @@ void ProgressQueue::run(const std::shared_ptr<Shared>& shared) {
     lock.lock();
     shared->running.reset();
   }
-  shared->final_cpu_s = read_clock_s(CLOCK_THREAD_CPUTIME_ID);
+  shared->final_cpu_s = processor_clock_s(CLOCK_THREAD_CPUTIME_ID);
   shared->has_clock = false;
   shared->ended = true;
   shared->changed.notify_all();
@@ -115,7 +96,7 @@ void ProgressQueue::stop() {
 
 double ProgressQueue::cpu_s() const {
   std::lock_guard lock(shared_->mutex);
-  return shared_->has_clock ? read_clock_s(shared_->clock) : shared_->final_cpu_s;
+  return shared_->has_clock ? processor_clock_s(shared_->clock) : shared_->final_cpu_s;
 }
 
 }  // namespace lockstep::comm

@@ -68,8 +68,4 @@ class ProgressQueue {
   std::thread thread_;
 };
 
-/// Makes the calling thread one of lockstep's helpers: named, deaf to SIGPIPE, short sleeps exact to a
-/// microsecond.
-void set_up_helper_thread(const std::string& name);
-
 }  // namespace lockstep::comm

@@ -46,7 +46,7 @@ class Transport {
   /// as far as possible on the other ranks. From any thread, once at most; nothing works afterwards.
   virtual void abort(const Failure& why) noexcept = 0;
 
-  /// Called once after the last use, before destruction. Not called after abort.
+  /// Called once after the last use, before destruction, also after abort.
   virtual void close() noexcept {}
 
   /// Processor seconds of threads of the transport's own.

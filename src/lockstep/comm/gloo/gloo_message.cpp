@@ -1,0 +1,101 @@
+#include "lockstep/comm/gloo/gloo_message.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/gloo/gloo_context.h"
+#include "lockstep/comm/gloo/gloo_errors.h"
+#include "lockstep/comm/helper_thread.h"
+
+namespace lockstep::comm {
+namespace {
+
+/// Gloo matches messages by slot. The collectives' slots begin with bytes 1 to 8 (gloo/types.h); ours hold
+/// the tag and the size, so that a message of another size never lands in a buffer: it waits, and so does the
+/// receiver.
+uint64_t message_slot(int tag, uint64_t bytes) {
+  constexpr int kSizeBits = 36;
+  if (bytes >> kSizeBits != 0) throw ConfigError(fmt::format("a message of {} bytes is too large", bytes));
+  return uint64_t{0x80} << 56 | uint64_t(tag) << kSizeBits | bytes;
+}
+
+}  // namespace
+
+GlooMessage::GlooMessage(OperationInfo info, Direction direction, gloo::Context& context,
+                         const Buffer& buffer, Deadline deadline, std::shared_ptr<WaiterThreads> waiters)
+    : Operation(info),
+      direction_(direction),
+      deadline_(deadline),
+      waiters_(std::move(waiters)),
+      bytes_(buffer.bytes()),
+      buffer_(context.createUnboundBuffer(bytes_ > 0 ? buffer.data : &placeholder_,
+                                          std::max<size_t>(bytes_, 1))) {}
+
+void GlooMessage::start(const std::vector<int>& peers, int tag) {
+  const SigpipeBlock deaf;
+  const uint64_t slot = message_slot(tag, bytes_);
+  translated([&] {
+    if (direction_ == Direction::kSend) {
+      buffer_->send(peers.front(), slot, 0, buffer_->size);
+    } else if (peers.size() == 1) {
+      buffer_->recv(peers.front(), slot, 0, buffer_->size);
+    } else {
+      buffer_->recv(peers, slot, 0, buffer_->size);
+    }
+  });
+}
+
+void GlooMessage::drive_until(Deadline deadline) noexcept {
+  const std::unique_lock driver(driving_, std::try_to_lock);
+  if (!driver || has_outcome()) return;
+  try {
+    int peer = -1;
+    const auto time = milliseconds_left(deadline);
+    const bool done = translated([&] {
+      return direction_ == Direction::kSend ? buffer_->waitSend(&peer, time) : buffer_->waitRecv(&peer, time);
+    });
+    // Not done means aborted, and whoever did that has set the failure.
+    if (done) complete(direction_ == Direction::kReceive ? peer : -1);
+  } catch (...) {
+    Failure failure = Failure::from_current_exception();
+    failure.what = fmt::format("{}: {}", info().describe(), failure.what);
+    fail(failure);
+  }
+}
+
+void GlooMessage::leave_to_waiter() {
+  if (has_outcome()) return;
+  std::call_once(left_to_waiter_, [this] {
+    waiters_->run([self = shared_from_this()] { self->drive_until(self->deadline_); });
+  });
+}
+
+bool GlooMessage::test() {
+  leave_to_waiter();
+  return Operation::test();
+}
+
+bool GlooMessage::wait_until(Deadline deadline) {
+  // A time-out inside of Gloo breaks all connections, which a time-out of wait() is meant to do.
+  drive_until(deadline);
+  return Operation::wait_until(deadline);
+}
+
+void GlooMessage::on_complete(std::function<void()> done) {
+  Operation::on_complete(std::move(done));
+  leave_to_waiter();
+}
+
+void GlooMessage::unwatched() {
+  leave_to_waiter();
+}
+
+void GlooMessage::abort(const Failure& why) {
+  fail(why);
+  buffer_->abortWaitRecv();
+  buffer_->abortWaitSend();
+}
+
+}  // namespace lockstep::comm
