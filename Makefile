@@ -6,13 +6,16 @@ BENCH_ARGS ?= --model resnet50 --batch 4 --ranks 1,2 --steps 20 --warmup 3
 FILES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build bench test test-all format lint clean
+.PHONY: help setup setup-python build bench test test-all format lint clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 setup: ## install what is missing (Debian packages, LibTorch into .venv), and only that
 	@setup/install.sh
+
+setup-python: ## install the Python PyTorch that bench/vs_python.py compares with into .venv-dev
+	@setup/install.sh --python
 
 build: setup ## build build/lockstep
 	@setup/build.sh release

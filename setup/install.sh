@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs what lockstep needs and this machine lacks, and nothing else; does nothing, fast, where all is there.
 #
-#   setup/install.sh         what building, running and testing need
-#   setup/install.sh --dev   also what `make format` and `make lint` need
+#   setup/install.sh           what building, running and testing need
+#   setup/install.sh --dev     also what `make format` and `make lint` need
+#   setup/install.sh --python  also the Python PyTorch that bench/ compares with, into .venv-dev
 #
-#   LOCKSTEP_TORCH=PATH      use this LibTorch folder, Python interpreter or virtual environment (torch 2.11 or
-#                            newer) instead of installing LibTorch; remembered until set again, empty to forget
+#   LOCKSTEP_TORCH=PATH        use this LibTorch folder, Python interpreter or virtual environment (torch 2.11 or
+#                              newer) instead of installing LibTorch; remembered until set again, empty to forget
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=setup/torch.sh
@@ -98,19 +99,30 @@ install_torch() {
   "$python" -m venv .venv
   if [ "$kind" = cuda ]; then
     say "an NVIDIA GPU is present: installing LibTorch with CUDA into .venv (about 5 GB, some minutes)"
-    venv_pip -r setup/requirements-cuda.txt
+    venv_pip .venv -r setup/requirements-cuda.txt
   else
     say "installing LibTorch for CPUs into .venv (1.2 GB, about a minute)"
-    venv_pip --no-deps --require-hashes -r setup/requirements-cpu.txt
+    venv_pip .venv --no-deps --require-hashes -r setup/requirements-cpu.txt
   fi
   venv_fingerprint "$kind" >"$venv_stamp.new"
   mv "$venv_stamp.new" "$venv_stamp"
 }
 
+# venv_pip FOLDER ARGUMENTS...
 venv_pip() {
-  PYTHONNOUSERSITE=1 .venv/bin/python3 -m pip --disable-pip-version-check install --quiet --no-compile "$@" >&2 ||
+  PYTHONNOUSERSITE=1 "$1/bin/python3" -m pip --disable-pip-version-check install --quiet --no-compile "${@:2}" >&2 ||
     fail "pip could not install LibTorch (its message is above); without a network, point LOCKSTEP_TORCH to a" \
       "LibTorch folder or to a Python that has torch 2.11 or newer"
+}
+
+# The other side of bench/vs_python.py, and what tests/references/ is made with.
+install_python() {
+  local stamp=.venv-dev/lockstep-installed.txt
+  if cmp -s "$stamp" setup/requirements-python.txt && [ -x .venv-dev/bin/python3 ]; then return; fi
+  say "installing Python PyTorch and torchvision into .venv-dev (about 5 GB, some minutes)"
+  "$(find_python)" -m venv --clear .venv-dev
+  venv_pip .venv-dev -r setup/requirements-python.txt
+  cp setup/requirements-python.txt "$stamp"
 }
 
 # Takes the user's LibTorch if it is one and new enough, and remembers it.
@@ -132,14 +144,16 @@ use_given_torch() {
 }
 
 lists=(setup/packages.txt)
+with_python=false
 case "${1:-}" in
   "") ;;
   --dev) lists+=(setup/packages-dev.txt) ;;
-  *) fail "unknown option '$1' (there is only --dev)" ;;
+  --python) with_python=true ;;
+  *) fail "unknown option '$1' (there are --dev and --python)" ;;
 esac
 
 install_packages "${lists[@]}"
-mkdir -p .cache
+mkdir -p .cache 2>/dev/null && [ -w .cache ] || fail "$PWD belongs to another user: nothing can be installed or built here"
 exec 9>.cache/setup.lock
 if ! flock -n 9; then
   say "waiting for another set-up of this folder"
@@ -155,3 +169,4 @@ elif [ -n "$(remembered_torch)" ]; then
   use_given_torch "$(remembered_torch)"
 fi
 if [ -z "$(remembered_torch)" ]; then install_torch; fi
+if $with_python; then install_python; fi
