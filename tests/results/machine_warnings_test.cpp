@@ -30,8 +30,7 @@ TEST(MachineWarningsTest, more_threads_than_cores_is_said_loudly_with_what_would
   const auto warnings = machine_warnings(quiet_machine(), {.ranks = 3, .threads_per_rank = 2});
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_TRUE(warnings[0].loud);
-  EXPECT_THAT(warnings[0].text,
-              HasSubstr("3 ranks of 2 threads need 6 cores, but there are 4 usable cores"));
+  EXPECT_THAT(warnings[0].text, HasSubstr("3 ranks of 2 threads need 6 cores, but there are 4 usable cores"));
   EXPECT_THAT(warnings[0].advice, HasSubstr("--ranks up to 2"));
 }
 

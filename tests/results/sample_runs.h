@@ -7,20 +7,19 @@
 namespace lockstep::results {
 
 /// A run that says what it is and has found nothing yet.
-inline Run plain_run(const std::string& strategy, int ranks) {
-  Run run;
-  run.model = "resnet50";
-  run.batch_per_rank = 8;
-  run.ranks = ranks;
-  run.strategy = strategy;
-  run.backend = "gloo";
-  run.precision = "fp32";
-  run.memory_format = "channels_last";
-  run.image_size = 224;
-  run.bucket_mb = 25;
-  run.threads_per_rank = 1;
-  run.coupled = strategy != "independent";
-  return run;
-}
+Run plain_run(const std::string& strategy, int ranks);
+
+/// The same with `steps` steps of about `step_s` seconds, the same ones every time, summarized.
+Run measured_run(const std::string& strategy, int ranks, int steps, double step_s);
+
+/// A record without runs in which every field is set, so that one that is lost on the way is noticed.
+RunRecord described_record();
+
+/// Two networks, ddp at 1, 2 and 4 ranks with both controls; the second network too fast and too short for
+/// all digits and percentiles.
+RunRecord sweep_record();
+
+/// Few steps, everything set: for whole files.
+RunRecord small_record();
 
 }  // namespace lockstep::results

@@ -61,7 +61,7 @@ std::string machine_text(const Machine& machine) {
   return text;
 }
 
-/// "2 ranks, 1 thread each, as processes, pinned by core: 0 | 1".
+/// "up to 2 ranks, 1 thread each, as processes, pinned (core) to processors 0|1".
 std::string ranks_text(const RunRecord& record) {
   int ranks = record.ranks;
   int threads = record.threads_per_rank;
@@ -73,17 +73,21 @@ std::string ranks_text(const RunRecord& record) {
   if (ranks == 0) return "";
   std::string text = fmt::format("up to {}", plural(ranks, "rank"));
   if (threads > 0) text += fmt::format(", {} each", plural(threads, "thread"));
-  if (!record.launch.empty()) text += fmt::format(", launched by {}", record.launch);
+  if (record.launch == "processes" || record.launch == "threads") {
+    text += fmt::format(", as {}", record.launch);
+  } else if (!record.launch.empty()) {
+    text += fmt::format(", started by {}", record.launch);
+  }
   const bool pinned =
       std::ranges::any_of(record.rank_cpus, [](const std::string& cpus) { return !cpus.empty(); });
   if (!pinned) return text + ", not pinned";
   text += fmt::format(", pinned ({}) to processors ", record.binding);
   constexpr size_t kShown = 16;
   for (size_t rank = 0; rank < std::min(kShown, record.rank_cpus.size()); ++rank) {
-    text += fmt::format("{}{}", rank == 0 ? "" : " | ",
+    text += fmt::format("{}{}", rank == 0 ? "" : "|",
                         record.rank_cpus[rank].empty() ? "any" : record.rank_cpus[rank]);
   }
-  if (record.rank_cpus.size() > kShown) text += " | ...";
+  if (record.rank_cpus.size() > kShown) text += "|...";
   return text;
 }
 

@@ -153,11 +153,9 @@ Json benchmark_results(const RunRecord& record) {
 }
 
 Json ours(const RunRecord& record) {
-  Json machines = Json::array();
-  for (const Machine& machine : record.machines) machines.push_back(to_json(machine));
   Json runs = Json::array();
   for (const Run& run : record.runs) runs.push_back(to_json(run));
-  return {
+  Json file{
       {"schema_version", record.schema_version},
       {"source", record.source},
       {"version", record.lockstep_version},
@@ -172,11 +170,14 @@ Json ours(const RunRecord& record) {
       {"allocator", known(record.allocator)},
       {"backend_detail", known(record.backend_detail)},
       {"strategies", record.strategies},
-      {"machine", machines.empty() ? Json(nullptr) : machines[0]},
-      {"machines", std::move(machines)},
-      {"warnings", to_json(record.warnings)},
-      {"runs", std::move(runs)},
+      {"machine", record.machines.empty() ? Json(nullptr) : to_json(record.machines.front())},
   };
+  if (record.machines.size() > 1) {
+    for (const Machine& machine : record.machines) file["machines"].push_back(to_json(machine));
+  }
+  file["warnings"] = to_json(record.warnings);
+  file["runs"] = std::move(runs);
+  return file;
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ std::string table_of(const std::vector<ScalingRow>& rows, const std::vector<cons
   for (const Attribute* attribute : varied) table.add_column(attribute->name, TextTable::Align::kLeft);
   for (const char* head : {"images/s", "speed-up", "efficiency"}) table.add_column(head);
   if (controls) {
-    for (const char* head : {"|", "independent", "efficiency"}) table.add_column(head);
+    for (const char* head : {"| independent", "eff."}) table.add_column(head);
   }
   for (const auto& [run, independent] : rows) {
     std::vector<std::string> fields{fmt::format("{}", run->ranks)};
@@ -97,9 +97,9 @@ std::string table_of(const std::vector<ScalingRow>& rows, const std::vector<cons
     fields.push_back(run->speedup ? fmt::format("{:.2f}", *run->speedup) : "-");
     fields.push_back(percent(run->efficiency));
     if (controls) {
-      fields.push_back("|");
-      fields.push_back(independent != nullptr ? fmt::format("{:.{}f}", independent->images_per_s, digits)
-                                              : "-");
+      const std::string rate =
+          independent != nullptr ? fmt::format("{:.{}f}", independent->images_per_s, digits) : "-";
+      fields.push_back(fmt::format("| {:>11}", rate));
       fields.push_back(independent != nullptr ? percent(independent->efficiency) : "-");
     }
     table.add_row(std::move(fields));
@@ -107,9 +107,8 @@ std::string table_of(const std::vector<ScalingRow>& rows, const std::vector<cons
   std::string text = table.text();
   if (controls) {
     text +=
-        "independent: images/s of as many ranks at the same time that do not communicate, which is what "
-        "perfect\n"
-        "scaling would give on this machine.\n";
+        "independent: as many ranks at the same time that do not communicate: images/s and efficiency that\n"
+        "             perfect scaling would give on this machine.\n";
   }
   return text;
 }

@@ -16,7 +16,8 @@ std::string header_text(const RunRecord& record);
 std::string ddp_tables(const RunRecord& record);
 
 /// One table per model and batch: images per second of the whole job, speed-up and efficiency against the
-/// baseline that is printed with it, beside the `independent` control. At most 100 columns wide.
+/// baseline that is printed with it, beside the `independent` control. At most 100 columns wide as long
+/// as no more than three other settings were swept.
 std::string scaling_tables(const RunRecord& record);
 
 /// Warnings of the record and of its runs, and why it is incomplete if it is; empty when there is nothing to

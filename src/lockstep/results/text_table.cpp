@@ -30,8 +30,9 @@ std::string TextTable::text() const {
   for (const auto& row : rows_) {
     std::string line;
     for (size_t column = 0; column < widths.size(); ++column) {
-      line += aligns_[column] == Align::kLeft ? fmt::format("  {:<{}}", row[column], widths[column])
-                                              : fmt::format("  {:>{}}", row[column], widths[column]);
+      if (column != 0) line += "  ";
+      line += aligns_[column] == Align::kLeft ? fmt::format("{:<{}}", row[column], widths[column])
+                                              : fmt::format("{:>{}}", row[column], widths[column]);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + '\n';

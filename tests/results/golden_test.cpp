@@ -1,0 +1,50 @@
+#include "golden/golden.h"
+
+#include "lockstep/results/csv.h"
+#include "lockstep/results/json_writer.h"
+#include "lockstep/results/text.h"
+
+#include "results/sample_runs.h"
+
+namespace lockstep::results {
+namespace {
+
+using testing_golden::expect_golden;
+using testing_golden::matches;
+
+TEST(GoldenTest, header) {
+  expect_golden("header.txt", header_text(described_record()));
+}
+
+TEST(GoldenTest, ddp_tables) {
+  expect_golden("ddp_tables.txt", ddp_tables(sweep_record()));
+}
+
+TEST(GoldenTest, scaling_tables) {
+  expect_golden("scaling_tables.txt", scaling_tables(sweep_record()));
+}
+
+TEST(GoldenTest, closing_text_of_an_incomplete_record) {
+  RunRecord record = small_record();
+  record.incomplete = "rank 1 on node1 was killed by SIGKILL after step 12";
+  expect_golden("closing.txt", closing_text(record));
+}
+
+TEST(GoldenTest, json_file) {
+  expect_golden("record.json", to_json(small_record()));
+}
+
+TEST(GoldenTest, csv_file) {
+  expect_golden("record.csv", to_csv(sweep_record()));
+}
+
+TEST(GoldenTest, placeholders_stand_for_what_they_name_only) {
+  EXPECT_TRUE(matches("p50: {{number}}s", "p50:   0.125s"));
+  EXPECT_TRUE(matches("(a) {{any}}.", "(a) whatever 1."));
+  EXPECT_FALSE(matches("p50: {{number}}s", "p50: -s"));
+  EXPECT_FALSE(matches("p50: {{number}}s", "p75: 0.125s"));
+  EXPECT_FALSE(matches("a.b", "a,b"));
+}
+
+}  // namespace
+}  // namespace lockstep::results

@@ -1,0 +1,121 @@
+#include "results/sample_runs.h"
+
+#include "lockstep/results/baseline.h"
+#include "lockstep/results/summarize.h"
+
+namespace lockstep::results {
+
+Run plain_run(const std::string& strategy, int ranks) {
+  Run run;
+  run.model = "resnet50";
+  run.batch_per_rank = 8;
+  run.ranks = ranks;
+  run.strategy = strategy;
+  run.backend = "gloo";
+  run.precision = "fp32";
+  run.memory_format = "channels_last";
+  run.image_size = 224;
+  run.bucket_mb = 25;
+  run.threads_per_rank = 1;
+  run.seed = 1;
+  run.parameters = 25557032;
+  run.multiply_adds = 4089184256;
+  run.learning_rate = 0.01;
+  run.momentum = 0.9;
+  run.weight_decay = 0.0001;
+  run.loss_first = 7.125;
+  run.loss_last = 6.5;
+  run.coupled = strategy != "independent";
+  return run;
+}
+
+Run measured_run(const std::string& strategy, int ranks, int steps, double step_s) {
+  Run run = plain_run(strategy, ranks);
+  RowSeries series;
+  for (int rank = 0; rank < ranks; ++rank) {
+    series.warmup_s.push_back({1.5 * step_s, 1.25 * step_s});
+    series.step_s.emplace_back();
+    for (int step = 0; step < steps; ++step) {
+      // Binary fractions, so that the sums are the same with any compiler.
+      series.step_s.back().push_back(step_s * (1 + ((7 * step + 3 * rank) % 5) / 1024.0));
+    }
+  }
+  summarize(run, series);
+  return run;
+}
+
+RunRecord described_record() {
+  RunRecord record;
+  record.lockstep_version = "0.1.0";
+  record.torch_version = "2.11.0";
+  record.backend_detail = "Gloo 0.0 (TCP)";
+  record.started_at = "2030-01-02T03:04:05Z";
+  record.command = {"lockstep", "bench", "--ranks", "1,2,4"};
+  Machine machine;
+  machine.host = "node1";
+  machine.os = "Debian GNU/Linux 12 (bookworm)";
+  machine.kernel = "6.1.0";
+  machine.processor = "Some Processor 9000";
+  machine.packages = 2;
+  machine.numa_nodes = 2;
+  machine.cores = 4;
+  machine.host_cores = 16;
+  machine.hardware_threads = 8;
+  machine.host_hardware_threads = 32;
+  machine.cpu_quota = 4.5;
+  machine.memory_bytes = int64_t{16} << 30;
+  machine.host_memory_bytes = int64_t{64} << 30;
+  machine.available_memory_bytes = int64_t{12} << 30;
+  machine.swap_used_bytes = 1 << 20;
+  machine.load_average = 0.25;
+  machine.governor = "performance";
+  machine.max_frequency_mhz = 3500;
+  machine.virtual_machine = true;
+  machine.transparent_hugepages = "madvise";
+  machine.gpus = {"NVIDIA H200"};
+  record.machines = {machine};
+  record.launch = "processes";
+  record.binding = "core";
+  record.ranks = 4;
+  record.threads_per_rank = 1;
+  record.rank_cpus = {"0", "1", "2", "3"};
+  record.allocator = "glibc malloc, pages kept";
+  record.warnings = {
+      {"The machine was busy before the run.", "Stop other programs.", false},
+      {"4 ranks of 1 thread need 4 cores, but there are 2 usable cores: ranks take turns, and the numbers "
+       "say nothing "
+       "about scaling.",
+       "Use --ranks up to 2, or fewer --threads.", true},
+  };
+  record.strategies = {"ddp"};
+  record.distributed_backend = "gloo";
+  record.bucket_size_mb = 25;
+  return record;
+}
+
+RunRecord sweep_record() {
+  RunRecord record = described_record();
+  record.runs = {measured_run("single", 1, 24, 0.5),       measured_run("ddp", 1, 24, 0.515625),
+                 measured_run("ddp", 2, 24, 0.53125),      measured_run("ddp", 4, 24, 0.5625),
+                 measured_run("independent", 2, 24, 0.51), measured_run("independent", 4, 24, 0.53)};
+  for (Run run : {measured_run("single", 1, 6, 0.000125), measured_run("ddp", 2, 6, 0.00025)}) {
+    run.model = "lenet5";
+    run.batch_per_rank = 64;
+    run.image_size = 28;
+    run.images_per_s *= 8;
+    record.runs.push_back(run);
+  }
+  assign_baselines(record);
+  return record;
+}
+
+RunRecord small_record() {
+  RunRecord record = described_record();
+  record.runs = {measured_run("single", 1, 4, 0.5), measured_run("ddp", 2, 4, 0.53125),
+                 measured_run("independent", 2, 4, 0.51)};
+  record.runs[1].warnings = {{"Something else ran.", "Look.", false}};
+  assign_baselines(record);
+  return record;
+}
+
+}  // namespace lockstep::results
