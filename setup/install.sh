@@ -117,10 +117,11 @@ venv_pip() {
 
 # The other side of bench/vs_python.py, and what tests/references/ is made with.
 install_python() {
-  local stamp=.venv-dev/lockstep-installed.txt
+  local stamp=.venv-dev/lockstep-installed.txt python
   if cmp -s "$stamp" setup/requirements-python.txt && [ -x .venv-dev/bin/python3 ]; then return; fi
   say "installing Python PyTorch and torchvision into .venv-dev (about 5 GB, some minutes)"
-  "$(find_python)" -m venv --clear .venv-dev
+  python=$(find_python)
+  "$python" -m venv --clear .venv-dev
   venv_pip .venv-dev -r setup/requirements-python.txt
   cp setup/requirements-python.txt "$stamp"
 }
@@ -153,7 +154,9 @@ case "${1:-}" in
 esac
 
 install_packages "${lists[@]}"
-mkdir -p .cache 2>/dev/null && [ -w .cache ] || fail "$PWD belongs to another user: nothing can be installed or built here"
+if ! mkdir -p .cache 2>/dev/null || [ ! -w .cache ]; then
+  fail "$PWD belongs to another user: nothing can be installed or built here"
+fi
 exec 9>.cache/setup.lock
 if ! flock -n 9; then
   say "waiting for another set-up of this folder"
