@@ -29,7 +29,8 @@ Library library_of(std::string_view backend) {
 int open_flags(std::string_view backend) {
   // LibTorch exports a newer Gloo of its own under the same names: ours has to find Debian's first.
   if (backend == "gloo") return RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
-  return RTLD_NOW | RTLD_LOCAL;
+  // Open MPI's own plugins do not name libmpi as a library they need: they find it only in the global scope.
+  return RTLD_NOW | RTLD_GLOBAL;
 }
 
 const PluginV1& open_file(const std::string& backend, const std::filesystem::path& file) {
