@@ -1,0 +1,138 @@
+#include "lockstep/plots/canvas.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "lockstep/plots/markup.h"
+#include "lockstep/plots/numbers.h"
+
+namespace lockstep::plots {
+namespace {
+
+std::string dash_attribute(std::string_view dash) {
+  return dash.empty() ? "" : fmt::format(" stroke-dasharray=\"{}\"", dash);
+}
+
+std::string point_list(const std::vector<Point>& points) {
+  std::string text;
+  for (const Point& point : points) {
+    if (!text.empty()) text += ' ';
+    text += coordinate(point.x) + "," + coordinate(point.y);
+  }
+  return text;
+}
+
+std::string closed(std::string_view element, std::string_view tooltip) {
+  if (tooltip.empty()) return "/>";
+  return fmt::format("><title>{}</title></{}>", escape(tooltip), element);
+}
+
+/// Path data of a marker of radius r around (0, 0), and whether it is only strokes.
+std::pair<std::string, bool> marker_path(Marker marker, double r) {
+  const auto c = [](double value) { return coordinate(value); };
+  switch (marker) {
+    case Marker::kSquare:
+      return {fmt::format("M{0} {0}H{1}V{1}H{0}z", c(-r * 0.9), c(r * 0.9)), false};
+    case Marker::kTriangle:
+      return {fmt::format("M0 {}L{} {}H{}z", c(-r * 1.2), c(r * 1.1), c(r * 0.8), c(-r * 1.1)), false};
+    case Marker::kTriangleDown:
+      return {fmt::format("M0 {}L{} {}H{}z", c(r * 1.2), c(r * 1.1), c(-r * 0.8), c(-r * 1.1)), false};
+    case Marker::kDiamond:
+      return {fmt::format("M0 {}L{} 0L0 {}L{} 0z", c(-r * 1.3), c(r * 1.3), c(r * 1.3), c(-r * 1.3)), false};
+    case Marker::kCross:
+      return {fmt::format("M{0} {0}L{1} {1}M{0} {1}L{1} {0}", c(-r), c(r)), true};
+    case Marker::kPlus:
+      return {fmt::format("M0 {0}V{1}M{0} 0H{1}", c(-r * 1.2), c(r * 1.2)), true};
+    default:
+      return {fmt::format("M{0} 0a{1} {1} 0 1 0 {2} 0a{1} {1} 0 1 0 {0} 0z", c(-r), c(r), c(2 * r)), false};
+  }
+}
+
+}  // namespace
+
+void Canvas::line(Point from, Point to, Colour colour, double width, std::string_view dash) {
+  marks_ += fmt::format("<path d=\"M{} {}L{} {}\" stroke-width=\"{}\"{}{}/>\n", coordinate(from.x),
+                        coordinate(from.y), coordinate(to.x), coordinate(to.y), coordinate(width),
+                        dash_attribute(dash), paint(Colour::kNone, colour));
+}
+
+void Canvas::polyline(const std::vector<Point>& points, const LineStyle& style) {
+  if (points.size() < 2) return;
+  marks_ += fmt::format("<polyline points=\"{}\" stroke-width=\"{}\" stroke-linejoin=\"round\"{}{}/>\n",
+                        point_list(points), coordinate(style.width), dash_attribute(style.dash),
+                        paint(Colour::kNone, style.colour));
+}
+
+void Canvas::polygon(const std::vector<Point>& points, Colour fill, double opacity) {
+  if (points.size() < 3) return;
+  marks_ +=
+      fmt::format("<polygon points=\"{}\"{}{}/>\n", point_list(points),
+                  opacity < 1 ? fmt::format(" fill-opacity=\"{}\"", coordinate(opacity)) : "", paint(fill));
+}
+
+void Canvas::rect(const Box& box, Colour fill, double opacity, double radius, std::string_view tooltip) {
+  marks_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{}{}{}{}\n", coordinate(box.x),
+                        coordinate(box.y), coordinate(std::max(0.0, box.width)),
+                        coordinate(std::max(0.0, box.height)),
+                        radius > 0 ? fmt::format(" rx=\"{}\"", coordinate(radius)) : "",
+                        opacity < 1 ? fmt::format(" fill-opacity=\"{}\"", coordinate(opacity)) : "",
+                        paint(fill), closed("rect", tooltip));
+}
+
+void Canvas::hatch(const Box& box, bool rising) {
+  (rising ? rising_ : falling_) = true;
+  marks_ += fmt::format(
+      "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"url(#{}-{})\" pointer-events=\"none\"/>\n",
+      coordinate(box.x), coordinate(box.y), coordinate(std::max(0.0, box.width)),
+      coordinate(std::max(0.0, box.height)), id_, rising ? "rising" : "falling");
+}
+
+void Canvas::marker(Point at, const LineStyle& style, double size, std::string_view tooltip) {
+  if (style.marker == Marker::kNone) return;
+  const auto [path, strokes] = marker_path(style.marker, size);
+  const Colour fill = strokes ? Colour::kNone : style.hollow ? Colour::kSurface : style.colour;
+  const Colour stroke = strokes || style.hollow ? style.colour : Colour::kSurface;
+  marks_ += fmt::format("<path d=\"{}\" transform=\"translate({} {})\" stroke-width=\"{}\"{}{}\n", path,
+                        coordinate(at.x), coordinate(at.y),
+                        strokes        ? "2.25"
+                        : style.hollow ? "1.75"
+                                       : "1",
+                        paint(fill, stroke), closed("path", tooltip));
+}
+
+void Canvas::text(Point at, std::string_view text, const TextLook& look) {
+  if (text.empty()) return;
+  constexpr std::string_view kAnchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
+  marks_ += fmt::format("<text x=\"{}\" y=\"{}\"{}{}{}{}>", coordinate(at.x), coordinate(at.y),
+                        kAnchors[static_cast<int>(look.anchor)],
+                        look.size == kTextSize ? "" : fmt::format(" font-size=\"{}\"", coordinate(look.size)),
+                        look.bold ? " font-weight=\"600\"" : "", paint(look.colour));
+  if (!look.tooltip.empty() && look.tooltip != text)
+    marks_ += fmt::format("<title>{}</title>", escape(look.tooltip));
+  marks_ += escape(text) + "</text>\n";
+}
+
+void Canvas::whisker(double x, double low_y, double high_y, Colour colour, double cap) {
+  const std::string left = coordinate(x - cap), right = coordinate(x + cap);
+  marks_ += fmt::format("<path d=\"M{0} {1}V{2}M{3} {1}H{4}M{3} {2}H{4}\" stroke-width=\"1.5\"{5}/>\n",
+                        coordinate(x), coordinate(low_y), coordinate(high_y), left, right,
+                        paint(Colour::kNone, colour));
+}
+
+std::string Canvas::markup() const {
+  std::string definitions;
+  const auto stripes = [&](std::string_view name, int angle) {
+    definitions += fmt::format(
+        "<pattern id=\"{}-{}\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
+        "patternTransform=\"rotate({})\"><path d=\"M0 3H6\" stroke-width=\"1.6\" "
+        "stroke-opacity=\"0.55\"{}/></pattern>\n",
+        id_, name, angle, paint(Colour::kNone, Colour::kSurface));
+  };
+  if (rising_) stripes("rising", -45);
+  if (falling_) stripes("falling", 45);
+  return definitions.empty() ? marks_ : fmt::format("<defs>\n{}</defs>\n{}", definitions, marks_);
+}
+
+}  // namespace lockstep::plots

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/plots/palette.h"
+#include "lockstep/plots/text_width.h"
+
+namespace lockstep::plots {
+
+struct Point {
+  double x = 0;
+  double y = 0;
+};
+
+struct Box {
+  double x = 0;
+  double y = 0;
+  double width = 0;
+  double height = 0;
+  double right() const { return x + width; }
+  double bottom() const { return y + height; }
+};
+
+enum class Anchor { kStart, kMiddle, kEnd };
+
+struct TextLook {
+  Colour colour = Colour::kInk;
+  Anchor anchor = Anchor::kStart;
+  double size = kTextSize;
+  bool bold = false;
+  /// Shown by browsers when the pointer rests on it, and read aloud: the whole of a text that was cut.
+  std::string tooltip;
+};
+
+/// The marks of one drawing as SVG elements, in the order of the calls: what is drawn later lies above. All
+/// foreign text is escaped here.
+class Canvas {
+ public:
+  /// `id` starts every id in the drawing, so that several fit into one page.
+  explicit Canvas(std::string id) : id_(std::move(id)) {}
+
+  void line(Point from, Point to, Colour colour, double width = 1, std::string_view dash = "");
+  /// A line through the points; nothing for fewer than two.
+  void polyline(const std::vector<Point>& points, const LineStyle& style);
+  void polygon(const std::vector<Point>& points, Colour fill, double opacity = 1);
+  void rect(const Box& box, Colour fill, double opacity = 1, double radius = 0,
+            std::string_view tooltip = "");
+  /// Stripes over a box, in the colour of the surface; `rising`: like a slash, otherwise like a backslash.
+  void hatch(const Box& box, bool rising);
+  void marker(Point at, const LineStyle& style, double size = 4.5, std::string_view tooltip = "");
+  /// `y` is the base line.
+  void text(Point at, std::string_view text, const TextLook& look = {});
+  /// A range with a cap on both ends.
+  void whisker(double x, double low_y, double high_y, Colour colour, double cap = 4);
+
+  /// Definitions that the marks refer to, and the marks.
+  std::string markup() const;
+
+ private:
+  std::string id_;
+  std::string marks_;
+  bool rising_ = false;
+  bool falling_ = false;
+};
+
+}  // namespace lockstep::plots

@@ -1,0 +1,102 @@
+#include "lockstep/plots/chart.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/plots/canvas.h"
+#include "lockstep/plots/charts.h"
+#include "lockstep/plots/markup.h"
+#include "lockstep/plots/numbers.h"
+
+namespace lockstep::plots {
+namespace {
+
+constexpr const char* kFonts =
+    "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue','Liberation Sans',Arial,sans-serif";
+constexpr double kMargin = 16;
+
+/// Title and description, read aloud instead of the marks.
+std::string accessible_text(const Chart& chart, const ChartForm& form) {
+  return fmt::format("<title id=\"{0}-t\">{1}</title>\n<desc id=\"{0}-d\">{2}</desc>\n", form.id,
+                     escape(chart.title), escape(chart.description));
+}
+
+std::string opening(const ChartForm& form, double width, double height, std::string_view more) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" role=\"img\" "
+      "aria-labelledby=\"{2}-t {2}-d\" "
+      "font-family=\"{3}\" font-size=\"{4}\"{5}>\n",
+      coordinate(width), coordinate(height), form.id, kFonts, coordinate(kTextSize), more);
+}
+
+/// Breaks a text at spaces into lines of at most `width`.
+std::vector<std::string> wrapped(const std::string& text, double width, double size) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (!line.empty() && text_width(line + " " + word, size) > width)
+      lines.push_back(std::exchange(line, ""));
+    line += (line.empty() ? "" : " ") + word;
+    at = end + 1;
+  }
+  if (!line.empty()) lines.push_back(line);
+  for (std::string& each : lines) each = fit_text(each, width, size);
+  return lines;
+}
+
+}  // namespace
+
+Chart missing_chart(std::string title, std::string reason, std::string advice) {
+  Chart chart;
+  chart.title = std::move(title);
+  chart.missing = std::move(reason);
+  chart.advice = std::move(advice);
+  return chart;
+}
+
+const Registry<DrawChart>& charts() {
+  static const Registry<DrawChart> all("chart", "lockstep plot --help",
+                                       {{"speedup", &speedup_chart},
+                                        {"throughput", &throughput_chart},
+                                        {"phases", &phases_chart},
+                                        {"distribution", &distribution_chart},
+                                        {"series", &series_chart},
+                                        {"buckets", &buckets_chart},
+                                        {"memory", &memory_chart}});
+  return all;
+}
+
+std::string inline_svg(const Chart& chart, const ChartForm& form) {
+  return opening(form, chart.width, chart.height, "") + accessible_text(chart, form) + chart.markup +
+         "</svg>\n";
+}
+
+std::string standalone_svg(const Chart& chart, const ChartForm& form) {
+  const double width = chart.width + 2 * kMargin;
+  Canvas above(form.id + "-above"), below(form.id + "-below");
+  double top = kMargin;
+  for (const std::string& line : wrapped(chart.title, chart.width, kHeadingSize)) {
+    above.text({kMargin + 4, top + 14}, line, {.size = kHeadingSize, .bold = true});
+    top += 24;
+  }
+  top += 8;
+  double bottom = top + chart.height + 4;
+  for (const std::string& note : chart.notes) {
+    for (const std::string& line : wrapped(note, chart.width - 8, kSmallTextSize)) {
+      below.text({kMargin + 4, bottom + 12}, line, {.colour = Colour::kMuted, .size = kSmallTextSize});
+      bottom += 16;
+    }
+  }
+  const double height = bottom + kMargin;
+  Canvas background(form.id + "-ground");
+  background.rect({0, 0, width, height}, Colour::kSurface);
+  const std::string size = fmt::format(" width=\"{}\" height=\"{}\"", coordinate(width), coordinate(height));
+  return opening(form, width, height, size) + accessible_text(chart, form) +
+         fmt::format("<style>{}</style>\n", dark_mode_css()) + background.markup() + above.markup() +
+         fmt::format("<g transform=\"translate({} {})\">\n{}</g>\n", coordinate(kMargin), coordinate(top),
+                     chart.markup) +
+         below.markup() + "</svg>\n";
+}
+
+}  // namespace lockstep::plots

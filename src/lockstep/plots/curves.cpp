@@ -1,0 +1,200 @@
+#include "lockstep/plots/curves.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/plots/numbers.h"
+#include "lockstep/results/baseline.h"
+#include "lockstep/results/groups.h"
+
+namespace lockstep::plots {
+namespace {
+
+using results::Run;
+
+bool positive(double value) {
+  return std::isfinite(value) && value > 0;
+}
+
+/// What a run is, but for its batch and its number of ranks.
+std::string settings_of(const LabelledRun& run) {
+  std::string key = fmt::format("{}\n{}\n{}", run.record, run.run->model, run.run->device);
+  for (const results::Attribute& attribute : results::attributes()) key += "\n" + attribute.text(*run.run);
+  return key;
+}
+
+/// Settings whose batch per rank falls as ranks are added while their product stays: strong scaling.
+std::set<std::string> strongly_scaled(const std::vector<LabelledRun>& runs) {
+  std::map<std::string, std::map<int, std::set<int>>> batches;
+  for (const LabelledRun& run : runs)
+    batches[settings_of(run)][run.run->ranks].insert(run.run->batch_per_rank);
+  std::set<std::string> found;
+  for (const auto& [settings, by_ranks] : batches) {
+    std::set<int64_t> products;
+    bool unique = by_ranks.size() > 1;
+    for (const auto& [ranks, sizes] : by_ranks) {
+      unique = unique && sizes.size() == 1;
+      for (int size : sizes) products.insert(static_cast<int64_t>(ranks) * size);
+    }
+    if (unique && products.size() == 1) found.insert(settings);
+  }
+  return found;
+}
+
+std::vector<const results::Attribute*> varying_attributes(const std::vector<LabelledRun>& runs) {
+  std::vector<const Run*> measured;
+  for (const LabelledRun& run : runs) {
+    if (!run.control) measured.push_back(run.run);
+  }
+  return measured.empty() ? std::vector<const results::Attribute*>() : results::varying(measured);
+}
+
+/// What runs have in common with the baseline only: a control has no communication to set.
+bool concerns_controls(std::string_view attribute) {
+  return attribute != "strategy" && attribute != "backend" && attribute != "bucket";
+}
+
+template <typename Value>
+std::vector<Curve> own_curves(const Sources& sources, bool with_single, Value value) {
+  std::vector<Curve> own, controls;
+  std::map<std::string, std::pair<bool, size_t>> known;
+  for (const LabelledRun& run : labelled_runs(sources)) {
+    if (run.run->strategy == "single" && !with_single) continue;
+    const std::optional<CurvePoint> point = value(*run.run);
+    if (!point || !positive(point->value) || !positive(point->workers)) continue;
+    std::vector<Curve>& curves = run.control ? controls : own;
+    const auto [at, fresh] = known.try_emplace(run.curve, run.control, curves.size());
+    if (fresh)
+      curves.push_back(
+          {run.label, run.run->model, run.control ? Curve::Kind::kControl : Curve::Kind::kOwn, {}});
+    curves[at->second.second].points.push_back(*point);
+  }
+  own.insert(own.end(), controls.begin(), controls.end());
+  for (Curve& curve : own) std::ranges::stable_sort(curve.points, {}, &CurvePoint::workers);
+  return own;
+}
+
+template <typename Value>
+void add_published(std::vector<Curve>& curves, const Sources& sources, Value value) {
+  for (const PublishedTable& table : sources.published) {
+    for (const PublishedCurve& published : table.curves) {
+      Curve curve{published.label.empty() ? table.name : table.name + ": " + published.label,
+                  published.model,
+                  Curve::Kind::kPublished,
+                  {}};
+      for (size_t row : published.rows) {
+        const std::optional<double> found = value(table.rows[row]);
+        if (found && positive(*found)) {
+          curve.points.push_back({static_cast<double>(table.rows[row].workers), *found, {}});
+        }
+      }
+      if (!curve.points.empty()) curves.push_back(std::move(curve));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<LabelledRun> labelled_runs(const Sources& sources) {
+  std::vector<LabelledRun> runs;
+  for (size_t record = 0; record < sources.records.size(); ++record) {
+    for (const Run& run : sources.records[record].record.runs) {
+      runs.push_back({&run, record, "", "", results::is_control(sources.records[record].record, run)});
+    }
+  }
+  const std::set<std::string> strong = strongly_scaled(runs);
+  const auto varying = varying_attributes(runs);
+  std::set<std::string> models, batches;
+  const auto batch_of = [&](const LabelledRun& run) {
+    if (!strong.contains(settings_of(run))) return fmt::format("batch {}", run.run->batch_per_rank);
+    return fmt::format("global batch {}", static_cast<int64_t>(run.run->batch_per_rank) * run.run->ranks);
+  };
+  for (const LabelledRun& run : runs) {
+    models.insert(run.run->model);
+    if (!run.control) batches.insert(batch_of(run));
+  }
+  for (LabelledRun& run : runs) {
+    std::vector<std::string> parts{run.run->strategy};
+    if (run.control) parts[0] += " (control)";
+    if (parts[0].empty()) parts[0] = "?";
+    if (models.size() > 1) parts.insert(parts.begin(), run.run->model);
+    if (batches.size() > 1) parts.push_back(batch_of(run));
+    for (const results::Attribute* attribute : varying) {
+      const bool said = std::string_view(attribute->name) == "strategy";
+      if (!said && (!run.control || concerns_controls(attribute->name)))
+        parts.push_back(attribute->phrase(*run.run));
+    }
+    if (sources.records.size() > 1) parts.push_back(sources.records[run.record].name);
+    run.label = fmt::format("{}", fmt::join(parts, ", "));
+    run.curve = settings_of(run) + "\n" + batch_of(run);
+  }
+  return runs;
+}
+
+std::string with_ranks(const LabelledRun& run) {
+  return run.label + ", " + counted(run.run->ranks, "rank");
+}
+
+std::optional<std::pair<double, double>> throughput_interval(const Run& run) {
+  if (!run.step_interval_s || !run.step_interval_s->missing.empty() || !run.step_s.p50) return std::nullopt;
+  const double median = *run.step_s.p50, low = run.step_interval_s->low, high = run.step_interval_s->high;
+  if (!positive(median) || !positive(low) || !positive(high) || high < low) return std::nullopt;
+  return std::pair(run.images_per_s * median / high, run.images_per_s * median / low);
+}
+
+std::vector<Curve> throughput_curves(const Sources& sources) {
+  auto curves = own_curves(sources, true, [](const Run& run) -> std::optional<CurvePoint> {
+    return CurvePoint{static_cast<double>(run.ranks), run.images_per_s, throughput_interval(run)};
+  });
+  add_published(curves, sources, [](const PublishedRow& row) { return row.images_per_s; });
+  return curves;
+}
+
+std::vector<Curve> speedup_curves(const Sources& sources) {
+  auto curves = own_curves(sources, false, [](const Run& run) -> std::optional<CurvePoint> {
+    if (!run.speedup || !positive(*run.speedup)) return std::nullopt;
+    CurvePoint point{static_cast<double>(run.ranks), *run.speedup, {}};
+    if (const auto rate = throughput_interval(run); rate && positive(run.images_per_s)) {
+      const double per_rate = *run.speedup / run.images_per_s;
+      point.interval = std::pair(rate->first * per_rate, rate->second * per_rate);
+    }
+    return point;
+  });
+  add_published(curves, sources, [](const PublishedRow& row) { return row.speedup; });
+  return curves;
+}
+
+std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::string>& notes) {
+  if (curves.size() <= kMostCurves) return curves;
+  std::set<std::string> models;
+  for (const Curve& curve : curves) {
+    if (curve.kind != Curve::Kind::kPublished) models.insert(curve.model);
+  }
+  const auto rank = [&](const Curve& curve) {
+    if (curve.kind == Curve::Kind::kOwn) return 0;
+    if (curve.kind == Curve::Kind::kControl) return 1;
+    return models.contains(curve.model) ? 2 : 3;
+  };
+  std::ranges::stable_sort(curves, {}, rank);
+  notes.push_back(
+      fmt::format("{} of {} curves are drawn; the table has all of them.", kMostCurves, curves.size()));
+  curves.resize(kMostCurves);
+  return curves;
+}
+
+std::vector<LabelledRun> most_telling(std::vector<LabelledRun> runs, size_t most,
+                                      std::vector<std::string>& notes) {
+  if (runs.size() <= most) return runs;
+  notes.push_back(
+      fmt::format("{} of {} rows are drawn; the table has all of them.", most, count_text(runs.size())));
+  std::vector<LabelledRun> chosen;
+  for (size_t i = 0; i < most; ++i) chosen.push_back(runs[(i + 1) * runs.size() / most - 1]);
+  return chosen;
+}
+
+}  // namespace lockstep::plots

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "lockstep/plots/charts.h"
+#include "lockstep/plots/curves.h"
+#include "lockstep/plots/frame.h"
+#include "lockstep/plots/numbers.h"
+#include "lockstep/plots/step_series.h"
+
+namespace lockstep::plots {
+namespace {
+
+constexpr size_t kMostRows = 14;
+constexpr double kRowHeight = 40;
+constexpr double kBoxHeight = 9;
+/// Above this ratio of the slowest to the fastest median the axis is logarithmic.
+constexpr double kMostLinear = 6;
+
+struct RunSteps {
+  LabelledRun run;
+  std::vector<double> sorted_s;
+  double quantile(double percent) const { return measure::percentile_of_sorted(sorted_s, percent); }
+  /// What the axis shows of this run: a few far outliers would squeeze all the rest into a corner.
+  double shown_high_s() const {
+    const double median = quantile(50);
+    return std::min(sorted_s.back(), std::max(median + 5 * (quantile(90) - median), 1.2 * median));
+  }
+};
+
+std::vector<RunSteps> runs_with_steps(const Sources& sources, std::vector<std::string>& notes) {
+  std::vector<LabelledRun> labelled = labelled_runs(sources);
+  std::erase_if(labelled, [](const LabelledRun& run) { return step_series(*run.run).measured_s.empty(); });
+  std::vector<RunSteps> runs;
+  for (const LabelledRun& run : most_telling(std::move(labelled), kMostRows, notes)) {
+    runs.push_back({run, step_series(*run.run).measured_s});
+    std::ranges::sort(runs.back().sorted_s);
+  }
+  return runs;
+}
+
+/// A hill whose height is how many steps took that long.
+void draw_hill(Canvas& canvas, const RowFrame& frame, const Box& row, const RunSteps& steps, double unit) {
+  const double low = steps.sorted_s.front(), high = steps.shown_high_s();
+  const double ground = row.bottom() - kBoxHeight - 3, room = ground - row.y;
+  if (steps.sorted_s.size() < 8 || high <= low) {
+    // Too few for a shape: the steps themselves.
+    for (double step_s : steps.sorted_s) {
+      const double x = frame.x(step_s * unit);
+      canvas.line({x, ground - room * 0.6}, {x, ground}, Colour::kSky, 1.5);
+    }
+    return;
+  }
+  const size_t bins = std::clamp<size_t>(static_cast<size_t>(2 * std::cbrt(steps.sorted_s.size())), 6, 40);
+  const std::vector<double> counts = histogram(steps.sorted_s, low, high, bins);
+  const double tallest = *std::ranges::max_element(counts);
+  std::vector<Point> outline{{frame.x(low * unit), ground}};
+  for (size_t i = 0; i < bins; ++i) {
+    const double y = ground - room * counts[i] / tallest;
+    const double width = (high - low) / static_cast<double>(bins);
+    const double left = low + static_cast<double>(i) * width;
+    outline.push_back({frame.x(left * unit), y});
+    outline.push_back({frame.x((left + width) * unit), y});
+  }
+  outline.push_back({frame.x(high * unit), ground});
+  canvas.polygon(outline, Colour::kSky, 0.75);
+}
+
+/// From the 5th to the 95th percentile a line, the middle half a box, the median a mark across it.
+void draw_box(Canvas& canvas, const RowFrame& frame, const Box& row, const RunSteps& steps, double unit) {
+  const double middle = row.bottom() - kBoxHeight / 2;
+  const auto x = [&](double percent) { return frame.x(steps.quantile(percent) * unit); };
+  canvas.line({x(5), middle}, {x(95), middle}, Colour::kBlue, 1.5);
+  const std::string tooltip = fmt::format(
+      "{}: {}, p50 {}, middle half {} to {}, p95 {}", with_ranks(steps.run),
+      counted(static_cast<int64_t>(steps.sorted_s.size()), "step"), time_text(steps.quantile(50)),
+      time_text(steps.quantile(25)), time_text(steps.quantile(75)), time_text(steps.run.run->step_s.p95));
+  canvas.rect({x(25), row.bottom() - kBoxHeight, std::max(1.5, x(75) - x(25)), kBoxHeight}, Colour::kBlue, 1,
+              1, tooltip);
+  canvas.line({x(50), row.bottom() - kBoxHeight - 3}, {x(50), row.bottom() + 2}, Colour::kInk, 2.5);
+}
+
+}  // namespace
+
+Chart distribution_chart(const Sources& sources, const ChartForm& form) {
+  Chart chart{.title = "How step times are distributed"};
+  const std::vector<RunSteps> runs = runs_with_steps(sources, chart.notes);
+  if (runs.empty()) {
+    return missing_chart(chart.title, "no run has the times of its steps",
+                         "Files of `lockstep bench --json FILE` have them.");
+  }
+  double low = runs[0].sorted_s.front(), high = 0, fastest = runs[0].quantile(50), slowest = fastest;
+  for (const RunSteps& run : runs) {
+    low = std::min(low, run.sorted_s.front());
+    high = std::max(high, run.shown_high_s());
+    fastest = std::min(fastest, run.quantile(50));
+    slowest = std::max(slowest, run.quantile(50));
+  }
+  const TimeUnit unit = time_unit(slowest);
+  const bool logarithmic = low > 0 && slowest > kMostLinear * fastest;
+
+  RowFrame::Layout layout{
+      .x_title = fmt::format("step in {}{}", unit.name, logarithmic ? " (log scale)" : ""),
+      .legend = {{"steps", {.colour = Colour::kSky}, LegendEntry::Sample::kSwatch},
+                 {"middle half", {.colour = Colour::kBlue}, LegendEntry::Sample::kSwatch},
+                 {"median",
+                  {.colour = Colour::kInk, .marker = Marker::kNone, .width = 2.5},
+                  LegendEntry::Sample::kLine}},
+      .right = 14,
+      .gap = 14};
+  size_t beyond = 0;
+  for (const RunSteps& run : runs) {
+    layout.rows.push_back({with_ranks(run.run), kRowHeight, ""});
+    beyond += run.sorted_s.end() - std::ranges::upper_bound(run.sorted_s, run.shown_high_s() * (1 + 1e-9));
+  }
+  Canvas canvas(form.id);
+  const int ticks = form.narrow() ? 5 : 8;
+  const double per_second = unit.per_second;
+  const RowFrame frame(canvas, form, layout,
+                       logarithmic ? Scale::log10(low * per_second, high * per_second)
+                                   : Scale::linear(low * per_second, high * per_second, ticks));
+  chart.description = "The distribution of step times of each run.";
+  for (size_t i = 0; i < runs.size(); ++i) {
+    draw_hill(canvas, frame, frame.row(i), runs[i], per_second);
+    draw_box(canvas, frame, frame.row(i), runs[i], per_second);
+    if (i < 8)
+      chart.description +=
+          fmt::format(" {}: median {}.", with_ranks(runs[i].run), time_text(runs[i].quantile(50)));
+  }
+  chart.notes.push_back("The line reaches from the 5th to the 95th percentile.");
+  if (beyond > 0) {
+    chart.notes.push_back(fmt::format("{} far beyond the rest {} not in the hills.", counted(beyond, "step"),
+                                      beyond == 1 ? "is" : "are"));
+  }
+  chart.markup = canvas.markup();
+  chart.width = form.width;
+  chart.height = frame.bottom();
+  return chart;
+}
+
+}  // namespace lockstep::plots

@@ -1,0 +1,123 @@
+#include "lockstep/plots/frame.h"
+
+#include <algorithm>
+
+namespace lockstep::plots {
+namespace {
+
+constexpr double kTickLength = 5;
+constexpr double kEdge = 4;
+
+double widest_label(const std::vector<Tick>& ticks) {
+  double widest = 0;
+  for (const Tick& tick : ticks) widest = std::max(widest, text_width(tick.label));
+  return widest;
+}
+
+/// Ticks and labels under an x axis, and its title under these. Returns the lower edge.
+double draw_x_axis(Canvas& canvas, const Scale& x, const Box& plot, const std::string& title) {
+  const double y = plot.bottom();
+  canvas.line({plot.x, y}, {plot.right(), y}, Colour::kAxis);
+  for (const Tick& tick : x.spaced_ticks(10, true)) {
+    const double at = x(tick.value);
+    canvas.line({at, y}, {at, y + (tick.label.empty() ? kTickLength - 2 : kTickLength)}, Colour::kAxis);
+    canvas.text({at, y + kTickLength + 14}, tick.label,
+                {.colour = Colour::kMuted, .anchor = Anchor::kMiddle});
+  }
+  if (title.empty()) return y + kTickLength + 14 + 8;
+  const double title_y = y + kTickLength + 14 + kLineHeight;
+  canvas.text({(plot.x + plot.right()) / 2, title_y}, fit_text(title, plot.width),
+              {.colour = Colour::kMuted, .anchor = Anchor::kMiddle, .tooltip = title});
+  return title_y + 8;
+}
+
+double half_first_label(const Scale& x) {
+  return text_width(x.ticks().front().label) / 2;
+}
+double half_last_label(const Scale& x) {
+  return text_width(x.ticks().back().label) / 2;
+}
+
+}  // namespace
+
+XyFrame::XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Scale x, Scale y)
+    : x_(std::move(x)), y_(std::move(y)) {
+  double top = layout.top;
+  draw_legend(canvas, {kEdge, top}, form.width - 2 * kEdge, layout.legend);
+  top += legend_height(layout.legend, form.width - 2 * kEdge);
+  if (!layout.legend.empty()) top += 8;
+  if (!layout.y_title.empty()) {
+    canvas.text({kEdge, top + 13}, fit_text(layout.y_title, form.width - 2 * kEdge),
+                {.colour = Colour::kMuted, .tooltip = layout.y_title});
+    top += 26;
+  } else {
+    top += 8;
+  }
+
+  const double left = kEdge + widest_label(y_.ticks()) + kTickLength + 5;
+  const double right = std::max(10.0, half_last_label(x_) + 2);
+  plot_ = {left, top, form.width - left - right, layout.plot_height};
+  x_.place(plot_.x + (x_.logarithmic() ? 14 : 0), plot_.right() - (x_.logarithmic() ? 14 : 0));
+  y_.place(plot_.bottom(), plot_.y);
+
+  if (layout.vertical_grid) {
+    for (const Tick& tick : x_.ticks()) {
+      canvas.line({x_(tick.value), plot_.y}, {x_(tick.value), plot_.bottom()}, Colour::kGrid);
+    }
+  }
+  for (const Tick& tick : y_.spaced_ticks(6, false)) {
+    const double at = y_(tick.value);
+    canvas.line({plot_.x, at}, {plot_.right(), at}, Colour::kGrid);
+    canvas.text({plot_.x - kTickLength - 3, at + 4.5}, tick.label,
+                {.colour = Colour::kMuted, .anchor = Anchor::kEnd});
+  }
+  bottom_ = draw_x_axis(canvas, x_, plot_, layout.x_title);
+}
+
+RowFrame::RowFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Scale x) : x_(std::move(x)) {
+  const double inner = form.width - 2 * kEdge;
+  double top = 0;
+  draw_legend(canvas, {kEdge, top}, inner, layout.legend);
+  top += legend_height(layout.legend, inner);
+  if (!layout.legend.empty()) top += 8;
+
+  double widest = 0;
+  for (const Row& row : layout.rows) widest = std::max(widest, text_width(row.label));
+  // Where labels would take more than a third of a row they go above it.
+  const bool above = widest > form.width * 0.34;
+  const double left = above ? std::max(kEdge, half_first_label(x_) - 6) : kEdge + widest + 10;
+  const double right = std::max(layout.right, half_last_label(x_) + 2);
+  x_.place(above ? left + 8 : left, form.width - right);
+
+  const double first = top;
+  std::vector<double> label_y;
+  for (const Row& row : layout.rows) {
+    if (!row.group.empty()) {
+      canvas.text({kEdge, top + 16}, fit_text(row.group, inner), {.bold = true, .tooltip = row.group});
+      top += 26;
+    }
+    if (above) top += kLineHeight;
+    boxes_.push_back({x_(x_.low()), top, form.width - right - x_(x_.low()), row.height});
+    label_y.push_back(above ? top - 5 : top + row.height / 2 + 4.5);
+    top += row.height + layout.gap;
+  }
+  const Box plot{x_(x_.low()), first, form.width - right - x_(x_.low()), top - first};
+  // Grid lines only beside rows, so that they do not run through headings and labels.
+  for (const Tick& tick : x_.ticks()) {
+    for (const Box& box : boxes_) {
+      canvas.line({x_(tick.value), box.y - layout.gap / 2}, {x_(tick.value), box.bottom() + layout.gap / 2},
+                  Colour::kGrid);
+    }
+  }
+  for (size_t i = 0; i < layout.rows.size(); ++i) {
+    const std::string& label = layout.rows[i].label;
+    if (above) {
+      canvas.text({kEdge, label_y[i]}, fit_text(label, inner), {.tooltip = label});
+    } else {
+      canvas.text({left - 8, label_y[i]}, label, {.anchor = Anchor::kEnd});
+    }
+  }
+  bottom_ = draw_x_axis(canvas, x_, plot, layout.x_title);
+}
+
+}  // namespace lockstep::plots

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/plots/canvas.h"
+#include "lockstep/plots/chart.h"
+#include "lockstep/plots/legend.h"
+#include "lockstep/plots/scale.h"
+
+namespace lockstep::plots {
+
+/// The legend, the two axes with ticks, grid and titles around a plot of points over an x axis.
+class XyFrame {
+ public:
+  struct Layout {
+    std::string x_title;
+    std::string y_title;
+    std::vector<LegendEntry> legend;
+    double plot_height = 260;
+    /// Where the frame begins, for several under each other.
+    double top = 0;
+    /// Whether grid lines cross the plot upright too.
+    bool vertical_grid = true;
+  };
+
+  /// Draws all that lies below the data.
+  XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Scale x, Scale y);
+
+  Point at(double x, double y) const { return {x_(x), y_(y)}; }
+  const Box& plot() const { return plot_; }
+  /// Bottom edge of everything, titles included.
+  double bottom() const { return bottom_; }
+
+ private:
+  Scale x_;
+  Scale y_;
+  Box plot_;
+  double bottom_ = 0;
+};
+
+/// The legend, an x axis, and rows under each other with a label each: bars, boxes, timelines.
+class RowFrame {
+ public:
+  struct Row {
+    std::string label;
+    double height = 26;
+    /// Set where the row begins a new group: its heading.
+    std::string group;
+  };
+  struct Layout {
+    std::string x_title;
+    std::vector<LegendEntry> legend;
+    std::vector<Row> rows;
+    /// Free room at the right end of each row, for a number.
+    double right = 12;
+    double gap = 8;
+  };
+
+  RowFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Scale x);
+
+  double x(double value) const { return x_(value); }
+  /// The box of a row, from one end of the axis to the other.
+  const Box& row(size_t index) const { return boxes_[index]; }
+  double bottom() const { return bottom_; }
+
+ private:
+  Scale x_;
+  std::vector<Box> boxes_;
+  double bottom_ = 0;
+};
+
+}  // namespace lockstep::plots

@@ -1,0 +1,87 @@
+#include "lockstep/plots/numbers.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace lockstep::plots {
+namespace {
+
+std::string group_thousands(std::string digits) {
+  const size_t begin = digits.starts_with('-') ? 1 : 0;
+  size_t end = digits.find('.');
+  if (end == std::string::npos) end = digits.size();
+  if (end - begin <= 4) return digits;
+  for (size_t at = end - 3; at > begin; at = at > begin + 3 ? at - 3 : begin) digits.insert(at, ",");
+  return digits;
+}
+
+}  // namespace
+
+std::string fixed_text(double value, int decimals) {
+  if (!std::isfinite(value)) return std::string(kMissing);
+  if (std::abs(value) >= 1e15) return fmt::format("{:.3g}", value);
+  return group_thousands(fmt::format("{:.{}f}", value, decimals));
+}
+
+std::string number_text(double value) {
+  const double size = std::abs(value);
+  if (!std::isfinite(value)) return std::string(kMissing);
+  if (size == 0) return "0";
+  if (size < 1e-4) return fmt::format("{:.2e}", value);
+  if (size < 0.1) return fmt::format("{:.3g}", value);
+  if (size < 9.995) return fixed_text(value, 2);
+  if (size < 99.95) return fixed_text(value, 1);
+  return fixed_text(value, 0);
+}
+
+std::string number_text(const std::optional<double>& value) {
+  return value ? number_text(*value) : std::string(kMissing);
+}
+
+std::string percent_text(double share) {
+  if (!std::isfinite(share)) return std::string(kMissing);
+  const double percent = share * 100;
+  return fixed_text(percent, std::abs(percent) < 9.95 && percent != 0 ? 1 : 0) + " %";
+}
+
+std::string percent_text(const std::optional<double>& share) {
+  return share ? percent_text(*share) : std::string(kMissing);
+}
+
+std::string count_text(int64_t count) {
+  std::string digits = std::to_string(count);
+  const size_t begin = count < 0 ? 1 : 0;
+  for (size_t at = digits.size(); at > begin + 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+std::string counted(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : "s");
+}
+
+TimeUnit time_unit(double seconds) {
+  if (!(std::abs(seconds) < 1)) return {"s", 1};
+  if (std::abs(seconds) >= 1e-3) return {"ms", 1e3};
+  return {"µs", 1e6};
+}
+
+std::string time_text(double seconds) {
+  if (!std::isfinite(seconds)) return std::string(kMissing);
+  const TimeUnit unit = time_unit(seconds);
+  return fmt::format("{} {}", number_text(seconds * unit.per_second), unit.name);
+}
+
+std::string time_text(const std::optional<double>& seconds) {
+  return seconds ? time_text(*seconds) : std::string(kMissing);
+}
+
+std::string coordinate(double value) {
+  if (!std::isfinite(value)) return "0";
+  std::string text = fmt::format("{:.2f}", value);
+  while (text.ends_with('0')) text.pop_back();
+  if (text.ends_with('.')) text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+}  // namespace lockstep::plots

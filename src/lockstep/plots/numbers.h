@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep::plots {
+
+/// What stands for a number that is missing or not finite.
+inline constexpr std::string_view kMissing = "–";
+
+/// Three or four significant digits as a reader wants them: "41.5", "412", "4231", "10,231", "0.0123".
+std::string number_text(double value);
+std::string number_text(const std::optional<double>& value);
+
+/// With so many decimals and thousands separators.
+std::string fixed_text(double value, int decimals);
+
+/// "71 %", or with one decimal below 10: "3.4 %".
+std::string percent_text(double share);
+std::string percent_text(const std::optional<double>& share);
+
+/// "1,234".
+std::string count_text(int64_t count);
+
+/// "8 ranks", "1 rank", "10,000 steps".
+std::string counted(int64_t count, std::string_view noun);
+
+/// The unit in which times around `seconds` read well.
+struct TimeUnit {
+  std::string_view name;
+  double per_second;
+};
+TimeUnit time_unit(double seconds);
+
+/// "103 ms", "1.20 s".
+std::string time_text(double seconds);
+std::string time_text(const std::optional<double>& seconds);
+
+/// A coordinate in a drawing: at most two decimals, no trailing zeros, never "-0" or "nan".
+std::string coordinate(double value);
+
+}  // namespace lockstep::plots

@@ -1,0 +1,46 @@
+#include "lockstep/plots/phase_looks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace lockstep::plots {
+
+const std::array<PhaseLook, 7>& phase_looks() {
+  using Sample = LegendEntry::Sample;
+  using Times = results::PhaseTimes;
+  // Computing is cool and plain, communication warm and hatched: what is lost stands out.
+  static const std::array<PhaseLook, 7> kLooks{{
+      {"input", &Times::input_s, Colour::kPurple, Sample::kSwatch, Colour::kOnBright},
+      {"forward", &Times::forward_s, Colour::kSky, Sample::kSwatch, Colour::kOnBright},
+      {"backward", &Times::backward_s, Colour::kBlue, Sample::kSwatch, Colour::kOnBlue},
+      {"waiting for others", &Times::waiting_s, Colour::kVermillion, Sample::kRising, Colour::kOnBright},
+      {"transfer", &Times::transfer_s, Colour::kOrange, Sample::kFalling, Colour::kOnBright},
+      {"optimizer", &Times::optimizer_s, Colour::kGreen, Sample::kSwatch, Colour::kOnBright},
+      {"other", &Times::other_s, Colour::kGrey, Sample::kSwatch, Colour::kOnBright},
+  }};
+  return kLooks;
+}
+
+std::vector<const PhaseLook*> phases_in(const std::vector<const results::PhaseTimes*>& means) {
+  std::vector<const PhaseLook*> found;
+  for (const PhaseLook& look : phase_looks()) {
+    const bool takes_time = std::ranges::any_of(means, [&](const results::PhaseTimes* mean) {
+      return std::isfinite(mean->*look.seconds) && mean->*look.seconds > 0;
+    });
+    if (takes_time) found.push_back(&look);
+  }
+  return found;
+}
+
+LegendEntry legend_entry(const PhaseLook& look) {
+  return {std::string(look.name), {.colour = look.fill}, look.sample};
+}
+
+void draw_phase(Canvas& canvas, const Box& box, const PhaseLook& look, std::string_view tooltip) {
+  canvas.rect(box, look.fill, 1, 0, tooltip);
+  if (look.sample != LegendEntry::Sample::kSwatch)
+    canvas.hatch(box, look.sample == LegendEntry::Sample::kRising);
+}
+
+}  // namespace lockstep::plots

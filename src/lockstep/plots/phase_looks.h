@@ -1,0 +1,33 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/plots/legend.h"
+#include "lockstep/results/breakdown.h"
+
+namespace lockstep::plots {
+
+/// A phase of a step, and how it is drawn everywhere.
+struct PhaseLook {
+  std::string_view name;
+  double results::PhaseTimes::*seconds;
+  Colour fill;
+  LegendEntry::Sample sample;
+  /// A text on the fill.
+  Colour text;
+};
+
+/// In the order of a step.
+const std::array<PhaseLook, 7>& phase_looks();
+
+/// The phases that take any time in one of `means`.
+std::vector<const PhaseLook*> phases_in(const std::vector<const results::PhaseTimes*>& means);
+
+LegendEntry legend_entry(const PhaseLook& look);
+
+/// A box of a phase: filled, and hatched where it is communication.
+void draw_phase(Canvas& canvas, const Box& box, const PhaseLook& look, std::string_view tooltip);
+
+}  // namespace lockstep::plots

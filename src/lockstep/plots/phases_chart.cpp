@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "lockstep/plots/charts.h"
+#include "lockstep/plots/curves.h"
+#include "lockstep/plots/frame.h"
+#include "lockstep/plots/numbers.h"
+#include "lockstep/plots/phase_looks.h"
+
+namespace lockstep::plots {
+namespace {
+
+using results::PhaseTimes;
+
+constexpr size_t kMostBars = 16;
+constexpr double kBar = 28;
+
+bool has_phases(const LabelledRun& run) {
+  if (!run.run->breakdown) return false;
+  const double step_s = run.run->breakdown->mean.step_s;
+  return std::isfinite(step_s) && step_s > 0;
+}
+
+/// Draws the phases of one step from left to right; the share stands in every box that is wide enough for it.
+void draw_bar(Canvas& canvas, const RowFrame& frame, const Box& row, const PhaseTimes& mean, double unit) {
+  double begin_s = 0;
+  for (const PhaseLook& look : phase_looks()) {
+    const double seconds = mean.*look.seconds;
+    if (!std::isfinite(seconds) || seconds <= 0) continue;
+    const double left = frame.x(begin_s * unit), right = frame.x((begin_s + seconds) * unit);
+    begin_s += seconds;
+    // Half a pixel of the page between two boxes.
+    const Box box{left, row.y, std::max(0.75, right - left - 0.75), row.height};
+    const std::string share = percent_text(seconds / mean.step_s);
+    draw_phase(canvas, box, look,
+               fmt::format("{}: {}, {} of the step", look.name, time_text(seconds), share));
+    const double needed = text_width(share, kSmallTextSize) + 6;
+    if (box.width < needed) continue;
+    const bool hatched = look.sample != LegendEntry::Sample::kSwatch;
+    // Stripes would make the number hard to read.
+    if (hatched)
+      canvas.rect({(left + right - needed) / 2, row.y + 6, needed, row.height - 12}, look.fill, 1, 2);
+    canvas.text({(left + right) / 2, row.y + row.height / 2 + 4}, share,
+                {.colour = look.text, .anchor = Anchor::kMiddle, .size = kSmallTextSize});
+  }
+}
+
+std::string in_words(const LabelledRun& run) {
+  const PhaseTimes& mean = run.run->breakdown->mean;
+  std::string text = fmt::format(" {}: a step of {}", with_ranks(run), time_text(mean.step_s));
+  for (const PhaseLook* look : phases_in({&mean})) {
+    text += fmt::format(", {} {}", look->name, percent_text(mean.*look->seconds / mean.step_s));
+  }
+  return text + ".";
+}
+
+}  // namespace
+
+Chart phases_chart(const Sources& sources, const ChartForm& form) {
+  Chart chart{.title = "Where the time of a step goes"};
+  std::vector<LabelledRun> runs = labelled_runs(sources);
+  std::erase_if(runs, [](const LabelledRun& run) { return !has_phases(run); });
+  if (runs.empty()) {
+    return missing_chart(chart.title, "no run has a breakdown",
+                         "Measure it with `lockstep bench --breakdown --json FILE`.");
+  }
+  std::ranges::stable_sort(runs, {},
+                           [](const LabelledRun& run) { return std::pair(run.record, run.control); });
+  runs = most_telling(std::move(runs), kMostBars, chart.notes);
+
+  std::vector<const PhaseTimes*> means;
+  double longest_s = 0;
+  for (const LabelledRun& run : runs) {
+    means.push_back(&run.run->breakdown->mean);
+    double total_s = 0;
+    for (const PhaseLook* look : phases_in({means.back()})) total_s += means.back()->*look->seconds;
+    longest_s = std::max({longest_s, total_s, means.back()->step_s});
+  }
+  const TimeUnit unit = time_unit(longest_s);
+  RowFrame::Layout layout{.x_title = fmt::format("mean step in {}, over ranks", unit.name), .right = 12};
+  for (const PhaseLook* look : phases_in(means)) layout.legend.push_back(legend_entry(*look));
+  for (const LabelledRun& run : runs) layout.rows.push_back({with_ranks(run), kBar, ""});
+
+  Canvas canvas(form.id);
+  const RowFrame frame(canvas, form, layout,
+                       Scale::linear(0, longest_s * unit.per_second, form.narrow() ? 5 : 8));
+  chart.description = "The phases of a step as parts of a bar for each run.";
+  for (size_t i = 0; i < runs.size(); ++i) {
+    draw_bar(canvas, frame, frame.row(i), *means[i], unit.per_second);
+    if (i < 6) chart.description += in_words(runs[i]);
+  }
+  chart.notes.push_back("Hatched: communication that was not hidden behind the backward pass.");
+  chart.markup = canvas.markup();
+  chart.width = form.width;
+  chart.height = frame.bottom();
+  return chart;
+}
+
+}  // namespace lockstep::plots

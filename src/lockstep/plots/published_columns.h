@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/plots/published.h"
+
+namespace lockstep::plots {
+
+/// The columns of a published table by what they mean, and the numbers in them.
+class PublishedColumns {
+ public:
+  /// Throws Error for an empty or a repeated name, and where there is no column for the workers or none from
+  /// which a rate follows.
+  PublishedColumns(std::vector<std::string> names, const std::string& table, int line);
+
+  const std::vector<std::string>& names() const { return names_; }
+  bool has(std::string_view column) const { return index_of(column).has_value(); }
+  /// The text of a field; empty for a column that the table has not.
+  std::string text(const PublishedRow& row, std::string_view column) const;
+  /// The number in a field; empty where nothing was published. Throws Error that names file, line and column
+  /// for what is not a finite number of zero or more (a change in percent may be negative).
+  std::optional<double> number(const PublishedRow& row, std::string_view column) const;
+  /// The number of workers, a whole number from 1 on.
+  int workers(const PublishedRow& row) const;
+  /// Reads every field of a column that holds numbers, so that a mistake is found in any of them.
+  void check(const PublishedRow& row) const;
+  /// The columns that tell one curve from another (not the workers, and nothing that was found).
+  std::vector<std::string> identity() const;
+
+ private:
+  std::optional<size_t> index_of(std::string_view column) const;
+
+  std::vector<std::string> names_;
+  std::string table_;
+  std::string workers_;
+};
+
+}  // namespace lockstep::plots

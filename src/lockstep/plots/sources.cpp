@@ -1,0 +1,29 @@
+#include "lockstep/plots/sources.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "lockstep/results/baseline.h"
+
+namespace lockstep::plots {
+
+std::vector<std::string> display_names(const std::vector<std::string>& paths) {
+  std::map<std::string, int> count;
+  const auto short_name = [](const std::string& path) { return std::filesystem::path(path).stem().string(); };
+  for (const std::string& path : paths) ++count[short_name(path)];
+  std::vector<std::string> names;
+  for (const std::string& path : paths)
+    names.push_back(count[short_name(path)] > 1 ? path : short_name(path));
+  return names;
+}
+
+void complete(Sources& sources) {
+  for (NamedRecord& named : sources.records) {
+    const bool known =
+        std::ranges::any_of(named.record.runs, [](const auto& run) { return run.speedup.has_value(); });
+    if (!known) results::assign_baselines(named.record);
+  }
+}
+
+}  // namespace lockstep::plots
