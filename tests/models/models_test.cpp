@@ -14,27 +14,71 @@ namespace {
 /// lenet5: 156 + 2416 + 48120 + 10164 + 850. mlp: 3072*512+512 + 2*(512*512+512) + 512*10+10.
 /// trivial: 3072*16+16 + 16*10+10.
 const std::vector<std::pair<std::string, int64_t>> kPublishedParameters = {
-    {"resnet18", 11'689'512},        {"resnet34", 21'797'672},         {"resnet50", 25'557'032},
-    {"resnet101", 44'549'160},       {"resnet152", 60'192'808},        {"resnet50_v1", 25'557'032},
-    {"resnext50_32x4d", 25'028'904}, {"resnext101_32x8d", 88'791'336}, {"lenet5", 61'706},
-    {"mlp", 2'103'818},              {"trivial", 49'338},
+    {"resnet18", 11'689'512},
+    {"resnet34", 21'797'672},
+    {"resnet50", 25'557'032},
+    {"resnet101", 44'549'160},
+    {"resnet152", 60'192'808},
+    {"resnet50_v1", 25'557'032},
+    {"resnext50_32x4d", 25'028'904},
+    {"resnext101_32x8d", 88'791'336},
+    {"lenet5", 61'706},
+    {"mlp", 2'103'818},
+    {"trivial", 49'338},
 };
 
 class EveryModelTest : public testing::TestWithParam<std::pair<std::string, int64_t>> {};
 
-TEST_P(EveryModelTest, has_the_published_number_of_parameters) {
+TEST_P(EveryModelTest, has_the_published_parameters_and_runs_at_its_smallest_size) {
+  const at::NoGradGuard no_grad;
   const auto& [name, published] = GetParam();
   const ModelInfo& info = registry().get(name);
+  const std::unique_ptr<Model> model = info.create({});
   EXPECT_EQ(info.parameters, published);
-  EXPECT_EQ(info.create({})->parameters().count(), published);
+  EXPECT_EQ(model->parameters().count(), published);
+
+  const at::Tensor images = at::ones({2, info.channels, info.min_image_size, info.min_image_size});
+  EXPECT_THAT(model->forward(images, {}).sizes(), testing::ElementsAre(2, info.classes));
 }
 
-TEST_P(EveryModelTest, gives_one_row_of_logits_per_image_at_its_smallest_size) {
+TEST(ModelsTest, are_all_tested_above) {
+  std::vector<std::string> tested;
+  for (const auto& [name, published] : kPublishedParameters) tested.push_back(name);
+  EXPECT_EQ(registry().names(), tested);
+}
+
+TEST(ModelsTest, offer_the_nearest_names) {
+  EXPECT_THAT([] { registry().get("resnet5"); },
+              testing::ThrowsMessage<ConfigError>(testing::HasSubstr("resnet50")));
+}
+
+TEST(ModelsTest, refuse_images_of_a_size_that_they_are_not_made_for) {
+  const ModelInfo& resnet18 = registry().get("resnet18");
+  EXPECT_NO_THROW(check_image_size("resnet18", resnet18, 32));
+  EXPECT_THAT(
+      [&] { check_image_size("resnet18", resnet18, 31); },
+      testing::ThrowsMessage<ConfigError>("resnet18 takes images from 32x32 to 4096x4096, not of 31x31"));
+  EXPECT_NO_THROW(check_image_size("lenet5", registry().get("lenet5"), 28));
+  EXPECT_THAT([] { check_image_size("lenet5", registry().get("lenet5"), 29); },
+              testing::ThrowsMessage<ConfigError>("lenet5 takes images of 28x28, not of 29x29"));
+}
+
+/// Evaluation normalises by the running statistics: an image's logits then do not depend on its neighbours,
+/// and nothing is counted.
+TEST(ModelsTest, evaluate_each_image_by_itself) {
   const at::NoGradGuard no_grad;
-  const ModelInfo& info = registry().get(GetParam().first);
-  const at::Tensor images = at::ones({2, info.channels, info.min_image_size, info.min_image_size});
-  const at::Tensor logits = info.create({})->forward(images, {});
-  EXPECT_EQ(logits.sizes(), (std::vector<int64_t>{2, info.classes}));
+  const std::unique_ptr<Model> model = registry().get("resnet18").create({});
+  kernels::Context evaluation;
+  evaluation.training = false;
+  const at::Tensor images = at::ones({2, 3, 32, 32});
+  images.select(0, 1).mul_(-3);
+  const at::Tensor together = model->forward(images, evaluation);
+  const at::Tensor alone = model->forward(images.narrow(0, 0, 1), evaluation);
+  const double scale = together.abs().max().item<double>();
+  EXPECT_LT(together.narrow(0, 0, 1).sub(alone).abs().max().item<double>(), 1e-5 * scale);
+  for (const auto& [name, value] : model->parameters().buffers()) {
+    EXPECT_TRUE(value.eq(name.ends_with("running_var") ? 1 : 0).all().item<bool>()) << name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryModelTest, testing::ValuesIn(kPublishedParameters),
