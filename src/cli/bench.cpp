@@ -121,6 +121,7 @@ BenchPlan make_plan(BenchOptions options, const std::optional<launch::RankEnviro
   BenchPlan plan;
   plan.options = std::move(options);
   plan.command = command;
+  plan.machine = topology::inspect_host();
   settle_launch(plan.options, environment);
   const std::vector<launch::Core> cores = launch::usable_cores();
   train::SweepOptions& sweep = plan.options.sweep;
@@ -155,7 +156,7 @@ int run_bench(BenchOptions options, const std::vector<std::string>& command) {
       at::set_num_threads(plan.binding.threads_per_rank);
       check_backend(plan.options.sweep.backend);
       const int local_ranks = environment ? environment->local_world : most;
-      train::check_memory(plan.rows, local_ranks, topology::inspect_host().available_memory_bytes);
+      train::check_memory(plan.rows, local_ranks, plan.machine.available_memory_bytes);
     }
     if (plan.options.dry_run) {
       if (!environment || environment->rank == 0) print_result(describe_plan(plan, most));

@@ -21,7 +21,6 @@
 #include "lockstep/results/machine_warnings.h"
 #include "lockstep/results/summarize.h"
 #include "lockstep/results/text.h"
-#include "lockstep/topology/inspect.h"
 #include "lockstep/train/row_runner.h"
 
 #include "console.h"
@@ -67,7 +66,7 @@ void tell_machine(const Rank& rank) {
   const std::vector<std::vector<int>>& cpus = rank.plan.binding.cpus;
   rank.store.set("cpus/" + number, local < cpus.size() ? launch::format_cpus(cpus[local]) : "");
   const bool tells = rank.environment.local_rank == 0;
-  rank.store.set("machine/" + number, tells ? results::machine_to_json(topology::inspect_host()) : "");
+  rank.store.set("machine/" + number, tells ? results::machine_to_json(rank.plan.machine) : "");
 }
 
 /// In rank 0: what the ranks told. hosts_before[n]: hosts among the first n ranks.

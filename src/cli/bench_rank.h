@@ -5,6 +5,7 @@
 
 #include "lockstep/launch/binding.h"
 #include "lockstep/launch/rank_environment.h"
+#include "lockstep/topology/machine.h"
 #include "lockstep/train/sweep.h"
 
 #include "bench_options.h"
@@ -16,6 +17,8 @@ struct BenchPlan {
   BenchOptions options;
   std::vector<train::RowPlan> rows;
   std::vector<std::string> command;
+  /// This host, as it was before ranks were bound to a part of it.
+  topology::Machine machine;
   /// Of the ranks on this host.
   launch::BindingPlan binding;
   /// Where rank 0 keeps the record after every row.
