@@ -1,0 +1,66 @@
+#include "docs/document.h"
+
+#include <filesystem>
+#include <regex>
+#include <sstream>
+
+#include "lockstep/base/file.h"
+
+namespace lockstep::docs {
+
+std::vector<std::string> markdown_files() {
+  const std::filesystem::path root = LOCKSTEP_SOURCE_DIR;
+  std::vector<std::string> files;
+  for (const auto& folder : {root, root / "docs", root / "examples"}) {
+    if (!std::filesystem::exists(folder)) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() == ".md") files.push_back(entry.path().lexically_relative(root).string());
+    }
+  }
+  return files;
+}
+
+std::vector<std::string> file_links(std::string_view markdown) {
+  static const std::regex link(R"(\]\(([^)#]+)(#[^)]*)?\))");
+  const std::string text(markdown);
+  std::vector<std::string> targets;
+  for (std::sregex_iterator match(text.begin(), text.end(), link), end; match != end; ++match) {
+    const std::string target = (*match)[1];
+    if (target.find("://") == std::string::npos) targets.push_back(target);
+  }
+  return targets;
+}
+
+std::vector<std::string> shell_commands(std::string_view markdown) {
+  std::istringstream lines{std::string(markdown)};
+  std::vector<std::string> commands;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) {
+      inside = !inside && line == "```sh";
+      continue;
+    }
+    if (!inside) continue;
+    line = line.substr(0, (" " + line).find(" #"));
+    line.erase(line.find_last_not_of(' ') + 1);
+    if (!line.empty()) commands.push_back(line);
+  }
+  return commands;
+}
+
+std::string project_file(const std::string& path) {
+  return read_file(std::filesystem::path(LOCKSTEP_SOURCE_DIR) / path);
+}
+
+std::vector<Mention> commands_with(const std::string& program) {
+  std::vector<Mention> found;
+  for (const std::string& file : markdown_files()) {
+    for (const std::string& command : shell_commands(project_file(file))) {
+      if ((" " + command + " ").find(" " + program + " ") != std::string::npos)
+        found.push_back({file, command});
+    }
+  }
+  return found;
+}
+
+}  // namespace lockstep::docs

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::docs {
+
+/// A place in one of the project's Markdown files.
+struct Mention {
+  /// Relative to the project's folder.
+  std::string file;
+  std::string text;
+};
+
+/// The project's own Markdown files, relative to its folder.
+std::vector<std::string> markdown_files();
+
+/// The targets of the links in a Markdown text that lead to files: no addresses, no anchors.
+std::vector<std::string> file_links(std::string_view markdown);
+
+/// The commands in the ```sh blocks of a Markdown text, without comments.
+std::vector<std::string> shell_commands(std::string_view markdown);
+
+/// The whole text of one of the project's files.
+std::string project_file(const std::string& path);
+
+/// All commands of all Markdown files that begin with, or contain as a word, `program`.
+std::vector<Mention> commands_with(const std::string& program);
+
+}  // namespace lockstep::docs
