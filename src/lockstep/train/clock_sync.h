@@ -13,8 +13,8 @@ struct ClockOffset {
 };
 
 /// Collective. Exchanges messages with rank 0 and takes the exchange with the shortest round trip: the other
-/// clock's reading belongs to some moment of it, its middle is the estimate and half of it the error (Cristian
-/// 1989).
+/// clock's reading belongs to some moment of it, its middle is the estimate and half of it the error
+/// (Cristian 1989).
 ClockOffset estimate_clock_offset(comm::Communicator& group);
 
 }  // namespace lockstep::train

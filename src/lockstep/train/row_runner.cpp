@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <span>
 
+#include "lockstep/train/clock_sync.h"
 #include "lockstep/train/memory_format.h"
+#include "lockstep/train/traced_communicator.h"
 
 namespace lockstep::train {
 namespace {
@@ -34,47 +36,131 @@ double mean_over_ranks(double value, comm::Communicator* group) {
   return value / group->size();
 }
 
+/// One rank's part of a row, from what it trains to what it measured.
+class RowTrainee {
+ public:
+  /// Collective over `group` where the strategy communicates. The strategy communicates through `tracer` if
+  /// given.
+  RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer)
+      : row_(row), group_(group), tracer_(tracer), strategy_info_(strategies::registry().get(row.strategy)) {
+    const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
+    const models::ModelInfo& model_info = models::registry().get(row.model);
+    model_ = model_info.create({.seed = row.seed, .memory_format = memory_format});
+    input_ = inputs::registry().get(row.input).create({.batch = row.batch_per_rank,
+                                                       .channels = model_info.channels,
+                                                       .image_size = row.image_size,
+                                                       .classes = model_info.classes,
+                                                       .seed = row.seed,
+                                                       .rank = group == nullptr ? 0 : group->rank(),
+                                                       .ranks = row.ranks,
+                                                       .memory_format = memory_format});
+    optimizer_ = std::make_unique<replica::Sgd>(
+        model_->parameters().tensors(),
+        replica::SgdOptions{
+            .learning_rate = row.learning_rate, .momentum = row.momentum, .weight_decay = row.weight_decay});
+    comm::Communicator* communicator = tracer == nullptr ? group : tracer;
+    strategy_ =
+        strategy_info_.create({.parameters = model_->parameters(),
+                               .optimizer = *optimizer_,
+                               .communicator = strategy_info_.traits.communicates ? communicator : nullptr,
+                               .options = {.bucket_mb = row.bucket_mb}});
+  }
+
+  StepLoopResult train(bool coupled, bool stamp_phases, launch::Progress& progress) {
+    const StepLoopOptions options{.warmup_steps = row_.warmup_steps,
+                                  .steps = row_.steps,
+                                  .precision = replica::parse_precision(row_.precision),
+                                  .seed = row_.seed,
+                                  .coupled = coupled};
+    return run_steps({*model_, *input_, *strategy_, *optimizer_, group_, stamp_phases, tracer_}, options,
+                     progress);
+  }
+
+  bool coupled() const { return strategy_info_.traits.coupled; }
+
+ private:
+  const RowPlan& row_;
+  comm::Communicator* group_;
+  TracedCommunicator* tracer_;
+  const strategies::StrategyInfo& strategy_info_;
+  std::unique_ptr<models::Model> model_;
+  std::unique_ptr<inputs::Input> input_;
+  std::unique_ptr<replica::Sgd> optimizer_;
+  std::unique_ptr<strategies::Strategy> strategy_;
+};
+
+/// Stamps as a flat list for the communicator: per step its seven times, the number of collectives, and of
+/// each bytes, begin and end.
+std::vector<double> flatten(const std::vector<measure::StepStamps>& steps) {
+  std::vector<double> flat;
+  for (const measure::StepStamps& step : steps) {
+    flat.insert(flat.end(), {step.begin_s, step.input_s, step.forward_s, step.backward_s, step.combined_s,
+                             step.applied_s, step.end_s, static_cast<double>(step.collectives.size())});
+    for (const CollectiveStamp& stamp : step.collectives) {
+      flat.insert(flat.end(), {static_cast<double>(stamp.bytes), stamp.issued_s, stamp.ended_s});
+    }
+  }
+  return flat;
+}
+
+std::vector<measure::StepStamps> unflatten(const std::vector<double>& flat) {
+  std::vector<measure::StepStamps> steps;
+  for (size_t at = 0; at < flat.size();) {
+    measure::StepStamps step;
+    step.begin_s = flat[at];
+    step.input_s = flat[at + 1];
+    step.forward_s = flat[at + 2];
+    step.backward_s = flat[at + 3];
+    step.combined_s = flat[at + 4];
+    step.applied_s = flat[at + 5];
+    step.end_s = flat[at + 6];
+    step.collectives.resize(static_cast<size_t>(flat[at + 7]));
+    at += 8;
+    for (CollectiveStamp& stamp : step.collectives) {
+      stamp = {.bytes = static_cast<int64_t>(flat[at]), .issued_s = flat[at + 1], .ended_s = flat[at + 2]};
+      at += 3;
+    }
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
 }  // namespace
 
 std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group, launch::Progress& progress) {
-  const int rank = group == nullptr ? 0 : group->rank();
-  const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
-  const models::ModelInfo& model_info = models::registry().get(row.model);
-  const strategies::StrategyInfo& strategy_info = strategies::registry().get(row.strategy);
-
-  const std::unique_ptr<models::Model> model =
-      model_info.create({.seed = row.seed, .memory_format = memory_format});
-  const std::unique_ptr<inputs::Input> input =
-      inputs::registry().get(row.input).create({.batch = row.batch_per_rank,
-                                                .channels = model_info.channels,
-                                                .image_size = row.image_size,
-                                                .classes = model_info.classes,
-                                                .seed = row.seed,
-                                                .rank = rank,
-                                                .ranks = row.ranks,
-                                                .memory_format = memory_format});
-  replica::Sgd optimizer(
-      model->parameters().tensors(),
-      {.learning_rate = row.learning_rate, .momentum = row.momentum, .weight_decay = row.weight_decay});
-  const std::unique_ptr<strategies::Strategy> strategy =
-      strategy_info.create({.parameters = model->parameters(),
-                            .optimizer = optimizer,
-                            .communicator = strategy_info.traits.communicates ? group : nullptr,
-                            .options = {.bucket_mb = row.bucket_mb}});
-
-  const StepLoopOptions loop_options{.warmup_steps = row.warmup_steps,
-                                     .steps = row.steps,
-                                     .precision = replica::parse_precision(row.precision),
-                                     .seed = row.seed,
-                                     .coupled = strategy_info.traits.coupled};
-  const StepLoopResult own = run_steps({*model, *input, *strategy, optimizer, group}, loop_options, progress);
-
+  RowTrainee trainee(row, group, nullptr);
+  const StepLoopResult own = trainee.train(trainee.coupled(), false, progress);
   RowSamples samples{.warmup_s = gather(own.warmup_s, group),
                      .step_s = gather(own.step_s, group),
                      .loss_first = mean_over_ranks(own.loss_first, group),
                      .loss_last = mean_over_ranks(own.loss_last, group)};
-  if (rank != 0) return std::nullopt;
+  if (group != nullptr && group->rank() != 0) return std::nullopt;
   return samples;
+}
+
+std::optional<measure::Breakdown> break_down_row(const RowPlan& row, comm::Communicator* group,
+                                                 launch::Progress& progress) {
+  std::optional<TracedCommunicator> tracer;
+  ClockOffset clock;
+  if (group != nullptr) {
+    tracer.emplace(*group);
+    clock = estimate_clock_offset(*group);
+  }
+  RowTrainee trainee(row, group, tracer ? &*tracer : nullptr);
+  if (tracer) tracer->take_stamps();
+  // Also of uncoupled ranks the same steps are wanted of each.
+  const StepLoopResult own = trainee.train(/*coupled=*/true, /*stamp_phases=*/true, progress);
+
+  const std::vector<std::vector<double>> offsets_s = gather({clock.offset_s, clock.error_s}, group);
+  const std::vector<std::vector<double>> stamps = gather(flatten(own.stamps), group);
+  if (group != nullptr && group->rank() != 0) return std::nullopt;
+  std::vector<measure::RankStamps> ranks;
+  for (size_t rank = 0; rank < stamps.size(); ++rank) {
+    ranks.push_back({.steps = unflatten(stamps[rank]),
+                     .clock_offset_s = offsets_s[rank][0],
+                     .clock_error_s = offsets_s[rank][1]});
+  }
+  return measure::break_down(ranks);
 }
 
 }  // namespace lockstep::train

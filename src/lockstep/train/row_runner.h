@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/measure/phases.h"
 #include "lockstep/train/step_loop.h"
 #include "lockstep/train/sweep.h"
 
@@ -18,6 +19,11 @@ struct RowSamples {
   double loss_first = 0;
   double loss_last = 0;
 };
+
+/// Of a run of its own with the row's settings, in which every phase and collective is stamped. Collective
+/// over `group`; the result is there on its rank 0.
+std::optional<measure::Breakdown> break_down_row(const RowPlan& row, comm::Communicator* group,
+                                                 launch::Progress& progress);
 
 /// Builds the row's model, input and strategy on this rank, trains, and brings the samples together.
 /// Collective over `group`, the ranks of this row (null when the row has one). The result is there on its
