@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "comm/rank_world.h"
 #include "comm/typed_values.h"
@@ -26,7 +26,8 @@ void for_each_case(Body body) {
   }
 }
 
-void expect_reduced(const TypedValues& got, ReduceOp op, const std::vector<int>& ranks, size_t first_index = 0) {
+void expect_reduced(const TypedValues& got, ReduceOp op, const std::vector<int>& ranks,
+                    size_t first_index = 0) {
   for (size_t i = 0; i < got.count(); ++i) {
     ASSERT_EQ(got.get(i), reduced_whole_number(op, ranks, first_index + i)) << "element " << i;
   }

@@ -1,10 +1,10 @@
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <set>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "comm/rank_world.h"
 #include "comm/typed_values.h"

@@ -1,14 +1,15 @@
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include <gtest/gtest.h>
+
+#include "lockstep/base/clock.h"
+
 #include "comm/rank_world.h"
 #include "comm/typed_values.h"
-#include "lockstep/base/clock.h"
 
 namespace lockstep::comm {
 namespace {

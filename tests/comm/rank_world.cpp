@@ -1,17 +1,17 @@
 #include "comm/rank_world.h"
 
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+#include <vector>
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <iostream>
-#include <thread>
-#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -61,7 +61,8 @@ pid_t start_rank(char** argv, const std::filesystem::path& folder, int rank) {
   ::_exit(1);
 }
 
-/// Starts one copy of this program per rank, which meet through a folder, and prints what those that failed said.
+/// Starts one copy of this program per rank, which meet through a folder, and prints what those that failed
+/// said.
 int start_all_ranks(char** argv, int size) {
   std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-comm-XXXXXX").string();
   const std::filesystem::path folder = ::mkdtemp(pattern.data());
@@ -101,8 +102,8 @@ void run_threads(int size, Duration timeout, const std::function<void(Communicat
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      const auto communicator =
-          connect("thread", {.rank = rank, .size = size, .store = &store, .timeout = timeout, .interface = ""});
+      const auto communicator = connect(
+          "thread", {.rank = rank, .size = size, .store = &store, .timeout = timeout, .interface = ""});
       run_guarded(body, *communicator);
     });
   }
@@ -123,7 +124,8 @@ int run_as_ranks(int argc, char** argv) {
     std::cerr << "usage: " << argv[0] << " --backend NAME --ranks N\n";
     return kExitUsage;
   }
-  if (world.backend_ == "gloo" && environment(kRankVariable).empty()) return start_all_ranks(argv, world.size_);
+  if (world.backend_ == "gloo" && environment(kRankVariable).empty())
+    return start_all_ranks(argv, world.size_);
   if (world.backend_ != "thread") {
     const bool by_mpirun = world.backend_ == "mpi";
     world.own_rank_ = std::atoi(environment(by_mpirun ? "OMPI_COMM_WORLD_RANK" : kRankVariable).c_str());

@@ -7,8 +7,8 @@
 
 namespace lockstep::comm {
 
-/// The ranks that this test program was started for (--backend NAME --ranks N): threads of this process for the
-/// thread backend; else this process is one of them.
+/// The ranks that this test program was started for (--backend NAME --ranks N): threads of this process for
+/// the thread backend; else this process is one of them.
 class RankWorld {
  public:
   static RankWorld& get();

@@ -1,3 +1,5 @@
 #include "comm/rank_world.h"
 
-int main(int argc, char** argv) { return lockstep::comm::run_as_ranks(argc, argv); }
+int main(int argc, char** argv) {
+  return lockstep::comm::run_as_ranks(argc, argv);
+}

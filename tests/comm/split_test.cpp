@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "comm/rank_world.h"
 #include "comm/typed_values.h"
@@ -87,9 +87,11 @@ TEST(SplitTest, whole_and_part_work_at_the_same_time) {
     // Opposite orders on even and odd ranks are legal: the two are independent.
     Communicator* order[] = {&comm, copy.get()};
     const WorkPtr first = order[comm.rank() % 2]->all_reduce(
-        comm.rank() % 2 == 0 ? host_buffer(a.data(), a.size()) : host_buffer(b.data(), b.size()), ReduceOp::kSum);
+        comm.rank() % 2 == 0 ? host_buffer(a.data(), a.size()) : host_buffer(b.data(), b.size()),
+        ReduceOp::kSum);
     const WorkPtr second = order[1 - comm.rank() % 2]->all_reduce(
-        comm.rank() % 2 == 0 ? host_buffer(b.data(), b.size()) : host_buffer(a.data(), a.size()), ReduceOp::kSum);
+        comm.rank() % 2 == 0 ? host_buffer(b.data(), b.size()) : host_buffer(a.data(), a.size()),
+        ReduceOp::kSum);
     first->wait();
     second->wait();
     EXPECT_EQ(a[19999], float(comm.size()));

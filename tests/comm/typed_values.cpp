@@ -31,7 +31,9 @@ uint64_t scrambled(uint64_t a, uint64_t b) {
   return x ^ (x >> 29);
 }
 
-int whole_number(int rank, size_t index) { return int(scrambled(uint64_t(rank), index) % 32); }
+int whole_number(int rank, size_t index) {
+  return int(scrambled(uint64_t(rank), index) % 32);
+}
 
 double reduced_whole_number(ReduceOp op, const std::vector<int>& ranks, size_t index) {
   double result = whole_number(ranks.front(), index);

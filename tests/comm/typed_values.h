@@ -9,11 +9,14 @@
 
 namespace lockstep::comm {
 
-inline const std::vector<DType> kAllDTypes = {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16,
-                                              DType::kUInt8,   DType::kInt32,   DType::kInt64};
+inline const std::vector<DType> kAllDTypes = {DType::kFloat32,  DType::kFloat64, DType::kFloat16,
+                                              DType::kBFloat16, DType::kUInt8,   DType::kInt32,
+                                              DType::kInt64};
 inline const std::vector<ReduceOp> kAllOps = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax};
 
-inline void PrintTo(DType dtype, std::ostream* out) { *out << to_string(dtype); }
+inline void PrintTo(DType dtype, std::ostream* out) {
+  *out << to_string(dtype);
+}
 
 /// A number that looks random and differs for different arguments.
 uint64_t scrambled(uint64_t a, uint64_t b);
