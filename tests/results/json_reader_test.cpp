@@ -121,8 +121,10 @@ TEST(JsonReaderTest, a_key_of_the_wrong_type_is_named_with_what_was_expected) {
       AllOf(HasSubstr("'a.json': lockstep.runs[1].ranks is \"2\""), HasSubstr("expected a whole number")));
   EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][1]["ranks"] = 0; }),
               HasSubstr("expected a whole number from 1 to 2147483647"));
-  EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][1]["ranks"] = uint64_t{1} << 63; }),
-              HasSubstr("expected a whole number from 1 to 2147483647"));
+  EXPECT_THAT(
+      message_after([](json& file) { file["lockstep"]["runs"][1]["seed"] = uint64_t{1} << 63; }),
+      HasSubstr(
+          "lockstep.runs[1].seed is 9223372036854775808, expected a whole number from -9223372036854775808"));
   EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][0]["images_per_s"] = "fast"; }),
               HasSubstr("lockstep.runs[0].images_per_s is \"fast\", expected a number"));
   EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][0]["step_s"]["p50"] = true; }),

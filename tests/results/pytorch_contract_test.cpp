@@ -77,9 +77,9 @@ TEST(PytorchContractTest, measurements_are_the_maxima_over_ranks_one_per_step) {
 
 TEST(PytorchContractTest, without_a_no_ddp_run_its_place_is_held) {
   RunRecord record = described_record();
-  record.runs = {measured_run("ddp", 2, 4, 0.5)};
+  record.runs = {measured_run("ddp", 2, 4, 0.5), plain_run("ddp", 4)};
   const json results = written(record)["benchmark_results"][0]["result"];
-  ASSERT_EQ(results.size(), 2u);
+  ASSERT_EQ(results.size(), 2u) << "nothing can be taken of a run without steps";
   EXPECT_TRUE(results[0]["measurements"].empty());
   EXPECT_EQ(results[1]["measurements"].size(), 4u);
 }
@@ -94,12 +94,13 @@ TEST(PytorchContractTest, only_the_first_of_every_swept_setting_is_there) {
     run.images_per_s = 1;
     record.runs.push_back(run);
   };
+  add("single", 1, "bf16", 25);
   add("single", 1, "fp32", 25);
+  record.runs[1].samples = {{0.25}};
   add("other", 2, "fp32", 25);
   add("ddp", 2, "fp32", 25);
   add("ddp", 2, "fp32", 1);
   add("independent", 2, "fp32", 25);
-  add("single", 1, "bf16", 25);
   add("ddp", 2, "bf16", 25);
   add("ddp", 4, "fp32", 25);
   const json benchmarks = written(record)["benchmark_results"];
@@ -107,6 +108,7 @@ TEST(PytorchContractTest, only_the_first_of_every_swept_setting_is_there) {
   std::vector<size_t> ranks;
   for (const json& result : benchmarks[0]["result"]) ranks.push_back(result["ranks"].size());
   EXPECT_THAT(ranks, ElementsAre(1, 2, 4));
+  EXPECT_EQ(benchmarks[0]["result"][0]["measurements"], json({0.25})) << "the baseline of the same precision";
   EXPECT_EQ(written(record)["lockstep"]["runs"].size(), 8u);
 }
 

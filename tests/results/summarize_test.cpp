@@ -103,6 +103,9 @@ TEST(SummarizeTest, series_that_do_not_fit_the_run_are_refused_with_their_number
       message(plain_run("ddp", 1), {.warmup_s = {}, .step_s = {{1, nan}}, .start_s = {}, .elapsed_s = {}}),
       HasSubstr("step 1 of rank 0 took nan s"));
   EXPECT_THAT(
+      message(plain_run("ddp", 1), {.warmup_s = {}, .step_s = {{0, 1}}, .start_s = {}, .elapsed_s = {}}),
+      HasSubstr("step 0 of rank 0 took 0 s"));
+  EXPECT_THAT(
       message(plain_run("ddp", 1), {.warmup_s = {}, .step_s = {{1}}, .start_s = {}, .elapsed_s = 0.0}),
       HasSubstr("0 s from start to end"));
 }

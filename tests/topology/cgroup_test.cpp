@@ -68,12 +68,23 @@ TEST_F(CgroupTest, version_1_writes_minus_one_and_a_huge_number_for_no_limit) {
   EXPECT_FALSE(limits().memory_bytes);
 }
 
-TEST_F(CgroupTest, a_container_finds_its_group_at_the_mount_point_though_it_is_named_by_the_hosts_path) {
+TEST_F(CgroupTest,
+       a_container_finds_its_groups_below_the_mount_point_though_they_are_named_by_the_hosts_path) {
   write("proc/self/mountinfo", "32 31 0:29 /docker/a1b2 /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n");
-  write("proc/self/cgroup", "2:cpu:/docker/a1b2\n");
+  write("proc/self/cgroup", "2:cpu:/docker/a1b2/job\n");
   write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n");
   write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
   EXPECT_DOUBLE_EQ(limits().cpus.value(), 2);
+  write("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "100000\n");
+  write("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
+  EXPECT_DOUBLE_EQ(limits().cpus.value(), 1);
+}
+
+TEST_F(CgroupTest, a_group_that_lies_outside_of_what_is_mounted_is_not_looked_for_elsewhere) {
+  write("proc/self/mountinfo", "30 22 0:26 / /cg rw - cgroup2 cgroup2 rw\n");
+  write("proc/self/cgroup", "0::/../other\n");
+  write("other/cpu.max", "100000 100000\n");
+  EXPECT_FALSE(limits().cpus);
 }
 
 TEST_F(CgroupTest, a_mount_point_with_a_space_is_found) {

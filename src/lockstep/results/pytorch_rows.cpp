@@ -28,18 +28,20 @@ std::vector<PytorchRows> pytorch_rows(const RunRecord& record) {
       return known.model == run.model && known.batch_size == run.batch_per_rank;
     });
     if (rows == all.end()) rows = all.insert(all.end(), {run.model, run.batch_per_rank, nullptr, {}});
-    const bool of_this_precision = first == nullptr || run.precision == first->precision;
     if (run.strategy == "single") {
-      if (rows->no_ddp == nullptr && of_this_precision) rows->no_ddp = &run;
+      if (rows->no_ddp == nullptr) rows->no_ddp = &run;
       continue;
     }
     if (first == nullptr || run.strategy != first->strategy || run.backend != first->backend ||
-        !of_this_precision || run.bucket_mb != first->bucket_mb) {
+        run.precision != first->precision || run.bucket_mb != first->bucket_mb) {
       continue;
     }
     if (rows->ddp.empty() || same_work(*rows->ddp.front(), run)) rows->ddp.push_back(&run);
   }
-  for (PytorchRows& rows : all) std::ranges::stable_sort(rows.ddp, {}, &Run::ranks);
+  for (PytorchRows& rows : all) {
+    std::ranges::stable_sort(rows.ddp, {}, &Run::ranks);
+    if (!rows.ddp.empty()) rows.no_ddp = single_of(record, *rows.ddp.front());
+  }
   return all;
 }
 
