@@ -51,7 +51,9 @@ class Reader {
 
   int port(const char* name) const {
     const int64_t value = number(name, 1);
-    if (value > 65535) throw ConfigError(fmt::format("{}={} is not a port: they end at 65535", name, value));
+    if (value > 65535)
+      throw ConfigError(fmt::format("{}={} is not a port: they end at 65535", name, value),
+                        fmt::format("Set {} right, or unset it.", name));
     return static_cast<int>(value);
   }
 

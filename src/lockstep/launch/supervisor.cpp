@@ -114,8 +114,12 @@ void Supervisor::on_signal(int signal) {
   interrupted_by_ = signal;
   coordinator_->tell_to_leave(signal);
   // Those that have not joined the watch yet do not hear it.
-  send_to_all(options_.through_mpirun ? SIGTERM : signal);
-  advance(Stage::kTerminating);
+  if (!options_.through_mpirun) {
+    send_to_all(signal);
+  } else if (coordinator_->connected_pids().size() < static_cast<size_t>(options_.ranks)) {
+    send_to_all(SIGTERM);
+  }
+  advance(options_.through_mpirun ? Stage::kLeaving : Stage::kTerminating);
 }
 
 void Supervisor::reap() {
@@ -145,7 +149,7 @@ void Supervisor::judge(const Child& child) {
 }
 
 void Supervisor::advance(Stage stage) {
-  if (stage == Stage::kTerminating && stage_ != Stage::kRunning) send_to_all(SIGTERM);
+  if (stage == Stage::kTerminating && stage_ == Stage::kLeaving) end_ranks();
   if (stage == Stage::kKilling) send_to_all(SIGKILL);
   if (stage == Stage::kLeaving) {
     // One that is stopped or hangs does not leave by itself.
@@ -156,7 +160,16 @@ void Supervisor::advance(Stage stage) {
     }
   }
   stage_ = stage;
-  stage_ends_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.grace);
+  // mpirun takes its time to end a job.
+  const auto grace = options_.through_mpirun ? 2 * options_.grace : options_.grace;
+  stage_ends_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(grace);
+}
+
+void Supervisor::end_ranks() {
+  if (!options_.through_mpirun) return send_to_all(SIGTERM);
+  // An mpirun that is about to end its ranks, as it does when one is lost, crashes over a signal. It ends
+  // once they are gone.
+  for (const int64_t pid : coordinator_->connected_pids()) ::kill(static_cast<pid_t>(pid), SIGKILL);
 }
 
 void Supervisor::send_to_all(int signal) {

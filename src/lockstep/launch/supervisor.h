@@ -48,6 +48,8 @@ class Supervisor {
   void reap();
   void judge(const Child& child);
   void advance(Stage stage);
+  /// Of those that had their time to leave by themselves.
+  void end_ranks();
   void send_to_all(int signal);
   void stop_and_continue();
   void kill_leftovers();

@@ -1,10 +1,12 @@
 #include "lockstep/launch/tcp_store.h"
 
+#include <cstdlib>
 #include <mutex>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "lockstep/base/clock.h"
@@ -106,7 +108,14 @@ class PooledTcpStore final : public TcpStore {
   std::vector<Client> idle_;
 };
 
+/// c10d writes warnings with stack traces for what is thrown here as an error. Whoever wants them sets the
+/// level.
+void quiet_c10d() {
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 3;
+}
+
 Client connect(const std::string& host, int port, bool is_server, Seconds timeout) {
+  quiet_c10d();
   c10d::TCPStoreOptions options;
   options.isServer = is_server;
   options.waitWorkers = false;

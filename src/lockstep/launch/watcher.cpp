@@ -69,7 +69,7 @@ void Watcher::join_watch() {
 std::optional<LostRank> Watcher::report(const LostRank& own, std::chrono::duration<double> patience) {
   {
     const std::lock_guard lock(mutex_);
-    to_send_ = {{"is", "failed"}, {"lost", to_message(own)}};
+    to_send_ = json{{"is", "failed"}, {"lost", to_message(own)}};
   }
   wake();
   return wait_lost(patience);
@@ -77,14 +77,14 @@ std::optional<LostRank> Watcher::report(const LostRank& own, std::chrono::durati
 
 void Watcher::goodbye() {
   std::unique_lock lock(mutex_);
-  to_send_ = {{"is", "bye"}};
+  to_send_ = json{{"is", "bye"}};
   wake();
   changed_.wait_for(lock, std::chrono::seconds(1), [this] { return over_; });
 }
 
 void Watcher::tell_to_leave(int signal) {
   std::unique_lock lock(mutex_);
-  to_send_ = {{"is", "leave"}, {"signal", signal}};
+  to_send_ = json{{"is", "leave"}, {"signal", signal}};
   wake();
   changed_.wait_for(lock, kHeartbeatPeriod, [this] { return !to_send_ || over_; });
 }

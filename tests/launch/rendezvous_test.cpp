@@ -1,0 +1,100 @@
+#include "lockstep/launch/rendezvous.h"
+
+#include <filesystem>
+#include <future>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+
+namespace lockstep::launch {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class RendezvousTest : public ::testing::Test {
+ protected:
+  RendezvousTest()
+      : job_(::testing::UnitTest::GetInstance()->current_test_info()->name() + std::to_string(::getpid())),
+        folder_(fs::temp_directory_path() / ("lockstep-" + std::to_string(::geteuid()) + "-" + job_)) {}
+  ~RendezvousTest() override { fs::remove_all(folder_); }
+
+  RankEnvironment rank(int rank) const {
+    RankEnvironment environment;
+    environment.rank = environment.local_rank = rank;
+    environment.world = environment.local_world = 2;
+    environment.launcher = Launcher::kMpirun;
+    environment.job_id = job_;
+    return environment;
+  }
+
+  std::string job_;
+  fs::path folder_;
+};
+
+TEST_F(RendezvousTest, ranks_of_one_host_meet_through_a_private_file_that_goes_away) {
+  Rendezvous other(rank(1));
+  EXPECT_FALSE(other.hosts_store());
+  auto found = std::async(std::launch::async, [&] { return other.address(10s); });
+  {
+    Rendezvous host(rank(0));
+    EXPECT_TRUE(host.hosts_store());
+    EXPECT_EQ(host.address(0s).port, 0);
+    host.publish(4711);
+    struct stat status {};
+    ASSERT_EQ(::stat(folder_.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0700u);
+    const Address address = found.get();
+    EXPECT_EQ(address.host, "127.0.0.1");
+    EXPECT_EQ(address.port, 4711);
+  }
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
+TEST_F(RendezvousTest, what_a_killed_job_left_behind_is_not_believed) {
+  fs::create_directory(folder_);
+  fs::permissions(folder_, fs::perms::owner_all);
+  write_file_atomically(folder_ / "store", "4711 " + std::to_string(::getpid()) + " 1\n");
+  EXPECT_THROW(Rendezvous(rank(1)).address(100ms), TimeoutError);
+}
+
+TEST_F(RendezvousTest, a_folder_that_others_may_write_to_is_refused) {
+  fs::create_directory(folder_);
+  fs::permissions(folder_, fs::perms::all);
+  Rendezvous host(rank(0));
+  EXPECT_THROW(host.publish(4711), Error);
+}
+
+TEST_F(RendezvousTest, a_given_port_is_used_without_file) {
+  RankEnvironment environment = rank(1);
+  environment.master_port = 5000;
+  EXPECT_EQ(Rendezvous(environment).address(0s).port, 5000);
+}
+
+TEST_F(RendezvousTest, several_hosts_need_an_address_and_agree_on_a_port) {
+  RankEnvironment environment = rank(1);
+  environment.world = 4;
+  try {
+    Rendezvous refused(environment);
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("MASTER_ADDR"));
+  }
+  environment.master_addr = "node1";
+  RankEnvironment first = rank(0);
+  first.world = 4;
+  first.master_addr = "node1";
+  const Address address = Rendezvous(environment).address(0s);
+  EXPECT_EQ(address.host, "node1");
+  EXPECT_NE(address.port, 0);
+  EXPECT_EQ(address.port, Rendezvous(first).address(0s).port);
+}
+
+}  // namespace
+}  // namespace lockstep::launch

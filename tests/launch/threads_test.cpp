@@ -1,0 +1,58 @@
+#include "lockstep/launch/threads.h"
+
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::launch {
+namespace {
+
+TEST(ThreadsTest, every_rank_runs_once) {
+  std::mutex mutex;
+  std::multiset<int> seen;
+  run_threads(7, [&](int rank) {
+    const std::lock_guard lock(mutex);
+    seen.insert(rank);
+  });
+  EXPECT_THAT(seen, ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6));
+}
+
+TEST(ThreadsTest, the_cause_is_thrown_not_what_followed_from_it) {
+  std::atomic<bool> failed{false};
+  const auto function = [&](int rank) {
+    if (rank == 0) throw CommError("rank 2 is gone");
+    if (rank == 2) {
+      failed.wait(false);
+      throw ConfigError("the loss is not finite");
+    }
+  };
+  const auto on_failure = [&](int, std::exception_ptr) {
+    failed = true;
+    failed.notify_all();
+  };
+  EXPECT_THROW(run_threads(3, function, on_failure), ConfigError);
+}
+
+TEST(ThreadsTest, on_failure_frees_the_others) {
+  std::atomic<bool> closed{false};
+  int told = -1;
+  const auto function = [&](int rank) {
+    if (rank == 1) throw Error("rank 1 fails");
+    closed.wait(false);
+  };
+  const auto on_failure = [&](int rank, std::exception_ptr) {
+    told = rank;
+    closed = true;
+    closed.notify_all();
+  };
+  EXPECT_THROW(run_threads(4, function, on_failure), Error);
+  EXPECT_EQ(told, 1);
+}
+
+}  // namespace
+}  // namespace lockstep::launch
