@@ -23,7 +23,7 @@ class DdpBucketTest : public testing::Test {
 
   std::vector<double> buckets_mib(const std::string& model, double cap_mb) {
     test::TrainedReplica replica = test::make_replica(
-        {.model = model, .batch = 1, .image_size = 64, .strategy_options = {.bucket_mb = cap_mb}},
+        {.model = model, .batch = 1, .image_size = 32, .strategy_options = {.bucket_mb = cap_mb}},
         &communicator_);
     replica.train(1);
     first_step_ = communicator_.all_reduce_bytes();

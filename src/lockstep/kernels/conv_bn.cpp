@@ -33,11 +33,11 @@ ConvBnAddRelu::ConvBnAddRelu(replica::Parameters& parameters, const ConvBnNames&
                              const ConvShape& shape)
     : conv_bn_(parameters, names, shape) {}
 
-at::Tensor ConvBnAddRelu::operator()(const at::Tensor& x, const at::Tensor& residual,
+at::Tensor ConvBnAddRelu::operator()(const at::Tensor& x, const std::function<at::Tensor()>& residual,
                                      const Context& context) const {
   at::Tensor y = conv_bn_(x, context);
   count_saved(y, context);
-  y.add_(residual);
+  y.add_(residual());
   return at::relu_(y);
 }
 

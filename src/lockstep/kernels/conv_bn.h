@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include <ATen/core/Tensor.h>
@@ -44,8 +45,11 @@ class ConvBnRelu {
 class ConvBnAddRelu {
  public:
   ConvBnAddRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape);
-  /// `residual` has the output's shape and is not changed.
-  at::Tensor operator()(const at::Tensor& x, const at::Tensor& residual, const Context& context) const;
+  /// `residual` gives a tensor of the output's shape, which is not changed. It is called after convolution
+  /// and normalisation, so that a shortcut with layers of its own comes first in the backward pass: the order
+  /// in which gradients become ready, and with it the bucket plan, is then that of torchvision's networks.
+  at::Tensor operator()(const at::Tensor& x, const std::function<at::Tensor()>& residual,
+                        const Context& context) const;
 
  private:
   ConvBn conv_bn_;

@@ -80,7 +80,8 @@ class BasicBlock : public Block {
 
   at::Tensor operator()(const at::Tensor& x, const Context& context) const override {
     const at::Tensor y = first_(x, context);
-    return second_(y, shortcut_(x, context), context);
+    return second_(
+        y, [&] { return shortcut_(x, context); }, context);
   }
 
  private:
@@ -100,7 +101,8 @@ class Bottleneck : public Block {
 
   at::Tensor operator()(const at::Tensor& x, const Context& context) const override {
     const at::Tensor y = second_(first_(x, context), context);
-    return third_(y, shortcut_(x, context), context);
+    return third_(
+        y, [&] { return shortcut_(x, context); }, context);
   }
 
  private:
