@@ -14,6 +14,12 @@
 namespace lockstep::comm {
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 /// What a plugin needs of the system.
 struct Library {
   const char* name;
@@ -73,14 +79,14 @@ std::vector<std::filesystem::path> plugin_folders() {
 }
 
 const PluginV1& open_plugin(const std::string& backend) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  throw BackendMissing(
-      fmt::format(
-          "the {} backend is not in sanitizer builds: the sanitizers refuse RTLD_DEEPBIND, which keeps its "
-          "library apart from LibTorch's copy, and cannot see into the libraries",
-          backend),
-      "use the thread backend, or a build without sanitizers");
-#else
+  if (kSanitized) {
+    throw BackendMissing(
+        fmt::format(
+            "the {} backend is not in sanitizer builds: the sanitizers refuse RTLD_DEEPBIND, which keeps its "
+            "library apart from LibTorch's copy, and cannot see into the libraries",
+            backend),
+        "use the thread backend, or a build without sanitizers");
+  }
   static std::mutex mutex;
   static std::map<std::string, const PluginV1*> opened;
   std::lock_guard lock(mutex);
@@ -104,7 +110,6 @@ const PluginV1& open_plugin(const std::string& backend) {
           "the {} backend needs {}: apt-get install {} {}, then build lockstep again; LOCKSTEP_PLUGIN_PATH "
           "names another folder",
           backend, library.name, library.package, library.development_package));
-#endif
 }
 
 }  // namespace lockstep::comm
