@@ -1,0 +1,213 @@
+#include "lockstep/measure/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/core.h>
+
+#include "lockstep/measure/distributions.h"
+#include "lockstep/measure/percentiles.h"
+#include "lockstep/measure/robust.h"
+#include "lockstep/measure/step_times.h"
+
+namespace lockstep::measure {
+namespace {
+
+/// An estimate of a logarithm: where, squared standard error, degrees of freedom.
+struct Located {
+  double log = 0;
+  double square_error = 0;
+  double degrees = 0;
+};
+
+using Launches = std::vector<std::vector<double>>;
+
+Launches without_empty(const Launches& launches) {
+  Launches kept;
+  for (const auto& launch : launches) {
+    if (launch.empty()) continue;
+    require_step_times(launch);
+    kept.push_back(launch);
+  }
+  return kept;
+}
+
+std::vector<double> log_quantiles(const Launches& launches, double quantile) {
+  std::vector<double> logs;
+  for (const auto& launch : launches) logs.push_back(logarithm(percentile(launch, 100 * quantile)));
+  return logs;
+}
+
+Located located(const std::vector<double>& logs) {
+  const auto count = static_cast<double>(logs.size());
+  Located result;
+  result.log = mean_of(logs);
+  for (const double log : logs) result.square_error += (log - result.log) * (log - result.log);
+  result.square_error /= (count - 1) * count;
+  result.degrees = count - 1;
+  return result;
+}
+
+/// From the intervals within the launches; empty, with the reason, where one has none.
+std::optional<Located> located_within(const Launches& launches, const CompareOptions& options,
+                                      std::string& reason) {
+  Located result;
+  double spread = 0;
+  const auto count = static_cast<double>(launches.size());
+  for (size_t i = 0; i < launches.size(); ++i) {
+    const Estimate estimate =
+        quantile_estimate(std::span<const double>(launches[i]), options.quantile, {options.confidence, true});
+    if (!estimate.interval) {
+      reason = launches.size() == 1 ? estimate.reason_text
+                                    : fmt::format("{} in launch {}", estimate.reason_text, i + 1);
+      return std::nullopt;
+    }
+    const double width = logarithm(estimate.interval->upper) - logarithm(estimate.interval->lower);
+    const double error = 0.5 * width / student_t_quantile(0.5 + 0.5 * options.confidence, estimate.degrees);
+    const double square = error * error / (count * count);
+    result.log += logarithm(estimate.value) / count;
+    result.square_error += square;
+    spread += square * square / estimate.degrees;
+  }
+  result.degrees = spread > 0 ? result.square_error * result.square_error / spread : 1e6;
+  return result;
+}
+
+/// Welch and Satterthwaite's degrees of freedom of a difference.
+Located difference(const Located& base, const Located& test) {
+  Located result;
+  result.log = test.log - base.log;
+  result.square_error = base.square_error + test.square_error;
+  const double spread = base.square_error * base.square_error / base.degrees +
+                        test.square_error * test.square_error / test.degrees;
+  result.degrees =
+      spread > 0 ? result.square_error * result.square_error / spread : base.degrees + test.degrees;
+  return result;
+}
+
+void conclude(Comparison& row, const Located& change) {
+  const double error = std::sqrt(change.square_error);
+  const double half = student_t_quantile(0.5 + 0.5 * row.options.confidence, change.degrees) * error;
+  row.ratio = std::exp(change.log);
+  Interval interval{std::exp(change.log - half), std::exp(change.log + half), 0};
+  interval.half_width_share = 0.5 * (interval.upper - interval.lower) / row.ratio;
+  row.ratio_interval = interval;
+  row.p = error > 0 ? student_t_two_sided_p(change.log / error, change.degrees) : change.log == 0 ? 1.0 : 0.0;
+  row.corrected_p = row.p;
+  row.verdict = interval.lower > 1   ? Verdict::kSlower
+                : interval.upper < 1 ? Verdict::kFaster
+                                     : Verdict::kSame;
+}
+
+void compare_within(Comparison& row, const Launches& base, const Launches& test) {
+  row.within_launches = true;
+  std::string reason;
+  const auto base_at = located_within(base, row.options, reason);
+  if (!base_at) {
+    row.reason = fmt::format("base: {}", reason);
+    return;
+  }
+  const auto test_at = located_within(test, row.options, reason);
+  if (!test_at) {
+    row.reason = fmt::format("test: {}", reason);
+    return;
+  }
+  conclude(row, difference(*base_at, *test_at));
+}
+
+}  // namespace
+
+std::string_view verdict_text(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kFaster:
+      return "faster";
+    case Verdict::kSlower:
+      return "slower";
+    case Verdict::kSame:
+      return "same within noise";
+    case Verdict::kNotEnoughData:
+      break;
+  }
+  return "not enough data";
+}
+
+std::optional<Interval> Comparison::change_percent_interval() const {
+  if (!ratio_interval) return std::nullopt;
+  Interval interval{-100 * (ratio_interval->upper - 1), -100 * (ratio_interval->lower - 1), 0};
+  interval.half_width_share =
+      change_percent() != 0 ? 0.5 * (interval.upper - interval.lower) / std::abs(change_percent()) : 0;
+  return interval;
+}
+
+bool Comparison::is_regression() const {
+  return verdict == Verdict::kSlower && !within_launches && ratio - 1 > options.threshold;
+}
+
+std::string Comparison::text() const {
+  std::string words(verdict_text(verdict));
+  const bool differs = verdict == Verdict::kFaster || verdict == Verdict::kSlower;
+  if (differs && within_launches) words += " within these launches";
+  if (!reason.empty()) words += fmt::format(" ({})", reason);
+  return words;
+}
+
+Comparison compare(const Launches& base, const Launches& test, const CompareOptions& options) {
+  const Launches base_kept = without_empty(base);
+  const Launches test_kept = without_empty(test);
+  Comparison row;
+  row.options = options;
+  if (base_kept.empty() || test_kept.empty()) {
+    row.reason = base_kept.empty() ? "base: no steps" : "test: no steps";
+    return row;
+  }
+  const std::vector<double> base_logs = log_quantiles(base_kept, options.quantile);
+  const std::vector<double> test_logs = log_quantiles(test_kept, options.quantile);
+  row.base_s = std::exp(mean_of(base_logs));
+  row.test_s = std::exp(mean_of(test_logs));
+  row.ratio = row.test_s / row.base_s;
+
+  // A pair that lost a launch cannot be told from the others any more.
+  const bool whole = base_kept.size() == base.size() && test_kept.size() == test.size();
+  if (base_kept.size() < 2 || test_kept.size() < 2) {
+    compare_within(row, base_kept, test_kept);
+  } else if (options.paired && whole && base.size() == test.size() && base.size() >= 3) {
+    std::vector<double> changes(base_logs.size());
+    std::transform(test_logs.begin(), test_logs.end(), base_logs.begin(), changes.begin(), std::minus<>());
+    conclude(row, located(changes));
+  } else {
+    conclude(row, difference(located(base_logs), located(test_logs)));
+  }
+  return row;
+}
+
+std::vector<double> holm(std::span<const double> p) {
+  std::vector<size_t> order(p.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] < p[b]; });
+  std::vector<double> corrected(p.size());
+  double largest = 0;
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    const double scaled = static_cast<double>(order.size() - rank) * p[order[rank]];
+    largest = std::min(1.0, std::max(largest, scaled));
+    corrected[order[rank]] = largest;
+  }
+  return corrected;
+}
+
+void correct_for_rows(std::vector<Comparison>& rows) {
+  std::vector<double> p;
+  for (const Comparison& row : rows) {
+    if (row.p) p.push_back(*row.p);
+  }
+  const std::vector<double> corrected = holm(p);
+  size_t next = 0;
+  for (Comparison& row : rows) {
+    if (!row.p) continue;
+    row.corrected_p = corrected[next++];
+    const bool differs = row.verdict == Verdict::kFaster || row.verdict == Verdict::kSlower;
+    if (differs && *row.corrected_p > 1 - row.options.confidence) row.verdict = Verdict::kSame;
+  }
+}
+
+}  // namespace lockstep::measure

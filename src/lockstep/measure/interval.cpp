@@ -1,0 +1,164 @@
+#include "lockstep/measure/interval.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/core.h>
+
+#include "lockstep/measure/distributions.h"
+#include "lockstep/measure/long_run_variance.h"
+#include "lockstep/measure/percentiles.h"
+#include "lockstep/measure/robust.h"
+#include "lockstep/measure/series_diagnosis.h"
+#include "lockstep/measure/step_times.h"
+
+namespace lockstep::measure {
+namespace {
+
+/// Below this a t interval is many times wider than the samples' own scatter and its coverage unproven.
+constexpr double kMinDegrees = 2.5;
+
+Estimate without_interval(double value, NoInterval reason, std::string text) {
+  Estimate estimate;
+  estimate.value = value;
+  estimate.reason = reason;
+  estimate.reason_text = std::move(text);
+  return estimate;
+}
+
+Estimate not_enough(double value) {
+  return without_interval(value, NoInterval::kNotEnoughData, "not enough data");
+}
+
+/// Sets the reason where the series must not have an interval.
+bool refused(Estimate& estimate, std::span<const double> step_s, const IntervalOptions& options) {
+  if (step_s.size() < kMinForDiagnosis) {
+    estimate = not_enough(estimate.value);
+    return true;
+  }
+  if (!options.check_settled) return false;
+  const SeriesDiagnosis diagnosis = diagnose(step_s);
+  if (diagnosis.level_shift) {
+    estimate = without_interval(estimate.value, NoInterval::kLevelShift,
+                                fmt::format("level shift at step {}", diagnosis.level_shift->step));
+  } else if (diagnosis.trend) {
+    estimate = without_interval(estimate.value, NoInterval::kTrend, "trend");
+  }
+  return !diagnosis.settled();
+}
+
+void set_interval(Estimate& estimate, double lower, double upper) {
+  Interval interval{lower, upper, 0};
+  interval.half_width_share =
+      estimate.value > 0 ? 0.5 * (upper - lower) / estimate.value : std::numeric_limits<double>::infinity();
+  if (upper <= lower) interval.half_width_share = 0;
+  estimate.interval = interval;
+}
+
+double critical_t(double confidence, double degrees) {
+  return student_t_quantile(0.5 + 0.5 * confidence, degrees);
+}
+
+/// The inverse of Hall's cubic transformation (1992), which makes a skewed t statistic symmetric; `skewness`
+/// is that of the mean.
+double hall_inverse(double t, double skewness) {
+  if (std::abs(skewness) < 1e-9) return t;
+  return 3 / skewness * (std::cbrt(1 + skewness * (t - skewness / 6)) - 1);
+}
+
+template <typename PerLaunch, typename OneLaunch>
+Estimate over_launches(const std::vector<std::vector<double>>& launches, const IntervalOptions& options,
+                       const PerLaunch& per_launch, const OneLaunch& one_launch) {
+  std::vector<double> logs;
+  const std::vector<double>* last = nullptr;
+  for (const auto& launch : launches) {
+    if (launch.empty()) continue;
+    require_step_times(launch);
+    logs.push_back(logarithm(per_launch(launch)));
+    last = &launch;
+  }
+  if (logs.empty()) return not_enough(0);
+  if (logs.size() == 1) return one_launch(*last);
+  const auto count = static_cast<double>(logs.size());
+  const double mean = mean_of(logs);
+  double square = 0;
+  for (const double log : logs) square += (log - mean) * (log - mean);
+  Estimate estimate;
+  estimate.value = std::exp(mean);
+  estimate.effective_samples = count;
+  estimate.degrees = count - 1;
+  const double half =
+      critical_t(options.confidence, estimate.degrees) * std::sqrt(square / (count - 1) / count);
+  set_interval(estimate, std::exp(mean - half), std::exp(mean + half));
+  return estimate;
+}
+
+}  // namespace
+
+Estimate quantile_estimate(std::span<const double> step_s, double share, const IntervalOptions& options) {
+  if (step_s.empty()) return not_enough(0);
+  require_step_times(step_s);
+  const std::vector<double> sorted = sorted_copy(step_s);
+  Estimate estimate;
+  estimate.value = percentile_of_sorted(sorted, 100 * share);
+  if (refused(estimate, step_s, options)) return estimate;
+
+  const LongRunVariance ranks = indicator_long_run_variance(step_s, estimate.value);
+  const auto n = static_cast<double>(step_s.size());
+  if (ranks.degrees < kMinDegrees) return not_enough(estimate.value);
+  const double reach = critical_t(options.confidence, ranks.degrees) * std::sqrt(n * ranks.value);
+  const double place = (n - 1) * share;
+  if (place - reach < -0.5 || place + reach > n - 0.5) return not_enough(estimate.value);
+  estimate.degrees = ranks.degrees;
+  estimate.effective_samples = ranks.value > 0 ? std::min(n, n * share * (1 - share) / ranks.value) : n;
+  set_interval(estimate, value_at_place(sorted, place - reach), value_at_place(sorted, place + reach));
+  return estimate;
+}
+
+Estimate median_estimate(std::span<const double> step_s, const IntervalOptions& options) {
+  return quantile_estimate(step_s, 0.5, options);
+}
+
+Estimate mean_estimate(std::span<const double> step_s, const IntervalOptions& options) {
+  if (step_s.empty()) return not_enough(0);
+  require_step_times(step_s);
+  Estimate estimate;
+  estimate.value = mean_of(step_s);
+  if (refused(estimate, step_s, options)) return estimate;
+
+  const LongRunVariance spread = long_run_variance(step_s);
+  if (spread.degrees < kMinDegrees) return not_enough(estimate.value);
+  const auto n = static_cast<double>(step_s.size());
+  estimate.degrees = spread.degrees;
+  estimate.effective_samples = spread.value > 0 ? std::min(n, n * spread.single / spread.value) : n;
+  if (spread.value <= 0) {
+    set_interval(estimate, estimate.value, estimate.value);
+    return estimate;
+  }
+  double cube = 0;
+  for (const double step : step_s) cube += std::pow(step - estimate.value, 3);
+  cube /= n;
+  const double time = spread.integrated_time();
+  const double skewness = cube * time * time / (std::pow(spread.value, 1.5) * std::sqrt(n));
+  const double error = std::sqrt(spread.value / n);
+  const double t = critical_t(options.confidence, spread.degrees);
+  set_interval(estimate, std::max(0.0, estimate.value - error * hall_inverse(t, skewness)),
+               estimate.value - error * hall_inverse(-t, skewness));
+  return estimate;
+}
+
+Estimate quantile_estimate(const std::vector<std::vector<double>>& launches, double share,
+                           const IntervalOptions& options) {
+  return over_launches(
+      launches, options, [&](const auto& launch) { return percentile(launch, 100 * share); },
+      [&](const auto& launch) { return quantile_estimate(std::span<const double>(launch), share, options); });
+}
+
+Estimate mean_estimate(const std::vector<std::vector<double>>& launches, const IntervalOptions& options) {
+  return over_launches(
+      launches, options, [](const auto& launch) { return mean_of(launch); },
+      [&](const auto& launch) { return mean_estimate(std::span<const double>(launch), options); });
+}
+
+}  // namespace lockstep::measure

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep::measure {
+
+/// Where a value lies with the given confidence. Units of the samples (seconds for step times).
+struct Interval {
+  double lower = 0;
+  double upper = 0;
+  /// Half the width as a share of the point estimate that it belongs to.
+  double half_width_share = 0;
+};
+
+enum class NoInterval { kNone, kNotEnoughData, kTrend, kNotSettled, kLevelShift };
+
+/// A point estimate with its interval, or with the reason why there is none: a number that cannot be trusted
+/// never comes with a confident interval.
+struct Estimate {
+  double value = 0;
+  std::optional<Interval> interval;
+  NoInterval reason = NoInterval::kNone;
+  /// In words: "not enough data", "trend", "not settled", "level shift at step 120"; empty with an interval.
+  std::string reason_text;
+  /// So many independent steps (or launches) would say as much.
+  double effective_samples = 0;
+  /// Degrees of freedom of the t distribution behind the interval.
+  double degrees = 0;
+};
+
+struct IntervalOptions {
+  double confidence = 0.95;
+  /// Whether a series with a trend or a level shift is refused. Off only where the caller has looked already.
+  bool check_settled = true;
+};
+
+/// The `share` quantile (0.5: median) of one series of steps in the order in which they ran, steady state
+/// only. The interval lies between two order statistics, their distance from the long-run variance of the
+/// indicator of lying below (Heidelberger and Lewis 1984 for the idea), so the shape of the distribution does
+/// not matter.
+Estimate quantile_estimate(std::span<const double> step_s, double share, const IntervalOptions& options = {});
+Estimate median_estimate(std::span<const double> step_s, const IntervalOptions& options = {});
+
+/// The mean of one series, from its long-run variance; skewness is answered by Hall's transformation (1992).
+Estimate mean_estimate(std::span<const double> step_s, const IntervalOptions& options = {});
+
+/// Over launches: launches[k] holds the steps of launch k, steady state only. The quantile (or mean) of each
+/// launch is one sample, and a t interval with K - 1 degrees of freedom on the logarithms covers what differs
+/// from launch to launch; `value` is their geometric mean. One launch: the estimate within it, which knows
+/// nothing of other launches. Empty launches are left out; none left: not enough data.
+Estimate quantile_estimate(const std::vector<std::vector<double>>& launches, double share,
+                           const IntervalOptions& options = {});
+Estimate mean_estimate(const std::vector<std::vector<double>>& launches, const IntervalOptions& options = {});
+
+}  // namespace lockstep::measure

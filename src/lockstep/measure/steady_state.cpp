@@ -1,0 +1,180 @@
+#include "lockstep/measure/steady_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "lockstep/measure/long_run_variance.h"
+#include "lockstep/measure/robust.h"
+#include "lockstep/measure/step_times.h"
+
+namespace lockstep::measure {
+namespace {
+
+constexpr double kClamp = 4;
+/// A noise of less than this share is not worth cutting for.
+constexpr double kSmallestNoise = 1e-3;
+/// The difference between before and after, in standard errors, that makes a cut.
+constexpr double kBeyondChance = 3.5;
+constexpr double kTailBeyondChance = 2.8;
+
+/// At most half of a run is warm-up: what went on for longer was a state of its own.
+size_t last_cut(size_t n, const SteadyStateOptions& options) {
+  const size_t rest = std::max(kMinForDiagnosis, (n + 1) / 2);
+  const size_t most = std::max(options.floor, options.ceiling);
+  return n > rest ? std::min(most, n - rest) : 0;
+}
+
+std::vector<double> scaled(std::span<const double> step_s) {
+  std::vector<double> values = logarithms(step_s);
+  const RobustScale scale = robust_scale(std::span<const double>(values).subspan(values.size() / 2));
+  const double width = std::max(scale.deviation, kSmallestNoise);
+  for (double& value : values) value = std::clamp((value - scale.median) / width, -kClamp, kClamp);
+  return values;
+}
+
+/// The cut in [first, last] with the smallest sum of squares of what follows over the cube of its length.
+/// MSER itself divides by the square, which by trial cuts up to ten settled steps too many.
+size_t smallest_error_cut(std::span<const double> values, size_t first, size_t last) {
+  double sum = 0;
+  double squares = 0;
+  double best_error = 0;
+  size_t best = last;
+  for (size_t cut = values.size(); cut-- > first;) {
+    sum += values[cut];
+    squares += values[cut] * values[cut];
+    if (cut > last) continue;
+    const auto length = static_cast<double>(values.size() - cut);
+    const double error = (squares - sum * sum / length) / (length * length * length);
+    if (cut == last || error <= best_error) {
+      best_error = error;
+      best = cut;
+    }
+  }
+  return best;
+}
+
+/// Variance of the mean of `count` neighbours of a first-order autoregression with variance 1.
+double variance_of_short_mean(size_t count, double lag_one) {
+  double sum = 1;
+  double power = 1;
+  for (size_t lag = 1; lag < count && std::abs(power) > 1e-4; ++lag) {
+    power *= lag_one;
+    sum += 2 * power * (1 - static_cast<double>(lag) / static_cast<double>(count));
+  }
+  return std::max(sum, 0.0) / static_cast<double>(count);
+}
+
+/// Clamped values of a quiet series may have hardly any variance left; 1 is that of the reference.
+double variance_of(std::span<const double> values) {
+  const double mean = mean_of(values);
+  double sum = 0;
+  for (const double value : values) sum += (value - mean) * (value - mean);
+  return std::max(sum / static_cast<double>(values.size()), 0.25);
+}
+
+/// The difference of steps [first, cut) from those after, in standard errors that respect correlation.
+double difference(std::span<const double> values, size_t first, size_t cut) {
+  const auto head = values.subspan(first, cut - first);
+  const auto rest = values.subspan(cut);
+  const double lag_one = std::max(corrected_lag_one(rest), 0.0);
+  const double variance = variance_of(rest) * (variance_of_short_mean(head.size(), lag_one) +
+                                               variance_of_short_mean(rest.size(), lag_one));
+  return (mean_of(head) - mean_of(rest)) / std::sqrt(variance);
+}
+
+/// A decay leaves a tail that is smaller than the noise step by step, but not together: moves on while a
+/// stretch after the cut lies off on the same side as what was cut. The tail is no longer than half of what
+/// came before.
+size_t past_the_tail(std::span<const double> values, size_t cut, size_t last, bool slower) {
+  for (size_t stretch = 2; cut + stretch <= last && 2 * stretch <= cut;) {
+    const double off = difference(values, cut, cut + stretch);
+    if ((slower ? off : -off) > kTailBeyondChance) {
+      cut += stretch / 2;
+      stretch = 2;
+    } else {
+      stretch *= 2;
+    }
+  }
+  return cut;
+}
+
+void judge_remainder(SteadyState& state, std::span<const double> step_s) {
+  state.remainder = diagnose(step_s.subspan(state.cut));
+  state.settled = false;
+  state.unsettled_reason.clear();
+  if (state.remainder.steps < kMinForDiagnosis) {
+    state.unsettled_reason = "not enough data";
+  } else if (state.remainder.level_shift) {
+    state.unsettled_reason =
+        fmt::format("level shift at step {}", state.cut + state.remainder.level_shift->step);
+  } else if (state.remainder.trend) {
+    state.unsettled_reason = "trend";
+  } else {
+    state.settled = true;
+  }
+}
+
+std::string steps_text(size_t steps) {
+  return steps == 1 ? "1 step" : fmt::format("{} steps", steps);
+}
+
+std::string chosen_text(std::span<const double> step_s, size_t cut, size_t floor) {
+  if (cut <= floor) return fmt::format("{}, the least: none after stands out", steps_text(cut));
+  const double before = mean_of(step_s.first(cut));
+  const double after = mean_of(step_s.subspan(cut));
+  return fmt::format("{}: they took {:.2f} times as long as those after, on average", steps_text(cut),
+                     after > 0 ? before / after : 1.0);
+}
+
+}  // namespace
+
+SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateOptions& options) {
+  require_step_times(step_s);
+  const size_t n = step_s.size();
+  SteadyState state;
+  state.cut = std::min(options.floor, n);
+  const size_t last = last_cut(n, options);
+  if (last < options.floor) {
+    state.chosen =
+        fmt::format("{}, the least: too few steps to look for the end of warm-up", steps_text(state.cut));
+    judge_remainder(state, step_s);
+    return state;
+  }
+
+  const std::vector<double> values = scaled(step_s);
+  // A cut that is no more than chance may hide a shorter one that is more.
+  size_t bound = last;
+  for (int attempt = 0; attempt < 5 && bound > options.floor; ++attempt) {
+    const size_t cut = smallest_error_cut(values, options.floor, bound);
+    if (cut == options.floor) break;
+    const double off = difference(values, options.floor, cut);
+    if (std::abs(off) > kBeyondChance) {
+      state.cut = past_the_tail(values, cut, last, off > 0);
+      break;
+    }
+    bound = cut - 1;
+  }
+  judge_remainder(state, step_s);
+  for (int attempt = 0; attempt < 3 && state.remainder.level_shift; ++attempt) {
+    const size_t shifted = state.cut + state.remainder.level_shift->step;
+    if (shifted > last || 2 * state.remainder.level_shift->step > state.remainder.steps) break;
+    state.cut = shifted;
+    judge_remainder(state, step_s);
+  }
+  state.chosen = chosen_text(step_s, state.cut, options.floor);
+  return state;
+}
+
+SteadyState fixed_warmup(std::span<const double> step_s, size_t warmup_steps) {
+  require_step_times(step_s);
+  SteadyState state;
+  state.cut = std::min(warmup_steps, step_s.size());
+  state.chosen = fmt::format("{}, as asked for", steps_text(state.cut));
+  judge_remainder(state, step_s);
+  return state;
+}
+
+}  // namespace lockstep::measure

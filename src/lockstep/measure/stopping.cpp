@@ -1,0 +1,105 @@
+#include "lockstep/measure/stopping.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "lockstep/measure/robust.h"
+
+namespace lockstep::measure {
+namespace {
+
+/// Looks at counts that grow by this factor.
+constexpr double kGrowth = 1.25;
+
+/// An interval of fewer degrees of freedom does not stop a run, however narrow: its width is a matter of
+/// luck.
+constexpr double kMinDegrees = 8;
+
+bool narrow(const Estimate& median, const StoppingOptions& options) {
+  return median.interval && median.degrees >= kMinDegrees &&
+         median.interval->half_width_share < options.precision_target;
+}
+
+/// Where the look before this one was, nearly.
+size_t earlier_look(size_t steady) {
+  return static_cast<size_t>(static_cast<double>(steady) / kGrowth);
+}
+
+std::string precision_text(const StoppingDecision& decision) {
+  if (!decision.steady.settled) return fmt::format("not settled ({})", decision.steady.unsettled_reason);
+  if (!decision.median.interval) return decision.median.reason_text;
+  return fmt::format("median known to {:.2g} %", decision.median.interval->half_width_share * 100);
+}
+
+void stop(StoppingDecision& decision, StopReason reason, std::string text) {
+  decision.stop = true;
+  decision.reason = reason;
+  decision.text = std::move(text);
+}
+
+/// The half-width falls with the square root of the count; a fifth more, since the estimate of it is
+/// uncertain.
+std::optional<size_t> predict(const StoppingDecision& decision, const StoppingOptions& options) {
+  if (!decision.steady.settled || !decision.median.interval) return std::nullopt;
+  const auto steady = static_cast<double>(decision.steady.remainder.steps);
+  const double ratio = decision.median.interval->half_width_share / options.precision_target;
+  const double wanted = std::max(steady * ratio * ratio * 1.2, static_cast<double>(options.min_steps));
+  const double further = std::ceil(wanted - steady);
+  if (!(further < 1e9)) return std::nullopt;
+  return static_cast<size_t>(std::max(further, 1.0));
+}
+
+size_t steps_to_next(const StoppingDecision& decision, size_t steps, double left_s, double step_s,
+                     const StoppingOptions& options) {
+  const size_t steady = decision.steady.remainder.steps;
+  const auto now = static_cast<double>(steady);
+  double next = std::max(now * kGrowth, now + 4);
+  // Not settled: the cut may still move, and the count after it starts again.
+  if (decision.steady.settled && steady < options.min_steps) next = static_cast<double>(options.min_steps);
+  double further = std::ceil(next - now);
+  if (step_s > 0) further = std::min(further, std::ceil(left_s / step_s));
+  if (options.max_steps > steps) further = std::min(further, static_cast<double>(options.max_steps - steps));
+  return static_cast<size_t>(std::max(further, 1.0));
+}
+
+}  // namespace
+
+StoppingDecision decide_stop(std::span<const double> step_s, double elapsed_s,
+                             const StoppingOptions& options) {
+  StoppingDecision decision;
+  decision.steady = options.fixed_warmup ? fixed_warmup(step_s, *options.fixed_warmup)
+                                         : find_steady_state(step_s, options.steady_state);
+  const auto steady = step_s.subspan(decision.steady.cut);
+  const IntervalOptions unchecked{.check_settled = false};
+  decision.median = median_estimate(steady, unchecked);
+  if (!decision.steady.settled && decision.median.interval) {
+    // Judged once already, so the words of that judgement stand.
+    decision.median.interval.reset();
+    decision.median.reason = NoInterval::kNotSettled;
+    decision.median.reason_text = decision.steady.unsettled_reason;
+  }
+
+  const bool precise = decision.steady.settled && steady.size() >= options.min_steps &&
+                       narrow(decision.median, options) &&
+                       narrow(median_estimate(steady.first(earlier_look(steady.size())), unchecked), options);
+  if (precise) {
+    stop(decision, StopReason::kPrecise, fmt::format("precise: {}", precision_text(decision)));
+  } else if (elapsed_s >= options.max_time_s) {
+    stop(decision, StopReason::kMaxTime,
+         fmt::format("the time of {:g} s is over; {}", options.max_time_s, precision_text(decision)));
+  } else if (step_s.size() >= options.max_steps) {
+    stop(decision, StopReason::kMaxSteps,
+         fmt::format("{} steps are the most; {}", options.max_steps, precision_text(decision)));
+  } else {
+    decision.predicted_steps = predict(decision, options);
+    const double typical = steady.empty() ? 0 : median_of(steady);
+    decision.steps_to_next =
+        steps_to_next(decision, step_s.size(), options.max_time_s - elapsed_s, typical, options);
+    decision.text = fmt::format("continue: {}", precision_text(decision));
+  }
+  return decision;
+}
+
+}  // namespace lockstep::measure

@@ -1,0 +1,44 @@
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include "measure/coverage.h"
+
+namespace lockstep::measure {
+namespace {
+
+using synthetic::CoverageOfBoth;
+using synthetic::Series;
+
+class StoppingCoverageTest : public testing::TestWithParam<std::tuple<double, double, bool>> {};
+
+TEST_P(StoppingCoverageTest, interval_that_stopped_the_run_holds_the_truth_95_times_in_100) {
+  const auto [lag_one, noise, log_normal] = GetParam();
+  const CoverageOfBoth found = synthetic::cover_stopped({3000, lag_one, 0.1, noise, log_normal}, 2000, 30);
+  EXPECT_GE(found.median.percent(), 93);
+  EXPECT_LE(found.median.percent(), 97);
+  EXPECT_GE(found.mean.percent(), 93);
+  EXPECT_LE(found.mean.percent(), 97);
+  EXPECT_GE(found.median.given_percent(), 99.5);
+  EXPECT_LT(found.steps, 2000);
+}
+
+INSTANTIATE_TEST_SUITE_P(Quiet, StoppingCoverageTest,
+                         testing::Combine(testing::Values(0.0, 0.3, 0.5, 0.7), testing::Values(0.05),
+                                          testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(Noisy, StoppingCoverageTest,
+                         testing::Combine(testing::Values(0.0, 0.5), testing::Values(0.1), testing::Bool()));
+
+TEST(StoppingCoverageLimitsTest, warmup_before_it_does_not_cost_coverage) {
+  const CoverageOfBoth found = synthetic::cover_stopped({3000, 0.3, 0.1, 0.05, false}, 1000, 31, 8);
+  EXPECT_GE(found.median.percent(), 92);
+}
+
+TEST(StoppingCoverageLimitsTest, very_strong_correlation_runs_on) {
+  const CoverageOfBoth found = synthetic::cover_stopped({1500, 0.95, 0.1, 0.02, false}, 300, 32);
+  EXPECT_GT(found.steps, 500);
+  EXPECT_GE(found.median.percent(), 89);
+}
+
+}  // namespace
+}  // namespace lockstep::measure

@@ -1,0 +1,112 @@
+#include "lockstep/measure/stopping.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "measure/synthetic.h"
+
+namespace lockstep::measure {
+namespace {
+
+using synthetic::Generator;
+using synthetic::Series;
+using testing::HasSubstr;
+
+struct Whole {
+  StoppingDecision last;
+  size_t steps = 0;
+  int looks = 0;
+};
+
+Whole run(const std::vector<double>& step_s, const StoppingOptions& options) {
+  Whole result;
+  double elapsed_s = 0;
+  while (true) {
+    ++result.looks;
+    result.last = decide_stop(std::span<const double>(step_s).first(result.steps), elapsed_s, options);
+    if (result.last.stop) return result;
+    EXPECT_GE(result.last.steps_to_next, 1U);
+    for (size_t i = 0; i < result.last.steps_to_next && result.steps < step_s.size(); ++i) {
+      elapsed_s += step_s[result.steps++];
+    }
+  }
+}
+
+TEST(StoppingTest, stops_when_the_median_is_known_well_enough) {
+  Generator random(80);
+  const Whole quiet = run(synthetic::draw(Series{10000, 0.2, 0.1, 0.02, false}, random), {.max_time_s = 1e9});
+  EXPECT_EQ(quiet.last.reason, StopReason::kPrecise);
+  EXPECT_LT(quiet.last.median.interval->half_width_share, 0.02);
+  EXPECT_THAT(quiet.last.text, testing::StartsWith("precise: median known to "));
+  const Whole noisy = run(synthetic::draw(Series{10000, 0.2, 0.1, 0.15, false}, random), {.max_time_s = 1e9});
+  EXPECT_EQ(noisy.last.reason, StopReason::kPrecise);
+  EXPECT_GT(noisy.steps, 3 * quiet.steps);
+}
+
+TEST(StoppingTest, looks_seldom) {
+  Generator random(81);
+  const Whole found = run(synthetic::draw(Series{10000, 0, 0.1, 0.3, true}, random), {.max_time_s = 1e9});
+  EXPECT_GT(found.steps, 1000U);
+  EXPECT_LT(found.looks, 40);
+}
+
+TEST(StoppingTest, time_ends_it_nearly_on_time) {
+  Generator random(82);
+  const Whole found = run(synthetic::draw(Series{10000, 0, 0.1, 0.3, true}, random), {.max_time_s = 5});
+  EXPECT_EQ(found.last.reason, StopReason::kMaxTime);
+  EXPECT_LT(found.steps, 60U);
+  EXPECT_THAT(found.last.text, HasSubstr("the time of 5 s is over"));
+}
+
+TEST(StoppingTest, the_most_steps_are_not_overrun) {
+  Generator random(83);
+  const Whole found =
+      run(synthetic::draw(Series{10000, 0, 0.1, 0.3, true}, random), {.max_time_s = 1e9, .max_steps = 333});
+  EXPECT_EQ(found.last.reason, StopReason::kMaxSteps);
+  EXPECT_EQ(found.steps, 333U);
+}
+
+TEST(StoppingTest, an_unsettled_run_goes_on) {
+  Generator random(84);
+  std::vector<double> step_s = synthetic::draw(Series{1000, 0, 0.1, 0.001, false}, random);
+  for (size_t i = 0; i < step_s.size(); ++i) step_s[i] *= 2 - 0.001 * static_cast<double>(i);
+  const StoppingDecision found = decide_stop(step_s, 10);
+  EXPECT_FALSE(found.stop);
+  EXPECT_FALSE(found.median.interval);
+  EXPECT_FALSE(found.predicted_steps);
+  EXPECT_THAT(found.text, HasSubstr("not settled"));
+}
+
+TEST(StoppingTest, predicts_about_how_many_steps_are_missing) {
+  Generator random(85);
+  int near = 0;
+  for (int i = 0; i < 40; ++i) {
+    const auto step_s = synthetic::draw(Series{3000, 0, 0.1, 0.15, false}, random);
+    const StoppingDecision early =
+        decide_stop(std::span<const double>(step_s).first(150), 15, {.max_time_s = 1e9});
+    if (early.stop || !early.predicted_steps) continue;
+    const auto needed = static_cast<double>(run(step_s, {.max_time_s = 1e9}).steps);
+    const double ratio = static_cast<double>(150 + *early.predicted_steps) / needed;
+    near += ratio > 0.4 && ratio < 2.5 ? 1 : 0;
+  }
+  EXPECT_GE(near, 32);
+}
+
+TEST(StoppingTest, warmup_is_not_measured) {
+  Generator random(86);
+  std::vector<double> step_s = synthetic::draw(Series{2000, 0, 0.1, 0.02, false}, random);
+  synthetic::add_step_warmup(step_s, 30, 3);
+  const Whole found = run(step_s, {.max_time_s = 1e9});
+  EXPECT_EQ(found.last.reason, StopReason::kPrecise);
+  EXPECT_NEAR(static_cast<double>(found.last.steady.cut), 30, 3);
+  EXPECT_NEAR(found.last.median.value, 0.1, 0.002);
+}
+
+TEST(StoppingTest, fixed_warmup_is_kept) {
+  Generator random(87);
+  const auto step_s = synthetic::draw(Series{2000, 0, 0.1, 0.02, false}, random);
+  EXPECT_EQ(run(step_s, {.max_time_s = 1e9, .fixed_warmup = 40}).last.steady.cut, 40U);
+}
+
+}  // namespace
+}  // namespace lockstep::measure
