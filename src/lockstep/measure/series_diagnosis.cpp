@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/measure/change_test.h"
+#include "lockstep/measure/change_statistic.h"
 #include "lockstep/measure/distributions.h"
 #include "lockstep/measure/long_run_variance.h"
 #include "lockstep/measure/robust.h"

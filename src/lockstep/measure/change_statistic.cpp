@@ -1,4 +1,4 @@
-#include "lockstep/measure/change_test.h"
+#include "lockstep/measure/change_statistic.h"
 
 #include <algorithm>
 #include <cmath>
