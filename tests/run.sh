@@ -68,12 +68,11 @@ has_tests() { ctest --test-dir "$1" -N -L "$2" | grep -qE 'Total Tests: [1-9]'; 
 
 # Tests of several ranks bring processes or threads enough for the whole machine: one at a time.
 several_ranks='^(comm|cli|browser)$'
-left_out='^(slow|gpu)$'
 
-# run_labels NAME FOLDER: all but the slow ones and those for a GPU.
+# run_labels NAME FOLDER LEFT-OUT: all but the labels left out.
 run_labels() {
-  run "$1, unit" "$2" "$jobs" -LE "^(comm|cli|browser|slow|gpu)\$"
-  run "$1, several ranks" "$2" 1 -L "$several_ranks" -LE "$left_out"
+  run "$1, unit" "$2" "$jobs" -LE "^(comm|cli|browser|$3)\$"
+  run "$1, several ranks" "$2" 1 -L "$several_ranks" -LE "^($3)\$"
 }
 
 # The thread sanitizer of older compilers cannot cope with much address-space randomisation.
@@ -91,13 +90,14 @@ sanitize() {
   export ASAN_OPTIONS=abort_on_error=1:detect_stack_use_after_return=1
   export UBSAN_OPTIONS=print_stacktrace=1
   export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$PWD/tests/tsan-suppressions.txt
-  run_labels "$folder" "$folder"
+  # The program wants its backends, and sanitizer builds have no plugins.
+  run_labels "$folder" "$folder" 'cli|browser|slow|gpu'
   unset ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
   wrapper=()
 }
 
 setup/build.sh release
-run_labels release build
+run_labels release build 'slow|gpu'
 if has_tests build '^gpu$'; then run "release, gpu" build 1 -L '^gpu$'; fi
 sanitize asan build/asan -DLOCKSTEP_TORCH_PARTS=OFF
 sanitize tsan build/tsan -DLOCKSTEP_TORCH_PARTS=OFF
