@@ -142,7 +142,7 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
     lanes.push_back(bucket_lanes(buckets.back(), kMostLanes));
     const size_t used = lanes.back().empty() ? 0 : *std::ranges::max_element(lanes.back()) + 1;
     const bool straggler = breakdown.straggler && *breakdown.straggler == static_cast<int>(rank);
-    layout.rows.push_back({fmt::format("rank {}{}", rank, straggler ? " (last)" : ""),
+    layout.rows.push_back({fmt::format("rank {}{}", rank, straggler ? " (slowest)" : ""),
                            kStrip + 3 + kLane * static_cast<double>(used), ""});
     end_s = std::max(end_s, end_of(breakdown.ranks[rank]));
   }
@@ -173,7 +173,7 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
     chart.notes.push_back(
         fmt::format("{} of {} are drawn.", ranks.size(), counted(breakdown.ranks.size(), "rank")));
   }
-  if (breakdown.straggler)
+  if (breakdown.straggler && static_cast<size_t>(*breakdown.straggler) < breakdown.ranks.size())
     chart.notes.push_back(fmt::format("The others waited for rank {} most.", *breakdown.straggler));
   chart.markup = canvas.markup();
   chart.width = form.width;

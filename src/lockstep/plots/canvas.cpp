@@ -46,7 +46,9 @@ std::pair<std::string, bool> marker_path(Marker marker, double r) {
     case Marker::kPlus:
       return {fmt::format("M0 {0}V{1}M{0} 0H{1}", c(-r * 1.2), c(r * 1.2)), true};
     default:
-      return {fmt::format("M{0} 0a{1} {1} 0 1 0 {2} 0a{1} {1} 0 1 0 {0} 0z", c(-r), c(r), c(2 * r)), false};
+      return {
+          fmt::format("M{0} 0a{1} {1} 0 1 0 {2} 0a{1} {1} 0 1 0 {3} 0z", c(-r), c(r), c(2 * r), c(-2 * r)),
+          false};
   }
 }
 

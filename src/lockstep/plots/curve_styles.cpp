@@ -25,8 +25,8 @@ std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
   size_t hue = 0, controls = 0;
   for (const Curve& curve : curves) {
     if (curve.kind == Curve::Kind::kControl) {
-      LineStyle style = control_style();
-      if (controls++ % 2 == 1) style.marker = Marker::kCross;
+      LineStyle style = control_style(controls++);
+      if (curve.strategy == "single") style.marker = Marker::kCross;
       styles.push_back(style);
     } else {
       styles.push_back(curve.kind == Curve::Kind::kOwn ? line_style(hue) : published_style(hue));

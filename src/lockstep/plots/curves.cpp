@@ -70,8 +70,11 @@ std::vector<Curve> own_curves(const Sources& sources, bool with_single, Value va
     std::vector<Curve>& curves = run.control ? controls : own;
     const auto [at, fresh] = known.try_emplace(run.curve, run.control, curves.size());
     if (fresh)
-      curves.push_back(
-          {run.label, run.run->model, run.control ? Curve::Kind::kControl : Curve::Kind::kOwn, {}});
+      curves.push_back({run.label,
+                        run.run->model,
+                        run.run->strategy,
+                        run.control ? Curve::Kind::kControl : Curve::Kind::kOwn,
+                        {}});
     curves[at->second.second].points.push_back(*point);
   }
   own.insert(own.end(), controls.begin(), controls.end());
@@ -85,6 +88,7 @@ void add_published(std::vector<Curve>& curves, const Sources& sources, Value val
     for (const PublishedCurve& published : table.curves) {
       Curve curve{published.label.empty() ? table.name : table.name + ": " + published.label,
                   published.model,
+                  "",
                   Curve::Kind::kPublished,
                   {}};
       for (size_t row : published.rows) {
@@ -104,33 +108,44 @@ std::vector<LabelledRun> labelled_runs(const Sources& sources) {
   std::vector<LabelledRun> runs;
   for (size_t record = 0; record < sources.records.size(); ++record) {
     for (const Run& run : sources.records[record].record.runs) {
-      runs.push_back({&run, record, "", "", results::is_control(sources.records[record].record, run)});
+      runs.push_back({.run = &run,
+                      .record = record,
+                      .control = results::is_control(sources.records[record].record, run)});
     }
   }
   const std::set<std::string> strong = strongly_scaled(runs);
   const auto varying = varying_attributes(runs);
   std::set<std::string> models, batches;
-  const auto batch_of = [&](const LabelledRun& run) {
-    if (!strong.contains(settings_of(run))) return fmt::format("batch {}", run.run->batch_per_rank);
-    return fmt::format("global batch {}", static_cast<int64_t>(run.run->batch_per_rank) * run.run->ranks);
+  const auto batch_text = [&](const LabelledRun& run) {
+    if (!strong.contains(settings_of(run))) return fmt::format("{}", run.run->batch_per_rank);
+    return fmt::format("{} in all", static_cast<int64_t>(run.run->batch_per_rank) * run.run->ranks);
   };
+  const auto batch_of = [&](const LabelledRun& run) { return "batch " + batch_text(run); };
   for (const LabelledRun& run : runs) {
     models.insert(run.run->model);
     if (!run.control) batches.insert(batch_of(run));
   }
   for (LabelledRun& run : runs) {
-    std::vector<std::string> parts{run.run->strategy};
-    if (run.control) parts[0] += " (control)";
-    if (parts[0].empty()) parts[0] = "?";
-    if (models.size() > 1) parts.insert(parts.begin(), run.run->model);
-    if (batches.size() > 1) parts.push_back(batch_of(run));
+    std::string strategy = run.run->strategy.empty() ? "?" : run.run->strategy;
+    if (run.control) strategy += " (control)";
+    if (models.size() > 1) run.parts.push_back({"model", run.run->model, run.run->model});
+    run.parts.push_back({"strategy", strategy, strategy});
+    if (batches.size() > 1) run.parts.push_back({"batch", batch_text(run), batch_of(run)});
     for (const results::Attribute* attribute : varying) {
-      const bool said = std::string_view(attribute->name) == "strategy";
-      if (!said && (!run.control || concerns_controls(attribute->name)))
-        parts.push_back(attribute->phrase(*run.run));
+      if (std::string_view(attribute->name) == "strategy") continue;
+      const bool concerned = !run.control || concerns_controls(attribute->name);
+      run.parts.push_back(
+          concerned ? LabelPart{attribute->name, attribute->text(*run.run), attribute->phrase(*run.run)}
+                    : LabelPart{attribute->name, "", ""});
     }
-    if (sources.records.size() > 1) parts.push_back(sources.records[run.record].name);
-    run.label = fmt::format("{}", fmt::join(parts, ", "));
+    if (sources.records.size() > 1) {
+      run.parts.push_back({"file", sources.records[run.record].name, sources.records[run.record].name});
+    }
+    std::vector<std::string> phrases;
+    for (const LabelPart& part : run.parts) {
+      if (!part.phrase.empty()) phrases.push_back(part.phrase);
+    }
+    run.label = fmt::format("{}", fmt::join(phrases, ", "));
     run.curve = settings_of(run) + "\n" + batch_of(run);
   }
   return runs;
@@ -172,19 +187,39 @@ std::vector<Curve> speedup_curves(const Sources& sources) {
 std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::string>& notes) {
   if (curves.size() <= kMostCurves) return curves;
   std::set<std::string> models;
+  bool published = false;
   for (const Curve& curve : curves) {
+    published |= curve.kind == Curve::Kind::kPublished;
     if (curve.kind != Curve::Kind::kPublished) models.insert(curve.model);
   }
-  const auto rank = [&](const Curve& curve) {
-    if (curve.kind == Curve::Kind::kOwn) return 0;
-    if (curve.kind == Curve::Kind::kControl) return 1;
-    return models.contains(curve.model) ? 2 : 3;
-  };
-  std::ranges::stable_sort(curves, {}, rank);
+  // Where there are published curves, room is kept for them: the first ones of each kind come before the
+  // others.
+  const size_t own_quota = published ? kMostCurves / 2 : kMostCurves;
+  size_t own = 0, controls = 0;
+  std::vector<std::pair<int, size_t>> order;
+  for (size_t i = 0; i < curves.size(); ++i) {
+    int rank = 0;
+    switch (curves[i].kind) {
+      case Curve::Kind::kOwn:
+        rank = own++ < own_quota ? 0 : 4;
+        break;
+      case Curve::Kind::kControl:
+        rank = controls++ < 2 ? 1 : 5;
+        break;
+      case Curve::Kind::kPublished:
+        rank = models.contains(curves[i].model) || curves[i].model.empty() ? 2 : 3;
+    }
+    order.emplace_back(rank, i);
+  }
+  std::ranges::sort(order);
   notes.push_back(
-      fmt::format("{} of {} curves are drawn; the table has all of them.", kMostCurves, curves.size()));
-  curves.resize(kMostCurves);
-  return curves;
+      fmt::format("{} of {} curves are drawn; the tables have all of them.", kMostCurves, curves.size()));
+  std::vector<size_t> chosen;
+  for (size_t i = 0; i < kMostCurves; ++i) chosen.push_back(order[i].second);
+  std::ranges::sort(chosen);
+  std::vector<Curve> result;
+  for (size_t i : chosen) result.push_back(std::move(curves[i]));
+  return result;
 }
 
 std::vector<LabelledRun> most_telling(std::vector<LabelledRun> runs, size_t most,

@@ -8,12 +8,23 @@
 
 namespace lockstep::plots {
 
+/// Something that tells a run from others, as a column of a table has it ("bucket", "1 MB") and as a label
+/// has it
+/// ("buckets of 1 MB"). Both texts are empty where it does not concern the run.
+struct LabelPart {
+  std::string head;
+  std::string text;
+  std::string phrase;
+};
+
 /// A run of one of the records, with what tells it from the others.
 struct LabelledRun {
   const results::Run* run = nullptr;
   size_t record = 0;
   /// What it is without its number of ranks: "ddp, bf16", with the record's name where there are several.
   std::string label;
+  /// What the label is made of; the same heads for all runs that were labelled together.
+  std::vector<LabelPart> parts = {};
   /// Equal for runs that differ in their number of ranks only.
   std::string curve;
   bool control = false;
@@ -38,6 +49,8 @@ struct Curve {
   enum class Kind { kOwn, kControl, kPublished };
   std::string label;
   std::string model;
+  /// Of own runs and controls.
+  std::string strategy;
   Kind kind = Kind::kOwn;
   std::vector<CurvePoint> points;
 };

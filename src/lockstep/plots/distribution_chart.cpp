@@ -52,12 +52,15 @@ void draw_hill(Canvas& canvas, const RowFrame& frame, const Box& row, const RunS
     }
     return;
   }
-  const size_t bins = std::clamp<size_t>(static_cast<size_t>(2 * std::cbrt(steps.sorted_s.size())), 6, 40);
+  // Freedman and Diaconis' rule: outliers widen the range, not the bins.
+  const double bin_s = 2 * (steps.quantile(75) - steps.quantile(25)) / std::cbrt(steps.sorted_s.size());
+  const size_t bins = bin_s > 0 ? static_cast<size_t>(std::clamp((high - low) / bin_s, 6.0, 80.0)) : 20;
   const std::vector<double> counts = histogram(steps.sorted_s, low, high, bins);
   const double tallest = *std::ranges::max_element(counts);
   std::vector<Point> outline{{frame.x(low * unit), ground}};
   for (size_t i = 0; i < bins; ++i) {
-    const double y = ground - room * counts[i] / tallest;
+    // One step in a thousand is still to be seen.
+    const double y = counts[i] > 0 ? ground - std::max(1.5, room * counts[i] / tallest) : ground;
     const double width = (high - low) / static_cast<double>(bins);
     const double left = low + static_cast<double>(i) * width;
     outline.push_back({frame.x(left * unit), y});

@@ -79,7 +79,7 @@ RowFrame::RowFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, 
   double top = 0;
   draw_legend(canvas, {kEdge, top}, inner, layout.legend);
   top += legend_height(layout.legend, inner);
-  if (!layout.legend.empty()) top += 8;
+  top += layout.legend.empty() ? layout.gap / 2 + 2 : 8;
 
   double widest = 0;
   for (const Row& row : layout.rows) widest = std::max(widest, text_width(row.label));

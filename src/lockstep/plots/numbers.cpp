@@ -42,7 +42,7 @@ std::string number_text(const std::optional<double>& value) {
 std::string percent_text(double share) {
   if (!std::isfinite(share)) return std::string(kMissing);
   const double percent = share * 100;
-  return fixed_text(percent, std::abs(percent) < 9.95 && percent != 0 ? 1 : 0) + " %";
+  return fixed_text(percent, std::abs(percent) < 9.95 && percent != 0 ? 1 : 0) + "\u00A0%";
 }
 
 std::string percent_text(const std::optional<double>& share) {
@@ -69,7 +69,7 @@ TimeUnit time_unit(double seconds) {
 std::string time_text(double seconds) {
   if (!std::isfinite(seconds)) return std::string(kMissing);
   const TimeUnit unit = time_unit(seconds);
-  return fmt::format("{} {}", number_text(seconds * unit.per_second), unit.name);
+  return fmt::format("{}\u00A0{}", number_text(seconds * unit.per_second), unit.name);
 }
 
 std::string time_text(const std::optional<double>& seconds) {

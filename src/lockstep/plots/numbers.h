@@ -17,7 +17,7 @@ std::string number_text(const std::optional<double>& value);
 /// With so many decimals and thousands separators.
 std::string fixed_text(double value, int decimals);
 
-/// "71 %", or with one decimal below 10: "3.4 %".
+/// With a no-break space before the sign: "71 %", or with one decimal below 10: "3.4 %".
 std::string percent_text(double share);
 std::string percent_text(const std::optional<double>& share);
 

@@ -79,8 +79,12 @@ LineStyle line_style(size_t index) {
           .dash = std::string(kDashes[index / kHues.size() % kDashes.size()])};
 }
 
-LineStyle control_style() {
-  return {.colour = Colour::kMuted, .marker = Marker::kPlus, .dash = "7 4", .hollow = true, .width = 1.75};
+LineStyle control_style(size_t index) {
+  return {.colour = Colour::kMuted,
+          .marker = Marker::kPlus,
+          .dash = std::string(kDashes[1 + index % (kDashes.size() - 1)]),
+          .hollow = true,
+          .width = 1.75};
 }
 
 LineStyle published_style(size_t index) {

@@ -53,8 +53,8 @@ struct LineStyle {
 /// The index-th curve's own look: hue and marker differ for the first seven, then dashes too.
 LineStyle line_style(size_t index);
 
-/// A control (`independent`) or an ideal line: recedes behind the others.
-LineStyle control_style();
+/// The index-th control (`independent`): recedes behind the others.
+LineStyle control_style(size_t index);
 
 /// The look of the index-th published curve: hollow markers, dotted lines.
 LineStyle published_style(size_t index);

@@ -50,11 +50,23 @@ Scale Scale::linear(double low, double high, int ticks) {
   return scale;
 }
 
+Scale Scale::linear_exactly(double low, double high, int ticks) {
+  Scale scale = linear(low, high, ticks);
+  if (!(low < high) || !std::isfinite(high - low)) return scale;
+  scale.low_ = low;
+  scale.high_ = high;
+  std::erase_if(scale.ticks_, [&](const Tick& tick) { return tick.value < low || tick.value > high; });
+  return scale;
+}
+
 Scale Scale::log2(double low, double high) {
   if (!(low > 0) || !std::isfinite(high)) low = 1, high = 2;
   double first = std::floor(std::log2(low) + 1e-9), last = std::ceil(std::log2(std::max(high, low)) - 1e-9);
   if (first == last) ++last;
-  Scale scale(std::exp2(first), std::exp2(last), true);
+  // A value just below a power of two does not need the whole octave below it.
+  const bool most_of_octave_free = low > 1.5 * std::exp2(first) && last > first + 1;
+  Scale scale(most_of_octave_free ? low / 1.1 : std::exp2(first), std::exp2(last), true);
+  if (most_of_octave_free) ++first;
   for (double at = first; at <= last; ++at)
     scale.ticks_.push_back({std::exp2(at), plain_label(std::exp2(at))});
   return scale;

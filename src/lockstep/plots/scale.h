@@ -16,6 +16,8 @@ class Scale {
  public:
   /// From zero or from `low`, up to a round number at or beyond `high`, with at most `ticks` ticks.
   static Scale linear(double low, double high, int ticks);
+  /// From `low` to `high` as they are, with ticks at round numbers between.
+  static Scale linear_exactly(double low, double high, int ticks);
   /// Ticks at powers of two. `low` must be positive.
   static Scale log2(double low, double high);
   /// Ticks at 1, 2 and 5 times powers of ten (or at the powers alone where those are many).

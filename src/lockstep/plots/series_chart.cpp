@@ -85,7 +85,7 @@ struct Drawn {
 };
 
 Drawn draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel, std::vector<LegendEntry> legend,
-                 double top, bool last) {
+                 double top, bool last, double plot_height) {
   const auto warmup = static_cast<double>(panel.series.warmup_s.size());
   const auto measured = static_cast<double>(panel.series.measured_s.size());
   const Range range = shown_range(panel.series);
@@ -97,10 +97,11 @@ Drawn draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel, std:
                       {.x_title = last ? "step, counted from the end of warm-up" : "",
                        .y_title = fmt::format("{}: step in {}", with_ranks(panel.run), unit.name),
                        .legend = std::move(legend),
-                       .plot_height = form.narrow() ? 110.0 : 130.0,
+                       .plot_height = plot_height,
                        .top = top,
                        .vertical_grid = false},
-                      Scale::linear(-warmup, std::max(measured, 2.0), form.narrow() ? 6 : 11), std::move(y));
+                      Scale::linear_exactly(-warmup, std::max(measured, 2.0), form.narrow() ? 6 : 11),
+                      std::move(y));
   const Box& plot = frame.plot();
   if (warmup > 0) {
     const double left = frame.at(-warmup, 0).x, cut = frame.at(-0.5, 0).x;
@@ -159,10 +160,11 @@ Chart series_chart(const Sources& sources, const ChartForm& form) {
   Canvas canvas(form.id);
   std::vector<LegendEntry> legend = legend_for(panels);
   chart.description = "Step times in the order in which they ran.";
+  const double plot_height = panels.size() == 1 ? 190 : form.narrow() ? 110 : 130;
   bool cut = false;
   for (size_t i = 0; i < panels.size(); ++i) {
     const Drawn drawn = draw_panel(canvas, form, panels[i], i == 0 ? legend : std::vector<LegendEntry>(),
-                                   chart.height, i + 1 == panels.size());
+                                   chart.height, i + 1 == panels.size(), plot_height);
     chart.height = drawn.bottom;
     cut |= drawn.cut;
     chart.description += fmt::format(" {}: {} of warm-up, then {}.", with_ranks(panels[i].run),

@@ -1,0 +1,243 @@
+#include "lockstep/plots/page.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/plots/chart.h"
+#include "lockstep/plots/curves.h"
+#include "lockstep/plots/markup.h"
+#include "lockstep/plots/numbers.h"
+#include "lockstep/plots/page_style.h"
+#include "lockstep/plots/page_tables.h"
+#include "lockstep/plots/summary.h"
+
+namespace lockstep::plots {
+namespace {
+
+constexpr size_t kMostCautions = 30;
+
+/// Escaped, with what stands between back quotes as code.
+std::string prose(std::string_view text) {
+  std::string out;
+  bool code = false;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t quote = text.find('`', at);
+    const bool pairs =
+        quote != std::string_view::npos && (code || text.find('`', quote + 1) != std::string_view::npos);
+    const size_t end = pairs ? quote : text.size();
+    out += escape(text.substr(at, end - at));
+    if (pairs) {
+      code = !code;
+      out += code ? "<code>" : "</code>";
+    }
+    at = end + 1;
+  }
+  return out;
+}
+
+/// The chart for wide and for narrow windows; the style sheet shows one of them.
+std::string figure(std::string_view name, const Sources& sources, const std::string& id,
+                   const std::string& more_title = "") {
+  const DrawChart draw = charts().get(name);
+  const ChartForm wide{kWideChart, id}, narrow{kNarrowChart, id + "-n"};
+  Chart chart = draw(sources, wide);
+  chart.title += more_title;
+  if (!chart.drawn()) {
+    return fmt::format("<div class=\"missing\"><h3>{}</h3><p>Not drawn: {}. {}</p></div>\n",
+                       escape(chart.title), prose(chart.missing), prose(chart.advice));
+  }
+  std::string caption;
+  for (const std::string& note : chart.notes) caption += fmt::format("<p>{}</p>", prose(note));
+  return fmt::format(
+      "<figure id=\"{}-figure\" data-chart=\"{}\"><h3>{}</h3>\n<div class=\"wide\">{}</div>\n<div "
+      "class=\"narrow\">{}</div>\n{}</figure>\n",
+      id, name, escape(chart.title), inline_svg(chart, wide), inline_svg(draw(sources, narrow), narrow),
+      caption.empty() ? "" : "<figcaption>" + caption + "</figcaption>\n");
+}
+
+std::string grid(const std::string& content) {
+  return "<div class=\"grid two\">\n" + content + "</div>\n";
+}
+
+/// Under each other in one cell of a grid.
+std::string column(const std::string& content) {
+  return "<div class=\"column\">\n" + content + "</div>\n";
+}
+
+std::string section(std::string_view title, const std::string& content) {
+  return content.empty() ? "" : fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", title, content);
+}
+
+std::string cautions_part(const Summary& summary) {
+  std::string text;
+  for (size_t i = 0; i < std::min(kMostCautions, summary.cautions.size()); ++i) {
+    const Caution& caution = summary.cautions[i];
+    text += fmt::format("<div class=\"caution{}\"><b>{}</b>{}</div>\n", caution.loud ? " loud" : "",
+                        prose(caution.text),
+                        caution.advice.empty() ? "" : "<p>" + prose(caution.advice) + "</p>");
+  }
+  if (summary.cautions.size() > kMostCautions) {
+    text += fmt::format("<p class=\"note\">And {}; the file has all of them.</p>\n",
+                        counted(summary.cautions.size() - kMostCautions, "more warning"));
+  }
+  for (const std::string& gap : summary.gaps) text += fmt::format("<p class=\"note\">{}</p>\n", prose(gap));
+  return text;
+}
+
+std::string summary_part(const Summary& summary) {
+  std::string head = fmt::format("<p class=\"lead\">{}</p>\n", prose(summary.headline));
+  std::string text;
+  if (!summary.figures.empty()) {
+    head += "<ul class=\"key\">\n";
+    for (const KeyFigure& each : summary.figures) {
+      head += fmt::format("<li><b>{}</b><span>{}</span></li>\n", escape(each.value), escape(each.label));
+    }
+    head += "</ul>\n";
+  }
+  const auto list = [&](const std::vector<std::string>& sentences) {
+    if (sentences.empty()) return;
+    text += "<ul class=\"findings\">\n";
+    for (const std::string& sentence : sentences) text += fmt::format("<li>{}</li>\n", prose(sentence));
+    text += "</ul>\n";
+  };
+  list(summary.findings);
+  const std::string beside = cautions_part(summary);
+  if (beside.empty()) return head + text;
+  return head + "<div class=\"grid two\">\n<div>" + text + "</div>\n<div>" + beside + "</div>\n</div>\n";
+}
+
+/// The table with some of its curves only; all of its rows.
+PublishedTable with_curves(const PublishedTable& table, size_t begin, size_t count) {
+  PublishedTable part = table;
+  const size_t end = std::min(table.curves.size(), begin + count);
+  part.curves.assign(table.curves.begin() + begin, table.curves.begin() + end);
+  return part;
+}
+
+/// A published table beside the user's own curves, a few of its curves at a time.
+std::string published_figures(const Sources& sources, const PublishedTable& table, const std::string& id) {
+  constexpr size_t kAtATime = 5;
+  std::string text;
+  for (size_t begin = 0; begin < table.curves.size(); begin += kAtATime) {
+    const Sources part{sources.records, {with_curves(table, begin, kAtATime)}};
+    const std::string number =
+        table.curves.size() > kAtATime ? fmt::format(" ({})", begin / kAtATime + 1) : "";
+    const std::string beside = (sources.records.empty() ? ": " : ": beside ") + table.name + number;
+    const bool speedups = std::ranges::any_of(part.published[0].curves, [&](const PublishedCurve& curve) {
+      return table.rows[curve.rows.front()].speedup.has_value();
+    });
+    const std::string prefix = fmt::format("{}-{}", id, begin / kAtATime + 1);
+    text += grid((speedups ? figure("speedup", part, prefix + "-speedup", beside) : "") +
+                 figure("throughput", part, prefix + "-throughput", beside));
+  }
+  return text;
+}
+
+std::string published_part(const Sources& sources) {
+  // Few enough curves are all in the charts at the top of the page.
+  const bool apart = throughput_curves(sources).size() > kMostCurves;
+  std::string text;
+  for (size_t i = 0; i < sources.published.size(); ++i) {
+    const PublishedTable& table = sources.published[i];
+    if (apart) text += published_figures(sources, table, fmt::format("published-{}", i + 1));
+    text += published_table(table);
+  }
+  return text;
+}
+
+/// Charts and tables of the records. `prefix` begins every id, `topic` every heading.
+std::string record_sections(const Sources& sources, const std::string& prefix, const std::string& topic) {
+  const auto draw = [&](std::string_view name) {
+    return figure(name, sources, fmt::format("{}{}", prefix, name));
+  };
+  std::string text =
+      section(topic + "How it scales", grid(draw("speedup") + draw("throughput")) + results_table(sources));
+  if (sources.records.empty()) return text;
+  text += section(
+      topic + "Where the time goes",
+      grid(column(draw("phases") + factors_table(sources)) + draw("buckets")) + phases_table(sources));
+  return text + section(topic + "Step times and memory",
+                        grid(draw("distribution") + column(draw("series") + draw("memory"))));
+}
+
+/// The networks of the records in their order, where they are better shown one after the other.
+std::vector<std::string> models_apart(const Sources& sources) {
+  constexpr size_t kMostTogether = 16;
+  constexpr size_t kMostModels = 12;
+  std::vector<std::string> models;
+  size_t runs = 0;
+  for (const NamedRecord& named : sources.records) {
+    for (const results::Run& run : named.record.runs) {
+      ++runs;
+      if (std::ranges::find(models, run.model) == models.end()) models.push_back(run.model);
+    }
+  }
+  if (runs <= kMostTogether || models.size() > kMostModels) return {};
+  return models.size() > 1 ? models : std::vector<std::string>();
+}
+
+Sources of_model(const Sources& sources, const std::string& model) {
+  Sources part = sources;
+  for (NamedRecord& named : part.records) {
+    std::erase_if(named.record.runs, [&](const results::Run& run) { return run.model != model; });
+  }
+  for (PublishedTable& table : part.published) {
+    std::erase_if(table.curves,
+                  [&](const PublishedCurve& curve) { return !curve.model.empty() && curve.model != model; });
+  }
+  return part;
+}
+
+std::string all_sections(const Sources& sources) {
+  const std::vector<std::string> models = models_apart(sources);
+  if (models.empty()) return record_sections(sources, "", "");
+  std::string text;
+  for (size_t i = 0; i < models.size(); ++i) {
+    const std::string name = escape(clip(models[i], 60));
+    text += record_sections(of_model(sources, models[i]), fmt::format("m{}-", i + 1), name + ": ");
+  }
+  return text;
+}
+
+std::string subtitle(const Sources& sources) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < std::min<size_t>(4, sources.records.size()); ++i)
+    parts.push_back(sources.records[i].name);
+  if (sources.records.size() > 4) parts.push_back(fmt::format("{} more", sources.records.size() - 4));
+  if (!sources.records.empty() && !sources.records[0].record.machines.empty()) {
+    parts.push_back(sources.records[0].record.machines[0].host);
+    parts.push_back(sources.records[0].record.started_at);
+  }
+  std::erase(parts, "");
+  return fmt::format("{}", fmt::join(parts, " · "));
+}
+
+}  // namespace
+
+std::string report_page(const Sources& sources) {
+  const Summary summary = summarize(sources);
+  std::string body = fmt::format("<header><h1>{}</h1><p class=\"sub\">{}</p></header>\n",
+                                 escape(summary.title), escape(subtitle(sources)));
+  body += summary_part(summary);
+  body += all_sections(sources);
+  body += section("Published results", published_part(sources));
+  std::string measured;
+  for (const NamedRecord& record : sources.records) measured += circumstances(record);
+  body += section("How it was measured", measured);
+  body +=
+      "<footer>Made by lockstep from the files named above. docs/reading-the-report.md explains every "
+      "chart.</footer>\n";
+
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n"
+      // Whatever a file may smuggle in, the page loads nothing and runs nothing.
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+      "'unsafe-inline'\">\n"
+      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}</main>\n</body>\n</html>\n",
+      escape(summary.title), page_style(), body);
+}
+
+}  // namespace lockstep::plots

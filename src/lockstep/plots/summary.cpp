@@ -1,0 +1,186 @@
+#include "lockstep/plots/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "lockstep/plots/explanation.h"
+#include "lockstep/plots/markup.h"
+#include "lockstep/plots/numbers.h"
+
+namespace lockstep::plots {
+namespace {
+
+using results::Run;
+
+bool usable(double value) {
+  return std::isfinite(value) && value > 0;
+}
+bool usable(const std::optional<double>& value) {
+  return value && usable(*value);
+}
+
+std::string title_of(const Sources& sources) {
+  std::set<std::string> models;
+  for (const NamedRecord& named : sources.records) {
+    for (const Run& run : named.record.runs) {
+      if (!run.model.empty()) models.insert(clip(run.model, 40));
+    }
+  }
+  if (models.empty())
+    return sources.records.empty() && !sources.published.empty() ? "Published results" : "No results";
+  if (models.size() > 3) return fmt::format("How {} networks scale", models.size());
+  return fmt::format("How {} {}", fmt::join(models, ", "), models.size() == 1 ? "scales" : "scale");
+}
+
+std::string baseline_words(const Run& run) {
+  if (!run.baseline) return "the baseline";
+  if (run.baseline->strategy == "single" && run.baseline->ranks == 1) return "one rank without a strategy";
+  return fmt::format("{} with {}", counted(run.baseline->ranks, "rank"), run.baseline->strategy);
+}
+
+std::string headline_of(const LabelledRun& run) {
+  const Run& found = *run.run;
+  std::string text =
+      fmt::format("{}, {} images per rank, {} at {}: {} images per second", clip(found.model, 60),
+                  count_text(found.batch_per_rank), clip(found.strategy, 60), counted(found.ranks, "rank"),
+                  number_text(found.images_per_s));
+  if (usable(found.speedup) && usable(found.efficiency) && found.strategy != "single") {
+    text += fmt::format(", {} times {}, so {} efficient", number_text(found.speedup), baseline_words(found),
+                        percent_text(found.efficiency));
+  }
+  return text + ".";
+}
+
+std::vector<KeyFigure> figures_of(const LabelledRun& run) {
+  const Run& found = *run.run;
+  const std::string at = counted(found.ranks, "rank");
+  std::vector<KeyFigure> figures{
+      {number_text(found.images_per_s), fmt::format("images per second at {}", at)}};
+  if (usable(found.speedup) && found.strategy != "single") {
+    figures.push_back(
+        {number_text(found.speedup) + " ×", fmt::format("the speed of {}", baseline_words(found))});
+  }
+  if (usable(found.efficiency) && found.strategy != "single")
+    figures.push_back({percent_text(found.efficiency), fmt::format("efficient at {}", at)});
+  if (found.breakdown && usable(found.breakdown->mean.step_s) && found.ranks > 1) {
+    const double exposed = found.breakdown->mean.exposed_s() / found.breakdown->mean.step_s;
+    figures.push_back({percent_text(exposed), "of a step is exposed communication"});
+  }
+  if (usable(found.step_s.p50)) figures.push_back({time_text(found.step_s.p50), "median step"});
+  return figures;
+}
+
+/// The best of every other network, a sentence each.
+void add_other_models(const Sources& sources, const LabelledRun& headline,
+                      std::vector<std::string>& findings) {
+  constexpr size_t kMost = 8;
+  std::vector<LabelledRun> best;
+  for (const LabelledRun& run : labelled_runs(sources)) {
+    if (run.control || run.record != headline.record || run.run->model == headline.run->model) continue;
+    if (!usable(run.run->images_per_s)) continue;
+    const auto known = std::ranges::find_if(
+        best, [&](const LabelledRun& each) { return each.run->model == run.run->model; });
+    if (known == best.end()) {
+      best.push_back(run);
+    } else if (run.run->images_per_s > known->run->images_per_s) {
+      *known = run;
+    }
+  }
+  for (size_t i = 0; i < std::min(kMost, best.size()); ++i) findings.push_back(headline_of(best[i]));
+}
+
+void add_cautions(const Sources& sources, std::vector<Caution>& cautions) {
+  std::set<std::string> known;
+  const bool several = sources.records.size() > 1;
+  for (const NamedRecord& named : sources.records) {
+    const std::string file = several ? named.name + ": " : "";
+    const auto add = [&](const std::string& text, const std::string& advice, bool loud) {
+      if (known.insert(file + text).second) cautions.push_back({file + text, advice, loud});
+    };
+    if (!named.record.incomplete.empty()) {
+      add("The run ended before all was measured: " + named.record.incomplete,
+          "Rows that are missing were not measured.", true);
+    }
+    for (const results::Warning& warning : named.record.warnings)
+      add(warning.text, warning.advice, warning.loud);
+    for (const Run& run : named.record.runs) {
+      for (const results::Warning& warning : run.warnings) {
+        add(fmt::format("{} at {}: {}", run.strategy, counted(run.ranks, "rank"), warning.text),
+            warning.advice, warning.loud);
+      }
+    }
+  }
+  std::ranges::stable_sort(cautions, std::greater(), &Caution::loud);
+}
+
+void add_gaps(const Sources& sources, std::vector<std::string>& gaps) {
+  const auto none = [&](auto has) {
+    for (const NamedRecord& named : sources.records) {
+      if (std::ranges::any_of(named.record.runs, has)) return false;
+    }
+    return true;
+  };
+  if (sources.records.empty()) {
+    gaps.push_back("No run of your own: `lockstep bench --json FILE` measures one.");
+    return;
+  }
+  if (none([](const Run&) { return true; })) {
+    gaps.push_back("The file has no run in it: `lockstep bench --json FILE` measures some.");
+    return;
+  }
+  if (none([](const Run& run) { return run.breakdown.has_value(); })) {
+    gaps.push_back(
+        "Where the time of a step goes is not in the file: `lockstep bench --breakdown --json FILE` measures "
+        "it.");
+  }
+  if (none([](const Run& run) { return run.step_interval_s && run.step_interval_s->missing.empty(); })) {
+    gaps.push_back(
+        "No 95 % interval is in the file: measure more steps, or several launches with `lockstep bench "
+        "--repeat 5`.");
+  }
+  if (none([](const Run& run) { return run.speedup.has_value(); })) {
+    gaps.push_back(
+        "Speed-up and efficiency need the rate of one rank without a strategy, which `lockstep bench --ranks "
+        "1,2,4` measures with the rest.");
+  } else if (none([](const Run& run) { return run.factors.has_value(); })) {
+    gaps.push_back(
+        "What the efficiency is lost to needs a breakdown and the `independent` control: `lockstep bench "
+        "--breakdown`.");
+  }
+}
+
+}  // namespace
+
+std::optional<LabelledRun> headline_run(const Sources& sources) {
+  std::optional<LabelledRun> best;
+  const auto weight = [](const LabelledRun& run) { return std::pair(!run.control, run.run->images_per_s); };
+  for (const LabelledRun& run : labelled_runs(sources)) {
+    if (!usable(run.run->images_per_s) || (best && best->record != run.record)) continue;
+    if (!best || weight(run) > weight(*best)) best = run;
+  }
+  return best;
+}
+
+Summary summarize(const Sources& sources) {
+  Summary summary{.title = title_of(sources)};
+  if (const auto run = headline_run(sources)) {
+    summary.headline = headline_of(*run);
+    summary.figures = figures_of(*run);
+    summary.findings = explain(*run->run);
+    add_other_models(sources, *run, summary.findings);
+    for (std::string& sentence : compare(sources, *run)) summary.findings.push_back(std::move(sentence));
+  } else if (sources.records.empty()) {
+    summary.headline = sources.published.empty() ? "Nothing was given to report on."
+                                                 : "Published results, as far as they can be drawn.";
+  } else {
+    summary.headline = "No run in it has a rate.";
+  }
+  add_cautions(sources, summary.cautions);
+  add_gaps(sources, summary.gaps);
+  return summary;
+}
+
+}  // namespace lockstep::plots

@@ -1,0 +1,47 @@
+/// write_pages DIR: the pages and drawings that check_pages.py looks at in a browser.
+#include <cstdio>
+#include <filesystem>
+
+#include "lockstep/base/file.h"
+#include "lockstep/plots/chart.h"
+#include "lockstep/plots/page.h"
+#include "plots/sample_records.h"
+
+using namespace lockstep;
+using namespace lockstep::plots;
+
+namespace {
+
+void write_charts(const std::filesystem::path& folder, const Sources& sources) {
+  for (const auto& [name, draw] : charts().entries()) {
+    for (double width : {kWideChart, kNarrowChart}) {
+      const ChartForm form{width, name};
+      const Chart chart = draw(sources, form);
+      write_file_atomically(folder / (name + (form.narrow() ? "-narrow.svg" : ".svg")), standalone_svg(chart, form));
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  const std::filesystem::path folder = argv[1];
+  std::filesystem::create_directories(folder);
+  std::vector<PublishedTable> tables = shipped_tables();
+  const auto page = [&](const char* name, Sources sources) {
+    complete(sources);
+    write_file_atomically(folder / name, report_page(sources));
+  };
+  page("sweep.html", {{{"sweep", sweep_record()}}, {}});
+  page("published.html", {{{"sweep", sweep_record()}}, {tables[0]}});
+  page("all-published.html", {{{"sweep", sweep_record()}}, tables});
+  page("two.html", {{{"before", sweep_record()}, {"after", sweep_record(0.93)}}, {}});
+  page("plain.html", {{{"plain", plain_record()}}, {}});
+  page("crowded.html", {{{"crowded", crowded_record()}}, {}});
+  page("huge.html", {{{"huge", huge_record(10000)}}, {}});
+  page("broken.html", {{{kHostileText, broken_record()}}, {}});
+  page("empty.html", {});
+  write_charts(folder, {{{"sweep", sweep_record()}}, {tables[0]}});
+  return 0;
+}

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "lockstep/plots/sources.h"
+
+namespace lockstep::plots {
+
+/// A sweep of resnet50 over 1, 2, 4 and 8 ranks with ddp, its controls, breakdowns with buckets, intervals, factors
+/// and memory; the same numbers on every call. `slower` scales every time.
+results::RunRecord sweep_record(double slower = 1);
+
+/// The same without anything that only `--breakdown` and newer versions give.
+results::RunRecord plain_record();
+
+/// Three networks, two strategies and two bucket sizes: more curves and rows than a chart holds.
+results::RunRecord crowded_record();
+
+/// One run of `ranks` ranks, with breakdown and memory of each.
+results::RunRecord huge_record(int ranks);
+
+/// Numbers that are not finite, empty series, hostile and very long names.
+results::RunRecord broken_record();
+
+/// Text that would be markup if it were not escaped, with control characters and invalid UTF-8.
+extern const char* const kHostileText;
+
+/// The published tables that come with lockstep.
+std::vector<PublishedTable> shipped_tables();
+
+}  // namespace lockstep::plots
