@@ -40,9 +40,8 @@ std::string models() {
   std::string text = fmt::format("Models\n  {:<18} {:>13} {:>15} {:>6} {:>6}  {}\n", "name", "parameters",
                                  "multiply-adds", "image", "batch", "default batch from");
   for (const auto& [name, info] : models::registry().entries()) {
-    const models::ModelCost cost = models::measure_cost(info, info.image_size, false);
     text += fmt::format("  {:<18} {:>13} {:>15} {:>6} {:>6}  {}\n", name, info.parameters,
-                        fmt::format("{:.2f} M", static_cast<double>(cost.multiply_adds) / 1e6),
+                        fmt::format("{:.2f} M", static_cast<double>(info.multiply_adds) / 1e6),
                         info.image_size, info.default_batch, info.source);
   }
   return text;

@@ -40,7 +40,7 @@ TEST(BadInputTest, is_refused_with_what_is_wrong_and_what_to_do) {
       {{"--threads", "4096"}, {"--threads"}},
       {{"--bucket-mb", "0"}, {"--bucket-mb must be greater than 0"}},
       {{"--timeout", "0"}, {"--timeout must be at least 1 second"}},
-      {{"--image-size", "3"}, {"--image-size 3 is too small for resnet50"}},
+      {{"--image-size", "3"}, {"resnet50 takes images from 32x32"}},
       {{"--backend", "thread", "--launch", "processes"}, {"--backend thread", "--launch threads"}},
       {{"--backend", "mpi", "--launch", "threads"}, {"--backend mpi"}},
       {{"--ranks", "two"}, {"--ranks"}},

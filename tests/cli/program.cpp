@@ -42,6 +42,7 @@ Program::Program(std::vector<std::string> command, const Environment& environmen
     : folder_(fresh_folder()), mark_(folder_.filename().string()) {
   if (command.front() == "lockstep") command.front() = LOCKSTEP_PROGRAM;
   pid_ = ::fork();
+  if (pid_ < 0) throw std::runtime_error("cannot start a process");
   if (pid_ == 0) {
     ::setpgid(0, 0);
     for (const auto& [name, value] : environment) {

@@ -63,8 +63,7 @@ TEST(SweepTest, what_cannot_be_measured_is_refused_by_name) {
   EXPECT_THAT(refusal({.ranks = {1}, .bucket_mb = {0}}), HasSubstr("--bucket-mb must be greater than 0"));
   EXPECT_THAT(refusal({.ranks = {1}, .steps = 0}), HasSubstr("--steps must be greater than 0"));
   EXPECT_THAT(refusal({.ranks = {1}, .warmup_steps = -1}), HasSubstr("--warmup must not be negative"));
-  EXPECT_THAT(refusal({.ranks = {1}, .image_size = 8}),
-              HasSubstr("--image-size 8 is too small for resnet50"));
+  EXPECT_THAT(refusal({.ranks = {1}, .image_size = 8}), HasSubstr("resnet50 takes images from 32x32"));
   EXPECT_THAT(refusal({.ranks = {1}, .strategies = {"independent"}, .controls = false}),
               HasSubstr("nothing to measure"));
 }

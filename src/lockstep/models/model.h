@@ -40,6 +40,8 @@ struct ModelOptions {
 struct ModelInfo {
   /// Trainable values, as published; the tests compare them with what is built.
   int64_t parameters = 0;
+  /// Of the forward pass of one image of image_size; tested likewise.
+  int64_t multiply_adds = 0;
   int64_t channels = 3;
   int64_t image_size = 224;
   /// The smallest and the largest --image-size: without bounds of its own a network that averages over what

@@ -1,6 +1,8 @@
 #include "lockstep/train/sweep.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -52,10 +54,7 @@ void check_values(const SweepOptions& options) {
 int image_size_of(const SweepOptions& options, const std::string& model) {
   const models::ModelInfo& info = models::registry().get(model);
   if (options.image_size == 0) return static_cast<int>(info.image_size);
-  if (options.image_size < info.min_image_size) {
-    throw ConfigError(fmt::format("--image-size {} is too small for {}, which needs at least {}",
-                                  options.image_size, model, info.min_image_size));
-  }
+  models::check_image_size(model, info, options.image_size);
   return options.image_size;
 }
 
@@ -153,17 +152,27 @@ int most_ranks(const std::vector<RowPlan>& rows) {
   return most;
 }
 
-MemoryEstimate estimate_memory(const RowPlan& row) {
+namespace {
+
+MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost) {
   const models::ModelInfo& info = models::registry().get(row.model);
-  const models::ModelCost cost = models::measure_cost(info, row.image_size, row.precision == "bf16");
   MemoryEstimate estimate;
   estimate.process_bytes = 350 * kMiB;
   // Parameters, gradients and momentum, and a second set of gradients: autograd's beside the buckets.
   estimate.parameter_bytes = 4 * 4 * info.parameters;
-  const int64_t image_bytes = 4 * info.channels * row.image_size * row.image_size;
   // The backward pass holds gradients of the activations that it is working on beside those kept.
-  estimate.activation_bytes = row.batch_per_rank * (image_bytes + cost.activation_bytes * 5 / 4);
+  estimate.activation_bytes = row.batch_per_rank * cost.activation_bytes * 5 / 4;
   return estimate;
+}
+
+models::ModelCost cost_of(const RowPlan& row) {
+  return models::measure_cost(models::registry().get(row.model), row.image_size, row.precision == "bf16");
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const RowPlan& row) {
+  return estimate_memory(row, cost_of(row));
 }
 
 RowEstimate estimate_row(const RowPlan& row) {
@@ -178,8 +187,12 @@ RowEstimate estimate_row(const RowPlan& row) {
 }
 
 void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t available_bytes) {
+  // One network is built once, whatever number of rows it has.
+  std::map<std::tuple<std::string, int, std::string>, models::ModelCost> costs;
   for (const RowPlan& row : rows) {
-    const MemoryEstimate estimate = estimate_memory(row);
+    const auto key = std::make_tuple(row.model, row.image_size, row.precision);
+    if (!costs.contains(key)) costs[key] = cost_of(row);
+    const MemoryEstimate estimate = estimate_memory(row, costs[key]);
     const int local_ranks = std::min(row.ranks, ranks_per_host);
     // The ranks that sleep while this row runs hold their processes.
     const int64_t idle_bytes = int64_t{ranks_per_host - local_ranks} * estimate.process_bytes;
