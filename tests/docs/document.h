@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,10 @@ struct Mention {
   std::string file;
   std::string text;
 };
+
+inline void PrintTo(const Mention& mention, std::ostream* out) {
+  *out << mention.file << ": " << mention.text;
+}
 
 /// The project's own Markdown files, relative to its folder.
 std::vector<std::string> markdown_files();
