@@ -54,10 +54,10 @@ TEST_F(MpirunTest, a_rank_stopped_under_a_parent_is_named) {
   EXPECT_THAT(run_.kept(1), HasSubstr("rank 0"));
 }
 
-TEST_F(MpirunTest, ranks_die_with_a_killed_parent_even_when_stopped) {
-  const pid_t started = parent(2, {});
+TEST_F(MpirunTest, ranks_die_with_a_killed_parent_even_when_stopped_or_deaf) {
+  const pid_t started = parent(2, {"--event", "deaf"});
   run_.wait_for_ranks(2);
-  ::kill(run_.pid_of_rank(1), SIGSTOP);
+  ::kill(run_.pid_of_rank(0), SIGSTOP);
   ::kill(started, SIGKILL);
   EXPECT_EQ(run_.wait(started), 128 + SIGKILL);
 }

@@ -78,8 +78,8 @@ TEST_F(ProcessesTest, a_short_stop_is_no_alarm) {
   EXPECT_EQ(run_.wait(parent), 0) << run_.output();
 }
 
-TEST_F(ProcessesTest, ranks_die_with_a_killed_parent_even_when_stopped) {
-  const pid_t parent = start({"--ranks", "3"});
+TEST_F(ProcessesTest, ranks_die_with_a_killed_parent_even_when_stopped_or_deaf) {
+  const pid_t parent = start({"--ranks", "3", "--event", "deaf"});
   run_.wait_for_ranks(3);
   ::kill(run_.pid_of_rank(2), SIGSTOP);
   ::kill(parent, SIGKILL);
@@ -100,7 +100,7 @@ TEST_F(ProcessesTest, a_stopped_parent_is_named_by_rank_0) {
 }
 
 TEST_F(ProcessesTest, ctrl_z_stops_the_ranks_and_fg_lets_them_finish) {
-  const pid_t parent = start({"--ranks", "2", "--timeout", "1", "--steps", "100"});
+  const pid_t parent = start({"--ranks", "2", "--timeout", "1", "--steps", "200"});
   run_.wait_for_ranks(2);
   ::kill(parent, SIGTSTP);
   int status = 0;
@@ -159,6 +159,20 @@ TEST_F(ProcessesTest, a_code_after_the_goodbye_is_passed_on) {
   const pid_t parent = start({"--ranks", "2", "--event", "goodbye-exit", "--steps", "50"});
   EXPECT_EQ(run_.wait(parent), 3);
   EXPECT_EQ(run_.output(), "");
+}
+
+TEST_F(ProcessesTest, a_rank_that_hangs_after_its_goodbye_is_ended) {
+  const pid_t parent = start({"--ranks", "2", "--event", "goodbye-hang", "--steps", "50", "--timeout", "1"});
+  EXPECT_EQ(run_.wait(parent), kExitFailed);
+  EXPECT_THAT(run_.output(), ContainsRegex("parent: rank 1 .* did not end"));
+}
+
+TEST_F(ProcessesTest, a_rank_that_does_not_leave_is_ended) {
+  const pid_t parent = start({"--ranks", "3", "--event", "deaf"});
+  run_.wait_for_ranks(3);
+  ::kill(run_.pid_of_rank(0), SIGKILL);
+  EXPECT_EQ(run_.wait(parent), kExitFailed);
+  EXPECT_THAT(run_.output(), ContainsRegex("parent: rank 0 .* was killed by SIGKILL"));
 }
 
 TEST_F(ProcessesTest, a_communication_error_is_put_down_to_the_rank_that_died) {

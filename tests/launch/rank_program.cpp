@@ -7,7 +7,6 @@
 // when some heartbeats have told of it.
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -51,7 +50,8 @@ Options parse(int argc, char** argv) {
   app.add_option("--ranks", options.ranks);
   app.add_flag("--mpirun", options.mpirun);
   app.add_option("--folder", options.folder);
-  app.add_option("--event", options.event, "what happens to --who after step --at");
+  app.add_option("--event", options.event,
+                 "what happens to --who after step --at; deaf: does not leave by itself");
   app.add_option("--who", options.who);
   app.add_option("--at", options.at);
   app.add_option("--steps", options.steps);
@@ -91,9 +91,8 @@ void happen(const std::string& event, launch::RankSession& session) {
     session.finish();
     std::_Exit(3);
   }
-  if (event == "deaf") {
-    // Never leaves by itself.
-    ::signal(SIGTERM, SIG_IGN);
+  if (event == "goodbye-hang") {
+    session.finish();
     std::this_thread::sleep_for(1h);
   }
 }
@@ -102,6 +101,7 @@ int rank(const launch::RankEnvironment& environment, const Options& options) {
   launch::RankSession::Options session_options;
   session_options.timeout = std::chrono::duration<double>(options.timeout_s);
   session_options.on_departure = [&](const launch::Departure& departure) {
+    if (options.event == "deaf" && environment.rank == options.who) std::this_thread::sleep_for(1h);
     const std::string me = "rank " + std::to_string(environment.rank);
     write_file_atomically(
         std::filesystem::path(options.folder) / ("kept." + std::to_string(environment.rank)),

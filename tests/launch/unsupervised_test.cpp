@@ -99,9 +99,9 @@ TEST_F(MpirunByUserTest, terminating_mpirun_keeps_what_was_measured) {
 }
 
 TEST_F(MpirunByUserTest, ranks_die_with_a_killed_mpirun) {
-  const pid_t started = mpirun(2, {});
+  const pid_t started = mpirun(2, {"--event", "deaf"});
   run_.wait_for_ranks(2);
-  ::kill(run_.pid_of_rank(1), SIGSTOP);
+  ::kill(run_.pid_of_rank(0), SIGSTOP);
   ::kill(started, SIGKILL);
   EXPECT_EQ(run_.wait(started), 128 + SIGKILL);
 }

@@ -56,7 +56,8 @@ class RankSession::Impl {
  public:
   Impl(const RankEnvironment& environment, Options options)
       : environment_(environment), options_(std::move(options)), wake_(::eventfd(0, EFD_CLOEXEC)) {
-    if (environment.supervised || environment.launcher == Launcher::kMpirun) die_with_parent();
+    // A lockstep parent has seen to it for the ranks that it starts itself.
+    if (environment.launcher == Launcher::kMpirun) die_with_parent();
     if (environment.supervised) {
       const HostPort at = parse_address(environment.watch_address);
       join(kParent, at.host, at.port);

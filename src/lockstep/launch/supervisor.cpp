@@ -22,6 +22,7 @@ constexpr std::initializer_list<int> kSignals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, 
 /// A rank's end shows on its connection a moment before the system tells how it ended.
 constexpr std::chrono::milliseconds kEndDeferral{1000};
 constexpr std::chrono::seconds kKillPatience{5};
+constexpr int kCheckPeriod_ms = 1000;
 
 std::string death_advice(int signal) {
   if (signal == SIGKILL)
@@ -82,6 +83,7 @@ Supervision Supervisor::run() {
     wait_for_news();
     while (const auto signal = signals_.take()) on_signal(*signal);
     reap();
+    check_ends();
     if (stage_ == Stage::kRunning && coordinator_->cause()) {
       advance(Stage::kLeaving);
     } else if (stage_ != Stage::kRunning && stage_ != Stage::kKilling && Clock::now() >= stage_ends_) {
@@ -96,7 +98,7 @@ bool Supervisor::any_alive() const {
 }
 
 void Supervisor::wait_for_news() {
-  int timeout_ms = -1;
+  int timeout_ms = kCheckPeriod_ms;
   if (stage_ == Stage::kLeaving || stage_ == Stage::kTerminating) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(stage_ends_ - Clock::now()).count();
     timeout_ms = static_cast<int>(std::max<int64_t>(left, 0));
@@ -146,6 +148,17 @@ void Supervisor::judge(const Child& child) {
     coordinator_->declare_lost(*child.rank, fmt::format("exited with code {}", code), "",
                                code == 0 ? static_cast<int>(kExitFailed) : code);
   }
+}
+
+void Supervisor::check_ends() {
+  if (stage_ != Stage::kRunning || !coordinator_->wait_finished(std::chrono::seconds(0))) return;
+  if (!all_finished_since_) all_finished_since_ = Clock::now();
+  if (Clock::now() - *all_finished_since_ < options_.timeout) return;
+  const auto alive = std::ranges::find_if(children_, [](const Child& child) { return !child.status; });
+  if (alive == children_.end()) return;
+  did_not_end_ = fmt::format("{} (pid {}) had finished its work but did not end, and was killed",
+                             alive->rank ? fmt::format("rank {}", *alive->rank) : "mpirun", alive->pid);
+  advance(Stage::kKilling);
 }
 
 void Supervisor::advance(Stage stage) {
@@ -214,6 +227,12 @@ Supervision Supervisor::result() {
   }
   const std::optional<int> launcher = options_.through_mpirun ? children_.front().status : std::nullopt;
   const bool launcher_failed = launcher && *launcher != 0;
+  if (!did_not_end_.empty()) {
+    result.exit_code = kExitFailed;
+    result.error = did_not_end_;
+    result.advice = "A communication library may hang while it shuts down; the results are complete.";
+    return result;
+  }
   // What the ranks of a failed launcher have to say may still be on its way.
   if (launcher_failed && !coordinator_->cause()) coordinator_->wait_finished(kEndDeferral);
 

@@ -47,6 +47,8 @@ class Supervisor {
   void on_signal(int signal);
   void reap();
   void judge(const Child& child);
+  /// Ends ranks that have said goodbye long ago and still run: a library's shutdown may hang.
+  void check_ends();
   void advance(Stage stage);
   /// Of those that had their time to leave by themselves.
   void end_ranks();
@@ -63,6 +65,9 @@ class Supervisor {
   Stage stage_ = Stage::kRunning;
   Clock::time_point stage_ends_;
   std::optional<int> interrupted_by_;
+  std::optional<Clock::time_point> all_finished_since_;
+  /// Names the rank that did not end after its goodbye.
+  std::string did_not_end_;
   bool was_subreaper_ = false;
 };
 

@@ -21,8 +21,10 @@ using std::chrono::milliseconds;
 using Seconds = std::chrono::duration<double>;
 using Client = c10::intrusive_ptr<c10d::TCPStore>;
 
+/// c10d hands it to poll() as an int.
 milliseconds to_milliseconds(Seconds time) {
-  return std::max(milliseconds(1), std::chrono::ceil<milliseconds>(time));
+  constexpr Seconds kLongest = std::chrono::days(20);
+  return std::max(milliseconds(1), std::chrono::ceil<milliseconds>(std::min(time, kLongest)));
 }
 
 /// The first line: c10's messages go on with a stack trace.
