@@ -50,11 +50,5 @@ TEST(ModelCostTest, counts_layers_by_hand) {
   EXPECT_EQ(measure_cost(registry().get("trivial"), 32, false).activation_bytes, (3072 + 16 + 10) * 4);
 }
 
-TEST(CostTest, every_network_says_what_it_costs) {
-  for (const auto& [name, info] : registry().entries()) {
-    EXPECT_EQ(info.multiply_adds, measure_cost(info, info.image_size, false).multiply_adds) << name;
-  }
-}
-
 }  // namespace
 }  // namespace lockstep::models

@@ -41,6 +41,11 @@ TEST_P(EveryModelTest, has_the_published_parameters_and_runs_at_its_smallest_siz
   EXPECT_THAT(model->forward(images, {}).sizes(), testing::ElementsAre(2, info.classes));
 }
 
+TEST_P(EveryModelTest, says_how_many_multiply_adds_an_image_takes) {
+  const ModelInfo& info = registry().get(GetParam().first);
+  EXPECT_EQ(info.multiply_adds, measure_cost(info, info.image_size, false).multiply_adds);
+}
+
 TEST(ModelsTest, are_all_tested_above) {
   std::vector<std::string> tested;
   for (const auto& [name, published] : kPublishedParameters) tested.push_back(name);
