@@ -22,6 +22,7 @@
 #include "lockstep/results/summarize.h"
 #include "lockstep/results/text.h"
 #include "lockstep/train/row_runner.h"
+#include "lockstep/train/torch_error.h"
 
 #include "console.h"
 #include "progress_line.h"
@@ -237,7 +238,7 @@ int run_rank_process(const BenchPlan& plan, const launch::RankEnvironment& envir
     const std::unique_ptr<launch::TcpStore> store =
         launch::join_tcp_store(environment, std::chrono::duration<double>(60));
     session.start_watch(store.get());
-    measure_rows({plan, environment, *store, session.progress()});
+    train::with_plain_errors([&] { measure_rows({plan, environment, *store, session.progress()}); });
     session.finish();
   } catch (const std::exception& error) {
     const launch::Departure departure = session.fail(error);
@@ -260,7 +261,7 @@ int run_rank_threads(const BenchPlan& plan, int ranks) {
         environment.rank = environment.local_rank = rank;
         environment.world = environment.local_world = ranks;
         launch::bind_this_thread(plan.binding.cpus[index]);
-        measure_rows({plan, environment, store, progress[index]});
+        train::with_plain_errors([&] { measure_rows({plan, environment, store, progress[index]}); });
       },
       [&](int /*rank*/, const std::exception_ptr& error) {
         // The other threads may be blocked for good in a collective that this one has left.

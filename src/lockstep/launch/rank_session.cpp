@@ -41,6 +41,13 @@ void die_with_parent() {
   if (::getppid() != parent) ::raise(SIGKILL);
 }
 
+/// Rank 0 of a parent that dies is to say so and to keep what was measured. It is on the watch by now, so it
+/// learns of that end from its connection and leaves; were it stopped just then, the system continues it,
+/// because its process group lost the last tie to the session.
+void outlive_parent_to_tell() {
+  ::prctl(PR_SET_PDEATHSIG, 0);
+}
+
 std::string signal_text(int signal) {
   if (signal == SIGINT) return "interrupted (Ctrl-C)";
   return fmt::format("told to end ({})", signal_name(signal));
@@ -64,6 +71,7 @@ class RankSession::Impl {
     }
     block_signals(kEndingSignals);
     signal_thread_ = std::thread([this] { wait_for_signals(); });
+    if (environment.supervised && environment.rank == 0) outlive_parent_to_tell();
   }
 
   ~Impl() {

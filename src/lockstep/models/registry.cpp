@@ -44,7 +44,7 @@ ModelInfo resnet50_v1() {
 
 const Registry<ModelInfo>& registry() {
   static const Registry<ModelInfo> all(
-      "model", "lockstep info",
+      "model", "lockstep info models",
       {
           {"resnet18", residual(11'689'512, 1'814'073'344, kTorchvision, create_resnet18)},
           {"resnet34", residual(21'797'672, 3'663'761'408, kTorchvision, create_resnet34)},
