@@ -66,7 +66,7 @@ class Bench {
   double lockstep_median_s(int steps) {
     const train::StepLoopOptions options{.warmup_steps = 0, .steps = steps, .coupled = true};
     return median(
-        train::run_steps({*model_, *input_, *strategy_, *optimizer_, nullptr}, options, position_).step_s);
+        train::run_steps({*model_, *input_, *strategy_, *optimizer_, nullptr}, options, progress_).step_s);
   }
 
  private:
@@ -76,7 +76,7 @@ class Bench {
   std::unique_ptr<replica::Sgd> optimizer_;
   std::unique_ptr<comm::Communicator> communicator_;
   std::unique_ptr<strategies::Strategy> strategy_;
-  train::LoopPosition position_;
+  launch::Progress progress_;
 };
 
 void compare(const std::string& strategy, const std::string& model, int batch, int image_size, int blocks,
