@@ -54,6 +54,8 @@ results::RunRecord describe_job(const Rank& rank) {
   record.launch = options.launch;
   record.binding = options.bind;
   record.allocator = keep_freed_pages();
+  record.ranks = train::most_ranks(rank.plan.rows);
+  record.threads_per_rank = rank.plan.binding.threads_per_rank;
   record.strategies = options.sweep.strategies;
   record.distributed_backend = options.sweep.backend;
   record.bucket_size_mb = options.sweep.bucket_mb.front();
@@ -104,7 +106,10 @@ results::Run describe_run(const Rank& rank, const train::RowPlan& row) {
   run.bucket_mb = row.bucket_mb;
   run.threads_per_rank = rank.plan.binding.threads_per_rank;
   run.seed = static_cast<int64_t>(row.seed);
-  run.parameters = models::registry().get(row.model).parameters;
+  const models::ModelInfo& model = models::registry().get(row.model);
+  run.parameters = model.parameters;
+  // At other image sizes it is not known without running the network.
+  if (row.image_size == model.image_size) run.multiply_adds = model.multiply_adds;
   run.learning_rate = row.learning_rate;
   run.momentum = row.momentum;
   run.weight_decay = row.weight_decay;
