@@ -32,7 +32,7 @@ def run_lockstep(options, cpus):
         path = Path(folder) / "result.json"
         strategy = "single" if options.ranks == 1 else "ddp"
         command = [
-            str(ROOT / "build" / "lockstep"), "bench", "--quiet", "--no-controls", "--json", str(path),
+            options.lockstep, "bench", "--quiet", "--no-controls", "--json", str(path),
             "--model", options.model, "--batch", str(options.batch), "--ranks", str(options.ranks),
             "--strategy", strategy, "--backend", options.backend, "--precision", options.precision,
             "--threads", str(options.threads), "--image-size", str(options.image_size),
@@ -82,6 +82,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--optimizers", default="fused,foreach", help="Python's variants; its best counts")
     parser.add_argument("--python", default=str(ROOT / ".venv-dev" / "bin" / "python"))
+    parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"), help="the program")
     parser.add_argument("--lockstep-flag", action="append", default=[], help="passed on to lockstep bench")
     options = parser.parse_args()
     cpus = sorted(os.sched_getaffinity(0))
