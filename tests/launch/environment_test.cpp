@@ -217,13 +217,18 @@ TEST(SlurmListsTest, tasks_of_each_node) {
   EXPECT_THAT(expand_slurm_tasks("V", "4"), ElementsAre(4));
   EXPECT_THROW(expand_slurm_tasks("V", ""), ConfigError);
   EXPECT_THROW(expand_slurm_tasks("V", "2(x999999),2(x999999)"), ConfigError);
+  for (const char* bad : {",", "2,", "2(3)", "2(x3", "2x", "-2", "1234567", "2;3"}) {
+    EXPECT_THROW(expand_slurm_tasks("V", bad), ConfigError) << bad;
+  }
 }
 
 TEST(SlurmListsTest, first_host) {
   EXPECT_EQ(first_slurm_host("V", "node[03-05,9],login1"), "node03");
   EXPECT_EQ(first_slurm_host("V", "gpu-1.cluster,gpu-2.cluster"), "gpu-1.cluster");
   EXPECT_EQ(first_slurm_host("V", "rack[1-2]node[01-16]"), "rack1node01");
-  EXPECT_THROW(first_slurm_host("V", "$(reboot)"), ConfigError);
+  for (const char* bad : {"$(reboot)", "", ",node1", "node[", "node[a]", "node[1", "node]"}) {
+    EXPECT_THROW(first_slurm_host("V", bad), ConfigError) << bad;
+  }
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ bool wait_until(double seconds, const Condition& condition) {
 }  // namespace
 
 ProgramRun::ProgramRun() {
-  std::string name = (fs::temp_directory_path() / "lockstep-test-XXXXXX").string();
+  std::string name = (fs::temp_directory_path() / "lockstep-launch-test-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
   folder_ = name;
 }

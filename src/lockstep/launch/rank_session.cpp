@@ -86,6 +86,7 @@ class RankSession::Impl {
 
   void start_watch(comm::Store* store) {
     if (environment_.supervised || environment_.world == 1) return;
+    if (store == nullptr) throw ConfigError("the watch needs a store to meet in, where no parent supervises");
     const std::string host = environment_.on_one_host() ? "127.0.0.1" : environment_.master_addr;
     if (environment_.rank == 0) {
       WatchCoordinator::Options options;
