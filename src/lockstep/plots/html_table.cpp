@@ -9,6 +9,12 @@
 #include "lockstep/plots/numbers.h"
 
 namespace lockstep::plots {
+namespace {
+
+/// More columns than this need small print on paper.
+constexpr size_t kMany = 14;
+
+}  // namespace
 
 void HtmlTable::add_column(std::string head, Kind kind) {
   heads_.push_back(std::move(head));
@@ -23,10 +29,10 @@ void HtmlTable::add_row(std::vector<std::string> fields, std::vector<std::option
 
 std::string HtmlTable::markup(size_t most) const {
   std::string text = fmt::format(
-      "<div class=\"table\"><h3>{0}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"{0}\" "
+      "<div class=\"table{1}\"><h3>{0}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"{0}\" "
       "tabindex=\"0\">"
       "<table aria-label=\"{0}\">\n<thead><tr>",
-      escape(caption_));
+      escape(caption_), heads_.size() > kMany ? " many" : "");
   const auto kind_class = [&](size_t column) {
     return kinds_[column] == Kind::kNumber ? " class=\"n\"" : "";
   };

@@ -56,6 +56,7 @@ thead th{border-top:0;color:var(--muted);font-weight:500;vertical-align:bottom}
 tbody th{font-weight:500;position:sticky;left:0;background:var(--card);white-space:normal;min-width:9em;max-width:26em;overflow-wrap:break-word}
 th:first-child,td:first-child{padding-left:16px}
 th:last-child,td:last-child{padding-right:16px}
+td:not(.n){white-space:normal;max-width:22em;overflow-wrap:break-word}
 .n{text-align:right}
 .bar{background:linear-gradient(to right,var(--bar) var(--v),var(--track) var(--v)) no-repeat right 10px bottom 0/calc(100% - 20px) 4px}
 details{margin:0 0 12px}
@@ -82,7 +83,8 @@ constexpr const char* kPrint = R"(
 @media print{body{background:#fff;font-size:10.5pt}main{max-width:none;padding:0}
 figure,.key li,.caution,tr,dl{break-inside:avoid}h2,h3,thead{break-after:avoid}h2{margin-top:26px}
 .key{grid-template-columns:repeat(5,1fr);gap:8px}.key b{font-size:18px}.key li{padding:8px 10px}.key span{font-size:11px}
-.scroll{overflow:visible}tbody th{max-width:none;overflow-wrap:anywhere}.table{border:0}table{font-size:8.5pt}th,td{padding:3px 4px!important;white-space:normal}
+.scroll{overflow:visible}th,td{max-width:none}tbody th,td:not(.n){overflow-wrap:anywhere}.table{border:0}table{font-size:7.5pt}th,td{padding:3px 3px!important;white-space:normal}td.n{white-space:nowrap}
+.many table{font-size:5.5pt}.many th,.many td{padding:2px 1px!important;overflow-wrap:anywhere}.many td.n{white-space:normal;overflow-wrap:normal}
 tbody th{position:static;min-width:0}.table h3{padding-left:4px}
 .bar{-webkit-print-color-adjust:exact;print-color-adjust:exact}figure svg{-webkit-print-color-adjust:exact;print-color-adjust:exact;max-width:640px}}
 )";
