@@ -16,7 +16,7 @@ namespace {
 void check_name(const std::string& name) {
   const std::vector<std::string> names = backend_names();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
-    throw_unknown_name("backend", name, names, "lockstep info");
+    throw_unknown_name("backend", name, names, "lockstep info backends");
   }
 }
 

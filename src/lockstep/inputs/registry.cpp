@@ -5,7 +5,7 @@ namespace lockstep::inputs {
 
 const Registry<InputInfo>& registry() {
   static const Registry<InputInfo> all(
-      "input", "lockstep info",
+      "input", "lockstep info inputs",
       {
           {"device", {"random batches made once on the device and used in turn", create_device_input}},
       });
