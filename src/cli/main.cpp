@@ -7,6 +7,8 @@
 #include "bench.h"
 #include "console.h"
 #include "info.h"
+#include "plot.h"
+#include "report.h"
 #include "version.h"
 
 namespace {
@@ -18,6 +20,8 @@ constexpr const char* kFooter = R"(Start here:
   lockstep bench                     train ResNet-50 on 1, 2, ... ranks and print how it scales
   lockstep bench --help              every flag, with examples
   lockstep info                      what is installed, and what can be measured
+  lockstep report RESULT.json -o report.html
+                                     explain a result on one page, with charts
 
 Exit codes: 0 done, 1 the run or a check failed, 2 wrong usage, 3 a regression was found,
 4 a backend is missing, 130 interrupted (Ctrl-C), 143 terminated.
@@ -40,6 +44,14 @@ int main(int argc, char** argv) {
   CLI::App* info = app.add_subcommand("info", "versions, backends, models, strategies and inputs");
   add_info_flags(*info, info_options);
 
+  ReportOptions report_options;
+  CLI::App* page = app.add_subcommand("report", "write a page that explains one or several results");
+  add_report_flags(*page, report_options);
+
+  PlotOptions plot_options;
+  CLI::App* plot = app.add_subcommand("plot", "write one chart of one or several results as SVG");
+  add_plot_flags(*plot, plot_options);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -48,6 +60,8 @@ int main(int argc, char** argv) {
   }
   try {
     if (bench->parsed()) return run_bench(bench_options, {argv, argv + argc});
+    if (page->parsed()) return run_report(report_options);
+    if (plot->parsed()) return run_plot(plot_options);
     return run_info(info_options);
   } catch (const std::exception& error) {
     return report(error);
