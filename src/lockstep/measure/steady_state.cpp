@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "lockstep/measure/decay.h"
 #include "lockstep/measure/long_run_variance.h"
 #include "lockstep/measure/robust.h"
 #include "lockstep/measure/step_times.h"
@@ -31,7 +32,12 @@ std::vector<double> scaled(std::span<const double> step_s) {
   std::vector<double> values = logarithms(step_s);
   const RobustScale scale = robust_scale(std::span<const double>(values).subspan(values.size() / 2));
   const double width = std::max(scale.deviation, kSmallestNoise);
-  for (double& value : values) value = std::clamp((value - scale.median) / width, -kClamp, kClamp);
+  for (double& value : values) value = (value - scale.median) / width;
+  return values;
+}
+
+std::vector<double> clamped(std::vector<double> values) {
+  for (double& value : values) value = std::clamp(value, -kClamp, kClamp);
   return values;
 }
 
@@ -101,6 +107,20 @@ size_t past_the_tail(std::span<const double> values, size_t cut, size_t last, bo
   return cut;
 }
 
+/// Where the tail of a slow decay has become harmless; `cut` where it is already.
+size_t past_the_decay(std::vector<double> deviations, size_t cut, bool slower) {
+  if (!slower) {
+    for (double& value : deviations) value = -value;
+  }
+  const auto decay = find_decay(deviations, cut);
+  if (!decay) return cut;
+  const auto rest = std::span<const double>(deviations).subspan(cut);
+  const auto count = static_cast<double>(rest.size());
+  const double lag_one = std::max(corrected_lag_one(rest), 0.0);
+  const double from = std::ceil(decay->harmless_from(count, count * (1 - lag_one) / (1 + lag_one)));
+  return std::max(cut, static_cast<size_t>(from));
+}
+
 void judge_remainder(SteadyState& state, std::span<const double> step_s) {
   state.remainder = diagnose(step_s.subspan(state.cut));
   state.settled = false;
@@ -144,7 +164,9 @@ SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateO
     return state;
   }
 
-  const std::vector<double> values = scaled(step_s);
+  const std::vector<double> deviations = scaled(step_s);
+  const std::vector<double> values = clamped(deviations);
+  bool decays_on = false;
   // A cut that is no more than chance may hide a shorter one that is more.
   size_t bound = last;
   for (int attempt = 0; attempt < 5 && bound > options.floor; ++attempt) {
@@ -152,7 +174,9 @@ SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateO
     if (cut == options.floor) break;
     const double off = difference(values, options.floor, cut);
     if (std::abs(off) > kBeyondChance) {
-      state.cut = past_the_tail(values, cut, last, off > 0);
+      const size_t wanted = past_the_decay(deviations, past_the_tail(values, cut, last, off > 0), off > 0);
+      state.cut = std::min(wanted, last);
+      decays_on = wanted > last;
       break;
     }
     bound = cut - 1;
@@ -163,6 +187,10 @@ SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateO
     if (shifted > last || 2 * state.remainder.level_shift->step > state.remainder.steps) break;
     state.cut = shifted;
     judge_remainder(state, step_s);
+  }
+  if (state.settled && decays_on) {
+    state.settled = false;
+    state.unsettled_reason = "warm-up not over";
   }
   state.chosen = chosen_text(step_s, state.cut, options.floor);
   return state;

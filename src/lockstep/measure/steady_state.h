@@ -24,8 +24,8 @@ struct SteadyState {
   /// How the cut was chosen: "3 steps, the least: none after them stands out", "17 steps: they took 1.8 times
   /// as long as those after".
   std::string chosen;
-  /// Why not settled: "not enough data", "trend", "level shift at step 240" (counted from the first of all
-  /// steps).
+  /// Why not settled: "not enough data", "trend", "warm-up not over", "level shift at step 240" (counted from
+  /// the first of all steps).
   std::string unsettled_reason;
   /// Of the steps from the cut on.
   SeriesDiagnosis remainder;
@@ -36,10 +36,10 @@ struct SteadyState {
 /// The cut is the one with the smallest marginal error of what follows (a stricter MSER: White 1997), on
 /// logarithms scaled robustly by the last half of the run and clamped, so that neither a very slow first step
 /// nor a late outlier decides. It is taken only when the steps before it differ from those after beyond
-/// chance, correlation included (else the floor is), and moved on past the tail of a decay. A level shift
-/// that remains in the first half moves it there. At most half of the steps are cut: a longer warm-up is
-/// found once the run has gone on. O(n log n), a few ms for 10,000 steps: may be called again after every few
-/// steps.
+/// chance, correlation included (else the floor is), and moved on until the tail of a decay is harmless. A
+/// level shift that remains in the first half moves it there. At most half of the steps are cut: a longer
+/// warm-up is found once the run has gone on. O(n log n), a few ms for 10,000 steps: may be called again
+/// after every few steps.
 SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateOptions& options = {});
 
 /// The cut of `--warmup N`, with the same judgement of what follows.
