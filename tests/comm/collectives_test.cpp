@@ -166,6 +166,20 @@ TEST(CollectivesTest, all_to_all_transposes) {
   });
 }
 
+TEST(CollectivesTest, sums_of_integers_wrap_around) {
+  RankWorld::get().run([](Communicator& comm) {
+    const int ranks = comm.size();
+    for (const size_t count : {size_t{3}, kLargeSize}) {
+      std::vector<uint8_t> bytes(count, uint8_t(200 + comm.rank()));
+      comm.all_reduce(host_buffer(bytes.data(), count), ReduceOp::kSum)->wait();
+      EXPECT_EQ(bytes, std::vector<uint8_t>(count, uint8_t(200 * ranks + ranks * (ranks - 1) / 2)));
+      std::vector<int32_t> words(count, 0x7fffffff);
+      comm.all_reduce(host_buffer(words.data(), count), ReduceOp::kSum)->wait();
+      EXPECT_EQ(words, std::vector<int32_t>(count, int32_t(0x7fffffffU * uint32_t(ranks))));
+    }
+  });
+}
+
 TEST(CollectivesTest, large_buffers_arrive_whole) {
   RankWorld::get().run([](Communicator& comm) {
     // Several segments of every algorithm, and no multiple of anything.

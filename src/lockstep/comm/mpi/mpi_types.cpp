@@ -30,7 +30,7 @@ MPI_Op make_op(MPI_User_function* function) {
 }
 
 template <DType dtype>
-MPI_Op half_op(ReduceOp op) {
+MPI_Op own_op(ReduceOp op) {
   static const std::array<MPI_Op, 3> ops = {make_op(combine<dtype, ReduceOp::kSum>),
                                             make_op(combine<dtype, ReduceOp::kMin>),
                                             make_op(combine<dtype, ReduceOp::kMax>)};
@@ -60,8 +60,10 @@ MPI_Datatype mpi_type(DType dtype) {
 }
 
 MPI_Op mpi_op(DType dtype, ReduceOp op) {
-  if (dtype == DType::kFloat16) return half_op<DType::kFloat16>(op);
-  if (dtype == DType::kBFloat16) return half_op<DType::kBFloat16>(op);
+  if (dtype == DType::kFloat16) return own_op<DType::kFloat16>(op);
+  if (dtype == DType::kBFloat16) return own_op<DType::kBFloat16>(op);
+  // Open MPI's vector code stops sums of bytes at 255; ours wrap around on every backend.
+  if (dtype == DType::kUInt8) return own_op<DType::kUInt8>(op);
   switch (op) {
     case ReduceOp::kMin:
       return MPI_MIN;
