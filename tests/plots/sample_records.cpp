@@ -54,7 +54,8 @@ void fill_steps(Run& run, double step_s, int steps, Dice& dice) {
   results::RowSeries series;
   for (int rank = 0; rank < run.ranks; ++rank) {
     std::vector<double> warmup, measured;
-    for (int i = 0; i < 6; ++i) warmup.push_back(step_s * (1 + 2.5 * std::exp(-1.1 * i) + 0.02 * dice.roll()));
+    for (int i = 0; i < 6; ++i)
+      warmup.push_back(step_s * (1 + 2.5 * std::exp(-1.1 * i) + 0.02 * dice.roll()));
     for (int i = 0; i < steps; ++i) {
       const double slow = dice.roll() > 0.97 ? 0.2 * dice.roll() : 0;
       measured.push_back(step_s * (0.985 + 0.03 * dice.roll() + slow));
@@ -150,7 +151,8 @@ RunRecord header() {
 }  // namespace
 
 const char* const kHostileText =
-    "<script>alert(1)</script> & \"quotes\" 'single' ]]> \x01\x1b[31m \xff\xc0\xaf \xed\xa0\x80 <img src=http://example.com/x>";
+    "<script>alert(1)</script> & \"quotes\" 'single' ]]> \x01\x1b[31m \xff\xc0\xaf \xed\xa0\x80 <img "
+    "src=http://example.com/x>";
 
 RunRecord sweep_record(double slower) {
   RunRecord record = header();
@@ -165,8 +167,8 @@ RunRecord sweep_record(double slower) {
     int ranks;
     double machine, strategy, transfer, stragglers;
   };
-  for (const Row& row : {Row{1, 1, 0.985, 1, 1}, Row{2, 0.985, 0.985, 0.975, 0.985}, Row{4, 0.95, 0.985, 0.95, 0.96},
-                         Row{8, 0.88, 0.985, 0.91, 0.93}}) {
+  for (const Row& row : {Row{1, 1, 0.985, 1, 1}, Row{2, 0.985, 0.985, 0.975, 0.985},
+                         Row{4, 0.95, 0.985, 0.95, 0.96}, Row{8, 0.88, 0.985, 0.91, 0.93}}) {
     Run run = base_run("ddp", row.ranks);
     const double step_s = alone_s / (row.machine * row.strategy * row.transfer * row.stragglers);
     fill_steps(run, step_s, 120, dice);
@@ -180,8 +182,18 @@ RunRecord sweep_record(double slower) {
     fill_memory(control, 1.31);
     record.runs.push_back(control);
   }
-  record.warnings.push_back({"The load average was 1.8 before the run.", "Stop what else runs, or use --repeat.", false});
+  record.warnings.push_back(
+      {"The load average was 1.8 before the run.", "Stop what else runs, or use --repeat.", false});
   results::assign_baselines(record);
+  return record;
+}
+
+RunRecord small_record() {
+  RunRecord record = sweep_record();
+  std::erase_if(record.runs, [](const Run& run) { return run.ranks > 2; });
+  for (Run& run : record.runs) {
+    if (run.samples.size() > 24) run.samples.resize(24);
+  }
   return record;
 }
 
@@ -290,7 +302,8 @@ RunRecord broken_record() {
 
 std::vector<PublishedTable> shipped_tables() {
   std::vector<PublishedTable> tables;
-  for (const char* name : {"pytorch_throughput", "pytorch_ddp", "pytorch_ddp_bucket_diff", "tensorpack_multigpu", "theano_mpi"}) {
+  for (const char* name : {"pytorch_throughput", "pytorch_ddp", "pytorch_ddp_bucket_diff",
+                           "tensorpack_multigpu", "theano_mpi"}) {
     tables.push_back(read_published(std::string(LOCKSTEP_SOURCE_DIR) + "/data/published/" + name + ".csv"));
   }
   return tables;

@@ -4,9 +4,12 @@
 
 namespace lockstep::plots {
 
-/// A sweep of resnet50 over 1, 2, 4 and 8 ranks with ddp, its controls, breakdowns with buckets, intervals, factors
-/// and memory; the same numbers on every call. `slower` scales every time.
+/// A sweep of resnet50 over 1, 2, 4 and 8 ranks with ddp, its controls, breakdowns with buckets, intervals,
+/// factors and memory; the same numbers on every call. `slower` scales every time.
 results::RunRecord sweep_record(double slower = 1);
+
+/// Its rows of up to two ranks, with few steps: for golden files.
+results::RunRecord small_record();
 
 /// The same without anything that only `--breakdown` and newer versions give.
 results::RunRecord plain_record();

@@ -5,6 +5,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/page.h"
+
 #include "plots/sample_records.h"
 
 using namespace lockstep;
@@ -17,7 +18,8 @@ void write_charts(const std::filesystem::path& folder, const Sources& sources) {
     for (double width : {kWideChart, kNarrowChart}) {
       const ChartForm form{width, name};
       const Chart chart = draw(sources, form);
-      write_file_atomically(folder / (name + (form.narrow() ? "-narrow.svg" : ".svg")), standalone_svg(chart, form));
+      write_file_atomically(folder / (name + (form.narrow() ? "-narrow.svg" : ".svg")),
+                            standalone_svg(chart, form));
     }
   }
 }

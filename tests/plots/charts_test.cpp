@@ -1,0 +1,98 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/plots/chart.h"
+
+#include "golden/golden.h"
+#include "plots/sample_records.h"
+#include "plots/xml_check.h"
+
+namespace lockstep::plots {
+namespace {
+
+Sources sources_of(results::RunRecord record, std::vector<PublishedTable> published = {}) {
+  Sources sources{{{"run", std::move(record)}}, std::move(published)};
+  complete(sources);
+  return sources;
+}
+
+class ChartTest : public testing::TestWithParam<std::string> {};
+
+std::string name_of(const testing::TestParamInfo<std::string>& info) {
+  return info.param;
+}
+
+TEST_P(ChartTest, looks_as_it_did) {
+  const ChartForm form{kWideChart, GetParam()};
+  const Chart chart = charts().get(GetParam())(sources_of(small_record(), {shipped_tables()[0]}), form);
+  testing_golden::expect_golden("plots/" + GetParam() + ".svg", standalone_svg(chart, form));
+}
+
+TEST_P(ChartTest, is_well_formed_for_any_record) {
+  std::vector<PublishedTable> tables = shipped_tables();
+  const std::vector<Sources> all{sources_of(sweep_record(), tables),
+                                 sources_of(plain_record()),
+                                 sources_of(crowded_record()),
+                                 sources_of(huge_record(10000)),
+                                 sources_of(broken_record()),
+                                 sources_of({}),
+                                 {},
+                                 {{}, tables}};
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (double width : {kNarrowChart, kWideChart, 1500.0}) {
+      const ChartForm form{width, GetParam()};
+      const Chart chart = charts().get(GetParam())(all[i], form);
+      if (!chart.drawn()) {
+        EXPECT_FALSE(chart.advice.empty());
+        continue;
+      }
+      for (const std::string& svg : {inline_svg(chart, form), standalone_svg(chart, form)}) {
+        EXPECT_EQ(xml_fault(svg), "") << "sources " << i;
+        EXPECT_LT(svg.size(), 150'000U) << "sources " << i;
+        EXPECT_EQ(svg.find("nan"), std::string::npos) << "sources " << i;
+        EXPECT_EQ(svg.find("inf "), std::string::npos) << "sources " << i;
+        EXPECT_NE(svg.find("<desc "), std::string::npos);
+      }
+      EXPECT_GT(chart.height, 60);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ChartTest, testing::ValuesIn(charts().names()), name_of);
+
+TEST(ChartsTest, are_all_drawn_for_a_full_record) {
+  const Sources sources = sources_of(sweep_record());
+  for (const auto& [name, draw] : charts().entries()) EXPECT_TRUE(draw(sources, {}).drawn()) << name;
+}
+
+TEST(ChartsTest, say_how_to_get_what_is_missing) {
+  const Sources sources = sources_of(plain_record());
+  for (const char* name : {"phases", "buckets"}) {
+    const Chart chart = charts().get(name)(sources, {});
+    ASSERT_FALSE(chart.drawn()) << name;
+    EXPECT_THAT(chart.advice, testing::HasSubstr("lockstep bench --breakdown")) << name;
+  }
+  EXPECT_FALSE(charts().get("memory")(sources, {}).drawn());
+}
+
+TEST(ChartsTest, an_unknown_name_is_answered_with_the_nearest) {
+  EXPECT_THAT([] { charts().get("speedupp"); },
+              testing::ThrowsMessage<ConfigError>(testing::HasSubstr("speedup")));
+}
+
+TEST(ChartsTest, speedup_has_the_published_curve_beside_the_own) {
+  const Chart chart = charts().get("speedup")(sources_of(sweep_record(), {shipped_tables()[0]}), {});
+  EXPECT_THAT(chart.description, testing::HasSubstr("pytorch_throughput: 102 times at 128 workers"));
+  EXPECT_THAT(chart.markup, testing::HasSubstr("pytorch_throughput, 8 workers: 7.32 times"));
+}
+
+TEST(ChartsTest, published_tables_can_be_drawn_alone) {
+  const Sources sources{{}, {shipped_tables()[4]}};
+  const Chart chart = charts().get("speedup")(sources, {});
+  ASSERT_TRUE(chart.drawn());
+  EXPECT_THAT(chart.notes, testing::Contains(testing::HasSubstr("leave synchronisation out")));
+}
+
+}  // namespace
+}  // namespace lockstep::plots

@@ -1,0 +1,115 @@
+#include "lockstep/plots/curves.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/plots/bucket_lanes.h"
+#include "lockstep/plots/step_series.h"
+
+#include "plots/sample_records.h"
+
+namespace lockstep::plots {
+namespace {
+
+std::vector<std::string> labels(const std::vector<Curve>& curves) {
+  std::vector<std::string> found;
+  for (const Curve& curve : curves) found.push_back(curve.label);
+  return found;
+}
+
+TEST(CurvesTest, are_named_by_what_varies_only) {
+  const Sources one{{{"a", sweep_record()}}, {}};
+  EXPECT_THAT(labels(speedup_curves(one)), testing::ElementsAre("ddp", "independent (control)"));
+  const Sources two{{{"a", sweep_record()}, {"b", sweep_record()}}, {}};
+  EXPECT_THAT(
+      labels(speedup_curves(two)),
+      testing::ElementsAre("ddp, a", "ddp, b", "independent (control), a", "independent (control), b"));
+  const Sources crowded{{{"a", crowded_record()}}, {}};
+  EXPECT_THAT(labels(speedup_curves(crowded)), testing::Contains("vgg16, data_parallel, buckets of 1 MB"));
+}
+
+TEST(CurvesTest, have_the_rates_and_intervals_of_their_runs) {
+  const Sources sources{{{"a", sweep_record()}}, {}};
+  const Curve ddp = throughput_curves(sources).front();
+  ASSERT_EQ(ddp.points.size(), 4U);
+  EXPECT_EQ(ddp.points[3].workers, 8);
+  const results::Run& run = sources.records[0].record.runs[7 - 1];
+  ASSERT_EQ(run.ranks, 8);
+  EXPECT_DOUBLE_EQ(ddp.points[3].value, run.images_per_s);
+  EXPECT_DOUBLE_EQ(ddp.points[3].interval->first, run.images_per_s / 1.013);
+  EXPECT_DOUBLE_EQ(ddp.points[3].interval->second, run.images_per_s / 0.988);
+}
+
+TEST(CurvesTest, strong_scaling_is_one_curve) {
+  Sources sources{{{"a", {}}}, {}};
+  for (int ranks : {1, 2, 4}) {
+    results::Run run;
+    run.model = "lenet5";
+    run.strategy = "ddp";
+    run.ranks = ranks;
+    run.batch_per_rank = 64 / ranks;
+    run.images_per_s = 100.0 * ranks;
+    sources.records[0].record.runs.push_back(run);
+  }
+  ASSERT_EQ(throughput_curves(sources).size(), 1U);
+  EXPECT_EQ(throughput_curves(sources)[0].points.size(), 3U);
+  sources.records[0].record.runs[2].batch_per_rank = 64;
+  EXPECT_EQ(throughput_curves(sources).size(), 2U) << "two batches, two curves";
+}
+
+TEST(CurvesTest, published_ones_find_room_beside_own) {
+  const Sources sources{{{"a", crowded_record()}}, {shipped_tables()[0]}};
+  std::vector<std::string> notes;
+  const std::vector<Curve> chosen = most_telling(speedup_curves(sources), notes);
+  EXPECT_EQ(chosen.size(), kMostCurves);
+  EXPECT_THAT(labels(chosen), testing::Contains("pytorch_throughput"));
+  EXPECT_EQ(notes.size(), 1U);
+}
+
+TEST(SourcesTest, files_of_one_name_are_told_apart) {
+  EXPECT_THAT(display_names({"a/x.json", "b/y.json"}), testing::ElementsAre("x", "y"));
+  EXPECT_THAT(display_names({"a/x.json", "b/x.json"}), testing::ElementsAre("a/x.json", "b/x.json"));
+}
+
+TEST(BucketLanesTest, buckets_that_overlap_lie_in_lanes_of_their_own) {
+  using results::BucketTimes;
+  const std::vector<BucketTimes> buckets{
+      {1, 0, 0, 0, 4}, {1, 1, 1, 1, 3}, {1, 3.5, 4, 4, 5}, {1, 2, 2, 2, 6}, {1, 2.5, 3, 3, 9}};
+  EXPECT_THAT(bucket_lanes(buckets, 5), testing::ElementsAre(0, 1, 1, 2, 3));
+  const std::vector<size_t> few = bucket_lanes(buckets, 2);
+  EXPECT_LT(*std::ranges::max_element(few), 2U);
+}
+
+TEST(BucketLanesTest, of_many_ranks_the_straggler_is_chosen) {
+  results::Breakdown breakdown;
+  breakdown.ranks.resize(10000);
+  breakdown.straggler = 4321;
+  const std::vector<size_t> chosen = chosen_ranks(breakdown, 8);
+  EXPECT_EQ(chosen.size(), 8U);
+  EXPECT_THAT(chosen, testing::IsSupersetOf({0U, 4321U, 9999U}));
+}
+
+TEST(StepSeriesTest, thinning_keeps_extremes_and_order) {
+  std::vector<double> steps(100000, 1.0);
+  steps[77777] = 9;
+  steps[12345] = 0.1;
+  const std::vector<Sample> samples = thinned(steps, 300, 0);
+  EXPECT_LE(samples.size(), 600U);
+  double low = 9, high = 0, index = -1;
+  for (const Sample& sample : samples) {
+    EXPECT_GT(sample.index, index);
+    index = sample.index;
+    low = std::min(low, sample.value);
+    high = std::max(high, sample.value);
+  }
+  EXPECT_EQ(low, 0.1);
+  EXPECT_EQ(high, 9);
+}
+
+TEST(StepSeriesTest, histogram_counts_every_step_in_range_once) {
+  const std::vector<double> steps{0, 1, 1, 2, 3, 10};
+  EXPECT_THAT(histogram(steps, 0, 3, 3), testing::ElementsAre(1, 2, 2));
+}
+
+}  // namespace
+}  // namespace lockstep::plots

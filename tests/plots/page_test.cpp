@@ -1,0 +1,119 @@
+#include "lockstep/plots/page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/plots/summary.h"
+
+#include "golden/golden.h"
+#include "plots/sample_records.h"
+#include "plots/xml_check.h"
+
+namespace lockstep::plots {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(SummaryTest, says_what_came_out_and_why) {
+  Sources sources{{{"run", sweep_record()}}, {shipped_tables()[0]}};
+  const Summary summary = summarize(sources);
+  EXPECT_EQ(summary.title, "How resnet50 scales");
+  EXPECT_EQ(
+      summary.headline,
+      "resnet50, 32 images per rank, ddp at 8 ranks: 293 images per second, 5.70 times one rank without a "
+      "strategy, so 71\u00A0% efficient.");
+  EXPECT_THAT(summary.findings, Contains("At 8 ranks 71\u00A0% efficient: 15\u00A0% of the step is exposed "
+                                         "communication (7.0\u00A0% waiting for "
+                                         "other ranks, 8.4\u00A0% transfer); 50\u00A0% of all communication "
+                                         "was hidden behind the backward pass."));
+  EXPECT_THAT(summary.findings, Contains("Efficiency is lost to, largest first: ranks that do not "
+                                         "communicate are slowed by sharing the machine "
+                                         "(12\u00A0%), transfer that nothing hides (9.0\u00A0%), waiting for "
+                                         "the slowest rank (7.0\u00A0%) and the "
+                                         "strategy's own work beside computing (1.5\u00A0%)."));
+  EXPECT_THAT(summary.findings, Contains("The others waited for rank 7 most."));
+  EXPECT_THAT(summary.findings,
+              Contains("Published in pytorch_throughput: 7.32 times at 8 workers, 91\u00A0% efficient."));
+  EXPECT_TRUE(summary.gaps.empty());
+  ASSERT_EQ(summary.cautions.size(), 1U);
+}
+
+TEST(SummaryTest, says_what_is_missing_and_how_to_get_it) {
+  const Summary summary = summarize({{{"run", plain_record()}}, {}});
+  EXPECT_THAT(summary.gaps, Contains(HasSubstr("`lockstep bench --breakdown --json FILE`")));
+  EXPECT_THAT(summary.gaps, Contains(HasSubstr("--repeat")));
+}
+
+TEST(SummaryTest, compares_records_without_calling_it_a_difference) {
+  const Summary summary = summarize({{{"before", sweep_record()}, {"after", sweep_record(0.93)}}, {}});
+  EXPECT_THAT(summary.findings, Contains("The same in after: 315 images/s (7.5\u00A0% more)."));
+  EXPECT_THAT(summary.findings, Contains(HasSubstr("lockstep diff")));
+}
+
+TEST(SummaryTest, shows_loud_warnings_first_and_each_once) {
+  results::RunRecord record = sweep_record();
+  record.warnings.push_back({"more ranks than cores", "Use fewer.", true});
+  record.warnings.push_back(record.warnings[0]);
+  record.incomplete = "Ctrl-C";
+  const Summary summary = summarize({{{"run", record}}, {}});
+  ASSERT_EQ(summary.cautions.size(), 3U);
+  EXPECT_THAT(summary.cautions[0].text, HasSubstr("Ctrl-C"));
+  EXPECT_THAT(summary.cautions[1].text, HasSubstr("more ranks"));
+}
+
+TEST(ReportPageTest, looks_as_it_did) {
+  Sources sources{{{"run", small_record()}}, {shipped_tables()[0]}};
+  testing_golden::expect_golden("plots/report.html", report_page(sources));
+}
+
+TEST(ReportPageTest, escapes_foreign_text) {
+  const std::string page = report_page({{{kHostileText, broken_record()}}, {}});
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+  EXPECT_EQ(page.find("<img"), std::string::npos);
+  EXPECT_EQ(page.find('\x1b'), std::string::npos);
+  EXPECT_EQ(page.find('\xff'), std::string::npos);
+  EXPECT_NE(page.find("&lt;script&gt;alert(1)&lt;/script&gt;"), std::string::npos) << "it is shown, as text";
+  for (const std::string& drawing : drawings_in(page)) EXPECT_EQ(xml_fault(drawing), "");
+}
+
+TEST(ReportPageTest, is_well_formed_and_refers_to_nothing_outside) {
+  std::vector<PublishedTable> tables = shipped_tables();
+  const std::vector<Sources> all{{{{"run", sweep_record()}}, tables},
+                                 {{{"run", crowded_record()}}, tables},
+                                 {{{"run", huge_record(10000)}}, {}},
+                                 {{{"run", {}}}, {}},
+                                 {{}, tables},
+                                 {}};
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::string page = report_page(all[i]);
+    const std::string main = page.substr(page.find("<main>"), page.find("</main>") + 7 - page.find("<main>"));
+    EXPECT_EQ(xml_fault(main), "") << "sources " << i;
+    for (const char* outside :
+         {"<script", "<link", "<img", "<iframe", "@import", "url(h", " src=", " href="}) {
+      EXPECT_EQ(page.find(outside), std::string::npos) << outside << " in sources " << i;
+    }
+    EXPECT_THAT(page, AllOf(HasSubstr("name=\"viewport\""), HasSubstr("default-src 'none'")));
+    EXPECT_THAT(main, AllOf(Not(HasSubstr(">nan")), Not(HasSubstr(">inf"))));
+  }
+}
+
+TEST(ReportPageTest, stays_small_for_ten_thousand_ranks) {
+  EXPECT_LT(report_page({{{"run", huge_record(10000)}}, {}}).size(), 400'000U);
+}
+
+TEST(ReportPageTest, stays_small_for_very_many_steps) {
+  results::RunRecord record = small_record();
+  for (results::Run& run : record.runs) {
+    const std::vector<double> step = run.samples[0];
+    run.samples.assign(100'000, step);
+    for (size_t i = 0; i < run.samples.size(); ++i)
+      run.samples[i][0] *= 1 + 0.0001 * static_cast<double>(i * 7919 % 1000);
+  }
+  EXPECT_LT(report_page({{{"run", record}}, {}}).size(), 400'000U);
+}
+
+}  // namespace
+}  // namespace lockstep::plots

@@ -1,0 +1,91 @@
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/plots/markup.h"
+#include "lockstep/plots/numbers.h"
+#include "lockstep/plots/text_width.h"
+
+#include "plots/xml_check.h"
+
+namespace lockstep::plots {
+namespace {
+
+TEST(MarkupTest, escapes_what_would_be_markup) {
+  EXPECT_EQ(escape("a<b> & \"c\" 'd'"), "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
+}
+
+TEST(MarkupTest, replaces_control_characters_and_invalid_bytes) {
+  EXPECT_EQ(escape("a\x01"
+                   "b\x1b[31m"),
+            "a�b�[31m");
+  EXPECT_EQ(escape("\xff"), "�");
+  EXPECT_EQ(escape("\xc0\xaf"), "��") << "an overlong slash";
+  EXPECT_EQ(escape("\xed\xa0\x80"), "�") << "half a surrogate pair";
+  EXPECT_EQ(escape("caf\xc3"), "caf�") << "cut off";
+  EXPECT_EQ(escape("Grüße, 世界 🙂"), "Grüße, 世界 🙂");
+  EXPECT_EQ(escape("two\nlines\tof text"), "two lines of text");
+}
+
+TEST(MarkupTest, clips_by_code_points) {
+  EXPECT_EQ(clip("ümlaut", 6), "ümlaut");
+  EXPECT_EQ(clip("ümlaute", 6), "ümlau…");
+}
+
+TEST(NumberTextTest, has_as_many_digits_as_say_something) {
+  EXPECT_EQ(number_text(0.01234), "0.0123");
+  EXPECT_EQ(number_text(4.149), "4.15");
+  EXPECT_EQ(number_text(41.49), "41.5");
+  EXPECT_EQ(number_text(4231.4), "4231");
+  EXPECT_EQ(number_text(10231.0), "10,231");
+  EXPECT_EQ(number_text(-1234567.0), "-1,234,567");
+}
+
+TEST(NumberTextTest, shows_a_dash_for_what_is_no_number) {
+  EXPECT_EQ(number_text(std::numeric_limits<double>::quiet_NaN()), kMissing);
+  EXPECT_EQ(time_text(std::numeric_limits<double>::infinity()), kMissing);
+  EXPECT_EQ(percent_text(-std::numeric_limits<double>::infinity()), kMissing);
+  EXPECT_EQ(number_text(std::optional<double>()), kMissing);
+  EXPECT_EQ(coordinate(std::numeric_limits<double>::quiet_NaN()), "0");
+}
+
+TEST(NumberTextTest, says_times_and_shares_with_their_unit) {
+  EXPECT_EQ(time_text(0.1034), "103\u00A0ms");
+  EXPECT_EQ(time_text(2.5), "2.50\u00A0s");
+  EXPECT_EQ(time_text(12e-6), "12.0\u00A0µs");
+  EXPECT_EQ(percent_text(0.712), "71\u00A0%");
+  EXPECT_EQ(percent_text(0.034), "3.4\u00A0%");
+  EXPECT_EQ(counted(1, "rank"), "1 rank");
+  EXPECT_EQ(counted(10000, "rank"), "10,000 ranks");
+}
+
+TEST(NumberTextTest, coordinates_are_short) {
+  EXPECT_EQ(coordinate(12.0), "12");
+  EXPECT_EQ(coordinate(12.504), "12.5");
+  EXPECT_EQ(coordinate(-0.001), "0");
+}
+
+TEST(TextWidthTest, cuts_in_the_middle_to_what_fits) {
+  const std::string name = "results-of-a-very-long-measurement-2026-01-02.json";
+  const std::string cut = fit_text(name, 150);
+  EXPECT_LE(text_width(cut), 150);
+  EXPECT_GT(text_width(cut), 120) << "no more than needed is cut: " << cut;
+  EXPECT_TRUE(cut.starts_with("results") && cut.ends_with(".json")) << cut;
+  EXPECT_EQ(fit_text("ddp", 150), "ddp");
+}
+
+TEST(TextWidthTest, cuts_a_text_of_a_million_characters) {
+  EXPECT_LE(text_width(fit_text(std::string(1'000'000, 'm'), 300)), 300);
+}
+
+TEST(XmlCheckTest, finds_faults) {
+  EXPECT_EQ(xml_fault("<a b=\"1\"><c/>&amp;</a>"), "");
+  for (const char* wrong :
+       {"<a>", "<a></b>", "<a b=1/>", "<a b=\"1\" b=\"2\"/>", "<a>&nbsp;</a>", "<a>\x01</a>", "<a>\xff</a>",
+        "<a b=\"<\"/>", "<a><b id=\"x\"/><c id=\"x\"/></a>"}) {
+    EXPECT_NE(xml_fault(wrong), "") << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::plots
