@@ -31,7 +31,7 @@ void write_result(const std::string& path, const std::string& text) {
     return;
   }
   write_file_atomically(path, text);
-  print_note(fmt::format("wrote {} ({})\n", path, format_bytes(static_cast<int64_t>(text.size()))));
+  print_note(fmt::format("wrote {} ({})", path, format_bytes(static_cast<int64_t>(text.size()))));
 }
 
 }  // namespace lockstep::cli

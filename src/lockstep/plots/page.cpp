@@ -103,7 +103,7 @@ std::string summary_part(const Summary& summary) {
   };
   list(summary.findings);
   const std::string beside = cautions_part(summary);
-  if (beside.empty()) return head + text;
+  if (beside.empty() || text.empty()) return head + text + beside;
   return head + "<div class=\"grid two\">\n<div>" + text + "</div>\n<div>" + beside + "</div>\n</div>\n";
 }
 
@@ -154,9 +154,13 @@ std::string record_sections(const Sources& sources, const std::string& prefix, c
   std::string text =
       section(topic + "How it scales", grid(draw("speedup") + draw("throughput")) + results_table(sources));
   if (sources.records.empty()) return text;
-  text += section(
-      topic + "Where the time goes",
-      grid(column(draw("phases") + factors_table(sources)) + draw("buckets")) + phases_table(sources));
+  const std::string phases = draw("phases");
+  std::string buckets = draw("buckets");
+  // Without a breakdown both are missing for the same reason, which is said once.
+  const auto is_missing = [](const std::string& part) { return part.starts_with("<div class=\"missing\""); };
+  if (is_missing(phases) && is_missing(buckets)) buckets.clear();
+  text += section(topic + "Where the time goes",
+                  grid(column(phases + factors_table(sources)) + buckets) + phases_table(sources));
   return text + section(topic + "Step times and memory",
                         grid(draw("distribution") + column(draw("series") + draw("memory"))));
 }
