@@ -23,10 +23,10 @@ build: setup ## build build/lockstep
 bench: build ## train ResNet-50 on 1 and 2 ranks and print how it scales
 	build/lockstep bench $(BENCH_ARGS)
 
-test: setup ## build and run the tests: release build, and the Torch-free half under the sanitizers
+test: setup ## build and run the tests (release build)
 	@tests/run.sh
 
-test-all: setup ## the same, and the slow tests and the sanitizers with Torch
+test-all: setup ## the same, the slow tests, and everything under the sanitizers
 	@tests/run.sh --all
 
 format: ## format the sources

@@ -2,8 +2,8 @@
 # Builds and runs the tests; the last line is "N passed, N failed" over all of them. A test that skips itself
 # counts as failed, those labelled gpu excepted: a promise that was not checked is not kept.
 #
-#   tests/run.sh        release build: all but the slow ones; the Torch-free half again under asan and tsan
-#   tests/run.sh --all  also the slow ones, and the sanitizers with Torch
+#   tests/run.sh        release build: all but the slow ones
+#   tests/run.sh --all  also the slow ones, and everything again under asan and tsan, without and with Torch
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -101,9 +101,9 @@ sanitize() {
 setup/build.sh release
 run_labels release build 'slow|gpu'
 if has_tests build '^gpu$'; then run "release, gpu" build 1 -L '^gpu$'; fi
-sanitize asan build/asan -DLOCKSTEP_TORCH_PARTS=OFF
-sanitize tsan build/tsan -DLOCKSTEP_TORCH_PARTS=OFF
 if $everything; then
+  sanitize asan build/asan -DLOCKSTEP_TORCH_PARTS=OFF
+  sanitize tsan build/tsan -DLOCKSTEP_TORCH_PARTS=OFF
   if has_tests build '^slow$'; then run "release, slow" build 1 -L '^slow$' -LE '^gpu$'; fi
   sanitize asan build/asan-torch
   sanitize tsan build/tsan-torch
