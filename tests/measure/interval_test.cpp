@@ -78,7 +78,7 @@ TEST(IntervalTest, level_shift_gets_none_and_is_placed) {
 }
 
 TEST(IntervalTest, too_few_steps_get_none) {
-  for (const size_t steps : {0, 1, 5, 10}) {
+  for (const size_t steps : {0, 1, 5, 10, 15}) {
     const std::vector<double> step_s(steps, 0.1);
     EXPECT_FALSE(median_estimate(step_s).interval);
     EXPECT_EQ(median_estimate(step_s).reason_text, "not enough data");

@@ -43,6 +43,20 @@ TEST(StoppingTest, stops_when_the_median_is_known_well_enough) {
   EXPECT_GT(noisy.steps, 3 * quiet.steps);
 }
 
+TEST(StoppingTest, one_narrow_look_is_not_enough) {
+  Generator random(88);
+  for (int i = 0; i < 60; ++i) {
+    const auto step_s = synthetic::draw(Series{3000, 0.3, 0.1, 0.1, false}, random);
+    const Whole found = run(step_s, {.max_time_s = 1e9});
+    ASSERT_EQ(found.last.reason, StopReason::kPrecise);
+    EXPECT_GE(found.last.median.degrees, 8);
+    const size_t earlier = static_cast<size_t>(static_cast<double>(found.last.steady.remainder.steps) / 1.25);
+    const Estimate before = median_estimate(
+        std::span<const double>(step_s).subspan(found.last.steady.cut, earlier), {.check_settled = false});
+    EXPECT_LT(before.interval->half_width_share, 0.02);
+  }
+}
+
 TEST(StoppingTest, looks_seldom) {
   Generator random(81);
   const Whole found = run(synthetic::draw(Series{10000, 0, 0.1, 0.3, true}, random), {.max_time_s = 1e9});
