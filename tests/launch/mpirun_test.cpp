@@ -30,7 +30,7 @@ class MpirunTest : public ::testing::Test {
 };
 
 TEST_F(MpirunTest, a_parent_starts_ranks_through_it) {
-  EXPECT_EQ(run_.wait(parent(3, {"--steps", "40"})), 0);
+  EXPECT_EQ(run_.wait(parent(3, {"--steps", "60"})), 0);
   EXPECT_EQ(run_.output(), "");
   EXPECT_NE(run_.pid_of_rank(2), 0);
 }
@@ -40,8 +40,11 @@ TEST_F(MpirunTest, a_rank_killed_under_a_parent_is_named) {
   run_.wait_for_ranks(2);
   ::kill(run_.pid_of_rank(1), SIGKILL);
   EXPECT_EQ(run_.wait(started), kExitFailed);
-  EXPECT_THAT(run_.output(),
-              ContainsRegex("parent: rank 1 .* was killed by SIGKILL after step [0-9]+ of resnet50"));
+  // mpirun tells the signal when it was the first of the ends that it saw.
+  EXPECT_THAT(
+      run_.output(),
+      ContainsRegex(
+          "parent: rank 1 .* (was killed by SIGKILL|ended without a goodbye) after step [0-9]+ of resnet50"));
   EXPECT_THAT(run_.kept(0), HasSubstr("rank 1"));
 }
 

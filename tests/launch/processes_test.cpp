@@ -30,7 +30,7 @@ class ProcessesTest : public ::testing::Test {
 };
 
 TEST_F(ProcessesTest, ranks_that_finish_give_0) {
-  const pid_t parent = start({"--ranks", "3", "--steps", "40"});
+  const pid_t parent = start({"--ranks", "3", "--steps", "60"});
   EXPECT_EQ(run_.wait(parent), 0);
   EXPECT_EQ(run_.output(), "");
   EXPECT_NE(run_.pid_of_rank(2), 0);
@@ -86,6 +86,24 @@ TEST_F(ProcessesTest, ranks_die_with_a_killed_parent_even_when_stopped_or_deaf) 
   EXPECT_EQ(run_.wait(parent), 128 + SIGKILL);
 }
 
+TEST_F(ProcessesTest, rank_0_tells_of_a_killed_parent) {
+  const pid_t parent = start({"--ranks", "2"});
+  run_.wait_for_ranks(2);
+  ::kill(parent, SIGKILL);
+  EXPECT_EQ(run_.wait(parent), 128 + SIGKILL);
+  EXPECT_EQ(run_.survivors(), "");
+  EXPECT_THAT(run_.output(),
+              ContainsRegex("rank 0 says: the process that started the ranks .* ended without"));
+}
+
+TEST_F(ProcessesTest, a_deaf_rank_0_dies_with_a_killed_parent_too) {
+  const pid_t parent = start({"--ranks", "2", "--event", "deaf", "--who", "0"});
+  run_.wait_for_ranks(2);
+  ::kill(run_.pid_of_rank(0), SIGSTOP);
+  ::kill(parent, SIGKILL);
+  EXPECT_EQ(run_.wait(parent), 128 + SIGKILL);
+}
+
 TEST_F(ProcessesTest, a_stopped_parent_is_named_by_rank_0) {
   const pid_t parent = start({"--ranks", "2", "--timeout", "2"});
   run_.wait_for_ranks(2);
@@ -97,6 +115,7 @@ TEST_F(ProcessesTest, a_stopped_parent_is_named_by_rank_0) {
   EXPECT_THAT(run_.kept(1), HasSubstr("is stopped"));
   ::kill(parent, SIGCONT);
   EXPECT_EQ(run_.wait(parent), kExitFailed);
+  EXPECT_THAT(run_.output(), ContainsRegex("parent: the process that started the ranks .* is stopped"));
 }
 
 TEST_F(ProcessesTest, ctrl_z_stops_the_ranks_and_fg_lets_them_finish) {
@@ -139,7 +158,7 @@ TEST_F(ProcessesTest, the_error_of_a_rank_is_told_once) {
   EXPECT_THAT(
       run_.output(),
       ContainsRegex(
-          "^parent: rank 1 \\(host [^ ]+, pid [0-9]+\\) failed after step 40 of resnet50 ddp 3 ranks: "
+          "^parent: rank 1 \\(host [^ ]+, pid [0-9]+\\) failed after step 60 of resnet50 ddp 3 ranks: "
           "the loss is not finite\nadvice: Lower the learning rate.\nlost: 1\n$"));
 }
 
@@ -156,13 +175,13 @@ TEST_F(ProcessesTest, a_rank_that_only_exits_is_named) {
 }
 
 TEST_F(ProcessesTest, a_code_after_the_goodbye_is_passed_on) {
-  const pid_t parent = start({"--ranks", "2", "--event", "goodbye-exit", "--steps", "50"});
+  const pid_t parent = start({"--ranks", "2", "--event", "goodbye-exit", "--steps", "70"});
   EXPECT_EQ(run_.wait(parent), 3);
   EXPECT_EQ(run_.output(), "");
 }
 
 TEST_F(ProcessesTest, a_rank_that_hangs_after_its_goodbye_is_ended) {
-  const pid_t parent = start({"--ranks", "2", "--event", "goodbye-hang", "--steps", "50", "--timeout", "1"});
+  const pid_t parent = start({"--ranks", "2", "--event", "goodbye-hang", "--steps", "70", "--timeout", "1"});
   EXPECT_EQ(run_.wait(parent), kExitFailed);
   EXPECT_THAT(run_.output(), ContainsRegex("parent: rank 1 .* did not end"));
 }
@@ -189,7 +208,7 @@ TEST_F(ProcessesTest, a_communication_error_without_other_cause_is_told) {
   const pid_t parent = start({"--ranks", "2", "--event", "disturbed"});
   EXPECT_EQ(run_.wait(parent), kExitFailed);
   EXPECT_THAT(run_.output(),
-              ContainsRegex("parent: rank 1 .* failed after step 40 .*: connection reset by peer"));
+              ContainsRegex("parent: rank 1 .* failed after step 60 .*: connection reset by peer"));
 }
 
 TEST_F(ProcessesTest, a_rank_that_is_told_to_end_ends_the_job) {

@@ -7,11 +7,11 @@
 #include <sstream>
 #include <thread>
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "lockstep/launch/child_process.h"
 
 namespace lockstep::launch::testing {
 namespace {
@@ -68,47 +68,14 @@ ProgramRun::~ProgramRun() {
 }
 
 pid_t ProgramRun::start(const std::vector<std::string>& command, const Environment& environment) {
-  std::vector<std::string> arguments = command;
-  arguments.insert(arguments.end(), {"--folder", folder_.string()});
-  std::vector<char*> argument_pointers;
-  for (std::string& argument : arguments) argument_pointers.push_back(argument.data());
-  argument_pointers.push_back(nullptr);
-
+  // Should this test program be killed, what it has started dies with it.
+  ChildCommand child{"/bin/sh", {"sh", "-c", R"(exec "$@" >>"$LAUNCH_TEST_OUTPUT" 2>&1)", "sh"}, environment};
+  child.arguments.insert(child.arguments.end(), command.begin(), command.end());
+  child.arguments.insert(child.arguments.end(), {"--folder", folder_.string()});
+  child.environment.emplace_back("LAUNCH_TEST_OUTPUT", (folder_ / "output").string());
   // Ranks leave without taking down their threads, which a thread sanitizer would tell.
-  std::vector<std::string> variables{"TSAN_OPTIONS=report_thread_leaks=0:atexit_sleep_ms=0"};
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    bool replaced = text.starts_with("TSAN_OPTIONS=");
-    for (const auto& [name, value] : environment) replaced = replaced || text.starts_with(name + "=");
-    if (!replaced) variables.push_back(text);
-  }
-  for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
-  std::vector<char*> variable_pointers;
-  for (std::string& variable : variables) variable_pointers.push_back(variable.data());
-  variable_pointers.push_back(nullptr);
-
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  const std::string output = (folder_ / "output").string();
-  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_APPEND,
-                                     0600);
-  ::posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  // As a shell in a terminal would start it, whatever this test program was started with.
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  sigset_t defaults;
-  sigemptyset(&defaults);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD}) sigaddset(&defaults, signal);
-  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setpgroup(&attributes, 0);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-
-  pid_t pid = -1;
-  const int error = ::posix_spawnp(&pid, argument_pointers[0], &actions, &attributes,
-                                   argument_pointers.data(), variable_pointers.data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (error != 0) throw std::runtime_error("cannot start " + command[0]);
+  child.environment.emplace_back("TSAN_OPTIONS", "report_thread_leaks=0:atexit_sleep_ms=0");
+  const pid_t pid = start_child(child);
   running_.push_back(pid);
   return pid;
 }
@@ -161,6 +128,13 @@ std::string ProgramRun::survivors() const {
 
 std::string rank_program() {
   return LAUNCH_PROGRAM_FOLDER "/launch_rank_program";
+}
+
+std::vector<std::string> mpirun_command(int ranks) {
+  std::vector<std::string> command{"mpirun", "--oversubscribe",    "--bind-to", "none",
+                                   "-np",    std::to_string(ranks)};
+  if (::geteuid() == 0) command.emplace_back("--allow-run-as-root");
+  return command;
 }
 
 std::string tcp_rank_program() {

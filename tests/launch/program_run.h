@@ -46,9 +46,12 @@ class ProgramRun {
   std::vector<pid_t> running_;
 };
 
-/// Path of launch_rank_program, whose ranks are supervised by a parent of theirs.
+/// Path of launch_rank_program, which needs no LibTorch.
 std::string rank_program();
-/// Path of the same program with a TCPStore, for ranks that find each other by themselves.
+/// Path of the same program with a TCPStore: its ranks find each other by themselves.
 std::string tcp_rank_program();
+
+/// The user's own mpirun, up to the program.
+std::vector<std::string> mpirun_command(int ranks);
 
 }  // namespace lockstep::launch::testing

@@ -3,7 +3,7 @@
 //   launch_rank_program --ranks 2 [--mpirun] ...   starts ranks with the same arguments
 //   launch_rank_program ...                        is the rank that its environment says
 //
-// Each rank writes FOLDER/pid.RANK once it has completed 30 steps of 10 ms,
+// Each rank writes FOLDER/pid.RANK once it has completed 50 steps of 10 ms,
 // when some heartbeats have told of it.
 
 #include <chrono>
@@ -19,6 +19,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/comm/folder_store.h"
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/launch/rank_session.h"
@@ -31,7 +32,7 @@ namespace {
 using namespace lockstep;
 using namespace std::chrono_literals;
 
-constexpr int kReadyStep = 30;
+constexpr int kReadyStep = 50;
 
 struct Options {
   int ranks = 0;
@@ -39,7 +40,7 @@ struct Options {
   std::string folder;
   std::string event = "none";
   int who = 1;
-  int at = 40;
+  int at = 60;
   int steps = 1000000;
   double timeout_s = 30;
 };
@@ -113,6 +114,8 @@ int rank(const launch::RankEnvironment& environment, const Options& options) {
     std::unique_ptr<comm::Store> store;
 #if LOCKSTEP_TORCH_PARTS
     if (!environment.supervised) store = launch::join_tcp_store(environment, 15s);
+#else
+    if (!environment.supervised) store = std::make_unique<comm::FolderStore>(options.folder + "/store");
 #endif
     session.start_watch(store.get());
     session.progress().begin("resnet50 ddp " + std::to_string(environment.world) + " ranks");
@@ -126,12 +129,10 @@ int rank(const launch::RankEnvironment& environment, const Options& options) {
       }
       if (step == options.at && environment.rank == options.who) happen(options.event, session);
     }
-#if LOCKSTEP_TORCH_PARTS
     if (store) {
       if (store->add("done", 1) == environment.world) store->set("all done", "1");
       store->get("all done", 15s);
     }
-#endif
     session.finish();
     return 0;
   } catch (const std::exception& error) {

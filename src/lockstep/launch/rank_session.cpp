@@ -1,5 +1,6 @@
 #include "lockstep/launch/rank_session.h"
 
+#include <algorithm>
 #include <csignal>
 #include <mutex>
 #include <thread>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/guardian.h"
 #include "lockstep/launch/signals.h"
 #include "lockstep/launch/tcp_socket.h"
 #include "lockstep/launch/watch_coordinator.h"
@@ -23,6 +25,10 @@ constexpr std::initializer_list<int> kEndingSignals{SIGINT, SIGTERM, SIGHUP};
 /// A launcher that loses a rank sends SIGTERM to the others: how long the watch gets to tell which rank that
 /// was.
 constexpr std::chrono::milliseconds kLauncherKnowsFirst{200};
+/// How much later than another a rank may start.
+constexpr std::chrono::duration<double> kStartsLate{120};
+/// What rank 0 gets to tell that its parent is gone.
+constexpr std::chrono::milliseconds kTimeToTell{2000};
 constexpr const char* kWatchKey = "watch";
 
 struct HostPort {
@@ -39,13 +45,6 @@ void die_with_parent() {
   const pid_t parent = ::getppid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::raise(SIGKILL);
-}
-
-/// Rank 0 of a parent that dies is to say so and to keep what was measured. It is on the watch by now, so it
-/// learns of that end from its connection and leaves; were it stopped just then, the system continues it,
-/// because its process group lost the last tie to the session.
-void outlive_parent_to_tell() {
-  ::prctl(PR_SET_PDEATHSIG, 0);
 }
 
 std::string signal_text(int signal) {
@@ -71,7 +70,8 @@ class RankSession::Impl {
     }
     block_signals(kEndingSignals);
     signal_thread_ = std::thread([this] { wait_for_signals(); });
-    if (environment.supervised && environment.rank == 0) outlive_parent_to_tell();
+    // Rank 0 of a parent that is killed is to say so and to keep what was measured; the watch tells it.
+    if (environment.supervised && environment.rank == 0) outlive_parent_by(kTimeToTell);
   }
 
   ~Impl() {
@@ -94,11 +94,12 @@ class RankSession::Impl {
       options.job_id = environment_.job_id;
       options.loopback_only = environment_.on_one_host();
       options.timeout = options_.timeout;
+      options.progress = &progress_;
       coordinator_ = std::make_unique<WatchCoordinator>(std::move(options));
       store->set(kWatchKey, fmt::format("{}:{}", host, coordinator_->port()));
       join(0, host, coordinator_->port());
     } else {
-      const HostPort at = parse_address(store->get(kWatchKey, options_.timeout));
+      const HostPort at = parse_address(store->get(kWatchKey, std::max(options_.timeout, kStartsLate)));
       join(0, at.host, at.port);
     }
   }
@@ -216,8 +217,11 @@ class RankSession::Impl {
     departure.reason = describe(lost);
     departure.advice = lost.advice;
     departure.lost = lost;
-    // Rank 0 tells the user; without it, rank 1 does.
-    const bool speaker = environment_.rank == 0 || (lost.rank == 0 && environment_.rank == 1);
+    // Rank 0 tells the user; rank 1 does where rank 0 cannot, and when that was only stopped it has been
+    // told.
+    const bool rank_0_cannot =
+        lost.rank == 0 && lost.kind != LostRank::Kind::kFailed && lost.kind != LostRank::Kind::kDisturbed;
+    const bool speaker = environment_.rank == (rank_0_cannot ? 1 : 0);
     departure.prints =
         lost.rank == kParent ? environment_.rank == 0 : !others_know || (!environment_.supervised && speaker);
     return departure;

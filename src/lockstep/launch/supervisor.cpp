@@ -136,6 +136,7 @@ void Supervisor::reap() {
 }
 
 void Supervisor::judge(const Child& child) {
+  if (child.rank) coordinator_->hear_out(*child.rank);
   if (!child.rank || interrupted_by_ || coordinator_->finished(*child.rank)) return;
   const int status = *child.status;
   if (WIFSIGNALED(status)) {

@@ -89,6 +89,13 @@ bool WatchCoordinator::finished(int rank) const {
   return peers_[static_cast<size_t>(rank)].finished;
 }
 
+void WatchCoordinator::hear_out(int rank) {
+  std::unique_lock lock(mutex_);
+  const Peer& peer = peers_[static_cast<size_t>(rank)];
+  changed_.wait_for(lock, std::chrono::seconds(1),
+                    [&] { return !peer.joined || peer.ended_at || peer.finished || peer.lost || cause_; });
+}
+
 bool WatchCoordinator::wait_finished(std::chrono::duration<double> timeout) {
   std::unique_lock lock(mutex_);
   const auto all_finished = [&] { return std::ranges::all_of(peers_, &Peer::finished); };
@@ -190,7 +197,8 @@ void WatchCoordinator::handle(Connection& connection, const nlohmann::json& mess
     peer.label = message.at("label");
     // A rank that does not read is not sent more.
     if (!connection.channel.has_unsent()) {
-      connection.channel.send({{"is", "beat"}, {"step", peers_[0].step}, {"label", peers_[0].label}});
+      const Progress::Snapshot own = options_.progress ? options_.progress->snapshot() : Progress::Snapshot{};
+      connection.channel.send({{"is", "beat"}, {"step", own.step}, {"label", own.label}});
     }
   } else if (is == "failed") {
     LostRank lost = lost_rank_from(message.at("lost"));
@@ -200,6 +208,8 @@ void WatchCoordinator::handle(Connection& connection, const nlohmann::json& mess
     peer.step = lost.step;
     peer.label = lost.label;
     add_loss(std::move(lost));
+  } else if (is == "abandoned") {
+    abandoned(lost_rank_from(message.at("lost")));
   } else if (is == "leave") {
     left_by_signal(connection.rank, message.at("signal"));
   } else if (is == "bye") {
@@ -222,9 +232,16 @@ void WatchCoordinator::left_by_signal(int rank, int signal) {
   set_cause(left);
 }
 
+void WatchCoordinator::abandoned(const LostRank& self) {
+  if (cause_ || leaving_) return;
+  lost_.push_back(self);
+  set_cause(self);
+}
+
 void WatchCoordinator::connection_ended(int rank) {
   Peer& peer = peers_[static_cast<size_t>(rank)];
   if (!peer.finished && !peer.lost && !cause_ && !leaving_) peer.ended_at = Clock::now();
+  changed_.notify_all();
 }
 
 void WatchCoordinator::check_times(bool was_paused) {

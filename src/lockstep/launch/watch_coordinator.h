@@ -13,6 +13,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/launch/lost_rank.h"
+#include "lockstep/launch/progress.h"
 #include "lockstep/launch/tcp_socket.h"
 
 namespace lockstep::launch {
@@ -23,6 +24,8 @@ class WatchCoordinator {
  public:
   struct Options {
     int world = 1;
+    /// Of the rank that runs the coordinator (0); null in a parent. Outlives the coordinator.
+    const Progress* progress = nullptr;
     /// Only ranks that know it are let in.
     std::string job_id;
     bool loopback_only = true;
@@ -56,6 +59,8 @@ class WatchCoordinator {
   std::vector<LostRank> lost() const;
 
   bool finished(int rank) const;
+  /// Waits, a second at most, until all that a rank whose process has ended had said is taken in.
+  void hear_out(int rank);
   /// Waits until every rank has said goodbye (true) or the time is over or a rank is lost (false).
   bool wait_finished(std::chrono::duration<double> timeout);
   /// Of the ranks on this host that are connected.
@@ -86,6 +91,8 @@ class WatchCoordinator {
   void handle(Connection& connection, const nlohmann::json& message);
   /// A rank was told to end, and with it the job.
   void left_by_signal(int rank, int signal);
+  /// The others have left because this process was silent.
+  void abandoned(const LostRank& self);
   void connection_ended(int rank);
   void check_times(bool was_paused);
   LostRank about(int rank) const;

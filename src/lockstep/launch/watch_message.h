@@ -15,6 +15,8 @@ namespace lockstep::launch {
 //   beat {step, label}                           beat {step, label}: of rank 0
 //   failed {lost}                                lost {lost}: the cause, to every rank that is still there
 //   leave {signal}: this rank was told to end    leave {signal}: the user ended the job
+//   abandoned {lost}: leaves because the
+//     coordinator was silent
 //   bye {}                                       bye {}: understood
 //                                                end {}: the watch is over, orderly
 

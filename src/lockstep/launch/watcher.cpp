@@ -146,6 +146,8 @@ void Watcher::run() {
       lost.detail = fmt::format("nothing heard from it for {:.1f} s",
                                 std::chrono::duration<double>(now - last_heard).count());
       lost.advice = "If the machine is only slow, give it more time with --timeout.";
+      // Should it wake up, it is not to take this rank's end for the cause.
+      channel_.send({{"is", "abandoned"}, {"lost", to_message(lost)}});
       return lose(lost);
     }
   }
