@@ -140,6 +140,7 @@ TEST(MessagesTest, several_receive_any_may_wait_at_once) {
     if (comm.rank() == 0) {
       std::vector<int64_t> values(size_t(comm.size() - 1), -1);
       std::vector<WorkPtr> works;
+      works.reserve(values.size());
       for (int64_t& value : values) works.push_back(comm.receive_any(host_buffer(&value, 1), 3));
       comm.barrier()->wait();
       std::set<int> sources;

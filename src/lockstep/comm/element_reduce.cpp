@@ -5,8 +5,15 @@
 #include "lockstep/comm/half_float.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #define LOCKSTEP_X86 1
+#endif
+
+#if defined(__clang__)
+#define LOCKSTEP_INDEPENDENT_STEPS _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define LOCKSTEP_INDEPENDENT_STEPS _Pragma("GCC ivdep")
 #endif
 
 namespace lockstep::comm {
@@ -49,7 +56,7 @@ template <typename T, ReduceOp op>
   const T* left = static_cast<const T*>(a);
   const T* right = static_cast<const T*>(b);
   // Every element is read before its own place is written, so equal addresses are fine.
-#pragma GCC ivdep
+  LOCKSTEP_INDEPENDENT_STEPS
   for (size_t i = 0; i < count; ++i) out[i] = combine<op>(left[i], right[i]);
 }
 
@@ -85,15 +92,24 @@ template <ReduceOp op>
 }
 #endif
 
+#if LOCKSTEP_X86
+bool has_f16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
 template <typename T, ReduceOp op>
 ReduceFunction choose() {
 #if LOCKSTEP_X86
-  static const bool kHasAvx2 = __builtin_cpu_supports("avx2");
-  static const bool kHasF16c = kHasAvx2 && __builtin_cpu_supports("f16c");
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
   if constexpr (std::is_same_v<T, Float16>) {
-    if (kHasF16c) return reduce_float16_f16c<op>;
+    if (has_avx2 && has_f16c()) return reduce_float16_f16c<op>;
   } else {
-    if (kHasAvx2) return reduce_avx2<T, op>;
+    if (has_avx2) return reduce_avx2<T, op>;
   }
 #endif
   return reduce_plain<T, op>;

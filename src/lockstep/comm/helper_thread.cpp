@@ -60,11 +60,11 @@ SigpipeBlock::~SigpipeBlock() {
 Backoff::Backoff() : start_s_(now_s()) {}
 
 void Backoff::pause() {
-  constexpr double kSpin_s = 20e-6;
+  const double spin_s = 20e-6;
   const double waited_s = now_s() - start_s_;
-  if (waited_s < kSpin_s) return;
+  if (waited_s < spin_s) return;
   const double longest_s = waited_s < 1 ? 100e-6 : 500e-6;
-  std::this_thread::sleep_for(std::chrono::duration<double>(std::clamp(waited_s / 4, kSpin_s, longest_s)));
+  std::this_thread::sleep_for(std::chrono::duration<double>(std::clamp(waited_s / 4, spin_s, longest_s)));
 }
 
 }  // namespace lockstep::comm

@@ -9,8 +9,8 @@
 namespace lockstep::comm {
 
 Deadline deadline_after(Duration duration) {
-  constexpr double kNever_s = 1e9;
-  const Duration bounded(std::clamp(duration.count(), 0.0, kNever_s));
+  const double never_s = 1e9;
+  const Duration bounded(std::clamp(duration.count(), 0.0, never_s));
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(bounded);
 }
 

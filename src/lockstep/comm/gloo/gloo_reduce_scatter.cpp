@@ -10,7 +10,7 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr size_t kLargestSegment_bytes = 256 * 1024;
+constexpr size_t kLargestSegmentBytes = 256 * 1024;
 /// Segments under way at once: one travels while the one before is being combined.
 constexpr size_t kInFlight = 2;
 
@@ -20,7 +20,7 @@ struct Segments {
   size_t elements;
 
   Segments(size_t part_elements, size_t width) {
-    const size_t largest = kLargestSegment_bytes / width;
+    const size_t largest = kLargestSegmentBytes / width;
     count = std::max(kInFlight, (part_elements + largest - 1) / largest);
     elements = (part_elements + count - 1) / count;
   }

@@ -65,7 +65,7 @@ class MpiTransport final : public Transport {
   void all_reduce(const Buffer& buffer, ReduceOp op, Deadline by) override {
     const MPI_Datatype type = mpi_type(buffer.dtype);
     const MPI_Op mpi = mpi_op(buffer.dtype, op);
-    if (buffer.bytes() <= kSmall_bytes) {
+    if (buffer.bytes() <= kSmallBytes) {
       // One round trip fewer, and too little data for the algorithm to matter.
       MPI_Request request = MPI_REQUEST_NULL;
       check_mpi(
@@ -86,7 +86,7 @@ class MpiTransport final : public Transport {
 
   void broadcast(const Buffer& buffer, int root, Deadline by) override {
     const MpiBlock block(buffer.bytes());
-    if (buffer.bytes() <= kSmall_bytes) {
+    if (buffer.bytes() <= kSmallBytes) {
       MPI_Request request = MPI_REQUEST_NULL;
       check_mpi(MPI_Ibcast(buffer.data, block.count(), block.type(), root, collectives_, &request),
                 "MPI_Ibcast");
@@ -200,7 +200,7 @@ class MpiTransport final : public Transport {
   double helper_cpu_s() const override { return poller_.cpu_s(); }
 
  private:
-  static constexpr size_t kSmall_bytes = 16 * 1024;
+  static constexpr size_t kSmallBytes = 16 * 1024;
 
   void arrive(Deadline by) {
     MPI_Request request = MPI_REQUEST_NULL;
