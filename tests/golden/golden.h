@@ -50,7 +50,7 @@ inline bool matches(const std::string& golden, const std::string& line) {
 }
 
 inline void expect_golden(const std::string& name, const std::string& found) {
-  const std::filesystem::path path = std::filesystem::path(__FILE__).parent_path() / name;
+  const std::filesystem::path path = std::filesystem::path(LOCKSTEP_GOLDEN) / name;
   std::ostringstream stored;
   if (std::ifstream file(path); file) stored << file.rdbuf();
   const std::vector<std::string> expected = lines_of(stored.str());

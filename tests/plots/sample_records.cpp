@@ -282,7 +282,7 @@ RunRecord broken_record() {
   numbers.breakdown->straggler = 99;
   numbers.breakdown->ranks[0].buckets[0].ended_s = kInf;
   numbers.breakdown->ranks[1].buckets[1].started_s = -5;
-  numbers.resources = results::Resources{{-1, 0}, kNaN, kInf, kNaN};
+  numbers.resources = results::Resources{{-1, 0}, {}, kNaN, kNaN, kInf, kNaN};
   record.runs.push_back(numbers);
 
   Run bare;

@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/results/json_writer.h"
+#include "lockstep/results/launches.h"
 
 #include "results/sample_runs.h"
 
@@ -46,6 +48,31 @@ TEST(JsonReaderTest, what_was_written_reads_back_and_writes_the_same_again) {
     EXPECT_EQ(to_json(from_json(text, "a.json")), text);
     EXPECT_EQ(from_json(text, "a.json").machines.size(), record.machines.size());
   }
+}
+
+TEST(JsonReaderTest, a_file_of_schema_version_1_still_reads) {
+  const RunRecord old = from_json(read_file(LOCKSTEP_GOLDEN "/record_schema_1.json"), "old.json");
+  ASSERT_EQ(old.runs.size(), 3U);
+  EXPECT_EQ(old.schema_version, 1);
+  EXPECT_EQ(old.baseline_strategy, "single");
+  EXPECT_EQ(old.runs[1].samples.size(), 4U);
+  EXPECT_EQ(launches(old.runs[1]), 1);
+  EXPECT_FALSE(old.runs[1].breakdown || old.runs[1].factors || old.runs[1].step_interval_s);
+  EXPECT_TRUE(old.runs[1].speedup);
+  EXPECT_EQ(from_json(to_json(old), "new.json").schema_version, kSchemaVersion);
+}
+
+TEST(JsonReaderTest, what_explains_a_run_must_fit_it) {
+  EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][1]["breakdown"]["ranks"].erase(0); }),
+              HasSubstr("lockstep.runs[1].breakdown.ranks is a list of 1, expected one entry per rank, 2"));
+  EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][1]["breakdown"]["straggler"] = 2; }),
+              HasSubstr("expected a whole number from 0 to 1"));
+  EXPECT_THAT(message_after([](json& file) {
+                file["lockstep"]["runs"][1]["launch_steps"] = {3, 2};
+              }),
+              HasSubstr("expected counts that add up to the 4 steps of the samples"));
+  EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][1]["factors"]["machine"] = 1; }),
+              HasSubstr("lockstep.runs[1].factors.machine is 1, expected an object"));
 }
 
 TEST(JsonReaderTest, every_field_of_a_machine_survives) {
@@ -112,7 +139,7 @@ TEST(JsonReaderTest, files_that_are_no_record_are_each_told_apart) {
 
 TEST(JsonReaderTest, a_newer_schema_is_refused_with_both_versions) {
   EXPECT_THAT(message_after([](json& file) { file["lockstep"]["schema_version"] = 99; }),
-              AllOf(HasSubstr("schema version 99"), HasSubstr("up to 1")));
+              AllOf(HasSubstr("schema version 99"), HasSubstr("up to 2")));
 }
 
 TEST(JsonReaderTest, a_key_of_the_wrong_type_is_named_with_what_was_expected) {

@@ -1,6 +1,7 @@
 #include "results/sample_runs.h"
 
 #include "lockstep/results/baseline.h"
+#include "lockstep/results/factors.h"
 #include "lockstep/results/summarize.h"
 
 namespace lockstep::results {
@@ -42,6 +43,38 @@ Run measured_run(const std::string& strategy, int ranks, int steps, double step_
   }
   summarize(run, series);
   return run;
+}
+
+Breakdown breakdown_of(int ranks, double step_s, double waiting_s, double transfer_s) {
+  Breakdown breakdown;
+  breakdown.steps = 10;
+  const double rest_s = step_s - waiting_s - transfer_s;
+  breakdown.mean = {.input_s = rest_s / 64,
+                    .forward_s = rest_s / 4,
+                    .backward_s = rest_s / 2,
+                    .waiting_s = waiting_s,
+                    .transfer_s = transfer_s,
+                    .optimizer_s = rest_s / 8,
+                    .other_s = rest_s * 7 / 64,
+                    .step_s = step_s};
+  breakdown.waiting_half_width_s = 0.001;
+  breakdown.transfer_half_width_s = 0.001;
+  breakdown.communication_s = 2 * (waiting_s + transfer_s);
+  breakdown.straggler = ranks - 1;
+  for (int rank = 0; rank < ranks; ++rank) {
+    RankBreakdown own{
+        .mean = breakdown.mean, .buckets = {}, .clock_offset_s = rank * 0.5, .clock_error_s = 1e-6};
+    for (int bucket = 0; bucket < 3; ++bucket) {
+      const double ready_s = step_s * (4 + bucket) / 8;
+      own.buckets.push_back({.bytes = (int64_t{1} + bucket) << 20,
+                             .ready_s = ready_s,
+                             .started_s = ready_s + step_s / 64,
+                             .all_arrived_s = ready_s + step_s / 32,
+                             .ended_s = ready_s + step_s / 16});
+    }
+    breakdown.ranks.push_back(std::move(own));
+  }
+  return breakdown;
 }
 
 RunRecord described_record() {
@@ -113,8 +146,23 @@ RunRecord small_record() {
   RunRecord record = described_record();
   record.runs = {measured_run("single", 1, 4, 0.5), measured_run("ddp", 2, 4, 0.53125),
                  measured_run("independent", 2, 4, 0.51)};
-  record.runs[1].warnings = {{"Something else ran.", "Look.", false}};
+  Run& ddp = record.runs[1];
+  ddp.warnings = {{"Something else ran.", "Look.", false}};
+  ddp.warmup_choice = "2 steps, as told";
+  ddp.stopped = "all 4 steps were run";
+  ddp.launch_steps = {3, 1};
+  ddp.launch_warmup_steps = {1, 1};
+  record.launches_started_at = {record.started_at, "2030-01-02T03:14:05Z"};
+  ddp.breakdown = breakdown_of(2, 0.5625, 0.03125, 0.0625);
+  ddp.resources = Resources{.peak_memory_bytes = {1 << 30, 1 << 29},
+                            .peak_device_memory_bytes = {},
+                            .processor_utilisation = 0.75,
+                            .communication_threads = 0.0625,
+                            .other_load = 0.125,
+                            .mean_frequency_mhz = 3000};
+  record.baseline_ranks = 1;
   assign_baselines(record);
+  assign_factors(record);
   return record;
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/measure/interval.h"
 
 namespace lockstep::measure {
 namespace {
@@ -46,7 +47,9 @@ class StepAnalysis {
   std::optional<size_t> last_to_arrive() const { return last_to_arrive_; }
 
   /// When the last rank issued collective i, on the clock of `rank`.
-  double all_arrived_s(size_t rank, size_t i) const { return all_arrived_s_[i] + ranks_[rank].clock_offset_s; }
+  double all_arrived_s(size_t rank, size_t i) const {
+    return all_arrived_s_[i] + ranks_[rank].clock_offset_s;
+  }
 
   /// When the turn of collective i came on `rank`.
   double started_s(size_t rank, size_t i) const {
@@ -120,6 +123,15 @@ void add_buckets(std::vector<BucketTimes>& mean, const StepAnalysis& step, size_
   }
 }
 
+/// Of the 95 % interval; a breakdown is short, so what is asked is how sure the mean of these steps is,
+/// whether or not they had settled.
+std::optional<double> half_width_of_mean(const std::vector<double>& per_step_s) {
+  if (std::ranges::all_of(per_step_s, [&](double s) { return s == per_step_s.front(); })) return 0.0;
+  const Estimate mean = mean_estimate(per_step_s, {.check_settled = false});
+  if (!mean.interval) return std::nullopt;
+  return (mean.interval->upper - mean.interval->lower) / 2;
+}
+
 void check_same_steps(const std::vector<RankStamps>& ranks) {
   for (const RankStamps& rank : ranks) {
     if (rank.steps.empty() || rank.steps.size() != ranks.front().steps.size()) {
@@ -146,10 +158,13 @@ Breakdown break_down(const std::vector<RankStamps>& ranks) {
   Breakdown result;
   result.steps = static_cast<int>(steps);
   for (const RankStamps& rank : ranks) {
-    result.ranks.push_back(
-        {.mean = {}, .buckets = {}, .clock_offset_s = rank.clock_offset_s, .clock_error_s = rank.clock_error_s});
+    result.ranks.push_back({.mean = {},
+                            .buckets = {},
+                            .clock_offset_s = rank.clock_offset_s,
+                            .clock_error_s = rank.clock_error_s});
   }
   std::vector<size_t> times_last(ranks.size(), 0);
+  std::vector<double> waiting_s(steps, 0), transfer_s(steps, 0);
   for (size_t i = 0; i < steps; ++i) {
     const StepAnalysis step(ranks, i);
     if (step.last_to_arrive()) ++times_last[*step.last_to_arrive()];
@@ -157,6 +172,8 @@ Breakdown break_down(const std::vector<RankStamps>& ranks) {
       const PhaseTimes phases = step.phases(rank);
       add(result.ranks[rank].mean, phases, per_step);
       add(result.mean, phases, per_step * per_rank);
+      waiting_s[i] += phases.waiting_s * per_rank;
+      transfer_s[i] += phases.transfer_s * per_rank;
       add_buckets(result.ranks[rank].buckets, step, rank, per_step);
       for (size_t c = 0; c < step.collectives(); ++c) {
         const double took_s = step.stamps(rank).collectives[c].ended_s - step.started_s(rank, c);
@@ -164,6 +181,9 @@ Breakdown break_down(const std::vector<RankStamps>& ranks) {
       }
     }
   }
+
+  result.waiting_half_width_s = half_width_of_mean(waiting_s);
+  result.transfer_half_width_s = half_width_of_mean(transfer_s);
 
   const auto most = std::max_element(times_last.begin(), times_last.end());
   const auto candidate = static_cast<size_t>(most - times_last.begin());

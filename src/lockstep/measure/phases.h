@@ -6,15 +6,16 @@
 
 namespace lockstep::measure {
 
-/// When one collective was issued and when it was complete on one rank, in seconds on that host's steady clock.
+/// When one collective was issued and when it was complete on one rank, in seconds on that host's steady
+/// clock.
 struct CollectiveStamp {
   int64_t bytes = 0;
   double issued_s = 0;
   double ended_s = 0;
 };
 
-/// When the phases of one step ended on one rank, in seconds on that host's steady clock. `begin_s` is the end of
-/// the step before.
+/// When the phases of one step ended on one rank, in seconds on that host's steady clock. `begin_s` is the
+/// end of the step before.
 struct StepStamps {
   double begin_s = 0;
   double input_s = 0;
@@ -78,6 +79,10 @@ struct Breakdown {
   int steps = 0;
   /// Means over ranks and steps.
   PhaseTimes mean;
+  /// Half the width of the 95 % interval of mean.waiting_s and mean.transfer_s; empty where the steps do not
+  /// allow one.
+  std::optional<double> waiting_half_width_s;
+  std::optional<double> transfer_half_width_s;
   std::vector<RankBreakdown> ranks;
   /// Time that collectives took from start to end, hidden or not; mean over ranks and steps.
   double communication_s = 0;
@@ -88,14 +93,15 @@ struct Breakdown {
   std::optional<double> overlap() const;
 };
 
-/// Splits the steps of all ranks into phases. All ranks have the same number of steps (Error otherwise); every
-/// phase is cut at stamps of one clock, so the phases of a rank sum to its step exactly.
+/// Splits the steps of all ranks into phases. All ranks have the same number of steps (Error otherwise);
+/// every phase is cut at stamps of one clock, so the phases of a rank sum to its step exactly.
 ///
 /// Exposed communication begins when the last gradient is final (the last collective was issued, or autograd
 /// returned, whichever is first) and ends when the last collective was waited for. It is waiting as long as a
-/// collective that this rank has issued has not been issued by every rank, and transfer otherwise; the clocks of
-/// other hosts are corrected by their offsets. A rank stands out as straggler when it is the last to issue a step's last
-/// collective in at least three quarters of the steps and makes the others wait for at least 2 % of the step.
+/// collective that this rank has issued has not been issued by every rank, and transfer otherwise; the clocks
+/// of other hosts are corrected by their offsets. A rank stands out as straggler when it is the last to issue
+/// a step's last collective in at least three quarters of the steps and makes the others wait for at least 2
+/// % of the step.
 Breakdown break_down(const std::vector<RankStamps>& ranks);
 
 }  // namespace lockstep::measure

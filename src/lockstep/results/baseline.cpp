@@ -10,14 +10,40 @@ constexpr const char* kSingle = "single";
 constexpr const char* kIndependent = "independent";
 
 auto work_of(const Run& run) {
-  return std::tie(run.model, run.batch_per_rank, run.precision, run.memory_format, run.device, run.input,
-                  run.image_size, run.threads_per_rank);
+  // Strong scaling: the batch per rank follows from the number of ranks.
+  const int batch_per_rank = run.global_batch > 0 ? 0 : run.batch_per_rank;
+  return std::make_tuple(run.model, batch_per_rank, run.global_batch, run.precision, run.memory_format,
+                         run.device, run.input, run.image_size, run.threads_per_rank);
+}
+
+bool communicates(const Run& run) {
+  return run.strategy != kSingle && run.strategy != kIndependent;
 }
 
 }  // namespace
 
 bool same_work(const Run& a, const Run& b) {
   return work_of(a) == work_of(b);
+}
+
+bool same_row(const Run& a, const Run& b) {
+  if (!same_work(a, b) || a.strategy != b.strategy || a.ranks != b.ranks || a.hosts != b.hosts) return false;
+  return !communicates(a) || (a.backend == b.backend && a.bucket_mb == b.bucket_mb);
+}
+
+const Run* baseline_of(const RunRecord& record, const Run& run) {
+  const Run* found = nullptr;
+  for (const Run& other : record.runs) {
+    if (other.strategy != record.baseline_strategy || !same_work(other, run)) continue;
+    if (record.baseline_ranks != 0 && other.ranks != record.baseline_ranks) continue;
+    // A baseline that communicates is one of its own kind.
+    if (communicates(other) && communicates(run) && other.strategy == run.strategy &&
+        (other.backend != run.backend || other.bucket_mb != run.bucket_mb)) {
+      continue;
+    }
+    if (found == nullptr || other.ranks < found->ranks) found = &other;
+  }
+  return found;
 }
 
 const Run* independent_of(const RunRecord& record, const Run& run) {
@@ -44,11 +70,11 @@ void assign_baselines(RunRecord& record) {
     run.baseline.reset();
     run.speedup.reset();
     run.efficiency.reset();
-    const Run* single = single_of(record, run);
-    if (single == nullptr || !(single->images_per_s > 0)) continue;
-    run.baseline = Baseline{single->strategy, single->ranks, single->images_per_s};
-    run.speedup = run.images_per_s / single->images_per_s;
-    run.efficiency = *run.speedup * single->ranks / run.ranks;
+    const Run* baseline = baseline_of(record, run);
+    if (baseline == nullptr || !(baseline->images_per_s > 0)) continue;
+    run.baseline = Baseline{baseline->strategy, baseline->ranks, baseline->images_per_s};
+    run.speedup = run.images_per_s / baseline->images_per_s;
+    run.efficiency = *run.speedup * baseline->ranks / run.ranks;
   }
 }
 

@@ -1,10 +1,13 @@
 #include "lockstep/results/csv.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "lockstep/results/launches.h"
 
 namespace lockstep::results {
 namespace {
@@ -30,10 +33,34 @@ std::string known(int64_t value) {
   return value == 0 ? "" : fmt::format("{}", value);
 }
 
+std::optional<double> low(const std::optional<Interval>& interval) {
+  return interval && interval->missing.empty() ? std::optional(interval->low) : std::nullopt;
+}
+
+std::optional<double> high(const std::optional<Interval>& interval) {
+  return interval && interval->missing.empty() ? std::optional(interval->high) : std::nullopt;
+}
+
+template <typename T, typename Member>
+std::optional<double> of(const std::optional<T>& found, Member T::*member) {
+  return found ? std::optional<double>((*found).*member) : std::nullopt;
+}
+
+std::optional<double> phase(const Run& run, double PhaseTimes::*member) {
+  return run.breakdown ? std::optional(run.breakdown->mean.*member) : std::nullopt;
+}
+
+/// Of the rank that used the most.
+std::string most_memory(const Run& run) {
+  if (!run.resources || run.resources->peak_memory_bytes.empty()) return "";
+  return known(std::ranges::max(run.resources->peak_memory_bytes));
+}
+
 Row row_of(const Run& run) {
   return {
       {"model", run.model},
       {"batch_per_rank", fmt::format("{}", run.batch_per_rank)},
+      {"global_batch", known(run.global_batch)},
       {"ranks", fmt::format("{}", run.ranks)},
       {"hosts", fmt::format("{}", run.hosts)},
       {"strategy", run.strategy},
@@ -50,18 +77,39 @@ Row row_of(const Run& run) {
       {"multiply_adds", known(run.multiply_adds)},
       {"warmup_steps", fmt::format("{}", run.warmup_steps)},
       {"steps", fmt::format("{}", run.samples.size())},
+      {"launches", fmt::format("{}", launches(run))},
       {"elapsed_s", number(run.elapsed_s)},
       {"step_p50_s", number(run.step_s.p50)},
       {"step_p75_s", number(run.step_s.p75)},
       {"step_p90_s", number(run.step_s.p90)},
       {"step_p95_s", number(run.step_s.p95)},
       {"step_p99_s", number(run.step_s.p99)},
+      {"step_p50_low_s", number(low(run.step_interval_s))},
+      {"step_p50_high_s", number(high(run.step_interval_s))},
       {"images_per_s", number(run.images_per_s)},
+      {"images_per_s_low", number(low(run.rate_interval))},
+      {"images_per_s_high", number(high(run.rate_interval))},
       {"speedup", number(run.speedup)},
       {"efficiency", number(run.efficiency)},
       {"baseline_strategy", run.baseline ? run.baseline->strategy : ""},
       {"baseline_ranks", run.baseline ? fmt::format("{}", run.baseline->ranks) : ""},
       {"baseline_images_per_s", run.baseline ? number(run.baseline->images_per_s) : ""},
+      {"factor_machine", number(of(run.factors, &EfficiencyFactors::machine))},
+      {"factor_strategy", number(of(run.factors, &EfficiencyFactors::strategy))},
+      {"factor_transfer", number(of(run.factors, &EfficiencyFactors::transfer))},
+      {"factor_stragglers", number(of(run.factors, &EfficiencyFactors::stragglers))},
+      {"input_s", number(phase(run, &PhaseTimes::input_s))},
+      {"forward_s", number(phase(run, &PhaseTimes::forward_s))},
+      {"backward_s", number(phase(run, &PhaseTimes::backward_s))},
+      {"waiting_s", number(phase(run, &PhaseTimes::waiting_s))},
+      {"transfer_s", number(phase(run, &PhaseTimes::transfer_s))},
+      {"optimizer_s", number(phase(run, &PhaseTimes::optimizer_s))},
+      {"other_s", number(phase(run, &PhaseTimes::other_s))},
+      {"breakdown_step_s", number(phase(run, &PhaseTimes::step_s))},
+      {"peak_memory_bytes", most_memory(run)},
+      {"processor_utilisation", number(of(run.resources, &Resources::processor_utilisation))},
+      {"other_load", number(of(run.resources, &Resources::other_load))},
+      {"mean_frequency_mhz", number(of(run.resources, &Resources::mean_frequency_mhz))},
       {"loss_first", number(run.loss_first)},
       {"loss_last", number(run.loss_last)},
   };

@@ -90,7 +90,7 @@ std::string table(const std::vector<const Run*>& rows) {
 }
 
 std::string title(const ModelGroup& group, const Run& run, const std::vector<const Attribute*>& varied) {
-  std::string text = fmt::format("Benchmark: {} with batch size {}", group.model, group.batch_per_rank);
+  std::string text = fmt::format("Benchmark: {} with {}", group.model, batch_text(group));
   for (const Attribute* attribute : varied) text += ", " + attribute->phrase(run);
   return text;
 }

@@ -66,13 +66,20 @@ std::vector<const Attribute*> varying(const std::vector<const Run*>& runs) {
   return found;
 }
 
+std::string batch_text(const ModelGroup& group) {
+  if (group.global_batch > 0) return fmt::format("global batch size {}", group.global_batch);
+  return fmt::format("batch size {}", group.batch_per_rank);
+}
+
 std::vector<ModelGroup> group_by_model(const RunRecord& record) {
   std::vector<ModelGroup> groups;
   for (const Run& run : record.runs) {
     auto group = std::ranges::find_if(groups, [&](const ModelGroup& known) {
-      return known.model == run.model && known.batch_per_rank == run.batch_per_rank;
+      return known.model == run.model && known.global_batch == run.global_batch &&
+             (run.global_batch > 0 || known.batch_per_rank == run.batch_per_rank);
     });
-    if (group == groups.end()) group = groups.insert(groups.end(), {run.model, run.batch_per_rank, {}, {}});
+    if (group == groups.end())
+      group = groups.insert(groups.end(), {run.model, run.batch_per_rank, run.global_batch, {}, {}});
     (is_control(record, run) ? group->controls : group->runs).push_back(&run);
   }
   return groups;

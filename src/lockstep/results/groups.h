@@ -23,14 +23,20 @@ const std::vector<Attribute>& attributes();
 /// The attributes whose text is not the same for all of these runs.
 std::vector<const Attribute*> varying(const std::vector<const Run*>& runs);
 
-/// All runs of a model and batch, in the order of the record.
+/// All runs of a model and batch (of a rank or of the whole job), in the order of the record.
 struct ModelGroup {
   std::string model;
+  /// Of the first run; under strong scaling the others have other batches per rank.
   int batch_per_rank = 0;
+  /// 0: weak scaling.
+  int global_batch = 0;
   /// Runs of the strategies that were asked for, and those that are there to be compared with.
   std::vector<const Run*> runs;
   std::vector<const Run*> controls;
 };
+
+/// "batch size 32", or "global batch size 64" under strong scaling.
+std::string batch_text(const ModelGroup& group);
 
 /// Pointers into `record`.
 std::vector<ModelGroup> group_by_model(const RunRecord& record);

@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/results/baseline.h"
+#include "lockstep/results/json_findings.h"
 #include "lockstep/results/json_node.h"
 
 namespace lockstep::results {
@@ -61,6 +62,21 @@ std::vector<std::vector<double>> read_samples(const JsonNode& node, size_t width
   return samples;
 }
 
+/// Steps of each launch, which must add up to `steps`.
+std::vector<int> read_launch_steps(const JsonNode& node, size_t steps) {
+  std::vector<int> launches;
+  if (node.missing()) return launches;
+  int64_t sum = 0;
+  for (const JsonNode& launch : node.elements()) {
+    launches.push_back(launch.count(0));
+    sum += launches.back();
+  }
+  if (!launches.empty() && sum != static_cast<int64_t>(steps)) {
+    node.refuse(fmt::format("counts that add up to the {} steps of the samples", steps));
+  }
+  return launches;
+}
+
 Machine read_machine(const JsonNode& node) {
   Machine machine;
   machine.host = node["host"].text_or("");
@@ -94,6 +110,8 @@ std::optional<Baseline> read_baseline(const JsonNode& node) {
 
 void read_findings(Run& run, const JsonNode& node) {
   run.warmup_steps = node["warmup_steps"].count_or(0, 0);
+  run.warmup_choice = node["warmup_choice"].text_or("");
+  run.stopped = node["stopped"].text_or("");
   run.coupled = node["coupled"].flag_or(true);
   run.pooled = node["pooled"].flag_or(false);
   run.elapsed_s = node["elapsed_s"].number_or(0);
@@ -102,9 +120,14 @@ void read_findings(Run& run, const JsonNode& node) {
                 step_s["p90"].optional_number(), step_s["p95"].optional_number(),
                 step_s["p99"].optional_number()};
   run.images_per_s = node["images_per_s"].number_or(0);
+  run.step_interval_s = read_interval(node["step_interval_s"]);
+  run.rate_interval = read_interval(node["images_per_s_interval"]);
   run.speedup = node["speedup"].optional_number();
   run.efficiency = node["efficiency"].optional_number();
   run.baseline = read_baseline(node["baseline"]);
+  run.factors = read_factors(node["factors"]);
+  run.breakdown = read_breakdown(node["breakdown"], run.ranks);
+  run.resources = read_resources(node["resources"]);
   if (const JsonNode loss = node["loss"]; !loss.missing()) {
     run.loss_first = loss["first"].number_or(kNaN);
     run.loss_last = loss["last"].number_or(kNaN);
@@ -115,12 +138,15 @@ void read_findings(Run& run, const JsonNode& node) {
   if (const JsonNode warmup = node["warmup_samples"]; !warmup.missing()) {
     run.warmup_samples = read_samples(warmup, width);
   }
+  run.launch_steps = read_launch_steps(node["launch_steps"], run.samples.size());
+  run.launch_warmup_steps = read_launch_steps(node["launch_warmup_steps"], run.warmup_samples.size());
 }
 
 Run read_run(const JsonNode& node) {
   Run run;
   run.model = node["model"].text();
   run.batch_per_rank = node["batch_per_rank"].count(1);
+  run.global_batch = node["global_batch"].count_or(0, 0);
   run.ranks = node["ranks"].count(1);
   run.hosts = node["hosts"].count_or(1, 1);
   run.strategy = node["strategy"].text();
@@ -152,6 +178,7 @@ void read_ours(RunRecord& record, const JsonNode& node, std::string_view name) {
   record.source = node["source"].text_or("lockstep");
   record.lockstep_version = node["version"].text_or("");
   record.started_at = node["started_at"].text_or("");
+  record.launches_started_at = read_texts(node["launches_started_at"]);
   record.incomplete = node["incomplete"].text_or("");
   record.command = read_texts(node["command"]);
   record.launch = node["launch"].text_or("");
@@ -162,6 +189,10 @@ void read_ours(RunRecord& record, const JsonNode& node, std::string_view name) {
   record.allocator = node["allocator"].text_or("");
   record.backend_detail = node["backend_detail"].text_or("");
   record.strategies = read_texts(node["strategies"]);
+  if (const JsonNode baseline = node["baseline"]; !baseline.missing()) {
+    record.baseline_strategy = baseline["strategy"].text_or("single");
+    record.baseline_ranks = baseline["ranks"].count_or(0, 0);
+  }
   if (const JsonNode machines = node["machines"]; !machines.missing()) {
     for (const JsonNode& machine : machines.elements()) record.machines.push_back(read_machine(machine));
   } else if (const JsonNode machine = node["machine"]; !machine.missing()) {

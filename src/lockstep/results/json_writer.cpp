@@ -5,19 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lockstep/results/json_text.h"
+#include "lockstep/results/json_findings.h"
 #include "lockstep/results/pytorch_rows.h"
 #include "lockstep/results/summarize.h"
 
 namespace lockstep::results {
 namespace {
 
-Json number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
-}
-Json number(const std::optional<double>& value) {
-  return value ? number(*value) : Json(nullptr);
-}
 /// 0 stands for "not known" in the record.
 Json known(int64_t value) {
   return value == 0 ? Json(nullptr) : Json(value);
@@ -87,6 +81,7 @@ Json to_json(const Run& run) {
   return {
       {"model", run.model},
       {"batch_per_rank", run.batch_per_rank},
+      {"global_batch", known(run.global_batch)},
       {"ranks", run.ranks},
       {"hosts", run.hosts},
       {"strategy", run.strategy},
@@ -105,6 +100,8 @@ Json to_json(const Run& run) {
       {"momentum", number(run.momentum)},
       {"weight_decay", number(run.weight_decay)},
       {"warmup_steps", run.warmup_steps},
+      {"warmup_choice", known(run.warmup_choice)},
+      {"stopped", known(run.stopped)},
       {"coupled", run.coupled},
       {"pooled", run.pooled},
       {"elapsed_s", number(run.elapsed_s)},
@@ -114,12 +111,19 @@ Json to_json(const Run& run) {
         {"p90", number(run.step_s.p90)},
         {"p95", number(run.step_s.p95)},
         {"p99", number(run.step_s.p99)}}},
+      {"step_interval_s", interval_json(run.step_interval_s)},
       {"images_per_s", number(run.images_per_s)},
+      {"images_per_s_interval", interval_json(run.rate_interval)},
       {"speedup", number(run.speedup)},
       {"efficiency", number(run.efficiency)},
       {"baseline", to_json(run.baseline)},
+      {"factors", factors_json(run.factors)},
+      {"breakdown", breakdown_json(run.breakdown)},
+      {"resources", resources_json(run.resources)},
       {"loss", {{"first", number(run.loss_first)}, {"last", number(run.loss_last)}}},
       {"warnings", to_json(run.warnings)},
+      {"launch_steps", run.launch_steps},
+      {"launch_warmup_steps", run.launch_warmup_steps},
       {"samples", to_json(run.samples)},
       {"warmup_samples", to_json(run.warmup_samples)},
   };
@@ -156,10 +160,11 @@ Json ours(const RunRecord& record) {
   Json runs = Json::array();
   for (const Run& run : record.runs) runs.push_back(to_json(run));
   Json file{
-      {"schema_version", record.schema_version},
+      {"schema_version", kSchemaVersion},
       {"source", record.source},
       {"version", record.lockstep_version},
       {"started_at", known(record.started_at)},
+      {"launches_started_at", record.launches_started_at},
       {"incomplete", known(record.incomplete)},
       {"command", record.command},
       {"launch", known(record.launch)},
@@ -170,6 +175,7 @@ Json ours(const RunRecord& record) {
       {"allocator", known(record.allocator)},
       {"backend_detail", known(record.backend_detail)},
       {"strategies", record.strategies},
+      {"baseline", {{"strategy", record.baseline_strategy}, {"ranks", known(record.baseline_ranks)}}},
       {"machine", record.machines.empty() ? Json(nullptr) : to_json(record.machines.front())},
   };
   if (record.machines.size() > 1) {

@@ -41,6 +41,8 @@ std::vector<PytorchRows> pytorch_rows(const RunRecord& record) {
   for (PytorchRows& rows : all) {
     std::ranges::stable_sort(rows.ddp, {}, &Run::ranks);
     if (!rows.ddp.empty()) rows.no_ddp = single_of(record, *rows.ddp.front());
+    // Under strong scaling the baseline has another batch.
+    if (rows.no_ddp != nullptr && rows.no_ddp->batch_per_rank != rows.batch_size) rows.no_ddp = nullptr;
   }
   return all;
 }

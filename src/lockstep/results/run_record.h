@@ -12,7 +12,7 @@
 namespace lockstep::results {
 
 /// Version of the JSON schema under the key `lockstep`; docs/json.md lists what each version added.
-constexpr int kSchemaVersion = 1;
+constexpr int kSchemaVersion = 2;
 
 using topology::Machine;
 
@@ -38,6 +38,9 @@ using measure::StepPercentiles;
 struct Run {
   std::string model;
   int batch_per_rank = 0;
+  /// Strong scaling: the batch of the whole job, the same at every number of ranks; 0: weak scaling, where
+  /// the batch per rank is.
+  int global_batch = 0;
   int ranks = 0;
   /// Hosts that the ranks are on.
   int hosts = 1;
@@ -58,11 +61,16 @@ struct Run {
   double learning_rate = 0;
   double momentum = 0;
   double weight_decay = 0;
+  /// Of all launches together.
   int warmup_steps = 0;
+  /// How the end of warm-up was chosen, and why measuring ended, in words; of the last launch.
+  std::string warmup_choice;
+  std::string stopped;
   /// Whether a step of the job is the longest of its ranks' (true), or every rank goes its own way.
   bool coupled = true;
 
-  /// From the common start to the end of the last rank's last step, warm-up left out.
+  /// From the common start to the end of the last rank's last step, warm-up left out; of all launches
+  /// together.
   double elapsed_s = 0;
   /// Over the per-step maxima (coupled), or over the own steps of the slowest rank (uncoupled).
   StepPercentiles step_s;
@@ -78,13 +86,21 @@ struct Run {
   std::vector<std::vector<double>> samples;
   /// The same for the steps before.
   std::vector<std::vector<double>> warmup_samples;
+  /// How many of `samples` and of `warmup_samples` each launch brought, in order; both empty: one launch
+  /// brought all.
+  std::vector<int> launch_steps;
+  std::vector<int> launch_warmup_steps;
   /// From a file of PyTorch's DDP benchmark, which does not say which rank a sample is of: every sample is a
   /// step of its own in `samples`, with one entry.
   bool pooled = false;
   std::vector<Warning> warnings;
 
-  /// 95 % interval of the median step in seconds; empty where none was computed.
+  /// 95 % interval of the median step in seconds, over launches where there are several; empty where none was
+  /// computed.
   std::optional<Interval> step_interval_s;
+  /// The same of images_per_s.
+  std::optional<Interval> rate_interval;
+  /// From a run of its own with the same settings.
   std::optional<Breakdown> breakdown;
   std::optional<EfficiencyFactors> factors;
   std::optional<Resources> resources;
@@ -101,8 +117,10 @@ struct RunRecord {
   std::string cuda_version;
   /// Library and version of each backend used: "Gloo 0.0~git20220518 (TCP)".
   std::string backend_detail;
-  /// UTC, ISO 8601.
+  /// UTC, ISO 8601; of the first launch.
   std::string started_at;
+  /// Of every launch, in order; empty: there was one.
+  std::vector<std::string> launches_started_at;
   std::vector<std::string> command;
   std::vector<Machine> machines;
   /// How ranks came to be ("processes", "threads", "mpirun", ...), and how they were pinned ("core", ...).
@@ -123,6 +141,9 @@ struct RunRecord {
   /// The strategies asked for, in order. Runs of others (`single`, `independent`) are controls: they are
   /// shown beside these, not as tables of their own. Empty: every strategy that occurs but `single`.
   std::vector<std::string> strategies;
+  /// What speed-ups are relative to: a strategy, and its number of ranks (0: the fewest that were measured).
+  std::string baseline_strategy = "single";
+  int baseline_ranks = 0;
   /// What the top level of the file says, for PyTorch's own diff.py: the first of each list in a sweep.
   std::string distributed_backend;
   double bucket_size_mb = 25;

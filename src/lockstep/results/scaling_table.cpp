@@ -125,8 +125,8 @@ std::string scaling_tables(const RunRecord& record) {
     std::erase_if(varied, [](const Attribute* attribute) { return attribute == &attributes().front(); });
     const int digits = rate_digits(rows);
     if (!text.empty()) text += '\n';
-    text += fmt::format("Scaling: {} with batch size {} per rank, images per second of the whole job\n",
-                        group.model, group.batch_per_rank);
+    text += fmt::format("Scaling: {} with {}{}, images per second of the whole job\n", group.model,
+                        batch_text(group), group.global_batch > 0 ? "" : " per rank");
     text += baseline_text(rows, varied, digits) + '\n' + table_of(rows, varied, digits);
   }
   return text;

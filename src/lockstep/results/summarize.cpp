@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/measure/percentiles.h"
+#include "lockstep/results/launches.h"
 
 namespace lockstep::results {
 namespace {
@@ -139,6 +140,7 @@ void summarize(Run& run, const RowSeries& series) {
   } else {
     summarize_uncoupled(run, series);
   }
+  assign_intervals(run);
 }
 
 std::vector<double> per_step_maxima(const std::vector<std::vector<double>>& samples) {

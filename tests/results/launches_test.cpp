@@ -1,0 +1,105 @@
+#include "lockstep/results/launches.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/results/baseline.h"
+#include "lockstep/results/json_reader.h"
+#include "lockstep/results/json_writer.h"
+#include "lockstep/results/summarize.h"
+
+#include "results/sample_runs.h"
+
+namespace lockstep::results {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+RunRecord launch(double ddp_step_s, int steps = 24) {
+  RunRecord record = described_record();
+  record.runs = {measured_run("single", 1, steps, 0.5), measured_run("ddp", 2, steps, ddp_step_s),
+                 measured_run("independent", 2, steps, 0.51)};
+  assign_baselines(record);
+  return record;
+}
+
+TEST(LaunchesTest, samples_of_launches_stand_one_after_the_other) {
+  RunRecord record = launch(0.5);
+  add_launch(record, launch(0.625, 20));
+  const results::Run& ddp = record.runs[1];
+  ASSERT_EQ(record.runs.size(), 3U);
+  EXPECT_EQ(ddp.samples.size(), 44U);
+  EXPECT_THAT(ddp.launch_steps, ElementsAre(24, 20));
+  EXPECT_THAT(ddp.launch_warmup_steps, ElementsAre(2, 2));
+  EXPECT_EQ(launches(ddp), 2);
+  EXPECT_EQ(record.launches_started_at.size(), 2U);
+  const auto by_launch = representative_steps_by_launch(ddp);
+  ASSERT_EQ(by_launch.size(), 2U);
+  EXPECT_EQ(by_launch[0], representative_steps(launch(0.5).runs[1]));
+  EXPECT_EQ(by_launch[1], representative_steps(launch(0.625, 20).runs[1]));
+}
+
+TEST(LaunchesTest, throughput_is_all_images_over_all_time) {
+  RunRecord record = launch(0.5);
+  const RunRecord other = launch(0.625, 20);
+  const double time_s = record.runs[1].elapsed_s + other.runs[1].elapsed_s;
+  add_launch(record, other);
+  EXPECT_DOUBLE_EQ(record.runs[1].images_per_s, 2 * 8 * 44 / time_s);
+  EXPECT_DOUBLE_EQ(record.runs[1].elapsed_s, time_s);
+  EXPECT_DOUBLE_EQ(*record.runs[1].speedup, record.runs[1].images_per_s / record.runs[0].images_per_s);
+}
+
+TEST(LaunchesTest, launches_that_differ_widen_the_interval_beyond_their_steps) {
+  RunRecord record = launch(0.5);
+  const Interval within = *record.runs[1].step_interval_s;
+  ASSERT_EQ(within.missing, "");
+  for (const double step_s : {0.505, 0.495, 0.502}) add_launch(record, launch(step_s));
+  const Interval over = *record.runs[1].step_interval_s;
+  ASSERT_EQ(over.missing, "");
+  EXPECT_GT(over.high - over.low, 3 * (within.high - within.low));
+  const Interval rate = *record.runs[1].rate_interval;
+  EXPECT_LT(rate.low, record.runs[1].images_per_s);
+  EXPECT_GT(rate.high, record.runs[1].images_per_s);
+}
+
+TEST(LaunchesTest, a_row_that_the_first_launch_lacks_is_added) {
+  RunRecord record = launch(0.5);
+  RunRecord other = launch(0.5);
+  other.runs.push_back(measured_run("ddp", 4, 24, 0.6));
+  other.runs[1].bucket_mb = 1;
+  add_launch(record, other);
+  ASSERT_EQ(record.runs.size(), 5U);
+  EXPECT_EQ(launches(record.runs[0]), 2);
+  EXPECT_EQ(launches(record.runs[1]), 1);
+  EXPECT_EQ(record.runs[3].bucket_mb, 1);
+  EXPECT_TRUE(record.runs[4].speedup);
+}
+
+TEST(LaunchesTest, a_launch_of_another_machine_or_library_is_refused) {
+  RunRecord record = launch(0.5);
+  RunRecord other = launch(0.5);
+  other.torch_version = "2.12.0";
+  try {
+    add_launch(record, other);
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'2.11.0' there, '2.12.0' now"));
+  }
+  other = launch(0.5);
+  other.machines[0].processor = "Another";
+  EXPECT_THROW(add_launch(record, other), ConfigError);
+}
+
+TEST(LaunchesTest, launches_survive_a_file) {
+  RunRecord record = launch(0.5);
+  add_launch(record, launch(0.51));
+  const RunRecord back = from_json(to_json(record), "a.json");
+  EXPECT_EQ(to_json(back), to_json(record));
+  EXPECT_THAT(back.runs[1].launch_steps, ElementsAre(24, 24));
+  EXPECT_EQ(back.launches_started_at.size(), 2U);
+}
+
+}  // namespace
+}  // namespace lockstep::results
