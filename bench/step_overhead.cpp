@@ -64,7 +64,7 @@ class Bench {
   }
 
   double lockstep_median_s(int steps) {
-    const train::StepLoopOptions options{.warmup_steps = 0, .steps = steps, .coupled = true};
+    const train::StepLoopOptions options{.pacing = {.warmup_steps = 0, .steps = steps}, .coupled = true};
     return median(
         train::run_steps({*model_, *input_, *strategy_, *optimizer_, nullptr}, options, progress_).step_s);
   }

@@ -17,12 +17,15 @@
 #include "bench_rank.h"
 #include "console.h"
 #include "result_keeper.h"
+#include "scribe.h"
 
 namespace lockstep::cli {
 namespace {
 
 /// Set by the parent, so that it finds what rank 0 kept should that die.
 constexpr const char* kRecordPathVariable = "LOCKSTEP_RECORD_PATH";
+/// Set by the parent: which of the launches of --repeat its ranks are.
+constexpr const char* kLaunchVariable = "LOCKSTEP_LAUNCH_NUMBER";
 
 std::vector<int> powers_of_two_up_to(int most) {
   std::vector<int> powers;
@@ -70,6 +73,12 @@ void check_world(const BenchPlan& plan, const launch::RankEnvironment& environme
                     "Start more ranks, or give smaller --ranks.");
 }
 
+/// "3+20": warm-up and measured; "?" for what the run itself finds.
+std::string steps_text(const train::PacingOptions& pacing) {
+  const auto text = [](const std::optional<int>& steps) { return steps ? std::to_string(*steps) : "?"; };
+  return text(pacing.warmup_steps) + "+" + text(pacing.steps);
+}
+
 std::string describe_plan(const BenchPlan& plan, int ranks) {
   std::string text =
       fmt::format("{} rows, up to {} {} with {} {} each, backend {}, launched as {}\n", plan.rows.size(),
@@ -82,30 +91,63 @@ std::string describe_plan(const BenchPlan& plan, int ranks) {
   for (const train::RowPlan& row : plan.rows) {
     const train::RowEstimate estimate = train::estimate_row(row);
     total_s += estimate.duration_s;
-    text +=
-        fmt::format("  {:<44} {:>9} {:>7} {:>14} {:>10}\n", row.label(),
-                    fmt::format("{:g} MiB", row.bucket_mb), fmt::format("{}+{}", row.warmup_steps, row.steps),
-                    format_bytes(estimate.memory.total_bytes()), format_duration(estimate.duration_s));
+    text += fmt::format("  {:<44} {:>9} {:>7} {:>14} {:>10}\n", row.label(),
+                        fmt::format("{:g} MiB", row.bucket_mb), steps_text(row.pacing),
+                        format_bytes(estimate.memory.total_bytes()), format_duration(estimate.duration_s));
   }
+  if (plan.options.breakdown) text += "  and a breakdown of each row: 25 steps more\n";
+  total_s *= plan.launches;
+  if (plan.launches > 1) text += fmt::format("  all of it in {} launches\n", plan.launches);
   return text + fmt::format("about {} in all, by the speed of one forward pass on this machine\n",
                             format_duration(total_s));
 }
 
-int start_processes(const BenchPlan& plan, int ranks) {
+/// One launch of all ranks, which measures every row.
+int launch_processes(const BenchPlan& plan, int ranks) {
   const std::unique_ptr<launch::TcpStore> store =
       launch::make_tcp_store("127.0.0.1", 0, true, std::chrono::duration<double>(60));
   launch::LocalOptions local;
   local.ranks = ranks;
   local.through_mpirun = plan.options.sweep.backend == "mpi";
-  local.environment = {{kRecordPathVariable, plan.record_path}};
+  local.environment = {{kRecordPathVariable, plan.record_path},
+                       {kLaunchVariable, std::to_string(plan.launch)}};
   local.store_port = store->port();
   local.timeout = std::chrono::duration<double>(plan.options.timeout_s);
   const launch::Supervision outcome = launch::run_local_ranks(local);
   if (outcome.exit_code == 0) return kExitDone;
   if (!outcome.error.empty()) print_error(outcome.error, outcome.advice);
-  ResultKeeper keeper(plan.record_path, plan.options.json_path, plan.options.csv_path);
-  keeper.finish_incomplete(outcome.error);
+  ResultFiles files = result_files(plan);
+  files.last_launch = true;
+  ResultKeeper(files).finish_incomplete(outcome.error);
   return outcome.exit_code;
+}
+
+int start_processes(BenchPlan plan, int ranks) {
+  for (plan.launch = 1; plan.launch <= plan.launches; ++plan.launch) {
+    const int code = launch_processes(plan, ranks);
+    if (code != kExitDone) return code;
+  }
+  return kExitDone;
+}
+
+/// Which launch of --repeat the ranks in this process belong to.
+int own_launch(const std::optional<launch::RankEnvironment>& environment) {
+  const char* told = std::getenv(kLaunchVariable);
+  if (!environment || !environment->supervised || told == nullptr) return 1;
+  return std::max(1, std::atoi(told));
+}
+
+void check_repeat(const BenchOptions& options, const std::optional<launch::RankEnvironment>& environment) {
+  if (options.repeat == 1 || (environment && environment->supervised)) return;
+  if (environment) {
+    throw ConfigError(fmt::format("--repeat launches ranks anew, which those that {} started cannot be",
+                                  to_string(environment->launcher)),
+                      "Run the whole command several times with --json FILE --append.");
+  }
+  if (options.launch == "threads") {
+    throw ConfigError("--repeat launches ranks anew, and threads of one process are not new",
+                      "Use --launch processes, or run the command several times with --json FILE --append.");
+  }
 }
 
 /// Where rank 0 keeps the record while it is being measured.
@@ -123,12 +165,18 @@ BenchPlan make_plan(BenchOptions options, const std::optional<launch::RankEnviro
   plan.command = command;
   plan.machine = topology::inspect_host();
   settle_launch(plan.options, environment);
+  check_repeat(plan.options, environment);
+  if (!plan.options.trace_path.empty()) plan.options.breakdown = true;
   const std::vector<launch::Core> cores = launch::usable_cores();
   train::SweepOptions& sweep = plan.options.sweep;
   if (sweep.ranks.empty()) {
     sweep.ranks = powers_of_two_up_to(environment ? environment->world : static_cast<int>(cores.size()));
   }
+  sweep.pacing.precision_target = parse_share(plan.options.precision_target, "--precision-target");
   plan.rows = train::plan_rows(sweep);
+  plan.baseline = choose_baseline(plan.options, plan.rows);
+  plan.launches = plan.options.repeat;
+  plan.launch = own_launch(environment);
   const int most = train::most_ranks(plan.rows);
   // A launcher that binds gives every rank cores of its own; otherwise the ranks of this host share them.
   const bool bound = environment && environment->bound_by_launcher;

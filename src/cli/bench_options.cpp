@@ -1,5 +1,8 @@
 #include "bench_options.h"
 
+#include <algorithm>
+#include <charconv>
+
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
@@ -7,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/registry.h"
+#include "lockstep/strategies/strategy.h"
 
 namespace lockstep::cli {
 namespace {
@@ -20,6 +24,12 @@ constexpr const char* kExamples = R"(Examples:
       what the bucket size does
   mpirun -np 2 lockstep bench --backend mpi
       the ranks that mpirun starts (srun and torchrun likewise)
+  lockstep bench --breakdown --trace trace.json
+      where the time of a step goes, and a trace that ui.perfetto.dev opens
+  lockstep bench --repeat 5 --json a.json
+      five launches, so that 'lockstep diff' can tell a change from noise
+  lockstep bench --global-batch 64 --ranks 1,2,4
+      strong scaling: the same work in every row
   lockstep bench --dry-run
       what would be measured, how long it would take, how much memory it needs
 )";
@@ -34,7 +44,12 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
       ->delimiter(',')
       ->capture_default_str()
       ->group(what);
-  command.add_option("--batch", sweep.batches, "images per rank [each network's default]")
+  command.add_option("--batch", sweep.batches, "images per rank (weak scaling) [each network's default]")
+      ->delimiter(',')
+      ->group(what);
+  command
+      .add_option("--global-batch", sweep.global_batches,
+                  "images of the whole job, the same at every number of ranks (strong scaling)")
       ->delimiter(',')
       ->group(what);
   command
@@ -66,8 +81,35 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
       ->group(what);
 
   const std::string how = "How to measure";
-  command.add_option("--steps", sweep.steps, "measured steps of a row")->capture_default_str()->group(how);
-  command.add_option("--warmup", sweep.warmup_steps, "steps before them")->capture_default_str()->group(how);
+  command
+      .add_option("--precision-target", options.precision_target,
+                  "measure until half the width of the 95 % interval of the median step is below this")
+      ->capture_default_str()
+      ->group(how);
+  command.add_option("--max-time", sweep.pacing.max_time_s, "seconds after which a row ends anyway")
+      ->capture_default_str()
+      ->group(how);
+  command.add_option("--steps", sweep.pacing.steps, "measured steps of a row [what the precision takes]")
+      ->group(how);
+  command
+      .add_option("--warmup", sweep.pacing.warmup_steps,
+                  "steps before them [until the step time has become stationary]")
+      ->group(how);
+  command
+      .add_option("--repeat", options.repeat,
+                  "launch everything so many times; intervals then cover how much launches differ")
+      ->capture_default_str()
+      ->group(how);
+  command
+      .add_flag(
+          "--breakdown", options.breakdown,
+          "measure where the time goes too: phases, buckets, stragglers, and what efficiency is lost to")
+      ->group(how);
+  command
+      .add_option("--baseline", options.baseline,
+                  "the row that speed-ups are relative to: STRATEGY or STRATEGY:RANKS")
+      ->capture_default_str()
+      ->group(how);
   command
       .add_flag("--no-controls{false}", sweep.controls,
                 "leave out the baseline (one rank, no strategy) and the machine's limit (independent)")
@@ -106,6 +148,12 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
 
   const std::string output = "Output";
   command.add_option("--json", options.json_path, "write the result record here")->group(output);
+  command.add_flag("--append", options.append, "add this launch to what --json FILE holds already")
+      ->group(output);
+  command
+      .add_option("--trace", options.trace_path,
+                  "write a trace of the breakdown's steps here, which Perfetto opens (implies --breakdown)")
+      ->group(output);
   command.add_option("--csv", options.csv_path, "write a row per configuration here")->group(output);
   command.add_flag("--dry-run", options.dry_run, "print the plan, the estimated time and memory, and stop")
       ->group(output);
@@ -122,6 +170,12 @@ void check_options(const BenchOptions& options) {
   if (options.threads < 0) {
     throw ConfigError(fmt::format("--threads must be greater than 0, not {}", options.threads));
   }
+  if (options.repeat < 1) {
+    throw ConfigError(fmt::format("--repeat must be greater than 0, not {}", options.repeat));
+  }
+  if (options.append && options.json_path.empty()) {
+    throw ConfigError("--append needs --json FILE, the file to add this launch to");
+  }
   if (!(options.timeout_s >= 1)) {
     throw ConfigError(fmt::format("--timeout must be at least 1 second, not {:g}", options.timeout_s));
   }
@@ -130,6 +184,30 @@ void check_options(const BenchOptions& options) {
 void check_files(const BenchOptions& options) {
   if (!options.json_path.empty()) check_writable(options.json_path, "--json");
   if (!options.csv_path.empty()) check_writable(options.csv_path, "--csv");
+  if (!options.trace_path.empty()) check_writable(options.trace_path, "--trace");
+}
+
+BaselineChoice choose_baseline(const BenchOptions& options, const std::vector<train::RowPlan>& rows) {
+  BaselineChoice choice{options.baseline, 0};
+  if (const size_t colon = options.baseline.find(':'); colon != std::string::npos) {
+    choice.strategy = options.baseline.substr(0, colon);
+    const std::string ranks = options.baseline.substr(colon + 1);
+    const auto [end, error] = std::from_chars(ranks.data(), ranks.data() + ranks.size(), choice.ranks);
+    if (error != std::errc() || end != ranks.data() + ranks.size() || choice.ranks < 1) {
+      throw ConfigError(fmt::format("--baseline {}: '{}' is no number of ranks", options.baseline, ranks),
+                        "Write STRATEGY or STRATEGY:RANKS, as in ddp:1.");
+    }
+  }
+  strategies::registry().get(choice.strategy);
+  const bool planned = std::ranges::any_of(rows, [&](const train::RowPlan& row) {
+    return row.strategy == choice.strategy && (choice.ranks == 0 || row.ranks == choice.ranks);
+  });
+  // Without controls there is nothing to be relative to unless it was asked for.
+  if (!planned && options.baseline != "single") {
+    throw ConfigError(fmt::format("--baseline {} is not among the rows that are measured", options.baseline),
+                      "Add its strategy to --strategy and its ranks to --ranks.");
+  }
+  return choice;
 }
 
 }  // namespace lockstep::cli

@@ -17,8 +17,18 @@ struct BenchOptions {
   std::string interface;
   int threads = 0;
   double timeout_s = 30;
+  /// Half the width of the interval at which a row has been measured enough, as text ("2%").
+  std::string precision_target = "2%";
+  bool breakdown = false;
+  /// How often everything is launched anew.
+  int repeat = 1;
+  /// What speed-ups are relative to: "single", "ddp:1".
+  std::string baseline = "single";
   std::string json_path;
+  /// Adds a launch to what --json names already holds.
+  bool append = false;
   std::string csv_path;
+  std::string trace_path;
   bool dry_run = false;
   bool quiet = false;
 };
@@ -29,6 +39,15 @@ void add_bench_flags(CLI::App& command, BenchOptions& options);
 
 /// What does not concern the rows: threads, time-outs, ways to launch. Throws ConfigError.
 void check_options(const BenchOptions& options);
+
+/// --baseline in its parts; the number of ranks is 0 where none was given.
+struct BaselineChoice {
+  std::string strategy;
+  int ranks = 0;
+};
+
+/// Throws ConfigError for a baseline that no row will be.
+BaselineChoice choose_baseline(const BenchOptions& options, const std::vector<train::RowPlan>& rows);
 
 /// That the files can be written. Throws ConfigError.
 void check_files(const BenchOptions& options);

@@ -23,6 +23,10 @@ struct BenchPlan {
   launch::BindingPlan binding;
   /// Where rank 0 keeps the record after every row.
   std::string record_path;
+  BaselineChoice baseline;
+  /// --repeat: which of how many launches this is, counted from 1.
+  int launch = 1;
+  int launches = 1;
 };
 
 /// This process is a rank: joins the others, measures its rows, and in rank 0 prints and writes the results.

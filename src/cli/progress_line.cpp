@@ -15,11 +15,17 @@
 namespace lockstep::cli {
 namespace {
 
+/// Where precision decides, every row takes about as long.
+constexpr int kUsualSteps = 60;
+
+int usual_steps(const train::RowPlan& row) {
+  return row.pacing.steps.value_or(kUsualSteps) + row.pacing.warmup_steps.value_or(0);
+}
+
 /// In arbitrary units that are proportional to the time that a row takes: ranks run side by side, and images
 /// cost what their model's size and area say.
 double work_of(const train::RowPlan& row) {
-  const double steps = row.steps + row.warmup_steps;
-  return steps * row.batch_per_rank * row.image_size * row.image_size *
+  return usual_steps(row) * row.batch_per_rank * row.image_size * row.image_size *
          static_cast<double>(models::registry().get(row.model).parameters);
 }
 
@@ -75,22 +81,32 @@ void ProgressLine::run() {
 
 std::string ProgressLine::line() const {
   const train::RowPlan& row = rows_[row_];
-  const int total = row.steps + row.warmup_steps;
-  const auto done = static_cast<int>(progress_.snapshot().step);
+  const launch::Progress::Snapshot progress = progress_.snapshot();
+  const auto done = static_cast<int>(progress.step);
   const double elapsed_s = now_s() - row_began_s_;
   std::string text = fmt::format("[{}/{}] {}: ", row_ + 1, rows_.size(), row.label());
   if (done == 0) {
     text += "preparing";
   } else {
     const double images_per_s = done * static_cast<double>(row.batch_per_rank) * row.ranks / elapsed_s;
-    text += fmt::format("{} {}/{}, {:.1f} images/s, {} left", done <= row.warmup_steps ? "warm-up" : "step",
-                        std::min(done, total), total, images_per_s,
-                        format_duration(seconds_left(elapsed_s, std::min(1.0, done / double(total)))));
+    if (progress.label != row.label()) {
+      text += fmt::format("breakdown, step {}", done);
+    } else if (row.pacing.fixed()) {
+      const int total = usual_steps(row);
+      text += fmt::format("{} {}/{}, {:.1f} images/s, {} left",
+                          done <= *row.pacing.warmup_steps ? "warm-up" : "step", std::min(done, total), total,
+                          images_per_s, format_duration(seconds_left(elapsed_s, done / double(total))));
+    } else {
+      const double fraction = std::max(done / double(usual_steps(row)), elapsed_s / row.pacing.max_time_s);
+      text += fmt::format("step {}, {:.1f} images/s, about {} left", done, images_per_s,
+                          format_duration(seconds_left(elapsed_s, fraction)));
+    }
   }
   return text.substr(0, static_cast<size_t>(std::max(20, terminal_width() - 1)));
 }
 
 double ProgressLine::seconds_left(double row_elapsed_s, double fraction) const {
+  fraction = std::min(fraction, 1.0);
   const double row_work = work_of(rows_[row_]);
   double later_work = 0;
   for (size_t i = row_ + 1; i < rows_.size(); ++i) later_work += work_of(rows_[i]);

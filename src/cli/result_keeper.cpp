@@ -13,45 +13,55 @@
 namespace lockstep::cli {
 namespace fs = std::filesystem;
 
-ResultKeeper::ResultKeeper(fs::path record_path, std::string json_path, std::string csv_path)
-    : file_(std::move(record_path)), json_path_(std::move(json_path)), csv_path_(std::move(csv_path)) {}
+ResultKeeper::ResultKeeper(const ResultFiles& files) : file_(files.record_path), files_(files) {}
 
 void ResultKeeper::row_finished(const results::RunRecord& record) {
   file_.update(record);
 }
 
 void ResultKeeper::finish(const results::RunRecord& record) {
-  print_result("\n" + results::ddp_tables(record) + "\n" + results::scaling_tables(record));
-  const std::string closing = results::closing_text(record);
-  if (!closing.empty()) print_result("\n" + closing);
+  if (!files_.last_launch) {
+    file_.finish(record);
+    return;
+  }
+  print(record);
   write_files(record);
 }
 
+void ResultKeeper::print(const results::RunRecord& record) const {
+  print_result("\n" + results::ddp_tables(record) + "\n" + results::scaling_tables(record));
+  const std::string closing = results::closing_text(record);
+  if (!closing.empty()) print_result("\n" + closing);
+}
+
 void ResultKeeper::finish_incomplete(const std::string& reason) {
-  const fs::path partial = file_.partial_path();
+  fs::path kept = file_.partial_path();
   std::error_code ignored;
-  if (partial.empty() || !fs::exists(partial, ignored)) {
+  if (files_.continues && !fs::exists(kept, ignored)) kept = file_.path();
+  if (kept.empty() || !fs::is_regular_file(kept, ignored)) {
     print_note("nothing was measured yet");
     return;
   }
-  results::RunRecord record = results::read_record(partial);
+  results::RunRecord record = results::read_record(kept);
   record.incomplete = reason;
-  finish(record);
-  if (!json_path_.empty())
-    print_note(fmt::format("what was measured is in {}, marked incomplete", json_path_));
+  print(record);
+  write_files(record);
+  if (!files_.json_path.empty())
+    print_note(fmt::format("what was measured is in {}, marked incomplete", files_.json_path));
 }
 
 void ResultKeeper::write_files(const results::RunRecord& record) {
-  if (json_path_.empty()) {
-    drop_partial();
+  if (files_.json_path.empty()) {
+    drop_temporary();
   } else {
     file_.finish(record);
   }
-  if (!csv_path_.empty()) write_file_atomically(csv_path_, results::to_csv(record));
+  if (!files_.csv_path.empty()) write_file_atomically(files_.csv_path, results::to_csv(record));
 }
 
-void ResultKeeper::drop_partial() {
+void ResultKeeper::drop_temporary() {
   std::error_code ignored;
+  if (fs::is_regular_file(file_.path(), ignored)) fs::remove(file_.path(), ignored);
   if (!file_.partial_path().empty()) fs::remove(file_.partial_path(), ignored);
 }
 

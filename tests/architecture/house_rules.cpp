@@ -108,7 +108,8 @@ std::vector<std::string> project_files(const std::filesystem::path& root) {
        ++entry) {
     if (entry->is_directory() && left_out.contains(entry->path().filename().string())) {
       entry.disable_recursion_pending();
-    } else if (entry->is_regular_file() && extensions.contains(entry->path().extension().string())) {
+    } else if (entry->is_regular_file() && entry->path().filename() != ".git" &&
+               extensions.contains(entry->path().extension().string())) {
       files.push_back(entry->path().lexically_relative(root).generic_string());
     }
   }

@@ -13,7 +13,7 @@ namespace lockstep::test {
 train::StepLoopResult TrainedReplica::train(int steps, bool coupled) {
   launch::Progress progress;
   return train::run_steps({*model, *input, *strategy, *optimizer, communicator},
-                          {.warmup_steps = 0, .steps = steps, .coupled = coupled}, progress);
+                          {.pacing = {.warmup_steps = 0, .steps = steps}, .coupled = coupled}, progress);
 }
 
 std::vector<float> TrainedReplica::parameters() const {

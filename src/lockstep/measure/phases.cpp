@@ -83,11 +83,6 @@ class StepAnalysis {
   }
 
  private:
-  static double gradients_final_s(const StepStamps& own) {
-    if (own.collectives.empty()) return own.backward_s;
-    return std::clamp(own.collectives.back().issued_s, own.forward_s, own.backward_s);
-  }
-
   /// On rank 0's clock.
   double issued_by(size_t rank, size_t i) const {
     return stamps(rank).collectives[i].issued_s - ranks_[rank].clock_offset_s;
@@ -142,6 +137,11 @@ void check_same_steps(const std::vector<RankStamps>& ranks) {
 }
 
 }  // namespace
+
+double gradients_final_s(const StepStamps& step) {
+  if (step.collectives.empty()) return step.backward_s;
+  return std::clamp(step.collectives.back().issued_s, step.forward_s, step.backward_s);
+}
 
 std::optional<double> Breakdown::overlap() const {
   if (communication_s <= 0) return std::nullopt;

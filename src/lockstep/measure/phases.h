@@ -30,6 +30,10 @@ struct StepStamps {
   std::vector<CollectiveStamp> collectives;
 };
 
+/// When the last gradient of a step was final: the last collective was issued, or autograd returned,
+/// whichever is first.
+double gradients_final_s(const StepStamps& step);
+
 /// All steps of one rank.
 struct RankStamps {
   std::vector<StepStamps> steps;

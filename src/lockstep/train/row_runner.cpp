@@ -1,6 +1,7 @@
 #include "lockstep/train/row_runner.h"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 
 #include "lockstep/train/clock_sync.h"
@@ -9,6 +10,10 @@
 
 namespace lockstep::train {
 namespace {
+
+/// Of a breakdown run; what it shows are means, which 20 steps give well enough.
+constexpr int kBreakdownWarmup = 5;
+constexpr int kBreakdownSteps = 20;
 
 /// values[rank] on rank 0, empty on the others. Collective.
 std::vector<std::vector<double>> gather(const std::vector<double>& values, comm::Communicator* group) {
@@ -66,9 +71,9 @@ class RowTrainee {
                                .options = {.bucket_mb = row.bucket_mb}});
   }
 
-  StepLoopResult train(bool coupled, bool stamp_phases, launch::Progress& progress) {
-    const StepLoopOptions options{.warmup_steps = row_.warmup_steps,
-                                  .steps = row_.steps,
+  StepLoopResult train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
+                       launch::Progress& progress) {
+    const StepLoopOptions options{.pacing = pacing,
                                   .precision = replica::parse_precision(row_.precision),
                                   .seed = row_.seed,
                                   .coupled = coupled};
@@ -88,6 +93,36 @@ class RowTrainee {
   std::unique_ptr<replica::Sgd> optimizer_;
   std::unique_ptr<strategies::Strategy> strategy_;
 };
+
+std::vector<double> flatten(const topology::RankUse& use) {
+  return {use.wall_s,
+          use.cpu_s,
+          use.communication_cpu_s,
+          static_cast<double>(use.peak_memory_bytes),
+          use.host_busy_s,
+          use.host_stolen_s,
+          use.host_hardware_threads,
+          static_cast<double>(use.host_swapped_out_bytes),
+          use.frequency_at_begin_mhz,
+          use.frequency_at_end_mhz,
+          static_cast<double>(use.process),
+          static_cast<double>(use.host)};
+}
+
+topology::RankUse unflatten_use(const std::vector<double>& flat) {
+  return {.wall_s = flat[0],
+          .cpu_s = flat[1],
+          .communication_cpu_s = flat[2],
+          .peak_memory_bytes = static_cast<int64_t>(flat[3]),
+          .host_busy_s = flat[4],
+          .host_stolen_s = flat[5],
+          .host_hardware_threads = flat[6],
+          .host_swapped_out_bytes = static_cast<int64_t>(flat[7]),
+          .frequency_at_begin_mhz = flat[8],
+          .frequency_at_end_mhz = flat[9],
+          .process = static_cast<int64_t>(flat[10]),
+          .host = static_cast<int64_t>(flat[11])};
+}
 
 /// Stamps as a flat list for the communicator: per step its seven times, the number of collectives, and of
 /// each bytes, begin and end.
@@ -129,17 +164,32 @@ std::vector<measure::StepStamps> unflatten(const std::vector<double>& flat) {
 
 std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group, launch::Progress& progress) {
   RowTrainee trainee(row, group, nullptr);
-  const StepLoopResult own = trainee.train(trainee.coupled(), false, progress);
+  const topology::UseWatch watch;
+  const double communication_cpu_s = group == nullptr ? 0 : group->progress_thread_cpu_s();
+  StepLoopResult own = trainee.train(row.pacing, trainee.coupled(), false, progress);
+  topology::RankUse use = watch.finish();
+  if (group != nullptr) use.communication_cpu_s = group->progress_thread_cpu_s() - communication_cpu_s;
   RowSamples samples{.warmup_s = gather(own.warmup_s, group),
                      .step_s = gather(own.step_s, group),
+                     .start_s = {},
+                     .warmup_choice = std::move(own.warmup_choice),
+                     .stopped = std::move(own.stopped),
                      .loss_first = mean_over_ranks(own.loss_first, group),
-                     .loss_last = mean_over_ranks(own.loss_last, group)};
+                     .loss_last = mean_over_ranks(own.loss_last, group),
+                     .use = {}};
+  for (const std::vector<double>& rank : gather(flatten(use), group))
+    samples.use.push_back(unflatten_use(rank));
+  if (!trainee.coupled()) {
+    for (const std::vector<double>& rank : samples.warmup_s) {
+      samples.start_s.push_back(std::accumulate(rank.begin(), rank.end(), 0.0));
+    }
+  }
   if (group != nullptr && group->rank() != 0) return std::nullopt;
   return samples;
 }
 
-std::optional<measure::Breakdown> break_down_row(const RowPlan& row, comm::Communicator* group,
-                                                 launch::Progress& progress) {
+std::vector<measure::RankStamps> break_down_row(const RowPlan& row, comm::Communicator* group,
+                                                launch::Progress& progress) {
   std::optional<TracedCommunicator> tracer;
   ClockOffset clock;
   if (group != nullptr) {
@@ -149,18 +199,20 @@ std::optional<measure::Breakdown> break_down_row(const RowPlan& row, comm::Commu
   RowTrainee trainee(row, group, tracer ? &*tracer : nullptr);
   if (tracer) tracer->take_stamps();
   // Also of uncoupled ranks the same steps are wanted of each.
-  const StepLoopResult own = trainee.train(/*coupled=*/true, /*stamp_phases=*/true, progress);
+  const PacingOptions pacing{.warmup_steps = row.pacing.warmup_steps.value_or(kBreakdownWarmup),
+                             .steps = std::min(row.pacing.steps.value_or(kBreakdownSteps), kBreakdownSteps)};
+  const StepLoopResult own = trainee.train(pacing, /*coupled=*/true, /*stamp_phases=*/true, progress);
 
   const std::vector<std::vector<double>> offsets_s = gather({clock.offset_s, clock.error_s}, group);
   const std::vector<std::vector<double>> stamps = gather(flatten(own.stamps), group);
-  if (group != nullptr && group->rank() != 0) return std::nullopt;
   std::vector<measure::RankStamps> ranks;
+  if (group != nullptr && group->rank() != 0) return ranks;
   for (size_t rank = 0; rank < stamps.size(); ++rank) {
     ranks.push_back({.steps = unflatten(stamps[rank]),
                      .clock_offset_s = offsets_s[rank][0],
                      .clock_error_s = offsets_s[rank][1]});
   }
-  return measure::break_down(ranks);
+  return ranks;
 }
 
 }  // namespace lockstep::train

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/measure/phases.h"
+#include "lockstep/topology/use.h"
 #include "lockstep/train/step_loop.h"
 #include "lockstep/train/sweep.h"
 
@@ -15,15 +17,22 @@ struct RowSamples {
   /// [rank][step] in seconds; uncoupled ranks may have more steps than others.
   std::vector<std::vector<double>> warmup_s;
   std::vector<std::vector<double>> step_s;
+  /// Of uncoupled ranks: when the first measured step of each began, seconds after the common start.
+  std::vector<double> start_s;
+  std::string warmup_choice;
+  std::string stopped;
   /// Mean over ranks.
   double loss_first = 0;
   double loss_last = 0;
+  /// [rank]
+  std::vector<topology::RankUse> use;
 };
 
-/// Of a run of its own with the row's settings, in which every phase and collective is stamped. Collective
-/// over `group`; the result is there on its rank 0.
-std::optional<measure::Breakdown> break_down_row(const RowPlan& row, comm::Communicator* group,
-                                                 launch::Progress& progress);
+/// Of a run of its own with the row's settings, in which every phase and collective is stamped: as many steps
+/// as show it. Collective over `group`; the stamps of all ranks are there on its rank 0, for
+/// measure::break_down.
+std::vector<measure::RankStamps> break_down_row(const RowPlan& row, comm::Communicator* group,
+                                                launch::Progress& progress);
 
 /// Builds the row's model, input and strategy on this rank, trains, and brings the samples together.
 /// Collective over `group`, the ranks of this row (null when the row has one). The result is there on its

@@ -16,44 +16,87 @@ class StepLoop {
  public:
   StepLoop(const Trainee& trainee, const StepLoopOptions& options, launch::Progress& progress)
       : trainee_(trainee), options_(options), progress_(progress) {
-    result_.warmup_s.reserve(static_cast<size_t>(options.warmup_steps));
-    // Room for an uncoupled rank's extra steps, so that no step pays for a growing vector.
-    result_.step_s.reserve(static_cast<size_t>(options.steps) * (options.coupled ? 1 : 4));
+    // No step is to pay for a growing vector; uncoupled ranks go on beyond their own last step.
+    durations_s_.reserve(options.pacing.fixed() ? 4 * steps_to_first_look(options.pacing) : size_t{1} << 14);
   }
 
   StepLoopResult run() {
-    double end_s = now_s();
-    for (int i = 0; i < options_.warmup_steps; ++i) end_s = timed_step(end_s, result_.warmup_s);
-    if (trainee_.communicator != nullptr) {
-      trainee_.communicator->barrier()->wait();
-      end_s = now_s();
+    begin_together();
+    if (options_.pacing.fixed()) {
+      run_fixed();
+    } else {
+      run_until_enough();
     }
-    for (int i = 0; i < options_.steps; ++i) end_s = timed_step(end_s, result_.step_s);
     if (!options_.coupled && trainee_.communicator != nullptr) {
       const comm::WorkPtr all_finished = trainee_.communicator->barrier();
-      while (!all_finished->test()) end_s = timed_step(end_s, result_.step_s);
+      while (!all_finished->test()) timed_step();
+    }
+    const auto first_measured = durations_s_.begin() + static_cast<std::ptrdiff_t>(warmup_steps_);
+    result_.warmup_s.assign(durations_s_.begin(), first_measured);
+    result_.step_s.assign(first_measured, durations_s_.end());
+    if (!result_.stamps.empty()) {
+      result_.stamps.erase(result_.stamps.begin(),
+                           result_.stamps.begin() + static_cast<std::ptrdiff_t>(warmup_steps_));
     }
     return std::move(result_);
   }
 
  private:
-  double timed_step(double previous_end_s, std::vector<double>& durations_s) {
+  /// The common start, and the start of the next step.
+  void begin_together() {
+    if (trainee_.communicator != nullptr) trainee_.communicator->barrier()->wait();
+    end_s_ = now_s();
+  }
+
+  void run_fixed() {
+    warmup_steps_ = static_cast<size_t>(*options_.pacing.warmup_steps);
+    for (size_t i = 0; i < warmup_steps_; ++i) timed_step();
+    begin_together();
+    for (int i = 0; i < *options_.pacing.steps; ++i) timed_step();
+    result_.warmup_choice = fmt::format("{} steps, as told", warmup_steps_);
+    result_.stopped = fmt::format("the {} steps asked for were run", *options_.pacing.steps);
+  }
+
+  void run_until_enough() {
+    comm::Communicator* deciders = options_.coupled ? trainee_.communicator : nullptr;
+    const double begin_s = end_s_;
+    size_t further = steps_to_first_look(options_.pacing);
+    while (true) {
+      for (size_t i = 0; i < further; ++i) timed_step();
+      PacingDecision decision = look(durations_s_, now_s() - begin_s, options_.pacing, deciders);
+      warmup_steps_ = decision.warmup_steps;
+      if (decision.stop) {
+        result_.warmup_choice = std::move(decision.warmup_choice);
+        result_.stopped = std::move(decision.stopped);
+        end_s_ = now_s();
+        return;
+      }
+      further = decision.further_steps;
+      if (deciders != nullptr) {
+        begin_together();
+      } else {
+        end_s_ = now_s();
+      }
+    }
+  }
+
+  void timed_step() {
     measure::StepStamps stamps;
-    stamps.begin_s = previous_end_s;
+    stamps.begin_s = end_s_;
     const double loss = train_one_step(stamps);
     const double end_s = now_s();
-    durations_s.push_back(end_s - previous_end_s);
+    durations_s_.push_back(end_s - end_s_);
+    end_s_ = end_s;
     if (step_ == 0) result_.loss_first = loss;
     result_.loss_last = loss;
     progress_.completed(++step_);
-    if (trainee_.stamp_phases) keep(std::move(stamps), end_s, &durations_s == &result_.step_s);
-    return end_s;
+    if (trainee_.stamp_phases) keep(std::move(stamps), end_s);
   }
 
-  void keep(measure::StepStamps stamps, double end_s, bool measured) {
+  void keep(measure::StepStamps stamps, double end_s) {
     stamps.end_s = end_s;
     if (trainee_.tracer != nullptr) stamps.collectives = trainee_.tracer->take_stamps();
-    if (measured) result_.stamps.push_back(std::move(stamps));
+    result_.stamps.push_back(std::move(stamps));
   }
 
   /// Stamps the end of a phase when this run is for that.
@@ -100,6 +143,11 @@ class StepLoop {
   const StepLoopOptions& options_;
   launch::Progress& progress_;
   StepLoopResult result_;
+  /// Of all steps so far, warm-up included.
+  std::vector<double> durations_s_;
+  size_t warmup_steps_ = 0;
+  /// When the last step ended, or the next one begins.
+  double end_s_ = 0;
   int64_t step_ = 0;
 };
 

@@ -11,13 +11,13 @@
 #include "lockstep/replica/precision.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/strategies/strategy.h"
+#include "lockstep/train/pacing.h"
 #include "lockstep/train/traced_communicator.h"
 
 namespace lockstep::train {
 
 struct StepLoopOptions {
-  int warmup_steps = 5;
-  int steps = 50;
+  PacingOptions pacing;
   replica::Precision precision = replica::Precision::kFp32;
   uint64_t seed = 1;
   /// false: this rank goes its own way; it goes on after its steps until every rank has finished its own, so
@@ -32,6 +32,9 @@ struct StepLoopResult {
   std::vector<double> warmup_s;
   /// As many as asked for; an uncoupled rank may have more.
   std::vector<double> step_s;
+  /// How warm-up and number of steps were chosen; on rank 0.
+  std::string warmup_choice;
+  std::string stopped;
   double loss_first = 0;
   double loss_last = 0;
   /// One per measured step when the trainee has a tracer, else empty.
@@ -52,9 +55,15 @@ struct Trainee {
   TracedCommunicator* tracer = nullptr;
 };
 
-/// Trains warmup_steps + steps steps and stamps the end of each. Collective over the communicator: a barrier
-/// before the first measured step is the common start of the measurement. Throws Error when a loss is not
-/// finite, naming step and rank. Completed steps, warm-up included, are reported to `progress`.
+/// Trains as many steps as the pacing says and stamps the end of each. Collective over the communicator, as
+/// is every step of a coupled strategy: all ranks begin together, after a barrier.
+///
+/// Where the number of steps depends on their times, the ranks look at them in pauses for which the clock
+/// stands still: no step pays for a look, and after it all begin together again. Uncoupled ranks each decide
+/// for themselves, and go on until the last has what it wants.
+///
+/// Throws Error when a loss is not finite, naming step and rank. Completed steps, warm-up included, are
+/// reported to `progress`.
 StepLoopResult run_steps(const Trainee& trainee, const StepLoopOptions& options, launch::Progress& progress);
 
 }  // namespace lockstep::train

@@ -18,6 +18,10 @@
 namespace lockstep::train {
 namespace {
 
+/// What a row takes where precision decides and the machine is quiet.
+constexpr int kUsualSteps = 60;
+constexpr int kUsualWarmup = 5;
+
 void require_positive(const char* flag, double value) {
   if (value > 0) return;
   throw ConfigError(fmt::format("{} must be greater than 0, not {:g}", flag, value),
@@ -33,14 +37,29 @@ std::vector<T> without_repeats(std::vector<T> values) {
   return kept;
 }
 
+void check_pacing(const PacingOptions& pacing) {
+  if (pacing.steps) require_positive("--steps", *pacing.steps);
+  if (pacing.warmup_steps && *pacing.warmup_steps < 0) {
+    throw ConfigError(fmt::format("--warmup must not be negative, but is {}", *pacing.warmup_steps));
+  }
+  if (!(pacing.precision_target > 0 && pacing.precision_target < 1)) {
+    throw ConfigError(fmt::format("--precision-target must lie between 0 % and 100 %, not {:g} %",
+                                  100 * pacing.precision_target),
+                      "Half the width of the interval of the median, as a share of it: 2% is the default.");
+  }
+  require_positive("--max-time", pacing.max_time_s);
+}
+
 void check_values(const SweepOptions& options) {
   for (const int batch : options.batches) require_positive("--batch", batch);
   for (const int ranks : options.ranks) require_positive("--ranks", ranks);
   for (const double bucket : options.bucket_mb) require_positive("--bucket-mb", bucket);
-  require_positive("--steps", options.steps);
+  for (const int batch : options.global_batches) require_positive("--global-batch", batch);
+  check_pacing(options.pacing);
   require_positive("--lr", options.learning_rate);
-  if (options.warmup_steps < 0) {
-    throw ConfigError(fmt::format("--warmup must not be negative, but is {}", options.warmup_steps));
+  if (!options.batches.empty() && !options.global_batches.empty()) {
+    throw ConfigError("--batch (per rank) and --global-batch (of the whole job) exclude each other",
+                      "Use --batch for weak scaling, --global-batch for strong scaling.");
   }
   if (options.image_size < 0) {
     throw ConfigError(fmt::format("--image-size must be greater than 0, not {}", options.image_size));
@@ -92,7 +111,16 @@ class GroupPlanner {
     row.strategy = strategy;
     row.ranks = ranks;
     row.bucket_mb = bucket_mb;
+    if (row.global_batch > 0) row.batch_per_rank = part_of(row.global_batch, ranks);
     rows_.push_back(std::move(row));
+  }
+
+  static int part_of(int global_batch, int ranks) {
+    if (global_batch % ranks == 0) return global_batch / ranks;
+    throw ConfigError(
+        fmt::format("--global-batch {} cannot be split into equal parts for {} ranks", global_batch, ranks),
+        fmt::format("Use a multiple of every number of ranks, {} for example.",
+                    (global_batch / ranks + 1) * ranks));
   }
 
   const SweepOptions& options_;
@@ -117,19 +145,20 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
   for (const std::string& model : without_repeats(options.models)) {
     const models::ModelInfo& info = models::registry().get(model);
     const int image_size = image_size_of(options, model);
-    const std::vector<int> batches =
-        options.batches.empty() ? std::vector<int>{info.default_batch} : without_repeats(options.batches);
+    const bool strong = !options.global_batches.empty();
+    std::vector<int> batches = without_repeats(strong ? options.global_batches : options.batches);
+    if (batches.empty()) batches = {info.default_batch};
     for (const int batch : batches) {
       for (const std::string& precision : without_repeats(options.precisions)) {
         RowPlan prototype;
         prototype.model = model;
         prototype.batch_per_rank = batch;
+        prototype.global_batch = strong ? batch : 0;
         prototype.precision = precision;
         prototype.memory_format = options.memory_format;
         prototype.input = options.input;
         prototype.image_size = image_size;
-        prototype.steps = options.steps;
-        prototype.warmup_steps = options.warmup_steps;
+        prototype.pacing = options.pacing;
         prototype.seed = options.seed;
         prototype.learning_rate = options.learning_rate;
         prototype.momentum = options.momentum;
@@ -182,7 +211,11 @@ RowEstimate estimate_row(const RowPlan& row) {
   RowEstimate estimate{.memory = estimate_memory(row)};
   const double forward_s = now_s() - begin_s;
   // Backward costs twice as much as forward.
-  estimate.duration_s = 3 * forward_s * row.batch_per_rank * (row.steps + row.warmup_steps);
+  const double step_s = 3 * forward_s * row.batch_per_rank;
+  const double steps =
+      row.pacing.steps.value_or(kUsualSteps) + row.pacing.warmup_steps.value_or(kUsualWarmup);
+  estimate.duration_s = step_s * steps;
+  if (!row.pacing.steps) estimate.duration_s = std::min(estimate.duration_s, row.pacing.max_time_s);
   return estimate;
 }
 

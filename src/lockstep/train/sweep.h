@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/train/pacing.h"
+
 namespace lockstep::train {
 
 /// What the user asked `lockstep bench` to measure. Lists sweep: every combination is a row.
@@ -21,8 +23,10 @@ struct SweepOptions {
   std::string memory_format = "channels_last";
   std::string input = "device";
   int image_size = 0;
-  int steps = 50;
-  int warmup_steps = 5;
+  PacingOptions pacing;
+  /// Strong scaling: images of the whole job, the same at every number of ranks; empty: weak scaling, with
+  /// `batches` per rank.
+  std::vector<int> global_batches;
   uint64_t seed = 1;
   double learning_rate = 0.01;
   double momentum = 0.9;
@@ -42,8 +46,9 @@ struct RowPlan {
   std::string memory_format;
   std::string input;
   int image_size = 0;
-  int steps = 0;
-  int warmup_steps = 0;
+  /// 0: weak scaling.
+  int global_batch = 0;
+  PacingOptions pacing;
   uint64_t seed = 1;
   double learning_rate = 0;
   double momentum = 0;

@@ -1,0 +1,163 @@
+#include "scribe.h"
+
+#include <ctime>
+#include <filesystem>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "lockstep/base/allocator.h"
+#include "lockstep/base/file.h"
+#include "lockstep/comm/backend.h"
+#include "lockstep/results/baseline.h"
+#include "lockstep/results/factors.h"
+#include "lockstep/results/json_reader.h"
+#include "lockstep/results/launches.h"
+#include "lockstep/results/machine_warnings.h"
+#include "lockstep/results/resources.h"
+#include "lockstep/results/summarize.h"
+#include "lockstep/results/text.h"
+
+#include "console.h"
+#include "version.h"
+
+namespace lockstep::cli {
+namespace {
+
+results::RunRecord describe_job(const BenchRank& rank) {
+  const BenchOptions& options = rank.plan.options;
+  results::RunRecord record;
+  record.lockstep_version = lockstep_version();
+  record.torch_version = torch_version();
+  record.backend_detail = comm::backend_status(options.sweep.backend).detail;
+  record.started_at = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  record.command = rank.plan.command;
+  record.launch = options.launch;
+  record.binding = options.bind;
+  record.allocator = keep_freed_pages();
+  record.ranks = train::most_ranks(rank.plan.rows);
+  record.threads_per_rank = rank.plan.binding.threads_per_rank;
+  record.strategies = options.sweep.strategies;
+  record.distributed_backend = options.sweep.backend;
+  record.bucket_size_mb = options.sweep.bucket_mb.front();
+  record.baseline_strategy = rank.plan.baseline.strategy;
+  record.baseline_ranks = rank.plan.baseline.ranks;
+  return record;
+}
+
+/// What the ranks told. hosts_before[n]: hosts among the first n ranks.
+void collect_machines(const BenchRank& rank, results::RunRecord& record, std::vector<int>& hosts_before) {
+  hosts_before.assign(1, 0);
+  const std::chrono::duration<double> patience{60};
+  for (int other = 0; other < rank.environment.world; ++other) {
+    record.rank_cpus.push_back(rank.store.get(fmt::format("cpus/{}", other), patience));
+    const std::string machine = rank.store.get(fmt::format("machine/{}", other), patience);
+    if (!machine.empty()) record.machines.push_back(results::machine_from_json(machine));
+    hosts_before.push_back(static_cast<int>(record.machines.size()));
+  }
+  const results::HostPlan host_plan{.ranks = rank.environment.local_world,
+                                    .threads_per_rank = rank.plan.binding.threads_per_rank};
+  for (const topology::Machine& machine : record.machines) {
+    for (results::Warning& warning : results::machine_warnings(machine, host_plan)) {
+      if (record.machines.size() > 1) warning.text = fmt::format("{}: {}", machine.host, warning.text);
+      record.warnings.push_back(std::move(warning));
+    }
+  }
+}
+
+results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
+  results::Run run;
+  run.model = row.model;
+  run.batch_per_rank = row.batch_per_rank;
+  run.global_batch = row.global_batch;
+  run.ranks = row.ranks;
+  run.strategy = row.strategy;
+  run.backend = rank.plan.options.sweep.backend;
+  run.precision = row.precision;
+  run.memory_format = row.memory_format;
+  run.input = row.input;
+  run.image_size = row.image_size;
+  run.bucket_mb = row.bucket_mb;
+  run.threads_per_rank = rank.plan.binding.threads_per_rank;
+  run.seed = static_cast<int64_t>(row.seed);
+  const models::ModelInfo& model = models::registry().get(row.model);
+  run.parameters = model.parameters;
+  // At other image sizes it is not known without running the network.
+  if (row.image_size == model.image_size) run.multiply_adds = model.multiply_adds;
+  run.learning_rate = row.learning_rate;
+  run.momentum = row.momentum;
+  run.weight_decay = row.weight_decay;
+  run.coupled = strategies::registry().get(row.strategy).traits.coupled;
+  return run;
+}
+
+void explain(results::Run& run, const train::RowSamples& samples,
+             const std::vector<measure::RankStamps>& stamps) {
+  run.resources = results::resources_of(samples.use, run.threads_per_rank);
+  for (results::Warning& warning : results::resource_warnings(samples.use))
+    run.warnings.push_back(std::move(warning));
+  for (results::Warning& warning : results::series_warnings(run)) run.warnings.push_back(std::move(warning));
+  if (!stamps.empty()) run.breakdown = measure::break_down(stamps);
+}
+
+}  // namespace
+
+ResultFiles result_files(const BenchPlan& plan) {
+  return {.record_path = plan.record_path,
+          .json_path = plan.options.json_path,
+          .csv_path = plan.options.csv_path,
+          .continues = plan.options.append || plan.launch > 1,
+          .last_launch = plan.launch == plan.launches};
+}
+
+Scribe::Scribe(const BenchRank& rank)
+    : rank_(rank), keeper_(result_files(rank.plan)), record_(describe_job(rank)) {
+  check_files(rank.plan.options);
+  collect_machines(rank, record_, hosts_before_);
+  if (rank.plan.launch == 1) print_result(results::header_text(record_));
+  if (rank.plan.launches > 1)
+    print_note(fmt::format("launch {} of {}", rank.plan.launch, rank.plan.launches));
+  line_ = std::make_unique<ProgressLine>(rank.plan.rows, rank.progress);
+}
+
+void Scribe::row_begins(size_t index) {
+  line_->row_begins(index);
+}
+
+void Scribe::row_ends(size_t index, train::RowSamples samples, std::vector<measure::RankStamps> stamps) {
+  const train::RowPlan& row = rank_.plan.rows[index];
+  results::Run run = describe_run(rank_, row);
+  run.hosts = hosts_before_[static_cast<size_t>(row.ranks)];
+  run.loss_first = samples.loss_first;
+  run.loss_last = samples.loss_last;
+  run.warmup_choice = samples.warmup_choice;
+  run.stopped = samples.stopped;
+  results::summarize(run, {.warmup_s = samples.warmup_s,
+                           .step_s = samples.step_s,
+                           .start_s = samples.start_s,
+                           .elapsed_s = std::nullopt});
+  explain(run, samples, stamps);
+  line_->row_ends(index, run.images_per_s);
+  record_.runs.push_back(std::move(run));
+  results::assign_baselines(record_);
+  results::assign_factors(record_);
+  keeper_.row_finished(whole_record());
+  if (!stamps.empty() && !rank_.plan.options.trace_path.empty()) {
+    traced_.push_back({row.label(), std::move(stamps)});
+  }
+}
+
+void Scribe::finish() {
+  line_.reset();
+  if (!traced_.empty()) write_file_atomically(rank_.plan.options.trace_path, results::to_trace(traced_));
+  keeper_.finish(whole_record());
+}
+
+results::RunRecord Scribe::whole_record() const {
+  if (!result_files(rank_.plan).continues || !std::filesystem::exists(rank_.plan.record_path)) return record_;
+  results::RunRecord whole = results::read_record(rank_.plan.record_path);
+  results::add_launch(whole, record_);
+  return whole;
+}
+
+}  // namespace lockstep::cli

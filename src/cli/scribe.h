@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lockstep/comm/store.h"
+#include "lockstep/launch/progress.h"
+#include "lockstep/launch/rank_environment.h"
+#include "lockstep/measure/phases.h"
+#include "lockstep/results/run_record.h"
+#include "lockstep/results/trace.h"
+#include "lockstep/train/row_runner.h"
+
+#include "bench_rank.h"
+#include "progress_line.h"
+#include "result_keeper.h"
+
+namespace lockstep::cli {
+
+/// What one rank of a bench is.
+struct BenchRank {
+  const BenchPlan& plan;
+  launch::RankEnvironment environment;
+  comm::Store& store;
+  launch::Progress& progress;
+};
+
+/// Where the results of this launch go.
+ResultFiles result_files(const BenchPlan& plan);
+
+/// What rank 0 does beside training: the record, the progress line, the files.
+class Scribe {
+ public:
+  /// Waits for what the ranks tell of their machines.
+  explicit Scribe(const BenchRank& rank);
+
+  void row_begins(size_t index);
+  /// `stamps`: of the breakdown run; empty without one.
+  void row_ends(size_t index, train::RowSamples samples, std::vector<measure::RankStamps> stamps);
+  void finish();
+
+ private:
+  /// This launch, after those that the file holds already.
+  results::RunRecord whole_record() const;
+
+  const BenchRank& rank_;
+  ResultKeeper keeper_;
+  results::RunRecord record_;
+  /// hosts_before_[n]: hosts among the first n ranks.
+  std::vector<int> hosts_before_;
+  std::vector<results::TracedRow> traced_;
+  std::unique_ptr<ProgressLine> line_;
+};
+
+}  // namespace lockstep::cli

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/measure/phases.h"
+
+namespace lockstep::results {
+
+/// The stamped steps of one row.
+struct TracedRow {
+  /// "resnet50 ddp 2 ranks x 8".
+  std::string label;
+  std::vector<measure::RankStamps> ranks;
+};
+
+/// A trace in Chrome's event format, which Perfetto (ui.perfetto.dev) opens: a process per row of the sweep,
+/// in it two tracks per rank, one with its steps and their phases, one with its buckets and how long each
+/// waited for the last rank. Times on rank 0's clock, rows one after the other from 0.
+std::string to_trace(const std::vector<TracedRow>& rows);
+
+}  // namespace lockstep::results

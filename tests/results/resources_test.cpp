@@ -1,0 +1,82 @@
+#include "lockstep/results/resources.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "results/sample_runs.h"
+
+namespace lockstep::results {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using topology::RankUse;
+
+/// A rank with a core of its own on a host of four, all of it busy for 8 of 10 seconds.
+RankUse rank_use(int64_t host, int64_t process) {
+  return {.wall_s = 10,
+          .cpu_s = 8,
+          .communication_cpu_s = 0.5,
+          .peak_memory_bytes = 1000 * process,
+          .host_busy_s = 16,
+          .host_stolen_s = 0,
+          .host_hardware_threads = 4,
+          .host_swapped_out_bytes = 0,
+          .frequency_at_begin_mhz = 3000,
+          .frequency_at_end_mhz = 3000,
+          .process = process,
+          .host = host};
+}
+
+TEST(ResourcesTest, use_is_a_share_of_the_cores_that_the_ranks_had) {
+  const Resources found = resources_of({rank_use(1, 1), rank_use(1, 2)}, 1);
+  EXPECT_DOUBLE_EQ(*found.processor_utilisation, 0.8);
+  EXPECT_DOUBLE_EQ(*found.communication_threads, 0.05);
+  EXPECT_DOUBLE_EQ(*found.other_load, 0);
+  EXPECT_DOUBLE_EQ(*found.mean_frequency_mhz, 3000);
+  EXPECT_THAT(found.peak_memory_bytes, ElementsAre(1000, 2000));
+}
+
+TEST(ResourcesTest, threads_of_one_process_are_counted_once) {
+  const Resources found = resources_of({rank_use(1, 1), rank_use(1, 1)}, 1);
+  EXPECT_DOUBLE_EQ(*found.processor_utilisation, 0.4);
+  EXPECT_DOUBLE_EQ(*found.other_load, 8.0 / 40);
+}
+
+TEST(ResourcesTest, other_load_is_what_the_host_did_beyond_this_job) {
+  std::vector<RankUse> use{rank_use(1, 1), rank_use(1, 2), rank_use(2, 1), rank_use(2, 2)};
+  EXPECT_TRUE(resource_warnings(use).empty());
+  for (size_t rank : {2, 3}) use[rank].host_busy_s = 24;
+  EXPECT_DOUBLE_EQ(*resources_of(use, 1).other_load, 0.1);
+  const std::vector<Warning> warnings = resource_warnings(use);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_THAT(warnings[0].text, HasSubstr("Other programs used 20 %"));
+}
+
+TEST(ResourcesTest, what_spoils_a_measurement_is_named_with_advice) {
+  std::vector<RankUse> use{rank_use(1, 1), rank_use(1, 2)};
+  use[0].host_stolen_s = use[1].host_stolen_s = 2;
+  use[1].frequency_at_end_mhz = 2400;
+  use[0].host_swapped_out_bytes = use[1].host_swapped_out_bytes = int64_t{1} << 30;
+  const std::vector<Warning> warnings = resource_warnings(use);
+  ASSERT_EQ(warnings.size(), 3u);
+  EXPECT_THAT(warnings[0].text, HasSubstr("hypervisor gave 5 %"));
+  EXPECT_THAT(warnings[1].text, HasSubstr("1.0 GiB were swapped out"));
+  EXPECT_TRUE(warnings[1].loud);
+  EXPECT_THAT(warnings[2].text, HasSubstr("20 % lower"));
+  for (const Warning& warning : warnings) EXPECT_FALSE(warning.advice.empty());
+}
+
+TEST(ResourcesTest, a_run_whose_steps_did_not_stay_the_same_says_so) {
+  results::Run run = measured_run("ddp", 2, 100, 0.5);
+  EXPECT_TRUE(series_warnings(run).empty());
+  for (size_t step = 60; step < 100; ++step) {
+    for (double& sample : run.samples[step]) sample *= 1.5;
+  }
+  const std::vector<Warning> warnings = series_warnings(run);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_THAT(warnings[0].text, HasSubstr("level shift at step 60"));
+}
+
+}  // namespace
+}  // namespace lockstep::results

@@ -1,0 +1,59 @@
+#include "lockstep/topology/use.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "lockstep/base/clock.h"
+
+namespace lockstep::topology {
+namespace {
+
+volatile double sink = 0;
+
+void burn_s(double seconds) {
+  const double cpu_s = read_process_use().cpu_s;
+  while (read_process_use().cpu_s - cpu_s < seconds) {
+    for (int i = 0; i < 100000; ++i) sink = sink + 1;
+  }
+}
+
+TEST(UseTest, processor_time_is_that_of_this_process_and_part_of_the_hosts) {
+  const UseWatch watch;
+  burn_s(0.1);
+  const RankUse use = watch.finish();
+  EXPECT_GE(use.cpu_s, 0.1);
+  EXPECT_GE(use.wall_s, 0.1 / use.host_hardware_threads);
+  // The host counts in ticks of 10 ms.
+  EXPECT_GE(use.host_busy_s, 0.05);
+  EXPECT_EQ(use.process, ::getpid());
+}
+
+TEST(UseTest, a_sleeping_process_uses_next_to_nothing) {
+  const UseWatch watch;
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const RankUse use = watch.finish();
+  EXPECT_LT(use.cpu_s, 0.05);
+  EXPECT_GE(use.wall_s, 0.2);
+}
+
+TEST(UseTest, the_peak_of_memory_is_seen_and_can_start_over) {
+  constexpr size_t kBytes = size_t{64} << 20;
+  const UseWatch before;
+  {
+    std::vector<char> large(kBytes, 1);
+    sink = large[kBytes / 2];
+  }
+  const int64_t with = before.finish().peak_memory_bytes;
+  const UseWatch after;
+  const int64_t without = after.finish().peak_memory_bytes;
+  EXPECT_GE(with, static_cast<int64_t>(kBytes));
+  EXPECT_LT(without, with - static_cast<int64_t>(kBytes) / 2);
+}
+
+}  // namespace
+}  // namespace lockstep::topology

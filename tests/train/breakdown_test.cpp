@@ -1,0 +1,196 @@
+#include <chrono>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/measure/phases.h"
+#include "lockstep/train/clock_sync.h"
+#include "lockstep/train/traced_communicator.h"
+
+#include "strategies/trained_replica.h"
+
+namespace lockstep {
+namespace {
+
+using measure::Breakdown;
+
+void sleep_s(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+/// Takes a known time more for every batch.
+class DelayedInput final : public inputs::Input {
+ public:
+  DelayedInput(std::unique_ptr<inputs::Input> real, double delay_s)
+      : real_(std::move(real)), delay_s_(delay_s) {}
+
+  const inputs::Batch& next() override {
+    sleep_s(delay_s_);
+    return real_->next();
+  }
+
+ private:
+  std::unique_ptr<inputs::Input> real_;
+  double delay_s_;
+};
+
+/// Completes a known time later than the operation that it hands on.
+class DelayedWork final : public comm::Work {
+ public:
+  DelayedWork(comm::WorkPtr real, double ends_s) : real_(std::move(real)) {
+    done_ = std::async(std::launch::async, [this, ends_s] {
+      real_->wait();
+      sleep_s(ends_s - now_s());
+      std::function<void()> callback;
+      {
+        const std::lock_guard lock(mutex_);
+        complete_ = true;
+        callback = std::move(callback_);
+      }
+      if (callback) callback();
+    });
+  }
+
+  bool test() override {
+    const std::lock_guard lock(mutex_);
+    return complete_;
+  }
+  void wait(comm::Duration timeout) override { done_.wait_for(timeout); }
+  void wait() override { done_.wait(); }
+  void on_complete(std::function<void()> done) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!complete_) {
+        callback_ = std::move(done);
+        return;
+      }
+    }
+    done();
+  }
+
+ private:
+  comm::WorkPtr real_;
+  std::mutex mutex_;
+  bool complete_ = false;
+  std::function<void()> callback_;
+  std::future<void> done_;
+};
+
+/// A link on which every byte takes a known time, one reduction after the other.
+class SlowLink final : public comm::Communicator {
+ public:
+  SlowLink(comm::Communicator& real, double s_per_byte) : real_(real), s_per_byte_(s_per_byte) {}
+
+  comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override {
+    free_s_ = std::max(free_s_, now_s()) + s_per_byte_ * static_cast<double>(buffer.bytes());
+    return std::make_unique<DelayedWork>(real_.all_reduce(buffer, op), free_s_);
+  }
+
+  int rank() const override { return real_.rank(); }
+  int size() const override { return real_.size(); }
+  std::string backend() const override { return real_.backend(); }
+  comm::Capabilities capabilities() const override { return real_.capabilities(); }
+  comm::WorkPtr reduce(const comm::Buffer& b, comm::ReduceOp op, int root) override {
+    return real_.reduce(b, op, root);
+  }
+  comm::WorkPtr broadcast(const comm::Buffer& b, int root) override { return real_.broadcast(b, root); }
+  comm::WorkPtr all_gather(const comm::Buffer& in, const comm::Buffer& out) override {
+    return real_.all_gather(in, out);
+  }
+  comm::WorkPtr reduce_scatter(const comm::Buffer& in, const comm::Buffer& out, comm::ReduceOp op) override {
+    return real_.reduce_scatter(in, out, op);
+  }
+  comm::WorkPtr all_to_all(const comm::Buffer& in, const comm::Buffer& out) override {
+    return real_.all_to_all(in, out);
+  }
+  comm::WorkPtr barrier() override { return real_.barrier(); }
+  comm::WorkPtr send(const comm::Buffer& b, int peer, int tag) override { return real_.send(b, peer, tag); }
+  comm::WorkPtr receive(const comm::Buffer& b, int peer, int tag) override {
+    return real_.receive(b, peer, tag);
+  }
+  comm::WorkPtr receive_any(const comm::Buffer& b, int tag) override { return real_.receive_any(b, tag); }
+  std::unique_ptr<comm::Communicator> split(std::span<const int> ranks) override {
+    return real_.split(ranks);
+  }
+  comm::Duration timeout() const override { return real_.timeout(); }
+
+ private:
+  comm::Communicator& real_;
+  double s_per_byte_;
+  double free_s_ = 0;
+};
+
+struct Disturbance {
+  int slow_rank = -1;
+  double input_delay_s = 0;
+  double s_per_byte = 0;
+};
+
+/// Three ranks of ddp with lenet5, whose gradients fit into one bucket.
+Breakdown break_down_disturbed(const Disturbance& disturbance) {
+  std::mutex mutex;
+  std::vector<measure::RankStamps> ranks(3);
+  test::with_thread_ranks(3, [&](comm::Communicator& group) {
+    SlowLink link(group, disturbance.s_per_byte);
+    train::TracedCommunicator tracer(link);
+    const train::ClockOffset clock = train::estimate_clock_offset(group);
+    test::TrainedReplica replica =
+        test::make_replica({.model = "lenet5", .strategy = "ddp", .batch = 2}, &tracer);
+    tracer.take_stamps();
+    if (group.rank() == disturbance.slow_rank) {
+      replica.input = std::make_unique<DelayedInput>(std::move(replica.input), disturbance.input_delay_s);
+    }
+    launch::Progress progress;
+    train::StepLoopResult result = train::run_steps(
+        {*replica.model, *replica.input, *replica.strategy, *replica.optimizer, &group, true, &tracer},
+        {.pacing = {.warmup_steps = 3, .steps = 10}}, progress);
+    const std::lock_guard lock(mutex);
+    ranks[static_cast<size_t>(group.rank())] = {std::move(result.stamps), clock.offset_s, clock.error_s};
+  });
+  return measure::break_down(ranks);
+}
+
+TEST(BreakdownTest, a_slowed_rank_is_that_much_waiting_on_the_others_and_is_named) {
+  const Breakdown found = break_down_disturbed({.slow_rank = 1, .input_delay_s = 0.03});
+  ASSERT_EQ(found.steps, 10);
+  EXPECT_EQ(found.straggler, 1);
+  // What the slow rank really lost, by its own stamps.
+  const double lost_s = found.ranks[1].mean.input_s - found.ranks[0].mean.input_s;
+  EXPECT_GE(lost_s, 0.03);
+  for (const size_t other : {0, 2}) {
+    EXPECT_NEAR(found.ranks[other].mean.waiting_s, lost_s, 0.25 * lost_s) << "rank " << other;
+  }
+  EXPECT_LT(found.ranks[1].mean.waiting_s, 0.25 * lost_s);
+}
+
+TEST(BreakdownTest, a_slow_link_is_that_much_transfer) {
+  constexpr double kSecondsPerByte = 120e-9;
+  const Breakdown found = break_down_disturbed({.s_per_byte = kSecondsPerByte});
+  ASSERT_EQ(found.ranks[0].buckets.size(), 1u);
+  const double known_s = kSecondsPerByte * static_cast<double>(found.ranks[0].buckets[0].bytes);
+  ASSERT_GT(known_s, 0.025);
+  EXPECT_GE(found.mean.transfer_s + found.mean.waiting_s, 0.98 * known_s);
+  EXPECT_NEAR(found.mean.transfer_s, known_s, 0.25 * known_s);
+  EXPECT_LT(found.mean.waiting_s, 0.25 * known_s);
+}
+
+TEST(BreakdownTest, the_phases_of_every_rank_sum_to_its_step) {
+  const Breakdown found = break_down_disturbed({});
+  for (const measure::RankBreakdown& rank : found.ranks) {
+    const measure::PhaseTimes& mean = rank.mean;
+    const double sum_s = mean.input_s + mean.forward_s + mean.backward_s + mean.waiting_s + mean.transfer_s +
+                         mean.optimizer_s + mean.other_s;
+    EXPECT_NEAR(sum_s, mean.step_s, 1e-9);
+    EXPECT_GT(mean.forward_s, 0);
+    EXPECT_GT(mean.backward_s, 0);
+    // Ranks of one process have one clock.
+    EXPECT_LE(std::abs(rank.clock_offset_s), rank.clock_error_s + 1e-9);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,99 @@
+#include "lockstep/train/pacing.h"
+
+#include <atomic>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "strategies/trained_replica.h"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+using train::look;
+using train::PacingDecision;
+using train::PacingOptions;
+
+/// `slow` steps of twice the time, then steady ones with 1 % noise.
+std::vector<double> steps_of(size_t count, size_t slow, unsigned seed = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<double> noise(1, 0.01);
+  std::vector<double> steps;
+  for (size_t i = 0; i < count; ++i) steps.push_back(0.01 * noise(generator) * (i < slow ? 2 : 1));
+  return steps;
+}
+
+TEST(PacingTest, a_number_of_steps_is_counted_from_where_warm_up_ended) {
+  const PacingOptions options{.steps = 50};
+  EXPECT_EQ(train::steps_to_first_look(options), 53u);
+  PacingDecision decision = look(steps_of(53, 8), 0, options, nullptr);
+  EXPECT_FALSE(decision.stop);
+  EXPECT_EQ(decision.warmup_steps, 8u);
+  EXPECT_EQ(decision.further_steps, 5u);
+  decision = look(steps_of(58, 8), 0, options, nullptr);
+  EXPECT_TRUE(decision.stop);
+  EXPECT_EQ(decision.warmup_steps, 8u);
+  EXPECT_THAT(decision.stopped, HasSubstr("50 steps"));
+  EXPECT_THAT(decision.warmup_choice, HasSubstr("8 steps"));
+}
+
+TEST(PacingTest, a_fixed_warm_up_stays_where_it_was_put) {
+  const PacingDecision decision = look(steps_of(200, 8), 1, {.warmup_steps = 12}, nullptr);
+  EXPECT_TRUE(decision.stop);
+  EXPECT_EQ(decision.warmup_steps, 12u);
+}
+
+TEST(PacingTest, precision_ends_a_row_and_so_does_its_time) {
+  EXPECT_FALSE(look(steps_of(20, 3), 1, {}, nullptr).stop);
+  const PacingDecision precise = look(steps_of(200, 3), 1, {}, nullptr);
+  EXPECT_TRUE(precise.stop);
+  EXPECT_THAT(precise.stopped, HasSubstr("precise"));
+  EXPECT_FALSE(look(steps_of(200, 3), 1, {.precision_target = 1e-4}, nullptr).stop);
+  const PacingDecision late = look(steps_of(20, 3), 61, {.max_time_s = 60}, nullptr);
+  EXPECT_TRUE(late.stop);
+  EXPECT_THAT(late.stopped, HasSubstr("60 s"));
+}
+
+TEST(PacingTest, when_the_time_is_over_within_warm_up_one_step_is_still_measured) {
+  const PacingDecision decision = look(steps_of(5, 0), 100, {.warmup_steps = 5}, nullptr);
+  EXPECT_FALSE(decision.stop);
+  EXPECT_EQ(decision.further_steps, 1u);
+  EXPECT_TRUE(look(steps_of(6, 0), 100, {.warmup_steps = 5}, nullptr).stop);
+}
+
+TEST(PacingTest, all_ranks_decide_the_same_from_the_slowest_of_each_step) {
+  std::atomic<int> stopped{0};
+  test::with_thread_ranks(3, [&](comm::Communicator& group) {
+    // One rank's own steps would say that warm-up took longer.
+    const auto own = steps_of(53, group.rank() == 2 ? 8 : 3, static_cast<unsigned>(group.rank()));
+    const PacingDecision decision = look(own, 0, {.steps = 50}, &group);
+    EXPECT_EQ(decision.warmup_steps, 8u);
+    EXPECT_EQ(decision.further_steps, 5u);
+    stopped += decision.stop ? 1 : 0;
+  });
+  EXPECT_EQ(stopped, 0);
+}
+
+TEST(PacingTest, a_row_runs_until_it_is_known_well_enough) {
+  std::atomic<size_t> most{0};
+  std::atomic<size_t> fewest{1000000};
+  test::with_thread_ranks(2, [&](comm::Communicator& group) {
+    test::TrainedReplica replica = test::make_replica({.model = "lenet5", .strategy = "ddp"}, &group);
+    launch::Progress progress;
+    const train::StepLoopResult result =
+        train::run_steps({*replica.model, *replica.input, *replica.strategy, *replica.optimizer, &group},
+                         {.pacing = {.precision_target = 0.2, .max_time_s = 3}}, progress);
+    const size_t steps = result.warmup_s.size() + result.step_s.size();
+    EXPECT_GE(result.warmup_s.size(), 3u);
+    EXPECT_EQ(static_cast<size_t>(progress.snapshot().step), steps);
+    EXPECT_EQ(result.stopped.empty(), group.rank() != 0);
+    most = std::max(most.load(), steps);
+    fewest = std::min(fewest.load(), steps);
+  });
+  EXPECT_EQ(most, fewest);
+}
+
+}  // namespace
+}  // namespace lockstep
