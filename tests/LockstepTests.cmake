@@ -1,4 +1,4 @@
-# lockstep_test(units_test SOURCES units_test.cpp KNOWS base [LABEL unit] [LINK ...])
+# lockstep_test(units_test SOURCES units_test.cpp KNOWS base [LABEL unit] [TIMEOUT seconds] [LINK ...])
 #
 # One GoogleTest program, one ctest entry per test case. The label defaults to `unit`.
 
@@ -8,9 +8,12 @@ if(LOCKSTEP_SANITIZE)
 endif()
 
 function(lockstep_test name)
-  cmake_parse_arguments(TEST "" "LABEL" "SOURCES;KNOWS;LINK" ${ARGN})
+  cmake_parse_arguments(TEST "" "LABEL;TIMEOUT" "SOURCES;KNOWS;LINK" ${ARGN})
   if(NOT TEST_LABEL)
     set(TEST_LABEL unit)
+  endif()
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT ${TEST_TIMEOUT})
   endif()
   add_executable(${name} ${TEST_SOURCES})
   set(known ${TEST_KNOWS})
