@@ -1,13 +1,14 @@
 // What lockstep adds to a training step: stamping, bookkeeping and the strategy's hooks, against the bare
-// loop of the same network, loss and optimizer. Blocks of both alternate in one process; printed are the
-// medians over the blocks of each block's median step, and the difference with the 2.5 % and 97.5 % quantiles
-// of a bootstrap over blocks.
+// loop of the same network, loss and optimizer, and what the stamps of --breakdown add to that. Blocks of
+// both alternate in one process; printed are the medians over the blocks of each block's median step, and the
+// difference with the 2.5 % and 97.5 % quantiles of a bootstrap over blocks.
 //
 //   step_overhead [MODEL=trivial] [BATCH=1] [IMAGE_SIZE=32] [BLOCKS=15] [STEPS_PER_BLOCK=200]
 
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -44,9 +45,10 @@ class Bench {
     optimizer_ = std::make_unique<replica::Sgd>(model_->parameters().tensors(),
                                                 replica::SgdOptions{.learning_rate = 1e-4});
     communicator_ = comm::connect("thread", {.rank = 0, .size = 1, .store = &store_, .interface = ""});
+    tracer_.emplace(*communicator_);
     strategy_ = strategies::registry().get(strategy).create({.parameters = model_->parameters(),
                                                              .optimizer = *optimizer_,
-                                                             .communicator = communicator_.get(),
+                                                             .communicator = &*tracer_,
                                                              .options = {}});
   }
 
@@ -63,34 +65,43 @@ class Bench {
     return median(durations_s);
   }
 
-  double lockstep_median_s(int steps) {
-    const train::StepLoopOptions options{.pacing = {.warmup_steps = 0, .steps = steps}, .coupled = true};
-    return median(
-        train::run_steps({*model_, *input_, *strategy_, *optimizer_, nullptr}, options, progress_).step_s);
+  double lockstep_median_s(int steps) { return median(train(steps, /*stamped=*/false)); }
+
+  double stamped_median_s(int steps) {
+    tracer_->take_stamps();
+    return median(train(steps, /*stamped=*/true));
   }
 
  private:
+  std::vector<double> train(int steps, bool stamped) {
+    const train::StepLoopOptions options{.pacing = {.warmup_steps = 0, .steps = steps}, .coupled = true};
+    return train::run_steps(
+               {*model_, *input_, *strategy_, *optimizer_, nullptr, stamped, stamped ? &*tracer_ : nullptr},
+               options, progress_)
+        .step_s;
+  }
+
   comm::HashStore store_;
   std::unique_ptr<models::Model> model_;
   std::unique_ptr<inputs::Input> input_;
   std::unique_ptr<replica::Sgd> optimizer_;
   std::unique_ptr<comm::Communicator> communicator_;
+  std::optional<train::TracedCommunicator> tracer_;
   std::unique_ptr<strategies::Strategy> strategy_;
   launch::Progress progress_;
 };
 
-void compare(const std::string& strategy, const std::string& model, int batch, int image_size, int blocks,
-             int steps) {
-  // A replica each: a ddp strategy leaves its hooks on the parameters.
-  Bench plain(model, "single", batch, image_size);
-  Bench measured(model, strategy, batch, image_size);
-  plain.bare_median_s(steps);
-  measured.lockstep_median_s(steps);
-  std::vector<double> bare_s, ours_s, added_s;
+/// Median step of so many steps.
+using Block = std::function<double(int steps)>;
+
+void compare(const std::string& what, const Block& plain, const Block& measured, int blocks, int steps) {
+  plain(steps);
+  measured(steps);
+  std::vector<double> plain_s, measured_s, added_s;
   for (int i = 0; i < blocks; ++i) {
-    bare_s.push_back(plain.bare_median_s(steps));
-    ours_s.push_back(measured.lockstep_median_s(steps));
-    added_s.push_back(ours_s.back() - bare_s.back());
+    plain_s.push_back(plain(steps));
+    measured_s.push_back(measured(steps));
+    added_s.push_back(measured_s.back() - plain_s.back());
   }
   std::mt19937 random(1);
   std::uniform_int_distribution<size_t> pick(0, added_s.size() - 1);
@@ -101,10 +112,9 @@ void compare(const std::string& strategy, const std::string& model, int batch, i
     medians_s.push_back(median(sample));
   }
   std::sort(medians_s.begin(), medians_s.end());
-  fmt::print(
-      "{:<8} {:<12} bare {:10.1f} us  lockstep {:10.1f} us  added {:8.1f} us [{:.1f}, {:.1f}] = {:.3f} %\n",
-      model, strategy, median(bare_s) * 1e6, median(ours_s) * 1e6, median(added_s) * 1e6, medians_s[50] * 1e6,
-      medians_s[1950] * 1e6, 100 * median(added_s) / median(bare_s));
+  fmt::print("{:<32} {:10.1f} us -> {:10.1f} us  added {:8.1f} us [{:.1f}, {:.1f}] = {:.3f} %\n", what,
+             median(plain_s) * 1e6, median(measured_s) * 1e6, median(added_s) * 1e6, medians_s[50] * 1e6,
+             medians_s[1950] * 1e6, 100 * median(added_s) / median(plain_s));
 }
 
 int argument(int argc, char** argv, int index, int otherwise) {
@@ -121,5 +131,15 @@ int main(int argc, char** argv) {
   const int image_size = argument(argc, argv, 3, 32);
   const int blocks = argument(argc, argv, 4, 15);
   const int steps = argument(argc, argv, 5, 200);
-  for (const char* strategy : {"single", "ddp"}) compare(strategy, model, batch, image_size, blocks, steps);
+  for (const std::string strategy : {"single", "ddp"}) {
+    // A replica each: a ddp strategy leaves its hooks on the parameters.
+    Bench plain(model, "single", batch, image_size);
+    Bench measured(model, strategy, batch, image_size);
+    compare(
+        model + ", bare -> " + strategy, [&](int n) { return plain.bare_median_s(n); },
+        [&](int n) { return measured.lockstep_median_s(n); }, blocks, steps);
+    compare(
+        model + ", " + strategy + " -> breakdown", [&](int n) { return measured.lockstep_median_s(n); },
+        [&](int n) { return measured.stamped_median_s(n); }, blocks, steps);
+  }
 }

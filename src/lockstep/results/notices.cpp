@@ -1,5 +1,8 @@
 #include "lockstep/results/notices.h"
 
+#include <algorithm>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "lockstep/results/text.h"
@@ -37,18 +40,43 @@ std::string warning_text(const Warning& warning) {
   return fmt::format("{}\n{}{}\n", line, text, line);
 }
 
+namespace {
+
+std::string row_text(const Run& run) {
+  return fmt::format("{} {} at {} rank{}", run.model, run.strategy, run.ranks, run.ranks == 1 ? "" : "s");
+}
+
+/// Rows with the same advice in one: the first row's text, and which others there are.
+std::vector<Warning> warnings_of_rows(const RunRecord& record) {
+  std::vector<Warning> all;
+  std::vector<std::vector<std::string>> others;
+  for (const Run& run : record.runs) {
+    for (const Warning& warning : run.warnings) {
+      const auto known = std::ranges::find_if(all, [&](const Warning& other) {
+        return other.advice == warning.advice && other.loud == warning.loud;
+      });
+      if (known == all.end()) {
+        all.push_back({fmt::format("{}: {}", row_text(run), warning.text), warning.advice, warning.loud});
+        others.emplace_back();
+      } else {
+        others[static_cast<size_t>(known - all.begin())].push_back(row_text(run));
+      }
+    }
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!others[i].empty()) all[i].text += fmt::format(" Likewise: {}.", fmt::join(others[i], ", "));
+  }
+  return all;
+}
+
+}  // namespace
+
 std::string closing_text(const RunRecord& record) {
   std::string text;
   for (const Warning& warning : record.warnings) {
     if (warning.loud) text += warning_text(warning);
   }
-  for (const Run& run : record.runs) {
-    for (const Warning& warning : run.warnings) {
-      const std::string which =
-          fmt::format("{} {} at {} rank{}: ", run.model, run.strategy, run.ranks, run.ranks == 1 ? "" : "s");
-      text += warning_text({which + warning.text, warning.advice, warning.loud});
-    }
-  }
+  for (const Warning& warning : warnings_of_rows(record)) text += warning_text(warning);
   if (!record.incomplete.empty()) {
     text += wrapped("INCOMPLETE: ", record.incomplete, 12);
     text += "            Only what was measured until then is here.\n";
