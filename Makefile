@@ -23,10 +23,10 @@ build: setup ## build build/lockstep
 bench: build ## train ResNet-50 on 1 and 2 ranks and print how it scales
 	build/lockstep bench $(BENCH_ARGS)
 
-test: setup ## build and run the tests (release build)
+test: setup ## build and run the tests (release build; without Torch also under the sanitizers)
 	@tests/run.sh
 
-test-all: setup ## the same, the slow tests, and everything under the sanitizers
+test-all: setup ## the same, the slow tests, and what uses Torch under the sanitizers
 	@tests/run.sh --all
 
 format: ## format the sources

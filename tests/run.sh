@@ -2,8 +2,8 @@
 # Builds and runs the tests; the last line is "N passed, N failed" over all of them. A test that skips itself
 # counts as failed, those labelled gpu excepted: a promise that was not checked is not kept.
 #
-#   tests/run.sh        release build: all but the slow ones
-#   tests/run.sh --all  also the slow ones, and everything again under asan and tsan, without and with Torch
+#   tests/run.sh        release build: all but the slow ones; the Torch-free half again under asan and tsan
+#   tests/run.sh --all  also the slow ones, and everything under asan and tsan with Torch
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -33,8 +33,7 @@ jobs=$(setup/jobs.sh)
 passed=0
 failed=0
 
-# run NAME FOLDER JOBS CTEST-ARGUMENTS...: one ctest run, added to the sums. Tests of dying processes depend on what
-# else the machine does in that second: one that fails is tried twice more, and ctest's output shows that it was.
+# run NAME FOLDER JOBS CTEST-ARGUMENTS...: one ctest run, added to the sums.
 run() {
   local name=$1 folder=$2 parallel=$3 results head total not_run bad
   shift 3
@@ -42,7 +41,6 @@ run() {
   rm -f "$results"
   printf '\n== %s\n' "$name"
   "${wrapper[@]}" ctest --test-dir "$folder" -j "$parallel" --output-on-failure --no-tests=error \
-    --repeat until-pass:3 \
     --output-junit "$results" "$@" || true
   if ! head=$(grep -m 1 -A 10 '<testsuite ' "$results" 2>/dev/null); then
     echo "no test of '$name' ran: that is a failure" >&2
@@ -101,9 +99,9 @@ sanitize() {
 setup/build.sh release
 run_labels release build 'slow|gpu'
 if has_tests build '^gpu$'; then run "release, gpu" build 1 -L '^gpu$'; fi
+sanitize asan build/asan -DLOCKSTEP_TORCH_PARTS=OFF
+sanitize tsan build/tsan -DLOCKSTEP_TORCH_PARTS=OFF
 if $everything; then
-  sanitize asan build/asan -DLOCKSTEP_TORCH_PARTS=OFF
-  sanitize tsan build/tsan -DLOCKSTEP_TORCH_PARTS=OFF
   if has_tests build '^slow$'; then run "release, slow" build 1 -L '^slow$' -LE '^gpu$'; fi
   sanitize asan build/asan-torch
   sanitize tsan build/tsan-torch

@@ -15,21 +15,21 @@ using synthetic::Generator;
 using synthetic::Series;
 using testing::HasSubstr;
 
-constexpr int kSeries = 300;
+constexpr int kWarmUps = 300;
 
 /// The share of series whose cut lies in [truth - early, truth + late].
 double share_cut_near(const Series& series, double truth, double early, double late,
                       const std::function<void(std::vector<double>&)>& warm_up) {
   Generator random(60);
   int near = 0;
-  for (int i = 0; i < kSeries; ++i) {
+  for (int i = 0; i < kWarmUps; ++i) {
     std::vector<double> step_s = synthetic::draw(series, random);
     warm_up(step_s);
     const SteadyState found = find_steady_state(step_s);
     const double off = static_cast<double>(found.cut) - truth;
     near += off >= -early && off <= late && found.settled ? 1 : 0;
   }
-  return static_cast<double>(near) / kSeries;
+  return static_cast<double>(near) / kWarmUps;
 }
 
 TEST(SteadyStateTest, without_warmup_only_the_floor_is_cut) {

@@ -11,7 +11,7 @@ namespace lockstep::measure {
 namespace {
 
 constexpr int kRounds = 3;
-constexpr double kMaxLagOne = 0.97;
+constexpr double kLargestLagOne = 0.97;
 /// Less than any threshold in use.
 constexpr double kNeverNamed = 9;
 
@@ -99,7 +99,7 @@ ChangeStatistic statistic(std::span<const double> values, int fitted, const FitC
     fit = fit_change(lag_one);
     const double slope = fit.sums.slope();
     for (size_t i = 0; i < values.size(); ++i) rest[i] = values[i] - slope * change(fit, i);
-    const double next = std::clamp(corrected_lag_one(rest, fitted), 0.0, kMaxLagOne);
+    const double next = std::clamp(corrected_lag_one(rest, fitted), 0.0, kLargestLagOne);
     if (round + 1 < kRounds) lag_one = next;
   }
   ChangeStatistic result;

@@ -15,7 +15,7 @@ namespace lockstep::results {
 namespace {
 
 /// Shares above which something is said.
-constexpr double kOtherLoad = 0.05;
+constexpr double kOtherLoadShare = 0.05;
 constexpr double kStolen = 0.02;
 constexpr double kFrequencyDrop = 0.05;
 constexpr double kOutliers = 0.05;
@@ -104,7 +104,7 @@ std::vector<Warning> resource_warnings(const std::vector<RankUse>& use) {
     if (rank.frequency_at_begin_mhz <= 0) continue;
     frequency_drop = std::max(frequency_drop, 1 - rank.frequency_at_end_mhz / rank.frequency_at_begin_mhz);
   }
-  if (other > kOtherLoad) {
+  if (other > kOtherLoadShare) {
     warnings.push_back({fmt::format("Other programs used {} of the processors while it ran.", percent(other)),
                         "End them, and measure again.", false});
   }
