@@ -28,6 +28,8 @@ namespace {
 
 using namespace lockstep;
 
+constexpr double kLearningRate = 1e-4;
+
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
                    values.end());
@@ -43,11 +45,11 @@ class Bench {
     input_ = inputs::registry().get("device").create(
         {.batch = batch, .channels = info.channels, .image_size = image_size, .classes = info.classes});
     optimizer_ = std::make_unique<replica::Sgd>(model_->parameters().tensors(),
-                                                replica::SgdOptions{.learning_rate = 1e-4});
+                                                replica::SgdOptions{.learning_rate = kLearningRate});
     communicator_ = comm::connect("thread", {.rank = 0, .size = 1, .store = &store_, .interface = ""});
     tracer_.emplace(*communicator_);
     strategy_ = strategies::registry().get(strategy).create({.parameters = model_->parameters(),
-                                                             .optimizer = *optimizer_,
+                                                             .optimizer = {.learning_rate = kLearningRate},
                                                              .communicator = &*tracer_,
                                                              .options = {}});
   }
@@ -76,7 +78,7 @@ class Bench {
   std::vector<double> train(int steps, bool stamped) {
     const train::StepLoopOptions options{.pacing = {.warmup_steps = 0, .steps = steps}, .coupled = true};
     return train::run_steps(
-               {*model_, *input_, *strategy_, *optimizer_, nullptr, stamped, stamped ? &*tracer_ : nullptr},
+               {*model_, *input_, *strategy_, nullptr, stamped, stamped ? &*tracer_ : nullptr},
                options, progress_)
         .step_s;
   }

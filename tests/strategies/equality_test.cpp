@@ -22,10 +22,20 @@ std::vector<std::vector<float>> train_ranks(const test::ReplicaChoice& choice, i
   return parameters;
 }
 
-class EqualityTest : public testing::TestWithParam<int> {};
+struct Case {
+  const char* strategy;
+  int ranks;
+};
+
+void PrintTo(const Case& value, std::ostream* out) {
+  *out << value.strategy << " at " << value.ranks;
+}
+
+class EqualityTest : public testing::TestWithParam<Case> {};
 
 TEST_P(EqualityTest, replicas_have_the_same_bits_after_training) {
-  const auto parameters = train_ranks({.model = "resnet18", .batch = 2, .image_size = 32}, GetParam());
+  const auto parameters = train_ranks(
+      {.model = "resnet18", .strategy = GetParam().strategy, .batch = 2, .image_size = 32}, GetParam().ranks);
   for (size_t rank = 1; rank < parameters.size(); ++rank) {
     ASSERT_EQ(parameters[0].size(), parameters[rank].size());
     EXPECT_EQ(0, std::memcmp(parameters[0].data(), parameters[rank].data(), 4 * parameters[0].size()))
@@ -37,11 +47,12 @@ TEST_P(EqualityTest, replicas_have_the_same_bits_after_training) {
 // summation differs. A sum of n terms in a different order differs by at most about sqrt(n) * epsilon of the
 // terms' size, and with momentum m every step's difference acts for up to 1/(1-m) steps, each scaled by the
 // learning rate.
-TEST_P(EqualityTest, ddp_agrees_with_one_rank_on_the_joint_batch) {
-  const int ranks = GetParam();
+TEST_P(EqualityTest, ranks_agree_with_one_rank_on_the_joint_batch) {
+  const int ranks = GetParam().ranks;
   const int batch = 4;
   for (const std::string model : {"mlp", "lenet5"}) {
-    const auto parameters = train_ranks({.model = model, .batch = batch}, ranks);
+    const auto parameters =
+        train_ranks({.model = model, .strategy = GetParam().strategy, .batch = batch}, ranks);
     test::TrainedReplica joint =
         test::make_replica({.model = model, .strategy = "single", .batch = batch * ranks}, nullptr);
     const std::vector<float> before = joint.parameters();
@@ -67,7 +78,22 @@ TEST_P(EqualityTest, ddp_agrees_with_one_rank_on_the_joint_batch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(ranks, EqualityTest, testing::Values(1, 2, 3, 4, 7));
+TEST_P(EqualityTest, the_same_seed_gives_the_same_bits_again) {
+  const test::ReplicaChoice choice{.model = "lenet5", .strategy = GetParam().strategy, .batch = 4};
+  EXPECT_EQ(train_ranks(choice, GetParam().ranks)[0], train_ranks(choice, GetParam().ranks)[0]);
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const char* strategy : {"ddp", "replicated"}) {
+    for (const int ranks : {1, 2, 3, 4, 7}) cases.push_back({strategy, ranks});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(all, EqualityTest, testing::ValuesIn(all_cases()), [](const auto& named) {
+  return std::string(named.param.strategy) + "_" + std::to_string(named.param.ranks);
+});
 
 }  // namespace
 }  // namespace lockstep

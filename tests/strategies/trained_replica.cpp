@@ -12,7 +12,7 @@ namespace lockstep::test {
 
 train::StepLoopResult TrainedReplica::train(int steps, bool coupled) {
   launch::Progress progress;
-  return train::run_steps({*model, *input, *strategy, *optimizer, communicator},
+  return train::run_steps({*model, *input, *strategy, communicator},
                           {.pacing = {.warmup_steps = 0, .steps = steps}, .coupled = coupled}, progress);
 }
 
@@ -39,13 +39,11 @@ TrainedReplica make_replica(const ReplicaChoice& choice, comm::Communicator* com
        .classes = info.classes,
        .rank = communicator == nullptr ? 0 : communicator->rank(),
        .ranks = communicator == nullptr ? 1 : communicator->size()});
-  replica.optimizer = std::make_unique<replica::Sgd>(
-      replica.model->parameters().tensors(), replica::SgdOptions{.learning_rate = choice.learning_rate});
   replica.communicator = communicator;
   replica.strategy = strategies::registry()
                          .get(choice.strategy)
                          .create({.parameters = replica.model->parameters(),
-                                  .optimizer = *replica.optimizer,
+                                  .optimizer = {.learning_rate = choice.learning_rate},
                                   .communicator = communicator,
                                   .options = choice.strategy_options});
   return replica;

@@ -20,7 +20,6 @@ namespace lockstep::test {
 struct TrainedReplica {
   std::unique_ptr<models::Model> model;
   std::unique_ptr<inputs::Input> input;
-  std::unique_ptr<replica::Sgd> optimizer;
   std::unique_ptr<strategies::Strategy> strategy;
   comm::Communicator* communicator = nullptr;
 

@@ -146,7 +146,7 @@ Breakdown break_down_disturbed(const Disturbance& disturbance) {
     }
     launch::Progress progress;
     train::StepLoopResult result = train::run_steps(
-        {*replica.model, *replica.input, *replica.strategy, *replica.optimizer, &group, true, &tracer},
+        {*replica.model, *replica.input, *replica.strategy, &group, true, &tracer},
         {.pacing = {.warmup_steps = 3, .steps = 10}}, progress);
     const std::lock_guard lock(mutex);
     ranks[static_cast<size_t>(group.rank())] = {std::move(result.stamps), clock.offset_s, clock.error_s};

@@ -83,7 +83,7 @@ TEST(PacingTest, a_row_runs_until_it_is_known_well_enough) {
     test::TrainedReplica replica = test::make_replica({.model = "lenet5", .strategy = "ddp"}, &group);
     launch::Progress progress;
     const train::StepLoopResult result =
-        train::run_steps({*replica.model, *replica.input, *replica.strategy, *replica.optimizer, &group},
+        train::run_steps({*replica.model, *replica.input, *replica.strategy, &group},
                          {.pacing = {.precision_target = 0.2, .max_time_s = 3}}, progress);
     const size_t steps = result.warmup_s.size() + result.step_s.size();
     EXPECT_GE(result.warmup_s.size(), 3u);

@@ -10,6 +10,14 @@
 
 namespace lockstep::replica {
 
+void fused_sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
+               std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step) {
+  const at::NoGradGuard no_grad;
+  if (options.momentum == 0) momenta.clear();
+  at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay, options.momentum,
+                  options.learning_rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, first_step);
+}
+
 Sgd::Sgd(std::vector<at::Tensor> parameters, const SgdOptions& options)
     : parameters_(std::move(parameters)), gradients_(parameters_.size()), options_(options) {
   const at::NoGradGuard no_grad;
@@ -24,9 +32,7 @@ void Sgd::step() {
     gradients_[i] = parameters_[i].grad();
     if (!gradients_[i].defined()) throw Error(fmt::format("parameter {} has no gradient", i));
   }
-  at::_fused_sgd_(parameters_, gradients_, momenta_, options_.weight_decay, options_.momentum,
-                  options_.learning_rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
-                  first_step_);
+  fused_sgd(parameters_, gradients_, momenta_, options_, first_step_);
   first_step_ = false;
 }
 

@@ -12,6 +12,11 @@ struct SgdOptions {
   double weight_decay = 1e-4;
 };
 
+/// One fused pass over lists of the same length: what Sgd does to its parameters, for whoever keeps gradients
+/// and momenta elsewhere. `first_step`: momenta are written, not read.
+void fused_sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
+               std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step);
+
 /// Stochastic gradient descent with momentum and weight decay, as torch.optim.SGD defines it (dampening 0, no
 /// Nesterov): g += decay * p; m = momentum * m + g (m = g in the first step); p -= rate * m. One fused pass
 /// over the list of parameters.

@@ -18,7 +18,8 @@ namespace {
 class Ddp final : public Strategy {
  public:
   explicit Ddp(const StrategyContext& context)
-      : optimizer_(context.optimizer), group_(make_process_group(*context.communicator)) {
+      : optimizer_(context.parameters.tensors(), context.optimizer),
+        group_(make_process_group(*context.communicator)) {
     const std::vector<at::Tensor> tensors = context.parameters.tensors();
     for (const at::Tensor& tensor : tensors) {
       context.communicator->broadcast(buffer_of(tensor.detach()), 0)->wait();
@@ -37,6 +38,7 @@ class Ddp final : public Strategy {
   }
 
   void begin_step() override {
+    optimizer_.clear_gradients();
     reducer_->rebuild_buckets();
     reducer_->prepare_for_forward();
   }
@@ -47,7 +49,7 @@ class Ddp final : public Strategy {
   void apply() override { optimizer_.step(); }
 
  private:
-  replica::Sgd& optimizer_;
+  replica::Sgd optimizer_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::shared_ptr<c10d::Reducer> reducer_;
 };

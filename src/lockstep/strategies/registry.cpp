@@ -1,4 +1,5 @@
 #include "lockstep/strategies/ddp.h"
+#include "lockstep/strategies/replicated.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/strategies/uncoupled.h"
 
@@ -31,7 +32,11 @@ const Registry<StrategyInfo>& registry() {
          nothing_combined(), &create_uncoupled}},
        {"ddp",
         {"PyTorch's own c10d::Reducer: buckets of gradients, all-reduced while backward goes on",
-         mean_of_gradients(), &create_ddp}}});
+         mean_of_gradients(), &create_ddp}},
+       {"replicated",
+        {"flat memory, buckets all-reduced while backward goes on, the optimizer applied to each as it "
+         "arrives",
+         mean_of_gradients(), &create_replicated}}});
   return strategies;
 }
 

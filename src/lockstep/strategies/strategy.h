@@ -32,16 +32,19 @@ struct Traits {
 struct StrategyOptions {
   /// Cap of one bucket of gradients in MiB, for strategies that fill buckets.
   double bucket_mb = 25;
+  /// Whether gradients are sent while backward goes on, for strategies that can do both.
+  bool overlap = true;
 };
 
-/// How the replicas are kept in step. One object per rank, used by that rank's training thread:
-/// begin_step, forward, before_backward, backward, combine, apply, and again. Coupled strategies communicate
-/// in any of these, so every rank must call all of them the same number of times.
+/// How the replicas are kept in step, and the optimizer with it. One object per rank, used by that rank's
+/// training thread: begin_step, forward, before_backward, backward, combine, apply, and again. Coupled
+/// strategies communicate in any of these, so every rank must call all of them the same number of times.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  virtual void begin_step() {}
+  /// Also makes room for new gradients.
+  virtual void begin_step() = 0;
   virtual void before_backward() {}
   /// Waits for what is in flight.
   virtual void combine() {}
@@ -52,7 +55,7 @@ class Strategy {
 /// What a strategy works on; all owned by the caller and outliving the strategy.
 struct StrategyContext {
   replica::Parameters& parameters;
-  replica::Sgd& optimizer;
+  replica::SgdOptions optimizer;
   /// Null for strategies that do not communicate.
   comm::Communicator* communicator = nullptr;
   StrategyOptions options;
@@ -65,7 +68,7 @@ struct StrategyInfo {
   std::unique_ptr<Strategy> (*create)(const StrategyContext& context) = nullptr;
 };
 
-/// All strategies by name: single, independent, ddp.
+/// All strategies by name: single, independent, ddp, replicated.
 const Registry<StrategyInfo>& registry();
 
 }  // namespace lockstep::strategies

@@ -5,18 +5,21 @@ namespace {
 
 class Uncoupled final : public Strategy {
  public:
-  explicit Uncoupled(replica::Sgd& optimizer) : optimizer_(optimizer) {}
+  explicit Uncoupled(const StrategyContext& context)
+      : optimizer_(context.parameters.tensors(), context.optimizer) {}
+
+  void begin_step() override { optimizer_.clear_gradients(); }
 
   void apply() override { optimizer_.step(); }
 
  private:
-  replica::Sgd& optimizer_;
+  replica::Sgd optimizer_;
 };
 
 }  // namespace
 
 std::unique_ptr<Strategy> create_uncoupled(const StrategyContext& context) {
-  return std::make_unique<Uncoupled>(context.optimizer);
+  return std::make_unique<Uncoupled>(context);
 }
 
 }  // namespace lockstep::strategies

@@ -59,14 +59,12 @@ class RowTrainee {
                                                        .rank = group == nullptr ? 0 : group->rank(),
                                                        .ranks = row.ranks,
                                                        .memory_format = memory_format});
-    optimizer_ = std::make_unique<replica::Sgd>(
-        model_->parameters().tensors(),
-        replica::SgdOptions{
-            .learning_rate = row.learning_rate, .momentum = row.momentum, .weight_decay = row.weight_decay});
     comm::Communicator* communicator = tracer == nullptr ? group : tracer;
     strategy_ =
         strategy_info_.create({.parameters = model_->parameters(),
-                               .optimizer = *optimizer_,
+                               .optimizer = {.learning_rate = row.learning_rate,
+                                             .momentum = row.momentum,
+                                             .weight_decay = row.weight_decay},
                                .communicator = strategy_info_.traits.communicates ? communicator : nullptr,
                                .options = {.bucket_mb = row.bucket_mb}});
   }
@@ -77,7 +75,7 @@ class RowTrainee {
                                   .precision = replica::parse_precision(row_.precision),
                                   .seed = row_.seed,
                                   .coupled = coupled};
-    return run_steps({*model_, *input_, *strategy_, *optimizer_, group_, stamp_phases, tracer_}, options,
+    return run_steps({*model_, *input_, *strategy_, group_, stamp_phases, tracer_}, options,
                      progress);
   }
 
@@ -90,7 +88,6 @@ class RowTrainee {
   const strategies::StrategyInfo& strategy_info_;
   std::unique_ptr<models::Model> model_;
   std::unique_ptr<inputs::Input> input_;
-  std::unique_ptr<replica::Sgd> optimizer_;
   std::unique_ptr<strategies::Strategy> strategy_;
 };
 

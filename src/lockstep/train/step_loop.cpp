@@ -107,7 +107,6 @@ class StepLoop {
   double train_one_step(measure::StepStamps& stamps) {
     const inputs::Batch& batch = trainee_.input.next();
     stamp(stamps.input_s);
-    trainee_.optimizer.clear_gradients();
     trainee_.strategy.begin_step();
     at::Tensor loss;
     {

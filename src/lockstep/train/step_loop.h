@@ -9,7 +9,6 @@
 #include "lockstep/measure/phases.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/precision.h"
-#include "lockstep/replica/sgd.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/pacing.h"
 #include "lockstep/train/traced_communicator.h"
@@ -46,7 +45,6 @@ struct Trainee {
   models::Model& model;
   inputs::Input& input;
   strategies::Strategy& strategy;
-  replica::Sgd& optimizer;
   /// The ranks that take part; null for one rank alone.
   comm::Communicator* communicator = nullptr;
   /// Stamps the phases of every measured step; `tracer` is then what the strategy communicates through, if it

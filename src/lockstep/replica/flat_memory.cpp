@@ -1,0 +1,89 @@
+#include "lockstep/replica/flat_memory.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::replica {
+namespace {
+
+void check_order(const std::vector<size_t>& order, size_t parameters) {
+  std::vector<size_t> sorted = order;
+  std::ranges::sort(sorted);
+  std::vector<size_t> all(parameters);
+  std::iota(all.begin(), all.end(), size_t{0});
+  if (sorted != all) {
+    throw Error(fmt::format("an order of {} parameters was given for {}, or one of them twice", order.size(),
+                            parameters));
+  }
+}
+
+at::Tensor view_of(const at::Tensor& flat, const at::Tensor& like, int64_t begin) {
+  return flat.as_strided(like.sizes(), like.strides(), begin);
+}
+
+}  // namespace
+
+FlatMemory::FlatMemory(Parameters& parameters, std::vector<size_t> order)
+    : parameters_(parameters), order_(std::move(order)) {
+  check_order(order_, parameters.trainable().size());
+  for (const NamedTensor& parameter : parameters.trainable()) {
+    if (parameter.value.scalar_type() != at::kFloat || !parameter.value.is_non_overlapping_and_dense()) {
+      throw Error(fmt::format("parameter {} is not dense fp32", parameter.name));
+    }
+  }
+  lay_out();
+}
+
+void FlatMemory::reorder(std::vector<size_t> order) {
+  check_order(order, order_.size());
+  if (order == order_) return;
+  order_ = std::move(order);
+  lay_out();
+}
+
+void FlatMemory::lay_out() {
+  const at::NoGradGuard no_grad;
+  const std::vector<NamedTensor>& trainable = parameters_.trainable();
+  const std::vector<Range> ranges_before = ranges_;
+  const at::Tensor momenta_before = momenta_;
+  const int64_t count = parameters_.count();
+  values_ = at::empty({count}, at::kFloat);
+  // What the old views show is copied below, so the old buffers live until then.
+  const at::Tensor gradients = at::zeros({count}, at::kFloat);
+  momenta_ = at::zeros({count}, at::kFloat);
+  ranges_.assign(trainable.size(), {});
+  gradient_views_.resize(trainable.size());
+  int64_t begin = 0;
+  for (const size_t index : order_) {
+    at::Tensor parameter = trainable[index].value;
+    const Range range{begin, begin + parameter.numel()};
+    const at::Tensor value = view_of(values_, parameter, begin);
+    value.copy_(parameter);
+    const at::Tensor gradient = view_of(gradients, parameter, begin);
+    if (parameter.grad().defined()) gradient.copy_(parameter.grad());
+    if (momenta_before.defined()) {
+      const Range before = ranges_before[index];
+      momenta(range).copy_(momenta_before.slice(0, before.begin, before.end));
+    }
+    parameter.set_data(value);
+    parameter.mutable_grad() = gradient;
+    gradient_views_[index] = gradient;
+    ranges_[index] = range;
+    begin = range.end;
+  }
+  gradients_ = gradients;
+}
+
+void FlatMemory::apply(Range range, const SgdOptions& options, bool first_step) {
+  fused_sgd({values(range)}, {gradients(range)}, {momenta(range)}, options, first_step);
+}
+
+}  // namespace lockstep::replica

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/replica/flat_memory.h"
+
+namespace lockstep::strategies {
+
+/// A stretch of flat gradient memory that is sent as one.
+struct Bucket {
+  replica::Range range;
+  /// Parameters that lie in it, wholly or in part.
+  std::vector<size_t> parameters;
+};
+
+/// Cuts flat memory into buckets of at most `cap_bytes`, from the front: what is ready first is sent first. A
+/// tensor larger than that is split. The last bucket is small (at most 1 MiB), because nothing is left to
+/// hide it behind.
+std::vector<Bucket> plan_buckets(const replica::FlatMemory& memory, int64_t cap_bytes);
+
+}  // namespace lockstep::strategies
