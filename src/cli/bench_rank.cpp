@@ -90,7 +90,7 @@ void measure_rows(const BenchRank& rank) {
       stamps = train::break_down_row(row, subgroups.of(row), rank.progress);
     }
     if (!scribe) continue;
-    scribe->row_ends(i, std::move(*samples), std::move(stamps));
+    scribe->row_ends(i, *samples, std::move(stamps));
     rank.store.set(done, "1");
   }
   world->barrier()->wait();

@@ -124,7 +124,7 @@ void Scribe::row_begins(size_t index) {
   line_->row_begins(index);
 }
 
-void Scribe::row_ends(size_t index, train::RowSamples samples, std::vector<measure::RankStamps> stamps) {
+void Scribe::row_ends(size_t index, const train::RowSamples& samples, std::vector<measure::RankStamps> stamps) {
   const train::RowPlan& row = rank_.plan.rows[index];
   results::Run run = describe_run(rank_, row);
   run.hosts = hosts_before_[static_cast<size_t>(row.ranks)];

@@ -36,7 +36,7 @@ class Scribe {
 
   void row_begins(size_t index);
   /// `stamps`: of the breakdown run; empty without one.
-  void row_ends(size_t index, train::RowSamples samples, std::vector<measure::RankStamps> stamps);
+  void row_ends(size_t index, const train::RowSamples& samples, std::vector<measure::RankStamps> stamps);
   void finish();
 
  private:

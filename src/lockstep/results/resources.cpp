@@ -36,6 +36,7 @@ std::vector<const RankUse*> processes(const std::vector<RankUse>& use) {
   std::map<std::pair<int64_t, int64_t>, const RankUse*> by_process;
   for (const RankUse& rank : use) by_process.emplace(std::pair(rank.host, rank.process), &rank);
   std::vector<const RankUse*> all;
+  all.reserve(by_process.size());
   for (const auto& [ignored, rank] : by_process) all.push_back(rank);
   return all;
 }
