@@ -15,11 +15,21 @@ if(LOCKSTEP_SANITIZE)
   # Instrumented code misleads GCC's uninitialized warnings (std::regex in its own headers, for one); the other
   # builds have them.
   target_compile_options(lockstep_compiler INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer
-                         -Wno-maybe-uninitialized)
+                         $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(lockstep_compiler INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
   if(LOCKSTEP_SANITIZE MATCHES "undefined")
     target_compile_options(lockstep_compiler INTERFACE -fno-sanitize-recover=undefined)
   endif()
+endif()
+
+if(LOCKSTEP_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "LOCKSTEP_FUZZ needs clang's libFuzzer: use the preset fuzz, or CXX=clang++")
+  endif()
+  # Numbers of a file that do not fit where they are put are no crash, and wrong all the same.
+  target_compile_options(lockstep_compiler INTERFACE -fsanitize=fuzzer-no-link,float-cast-overflow
+                         -fno-sanitize-recover=float-cast-overflow)
+  target_link_options(lockstep_compiler INTERFACE -fsanitize=fuzzer-no-link,float-cast-overflow)
 endif()
 
 # Plugins are opened in a scope of their own. A data symbol that the program copies out of a shared library

@@ -93,7 +93,7 @@ Scale Scale::log10(double low, double high) {
 Scale Scale::log2_at(std::vector<double> values) {
   std::erase_if(values, [](double value) { return !(value > 0) || !std::isfinite(value); });
   std::ranges::sort(values);
-  values.erase(std::ranges::unique(values).begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
   if (values.empty()) values = {1};
   const bool one = values.size() == 1;
   Scale scale(one ? values[0] / 1.5 : values.front(), one ? values[0] * 1.5 : values.back(), true);

@@ -18,6 +18,9 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+/// More than any machine has; a list of the ranks is made from their number.
+constexpr int64_t kMostRanks = 1'000'000;
+
 nlohmann::json parse(std::string_view text, std::string_view name) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) {
@@ -147,7 +150,7 @@ Run read_run(const JsonNode& node) {
   run.model = node["model"].text();
   run.batch_per_rank = node["batch_per_rank"].count(1);
   run.global_batch = node["global_batch"].count_or(0, 0);
-  run.ranks = node["ranks"].count(1);
+  run.ranks = static_cast<int>(node["ranks"].whole(1, kMostRanks));
   run.hosts = node["hosts"].count_or(1, 1);
   run.strategy = node["strategy"].text();
   run.backend = node["backend"].text_or("");

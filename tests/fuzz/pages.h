@@ -1,0 +1,10 @@
+#pragma once
+
+#include "lockstep/plots/sources.h"
+
+namespace lockstep::fuzz {
+
+/// Makes the report page and every chart as a file. Throws std::logic_error where one is not well-formed.
+void draw_all(lockstep::plots::Sources sources);
+
+}  // namespace lockstep::fuzz
