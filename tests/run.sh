@@ -2,7 +2,8 @@
 # Builds and runs the tests; the last line is "N passed, N failed" over all of them. A test that skips itself
 # counts as failed, those labelled gpu excepted: a promise that was not checked is not kept.
 #
-#   tests/run.sh        release build: all but the slow ones; the Torch-free half again under asan and tsan
+#   tests/run.sh        release build: all but the slow ones; the Torch-free half again under asan and tsan; the
+#                       fuzzers of the readers for some seconds
 #   tests/run.sh --all  also the slow ones, and everything under asan and tsan with Torch
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -96,11 +97,24 @@ sanitize() {
   wrapper=()
 }
 
+# libFuzzer comes with clang; what it found is kept and tried first (tests/fuzz/run_fuzzer.cmake).
+fuzz() {
+  if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+    clang++ -fsanitize=fuzzer,address -x c++ - -o /dev/null 2>/dev/null; then
+    printf '\n== fuzz\nclang++ cannot link a fuzzer, which counts as failed: install clang and libclang-rt-dev\n' >&2
+    failed=$((failed + 1))
+    return
+  fi
+  setup/build.sh fuzz "-DLOCKSTEP_FUZZ_SECONDS=$1" -- fuzz_result_file fuzz_published_table
+  run fuzz build/fuzz "$jobs" -L '^fuzz$'
+}
+
 setup/build.sh release
 run_labels release build 'slow|gpu'
 if has_tests build '^gpu$'; then run "release, gpu" build 1 -L '^gpu$'; fi
 sanitize asan build/asan -DLOCKSTEP_TORCH_PARTS=OFF
 sanitize tsan build/tsan -DLOCKSTEP_TORCH_PARTS=OFF
+if $everything; then fuzz 60; else fuzz 5; fi
 if $everything; then
   if has_tests build '^slow$'; then run "release, slow" build 1 -L '^slow$' -LE '^gpu$'; fi
   sanitize asan build/asan-torch

@@ -130,7 +130,7 @@ TEST(JsonReaderTest, files_that_are_no_record_are_each_told_apart) {
   EXPECT_THAT(message("{\"a\": 1,}"), HasSubstr("'a.json' is not JSON: byte 9"));
   EXPECT_THAT(message("[1, 2]"), HasSubstr("no result of lockstep bench"));
   EXPECT_THAT(message("{\"benchmarks\": []}"), HasSubstr("no result of lockstep bench"));
-  EXPECT_THAT(message("{\"benchmark_results\": [1e999]}"), HasSubstr("not usable JSON"));
+  EXPECT_THAT(message("{\"benchmark_results\": [1e999]}"), HasSubstr("a number that is too large"));
   for (const size_t length : {size_t{1}, good.size() / 3, good.size() / 2, good.size() - 3}) {
     EXPECT_THAT(message(good.substr(0, length)),
                 HasSubstr("cut off after " + std::to_string(length) + " bytes"));
@@ -147,7 +147,7 @@ TEST(JsonReaderTest, a_key_of_the_wrong_type_is_named_with_what_was_expected) {
       message_after([](json& file) { file["lockstep"]["runs"][1]["ranks"] = "2"; }),
       AllOf(HasSubstr("'a.json': lockstep.runs[1].ranks is \"2\""), HasSubstr("expected a whole number")));
   EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][1]["ranks"] = 0; }),
-              HasSubstr("expected a whole number from 1 to 2147483647"));
+              HasSubstr("expected a whole number from 1 to 1000000"));
   EXPECT_THAT(
       message_after([](json& file) { file["lockstep"]["runs"][1]["seed"] = uint64_t{1} << 63; }),
       HasSubstr(

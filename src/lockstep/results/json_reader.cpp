@@ -1,5 +1,6 @@
 #include "lockstep/results/json_reader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -21,6 +22,16 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 /// More than any machine has; a list of the ranks is made from their number.
 constexpr int64_t kMostRanks = 1'000'000;
 
+/// Python writes these where a number is none; JSON has no such words.
+void refuse_non_numbers(std::string_view text, size_t at, std::string_view name) {
+  for (const std::string_view word : {"NaN", "Infinity"}) {
+    if (!text.substr(std::min(at, text.size())).starts_with(word)) continue;
+    throw Error(
+        fmt::format("'{}': byte {} is {}, which is no number", name, at + 1, word),
+        "Whatever wrote it measured nothing there: measure again, or take that result out of the file.");
+  }
+}
+
 nlohmann::json parse(std::string_view text, std::string_view name) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) {
@@ -34,7 +45,11 @@ nlohmann::json parse(std::string_view text, std::string_view name) {
       throw Error(fmt::format("'{}' is cut off after {} bytes: JSON that does not end", name, text.size()),
                   "Copy it again, or read the .partial file beside it.");
     }
+    if (error.byte > 0) refuse_non_numbers(text, error.byte - 1, name);
     throw Error(fmt::format("'{}' is not JSON: byte {} does not fit", name, error.byte),
+                "Give a file that lockstep bench wrote with --json.");
+  } catch (const nlohmann::json::out_of_range&) {
+    throw Error(fmt::format("'{}' holds a number that is too large to be one", name),
                 "Give a file that lockstep bench wrote with --json.");
   } catch (const nlohmann::json::exception& error) {
     throw Error(fmt::format("'{}' is not usable JSON: {}", name, error.what()));
@@ -108,7 +123,7 @@ Machine read_machine(const JsonNode& node) {
 
 std::optional<Baseline> read_baseline(const JsonNode& node) {
   if (node.missing()) return std::nullopt;
-  return Baseline{node["strategy"].text(), node["ranks"].count(1), node["images_per_s"].number()};
+  return Baseline{node["strategy"].text(), node["ranks"].count(1), node["images_per_s"].number_or(0)};
 }
 
 void read_findings(Run& run, const JsonNode& node) {

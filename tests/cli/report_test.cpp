@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/file.h"
+
+#include "cli/program.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const fs::path kSource = LOCKSTEP_SOURCE_DIR;
+const fs::path kResults = kSource / "tests/fuzz/corpus/result_file";
+const fs::path kTables = kSource / "tests/fuzz/corpus/published_table";
+
+test::Finished report(std::vector<std::string> flags) {
+  flags.insert(flags.begin(), {"lockstep", "report"});
+  return test::run(flags);
+}
+
+struct Refused {
+  const char* file;
+  std::vector<std::string> texts;
+};
+
+TEST(ReportTest, says_what_is_wrong_with_a_result_file) {
+  const test::ScratchFolder folder;
+  const std::vector<Refused> cases{
+      {"bad_empty.json", {"is empty", "did not get that far"}},
+      {"bad_truncated.json", {"is cut off after 3074 bytes", ".partial"}},
+      {"bad_nan.json", {"byte 214 is NaN, which is no number"}},
+      {"bad_infinity.json", {"byte 215 is Infinity, which is no number"}},
+      {"bad_too_large_number.json", {"a number that is too large"}},
+      {"bad_foreign_object.json", {"is JSON, but no result of lockstep bench or of PyTorch's DDP benchmark"}},
+      {"bad_not_json.json", {"is not JSON: byte 1", "lockstep bench"}},
+      {"bad_newer_schema.json", {"schema version 999", "Use the lockstep that wrote it, or a newer one"}},
+      {"bad_more_ranks_than_there_are.json", {"lockstep.runs[1].ranks is 2147483647"}},
+      {"missing.json", {"cannot read", "No such file"}},
+  };
+  for (const Refused& refused : cases) {
+    const std::string path = kResults / refused.file;
+    const test::Finished finished = report({path, "-o", folder.path("report.html")});
+    EXPECT_EQ(finished.exit_code, 1) << refused.file;
+    EXPECT_EQ(finished.output, "");
+    EXPECT_THAT(finished.error, AllOf(HasSubstr("lockstep: error: "), HasSubstr(path)));
+    for (const std::string& text : refused.texts) EXPECT_THAT(finished.error, HasSubstr(text));
+  }
+  EXPECT_EQ(folder.files(), 0u) << "a report that failed leaves nothing";
+}
+
+TEST(ReportTest, says_what_is_wrong_with_a_published_table) {
+  const test::ScratchFolder folder;
+  const std::vector<Refused> cases{
+      {"bad_empty.csv", {"the file is empty", "data/published/README.md"}},
+      {"bad_nan.csv", {"line 2, column images_per_s: 'nan' is not a number"}},
+      {"bad_json.csv", {"line 1", "no column for the number of workers"}},
+      {"bad_fields.csv", {"line 2: 3 fields, but the first line names 2 columns"}},
+  };
+  for (const Refused& refused : cases) {
+    const std::string path = kTables / refused.file;
+    const test::Finished finished = report({"--published", path, "-o", folder.path("report.html")});
+    EXPECT_EQ(finished.exit_code, 1) << refused.file;
+    EXPECT_THAT(finished.error, HasSubstr(path));
+    for (const std::string& text : refused.texts) EXPECT_THAT(finished.error, HasSubstr(text));
+  }
+  EXPECT_EQ(folder.files(), 0u);
+}
+
+TEST(ReportTest, refuses_wrong_usage) {
+  const std::string good = kResults / "good_pytorch.json";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{"-o", "-"}, "no file to draw"},
+      {{good}, "--output is required"},
+      {{good, "-o", "/nonexistent/a.html"}, "No such file"},
+  };
+  for (const auto& [flags, text] : cases) {
+    const test::Finished finished = report(flags);
+    EXPECT_EQ(finished.exit_code, 2) << text;
+    EXPECT_EQ(finished.output, "");
+    EXPECT_THAT(finished.error, HasSubstr(text));
+  }
+}
+
+TEST(ReportTest, makes_a_page_of_whatever_can_be_read) {
+  for (const auto& file : fs::directory_iterator(kResults)) {
+    if (!file.path().filename().string().starts_with("good_")) continue;
+    const test::Finished finished = report({file.path(), "-o", "-"});
+    EXPECT_EQ(finished.exit_code, 0) << file.path() << finished.error;
+    EXPECT_THAT(finished.output, AllOf(HasSubstr("<!DOCTYPE html>"), HasSubstr("</html>"))) << file.path();
+  }
+}
+
+TEST(ReportTest, a_record_without_a_row_says_so) {
+  const test::Finished finished = report({kResults / "good_no_row.json", "-o", "-"});
+  EXPECT_EQ(finished.exit_code, 0);
+  EXPECT_THAT(finished.output, HasSubstr("Not drawn: "));
+}
+
+TEST(ReportTest, ten_thousand_ranks_are_a_page_of_common_size) {
+  const test::Finished finished = report({kResults / "good_10000_ranks.json", "-o", "-"});
+  EXPECT_EQ(finished.exit_code, 0);
+  EXPECT_THAT(finished.output, HasSubstr("10000"));
+  EXPECT_LT(finished.output.size(), 200'000u);
+}
+
+TEST(ReportTest, overlays_runs_that_have_no_row_in_common) {
+  const test::Finished finished =
+      report({kResults / "good_pytorch.json", kResults / "good_10000_ranks.json", "--published",
+              kSource / "data/published/pytorch_throughput.csv", "--published",
+              kSource / "data/published/theano_mpi.csv", "-o", "-"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  for (const char* name :
+       {"good_pytorch", "good_10000_ranks", "pytorch_throughput", "101.98", "theano_mpi"}) {
+    EXPECT_THAT(finished.output, HasSubstr(name));
+  }
+  EXPECT_THAT(finished.output, Not(HasSubstr("The same in good_10000_ranks"))) << "it has not the same";
+}
+
+TEST(PlotTest, writes_a_drawing_or_says_why_there_is_none) {
+  const test::ScratchFolder folder;
+  const std::string good = kResults / "good_pytorch.json", drawing = folder.path("a.svg");
+  const test::Finished drawn = test::run({"lockstep", "plot", good, "--chart", "speedup", "-o", drawing});
+  EXPECT_EQ(drawn.exit_code, 0) << drawn.error;
+  EXPECT_THAT(read_file(drawing), AllOf(HasSubstr("<svg "), HasSubstr("</svg>")));
+
+  const test::Finished missing =
+      test::run({"lockstep", "plot", good, "--chart", "phases", "-o", drawing + "2"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.error, AllOf(HasSubstr("'phases' cannot be drawn"), HasSubstr("--breakdown")));
+  const test::Finished unknown = test::run({"lockstep", "plot", good, "--chart", "speedupp", "-o", "-"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.error, HasSubstr("did you mean speedup"));
+  EXPECT_EQ(folder.files(), 1u);
+}
+
+}  // namespace
+}  // namespace lockstep
