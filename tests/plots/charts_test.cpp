@@ -1,3 +1,5 @@
+#include "lockstep/plots/charts.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -92,6 +94,18 @@ TEST(ChartsTest, published_tables_can_be_drawn_alone) {
   const Chart chart = charts().get("speedup")(sources, {});
   ASSERT_TRUE(chart.drawn());
   EXPECT_THAT(chart.notes, testing::Contains(testing::HasSubstr("leave synchronisation out")));
+}
+
+TEST(ChartsTest, a_curve_under_another_is_said) {
+  const ChartForm form;
+  const auto notes = [&](double slower) {
+    return speedup_chart({{{"a", sweep_record()}, {"b", sweep_record(slower)}}, {}}, form).notes;
+  };
+  EXPECT_THAT(notes(0.9), testing::Contains("'ddp, b' lies under 'ddp, a': they are the same here."));
+  results::RunRecord other = sweep_record();
+  for (results::Run& run : other.runs) run.speedup = 0.9 * run.speedup.value_or(1);
+  const Chart apart = speedup_chart({{{"a", sweep_record()}, {"b", other}}, {}}, form);
+  EXPECT_THAT(apart.notes, testing::Not(testing::Contains(testing::HasSubstr("lies under"))));
 }
 
 }  // namespace

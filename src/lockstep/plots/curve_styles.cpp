@@ -1,5 +1,9 @@
 #include "lockstep/plots/curve_styles.h"
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
 #include <fmt/format.h>
 
 #include "lockstep/plots/numbers.h"
@@ -18,14 +22,27 @@ std::string point_text(const Curve& curve, const CurvePoint& point, std::string_
   return text;
 }
 
+/// Whether every point of `below` is so close to one of `above` that its marker cannot be told from it.
+bool hides(const Curve& above, const Curve& below) {
+  constexpr double kClose = 0.005;
+  return std::ranges::all_of(below.points, [&](const CurvePoint& point) {
+    return std::ranges::any_of(above.points, [&](const CurvePoint& other) {
+      return other.workers == point.workers && std::abs(other.value / point.value - 1) < kClose;
+    });
+  });
+}
+
 }  // namespace
 
 std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
   std::vector<LineStyle> styles;
-  size_t hue = 0, controls = 0;
+  size_t hue = 0;
+  // Counted by strategy, so that a control looks the same in a chart that shows all kinds and in one that
+  // does not.
+  std::map<std::string, size_t> controls;
   for (const Curve& curve : curves) {
     if (curve.kind == Curve::Kind::kControl) {
-      LineStyle style = control_style(controls++);
+      LineStyle style = control_style(controls[curve.strategy]++);
       if (curve.strategy == "single") style.marker = Marker::kCross;
       styles.push_back(style);
     } else {
@@ -69,6 +86,17 @@ void draw_curves(Canvas& canvas, const XyFrame& frame, const std::vector<Curve>&
       }
       canvas.marker(at, styles[i], 4.5, point_text(curves[i], point, unit));
     }
+  }
+}
+
+void note_hidden(const std::vector<Curve>& curves, std::vector<std::string>& notes) {
+  for (size_t below = 1; below < curves.size(); ++below) {
+    // A single point is covered more often than not: the table has it.
+    if (curves[below].points.size() < 2) continue;
+    const auto end = curves.begin() + below;
+    const auto above = std::find_if(curves.begin(), end, [&](const Curve& c) { return hides(c, *end); });
+    if (above != end)
+      notes.push_back(fmt::format("'{}' lies under '{}': they are the same here.", end->label, above->label));
   }
 }
 

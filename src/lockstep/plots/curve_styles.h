@@ -21,6 +21,10 @@ std::vector<double> workers_of(const std::vector<Curve>& curves);
 void draw_curves(Canvas& canvas, const XyFrame& frame, const std::vector<Curve>& curves,
                  std::string_view unit);
 
+/// Says in `notes` which curves cannot be seen because another that draw_curves draws later has the same
+/// points.
+void note_hidden(const std::vector<Curve>& curves, std::vector<std::string>& notes);
+
 /// The last point of each curve in words, for a description.
 std::string curves_in_words(const std::vector<Curve>& curves, std::string_view unit);
 

@@ -49,6 +49,7 @@ Chart speedup_chart(const Sources& sources, const ChartForm& form) {
   const auto [least, most] = std::ranges::minmax(workers);
   canvas.polyline({frame.at(least, least), frame.at(most, most)}, ideal);
   draw_curves(canvas, frame, curves, " times");
+  note_hidden(curves, chart.notes);
 
   chart.description =
       "How many times faster than one worker the job runs, on log2 axes, with the line of a perfect "

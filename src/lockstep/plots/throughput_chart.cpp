@@ -44,6 +44,7 @@ Chart throughput_chart(const Sources& sources, const ChartForm& form) {
                       Scale::log2_at(workers_of(curves)),
                       logarithmic ? Scale::log10(low, high) : Scale::linear(0, high, 7));
   draw_curves(canvas, frame, curves, " images/s");
+  note_hidden(curves, chart.notes);
 
   chart.description =
       "Images per second of the whole job by number of workers." + curves_in_words(curves, " images/s");

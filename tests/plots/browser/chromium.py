@@ -11,10 +11,13 @@ import tempfile
 
 
 def find_chromium():
+    if path := os.environ.get("LOCKSTEP_CHROMIUM"):
+        return path
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if path := shutil.which(name):
             return path
-    raise SystemExit("no Chromium found: install the Debian package 'chromium'")
+    raise SystemExit("no Chromium found: install Debian's package 'chromium', or Google Chrome where there is none, or "
+                     "name one in LOCKSTEP_CHROMIUM")
 
 
 class Browser:
@@ -61,7 +64,8 @@ class Browser:
         while b"\0" not in self._buffer:
             chunk = os.read(self._read, 1 << 20)
             if not chunk:
-                raise EOFError("Chromium ended")
+                raise EOFError("Chromium ended. As a snap it cannot be driven from here: install Google Chrome, or name "
+                               "another in LOCKSTEP_CHROMIUM")
             self._buffer += chunk
         text, _, self._buffer = self._buffer.partition(b"\0")
         return json.loads(text)
