@@ -123,28 +123,7 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
       ->capture_default_str()
       ->group(how);
 
-  const std::string ranks = "Ranks";
-  command
-      .add_option("--backend", sweep.backend,
-                  "gloo, mpi or thread; 'lockstep info backends' says which can be used")
-      ->capture_default_str()
-      ->group(ranks);
-  command
-      .add_option("--launch", options.launch,
-                  "processes, threads, or auto: those that a launcher started, else processes")
-      ->capture_default_str()
-      ->group(ranks);
-  command.add_option("--threads", options.threads, "threads per rank [cores / the most ranks of the sweep]")
-      ->group(ranks);
-  command.add_option("--bind", options.bind, "pin ranks: core, numa or none")
-      ->capture_default_str()
-      ->group(ranks);
-  command
-      .add_option("--interface", options.interface, "address or network interface for gloo [found by itself]")
-      ->group(ranks);
-  command.add_option("--timeout", options.timeout_s, "seconds after which a silent rank counts as lost")
-      ->capture_default_str()
-      ->group(ranks);
+  add_rank_flags(command, options.ranks);
 
   const std::string output = "Output";
   command.add_option("--json", options.json_path, "write the result record here")->group(output);
@@ -161,23 +140,11 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
 }
 
 void check_options(const BenchOptions& options) {
-  const Registry<bool> launches("way to launch", "lockstep bench --help",
-                                {{"auto", true}, {"processes", true}, {"threads", true}});
-  launches.get(options.launch);
-  const Registry<bool> bindings("way to bind", "lockstep bench --help",
-                                {{"core", true}, {"numa", true}, {"none", true}});
-  bindings.get(options.bind);
-  if (options.threads < 0) {
-    throw ConfigError(fmt::format("--threads must be greater than 0, not {}", options.threads));
-  }
   if (options.repeat < 1) {
     throw ConfigError(fmt::format("--repeat must be greater than 0, not {}", options.repeat));
   }
   if (options.append && options.json_path.empty()) {
     throw ConfigError("--append needs --json FILE, the file to add this launch to");
-  }
-  if (!(options.timeout_s >= 1)) {
-    throw ConfigError(fmt::format("--timeout must be at least 1 second, not {:g}", options.timeout_s));
   }
 }
 

@@ -7,16 +7,14 @@
 
 #include "lockstep/train/sweep.h"
 
+#include "rank_job.h"
+
 namespace lockstep::cli {
 
 /// Everything that `lockstep bench` is told.
 struct BenchOptions {
   train::SweepOptions sweep;
-  std::string launch = "auto";
-  std::string bind = "core";
-  std::string interface;
-  int threads = 0;
-  double timeout_s = 30;
+  RankOptions ranks;
   /// Half the width of the interval at which a row has been measured enough, as text ("2%").
   std::string precision_target = "2%";
   bool breakdown = false;
@@ -37,7 +35,7 @@ struct BenchOptions {
 /// that every refusal names the flag and the nearest names.
 void add_bench_flags(CLI::App& command, BenchOptions& options);
 
-/// What does not concern the rows: threads, time-outs, ways to launch. Throws ConfigError.
+/// What concerns neither the rows nor how ranks come to be. Throws ConfigError.
 void check_options(const BenchOptions& options);
 
 /// --baseline in its parts; the number of ranks is 0 where none was given.

@@ -6,18 +6,9 @@
 
 #include <fmt/format.h>
 
-#include <ATen/Parallel.h>
-
-#include "lockstep/comm/backend.h"
-#include "lockstep/comm/hash_store.h"
-#include "lockstep/launch/rank_session.h"
-#include "lockstep/launch/tcp_store.h"
-#include "lockstep/launch/threads.h"
 #include "lockstep/results/json_writer.h"
 #include "lockstep/train/row_runner.h"
-#include "lockstep/train/torch_error.h"
 
-#include "console.h"
 #include "scribe.h"
 
 namespace lockstep::cli {
@@ -30,10 +21,10 @@ constexpr std::chrono::duration<double> kUntilRowEnds{30.0 * 24 * 3600};
 void tell_machine(const BenchRank& rank) {
   const std::string number = std::to_string(rank.environment.rank);
   const auto local = static_cast<size_t>(rank.environment.local_rank);
-  const std::vector<std::vector<int>>& cpus = rank.plan.binding.cpus;
+  const std::vector<std::vector<int>>& cpus = rank.job.binding().cpus;
   rank.store.set("cpus/" + number, local < cpus.size() ? launch::format_cpus(cpus[local]) : "");
   const bool tells = rank.environment.local_rank == 0;
-  rank.store.set("machine/" + number, tells ? results::machine_to_json(rank.plan.machine) : "");
+  rank.store.set("machine/" + number, tells ? results::machine_to_json(rank.job.machine()) : "");
 }
 
 /// The subgroups of the sweep: the first N ranks for every N that a row needs. Made in one go, because every
@@ -58,23 +49,18 @@ class Subgroups {
   std::map<int, std::unique_ptr<comm::Communicator>> groups_;
 };
 
-/// Collective over the job. Returns when every row is measured.
-void measure_rows(const BenchRank& rank) {
-  const BenchOptions& options = rank.plan.options;
-  at::set_num_threads(rank.plan.binding.threads_per_rank);
+}  // namespace
+
+void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& job_rank) {
+  const BenchRank rank{job_rank, plan, job};
   tell_machine(rank);
   std::optional<Scribe> scribe;
   if (rank.environment.rank == 0) scribe.emplace(rank);
 
-  const std::unique_ptr<comm::Communicator> world = comm::connect(
-      options.sweep.backend, {.rank = rank.environment.rank,
-                              .size = rank.environment.world,
-                              .store = &rank.store,
-                              .timeout = comm::Duration(std::max(300.0, 10 * options.timeout_s)),
-                              .interface = options.interface});
-  const Subgroups subgroups(*world, rank.plan.rows);
-  for (size_t i = 0; i < rank.plan.rows.size(); ++i) {
-    const train::RowPlan& row = rank.plan.rows[i];
+  const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
+  const Subgroups subgroups(*world, plan.rows);
+  for (size_t i = 0; i < plan.rows.size(); ++i) {
+    const train::RowPlan& row = plan.rows[i];
     const std::string done = fmt::format("row/{}/done", i);
     if (rank.environment.rank >= row.ranks) {
       rank.progress.begin("waiting for " + row.label());
@@ -85,7 +71,7 @@ void measure_rows(const BenchRank& rank) {
     if (scribe) scribe->row_begins(i);
     std::optional<train::RowSamples> samples = train::run_row(row, subgroups.of(row), rank.progress);
     std::vector<measure::RankStamps> stamps;
-    if (options.breakdown) {
+    if (plan.options.breakdown) {
       rank.progress.begin("breakdown of " + row.label());
       stamps = train::break_down_row(row, subgroups.of(row), rank.progress);
     }
@@ -95,71 +81,6 @@ void measure_rows(const BenchRank& rank) {
   }
   world->barrier()->wait();
   if (scribe) scribe->finish();
-}
-
-void keep_and_tell(const BenchPlan& plan, const launch::Departure& departure) {
-  if (!departure.prints) return;
-  ResultKeeper keeper(result_files(plan));
-  print_error(departure.reason, departure.advice);
-  try {
-    keeper.finish_incomplete(departure.reason);
-  } catch (const std::exception& error) {
-    report(error);
-  }
-}
-
-launch::RankSession::Options session_options(const BenchPlan& plan) {
-  return {.timeout = std::chrono::duration<double>(plan.options.timeout_s),
-          .on_departure = [&plan](const launch::Departure& departure) { keep_and_tell(plan, departure); }};
-}
-
-}  // namespace
-
-int run_rank_process(const BenchPlan& plan, const launch::RankEnvironment& environment) {
-  launch::RankSession session(environment, session_options(plan));
-  try {
-    const auto local = static_cast<size_t>(environment.local_rank);
-    if (local < plan.binding.cpus.size()) launch::bind_this_thread(plan.binding.cpus[local]);
-    const std::unique_ptr<launch::TcpStore> store =
-        launch::join_tcp_store(environment, std::chrono::duration<double>(60));
-    session.start_watch(store.get());
-    train::with_plain_errors([&] { measure_rows({plan, environment, *store, session.progress()}); });
-    session.finish();
-  } catch (const std::exception& error) {
-    const launch::Departure departure = session.fail(error);
-    keep_and_tell(plan, departure);
-    launch::RankSession::leave(departure.exit_code);
-  }
-  return kExitDone;
-}
-
-int run_rank_threads(const BenchPlan& plan, int ranks) {
-  launch::RankEnvironment process;
-  launch::RankSession session(process, session_options(plan));
-  comm::HashStore store;
-  std::vector<launch::Progress> progress(static_cast<size_t>(ranks));
-  launch::run_threads(
-      ranks,
-      [&](int rank) {
-        const auto index = static_cast<size_t>(rank);
-        launch::RankEnvironment environment;
-        environment.rank = environment.local_rank = rank;
-        environment.world = environment.local_world = ranks;
-        launch::bind_this_thread(plan.binding.cpus[index]);
-        train::with_plain_errors([&] { measure_rows({plan, environment, store, progress[index]}); });
-      },
-      [&](int /*rank*/, const std::exception_ptr& error) {
-        // The other threads may be blocked for good in a collective that this one has left.
-        try {
-          std::rethrow_exception(error);
-        } catch (const std::exception& caught) {
-          const launch::Departure departure = session.fail(caught);
-          keep_and_tell(plan, departure);
-          launch::RankSession::leave(departure.exit_code);
-        }
-      });
-  session.finish();
-  return kExitDone;
 }
 
 }  // namespace lockstep::cli

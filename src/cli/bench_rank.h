@@ -3,12 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/launch/binding.h"
-#include "lockstep/launch/rank_environment.h"
-#include "lockstep/topology/machine.h"
 #include "lockstep/train/sweep.h"
 
 #include "bench_options.h"
+#include "rank_job.h"
 
 namespace lockstep::cli {
 
@@ -17,10 +15,6 @@ struct BenchPlan {
   BenchOptions options;
   std::vector<train::RowPlan> rows;
   std::vector<std::string> command;
-  /// This host, as it was before ranks were bound to a part of it.
-  topology::Machine machine;
-  /// Of the ranks on this host.
-  launch::BindingPlan binding;
   /// Where rank 0 keeps the record after every row.
   std::string record_path;
   BaselineChoice baseline;
@@ -29,11 +23,8 @@ struct BenchPlan {
   int launches = 1;
 };
 
-/// This process is a rank: joins the others, measures its rows, and in rank 0 prints and writes the results.
-/// Returns the exit code, or leaves the process at once when a rank was lost.
-int run_rank_process(const BenchPlan& plan, const launch::RankEnvironment& environment);
-
-/// All ranks are threads of this process.
-int run_rank_threads(const BenchPlan& plan, int ranks);
+/// What one rank does: measures its rows, and in rank 0 prints and writes the results. Collective over the
+/// job.
+void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& rank);
 
 }  // namespace lockstep::cli

@@ -29,16 +29,16 @@ results::RunRecord describe_job(const BenchRank& rank) {
   results::RunRecord record;
   record.lockstep_version = lockstep_version();
   record.torch_version = torch_version();
-  record.backend_detail = comm::backend_status(options.sweep.backend).detail;
+  record.backend_detail = comm::backend_status(rank.job.options().backend).detail;
   record.started_at = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   record.command = rank.plan.command;
-  record.launch = options.launch;
-  record.binding = options.bind;
+  record.launch = rank.job.options().launch;
+  record.binding = rank.job.options().bind;
   record.allocator = keep_freed_pages();
   record.ranks = train::most_ranks(rank.plan.rows);
-  record.threads_per_rank = rank.plan.binding.threads_per_rank;
+  record.threads_per_rank = rank.job.binding().threads_per_rank;
   record.strategies = options.sweep.strategies;
-  record.distributed_backend = options.sweep.backend;
+  record.distributed_backend = rank.job.options().backend;
   record.bucket_size_mb = options.sweep.bucket_mb.front();
   record.baseline_strategy = rank.plan.baseline.strategy;
   record.baseline_ranks = rank.plan.baseline.ranks;
@@ -56,7 +56,7 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
     hosts_before.push_back(static_cast<int>(record.machines.size()));
   }
   const results::HostPlan host_plan{.ranks = rank.environment.local_world,
-                                    .threads_per_rank = rank.plan.binding.threads_per_rank};
+                                    .threads_per_rank = rank.job.binding().threads_per_rank};
   for (const topology::Machine& machine : record.machines) {
     for (results::Warning& warning : results::machine_warnings(machine, host_plan)) {
       if (record.machines.size() > 1) warning.text = fmt::format("{}: {}", machine.host, warning.text);
@@ -72,13 +72,13 @@ results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
   run.global_batch = row.global_batch;
   run.ranks = row.ranks;
   run.strategy = row.strategy;
-  run.backend = rank.plan.options.sweep.backend;
+  run.backend = rank.job.options().backend;
   run.precision = row.precision;
   run.memory_format = row.memory_format;
   run.input = row.input;
   run.image_size = row.image_size;
   run.bucket_mb = row.bucket_mb;
-  run.threads_per_rank = rank.plan.binding.threads_per_rank;
+  run.threads_per_rank = rank.job.binding().threads_per_rank;
   run.seed = static_cast<int64_t>(row.seed);
   const models::ModelInfo& model = models::registry().get(row.model);
   run.parameters = model.parameters;
@@ -124,7 +124,8 @@ void Scribe::row_begins(size_t index) {
   line_->row_begins(index);
 }
 
-void Scribe::row_ends(size_t index, const train::RowSamples& samples, std::vector<measure::RankStamps> stamps) {
+void Scribe::row_ends(size_t index, const train::RowSamples& samples,
+                      std::vector<measure::RankStamps> stamps) {
   const train::RowPlan& row = rank_.plan.rows[index];
   results::Run run = describe_run(rank_, row);
   run.hosts = hosts_before_[static_cast<size_t>(row.ranks)];

@@ -17,12 +17,10 @@
 
 namespace lockstep::cli {
 
-/// What one rank of a bench is.
-struct BenchRank {
+/// One rank of a bench.
+struct BenchRank : JobRank {
   const BenchPlan& plan;
-  launch::RankEnvironment environment;
-  comm::Store& store;
-  launch::Progress& progress;
+  const RankJob& job;
 };
 
 /// Where the results of this launch go.

@@ -17,7 +17,6 @@ struct SweepOptions {
   /// Empty: powers of two up to the number of ranks that the caller found possible.
   std::vector<int> ranks;
   std::vector<std::string> strategies{"ddp"};
-  std::string backend = "gloo";
   std::vector<std::string> precisions{"fp32"};
   std::vector<double> bucket_mb{25};
   std::string memory_format = "channels_last";
