@@ -14,6 +14,7 @@
 #include "console.h"
 #include "result_keeper.h"
 #include "scribe.h"
+#include "subgroups.h"
 
 namespace lockstep::cli {
 namespace {
@@ -22,12 +23,6 @@ namespace {
 constexpr const char* kRecordPathVariable = "LOCKSTEP_RECORD_PATH";
 /// Set by the parent: which of the launches of --repeat its ranks are.
 constexpr const char* kLaunchVariable = "LOCKSTEP_LAUNCH_NUMBER";
-
-std::vector<int> powers_of_two_up_to(int most) {
-  std::vector<int> powers;
-  for (int ranks = 1; ranks <= most; ranks *= 2) powers.push_back(ranks);
-  return powers;
-}
 
 /// "3+20": warm-up and measured; "?" for what the run itself finds.
 std::string steps_text(const train::PacingOptions& pacing) {

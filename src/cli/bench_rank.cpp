@@ -1,6 +1,5 @@
 #include "bench_rank.h"
 
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -10,12 +9,10 @@
 #include "lockstep/train/row_runner.h"
 
 #include "scribe.h"
+#include "subgroups.h"
 
 namespace lockstep::cli {
 namespace {
-
-/// Long enough for any row; a rank that dies meanwhile is noticed by the watch.
-constexpr std::chrono::duration<double> kUntilRowEnds{30.0 * 24 * 3600};
 
 /// Every rank tells rank 0 its processors, and one rank per host its machine. Collective over the job.
 void tell_machine(const BenchRank& rank) {
@@ -26,28 +23,6 @@ void tell_machine(const BenchRank& rank) {
   const bool tells = rank.environment.local_rank == 0;
   rank.store.set("machine/" + number, tells ? results::machine_to_json(rank.job.machine()) : "");
 }
-
-/// The subgroups of the sweep: the first N ranks for every N that a row needs. Made in one go, because every
-/// rank of the job takes part in making each.
-class Subgroups {
- public:
-  Subgroups(comm::Communicator& world, const std::vector<train::RowPlan>& rows) {
-    for (const train::RowPlan& row : rows) {
-      if (groups_.contains(row.ranks)) continue;
-      std::vector<int> ranks(static_cast<size_t>(row.ranks));
-      for (int i = 0; i < row.ranks; ++i) ranks[static_cast<size_t>(i)] = i;
-      groups_[row.ranks] = world.split(ranks);
-    }
-  }
-
-  comm::Communicator* of(const train::RowPlan& row) const {
-    const bool alone = row.ranks == 1 && !strategies::registry().get(row.strategy).traits.communicates;
-    return alone ? nullptr : groups_.at(row.ranks).get();
-  }
-
- private:
-  std::map<int, std::unique_ptr<comm::Communicator>> groups_;
-};
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include "info.h"
 #include "plot.h"
 #include "report.h"
+#include "verify.h"
 #include "version.h"
 
 namespace {
@@ -40,6 +41,10 @@ int main(int argc, char** argv) {
   CLI::App* bench = app.add_subcommand("bench", "train on 1, 2 and more ranks and print how it scales");
   add_bench_flags(*bench, bench_options);
 
+  VerifyOptions verify_options;
+  CLI::App* verify = app.add_subcommand("verify", "check that strategies compute what they promise");
+  add_verify_flags(*verify, verify_options);
+
   InfoOptions info_options;
   CLI::App* info = app.add_subcommand("info", "versions, backends, models, strategies and inputs");
   add_info_flags(*info, info_options);
@@ -60,6 +65,7 @@ int main(int argc, char** argv) {
   }
   try {
     if (bench->parsed()) return run_bench(bench_options, {argv, argv + argc});
+    if (verify->parsed()) return run_verify(verify_options);
     if (page->parsed()) return run_report(report_options);
     if (plot->parsed()) return run_plot(plot_options);
     return run_info(info_options);

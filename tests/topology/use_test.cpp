@@ -1,14 +1,12 @@
 #include "lockstep/topology/use.h"
 
 #include <chrono>
-#include <cstdlib>
+#include <cstring>
 #include <thread>
-#include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
-
-#include "lockstep/base/clock.h"
 
 namespace lockstep::topology {
 namespace {
@@ -44,10 +42,11 @@ TEST(UseTest, a_sleeping_process_uses_next_to_nothing) {
 TEST(UseTest, the_peak_of_memory_is_seen_and_can_start_over) {
   constexpr size_t kBytes = size_t{64} << 20;
   const UseWatch before;
-  {
-    std::vector<char> large(kBytes, 1);
-    sink = large[kBytes / 2];
-  }
+  // Not from the heap, which may keep what is freed.
+  void* memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  std::memset(memory, 1, kBytes);
+  ::munmap(memory, kBytes);
   const int64_t with = before.finish().peak_memory_bytes;
   const UseWatch after;
   const int64_t without = after.finish().peak_memory_bytes;

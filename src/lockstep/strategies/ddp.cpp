@@ -48,6 +48,12 @@ class Ddp final : public Strategy {
   // Nothing to combine: the backward pass ends with the Reducer's own wait for the last bucket.
   void apply() override { optimizer_.step(); }
 
+  std::vector<at::Tensor> equal_on_all_ranks() const override {
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : optimizer_.parameters()) gradients.push_back(parameter.grad());
+    return gradients;
+  }
+
  private:
   replica::Sgd optimizer_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;

@@ -63,6 +63,10 @@ class Replicated final : public Strategy {
   // Done bucket by bucket as they arrived.
   void apply() override {}
 
+  std::vector<at::Tensor> equal_on_all_ranks() const override {
+    return {memory_.gradients({0, memory_.count()})};
+  }
+
  private:
   void plan() {
     buckets_ = plan_buckets(memory_, cap_bytes_);

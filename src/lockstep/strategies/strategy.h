@@ -50,6 +50,10 @@ class Strategy {
   virtual void combine() {}
   /// Applies the optimizer, as far as it was not applied while gradients arrived.
   virtual void apply() = 0;
+
+  /// What else beside the parameters must have the same bits on all ranks after a step: combined gradients,
+  /// where every rank has them. A difference shows there first.
+  virtual std::vector<at::Tensor> equal_on_all_ranks() const { return {}; }
 };
 
 /// What a strategy works on; all owned by the caller and outliving the strategy.

@@ -5,8 +5,7 @@
 #include <span>
 
 #include "lockstep/train/clock_sync.h"
-#include "lockstep/train/memory_format.h"
-#include "lockstep/train/traced_communicator.h"
+#include "lockstep/train/row_trainee.h"
 
 namespace lockstep::train {
 namespace {
@@ -40,56 +39,6 @@ double mean_over_ranks(double value, comm::Communicator* group) {
   group->all_reduce(comm::host_buffer(&value, 1), comm::ReduceOp::kSum)->wait();
   return value / group->size();
 }
-
-/// One rank's part of a row, from what it trains to what it measured.
-class RowTrainee {
- public:
-  /// Collective over `group` where the strategy communicates. The strategy communicates through `tracer` if
-  /// given.
-  RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer)
-      : row_(row), group_(group), tracer_(tracer), strategy_info_(strategies::registry().get(row.strategy)) {
-    const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
-    const models::ModelInfo& model_info = models::registry().get(row.model);
-    model_ = model_info.create({.seed = row.seed, .memory_format = memory_format});
-    input_ = inputs::registry().get(row.input).create({.batch = row.batch_per_rank,
-                                                       .channels = model_info.channels,
-                                                       .image_size = row.image_size,
-                                                       .classes = model_info.classes,
-                                                       .seed = row.seed,
-                                                       .rank = group == nullptr ? 0 : group->rank(),
-                                                       .ranks = row.ranks,
-                                                       .memory_format = memory_format});
-    comm::Communicator* communicator = tracer == nullptr ? group : tracer;
-    strategy_ =
-        strategy_info_.create({.parameters = model_->parameters(),
-                               .optimizer = {.learning_rate = row.learning_rate,
-                                             .momentum = row.momentum,
-                                             .weight_decay = row.weight_decay},
-                               .communicator = strategy_info_.traits.communicates ? communicator : nullptr,
-                               .options = {.bucket_mb = row.bucket_mb}});
-  }
-
-  StepLoopResult train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
-                       launch::Progress& progress) {
-    const StepLoopOptions options{.pacing = pacing,
-                                  .precision = replica::parse_precision(row_.precision),
-                                  .seed = row_.seed,
-                                  .coupled = coupled};
-    return run_steps({*model_, *input_, *strategy_, group_, stamp_phases, tracer_}, options,
-                     progress);
-  }
-
-  bool coupled() const { return strategy_info_.traits.coupled; }
-
- private:
-  const RowPlan& row_;
-  comm::Communicator* group_;
-  TracedCommunicator* tracer_;
-  const strategies::StrategyInfo& strategy_info_;
-  std::unique_ptr<models::Model> model_;
-  std::unique_ptr<inputs::Input> input_;
-  std::unique_ptr<strategies::Strategy> strategy_;
-};
 
 std::vector<double> flatten(const topology::RankUse& use) {
   return {use.wall_s,

@@ -113,7 +113,7 @@ class StepLoop {
       const replica::AutocastScope autocast(options_.precision);
       const kernels::Context context{.training = true,
                                      .seed = options_.seed,
-                                     .step = step_,
+                                     .step = options_.first_step + step_,
                                      .first_sample = batch.first_sample,
                                      .cost = nullptr};
       const at::Tensor logits = trainee_.model.forward(batch.images, context);

@@ -22,6 +22,23 @@ namespace {
 constexpr int kUsualSteps = 60;
 constexpr int kUsualWarmup = 5;
 
+constexpr const char* kAllStrategies = "all";
+
+/// `all` stands for every strategy but the two controls.
+std::vector<std::string> with_all_spelled_out(const std::vector<std::string>& asked) {
+  std::vector<std::string> names;
+  for (const std::string& name : asked) {
+    if (name != kAllStrategies) {
+      names.push_back(name);
+      continue;
+    }
+    for (const std::string& known : strategies::registry().names()) {
+      if (known != "single" && known != "independent") names.push_back(known);
+    }
+  }
+  return names;
+}
+
 void require_positive(const char* flag, double value) {
   if (value > 0) return;
   throw ConfigError(fmt::format("{} must be greater than 0, not {:g}", flag, value),
@@ -64,7 +81,9 @@ void check_values(const SweepOptions& options) {
   if (options.image_size < 0) {
     throw ConfigError(fmt::format("--image-size must be greater than 0, not {}", options.image_size));
   }
-  for (const std::string& name : options.strategies) strategies::registry().get(name);
+  for (const std::string& name : options.strategies) {
+    if (name != kAllStrategies) strategies::registry().get(name);
+  }
   for (const std::string& name : options.precisions) replica::parse_precision(name);
   inputs::registry().get(options.input);
   parse_memory_format(options.memory_format);
@@ -138,6 +157,7 @@ std::string RowPlan::label() const {
 std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
   check_values(asked);
   SweepOptions options = asked;
+  options.strategies = without_repeats(with_all_spelled_out(options.strategies));
   options.ranks = without_repeats(options.ranks);
   std::sort(options.ranks.begin(), options.ranks.end());
   if (options.ranks.empty()) options.ranks = {1};

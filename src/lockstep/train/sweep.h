@@ -16,6 +16,7 @@ struct SweepOptions {
   std::vector<int> batches;
   /// Empty: powers of two up to the number of ranks that the caller found possible.
   std::vector<int> ranks;
+  /// `all`: every one but `single` and `independent`.
   std::vector<std::string> strategies{"ddp"};
   std::vector<std::string> precisions{"fp32"};
   std::vector<double> bucket_mb{25};

@@ -1,0 +1,157 @@
+#include "verify.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/results/text_table.h"
+#include "lockstep/train/verify.h"
+
+#include "console.h"
+#include "subgroups.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  lockstep verify
+      every strategy on small networks, on 1, 2, 4, ... ranks
+  lockstep verify --strategy replicated --model resnet18 --image-size 64 --ranks 1,2 --backend mpi
+      one of them, on a network of your own choice
+
+Checks: "replicas equal" (all ranks have the same parameters, bit for bit), "joint batch" (they agree with one
+rank on the batches of all, as closely as rounding allows), "run to run" (the same bits again). A check that
+does not apply says why. Exit code 1 when one fails.
+)";
+
+std::vector<train::RowPlan> plan_rows(const VerifyOptions& options) {
+  train::SweepOptions sweep;
+  sweep.models = options.models;
+  sweep.batches = {options.batch};
+  sweep.ranks = options.ranks;
+  sweep.strategies = options.strategies;
+  sweep.bucket_mb = {options.bucket_mb};
+  sweep.image_size = options.image_size;
+  sweep.seed = options.seed;
+  sweep.controls = false;
+  sweep.pacing = {.warmup_steps = 0, .steps = options.steps};
+  // A few steps must move the parameters by more than rounding.
+  sweep.learning_rate = 0.05;
+  return train::plan_rows(sweep);
+}
+
+class VerifyReport {
+ public:
+  VerifyReport() {
+    for (const char* left : {"model", "strategy"}) table_.add_column(left, results::TextTable::Align::kLeft);
+    table_.add_column("ranks");
+    for (const char* left : {"check", "verdict", "how"}) table_.add_column(left, results::TextTable::Align::kLeft);
+  }
+
+  void add(const train::RowPlan& row, const std::vector<train::Check>& checks) {
+    for (const train::Check& check : checks) {
+      table_.add_row({row.model, row.strategy, std::to_string(row.ranks), check.name,
+                      train::outcome_text(check.outcome), check.detail});
+      if (check.outcome == train::Check::Outcome::kRight) ++right_;
+      if (check.outcome == train::Check::Outcome::kWrong) ++wrong_;
+    }
+  }
+
+  void print() const {
+    print_result(table_.text());
+    print_result(fmt::format("\n{} right, {} wrong\n", right_, wrong_));
+  }
+
+  int wrong() const { return wrong_; }
+
+ private:
+  results::TextTable table_;
+  int right_ = 0;
+  int wrong_ = 0;
+};
+
+/// What one rank does. Returns how many checks failed, in rank 0.
+int verify_rows(const std::vector<train::RowPlan>& rows, const RankJob& job, const JobRank& rank) {
+  const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
+  const Subgroups subgroups(*world, rows);
+  VerifyReport report;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const train::RowPlan& row = rows[i];
+    const std::string done = fmt::format("row/{}/done", i);
+    if (rank.environment.rank >= row.ranks) {
+      rank.progress.begin("waiting for " + row.label());
+      rank.store.get(done, kUntilRowEnds);
+      continue;
+    }
+    rank.progress.begin(row.label());
+    const std::vector<train::Check> checks =
+        train::verify_row(row, *row.pacing.steps, subgroups.of(row), rank.progress);
+    if (rank.environment.rank != 0) continue;
+    report.add(row, checks);
+    print_note(fmt::format("[{}/{}] {}", i + 1, rows.size(), row.label()));
+    rank.store.set(done, "1");
+  }
+  world->barrier()->wait();
+  if (rank.environment.rank == 0) report.print();
+  return report.wrong();
+}
+
+}  // namespace
+
+void add_verify_flags(CLI::App& command, VerifyOptions& options) {
+  command.footer(kExamples);
+  const std::string what = "What to verify (lists separated by commas)";
+  command.add_option("--model", options.models, "networks")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->group(what);
+  command.add_option("--strategy", options.strategies, "strategies, or all")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->group(what);
+  command
+      .add_option("--ranks", options.ranks,
+                  "numbers of ranks [powers of two up to the cores, or to what the launcher started]")
+      ->delimiter(',')
+      ->group(what);
+  command.add_option("--batch", options.batch, "images per rank")->capture_default_str()->group(what);
+  command.add_option("--image-size", options.image_size, "height and width [the network's own]")->group(what);
+  command.add_option("--steps", options.steps, "steps to train")->capture_default_str()->group(what);
+  command.add_option("--bucket-mb", options.bucket_mb, "cap of a bucket of gradients, in MiB")
+      ->capture_default_str()
+      ->group(what);
+  command.add_option("--seed", options.seed, "of initial values and batches")
+      ->capture_default_str()
+      ->group(what);
+  add_rank_flags(command, options.job);
+}
+
+int run_verify(const VerifyOptions& asked) {
+  VerifyOptions options = asked;
+  std::atomic<int> wrong{0};
+  RankJob job(options.job);
+  if (options.ranks.empty()) {
+    options.ranks = powers_of_two_up_to(job.environment() ? job.environment()->world : job.usable_cores());
+  }
+  const std::vector<train::RowPlan> rows = plan_rows(options);
+  job.plan(train::most_ranks(rows));
+  if (!job.supervised()) job.check_backend();
+  const int code = job.run(
+      [&](const JobRank& rank) {
+        const int failed = verify_rows(rows, job, rank);
+        if (rank.environment.rank == 0) wrong = failed;
+      },
+      [](const std::string& reason, const std::string& advice) {
+        if (!reason.empty()) print_error(reason, advice);
+      });
+  if (code != kExitDone) return code;
+  return wrong > 0 ? kExitFailed : kExitDone;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+
+#include "rank_job.h"
+
+namespace lockstep::cli {
+
+struct VerifyOptions {
+  std::vector<std::string> models{"mlp", "lenet5"};
+  std::vector<std::string> strategies{"all"};
+  std::vector<int> ranks;
+  int batch = 4;
+  int image_size = 0;
+  int steps = 5;
+  double bucket_mb = 25;
+  uint64_t seed = 1;
+  RankOptions job;
+};
+
+void add_verify_flags(CLI::App& command, VerifyOptions& options);
+
+/// Prints a row per check; returns 1 when one of them fails.
+int run_verify(const VerifyOptions& options);
+
+}  // namespace lockstep::cli

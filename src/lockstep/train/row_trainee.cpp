@@ -1,0 +1,71 @@
+#include "lockstep/train/row_trainee.h"
+
+#include "lockstep/train/memory_format.h"
+
+namespace lockstep::train {
+
+RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer)
+    : row_(row), group_(group), tracer_(tracer), strategy_info_(strategies::registry().get(row.strategy)) {
+  const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
+  const models::ModelInfo& model_info = models::registry().get(row.model);
+  model_ = model_info.create({.seed = row.seed, .memory_format = memory_format});
+  input_ = inputs::registry().get(row.input).create({.batch = row.batch_per_rank,
+                                                     .channels = model_info.channels,
+                                                     .image_size = row.image_size,
+                                                     .classes = model_info.classes,
+                                                     .seed = row.seed,
+                                                     .rank = group == nullptr ? 0 : group->rank(),
+                                                     .ranks = row.ranks,
+                                                     .memory_format = memory_format});
+  comm::Communicator* communicator = tracer == nullptr ? group : tracer;
+  strategy_ =
+      strategy_info_.create({.parameters = model_->parameters(),
+                             .optimizer = {.learning_rate = row.learning_rate,
+                                           .momentum = row.momentum,
+                                           .weight_decay = row.weight_decay},
+                             .communicator = strategy_info_.traits.communicates ? communicator : nullptr,
+                             .options = {.bucket_mb = row.bucket_mb}});
+}
+
+StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
+                                 launch::Progress& progress) {
+  const StepLoopOptions options{.pacing = pacing,
+                                .precision = replica::parse_precision(row_.precision),
+                                .seed = row_.seed,
+                                .coupled = coupled};
+  return run_steps({*model_, *input_, *strategy_, group_, stamp_phases, tracer_}, options, progress);
+}
+
+void RowTrainee::train_one_more(launch::Progress& progress) {
+  run_steps({*model_, *input_, *strategy_, group_},
+            {.pacing = {.warmup_steps = 0, .steps = 1},
+             .precision = replica::parse_precision(row_.precision),
+             .seed = row_.seed,
+             .first_step = steps_},
+            progress);
+  ++steps_;
+}
+
+uint64_t RowTrainee::state_hash() const {
+  // FNV-1a over words.
+  uint64_t hash = 14695981039346656037ULL;
+  const auto add = [&hash](const at::Tensor& tensor) {
+    const auto* words = static_cast<const uint32_t*>(tensor.const_data_ptr());
+    for (int64_t i = 0; i < tensor.numel(); ++i) hash = (hash ^ words[i]) * 1099511628211ULL;
+  };
+  for (const at::Tensor& tensor : model_->parameters().tensors()) add(tensor);
+  for (const at::Tensor& tensor : strategy_->equal_on_all_ranks()) add(tensor);
+  return hash;
+}
+
+std::vector<float> RowTrainee::values() const {
+  std::vector<float> flat;
+  flat.reserve(static_cast<size_t>(model_->parameters().count()));
+  for (const at::Tensor& tensor : model_->parameters().tensors()) {
+    const auto* begin = static_cast<const float*>(tensor.const_data_ptr());
+    flat.insert(flat.end(), begin, begin + tensor.numel());
+  }
+  return flat;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/inputs/input.h"
+#include "lockstep/models/model.h"
+#include "lockstep/strategies/strategy.h"
+#include "lockstep/train/step_loop.h"
+#include "lockstep/train/sweep.h"
+#include "lockstep/train/traced_communicator.h"
+
+namespace lockstep::train {
+
+/// One rank's part of a row: network, input and strategy, as the row says.
+class RowTrainee {
+ public:
+  /// Collective over `group` where the strategy communicates. It communicates through `tracer` if given, else
+  /// through `group`; both, and the row, outlive this.
+  RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer = nullptr);
+
+  /// Collective as run_steps.
+  StepLoopResult train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
+                       launch::Progress& progress);
+
+  /// One step without measuring, with what came before it in mind. Collective as run_steps.
+  void train_one_more(launch::Progress& progress);
+
+  bool coupled() const { return strategy_info_.traits.coupled; }
+  const replica::Parameters& parameters() const { return model_->parameters(); }
+  /// All parameters, one after the other as they lie in memory, in the order of Parameters::trainable.
+  std::vector<float> values() const;
+  /// A hash of the bits of everything that must be the same on all ranks after a step.
+  uint64_t state_hash() const;
+
+ private:
+  const RowPlan& row_;
+  comm::Communicator* group_;
+  TracedCommunicator* tracer_;
+  const strategies::StrategyInfo& strategy_info_;
+  std::unique_ptr<models::Model> model_;
+  std::unique_ptr<inputs::Input> input_;
+  std::unique_ptr<strategies::Strategy> strategy_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,174 @@
+#include "lockstep/train/verify.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "lockstep/train/row_trainee.h"
+
+namespace lockstep::train {
+namespace {
+
+/// What a rank ended with, and how many values each of its tensors has.
+struct Trained {
+  std::vector<float> values;
+  std::vector<replica::NamedTensor> tensors;
+  /// RowTrainee::state_hash after each step.
+  std::vector<uint64_t> hashes;
+  bool has_batch_norm = false;
+};
+
+Trained train_ranks(const RowPlan& row, int steps, comm::Communicator* group, launch::Progress& progress) {
+  RowTrainee trainee(row, group);
+  Trained trained;
+  for (int step = 0; step < steps; ++step) {
+    trainee.train_one_more(progress);
+    trained.hashes.push_back(trainee.state_hash());
+  }
+  trained.values = trainee.values();
+  trained.tensors = trainee.parameters().trainable();
+  trained.has_batch_norm = !trainee.parameters().buffers().empty();
+  return trained;
+}
+
+/// The place of the first value whose bits differ; -1 where none does.
+int64_t first_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) return static_cast<int64_t>(i);
+  }
+  return -1;
+}
+
+/// "0.weight[12]" for a place in all values.
+std::string place_text(const Trained& trained, int64_t place) {
+  for (const replica::NamedTensor& tensor : trained.tensors) {
+    if (place < tensor.value.numel()) return fmt::format("{}[{}]", tensor.name, place);
+    place -= tensor.value.numel();
+  }
+  return "?";
+}
+
+Check check_replicas(const strategies::Traits& traits, const Trained& own, comm::Communicator* group) {
+  Check check{.name = "replicas equal", .outcome = Check::Outcome::kNotApplicable, .detail = {}};
+  if (!traits.replicas_equal) {
+    check.detail = "its replicas go their own ways";
+    return check;
+  }
+  if (group == nullptr || group->size() == 1) {
+    check.detail = "there is one replica";
+    return check;
+  }
+  std::vector<int64_t> mine(own.hashes.begin(), own.hashes.end());
+  const size_t steps = mine.size();
+  std::vector<int64_t> all(steps * static_cast<size_t>(group->size()));
+  group->all_gather(comm::host_buffer(mine.data(), steps), comm::host_buffer(all.data(), all.size()))->wait();
+  check.outcome = Check::Outcome::kRight;
+  check.detail = fmt::format("{} values and what they are made from, bit for bit", own.values.size());
+  for (size_t step = 0; step < steps && check.outcome == Check::Outcome::kRight; ++step) {
+    for (size_t rank = 1; rank < all.size() / steps; ++rank) {
+      if (all[rank * steps + step] == all[step]) continue;
+      check.outcome = Check::Outcome::kWrong;
+      check.detail = fmt::format("rank {} differs from rank 0 from step {} on", rank, step + 1);
+      break;
+    }
+  }
+  return check;
+}
+
+/// The tensor that is furthest off, as a multiple of what rounding explains.
+struct Worst {
+  double share = 0;
+  std::string tensor;
+};
+
+Worst worst_tensor(const Trained& found, const std::vector<float>& expected, const std::vector<float>& before,
+                   double terms, int steps) {
+  Worst worst;
+  size_t at = 0;
+  for (const replica::NamedTensor& tensor : found.tensors) {
+    double move = 0, difference = 0;
+    for (const size_t end = at + static_cast<size_t>(tensor.value.numel()); at < end; ++at) {
+      move = std::max(move, std::abs(double{expected[at]} - before[at]));
+      difference = std::max(difference, std::abs(double{expected[at]} - found.values[at]));
+    }
+    const double allowed = std::sqrt(terms) * std::numeric_limits<float>::epsilon() * steps * move;
+    if (difference <= worst.share * allowed) continue;
+    worst = {allowed > 0 ? difference / allowed : std::numeric_limits<double>::infinity(), tensor.name};
+  }
+  return worst;
+}
+
+/// On rank 0, which trains the joint batch alone meanwhile.
+Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits& traits, const Trained& own,
+                        launch::Progress& progress) {
+  Check check{.name = "joint batch", .outcome = Check::Outcome::kNotApplicable, .detail = {}};
+  if (!traits.replicas_equal) {
+    check.detail = "nothing is combined";
+    return check;
+  }
+  if (own.has_batch_norm) {
+    check.detail = "batch norm takes its statistics over each rank's own batch";
+    return check;
+  }
+  RowPlan joint = row;
+  joint.strategy = "single";
+  joint.ranks = 1;
+  joint.batch_per_rank = row.batch_per_rank * row.ranks;
+  const std::vector<float> before = RowTrainee(joint, nullptr).values();
+  const Trained expected = train_ranks(joint, steps, nullptr, progress);
+  // Terms of a gradient: the images, times the places of a convolution.
+  const double terms = static_cast<double>(joint.batch_per_rank) * row.image_size * row.image_size;
+  const Worst worst = worst_tensor(own, expected.values, before, terms, steps);
+  check.outcome = worst.share <= 1 ? Check::Outcome::kRight : Check::Outcome::kWrong;
+  check.detail =
+      fmt::format("{} images on one rank; {:.2g} of what rounding explains{}", joint.batch_per_rank,
+                  worst.share, worst.share > 1 ? ", in " + worst.tensor : "");
+  return check;
+}
+
+Check check_run_to_run(const RowPlan& row, int steps, const Trained& own, comm::Communicator* group,
+                       launch::Progress& progress) {
+  const Trained again = train_ranks(row, steps, group, progress);
+  int64_t different = again.hashes != own.hashes ? 1 : 0;
+  if (group != nullptr) group->all_reduce(comm::host_buffer(&different, 1), comm::ReduceOp::kMax)->wait();
+  if (different == 0) return {"run to run", Check::Outcome::kRight, "the same bits again"};
+  const int64_t place = first_difference(again.values, own.values);
+  return {"run to run", Check::Outcome::kWrong,
+          place < 0 ? "gradients on the way, or another rank than 0, had other bits"
+                    : fmt::format("{} differs when it is trained again", place_text(own, place))};
+}
+
+}  // namespace
+
+const char* outcome_text(Check::Outcome outcome) {
+  switch (outcome) {
+    case Check::Outcome::kRight:
+      return "right";
+    case Check::Outcome::kWrong:
+      return "WRONG";
+    case Check::Outcome::kNotApplicable:
+      break;
+  }
+  return "n/a";
+}
+
+std::vector<Check> verify_row(const RowPlan& row, int steps, comm::Communicator* group,
+                              launch::Progress& progress) {
+  const strategies::Traits& traits = strategies::registry().get(row.strategy).traits;
+  const Trained own = train_ranks(row, steps, group, progress);
+  std::vector<Check> checks;
+  checks.push_back(check_replicas(traits, own, group));
+  checks.push_back(check_run_to_run(row, steps, own, group, progress));
+  // Last: the others need not wait for it.
+  if (group == nullptr || group->rank() == 0) {
+    checks.insert(checks.begin() + 1, check_joint_batch(row, steps, traits, own, progress));
+    return checks;
+  }
+  return {};
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/launch/progress.h"
+#include "lockstep/train/sweep.h"
+
+namespace lockstep::train {
+
+/// One thing that a strategy promises, and whether it was kept.
+struct Check {
+  enum class Outcome { kRight, kWrong, kNotApplicable };
+
+  /// "replicas equal", "joint batch", "run to run".
+  std::string name;
+  Outcome outcome = Outcome::kRight;
+  /// How it was found out, or why it does not apply.
+  std::string detail;
+};
+
+/// "right", "WRONG", "n/a".
+const char* outcome_text(Check::Outcome outcome);
+
+/// Trains `steps` steps of a row and checks what its strategy promises:
+/// - replicas equal: after every step all ranks have the same parameters and, where each has them, combined
+///   gradients, bit for bit;
+/// - joint batch: they agree with one rank that trains on the batches of all ranks at once (networks without
+///   batch norm). Only the order of summation differs: a sum of n terms in another order differs by about
+///   sqrt(n) rounding errors of its size (Higham 2002, section 4.2), so each tensor may differ by
+///   sqrt(n) * epsilon * steps of its largest move, n the terms of one of its gradients;
+/// - run to run: training again gives the same bits.
+/// Collective over `group` (null for one rank without a communicator). The checks are there on its rank 0,
+/// empty elsewhere.
+std::vector<Check> verify_row(const RowPlan& row, int steps, comm::Communicator* group,
+                              launch::Progress& progress);
+
+}  // namespace lockstep::train

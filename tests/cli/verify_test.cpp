@@ -1,0 +1,38 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/program.h"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+class VerifyProgramTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(VerifyProgramTest, all_strategies_keep_their_promises) {
+  const test::Finished finished =
+      test::run({"lockstep", "verify", "--backend", GetParam(), "--ranks", "1,2,3", "--threads", "1"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.output << finished.error;
+  EXPECT_THAT(finished.output, HasSubstr("replicated"));
+  EXPECT_THAT(finished.output, HasSubstr(" 0 wrong"));
+}
+
+INSTANTIATE_TEST_SUITE_P(all, VerifyProgramTest, testing::Values("thread", "gloo", "mpi"));
+
+TEST(VerifyProgramTest, what_does_not_apply_says_why) {
+  const test::Finished finished =
+      test::run({"lockstep", "verify", "--model", "resnet18", "--image-size", "32", "--batch", "2", "--steps",
+                 "2", "--strategy", "ddp", "--ranks", "2", "--threads", "1"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  EXPECT_THAT(finished.output, HasSubstr("n/a      batch norm takes its statistics"));
+}
+
+TEST(VerifyProgramTest, a_wrong_name_is_refused) {
+  const test::Finished finished = test::run({"lockstep", "verify", "--strategy", "replicate"});
+  EXPECT_EQ(finished.exit_code, 2);
+  EXPECT_THAT(finished.error, HasSubstr("did you mean replicated"));
+}
+
+}  // namespace
+}  // namespace lockstep
