@@ -6,6 +6,7 @@
 
 #include "bench.h"
 #include "console.h"
+#include "diff.h"
 #include "info.h"
 #include "plot.h"
 #include "report.h"
@@ -23,6 +24,7 @@ constexpr const char* kFooter = R"(Start here:
   lockstep info                      what is installed, and what can be measured
   lockstep report RESULT.json -o report.html
                                      explain a result on one page, with charts
+  lockstep diff BASE.json TEST.json  what changed between two results, and how sure that is
 
 Exit codes: 0 done, 1 the run or a check failed, 2 wrong usage, 3 a regression was found,
 4 a backend is missing, 130 interrupted (Ctrl-C), 143 terminated.
@@ -49,6 +51,10 @@ int main(int argc, char** argv) {
   CLI::App* info = app.add_subcommand("info", "versions, backends, models, strategies and inputs");
   add_info_flags(*info, info_options);
 
+  DiffCommandOptions diff_options;
+  CLI::App* diff = app.add_subcommand("diff", "compare two results, row by row, and say what is certain");
+  add_diff_flags(*diff, diff_options);
+
   ReportOptions report_options;
   CLI::App* page = app.add_subcommand("report", "write a page that explains one or several results");
   add_report_flags(*page, report_options);
@@ -66,6 +72,7 @@ int main(int argc, char** argv) {
   try {
     if (bench->parsed()) return run_bench(bench_options, {argv, argv + argc});
     if (verify->parsed()) return run_verify(verify_options);
+    if (diff->parsed()) return run_diff(diff_options);
     if (page->parsed()) return run_report(report_options);
     if (plot->parsed()) return run_plot(plot_options);
     return run_info(info_options);

@@ -16,11 +16,11 @@ auto work_of(const Run& run) {
                          run.device, run.input, run.image_size, run.threads_per_rank);
 }
 
+}  // namespace
+
 bool communicates(const Run& run) {
   return run.strategy != kSingle && run.strategy != kIndependent;
 }
-
-}  // namespace
 
 bool same_work(const Run& a, const Run& b) {
   return work_of(a) == work_of(b);

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/units.h"
+#include "lockstep/results/diff.h"
+#include "lockstep/results/launches.h"
+
+namespace lockstep::results {
+namespace {
+
+constexpr const char* kNothing = "-";
+
+std::string bucket_sizes(const RunRecord& record) {
+  std::set<double> sizes;
+  for (const Run& run : record.runs) {
+    if (run.strategy != "single" && run.strategy != "independent") sizes.insert(run.bucket_mb);
+  }
+  if (sizes.empty()) return fmt::format("{}", record.bucket_size_mb);
+  return fmt::format("{}", fmt::join(sizes, ", "));
+}
+
+/// What the machines of the job are, where they are alike once.
+template <typename Text>
+std::string of_machines(const RunRecord& record, Text text) {
+  std::vector<std::string> found;
+  for (const Machine& machine : record.machines) {
+    std::string one = text(machine);
+    if (!one.empty() && std::ranges::find(found, one) == found.end()) found.push_back(std::move(one));
+  }
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+std::string count_or_nothing(int count) {
+  return count > 0 ? fmt::format("{}", count) : "";
+}
+
+std::string launches_text(const RunRecord& record) {
+  std::set<int> counts;
+  for (const Run& run : record.runs) counts.insert(launches(run));
+  return fmt::format("{}", fmt::join(counts, ", "));
+}
+
+/// What the files are bound to differ in is not marked.
+constexpr const char* kStarted = "started";
+
+/// Under the names of PyTorch's diff.py as far as it has them, in its order.
+std::vector<std::pair<std::string, std::string>> entries(const RunRecord& record) {
+  return {
+      {"bucket_size", bucket_sizes(record)},
+      {"cuda_version", record.cuda_version.empty() ? "None" : record.cuda_version},
+      {"distributed_backend", record.distributed_backend},
+      {"pytorch_version", record.torch_version},
+      {"written by", record.source},
+      {"lockstep", record.lockstep_version},
+      {"backend library", record.backend_detail},
+      {"host", of_machines(record, [](const Machine& machine) { return machine.host; })},
+      {"processor", of_machines(record, [](const Machine& machine) { return machine.processor; })},
+      {"cores", of_machines(record, [](const Machine& machine) { return fmt::format("{}", machine.cores); })},
+      {"memory",
+       of_machines(record, [](const Machine& machine) { return format_bytes(machine.memory_bytes); })},
+      {"governor", of_machines(record, [](const Machine& machine) { return machine.governor; })},
+      {"kernel", of_machines(record, [](const Machine& machine) { return machine.kernel; })},
+      {"GPU", of_machines(record,
+                          [](const Machine& machine) {
+                            return machine.gpus.empty()
+                                       ? ""
+                                       : fmt::format("{} x {}", machine.gpus.size(), machine.gpus.front());
+                          })},
+      {"launched as", record.launch},
+      {"pinned", record.binding},
+      {"most ranks", count_or_nothing(record.ranks)},
+      {"threads per rank", count_or_nothing(record.threads_per_rank)},
+      {"allocator", record.allocator},
+      {"launches", launches_text(record)},
+      {kStarted, record.started_at},
+      {"command", fmt::format("{}", fmt::join(record.command, " "))},
+      {"INCOMPLETE", record.incomplete},
+  };
+}
+
+}  // namespace
+
+std::vector<HeaderEntry> compare_headers(const RunRecord& base, const RunRecord& test) {
+  const auto of_base = entries(base);
+  const auto of_test = entries(test);
+  std::vector<HeaderEntry> header;
+  for (size_t i = 0; i < of_base.size(); ++i) {
+    const auto& [name, base_text] = of_base[i];
+    const std::string& test_text = of_test[i].second;
+    if (base_text.empty() && test_text.empty()) continue;
+    header.push_back({name, base_text.empty() ? kNothing : base_text,
+                      test_text.empty() ? kNothing : test_text, base_text != test_text && name != kStarted});
+  }
+  std::ranges::stable_partition(header, &HeaderEntry::differs);
+  return header;
+}
+
+}  // namespace lockstep::results

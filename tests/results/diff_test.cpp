@@ -1,0 +1,211 @@
+#include "lockstep/results/diff.h"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/results/diff_text.h"
+#include "lockstep/results/json_reader.h"
+#include "lockstep/results/launches.h"
+
+#include "golden/golden.h"
+#include "measure/synthetic.h"
+#include "results/sample_runs.h"
+
+namespace lockstep::results {
+namespace {
+
+using measure::Verdict;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+/// A row of `launches` launches, all ranks alike, drawn from `random`.
+Run drawn_run(const std::string& strategy, int ranks, const measure::synthetic::Launches& plan,
+              measure::synthetic::Generator& random) {
+  Run run = plain_run(strategy, ranks);
+  run.coupled = true;
+  for (const std::vector<double>& launch : measure::synthetic::draw(plan, random)) {
+    for (const double step_s : launch) run.samples.emplace_back(static_cast<size_t>(ranks), step_s);
+    run.launch_steps.push_back(static_cast<int>(launch.size()));
+    run.launch_warmup_steps.push_back(0);
+  }
+  return run;
+}
+
+RunRecord drawn_record(const std::vector<double>& median_s, unsigned seed, size_t launches = 5) {
+  RunRecord record = described_record();
+  measure::synthetic::Generator random(seed);
+  int ranks = 1;
+  for (const double median : median_s) {
+    record.runs.push_back(drawn_run(ranks == 1 ? "single" : "ddp", ranks,
+                                    {.launches = launches, .steps = 50, .median_s = median}, random));
+    ranks *= 2;
+  }
+  return record;
+}
+
+RunRecord golden_record(const char* name) {
+  return read_record(std::filesystem::path(LOCKSTEP_GOLDEN) / name);
+}
+
+/// The numbers are those of NumPy's linear percentiles and -100 * (test - base) / base, worked out by hand.
+TEST(DiffTest, files_of_pytorchs_benchmark_give_the_numbers_of_its_own_diff) {
+  const RunRecord base = golden_record("pytorch_25mb.json");
+  const RunRecord test = golden_record("pytorch_1mb.json");
+  const Diff diff = compare_records(base, test);
+  struct Expected {
+    double base75, test75, change75, base95, test95, change95;
+  };
+  const std::vector<Expected> expected{
+      {0.102469, 0.108391, -5.7786, 0.103464, 0.108885, -5.2399},
+      {0.104625, 0.110517, -5.6315, 0.105109, 0.111183, -5.7787},
+      {0.168272, 0.178734, -6.2170, 0.168860, 0.179003, -6.0064},
+      {0.171861, 0.181329, -5.5091, 0.172783, 0.182070, -5.3751},
+  };
+  size_t next = 0;
+  for (const DiffRow& row : diff.rows) {
+    if (row.base->ranks == 1) continue;
+    ASSERT_LT(next, expected.size());
+    const Expected& here = expected[next++];
+    ASSERT_EQ(row.changes.size(), 2U);
+    const measure::Comparison& p75 = row.changes[0].comparison;
+    const measure::Comparison& p95 = row.changes[1].comparison;
+    EXPECT_NEAR(p75.base_s, here.base75, 1e-6);
+    EXPECT_NEAR(p75.test_s, here.test75, 1e-6);
+    EXPECT_NEAR(p75.change_percent(), here.change75, 1e-4);
+    EXPECT_NEAR(p95.base_s, here.base95, 1e-6);
+    EXPECT_NEAR(p95.test_s, here.test95, 1e-6);
+    EXPECT_NEAR(p95.change_percent(), here.change95, 1e-4);
+    EXPECT_EQ(row.verdict.verdict, Verdict::kNotEnoughData) << "pooled ranks are no series";
+    EXPECT_THAT(row.verdict.reason, HasSubstr("pools"));
+  }
+  EXPECT_EQ(next, expected.size());
+  EXPECT_NEAR(diff.rows[1].changes[0].comparison.change_percent(), -0.2476, 1e-4) << "resnet50, ddp, 1 rank";
+  EXPECT_FALSE(diff.rows[1].changes[1].known) << "10 samples have no p95";
+  ASSERT_EQ(diff.changes.size(), 1U);
+  EXPECT_EQ(diff.changes[0].name, "bucket");
+}
+
+TEST(DiffTest, text_of_files_of_pytorchs_benchmark) {
+  const RunRecord base = golden_record("pytorch_25mb.json");
+  const RunRecord test = golden_record("pytorch_1mb.json");
+  testing_golden::expect_golden("diff_pytorch.txt", diff_text(compare_records(base, test)));
+}
+
+TEST(DiffTest, text_over_launches_with_rows_of_every_verdict) {
+  RunRecord base = drawn_record({0.5, 0.51, 0.52, 0.53}, 1);
+  RunRecord test = drawn_record({0.5, 0.45, 0.6, 0.53}, 2);
+  base.runs.push_back(plain_run("ddp", 16));
+  base.runs.back().samples.assign(8, std::vector<double>(16, 0.5));
+  test.runs.push_back(base.runs.back());
+  test.runs.push_back(plain_run("ddp", 32));
+  base.runs.insert(base.runs.begin(), plain_run("ddp", 3));
+  test.machines[0].governor = "powersave";
+  test.command = {"lockstep", "bench", "--ranks", "1,2,4,8", "--repeat", "5", "--json", "after.json"};
+  const Diff diff = compare_records(base, test);
+  std::vector<Verdict> verdicts;
+  for (const DiffRow& row : diff.rows) verdicts.push_back(row.verdict.verdict);
+  EXPECT_THAT(verdicts, ElementsAre(Verdict::kSame, Verdict::kFaster, Verdict::kSlower, Verdict::kSame,
+                                    Verdict::kNotEnoughData));
+  EXPECT_EQ(diff.regressions(), 1);
+  const std::string text = diff_text(diff);
+  testing_golden::expect_golden("diff_launches.txt", text);
+  for (const std::string& line : testing_golden::lines_of(text)) EXPECT_LE(display_width(line), 100U) << line;
+  testing_golden::expect_golden("diff_launches.md", diff_text(diff, TextForm::kMarkdown));
+}
+
+TEST(DiffTest, one_launch_on_a_side_differs_within_these_launches_and_is_no_regression) {
+  const RunRecord base = drawn_record({0.5, 0.5}, 3, 1);
+  const RunRecord test = drawn_record({0.5, 0.6}, 4, 5);
+  const Diff diff = compare_records(base, test);
+  EXPECT_EQ(diff.rows[1].verdict.verdict, Verdict::kSlower);
+  EXPECT_EQ(diff.regressions(), 0);
+  EXPECT_EQ(diff.rows_over_launches(), 0);
+  EXPECT_THAT(diff_text(diff), AllOf(HasSubstr("slower (here)"), HasSubstr("--repeat"),
+                                     HasSubstr("cannot be told from a single launch")));
+}
+
+TEST(DiffTest, the_threshold_is_for_the_estimate) {
+  const RunRecord base = drawn_record({0.5, 0.5}, 5);
+  const RunRecord test = drawn_record({0.5, 0.55}, 6);
+  EXPECT_EQ(compare_records(base, test, {.threshold = 0.02}).regressions(), 1);
+  EXPECT_EQ(compare_records(base, test, {.threshold = 0.2}).regressions(), 0);
+  EXPECT_EQ(compare_records(base, test, {.threshold = 0.2}).rows[1].verdict.verdict, Verdict::kSlower);
+}
+
+TEST(DiffTest, a_slow_tail_is_found_by_the_percentile_that_sees_it) {
+  RunRecord base = drawn_record({0.5}, 7);
+  RunRecord test = drawn_record({0.5}, 8);
+  for (size_t step = 0; step < test.runs[0].samples.size(); step += 8) test.runs[0].samples[step][0] *= 1.5;
+  EXPECT_EQ(compare_records(base, test).rows[0].verdict.verdict, Verdict::kSame);
+  const Diff by_tail = compare_records(base, test, {.decisive = 95});
+  EXPECT_EQ(by_tail.rows[0].verdict.verdict, Verdict::kSlower);
+  EXPECT_THAT(by_tail.percentiles, ElementsAre(75, 95));
+  EXPECT_THAT(compare_records(base, test, {.decisive = 50}).percentiles, ElementsAre(50, 95));
+}
+
+TEST(DiffTest, a_difference_that_many_rows_explain_is_taken_back_with_a_word) {
+  bool seen = false;
+  for (unsigned seed = 10; seed < 60 && !seen; ++seed) {
+    const RunRecord base = drawn_record({0.5, 0.5, 0.5, 0.5, 0.5, 0.5}, seed);
+    const RunRecord test = drawn_record({0.5, 0.5, 0.5, 0.5, 0.5, 0.5}, seed + 1000);
+    const Diff diff = compare_records(base, test);
+    for (const DiffRow& row : diff.rows) {
+      if (!row.corrected_away) continue;
+      seen = true;
+      EXPECT_EQ(row.verdict.verdict, Verdict::kSame);
+      EXPECT_THAT(diff_text(diff), HasSubstr("one of 6 rows does by chance"));
+    }
+  }
+  EXPECT_TRUE(seen);
+}
+
+TEST(DiffTest, the_same_file_twice_differs_in_nothing) {
+  const RunRecord record = drawn_record({0.5, 0.5}, 9);
+  const Diff diff = compare_records(record, record);
+  for (const HeaderEntry& entry : diff.header) EXPECT_FALSE(entry.differs) << entry.name;
+  for (const DiffRow& row : diff.rows) EXPECT_EQ(row.verdict.verdict, Verdict::kSame);
+  EXPECT_THAT(diff_text(diff), AllOf(HasSubstr("+0.0 ±"), Not(HasSubstr("-0.0"))));
+}
+
+TEST(DiffTest, entries_of_the_header_that_differ_come_first_but_not_the_time) {
+  const RunRecord base = described_record();
+  RunRecord test = base;
+  test.started_at = "2031-01-01T00:00:00Z";
+  test.torch_version = "2.12.0";
+  const auto header = compare_headers(base, test);
+  EXPECT_EQ(header[0].name, "pytorch_version");
+  EXPECT_TRUE(header[0].differs);
+  for (size_t i = 1; i < header.size(); ++i) EXPECT_FALSE(header[i].differs) << header[i].name;
+}
+
+TEST(DiffTest, no_common_row_is_said_with_what_there_is) {
+  const RunRecord base = drawn_record({0.5}, 1);
+  RunRecord test = base;
+  test.runs[0].model = "lenet5";
+  try {
+    compare_records(base, test);
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no row in common"));
+    EXPECT_THAT(error.advice(), AllOf(HasSubstr("resnet50 with batch size 8 at 1"), HasSubstr("lenet5")));
+  }
+  EXPECT_THROW(compare_records(RunRecord{}, base), ConfigError);
+}
+
+TEST(ThresholdTest, per_cent_with_its_sign_or_a_share) {
+  EXPECT_DOUBLE_EQ(parse_threshold("2%"), 0.02);
+  EXPECT_DOUBLE_EQ(parse_threshold("2.5 %"), 0.025);
+  EXPECT_DOUBLE_EQ(parse_threshold("0.02"), 0.02);
+  EXPECT_DOUBLE_EQ(parse_threshold("0%"), 0);
+  for (const char* wrong : {"2", "", "%", "-1%", "two", "nan", "inf", "2%%", "1e9%", "0.02x"})
+    EXPECT_THROW(parse_threshold(wrong), ConfigError) << wrong;
+}
+
+}  // namespace
+}  // namespace lockstep::results

@@ -1,0 +1,111 @@
+#include "lockstep/results/row_matching.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "results/sample_runs.h"
+
+namespace lockstep::results {
+namespace {
+
+/// testing::Test has a Run of its own.
+using Row = Run;
+
+RunRecord record_of(std::vector<Run> runs) {
+  RunRecord record;
+  record.runs = std::move(runs);
+  return record;
+}
+
+Run with(Run run, void (*change)(Row& run)) {
+  change(run);
+  return run;
+}
+
+std::string text_of(const RowMatching& matching) {
+  std::string text;
+  for (const auto& [base, test] : matching.rows)
+    text += base->strategy + std::to_string(base->ranks) + "=" + test->strategy +
+            std::to_string(test->ranks) + " ";
+  for (const Row* run : matching.only_base)
+    text += "base:" + run->strategy + std::to_string(run->ranks) + " ";
+  for (const Row* run : matching.only_test)
+    text += "test:" + run->strategy + std::to_string(run->ranks) + " ";
+  for (const auto& [name, base, test] : matching.changes) text += name + ":" + base + ">" + test + " ";
+  return text;
+}
+
+TEST(RowMatchingTest, position_does_not_count) {
+  const RunRecord base = record_of({plain_run("single", 1), plain_run("ddp", 2), plain_run("ddp", 4)});
+  const RunRecord test = record_of({plain_run("ddp", 4), plain_run("ddp", 8), plain_run("single", 1)});
+  EXPECT_EQ(text_of(match_rows(base, test)), "single1=single1 ddp4=ddp4 base:ddp2 test:ddp8 ");
+}
+
+TEST(RowMatchingTest,
+     what_all_rows_of_a_file_share_and_the_other_file_has_otherwise_is_what_they_are_compared_for) {
+  struct Case {
+    void (*change)(Row& run);
+    const char* expected;
+  };
+  const Case cases[] = {
+      {[](Row& run) { run.bucket_mb = 1; }, "bucket:25 MB>1 MB "},
+      {[](Row& run) { run.backend = "mpi"; }, "backend:gloo>mpi "},
+      {[](Row& run) { run.precision = "bf16"; }, "precision:fp32>bf16 "},
+      {[](Row& run) { run.memory_format = "contiguous"; }, "memory format:channels_last>contiguous "},
+      {[](Row& run) { run.input = "host"; }, "input:device>host "},
+      {[](Row& run) { run.threads_per_rank = 4; }, "threads per rank:1>4 "},
+      {[](Row& run) { run.device = "cuda"; }, "device:cpu>cuda "},
+      {[](Row& run) { run.hosts = 2; }, "hosts:1>2 "},
+      {[](Row& run) {
+         if (run.strategy == "ddp") run.strategy = "sharded";
+       },
+       "strategy:ddp>sharded "},
+  };
+  const RunRecord base = record_of({plain_run("single", 1), plain_run("ddp", 2)});
+  for (const Case& one : cases) {
+    const RunRecord test =
+        record_of({with(plain_run("single", 1), one.change), with(plain_run("ddp", 2), one.change)});
+    const std::string strategy = test.runs[1].strategy;
+    EXPECT_EQ(text_of(match_rows(base, test)), "single1=single1 ddp2=" + strategy + "2 " + one.expected);
+  }
+}
+
+TEST(RowMatchingTest, a_setting_that_a_file_sweeps_keeps_its_rows_apart) {
+  const auto narrow = [](Row& run) { run.bucket_mb = 1; };
+  const RunRecord one = record_of({plain_run("ddp", 2)});
+  const RunRecord both = record_of({with(plain_run("ddp", 2), narrow), plain_run("ddp", 2)});
+  const RowMatching matching = match_rows(one, both);
+  EXPECT_EQ(text_of(matching), "ddp2=ddp2 test:ddp2 ");
+  EXPECT_EQ(matching.rows[0].test->bucket_mb, 25);
+  EXPECT_EQ(text_of(match_rows(both, both)), "ddp2=ddp2 ddp2=ddp2 ");
+}
+
+TEST(RowMatchingTest, another_work_is_another_row) {
+  const RunRecord base = record_of({plain_run("ddp", 2)});
+  void (*const works[])(Row&) = {
+      [](Row& run) { run.model = "resnet18"; },       [](Row& run) { run.batch_per_rank = 16; },
+      [](Row& run) { run.image_size = 192; },         [](Row& run) { run.global_batch = 16; },
+      [](Row& run) { run.strategy = "independent"; }, [](Row& run) { run.ranks = 3; }};
+  for (size_t i = 0; i < std::size(works); ++i) {
+    const RunRecord test = record_of({with(plain_run("ddp", 2), works[i])});
+    EXPECT_TRUE(match_rows(base, test).rows.empty()) << i;
+  }
+}
+
+TEST(RowMatchingTest, what_a_file_does_not_say_keeps_no_rows_apart) {
+  const RunRecord base = record_of({plain_run("ddp", 2)});
+  const RunRecord test = record_of({with(plain_run("ddp", 2), [](Row& run) {
+    run.image_size = 0;
+    run.threads_per_rank = 0;
+    run.backend.clear();
+  })});
+  EXPECT_EQ(text_of(match_rows(base, test)), "ddp2=ddp2 ");
+}
+
+TEST(RowMatchingTest, no_row_is_matched_twice) {
+  const RunRecord base = record_of({plain_run("ddp", 2), plain_run("ddp", 2)});
+  EXPECT_EQ(text_of(match_rows(base, record_of({plain_run("ddp", 2)}))), "ddp2=ddp2 base:ddp2 ");
+}
+
+}  // namespace
+}  // namespace lockstep::results
