@@ -11,6 +11,7 @@
 #include "plot.h"
 #include "report.h"
 #include "verify.h"
+#include "show.h"
 #include "version.h"
 
 namespace {
@@ -59,6 +60,10 @@ int main(int argc, char** argv) {
   CLI::App* page = app.add_subcommand("report", "write a page that explains one or several results");
   add_report_flags(*page, report_options);
 
+  ShowOptions show_options;
+  CLI::App* show = app.add_subcommand("show", "print the tables of a saved result, in any style");
+  add_show_flags(*show, show_options);
+
   PlotOptions plot_options;
   CLI::App* plot = app.add_subcommand("plot", "write one chart of one or several results as SVG");
   add_plot_flags(*plot, plot_options);
@@ -73,6 +78,7 @@ int main(int argc, char** argv) {
     if (bench->parsed()) return run_bench(bench_options, {argv, argv + argc});
     if (verify->parsed()) return run_verify(verify_options);
     if (diff->parsed()) return run_diff(diff_options);
+    if (show->parsed()) return run_show(show_options);
     if (page->parsed()) return run_report(report_options);
     if (plot->parsed()) return run_plot(plot_options);
     return run_info(info_options);

@@ -45,7 +45,7 @@ TEST(ScalingTableTest, a_hundred_columns_hold_it_with_three_settings_swept) {
   record.runs[4].bucket_mb = 12.5;
   const std::string text = scaling_tables(record);
   EXPECT_THAT(text, HasSubstr("backend  precision  bucket"));
-  for (const std::string& line : testing_golden::lines_of(text)) EXPECT_LE(line.size(), 100u) << line;
+  for (const std::string& line : testing_golden::lines_of(text)) EXPECT_LE(display_width(line), 100u) << line;
 }
 
 TEST(ScalingTableTest, without_a_baseline_it_says_so_and_compares_with_nothing) {
@@ -54,8 +54,23 @@ TEST(ScalingTableTest, without_a_baseline_it_says_so_and_compares_with_nothing) 
   assign_baselines(record);
   const std::string text = scaling_tables(record);
   EXPECT_THAT(text, HasSubstr("No baseline: one rank without a strategy was not measured."));
-  EXPECT_THAT(text, HasSubstr("ddp          31.93         -           -\n"));
+  EXPECT_THAT(text, HasSubstr("ddp          31.93  short         -           -\n"));
   EXPECT_THAT(text, Not(HasSubstr("independent")));
+}
+
+TEST(ScalingTableTest, the_interval_of_images_per_second_or_why_there_is_none) {
+  RunRecord record;
+  for (const char* missing : {"", "not enough data", "trend", "level shift at step 12", "not settled"}) {
+    record.runs.push_back(measured_run("ddp", static_cast<int>(record.runs.size()) + 1, 4, 0.5));
+    record.runs.back().images_per_s = 100;
+    record.runs.back().rate_interval = Interval{98, 101, missing};
+  }
+  const std::string text = scaling_tables(record);
+  for (const char* found :
+       {" ±1.5 % ", " short ", " trend ", " shift ", " unsettled ", "shift: the step time changes"})
+    EXPECT_THAT(text, HasSubstr(found));
+  for (results::Run& run : record.runs) run.rate_interval.reset();
+  EXPECT_THAT(scaling_tables(record), Not(HasSubstr("95 %"))) << "nothing to say";
 }
 
 }  // namespace

@@ -89,6 +89,27 @@ std::string table(const std::vector<const Run*>& rows) {
   return head + '\n' + text;
 }
 
+std::string markdown_table(const std::vector<const Run*>& rows) {
+  const bool gpu = rows.front()->device != "cpu";
+  const Digits digits = digits_for(rows);
+  TextTable table;
+  table.add_column(gpu ? "GPUs" : "ranks");
+  table.add_column("", TextTable::Align::kLeft);
+  for (const auto& [p, value] : kPercentiles) {
+    table.add_column(fmt::format("p{} sec/iter", p));
+    table.add_column("ex/sec");
+  }
+  for (const Run* run : rows) {
+    std::vector<std::string> fields{fmt::format("{}", run->ranks), label_of(*run, gpu ? "G" : "R")};
+    for (const auto& [p, value] : kPercentiles) {
+      fields.push_back(seconds_text(run->step_s.*value, digits));
+      fields.push_back(examples_text(*run, run->step_s.*value, digits));
+    }
+    table.add_row(std::move(fields));
+  }
+  return table.text(TextForm::kMarkdown);
+}
+
 std::string title(const ModelGroup& group, const Run& run, const std::vector<const Attribute*>& varied) {
   std::string text = fmt::format("Benchmark: {} with {}", group.model, batch_text(group));
   for (const Attribute* attribute : varied) text += ", " + attribute->phrase(run);
@@ -97,7 +118,7 @@ std::string title(const ModelGroup& group, const Run& run, const std::vector<con
 
 }  // namespace
 
-std::string ddp_tables(const RunRecord& record) {
+std::string ddp_tables(const RunRecord& record, TextForm form) {
   std::string text;
   for (const ModelGroup& group : group_by_model(record)) {
     const auto varied = varying(group.runs);
@@ -109,8 +130,10 @@ std::string ddp_tables(const RunRecord& record) {
       const Run* single = single_of(record, first);
       if (single != nullptr && single != &first) rows.insert(rows.begin(), single);
       if (!text.empty()) text += '\n';
-      text += title(group, first, varied) + "\n\n" + table(rows);
-      if (!first.coupled) text += "(every rank goes its own way: steps of the slowest one)\n";
+      const bool markdown = form == TextForm::kMarkdown;
+      text +=
+          heading(title(group, first, varied), form) + (markdown ? markdown_table(rows) : "\n" + table(rows));
+      if (!first.coupled) text += remark("", "(every rank goes its own way: steps of the slowest one)", form);
     }
   }
   return text;

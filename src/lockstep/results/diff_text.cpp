@@ -61,11 +61,6 @@ std::string header_part(const Diff& diff, TextForm form) {
   return text;
 }
 
-bool of_communication(const Attribute& attribute) {
-  const std::string_view name = attribute.name;
-  return name == "backend" || name == "bucket";
-}
-
 /// The settings that keep rows apart, beside the strategy, which has a column: not those that the files are
 /// compared for.
 std::vector<const Attribute*> told_apart(const std::vector<const Run*>& runs,
@@ -78,7 +73,7 @@ std::vector<const Attribute*> told_apart(const std::vector<const Run*>& runs,
   std::erase_if(varied, [&](const Attribute* attribute) {
     const std::string_view name = attribute->name;
     if (name == "strategy") return true;
-    if (of_communication(*attribute) &&
+    if (attribute->of_communication &&
         std::ranges::find(among_communicating, attribute) == among_communicating.end())
       return true;
     return std::ranges::any_of(changes, [&](const SettingChange& change) { return change.name == name; });
@@ -91,7 +86,7 @@ std::vector<const Attribute*> told_apart(const std::vector<const Run*>& runs,
 std::string settings_of(const Run& run, const std::vector<const Attribute*>& varied) {
   std::string text;
   for (const Attribute* attribute : varied) {
-    if (of_communication(*attribute) && !communicates(run)) continue;
+    if (attribute->of_communication && !communicates(run)) continue;
     text += ", " + attribute->phrase(run);
   }
   return text;

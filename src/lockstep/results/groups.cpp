@@ -44,12 +44,12 @@ std::string threads(const Run& run) {
 const std::vector<Attribute>& attributes() {
   static const std::vector<Attribute> kAll{
       {"strategy", strategy, strategy},
-      {"backend", backend, backend},
+      {"backend", backend, backend, true},
       {"precision", precision, precision},
       {"memory format", memory_format, memory_format},
       {"input", input, [](const Run& run) { return fmt::format("input {}", run.input); }},
       {"image size", image_size, [](const Run& run) { return fmt::format("images of {}", run.image_size); }},
-      {"bucket", bucket, [](const Run& run) { return fmt::format("buckets of {}", bucket(run)); }},
+      {"bucket", bucket, [](const Run& run) { return fmt::format("buckets of {}", bucket(run)); }, true},
       {"threads", threads,
        [](const Run& run) { return fmt::format("{} threads per rank", run.threads_per_rank); }},
   };

@@ -15,6 +15,8 @@ struct Attribute {
   std::string (*text)(const Run& run);
   /// What a title says: "bf16", "buckets of 25 MB".
   std::string (*phrase)(const Run& run);
+  /// Only rows whose ranks communicate have it.
+  bool of_communication = false;
 };
 
 /// strategy, backend, precision, memory format, input, image size, bucket size, threads per rank.

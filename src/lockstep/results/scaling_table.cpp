@@ -1,10 +1,11 @@
 #include <algorithm>
-#include <limits>
+#include <array>
 
 #include <fmt/format.h>
 
 #include "lockstep/results/baseline.h"
 #include "lockstep/results/groups.h"
+#include "lockstep/results/row_tables.h"
 #include "lockstep/results/text.h"
 #include "lockstep/results/text_table.h"
 
@@ -16,21 +17,6 @@ struct ScalingRow {
   const Run* run;
   const Run* independent;
 };
-
-std::string strategy_text(const Run& run) {
-  return run.strategy == "single" ? "no ddp" : run.strategy;
-}
-
-std::string percent(const std::optional<double>& share) {
-  return share ? fmt::format("{:.1f} %", 100 * *share) : "-";
-}
-
-/// Digits after the point that leave three or more of the smallest rate.
-int rate_digits(const std::vector<ScalingRow>& rows) {
-  double least = std::numeric_limits<double>::infinity();
-  for (const ScalingRow& row : rows) least = std::min(least, row.run->images_per_s);
-  return least < 100 ? 2 : least < 1000 ? 1 : 0;
-}
 
 std::vector<ScalingRow> rows_of(const RunRecord& record, const ModelGroup& group) {
   std::vector<ScalingRow> rows;
@@ -50,72 +36,115 @@ std::string plural(int count, const char* thing) {
 
 /// What the numbers are relative to: one line per baseline.
 std::string baseline_text(const std::vector<ScalingRow>& rows, const std::vector<const Attribute*>& varied,
-                          int digits) {
+                          int digits, TextForm form) {
   std::string text;
   for (const ScalingRow& row : rows) {
     const Run& run = *row.run;
     if (run.strategy != "single") continue;
-    text += fmt::format("Baseline: {} without a strategy (no ddp", plural(run.ranks, "rank"));
+    std::string line = fmt::format("{} without a strategy (no ddp", plural(run.ranks, "rank"));
     for (const Attribute* attribute : varied) {
-      // One rank alone has no backend and no buckets to tell it from another.
-      const std::string name = attribute->name;
-      if (name != "strategy" && name != "backend" && name != "bucket") text += ", " + attribute->phrase(run);
+      if (!attribute->of_communication) line += ", " + attribute->phrase(run);
     }
-    text += fmt::format("), {:.{}f} images/s", run.images_per_s, digits);
+    line += fmt::format("), {:.{}f} images/s", run.images_per_s, digits);
     if (run.threads_per_rank > 0)
-      text += fmt::format("; {} per rank in every row", plural(run.threads_per_rank, "thread"));
-    text += '\n';
+      line += fmt::format("; {} per rank in every row", plural(run.threads_per_rank, "thread"));
+    text += remark("Baseline: ", line, form);
   }
-  return text.empty() ? "No baseline: one rank without a strategy was not measured.\n" : text;
+  return text.empty() ? remark("", "No baseline: one rank without a strategy was not measured.", form) : text;
 }
 
-std::string table_of(const std::vector<ScalingRow>& rows, const std::vector<const Attribute*>& varied,
-                     int digits) {
-  const bool several_hosts =
-      std::ranges::any_of(rows, [](const ScalingRow& row) { return row.run->hosts > 1; });
-  const bool controls =
-      std::ranges::any_of(rows, [](const ScalingRow& row) { return row.independent != nullptr; });
+/// Which columns a table has, and how wide they may be.
+struct Columns {
+  bool hosts = false;
+  bool interval = false;
+  bool controls = false;
+  /// Short heads, where the table would not fit otherwise.
+  bool brief = false;
+};
+
+TextTable table_of(const std::vector<ScalingRow>& rows, const std::vector<const Attribute*>& varied,
+                   int digits, const Columns& columns, TextForm form) {
+  const bool markdown = form == TextForm::kMarkdown;
   TextTable table;
   table.add_column("ranks");
-  if (several_hosts) table.add_column("hosts");
+  if (columns.hosts) table.add_column("hosts");
   table.add_column("strategy", TextTable::Align::kLeft);
   for (const Attribute* attribute : varied) table.add_column(attribute->name, TextTable::Align::kLeft);
-  for (const char* head : {"images/s", "speed-up", "efficiency"}) table.add_column(head);
-  if (controls) {
-    for (const char* head : {"| independent", "eff."}) table.add_column(head);
+  table.add_column("images/s");
+  if (columns.interval) table.add_column("95 %");
+  table.add_column("speed-up");
+  table.add_column(columns.brief ? "eff." : "efficiency");
+  const std::string control = columns.brief ? "indep." : "independent";
+  if (columns.controls) {
+    table.add_column(markdown ? control : "| " + control);
+    table.add_column("eff.");
   }
   for (const auto& [run, independent] : rows) {
     std::vector<std::string> fields{fmt::format("{}", run->ranks)};
-    if (several_hosts) fields.push_back(fmt::format("{}", run->hosts));
+    if (columns.hosts) fields.push_back(fmt::format("{}", run->hosts));
     fields.push_back(strategy_text(*run));
     for (const Attribute* attribute : varied) {
-      const std::string name = attribute->name;
-      const bool says_nothing = run->strategy == "single" && (name == "backend" || name == "bucket");
+      const bool says_nothing = run->strategy == "single" && attribute->of_communication;
       fields.push_back(says_nothing ? "-" : attribute->text(*run));
     }
     fields.push_back(fmt::format("{:.{}f}", run->images_per_s, digits));
+    if (columns.interval) fields.push_back(uncertainty_text(*run));
     fields.push_back(run->speedup ? fmt::format("{:.2f}", *run->speedup) : "-");
-    fields.push_back(percent(run->efficiency));
-    if (controls) {
+    fields.push_back(percent_text(run->efficiency));
+    if (columns.controls) {
       const std::string rate =
           independent != nullptr ? fmt::format("{:.{}f}", independent->images_per_s, digits) : "-";
-      fields.push_back(fmt::format("| {:>11}", rate));
-      fields.push_back(independent != nullptr ? percent(independent->efficiency) : "-");
+      fields.push_back(markdown ? rate : fmt::format("| {:>{}}", rate, control.size()));
+      fields.push_back(independent != nullptr ? percent_text(independent->efficiency) : "-");
     }
     table.add_row(std::move(fields));
   }
-  std::string text = table.text();
-  if (controls) {
-    text +=
-        "independent: as many ranks at the same time that do not communicate: images/s and efficiency that\n"
-        "             perfect scaling would give on this machine.\n";
+  return table;
+}
+
+/// What the words in place of an interval mean, those that occur.
+std::string missing_text(const std::vector<ScalingRow>& rows, TextForm form) {
+  constexpr std::array<std::pair<const char*, const char*>, 4> kReasons{
+      {{"short", "too few steps for an interval"},
+       {"trend", "the step time drifts"},
+       {"shift", "the step time changes its level"},
+       {"unsettled", "warm-up was not over"}}};
+  std::vector<std::string> found;
+  for (const auto& [word, meaning] : kReasons) {
+    if (std::ranges::any_of(rows, [&](const ScalingRow& row) { return uncertainty_text(*row.run) == word; }))
+      found.push_back(fmt::format("{}: {}", word, meaning));
+  }
+  if (found.empty()) return "";
+  return remark("95 %: ", fmt::format("no interval of images/s. {}.", fmt::join(found, "; ")), form);
+}
+
+std::string table_text(const std::vector<ScalingRow>& rows, const std::vector<const Attribute*>& varied,
+                       int digits, TextForm form) {
+  constexpr size_t kWidth = 100;
+  Columns columns;
+  columns.hosts = std::ranges::any_of(rows, [](const ScalingRow& row) { return row.run->hosts > 1; });
+  columns.interval =
+      std::ranges::any_of(rows, [](const ScalingRow& row) { return row.run->rate_interval.has_value(); });
+  columns.controls =
+      std::ranges::any_of(rows, [](const ScalingRow& row) { return row.independent != nullptr; });
+  TextTable table = table_of(rows, varied, digits, columns, form);
+  if (table.width() > kWidth) {
+    columns.brief = true;
+    table = table_of(rows, varied, digits, columns, form);
+  }
+  std::string text = table.text(form) + missing_text(rows, form);
+  if (columns.controls) {
+    text += remark("independent: ",
+                   "as many ranks at the same time that do not communicate: images/s and efficiency that "
+                   "perfect scaling would give on this machine.",
+                   form);
   }
   return text;
 }
 
 }  // namespace
 
-std::string scaling_tables(const RunRecord& record) {
+std::string scaling_tables(const RunRecord& record, TextForm form) {
   std::string text;
   for (const ModelGroup& group : group_by_model(record)) {
     const std::vector<ScalingRow> rows = rows_of(record, group);
@@ -123,11 +152,14 @@ std::string scaling_tables(const RunRecord& record) {
     auto varied = varying(group.runs);
     // It has a column always, because the baseline has none.
     std::erase_if(varied, [](const Attribute* attribute) { return attribute == &attributes().front(); });
-    const int digits = rate_digits(rows);
+    std::vector<const Run*> shown;
+    for (const ScalingRow& row : rows) shown.push_back(row.run);
+    const int digits = rate_digits(shown);
     if (!text.empty()) text += '\n';
-    text += fmt::format("Scaling: {} with {}{}, images per second of the whole job\n", group.model,
-                        batch_text(group), group.global_batch > 0 ? "" : " per rank");
-    text += baseline_text(rows, varied, digits) + '\n' + table_of(rows, varied, digits);
+    text += heading(fmt::format("Scaling: {} with {}{}, images per second of the whole job", group.model,
+                                batch_text(group), group.global_batch > 0 ? "" : " per rank"),
+                    form);
+    text += baseline_text(rows, varied, digits, form) + '\n' + table_text(rows, varied, digits, form);
   }
   return text;
 }

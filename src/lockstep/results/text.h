@@ -3,6 +3,7 @@
 #include <string>
 
 #include "lockstep/results/run_record.h"
+#include "lockstep/results/text_table.h"
 
 namespace lockstep::results {
 
@@ -13,12 +14,12 @@ std::string header_text(const RunRecord& record);
 /// One table per model, batch and whatever else was swept, in the form of PyTorch's DDP benchmark: a row
 /// without a strategy, then one per number of ranks, with p50, p75, p90 and p95 as seconds per iteration and
 /// examples per second (of one rank: batch / seconds). "-" where there are too few steps.
-std::string ddp_tables(const RunRecord& record);
+std::string ddp_tables(const RunRecord& record, TextForm form = TextForm::kTerminal);
 
-/// One table per model and batch: images per second of the whole job, speed-up and efficiency against the
-/// baseline that is printed with it, beside the `independent` control. At most 100 columns wide as long
-/// as no more than three other settings were swept.
-std::string scaling_tables(const RunRecord& record);
+/// One table per model and batch: images per second of the whole job with their interval, speed-up and
+/// efficiency against the baseline that is printed with it, beside the `independent` control. At most 100
+/// columns wide as long as no more than three other settings were swept.
+std::string scaling_tables(const RunRecord& record, TextForm form = TextForm::kTerminal);
 
 /// Warnings of the record and of its runs, and why it is incomplete if it is; empty when there is nothing to
 /// say.

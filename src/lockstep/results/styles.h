@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+#include "lockstep/results/render.h"
+#include "lockstep/results/run_record.h"
+
+namespace lockstep::results {
+
+// One function per style or part of one; each gives tables, or one line that says what the record lacks.
+
+/// As pytorch_throughput prints: forward, backward and overall images per second, speed-up. Forward is over
+/// the forward phase of the breakdown; backward, as there, over all from the loss to the end of the update.
+std::string throughput_style(const RunRecord& record, const RenderOptions& options);
+
+/// As Theano-MPI prints: seconds per 5120 images in training, communication and synchronisation, and hours
+/// per epoch; both speed-ups, the honest one and Theano-MPI's own, which leaves synchronisation out. The
+/// shares are those of the breakdown, of the mean step of the throughput run.
+std::string theano_style(const RunRecord& record, const RenderOptions& options);
+
+/// As tensorpack's benchmarks print: a row per number of ranks, a column per strategy, and the inputs of a
+/// sweep in one field, from the nearest to the device to the farthest.
+std::string tensorpack_style(const RunRecord& record, const RenderOptions& options);
+
+/// Where the time of a step goes: milliseconds and shares of the phases, for rows with a breakdown. Empty
+/// where there is none.
+std::string phases_tables(const RunRecord& record, TextForm form);
+
+/// Efficiency and the factors that multiply to it, the share of communication that was hidden, and who was
+/// waited for. Empty where no row has any of these.
+std::string factors_tables(const RunRecord& record, TextForm form);
+
+}  // namespace lockstep::results

@@ -1,0 +1,51 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/program.h"
+
+namespace lockstep {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kRecord = std::string(LOCKSTEP_GOLDEN) + "/record.json";
+
+test::Finished show(std::vector<std::string> words) {
+  words.insert(words.begin(), {"lockstep", "show"});
+  return test::run(words);
+}
+
+TEST(ShowTest, a_saved_result_is_printed_in_any_style) {
+  const std::vector<std::pair<std::string, std::string>> styles{{"lockstep", "Efficiency and its factors"},
+                                                                {"ddp", "sec/iter"},
+                                                                {"throughput", "forward"},
+                                                                {"theano", "synchronisation"},
+                                                                {"tensorpack", "input device"}};
+  for (const auto& [style, text] : styles) {
+    const test::Finished finished = show({kRecord, "--style", style});
+    EXPECT_EQ(finished.exit_code, 0) << finished.error;
+    EXPECT_THAT(finished.output, AllOf(HasSubstr("PyTorch version: 2.11.0"), HasSubstr(text)));
+  }
+}
+
+TEST(ShowTest, markdown_csv_and_epochs) {
+  EXPECT_THAT(show({kRecord, "--markdown"}).output, HasSubstr("| ranks | strategy |"));
+  EXPECT_THAT(show({kRecord, "--csv", "-"}).output, StartsWith("model,batch_per_rank,"));
+  EXPECT_THAT(show({kRecord, "--style", "theano", "--epoch-size", "5120"}).output,
+              HasSubstr("hours per 5120 images"));
+}
+
+TEST(ShowTest, what_cannot_be_shown_is_said) {
+  const test::Finished style = show({kRecord, "--style", "theanos"});
+  EXPECT_EQ(style.exit_code, 2);
+  EXPECT_THAT(style.error, AllOf(HasSubstr("unknown style 'theanos'"), HasSubstr("theano")));
+  const test::Finished file = show({kRecord + ".missing"});
+  EXPECT_EQ(file.exit_code, 1);
+  EXPECT_THAT(file.error, HasSubstr("No such file"));
+  EXPECT_EQ(show({kRecord, "--epoch-size", "0"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace lockstep

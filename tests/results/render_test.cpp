@@ -1,0 +1,157 @@
+#include "lockstep/results/render.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/results/baseline.h"
+#include "lockstep/results/factors.h"
+#include "lockstep/results/styles.h"
+
+#include "golden/golden.h"
+#include "results/sample_runs.h"
+
+namespace lockstep::results {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+/// ddp at 1, 2 and 4 ranks with both controls, all with phases.
+RunRecord explained_record() {
+  RunRecord record = sweep_record();
+  std::erase_if(record.runs, [](const Run& run) { return run.model != "resnet50"; });
+  for (Run& run : record.runs) {
+    const bool shares = run.strategy == "ddp" && run.ranks > 1;
+    // Binary fractions of the step, so that the sums are the same with any compiler.
+    const double step_s = 0.53125;
+    run.breakdown = breakdown_of(run.ranks, step_s, shares ? step_s / 16 : 0, shares ? step_s / 8 : 0);
+    if (!shares) run.breakdown->straggler.reset();
+  }
+  assign_factors(record);
+  return record;
+}
+
+/// Two strategies, two inputs, two precisions.
+RunRecord inputs_record() {
+  RunRecord record = described_record();
+  record.strategies = {"ddp", "sharded"};
+  for (const char* precision : {"fp32", "bf16"}) {
+    for (const char* input : {"host", "device"}) {
+      const double slower = input == std::string("host") ? 1.125 : 1;
+      for (Run run :
+           {measured_run("single", 1, 20, 0.5 * slower), measured_run("ddp", 2, 20, 0.5 * slower),
+            measured_run("ddp", 4, 20, 0.5625 * slower), measured_run("sharded", 2, 20, 0.625 * slower)}) {
+        run.input = input;
+        run.precision = precision;
+        record.runs.push_back(run);
+      }
+    }
+  }
+  record.runs.pop_back();
+  assign_baselines(record);
+  return record;
+}
+
+std::string rendered(const RunRecord& record, const std::string& style, bool markdown = false) {
+  const std::string text = render(record, {.style = style, .markdown = markdown});
+  if (!markdown && style != "lockstep" && style != "ddp") {
+    for (const std::string& line : testing_golden::lines_of(text))
+      EXPECT_LE(display_width(line), 100U) << line;
+  }
+  return text;
+}
+
+TEST(RenderTest, every_style_of_one_record) {
+  for (const std::string& style : styles().names()) {
+    const RunRecord record = style == "tensorpack" ? inputs_record() : explained_record();
+    testing_golden::expect_golden("style_" + style + ".txt", rendered(record, style));
+    testing_golden::expect_golden("style_" + style + ".md", rendered(record, style, true));
+  }
+}
+
+TEST(RenderTest, tables_of_phases_and_factors_keep_to_100_columns) {
+  const RunRecord record = explained_record();
+  for (const std::string& text :
+       {phases_tables(record, TextForm::kTerminal), factors_tables(record, TextForm::kTerminal)}) {
+    EXPECT_FALSE(text.empty());
+    for (const std::string& line : testing_golden::lines_of(text))
+      EXPECT_LE(display_width(line), 100U) << line;
+  }
+}
+
+TEST(RenderTest, a_style_that_needs_phases_says_how_to_get_them) {
+  for (const std::string style : {"throughput", "theano"})
+    EXPECT_THAT(rendered(sweep_record(), style), HasSubstr("--breakdown")) << style;
+  for (const std::string style : {"throughput", "theano"})
+    EXPECT_THAT(rendered(explained_record(), style), Not(HasSubstr("--breakdown"))) << style;
+  EXPECT_EQ(phases_tables(sweep_record(), TextForm::kTerminal), "");
+  EXPECT_EQ(factors_tables(sweep_record(), TextForm::kTerminal), "");
+}
+
+/// 0.5 s a step of 2 x 8 images: 5120 images are 320 steps, 160 s, a sixteenth of it waiting, an eighth
+/// transfer.
+TEST(RenderTest, theano_splits_the_time_of_5120_images) {
+  RunRecord record = described_record();
+  for (results::Run run : {plain_run("single", 1), plain_run("ddp", 2)}) {
+    run.images_per_s = run.ranks == 1 ? 20 : 32;
+    run.breakdown = breakdown_of(run.ranks, 1, run.ranks == 1 ? 0 : 0.0625, run.ranks == 1 ? 0 : 0.125);
+    record.runs.push_back(run);
+  }
+  assign_baselines(record);
+  const std::string text = rendered(record, "theano");
+  EXPECT_THAT(text,
+              HasSubstr("130.00          20.00            10.00  160.00    11.12      1.60          1.71"))
+      << "256 / 150 = 1.71";
+  EXPECT_THAT(render(record, {.style = "theano", .epoch_size = 115200}), HasSubstr("  1.00      1.60"));
+}
+
+/// Forward is a quarter of what is left of the step; backward a half, the optimizer an eighth.
+TEST(RenderTest, throughput_counts_the_images_over_the_parts_of_the_step) {
+  RunRecord record = described_record();
+  results::Run run = plain_run("ddp", 2);
+  run.images_per_s = 15;
+  run.breakdown = breakdown_of(2, 1, 0.125, 0.0625);
+  record.runs.push_back(run);
+  const double rest_s = 0.8125;
+  EXPECT_THAT(rendered(record, "throughput"),
+              AllOf(HasSubstr(fmt::format("{:.2f}", 16 / (rest_s / 4))),
+                    HasSubstr(fmt::format("{:.2f}", 16 / (rest_s * 5 / 8 + 0.1875))), HasSubstr("15.00")));
+}
+
+TEST(RenderTest, an_unknown_style_is_refused_with_the_nearest) {
+  try {
+    render(sweep_record(), {.style = "teano"});
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("unknown style 'teano'"), HasSubstr("theano")));
+  }
+}
+
+TEST(RenderTest, nothing_measured_is_no_crash) {
+  for (const std::string& style : styles().names())
+    EXPECT_FALSE(render(RunRecord{}, {.style = style}).empty());
+}
+
+TEST(TextTableTest, markdown_escapes_what_would_end_a_field) {
+  TextTable table;
+  table.add_column("a|b", TextTable::Align::kLeft);
+  table.add_column("n");
+  table.add_row({"* x", "±1"});
+  EXPECT_EQ(table.text(TextForm::kMarkdown), "| a\\|b | n |\n| --- | ---: |\n| \\* x | ±1 |\n");
+}
+
+TEST(TextTableTest, characters_and_not_bytes_are_aligned) {
+  TextTable table;
+  table.add_column("x");
+  table.add_column("y");
+  table.add_row({"±1", "ab"});
+  table.add_row({"123", "c"});
+  EXPECT_EQ(table.text(), "  x   y\n ±1  ab\n123   c\n");
+  EXPECT_EQ(table.width(), 7U);
+}
+
+}  // namespace
+}  // namespace lockstep::results
