@@ -121,6 +121,18 @@ TEST(RenderTest, throughput_counts_the_images_over_the_parts_of_the_step) {
                     HasSubstr(fmt::format("{:.2f}", 16 / (rest_s * 5 / 8 + 0.1875))), HasSubstr("15.00")));
 }
 
+TEST(RenderTest, hidden_communication_is_of_several_ranks_and_never_below_nothing) {
+  RunRecord record = described_record();
+  for (const int ranks : {1, 2}) {
+    record.runs.push_back(measured_run("ddp", ranks, 20, 0.5));
+    record.runs.back().breakdown = breakdown_of(ranks, 0.5, 0, 0.25);
+    record.runs.back().breakdown->communication_s = 0.125;
+    record.runs.back().factors = EfficiencyFactors{.half_width = {.machine = 5.4}};
+  }
+  const std::string text = factors_tables(record, TextForm::kTerminal);
+  EXPECT_THAT(text, AllOf(HasSubstr(" 0 %"), HasSubstr("100.0 ±>100"), Not(HasSubstr("-100"))));
+}
+
 TEST(RenderTest, an_unknown_style_is_refused_with_the_nearest) {
   try {
     render(sweep_record(), {.style = "teano"});

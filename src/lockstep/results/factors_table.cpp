@@ -11,6 +11,7 @@ namespace {
 
 std::string factor_text(double value, const std::optional<double>& half_width) {
   if (!half_width) return fmt::format("{:.1f}", 100 * value);
+  if (*half_width > 1) return fmt::format("{:.1f} ±>100", 100 * value);
   return fmt::format("{:.1f} ±{:.1f}", 100 * value, 100 * *half_width);
 }
 
@@ -20,8 +21,10 @@ std::string straggler_text(const Run& run) {
 }
 
 std::string hidden_text(const Run& run) {
-  if (!run.breakdown || !run.breakdown->overlap()) return "-";
-  return fmt::format("{:.0f} %", 100 * *run.breakdown->overlap());
+  // One rank has nobody to hide communication from.
+  if (run.ranks < 2 || !run.breakdown || !run.breakdown->overlap()) return "-";
+  // What surrounds the collectives counts as exposed, too, so that this may be a little below nothing.
+  return fmt::format("{:.0f} %", 100 * std::max(0.0, *run.breakdown->overlap()));
 }
 
 std::string factors_table(const std::vector<const Run*>& rows, TextForm form) {
