@@ -115,7 +115,9 @@ BenchPlan make_plan(BenchOptions options, RankJob& job, const std::vector<std::s
   plan.options = std::move(options);
   plan.command = command;
   check_repeat(plan.options, job);
-  if (!plan.options.trace_path.empty()) plan.options.breakdown = true;
+  const bool breakdown_implied =
+      !plan.options.trace_path.empty() || results::styles().get(plan.options.how.style).needs_breakdown;
+  if (breakdown_implied) plan.options.breakdown = true;
   train::SweepOptions& sweep = plan.options.sweep;
   if (sweep.ranks.empty()) {
     sweep.ranks = powers_of_two_up_to(job.environment() ? job.environment()->world : job.usable_cores());

@@ -12,6 +12,8 @@
 #include "lockstep/base/registry.h"
 #include "lockstep/strategies/strategy.h"
 
+#include "style_flags.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -26,6 +28,8 @@ constexpr const char* kExamples = R"(Examples:
       the ranks that mpirun starts (srun and torchrun likewise)
   lockstep bench --breakdown --trace trace.json
       where the time of a step goes, and a trace that ui.perfetto.dev opens
+  lockstep bench --style throughput
+      forward, backward and overall images/s, as another benchmark prints them
   lockstep bench --repeat 5 --json a.json
       five launches, so that 'lockstep diff' can tell a change from noise
   lockstep bench --global-batch 64 --ranks 1,2,4
@@ -134,12 +138,14 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
                   "write a trace of the breakdown's steps here, which Perfetto opens (implies --breakdown)")
       ->group(output);
   command.add_option("--csv", options.csv_path, "write a row per configuration here")->group(output);
+  add_style_flags(command, options.how, output);
   command.add_flag("--dry-run", options.dry_run, "print the plan, the estimated time and memory, and stop")
       ->group(output);
   command.add_flag("-q,--quiet", options.quiet, "no progress and no notes")->group(output);
 }
 
 void check_options(const BenchOptions& options) {
+  results::styles().get(options.how.style);
   if (options.repeat < 1) {
     throw ConfigError(fmt::format("--repeat must be greater than 0, not {}", options.repeat));
   }

@@ -5,6 +5,7 @@
 
 #include <CLI/App.hpp>
 
+#include "lockstep/results/render.h"
 #include "lockstep/train/sweep.h"
 
 #include "rank_job.h"
@@ -27,6 +28,7 @@ struct BenchOptions {
   bool append = false;
   std::string csv_path;
   std::string trace_path;
+  results::RenderOptions how;
   bool dry_run = false;
   bool quiet = false;
 };

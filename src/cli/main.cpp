@@ -10,8 +10,8 @@
 #include "info.h"
 #include "plot.h"
 #include "report.h"
-#include "verify.h"
 #include "show.h"
+#include "verify.h"
 #include "version.h"
 
 namespace {

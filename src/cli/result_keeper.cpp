@@ -6,9 +6,9 @@
 #include "lockstep/base/file.h"
 #include "lockstep/results/csv.h"
 #include "lockstep/results/json_reader.h"
-#include "lockstep/results/text.h"
 
 #include "console.h"
+#include "style_flags.h"
 
 namespace lockstep::cli {
 namespace fs = std::filesystem;
@@ -24,14 +24,8 @@ void ResultKeeper::finish(const results::RunRecord& record) {
     file_.finish(record);
     return;
   }
-  print(record);
+  print_record(record, files_.how, /*with_header=*/false);
   write_files(record);
-}
-
-void ResultKeeper::print(const results::RunRecord& record) const {
-  print_result("\n" + results::ddp_tables(record) + "\n" + results::scaling_tables(record));
-  const std::string closing = results::closing_text(record);
-  if (!closing.empty()) print_result("\n" + closing);
 }
 
 void ResultKeeper::finish_incomplete(const std::string& reason) {
@@ -44,7 +38,7 @@ void ResultKeeper::finish_incomplete(const std::string& reason) {
   }
   results::RunRecord record = results::read_record(kept);
   record.incomplete = reason;
-  print(record);
+  print_record(record, files_.how, /*with_header=*/false);
   write_files(record);
   if (!files_.json_path.empty())
     print_note(fmt::format("what was measured is in {}, marked incomplete", files_.json_path));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lockstep/results/partial_file.h"
+#include "lockstep/results/render.h"
 #include "lockstep/results/run_record.h"
 
 namespace lockstep::cli {
@@ -13,6 +14,7 @@ struct ResultFiles {
   std::filesystem::path record_path;
   std::string json_path;
   std::string csv_path;
+  results::RenderOptions how;
   /// record_path holds launches before this one.
   bool continues = false;
   /// Launches before the last only leave the record to the next one.
@@ -37,7 +39,6 @@ class ResultKeeper {
   void finish_incomplete(const std::string& reason);
 
  private:
-  void print(const results::RunRecord& record) const;
   void write_files(const results::RunRecord& record);
   void drop_temporary();
 

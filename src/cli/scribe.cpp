@@ -106,6 +106,7 @@ ResultFiles result_files(const BenchPlan& plan) {
   return {.record_path = plan.record_path,
           .json_path = plan.options.json_path,
           .csv_path = plan.options.csv_path,
+          .how = plan.options.how,
           .continues = plan.options.append || plan.launch > 1,
           .last_launch = plan.launch == plan.launches};
 }
@@ -114,7 +115,8 @@ Scribe::Scribe(const BenchRank& rank)
     : rank_(rank), keeper_(result_files(rank.plan)), record_(describe_job(rank)) {
   check_files(rank.plan.options);
   collect_machines(rank, record_, hosts_before_);
-  if (rank.plan.launch == 1) print_result(results::header_text(record_));
+  if (rank.plan.launch == 1)
+    print_result(results::verbatim(results::header_text(record_), rank.plan.options.how.form()));
   if (rank.plan.launches > 1)
     print_note(fmt::format("launch {} of {}", rank.plan.launch, rank.plan.launches));
   line_ = std::make_unique<ProgressLine>(rank.plan.rows, rank.progress);

@@ -2,17 +2,14 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <CLI/Validators.hpp>
-#include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/results/csv.h"
 #include "lockstep/results/json_reader.h"
-#include "lockstep/results/text.h"
 
-#include "console.h"
 #include "plot_sources.h"
+#include "style_flags.h"
 
 namespace lockstep::cli {
 
@@ -22,17 +19,7 @@ void add_show_flags(CLI::App& command, ShowOptions& options) {
                   "of `lockstep bench --json FILE`, its FILE.partial, or of PyTorch's DDP benchmark")
       ->type_name("FILE")
       ->required();
-  std::string styles;
-  for (const auto& [name, style] : results::styles().entries()) {
-    styles += fmt::format("\n  {}: {}", name, style.what);
-  }
-  command.add_option("--style", options.how.style, "how the tables are written:" + styles)
-      ->type_name("NAME")
-      ->capture_default_str();
-  command.add_flag("--markdown", options.how.markdown, "write GitHub's Markdown");
-  command.add_option("--epoch-size", options.how.epoch_size, "images per epoch, for the style theano")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_style_flags(command, options.how);
   command.add_option("--csv", options.csv, "write one line per row to this file instead; - for stdout")
       ->type_name("FILE");
   command.footer(
@@ -52,11 +39,7 @@ int run_show(const ShowOptions& options) {
     write_result(options.csv, results::to_csv(record));
     return kExitDone;
   }
-  const results::TextForm form = options.how.form();
-  print_result(results::verbatim(results::header_text(record), form) + "\n" +
-               results::render(record, options.how));
-  const std::string closing = results::closing_text(record);
-  if (!closing.empty()) print_result("\n" + results::verbatim(closing, form));
+  print_record(record, options.how, /*with_header=*/true);
   return kExitDone;
 }
 

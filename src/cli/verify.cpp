@@ -51,7 +51,8 @@ class VerifyReport {
   VerifyReport() {
     for (const char* left : {"model", "strategy"}) table_.add_column(left, results::TextTable::Align::kLeft);
     table_.add_column("ranks");
-    for (const char* left : {"check", "verdict", "how"}) table_.add_column(left, results::TextTable::Align::kLeft);
+    for (const char* left : {"check", "verdict", "how"})
+      table_.add_column(left, results::TextTable::Align::kLeft);
   }
 
   void add(const train::RowPlan& row, const std::vector<train::Check>& checks) {

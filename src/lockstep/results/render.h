@@ -27,6 +27,8 @@ struct Style {
   /// What it shows, for help texts.
   const char* what;
   std::string (*render)(const RunRecord& record, const RenderOptions& options);
+  /// Whether it says nothing without a breakdown.
+  bool needs_breakdown = false;
 };
 
 /// Every style by name, lockstep's own first.

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <CLI/App.hpp>
+
+#include "lockstep/results/render.h"
+
+namespace lockstep::cli {
+
+/// Adds --style, --markdown and --epoch-size: how tables are written.
+void add_style_flags(CLI::App& command, results::RenderOptions& how, const std::string& group = "Options");
+
+/// Prints everything about a record: header (unless it was printed before), tables, closing words.
+void print_record(const results::RunRecord& record, const results::RenderOptions& how, bool with_header);
+
+}  // namespace lockstep::cli
