@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
+#include <filesystem>
 #include <memory>
 
 #include <CLI/Config.hpp>
@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/results/text_table.h"
+#include "lockstep/train/export_training.h"
 #include "lockstep/train/verify.h"
 
 #include "console.h"
@@ -77,6 +78,25 @@ class VerifyReport {
   int wrong_ = 0;
 };
 
+void export_row(const train::RowPlan& row, const std::string& folder, const RankJob& job,
+                const JobRank& rank) {
+  const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
+  rank.progress.begin(row.label());
+  const Subgroups subgroups(*world, {row});
+  train::export_training(row, *row.pacing.steps, subgroups.of(row), folder, rank.progress);
+  world->barrier()->wait();
+}
+
+void check_export(const VerifyOptions& options, const std::vector<train::RowPlan>& rows) {
+  if (rows.size() != 1) {
+    throw ConfigError(fmt::format("--export writes one training, but these flags name {}", rows.size()),
+                      "Give one --model, one --strategy and one number of --ranks.");
+  }
+  if (!std::filesystem::is_directory(options.export_folder)) {
+    throw ConfigError(fmt::format("--export: '{}' is no folder", options.export_folder), "Make it first.");
+  }
+}
+
 /// What one rank does. Returns how many checks failed, in rank 0.
 int verify_rows(const std::vector<train::RowPlan>& rows, const RankJob& job, const JobRank& rank) {
   const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
@@ -130,6 +150,12 @@ void add_verify_flags(CLI::App& command, VerifyOptions& options) {
   command.add_option("--seed", options.seed, "of initial values and batches")
       ->capture_default_str()
       ->group(what);
+  command
+      .add_option("--export", options.export_folder,
+                  "instead of checking, write initial and final parameters and all batches into this folder, "
+                  "for another program to compare with (torch.load reads them)")
+      ->type_name("FOLDER")
+      ->group("Output");
   add_rank_flags(command, options.job);
 }
 
@@ -142,9 +168,11 @@ int run_verify(const VerifyOptions& asked) {
   }
   const std::vector<train::RowPlan> rows = plan_rows(options);
   job.plan(train::most_ranks(rows));
+  if (!options.export_folder.empty()) check_export(options, rows);
   if (!job.supervised()) job.check_backend();
   const int code = job.run(
       [&](const JobRank& rank) {
+        if (!options.export_folder.empty()) return export_row(rows[0], options.export_folder, job, rank);
         const int failed = verify_rows(rows, job, rank);
         if (rank.environment.rank == 0) wrong = failed;
       },

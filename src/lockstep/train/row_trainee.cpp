@@ -4,19 +4,24 @@
 
 namespace lockstep::train {
 
+std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank) {
+  const models::ModelInfo& model_info = models::registry().get(row.model);
+  return inputs::registry().get(row.input).create({.batch = row.batch_per_rank,
+                                                   .channels = model_info.channels,
+                                                   .image_size = row.image_size,
+                                                   .classes = model_info.classes,
+                                                   .seed = row.seed,
+                                                   .rank = rank,
+                                                   .ranks = row.ranks,
+                                                   .memory_format = parse_memory_format(row.memory_format)});
+}
+
 RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer)
     : row_(row), group_(group), tracer_(tracer), strategy_info_(strategies::registry().get(row.strategy)) {
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
   const models::ModelInfo& model_info = models::registry().get(row.model);
   model_ = model_info.create({.seed = row.seed, .memory_format = memory_format});
-  input_ = inputs::registry().get(row.input).create({.batch = row.batch_per_rank,
-                                                     .channels = model_info.channels,
-                                                     .image_size = row.image_size,
-                                                     .classes = model_info.classes,
-                                                     .seed = row.seed,
-                                                     .rank = group == nullptr ? 0 : group->rank(),
-                                                     .ranks = row.ranks,
-                                                     .memory_format = memory_format});
+  input_ = create_input(row, group == nullptr ? 0 : group->rank());
   comm::Communicator* communicator = tracer == nullptr ? group : tracer;
   strategy_ =
       strategy_info_.create({.parameters = model_->parameters(),

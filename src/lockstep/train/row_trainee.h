@@ -13,6 +13,9 @@
 
 namespace lockstep::train {
 
+/// Where the batches of one rank of a row come from.
+std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank);
+
 /// One rank's part of a row: network, input and strategy, as the row says.
 class RowTrainee {
  public:
