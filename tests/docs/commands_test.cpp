@@ -1,4 +1,5 @@
-// The lockstep commands of the documents are run as they stand there, measurements with --dry-run.
+// The lockstep commands of the documents are run as they stand there, measurements with --dry-run; results that they read
+// are a golden one.
 
 #include <sstream>
 
@@ -18,6 +19,22 @@ std::vector<std::string> words_of(const std::string& command, const std::string&
   return found;
 }
 
+/// The files of a command where this test has them, and what it writes to standard output.
+std::vector<std::string> with_files(std::vector<std::string> command) {
+  const std::string source = LOCKSTEP_SOURCE_DIR "/";
+  for (size_t i = 2; i < command.size(); ++i) {
+    std::string& word = command[i];
+    if (command[i - 1] == "-o") {
+      word = "-";
+    } else if (word.starts_with("data/")) {
+      word.insert(0, source);
+    } else if (word.ends_with(".json")) {
+      word = source + "tests/golden/record.json";
+    }
+  }
+  return command;
+}
+
 const std::string kProgram = "build/lockstep";
 
 class DocsCommandTest : public testing::TestWithParam<Mention> {};
@@ -26,7 +43,11 @@ TEST_P(DocsCommandTest, is_understood) {
   const Mention& mention = GetParam();
   std::vector<std::string> command = words_of(mention.text, kProgram);
   ASSERT_GE(command.size(), 2U) << mention.text;
-  if (command[1] == "bench") command.emplace_back("--dry-run");
+  if (command[1] == "bench") {
+    command.emplace_back("--dry-run");
+  } else {
+    command = with_files(command);
+  }
   const test::Finished finished = test::run(command);
   EXPECT_EQ(finished.exit_code, 0) << mention.file << ": " << mention.text << '\n' << finished.error;
   EXPECT_FALSE(finished.output.empty()) << mention.text;
