@@ -144,8 +144,10 @@ double gradients_final_s(const StepStamps& step) {
 }
 
 std::optional<double> Breakdown::overlap() const {
-  if (communication_s <= 0) return std::nullopt;
-  return 1 - mean.exposed_s() / communication_s;
+  // Of one rank there is only the cost of asking.
+  if (communication_s <= 0 || ranks.size() == 1) return std::nullopt;
+  // What is exposed also holds what the strategy does between collectives.
+  return std::max(0.0, 1 - mean.exposed_s() / communication_s);
 }
 
 Breakdown break_down(const std::vector<RankStamps>& ranks) {

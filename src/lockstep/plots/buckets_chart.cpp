@@ -167,7 +167,7 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
       counted(buckets[0].size(), "bucket"));
   if (const auto overlap = breakdown.overlap()) {
     chart.description += fmt::format(" {} of communication was hidden behind the backward pass.",
-                                     percent_text(std::max(0.0, *overlap)));
+                                     percent_text(*overlap));
   }
   if (ranks.size() < breakdown.ranks.size()) {
     chart.notes.push_back(

@@ -119,7 +119,7 @@ std::string phases_table(const Sources& sources) {
   }
   columns.push_back({"hidden", [](const Run& run) {
                        const auto overlap = run.breakdown->overlap();
-                       return overlap ? percent_text(std::max(0.0, *overlap)) : std::string(kMissing);
+                       return overlap ? percent_text(*overlap) : std::string(kMissing);
                      }});
   columns.push_back({"waited for", [](const Run& run) {
                        return run.breakdown->straggler ? fmt::format("rank {}", *run.breakdown->straggler)

@@ -22,9 +22,9 @@ std::string straggler_text(const Run& run) {
 
 std::string hidden_text(const Run& run) {
   // One rank has nobody to hide communication from.
-  if (run.ranks < 2 || !run.breakdown || !run.breakdown->overlap()) return "-";
+  if (!run.breakdown || !run.breakdown->overlap()) return "-";
   // What surrounds the collectives counts as exposed, too, so that this may be a little below nothing.
-  return fmt::format("{:.0f} %", 100 * std::max(0.0, *run.breakdown->overlap()));
+  return fmt::format("{:.0f} %", 100 * *run.breakdown->overlap());
 }
 
 std::string factors_table(const std::vector<const Run*>& rows, TextForm form) {
