@@ -27,7 +27,6 @@ std::vector<float> TrainedReplica::parameters() const {
 }
 
 TrainedReplica make_replica(const ReplicaChoice& choice, comm::Communicator* communicator) {
-  // Tests run side by side: teams of several threads would spin for each other's cores.
   at::set_num_threads(1);
   const models::ModelInfo& info = models::registry().get(choice.model);
   TrainedReplica replica;
@@ -52,6 +51,8 @@ TrainedReplica make_replica(const ReplicaChoice& choice, comm::Communicator* com
 void with_thread_ranks(int ranks, const std::function<void(comm::Communicator&)>& rank_body) {
   comm::HashStore store;
   launch::run_threads(ranks, [&](int rank) {
+    // Tests run side by side: teams of several threads would spin for each other's cores.
+    at::set_num_threads(1);
     const auto communicator = comm::connect(
         "thread",
         {.rank = rank, .size = ranks, .store = &store, .timeout = comm::Duration(15), .interface = ""});
