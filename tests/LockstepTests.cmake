@@ -3,6 +3,13 @@
 # One GoogleTest program, one ctest entry per test case. The label defaults to `unit`, the time-out to 20 s, ten
 # times as long under a sanitizer.
 
+set(LOCKSTEP_TEST_TIMEOUT_S 20)
+set(LOCKSTEP_TEST_TIMEOUT_FACTOR 1)
+if(LOCKSTEP_SANITIZE)
+  set(LOCKSTEP_TEST_TIMEOUT_S 200)
+  set(LOCKSTEP_TEST_TIMEOUT_FACTOR 10)
+endif()
+
 function(lockstep_test name)
   cmake_parse_arguments(TEST "" "LABEL;TIMEOUT" "SOURCES;KNOWS;LINK" ${ARGN})
   if(NOT TEST_LABEL)
@@ -11,9 +18,7 @@ function(lockstep_test name)
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 20)
   endif()
-  if(LOCKSTEP_SANITIZE)
-    math(EXPR TEST_TIMEOUT "10 * ${TEST_TIMEOUT}")
-  endif()
+  math(EXPR TEST_TIMEOUT "${LOCKSTEP_TEST_TIMEOUT_FACTOR} * ${TEST_TIMEOUT}")
   add_executable(${name} ${TEST_SOURCES})
   set(known ${TEST_KNOWS})
   list(TRANSFORM known PREPEND lockstep::)
