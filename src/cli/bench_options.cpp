@@ -6,6 +6,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -37,6 +38,25 @@ constexpr const char* kExamples = R"(Examples:
   lockstep bench --dry-run
       what would be measured, how long it would take, how much memory it needs
 )";
+
+void add_strategy_flags(CLI::App& command, train::SweepOptions& sweep) {
+  const std::string group = "Strategy";
+  for (const strategies::OptionInfo& option : strategies::option_infos()) {
+    const std::string text = fmt::format("{} ({}) [{}]", option.description,
+                                         fmt::join(option.strategies, ", "), option.default_value);
+    const auto given = [&sweep, flag = option.flag](const std::string& value) {
+      sweep.strategy_options.push_back({flag, value});
+    };
+    if (option.is_switch) {
+      command
+          .add_flag_callback(
+              option.flag, [given] { given("on"); }, text)
+          ->group(group);
+    } else {
+      command.add_option_function<std::string>(option.flag, given, text)->group(group);
+    }
+  }
+}
 
 }  // namespace
 
@@ -83,6 +103,8 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
   command.add_option("--input", sweep.input, "where batches come from; 'lockstep info inputs' lists them")
       ->capture_default_str()
       ->group(what);
+
+  add_strategy_flags(command, sweep);
 
   const std::string how = "How to measure";
   command

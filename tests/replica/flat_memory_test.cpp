@@ -69,6 +69,37 @@ TEST(FlatMemoryTest, applying_ranges_is_what_the_list_optimizer_does) {
   }
 }
 
+TEST(FlatMemoryTest, momenta_of_a_part_update_that_part_as_all_of_them_do) {
+  Parameters some = sample_parameters();
+  Parameters every = sample_parameters();
+  FlatMemory part(some, {2, 1, 0}, 7);
+  FlatMemory whole(every, {2, 1, 0});
+  const std::vector<Range> kept{{5, 40}, {60, 200}};
+  part.keep_momenta_of(kept);
+  EXPECT_EQ(part.momentum_count(), 175);
+  for (int step = 0; step < 3; ++step) {
+    const at::Tensor gradients = at::rand_like(whole.gradients({0, whole.count()}));
+    whole.gradients({0, whole.count()}).copy_(gradients);
+    part.gradients({0, whole.count()}).copy_(gradients);
+    for (const Range range : {Range{5, 20}, Range{20, 40}, Range{60, 200}}) {
+      part.apply(range, {}, step == 0);
+      whole.apply(range, {}, step == 0);
+    }
+  }
+  EXPECT_TRUE(at::equal(part.values({0, part.count()}), whole.values({0, whole.count()})));
+  EXPECT_THROW(part.apply({30, 50}, {}, false), Error);
+  EXPECT_THROW(part.reorder({0, 1, 2}), Error);
+}
+
+TEST(FlatMemoryTest, padding_is_zero_and_to_the_multiple) {
+  Parameters parameters = sample_parameters();
+  const FlatMemory memory(parameters, {2, 1, 0}, 128);
+  ASSERT_EQ(memory.count(), 352);
+  ASSERT_EQ(memory.padded_count(), 384);
+  EXPECT_EQ(memory.values({352, 384}).abs().sum().item<float>(), 0);
+  EXPECT_EQ(memory.gradients({352, 384}).abs().sum().item<float>(), 0);
+}
+
 TEST(FlatMemoryTest, an_order_that_misses_a_parameter_is_refused) {
   Parameters parameters = sample_parameters();
   EXPECT_THROW(FlatMemory(parameters, {0, 1}), Error);

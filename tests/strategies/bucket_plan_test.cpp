@@ -49,6 +49,32 @@ TEST(BucketPlanTest, what_fits_into_the_small_one_is_one_bucket) {
   EXPECT_THAT(buckets[0].parameters, ElementsAre(0u, 1u, 2u));
 }
 
+TEST(BucketPlanTest, buckets_divide_by_what_they_have_to) {
+  Parameters parameters = parameters_of({7, 1, 500, 33, 2, 1000});
+  const FlatMemory memory(parameters, {5, 0, 3, 1, 4, 2}, 7);
+  for (const int64_t cap_bytes : {1, 44, 1000, 1 << 20}) {
+    int64_t end = 0;
+    for (const Bucket& bucket : plan_buckets(memory, cap_bytes, {.multiple_of = 7})) {
+      EXPECT_EQ(bucket.range.begin, end);
+      EXPECT_EQ(bucket.range.count() % 7, 0) << cap_bytes;
+      EXPECT_LE(bucket.range.count(), std::max<int64_t>(7, cap_bytes / 4));
+      end = bucket.range.end;
+    }
+    EXPECT_EQ(end, memory.padded_count());
+  }
+}
+
+TEST(BucketPlanTest, a_part_of_the_memory_can_be_cut) {
+  Parameters parameters = parameters_of({100, 50, 30, 20});
+  const FlatMemory memory(parameters, {0, 1, 2, 3});
+  const std::vector<Bucket> buckets = plan_buckets(memory, 4 * 60, {.within = replica::Range{100, 180}});
+  EXPECT_THAT(bytes_of(buckets), ElementsAre(4 * 20, 4 * 60));
+  EXPECT_EQ(buckets.front().range.begin, 100);
+  EXPECT_THAT(buckets[0].parameters, ElementsAre(1u));
+  EXPECT_THAT(buckets[1].parameters, ElementsAre(1u, 2u));
+  EXPECT_TRUE(plan_buckets(memory, 240, {.within = replica::Range{180, 180}}).empty());
+}
+
 TEST(BucketPlanTest, every_element_is_in_one_bucket_whatever_the_cap) {
   Parameters parameters = parameters_of({7, 1, 500, 33, 2, 1000});
   const FlatMemory memory(parameters, {5, 0, 3, 1, 4, 2});

@@ -22,20 +22,35 @@ std::vector<std::vector<float>> train_ranks(const test::ReplicaChoice& choice, i
   return parameters;
 }
 
+/// A strategy with options that change what it does.
+struct Variant {
+  std::string name;
+  std::string strategy;
+  strategies::StrategyOptions options;
+};
+
 struct Case {
-  const char* strategy;
+  Variant variant;
   int ranks;
 };
 
 void PrintTo(const Case& value, std::ostream* out) {
-  *out << value.strategy << " at " << value.ranks;
+  *out << value.variant.name << " at " << value.ranks;
 }
 
-class EqualityTest : public testing::TestWithParam<Case> {};
+class EqualityTest : public testing::TestWithParam<Case> {
+ protected:
+  test::ReplicaChoice choice(const std::string& model, int batch, int image_size = 0) const {
+    return {.model = model,
+            .strategy = GetParam().variant.strategy,
+            .batch = batch,
+            .image_size = image_size,
+            .strategy_options = GetParam().variant.options};
+  }
+};
 
 TEST_P(EqualityTest, replicas_have_the_same_bits_after_training) {
-  const auto parameters = train_ranks(
-      {.model = "resnet18", .strategy = GetParam().strategy, .batch = 2, .image_size = 32}, GetParam().ranks);
+  const auto parameters = train_ranks(choice("resnet18", 2, 32), GetParam().ranks);
   for (size_t rank = 1; rank < parameters.size(); ++rank) {
     ASSERT_EQ(parameters[0].size(), parameters[rank].size());
     EXPECT_EQ(0, std::memcmp(parameters[0].data(), parameters[rank].data(), 4 * parameters[0].size()))
@@ -51,8 +66,7 @@ TEST_P(EqualityTest, ranks_agree_with_one_rank_on_the_joint_batch) {
   const int ranks = GetParam().ranks;
   const int batch = 4;
   for (const std::string model : {"mlp", "lenet5"}) {
-    const auto parameters =
-        train_ranks({.model = model, .strategy = GetParam().strategy, .batch = batch}, ranks);
+    const auto parameters = train_ranks(choice(model, batch), ranks);
     test::TrainedReplica joint =
         test::make_replica({.model = model, .strategy = "single", .batch = batch * ranks}, nullptr);
     const std::vector<float> before = joint.parameters();
@@ -79,20 +93,26 @@ TEST_P(EqualityTest, ranks_agree_with_one_rank_on_the_joint_batch) {
 }
 
 TEST_P(EqualityTest, the_same_seed_gives_the_same_bits_again) {
-  const test::ReplicaChoice choice{.model = "lenet5", .strategy = GetParam().strategy, .batch = 4};
-  EXPECT_EQ(train_ranks(choice, GetParam().ranks)[0], train_ranks(choice, GetParam().ranks)[0]);
+  const int ranks = GetParam().ranks;
+  EXPECT_EQ(train_ranks(choice("lenet5", 4), ranks)[0], train_ranks(choice("lenet5", 4), ranks)[0]);
 }
 
 std::vector<Case> all_cases() {
+  const std::vector<Variant> variants{
+      {"ddp", "ddp", {}},
+      {"replicated", "replicated", {}},
+      {"sharded", "sharded", {}},
+      {"sharded_after_backward", "sharded", {.bucket_mb = 0.01, .overlap = false}},
+  };
   std::vector<Case> cases;
-  for (const char* strategy : {"ddp", "replicated"}) {
-    for (const int ranks : {1, 2, 3, 4, 7}) cases.push_back({strategy, ranks});
+  for (const Variant& variant : variants) {
+    for (const int ranks : {1, 2, 3, 4, 7}) cases.push_back({variant, ranks});
   }
   return cases;
 }
 
 INSTANTIATE_TEST_SUITE_P(all, EqualityTest, testing::ValuesIn(all_cases()), [](const auto& named) {
-  return std::string(named.param.strategy) + "_" + std::to_string(named.param.ranks);
+  return named.param.variant.name + "_" + std::to_string(named.param.ranks);
 });
 
 }  // namespace

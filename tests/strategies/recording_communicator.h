@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -8,56 +10,113 @@
 
 namespace lockstep::test {
 
-/// Hands everything on to a real communicator and remembers how many bytes each all-reduce had.
+/// One operation that a rank issued. Bytes: of the larger buffer.
+struct Call {
+  std::string name;
+  size_t bytes = 0;
+
+  bool operator==(const Call&) const = default;
+};
+
+/// Hands everything on to a real communicator and remembers what was issued, on it and on those split from
+/// it. The log may be read from any thread.
 class RecordingCommunicator final : public comm::Communicator {
  public:
-  explicit RecordingCommunicator(std::unique_ptr<comm::Communicator> real) : real_(std::move(real)) {}
+  explicit RecordingCommunicator(std::unique_ptr<comm::Communicator> real)
+      : owned_(std::move(real)), real_(*owned_), log_(std::make_shared<Log>()) {}
+  explicit RecordingCommunicator(comm::Communicator& real) : real_(real), log_(std::make_shared<Log>()) {}
 
-  const std::vector<size_t>& all_reduce_bytes() const { return all_reduce_bytes_; }
-  void forget() { all_reduce_bytes_.clear(); }
+  std::vector<Call> calls() const { return copy(log_->calls); }
+  std::vector<Call> split_calls() const { return copy(log_->split_calls); }
+  std::vector<size_t> all_reduce_bytes() const {
+    std::vector<size_t> bytes;
+    for (const Call& call : calls()) {
+      if (call.name == "all_reduce") bytes.push_back(call.bytes);
+    }
+    return bytes;
+  }
+  void forget() {
+    const std::lock_guard lock(log_->mutex);
+    log_->calls.clear();
+    log_->split_calls.clear();
+  }
 
-  int rank() const override { return real_->rank(); }
-  int size() const override { return real_->size(); }
-  std::string backend() const override { return real_->backend(); }
-  comm::Capabilities capabilities() const override { return real_->capabilities(); }
+  int rank() const override { return real_.rank(); }
+  int size() const override { return real_.size(); }
+  std::string backend() const override { return real_.backend(); }
+  comm::Capabilities capabilities() const override { return real_.capabilities(); }
   comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override {
-    all_reduce_bytes_.push_back(buffer.bytes());
-    return real_->all_reduce(buffer, op);
+    record("all_reduce", buffer);
+    return real_.all_reduce(buffer, op);
   }
   comm::WorkPtr reduce(const comm::Buffer& buffer, comm::ReduceOp op, int root) override {
-    return real_->reduce(buffer, op, root);
+    record("reduce", buffer);
+    return real_.reduce(buffer, op, root);
   }
   comm::WorkPtr broadcast(const comm::Buffer& buffer, int root) override {
-    return real_->broadcast(buffer, root);
+    record("broadcast", buffer);
+    return real_.broadcast(buffer, root);
   }
   comm::WorkPtr all_gather(const comm::Buffer& input, const comm::Buffer& output) override {
-    return real_->all_gather(input, output);
+    record("all_gather", output);
+    return real_.all_gather(input, output);
   }
   comm::WorkPtr reduce_scatter(const comm::Buffer& input, const comm::Buffer& output,
                                comm::ReduceOp op) override {
-    return real_->reduce_scatter(input, output, op);
+    record("reduce_scatter", input);
+    return real_.reduce_scatter(input, output, op);
   }
   comm::WorkPtr all_to_all(const comm::Buffer& input, const comm::Buffer& output) override {
-    return real_->all_to_all(input, output);
+    record("all_to_all", input);
+    return real_.all_to_all(input, output);
   }
-  comm::WorkPtr barrier() override { return real_->barrier(); }
+  comm::WorkPtr barrier() override {
+    record("barrier", {});
+    return real_.barrier();
+  }
   comm::WorkPtr send(const comm::Buffer& buffer, int peer, int tag) override {
-    return real_->send(buffer, peer, tag);
+    record("send", buffer);
+    return real_.send(buffer, peer, tag);
   }
   comm::WorkPtr receive(const comm::Buffer& buffer, int peer, int tag) override {
-    return real_->receive(buffer, peer, tag);
+    record("receive", buffer);
+    return real_.receive(buffer, peer, tag);
   }
   comm::WorkPtr receive_any(const comm::Buffer& buffer, int tag) override {
-    return real_->receive_any(buffer, tag);
+    record("receive_any", buffer);
+    return real_.receive_any(buffer, tag);
   }
   std::unique_ptr<comm::Communicator> split(std::span<const int> ranks) override {
-    return real_->split(ranks);
+    std::unique_ptr<comm::Communicator> part = real_.split(ranks);
+    if (part == nullptr) return nullptr;
+    return std::unique_ptr<RecordingCommunicator>(new RecordingCommunicator(std::move(part), log_));
   }
-  comm::Duration timeout() const override { return real_->timeout(); }
+  comm::Duration timeout() const override { return real_.timeout(); }
 
  private:
-  std::unique_ptr<comm::Communicator> real_;
-  std::vector<size_t> all_reduce_bytes_;
+  struct Log {
+    std::mutex mutex;
+    std::vector<Call> calls;
+    std::vector<Call> split_calls;
+  };
+
+  RecordingCommunicator(std::unique_ptr<comm::Communicator> part, std::shared_ptr<Log> log)
+      : owned_(std::move(part)), real_(*owned_), log_(std::move(log)), is_split_(true) {}
+
+  void record(const char* name, const comm::Buffer& buffer) {
+    const std::lock_guard lock(log_->mutex);
+    (is_split_ ? log_->split_calls : log_->calls).push_back({name, buffer.bytes()});
+  }
+
+  std::vector<Call> copy(const std::vector<Call>& calls) const {
+    const std::lock_guard lock(log_->mutex);
+    return calls;
+  }
+
+  std::unique_ptr<comm::Communicator> owned_;
+  comm::Communicator& real_;
+  std::shared_ptr<Log> log_;
+  bool is_split_ = false;
 };
 
 }  // namespace lockstep::test

@@ -31,8 +31,8 @@ at::Tensor view_of(const at::Tensor& flat, const at::Tensor& like, int64_t begin
 
 }  // namespace
 
-FlatMemory::FlatMemory(Parameters& parameters, std::vector<size_t> order)
-    : parameters_(parameters), order_(std::move(order)) {
+FlatMemory::FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_t multiple_of)
+    : parameters_(parameters), order_(std::move(order)), multiple_of_(multiple_of) {
   check_order(order_, parameters.trainable().size());
   for (const NamedTensor& parameter : parameters.trainable()) {
     if (parameter.value.scalar_type() != at::kFloat || !parameter.value.is_non_overlapping_and_dense()) {
@@ -45,6 +45,7 @@ FlatMemory::FlatMemory(Parameters& parameters, std::vector<size_t> order)
 void FlatMemory::reorder(std::vector<size_t> order) {
   check_order(order, order_.size());
   if (order == order_) return;
+  if (!momentum_ranges_.empty()) throw Error("memory with momenta of a part only cannot be reordered");
   order_ = std::move(order);
   lay_out();
 }
@@ -54,7 +55,7 @@ void FlatMemory::lay_out() {
   const std::vector<NamedTensor>& trainable = parameters_.trainable();
   const std::vector<Range> ranges_before = ranges_;
   const at::Tensor momenta_before = momenta_;
-  const int64_t count = parameters_.count();
+  const int64_t count = (parameters_.count() + multiple_of_ - 1) / multiple_of_ * multiple_of_;
   values_ = at::empty({count}, at::kFloat);
   // What the old views show is copied below, so the old buffers live until then.
   const at::Tensor gradients = at::zeros({count}, at::kFloat);
@@ -79,7 +80,29 @@ void FlatMemory::lay_out() {
     ranges_[index] = range;
     begin = range.end;
   }
+  values_.slice(0, begin, count).zero_();
   gradients_ = gradients;
+}
+
+void FlatMemory::keep_momenta_of(std::vector<Range> ranges) {
+  int64_t count = 0;
+  for (const Range& range : ranges) count += range.count();
+  momenta_ = at::zeros({count}, at::kFloat);
+  momentum_ranges_ = std::move(ranges);
+  // No range at all is not the same as every range.
+  if (momentum_ranges_.empty()) momentum_ranges_.push_back({});
+}
+
+at::Tensor FlatMemory::momenta(Range range) const {
+  if (momentum_ranges_.empty()) return momenta_.slice(0, range.begin, range.end);
+  int64_t begin = 0;
+  for (const Range& kept : momentum_ranges_) {
+    if (kept.begin <= range.begin && range.end <= kept.end) {
+      return momenta_.narrow(0, begin + range.begin - kept.begin, range.count());
+    }
+    begin += kept.count();
+  }
+  throw Error(fmt::format("the momenta of elements {} to {} are not kept here", range.begin, range.end));
 }
 
 void FlatMemory::apply(Range range, const SgdOptions& options, bool first_step) {

@@ -21,25 +21,35 @@ struct Range {
 /// The parameters, gradients and momenta of a replica, each in one flat fp32 buffer, tensor after tensor in a
 /// chosen order without gaps. Parameters and their `.grad` become views with the parameter's own strides, so
 /// a stretch of a buffer is what a communicator sends and what the optimizer updates, whatever tensors lie in
-/// it. Not thread safe; must not outlive the Parameters.
+/// it. A replica that updates only a part of its parameters keeps the momenta of that part only. Not thread
+/// safe; must not outlive the Parameters.
 class FlatMemory {
  public:
   /// `order`: the parameters' indices (Parameters::trainable), each once. Throws Error for anything else, and
-  /// for a parameter that is not dense fp32.
-  FlatMemory(Parameters& parameters, std::vector<size_t> order);
+  /// for a parameter that is not dense fp32. The buffers are padded with zeros to a multiple of `multiple_of`
+  /// elements.
+  FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_t multiple_of = 1);
 
-  /// Lays everything out anew; values, gradients and momenta go along.
+  /// Lays everything out anew; values, gradients and momenta go along. Throws Error once there are momenta of
+  /// a part only.
   void reorder(std::vector<size_t> order);
+
+  /// From now on there are momenta of these ranges only (ascending, apart from each other), all zero; apply
+  /// and momenta() take nothing that is not within one of them.
+  void keep_momenta_of(std::vector<Range> ranges);
 
   const std::vector<size_t>& order() const { return order_; }
   /// Where parameter `index` lies.
   Range range_of(size_t index) const { return ranges_[index]; }
-  int64_t count() const { return values_.numel(); }
+  /// Elements of all parameters, without and with the padding.
+  int64_t count() const { return parameters_.count(); }
+  int64_t padded_count() const { return values_.numel(); }
+  int64_t momentum_count() const { return momenta_.numel(); }
 
   /// One-dimensional views.
   at::Tensor values(Range range) const { return values_.slice(0, range.begin, range.end); }
   at::Tensor gradients(Range range) const { return gradients_.slice(0, range.begin, range.end); }
-  at::Tensor momenta(Range range) const { return momenta_.slice(0, range.begin, range.end); }
+  at::Tensor momenta(Range range) const;
 
   /// The gradient of parameter `index`, shaped like it.
   at::Tensor gradient_view(size_t index) const { return gradient_views_[index]; }
@@ -53,8 +63,11 @@ class FlatMemory {
 
   Parameters& parameters_;
   std::vector<size_t> order_;
+  int64_t multiple_of_;
   std::vector<Range> ranges_;
   at::Tensor values_, gradients_, momenta_;
+  /// What momenta_ holds, one after the other; empty: everything.
+  std::vector<Range> momentum_ranges_;
   std::vector<at::Tensor> gradient_views_;
 };
 

@@ -36,6 +36,12 @@ void Sgd::step() {
   first_step_ = false;
 }
 
+int64_t Sgd::momentum_bytes() const {
+  int64_t bytes = 0;
+  for (const at::Tensor& momentum : momenta_) bytes += static_cast<int64_t>(momentum.nbytes());
+  return bytes;
+}
+
 void Sgd::clear_gradients() {
   for (at::Tensor& gradient : gradients_) gradient.reset();
   for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();

@@ -32,6 +32,7 @@ class Sgd {
   void clear_gradients();
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  int64_t momentum_bytes() const;
 
  private:
   std::vector<at::Tensor> parameters_;

@@ -12,22 +12,29 @@ constexpr int64_t kLastBucketBytes = kMiB;
 
 }  // namespace
 
-std::vector<Bucket> plan_buckets(const replica::FlatMemory& memory, int64_t cap_bytes) {
-  const int64_t cap = std::max<int64_t>(1, cap_bytes / kBytesPerElement);
-  const int64_t last = std::min(cap, kLastBucketBytes / kBytesPerElement);
-  // Where it all fits into the small one there is nothing to gain from two.
-  const int64_t last_begin = memory.count() <= last ? 0 : memory.count() - last;
+std::vector<Bucket> plan_buckets(const replica::FlatMemory& memory, int64_t cap_bytes,
+                                 const BucketRules& rules) {
+  const replica::Range whole = rules.within.value_or(replica::Range{0, memory.padded_count()});
   std::vector<Bucket> buckets;
-  for (int64_t begin = 0; begin < last_begin; begin += cap) {
+  if (whole.count() == 0) return buckets;
+  const auto elements = [&](int64_t bytes) {
+    return std::max<int64_t>(1, bytes / kBytesPerElement / rules.multiple_of) * rules.multiple_of;
+  };
+  const int64_t cap = elements(cap_bytes);
+  const int64_t last = std::min(cap, elements(kLastBucketBytes));
+  // Where it all fits into the small one there is nothing to gain from two.
+  const int64_t last_begin = whole.count() <= last ? whole.begin : whole.end - last;
+  for (int64_t begin = whole.begin; begin < last_begin; begin += cap) {
     buckets.push_back({{begin, std::min(begin + cap, last_begin)}, {}});
   }
-  buckets.push_back({{last_begin, memory.count()}, {}});
+  buckets.push_back({{last_begin, whole.end}, {}});
   size_t first = 0;
   for (const size_t parameter : memory.order()) {
     const replica::Range range = memory.range_of(parameter);
+    if (range.end <= whole.begin) continue;
     while (buckets[first].range.end <= range.begin && first + 1 < buckets.size()) ++first;
     for (size_t i = first; i < buckets.size() && buckets[i].range.begin < range.end; ++i) {
-      buckets[i].parameters.push_back(parameter);
+      if (range.begin < buckets[i].range.end) buckets[i].parameters.push_back(parameter);
     }
   }
   return buckets;

@@ -54,6 +54,8 @@ class Ddp final : public Strategy {
     return gradients;
   }
 
+  int64_t momentum_bytes() const override { return optimizer_.momentum_bytes(); }
+
  private:
   replica::Sgd optimizer_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;

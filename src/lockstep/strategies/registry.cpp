@@ -1,5 +1,6 @@
 #include "lockstep/strategies/ddp.h"
 #include "lockstep/strategies/replicated.h"
+#include "lockstep/strategies/sharded.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/strategies/uncoupled.h"
 
@@ -36,7 +37,11 @@ const Registry<StrategyInfo>& registry() {
        {"replicated",
         {"flat memory, buckets all-reduced while backward goes on, the optimizer applied to each as it "
          "arrives",
-         mean_of_gradients(), &create_replicated}}});
+         mean_of_gradients(), &create_replicated}},
+       {"sharded",
+        {"ZeRO-1: buckets reduce-scattered while backward goes on, every rank updates its share with its "
+         "share of the momenta, parameters all-gathered",
+         mean_of_gradients(), &create_sharded}}});
   return strategies;
 }
 

@@ -8,6 +8,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/replica/parameters.h"
 #include "lockstep/replica/sgd.h"
+#include "lockstep/strategies/strategy_options.h"
 
 namespace lockstep::strategies {
 
@@ -29,13 +30,6 @@ struct Traits {
   bool replicas_equal = true;
 };
 
-struct StrategyOptions {
-  /// Cap of one bucket of gradients in MiB, for strategies that fill buckets.
-  double bucket_mb = 25;
-  /// Whether gradients are sent while backward goes on, for strategies that can do both.
-  bool overlap = true;
-};
-
 /// How the replicas are kept in step, and the optimizer with it. One object per rank, used by that rank's
 /// training thread: begin_step, forward, before_backward, backward, combine, apply, and again. Coupled
 /// strategies communicate in any of these, so every rank must call all of them the same number of times.
@@ -54,6 +48,13 @@ class Strategy {
   /// What else beside the parameters must have the same bits on all ranks after a step: combined gradients,
   /// where every rank has them. A difference shows there first.
   virtual std::vector<at::Tensor> equal_on_all_ranks() const { return {}; }
+
+  /// After the last step, and before the parameters are looked at: this replica gets what a strategy keeps
+  /// elsewhere. Further steps may follow. Collective where the strategy communicates.
+  virtual void finish() {}
+
+  /// What this rank keeps for the optimizer.
+  virtual int64_t momentum_bytes() const = 0;
 };
 
 /// What a strategy works on; all owned by the caller and outliving the strategy.
@@ -72,7 +73,7 @@ struct StrategyInfo {
   std::unique_ptr<Strategy> (*create)(const StrategyContext& context) = nullptr;
 };
 
-/// All strategies by name: single, independent, ddp, replicated.
+/// All strategies by name: single, independent, ddp, replicated, sharded.
 const Registry<StrategyInfo>& registry();
 
 }  // namespace lockstep::strategies

@@ -12,6 +12,8 @@ class Uncoupled final : public Strategy {
 
   void apply() override { optimizer_.step(); }
 
+  int64_t momentum_bytes() const override { return optimizer_.momentum_bytes(); }
+
  private:
   replica::Sgd optimizer_;
 };

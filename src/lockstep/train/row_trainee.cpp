@@ -23,13 +23,15 @@ RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedComm
   model_ = model_info.create({.seed = row.seed, .memory_format = memory_format});
   input_ = create_input(row, group == nullptr ? 0 : group->rank());
   comm::Communicator* communicator = tracer == nullptr ? group : tracer;
+  strategies::StrategyOptions options = row.strategy_options;
+  options.bucket_mb = row.bucket_mb;
   strategy_ =
       strategy_info_.create({.parameters = model_->parameters(),
                              .optimizer = {.learning_rate = row.learning_rate,
                                            .momentum = row.momentum,
                                            .weight_decay = row.weight_decay},
                              .communicator = strategy_info_.traits.communicates ? communicator : nullptr,
-                             .options = {.bucket_mb = row.bucket_mb}});
+                             .options = options});
 }
 
 StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool stamp_phases,

@@ -31,6 +31,7 @@ class StepLoop {
       const comm::WorkPtr all_finished = trainee_.communicator->barrier();
       while (!all_finished->test()) timed_step();
     }
+    trainee_.strategy.finish();
     const auto first_measured = durations_s_.begin() + static_cast<std::ptrdiff_t>(warmup_steps_);
     result_.warmup_s.assign(durations_s_.begin(), first_measured);
     result_.step_s.assign(first_measured, durations_s_.end());

@@ -178,6 +178,7 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
         prototype.memory_format = options.memory_format;
         prototype.input = options.input;
         prototype.image_size = image_size;
+        prototype.strategy_options = strategies::parse_options(options.strategy_options, options.strategies);
         prototype.pacing = options.pacing;
         prototype.seed = options.seed;
         prototype.learning_rate = options.learning_rate;

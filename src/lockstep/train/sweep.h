@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/strategies/strategy_options.h"
 #include "lockstep/train/pacing.h"
 
 namespace lockstep::train {
@@ -20,6 +21,8 @@ struct SweepOptions {
   std::vector<std::string> strategies{"ddp"};
   std::vector<std::string> precisions{"fp32"};
   std::vector<double> bucket_mb{25};
+  /// Flags of the group "Strategy", for those strategies that know them.
+  std::vector<strategies::GivenOption> strategy_options;
   std::string memory_format = "channels_last";
   std::string input = "device";
   int image_size = 0;
@@ -43,6 +46,8 @@ struct RowPlan {
   std::string strategy;
   std::string precision;
   double bucket_mb = 25;
+  /// Without bucket_mb.
+  strategies::StrategyOptions strategy_options;
   std::string memory_format;
   std::string input;
   int image_size = 0;

@@ -1,0 +1,82 @@
+#include "lockstep/strategies/sharded.h"
+
+#include <vector>
+
+#include "lockstep/base/units.h"
+#include "lockstep/strategies/bucket_filler.h"
+#include "lockstep/strategies/bucket_plan.h"
+#include "lockstep/strategies/tensor_buffer.h"
+
+namespace lockstep::strategies {
+namespace {
+
+class Sharded final : public Strategy {
+ public:
+  explicit Sharded(const StrategyContext& context)
+      : optimizer_(context.optimizer),
+        group_(*context.communicator),
+        memory_(context.parameters, reverse_order(context.parameters.trainable().size()), group_.size()),
+        filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
+                [this](size_t bucket) { send(bucket); }) {
+    at::Tensor values = memory_.values({0, memory_.count()});
+    group_.broadcast(buffer_of(values), 0)->wait();
+    const auto cap = static_cast<int64_t>(context.options.bucket_mb * static_cast<double>(kMiB));
+    filler_.set_plan(plan_buckets(memory_, cap, {.multiple_of = group_.size()}));
+    std::vector<replica::Range> shards;
+    for (const Bucket& bucket : filler_.buckets()) shards.push_back(shard_of(bucket));
+    memory_.keep_momenta_of(std::move(shards));
+  }
+
+  void begin_step() override {
+    filler_.begin_step();
+    works_.clear();
+  }
+
+  void combine() override {
+    filler_.finish();
+    const std::vector<Bucket>& buckets = filler_.buckets();
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      works_[i]->wait();
+      const replica::Range shard = shard_of(buckets[i]);
+      memory_.apply(shard, optimizer_, steps_ == 0);
+      works_[i] =
+          group_.all_gather(buffer_of(memory_.values(shard)), buffer_of(memory_.values(buckets[i].range)));
+    }
+    for (const comm::WorkPtr& work : works_) work->wait();
+    ++steps_;
+  }
+
+  // Done shard by shard as they arrived.
+  void apply() override {}
+
+  int64_t momentum_bytes() const override { return 4 * memory_.momentum_count(); }
+
+ private:
+  void send(size_t bucket) {
+    const Bucket& full = filler_.buckets()[bucket];
+    works_.push_back(group_.reduce_scatter(buffer_of(memory_.gradients(full.range)),
+                                           buffer_of(memory_.gradients(shard_of(full))),
+                                           comm::ReduceOp::kSum));
+  }
+
+  replica::Range shard_of(const Bucket& bucket) const {
+    const int64_t part = bucket.range.count() / group_.size();
+    const int64_t begin = bucket.range.begin + group_.rank() * part;
+    return {begin, begin + part};
+  }
+
+  replica::SgdOptions optimizer_;
+  comm::Communicator& group_;
+  replica::FlatMemory memory_;
+  BucketFiller filler_;
+  std::vector<comm::WorkPtr> works_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> create_sharded(const StrategyContext& context) {
+  return std::make_unique<Sharded>(context);
+}
+
+}  // namespace lockstep::strategies

@@ -1,0 +1,65 @@
+#include "lockstep/strategies/strategy_options.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::strategies {
+namespace {
+
+/// 0 for what is no number.
+double number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : 0;
+}
+
+void check_value(const OptionInfo& option, const std::string& value) {
+  if (option.values.empty()) {
+    if (number(value) > 0 && number(value) < 1e9) return;
+    throw ConfigError(fmt::format("{} must be a number greater than 0, not '{}'", option.flag, value),
+                      fmt::format("The default is {}.", option.default_value));
+  }
+  if (std::ranges::find(option.values, value) != option.values.end()) return;
+  throw ConfigError(fmt::format("{} does not take '{}'", option.flag, value),
+                    fmt::format("It takes {}.", fmt::join(option.values, ", ")));
+}
+
+}  // namespace
+
+const std::vector<OptionInfo>& option_infos() {
+  static const std::vector<OptionInfo> all{
+      {.flag = "--overlap",
+       .description = "whether gradients are sent while backward goes on, or after it",
+       .default_value = "on",
+       .strategies = {"replicated", "sharded"},
+       .values = {"on", "off"},
+       .set = [](StrategyOptions& options, const std::string& value) { options.overlap = value == "on"; }},
+  };
+  return all;
+}
+
+StrategyOptions parse_options(const std::vector<GivenOption>& given,
+                              const std::vector<std::string>& strategies) {
+  StrategyOptions options;
+  for (const auto& [flag, value] : given) {
+    const auto option = std::ranges::find(option_infos(), flag, &OptionInfo::flag);
+    if (option == option_infos().end()) throw ConfigError(fmt::format("no strategy knows {}", flag));
+    const bool known = std::ranges::any_of(strategies, [&](const std::string& name) {
+      return std::ranges::find(option->strategies, name) != option->strategies.end();
+    });
+    if (!known) {
+      throw ConfigError(fmt::format("{} means nothing to the strategy {}", flag, fmt::join(strategies, ", ")),
+                        fmt::format("It is an option of {}.", fmt::join(option->strategies, ", ")));
+    }
+    check_value(*option, value);
+    option->set(options, value);
+  }
+  return options;
+}
+
+}  // namespace lockstep::strategies

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep::strategies {
+
+/// What a user may choose about strategies; each has its default, and ignores what it does not know.
+struct StrategyOptions {
+  /// Cap of one bucket of gradients in MiB, for strategies that fill buckets.
+  double bucket_mb = 25;
+  /// Whether gradients are sent while backward goes on, for strategies that can do both.
+  bool overlap = true;
+};
+
+/// One of these as a flag.
+struct OptionInfo {
+  /// "--overlap".
+  std::string flag;
+  std::string description;
+  /// Of the option when the flag is not given.
+  std::string default_value;
+  /// The strategies that know it.
+  std::vector<std::string> strategies;
+  /// What may be given; empty: a number greater than 0.
+  std::vector<std::string> values;
+  /// Takes no value: to give it is "on".
+  bool is_switch = false;
+  void (*set)(StrategyOptions& options, const std::string& value) = nullptr;
+};
+
+/// All options but bucket_mb, which sweeps.
+const std::vector<OptionInfo>& option_infos();
+
+/// A flag and what was given with it.
+struct GivenOption {
+  std::string flag;
+  std::string value;
+};
+
+/// Options as given for a run of `strategies`; the others have their defaults. Throws ConfigError for a flag
+/// that none of these strategies knows, and for a value that the flag does not take.
+StrategyOptions parse_options(const std::vector<GivenOption>& given,
+                              const std::vector<std::string>& strategies);
+
+}  // namespace lockstep::strategies

@@ -1,0 +1,51 @@
+#include "lockstep/strategies/strategy_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/strategies/strategy.h"
+
+namespace lockstep::strategies {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string refusal(const std::vector<GivenOption>& given, const std::vector<std::string>& names) {
+  try {
+    parse_options(given, names);
+  } catch (const ConfigError& error) {
+    return std::string(error.what()) + " " + error.advice();
+  }
+  return "accepted";
+}
+
+TEST(StrategyOptionsTest, what_a_strategy_does_not_know_is_refused_with_those_that_do) {
+  EXPECT_THAT(refusal({{"--overlap", "off"}}, {"ddp"}),
+              AllOf(HasSubstr("--overlap means nothing to the strategy ddp"), HasSubstr("replicated")));
+  // In a sweep it is for those that know it.
+  EXPECT_EQ(refusal({{"--overlap", "off"}}, {"ddp", "replicated"}), "accepted");
+}
+
+TEST(StrategyOptionsTest, a_wrong_value_is_refused_with_the_right_ones) {
+  EXPECT_THAT(refusal({{"--overlap", "of"}}, {"replicated"}),
+              AllOf(HasSubstr("--overlap does not take 'of'"), HasSubstr("on, off")));
+}
+
+TEST(StrategyOptionsTest, what_is_given_is_set_and_the_rest_keeps_its_default) {
+  EXPECT_FALSE(parse_options({{"--overlap", "off"}}, {"replicated"}).overlap);
+  EXPECT_TRUE(parse_options({}, {"replicated"}).overlap);
+}
+
+TEST(StrategyOptionsTest, every_option_has_a_strategy_and_takes_its_own_default) {
+  for (const OptionInfo& option : option_infos()) {
+    ASSERT_FALSE(option.strategies.empty()) << option.flag;
+    for (const std::string& name : option.strategies) EXPECT_NO_THROW(registry().get(name)) << option.flag;
+    if (option.is_switch) continue;
+    EXPECT_EQ(refusal({{option.flag, option.default_value}}, option.strategies), "accepted") << option.flag;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::strategies

@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/units.h"
+
+#include "strategies/recording_communicator.h"
+#include "strategies/trained_replica.h"
+
+namespace lockstep {
+namespace {
+
+/// docs/strategies.md says what each strategy sends in a step; here the formulas are held against what was
+/// issued.
+struct Traffic {
+  size_t messages = 0;
+  size_t bytes = 0;
+
+  bool operator==(const Traffic&) const = default;
+};
+
+void PrintTo(const Traffic& traffic, std::ostream* out) {
+  *out << traffic.messages << " messages of together " << traffic.bytes << " bytes";
+}
+
+using TrafficByCall = std::map<std::string, Traffic>;
+
+TrafficByCall sum_up(const std::vector<test::Call>& calls) {
+  TrafficByCall sums;
+  for (const test::Call& call : calls) {
+    ++sums[call.name].messages;
+    sums[call.name].bytes += call.bytes;
+  }
+  return sums;
+}
+
+constexpr int kSteps = 4;
+
+struct Observed {
+  /// Of kSteps steps, without the first.
+  TrafficByCall calls;
+  TrafficByCall split_calls;
+  std::vector<test::Call> in_order;
+  int64_t momentum_bytes = 0;
+};
+
+std::vector<Observed> observe(const test::ReplicaChoice& choice, int ranks) {
+  std::vector<Observed> observed(static_cast<size_t>(ranks));
+  test::with_thread_ranks(ranks, [&](comm::Communicator& communicator) {
+    test::RecordingCommunicator recording(communicator);
+    test::TrainedReplica replica = test::make_replica(choice, &recording);
+    // The step loop's own barriers go to the communicator itself.
+    replica.communicator = &communicator;
+    // The second step may lay memory out anew.
+    replica.train(2);
+    recording.forget();
+    replica.train(kSteps);
+    Observed& own = observed[static_cast<size_t>(communicator.rank())];
+    own.in_order = recording.calls();
+    own.calls = sum_up(own.in_order);
+    own.split_calls = sum_up(recording.split_calls());
+    own.momentum_bytes = replica.strategy->momentum_bytes();
+  });
+  return observed;
+}
+
+constexpr double kBucketMb = 0.05;
+/// lenet5's parameters.
+constexpr size_t kParameters = 61706;
+
+/// As many as it takes to hold so many elements in buckets of kBucketMb: the last of them is as large as the
+/// others, which are full from the front.
+size_t buckets_of(size_t elements, size_t multiple_of = 1) {
+  const auto cap = static_cast<size_t>(kBucketMb * kMiB / 4) / multiple_of * multiple_of;
+  return (elements + cap - 1) / cap;
+}
+
+class TrafficTest : public testing::TestWithParam<int> {
+ protected:
+  size_t ranks() const { return static_cast<size_t>(GetParam()); }
+  static Traffic per_run(size_t messages, size_t bytes) { return {kSteps * messages, kSteps * bytes}; }
+
+  std::vector<Observed> observe_lenet5(const std::string& strategy, strategies::StrategyOptions options) {
+    options.bucket_mb = kBucketMb;
+    return observe({.model = "lenet5", .strategy = strategy, .batch = 2, .strategy_options = options},
+                   GetParam());
+  }
+};
+
+TEST_P(TrafficTest, replicated_all_reduces_every_bucket_once) {
+  for (const bool overlap : {true, false}) {
+    for (const Observed& rank : observe_lenet5("replicated", {.overlap = overlap})) {
+      EXPECT_EQ(rank.calls,
+                (TrafficByCall{{"all_reduce", per_run(buckets_of(kParameters), 4 * kParameters)}}));
+      EXPECT_EQ(rank.momentum_bytes, int64_t{4 * kParameters});
+    }
+  }
+}
+
+TEST_P(TrafficTest, sharded_reduce_scatters_gradients_and_gathers_parameters) {
+  const size_t padded = (kParameters + ranks() - 1) / ranks() * ranks();
+  const Traffic expected = per_run(buckets_of(padded, ranks()), 4 * padded);
+  for (const bool overlap : {true, false}) {
+    for (const Observed& rank : observe_lenet5("sharded", {.overlap = overlap})) {
+      EXPECT_EQ(rank.calls, (TrafficByCall{{"reduce_scatter", expected}, {"all_gather", expected}}));
+      EXPECT_EQ(rank.momentum_bytes, static_cast<int64_t>(4 * padded / ranks()));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(ranks, TrafficTest, testing::Values(1, 2, 3, 4, 7));
+
+}  // namespace
+}  // namespace lockstep
