@@ -103,6 +103,10 @@ std::vector<Case> all_cases() {
       {"replicated", "replicated", {}},
       {"sharded", "sharded", {}},
       {"sharded_after_backward", "sharded", {.bucket_mb = 0.01, .overlap = false}},
+      {"parameter_server", "parameter_server", {}},
+      {"parameter_server_at_rank_0",
+       "parameter_server",
+       {.bucket_mb = 0.01, .parameter_owners = strategies::ParameterOwners::kRank0}},
   };
   std::vector<Case> cases;
   for (const Variant& variant : variants) {

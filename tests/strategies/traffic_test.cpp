@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/units.h"
+#include "lockstep/strategies/parameter_server.h"
 
 #include "strategies/recording_communicator.h"
 #include "strategies/trained_replica.h"
@@ -110,6 +111,42 @@ TEST_P(TrafficTest, sharded_reduce_scatters_gradients_and_gathers_parameters) {
       EXPECT_EQ(rank.momentum_bytes, static_cast<int64_t>(4 * padded / ranks()));
     }
   }
+}
+
+TEST_P(TrafficTest, parameter_server_reduces_to_owners_and_fetches_from_them) {
+  // What every rank owns of lenet5's tensors, in bytes.
+  std::vector<int64_t> tensors;
+  for (const int64_t elements : {150, 6, 2400, 16, 48000, 120, 10080, 84, 840, 10}) {
+    tensors.push_back(4 * elements);
+  }
+  std::vector<size_t> owned(ranks(), 0);
+  const std::vector<int> owners = strategies::assign_owners(tensors, GetParam());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    owned[static_cast<size_t>(owners[i])] += static_cast<size_t>(tensors[i]);
+  }
+  size_t buckets = 0;
+  for (const size_t bytes : owned) buckets += buckets_of(bytes / 4);
+
+  const Traffic expected = per_run(buckets, 4 * kParameters);
+  const std::vector<Observed> shared_out = observe_lenet5("parameter_server", {});
+  for (size_t rank = 0; rank < ranks(); ++rank) {
+    EXPECT_EQ(shared_out[rank].calls, (TrafficByCall{{"reduce", expected}, {"broadcast", expected}}));
+    EXPECT_EQ(shared_out[rank].momentum_bytes, static_cast<int64_t>(owned[rank]));
+  }
+
+  const Traffic at_rank_0 = per_run(buckets_of(kParameters), 4 * kParameters);
+  const std::vector<Observed> on_one = observe_lenet5(
+      "parameter_server", {.overlap = false, .parameter_owners = strategies::ParameterOwners::kRank0});
+  for (size_t rank = 0; rank < ranks(); ++rank) {
+    EXPECT_EQ(on_one[rank].calls, (TrafficByCall{{"reduce", at_rank_0}, {"broadcast", at_rank_0}}));
+    EXPECT_EQ(on_one[rank].momentum_bytes, rank == 0 ? int64_t{4 * kParameters} : 0);
+  }
+}
+
+TEST(OwnersTest, the_next_tensor_goes_to_whoever_has_the_fewest_bytes) {
+  EXPECT_THAT(strategies::assign_owners({100, 10, 20, 30, 50, 40}, 3),
+              testing::ElementsAre(0, 1, 2, 1, 2, 1));
+  EXPECT_THAT(strategies::assign_owners({5, 6}, 1), testing::ElementsAre(0, 0));
 }
 
 INSTANTIATE_TEST_SUITE_P(ranks, TrafficTest, testing::Values(1, 2, 3, 4, 7));

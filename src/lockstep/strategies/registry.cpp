@@ -1,4 +1,5 @@
 #include "lockstep/strategies/ddp.h"
+#include "lockstep/strategies/parameter_server.h"
 #include "lockstep/strategies/replicated.h"
 #include "lockstep/strategies/sharded.h"
 #include "lockstep/strategies/strategy.h"
@@ -22,6 +23,12 @@ Traits mean_of_gradients() {
   return traits;
 }
 
+Traits mean_at_owner() {
+  Traits traits;
+  traits.combines = "gradients, mean over all ranks, at the variable's owner";
+  return traits;
+}
+
 }  // namespace
 
 const Registry<StrategyInfo>& registry() {
@@ -41,7 +48,12 @@ const Registry<StrategyInfo>& registry() {
        {"sharded",
         {"ZeRO-1: buckets reduce-scattered while backward goes on, every rank updates its share with its "
          "share of the momenta, parameters all-gathered",
-         mean_of_gradients(), &create_sharded}}});
+         mean_of_gradients(), &create_sharded}},
+       {"parameter_server",
+        {"one copy of the variables, shared out among the ranks: gradients reduced to the owner, which "
+         "updates "
+         "once, parameters fetched before the next forward",
+         mean_at_owner(), &create_parameter_server}}});
   return strategies;
 }
 

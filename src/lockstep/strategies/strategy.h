@@ -73,7 +73,8 @@ struct StrategyInfo {
   std::unique_ptr<Strategy> (*create)(const StrategyContext& context) = nullptr;
 };
 
-/// All strategies by name: single, independent, ddp, replicated, sharded.
+/// All strategies by name: single, independent, ddp, replicated, sharded,
+/// parameter_server.
 const Registry<StrategyInfo>& registry();
 
 }  // namespace lockstep::strategies

@@ -36,9 +36,19 @@ const std::vector<OptionInfo>& option_infos() {
       {.flag = "--overlap",
        .description = "whether gradients are sent while backward goes on, or after it",
        .default_value = "on",
-       .strategies = {"replicated", "sharded"},
+       .strategies = {"replicated", "sharded", "parameter_server"},
        .values = {"on", "off"},
        .set = [](StrategyOptions& options, const std::string& value) { options.overlap = value == "on"; }},
+      {.flag = "--parameter-owners",
+       .description = "who owns the variables: all ranks, balanced by bytes, or rank 0",
+       .default_value = "sharded",
+       .strategies = {"parameter_server"},
+       .values = {"sharded", "rank0"},
+       .set =
+           [](StrategyOptions& options, const std::string& value) {
+             options.parameter_owners =
+                 value == "rank0" ? ParameterOwners::kRank0 : ParameterOwners::kSharded;
+           }},
   };
   return all;
 }

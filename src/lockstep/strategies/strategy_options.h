@@ -5,12 +5,16 @@
 
 namespace lockstep::strategies {
 
+enum class ParameterOwners { kSharded, kRank0 };
+
 /// What a user may choose about strategies; each has its default, and ignores what it does not know.
 struct StrategyOptions {
   /// Cap of one bucket of gradients in MiB, for strategies that fill buckets.
   double bucket_mb = 25;
   /// Whether gradients are sent while backward goes on, for strategies that can do both.
   bool overlap = true;
+  /// Who owns the variables of a parameter server.
+  ParameterOwners parameter_owners = ParameterOwners::kSharded;
 };
 
 /// One of these as a flag.
