@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -72,6 +73,7 @@ std::vector<Observed> observe(const test::ReplicaChoice& choice, int ranks) {
 constexpr double kBucketMb = 0.05;
 /// lenet5's parameters.
 constexpr size_t kParameters = 61706;
+constexpr std::array<size_t, 10> kTensors{150, 6, 2400, 16, 48000, 120, 10080, 84, 840, 10};
 
 /// As many as it takes to hold so many elements in buckets of kBucketMb: the last of them is as large as the
 /// others, which are full from the front.
@@ -114,11 +116,9 @@ TEST_P(TrafficTest, sharded_reduce_scatters_gradients_and_gathers_parameters) {
 }
 
 TEST_P(TrafficTest, parameter_server_reduces_to_owners_and_fetches_from_them) {
-  // What every rank owns of lenet5's tensors, in bytes.
+  // In bytes.
   std::vector<int64_t> tensors;
-  for (const int64_t elements : {150, 6, 2400, 16, 48000, 120, 10080, 84, 840, 10}) {
-    tensors.push_back(4 * elements);
-  }
+  for (const size_t elements : kTensors) tensors.push_back(static_cast<int64_t>(4 * elements));
   std::vector<size_t> owned(ranks(), 0);
   const std::vector<int> owners = strategies::assign_owners(tensors, GetParam());
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -140,6 +140,31 @@ TEST_P(TrafficTest, parameter_server_reduces_to_owners_and_fetches_from_them) {
   for (size_t rank = 0; rank < ranks(); ++rank) {
     EXPECT_EQ(on_one[rank].calls, (TrafficByCall{{"reduce", at_rank_0}, {"broadcast", at_rank_0}}));
     EXPECT_EQ(on_one[rank].momentum_bytes, rank == 0 ? int64_t{4 * kParameters} : 0);
+  }
+}
+
+TEST_P(TrafficTest, bsp_exchanges_every_tensor_on_its_own) {
+  using strategies::BspSync;
+  using strategies::Exchange;
+  size_t padded = 0;
+  for (const size_t elements : kTensors) padded += (elements + ranks() - 1) / ranks() * ranks();
+  const Traffic barrier = per_run(1, 0);
+  for (const BspSync sync : {BspSync::kCdd, BspSync::kAvg}) {
+    for (const Exchange exchange : {Exchange::kAr, Exchange::kNccl32, Exchange::kNccl16}) {
+      const size_t width = exchange == Exchange::kNccl16 ? 2 : 4;
+      for (const Observed& rank : observe_lenet5("bsp", {.exchange = exchange, .bsp_sync = sync})) {
+        EXPECT_EQ(rank.calls, (TrafficByCall{{"barrier", barrier},
+                                             {"all_reduce", per_run(kTensors.size(), width * kParameters)}}));
+        EXPECT_EQ(rank.momentum_bytes, int64_t{4 * kParameters});
+      }
+    }
+    for (const Exchange exchange : {Exchange::kAsa32, Exchange::kAsa16}) {
+      const Traffic part = per_run(kTensors.size(), (exchange == Exchange::kAsa16 ? 2 : 4) * padded);
+      for (const Observed& rank : observe_lenet5("bsp", {.exchange = exchange, .bsp_sync = sync})) {
+        EXPECT_EQ(rank.calls,
+                  (TrafficByCall{{"barrier", barrier}, {"all_to_all", part}, {"all_gather", part}}));
+      }
+    }
   }
 }
 

@@ -1,3 +1,4 @@
+#include "lockstep/strategies/bsp.h"
 #include "lockstep/strategies/ddp.h"
 #include "lockstep/strategies/parameter_server.h"
 #include "lockstep/strategies/replicated.h"
@@ -29,6 +30,12 @@ Traits mean_at_owner() {
   return traits;
 }
 
+Traits mean_of_momenta() {
+  Traits traits;
+  traits.combines = "momenta, mean over all ranks (--bsp-sync avg: parameters)";
+  return traits;
+}
+
 }  // namespace
 
 const Registry<StrategyInfo>& registry() {
@@ -53,7 +60,11 @@ const Registry<StrategyInfo>& registry() {
         {"one copy of the variables, shared out among the ranks: gradients reduced to the owner, which "
          "updates "
          "once, parameters fetched before the next forward",
-         mean_at_owner(), &create_parameter_server}}});
+         mean_at_owner(), &create_parameter_server}},
+       {"bsp",
+        {"after Theano-MPI: a local update, a barrier, then every tensor exchanged on its own, nothing "
+         "hidden",
+         mean_of_momenta(), &create_bsp}}});
   return strategies;
 }
 

@@ -30,6 +30,12 @@ struct Traits {
   bool replicas_equal = true;
 };
 
+/// A quantity that a strategy measures of itself, summed over the steps so far; the name ends in its unit.
+struct Measured {
+  std::string name;
+  double value = 0;
+};
+
 /// How the replicas are kept in step, and the optimizer with it. One object per rank, used by that rank's
 /// training thread: begin_step, forward, before_backward, backward, combine, apply, and again. Coupled
 /// strategies communicate in any of these, so every rank must call all of them the same number of times.
@@ -55,6 +61,9 @@ class Strategy {
 
   /// What this rank keeps for the optimizer.
   virtual int64_t momentum_bytes() const = 0;
+
+  /// Times of this strategy's own kind on this rank. Between steps.
+  virtual std::vector<Measured> measured() const { return {}; }
 };
 
 /// What a strategy works on; all owned by the caller and outliving the strategy.
@@ -74,7 +83,7 @@ struct StrategyInfo {
 };
 
 /// All strategies by name: single, independent, ddp, replicated, sharded,
-/// parameter_server.
+/// parameter_server, bsp.
 const Registry<StrategyInfo>& registry();
 
 }  // namespace lockstep::strategies

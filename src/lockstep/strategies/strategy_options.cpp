@@ -29,6 +29,14 @@ void check_value(const OptionInfo& option, const std::string& value) {
                     fmt::format("It takes {}.", fmt::join(option.values, ", ")));
 }
 
+Exchange exchange_of(const std::string& value) {
+  if (value == "ar") return Exchange::kAr;
+  if (value == "nccl16") return Exchange::kNccl16;
+  if (value == "asa32") return Exchange::kAsa32;
+  if (value == "asa16") return Exchange::kAsa16;
+  return Exchange::kNccl32;
+}
+
 }  // namespace
 
 const std::vector<OptionInfo>& option_infos() {
@@ -48,6 +56,25 @@ const std::vector<OptionInfo>& option_infos() {
            [](StrategyOptions& options, const std::string& value) {
              options.parameter_owners =
                  value == "rank0" ? ParameterOwners::kRank0 : ParameterOwners::kSharded;
+           }},
+      {.flag = "--exchange",
+       .description =
+           "how a tensor is summed: through a copy in host memory (ar), by the backend's own "
+           "all-reduce in fp32 or fp16 (nccl32, nccl16), or by all-to-all, sum and all-gather with "
+           "fp32 or fp16 on the wire (asa32, asa16)",
+       .default_value = "nccl32",
+       .strategies = {"bsp"},
+       .values = {"ar", "nccl32", "nccl16", "asa32", "asa16"},
+       .set = [](StrategyOptions& options,
+                 const std::string& value) { options.exchange = exchange_of(value); }},
+      {.flag = "--bsp-sync",
+       .description = "what is exchanged: momenta (cdd) or parameters (avg)",
+       .default_value = "cdd",
+       .strategies = {"bsp"},
+       .values = {"cdd", "avg"},
+       .set =
+           [](StrategyOptions& options, const std::string& value) {
+             options.bsp_sync = value == "avg" ? BspSync::kAvg : BspSync::kCdd;
            }},
   };
   return all;

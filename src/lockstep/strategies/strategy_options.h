@@ -6,6 +6,8 @@
 namespace lockstep::strategies {
 
 enum class ParameterOwners { kSharded, kRank0 };
+enum class Exchange { kAr, kNccl32, kNccl16, kAsa32, kAsa16 };
+enum class BspSync { kCdd, kAvg };
 
 /// What a user may choose about strategies; each has its default, and ignores what it does not know.
 struct StrategyOptions {
@@ -15,6 +17,9 @@ struct StrategyOptions {
   bool overlap = true;
   /// Who owns the variables of a parameter server.
   ParameterOwners parameter_owners = ParameterOwners::kSharded;
+  /// How bsp sums a tensor over the ranks, and what: momenta or parameters.
+  Exchange exchange = Exchange::kNccl32;
+  BspSync bsp_sync = BspSync::kCdd;
 };
 
 /// One of these as a flag.

@@ -119,5 +119,8 @@ comm::WorkPtr TracedCommunicator::reduce_scatter(const comm::Buffer& input, cons
 comm::WorkPtr TracedCommunicator::all_to_all(const comm::Buffer& input, const comm::Buffer& output) {
   return stamp(static_cast<int64_t>(input.bytes()), [&] { return real_.all_to_all(input, output); });
 }
+comm::WorkPtr TracedCommunicator::barrier() {
+  return stamp(0, [&] { return real_.barrier(); });
+}
 
 }  // namespace lockstep::train

@@ -12,7 +12,7 @@ namespace lockstep::train {
 using measure::CollectiveStamp;
 
 /// Hands everything on to another communicator (owned by the caller, outliving this) and stamps every
-/// collective that moves data. Used like any communicator.
+/// collective, a barrier as one of no bytes. Used like any communicator.
 class TracedCommunicator final : public comm::Communicator {
  public:
   explicit TracedCommunicator(comm::Communicator& real);
@@ -32,7 +32,7 @@ class TracedCommunicator final : public comm::Communicator {
   comm::WorkPtr reduce_scatter(const comm::Buffer& input, const comm::Buffer& output,
                                comm::ReduceOp op) override;
   comm::WorkPtr all_to_all(const comm::Buffer& input, const comm::Buffer& output) override;
-  comm::WorkPtr barrier() override { return real_.barrier(); }
+  comm::WorkPtr barrier() override;
   comm::WorkPtr send(const comm::Buffer& buffer, int peer, int tag) override {
     return real_.send(buffer, peer, tag);
   }

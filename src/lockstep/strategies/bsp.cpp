@@ -1,0 +1,162 @@
+#include "lockstep/strategies/bsp.h"
+
+#include <fmt/format.h>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/strategies/exchange.h"
+#include "lockstep/strategies/tensor_buffer.h"
+
+namespace lockstep::strategies {
+namespace {
+
+/// What the two kinds of synchronisation have in common: when, and what is timed.
+class Bsp : public Strategy {
+ public:
+  explicit Bsp(const StrategyContext& context)
+      : group_(*context.communicator), exchanger_(create_exchanger(context.options.exchange, group_)) {
+    for (const at::Tensor& tensor : context.parameters.tensors()) {
+      group_.broadcast(buffer_of(tensor.detach()), 0)->wait();
+    }
+  }
+
+  void begin_step() override {
+    begin_s_ = now_s();
+    clear_gradients();
+  }
+
+  void combine() override {
+    const at::NoGradGuard no_grad;
+    update_locally();
+    const double trained_s = now_s();
+    group_.barrier()->wait();
+    const double together_s = now_s();
+    for (const at::Tensor& tensor : exchanged()) exchanger_->sum(tensor);
+    train_s_ += trained_s - begin_s_;
+    synchronisation_s_ += together_s - trained_s;
+    communication_s_ += now_s() - together_s;
+  }
+
+  std::vector<Measured> measured() const override {
+    return {{"train_s", train_s_},
+            {"synchronisation_s", synchronisation_s_},
+            {"communication_s", communication_s_}};
+  }
+
+ protected:
+  virtual void clear_gradients() = 0;
+  /// Leaves what is to be summed over the ranks in exchanged(), divided by their number.
+  virtual void update_locally() = 0;
+  virtual std::vector<at::Tensor> exchanged() const = 0;
+
+  double share() const { return 1.0 / group_.size(); }
+
+ private:
+  comm::Communicator& group_;
+  std::unique_ptr<Exchanger> exchanger_;
+  double begin_s_ = 0;
+  double train_s_ = 0;
+  double synchronisation_s_ = 0;
+  double communication_s_ = 0;
+};
+
+class CombinedMomenta final : public Bsp {
+ public:
+  explicit CombinedMomenta(const StrategyContext& context)
+      : Bsp(context), parameters_(context.parameters.tensors()), options_(context.optimizer) {
+    const at::NoGradGuard no_grad;
+    if (options_.momentum == 0) return;
+    for (const at::Tensor& parameter : parameters_) momenta_.push_back(at::zeros_like(parameter));
+  }
+
+  void apply() override {
+    const at::NoGradGuard no_grad;
+    for (const at::Tensor& parameter : parameters_) {
+      parameter.add_(parameter.grad(), -options_.learning_rate);
+    }
+  }
+
+  int64_t momentum_bytes() const override {
+    int64_t bytes = 0;
+    for (const at::Tensor& momentum : momenta_) bytes += static_cast<int64_t>(momentum.nbytes());
+    return bytes;
+  }
+
+ private:
+  void clear_gradients() override {
+    for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  }
+
+  void update_locally() override {
+    std::vector<at::Tensor> gradients = exchanged();
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (!gradients[i].defined()) throw Error(fmt::format("parameter {} has no gradient", i));
+    }
+    if (options_.momentum == 0) {
+      for (size_t i = 0; i < gradients.size(); ++i) {
+        gradients[i].add_(parameters_[i], options_.weight_decay).mul_(share());
+      }
+      return;
+    }
+    // With a learning rate of 0 the pass updates the momenta and nothing else.
+    replica::SgdOptions momenta_only = options_;
+    momenta_only.learning_rate = 0;
+    replica::fused_sgd(parameters_, gradients, momenta_, momenta_only, first_step_);
+    first_step_ = false;
+    // The gradients have done their work; their memory takes what is exchanged.
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      at::mul_out(gradients[i], momenta_[i], at::Scalar(share()));
+    }
+  }
+
+  std::vector<at::Tensor> exchanged() const override {
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+    return gradients;
+  }
+
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> momenta_;
+  replica::SgdOptions options_;
+  bool first_step_ = true;
+};
+
+class AveragedParameters final : public Bsp {
+ public:
+  explicit AveragedParameters(const StrategyContext& context)
+      : Bsp(context), optimizer_(context.parameters.tensors(), context.optimizer) {}
+
+  // Done before the exchange.
+  void apply() override {}
+
+  int64_t momentum_bytes() const override { return optimizer_.momentum_bytes(); }
+
+ private:
+  void clear_gradients() override { optimizer_.clear_gradients(); }
+
+  void update_locally() override {
+    optimizer_.step();
+    for (const at::Tensor& parameter : optimizer_.parameters()) parameter.detach().mul_(share());
+  }
+
+  std::vector<at::Tensor> exchanged() const override {
+    std::vector<at::Tensor> values;
+    for (const at::Tensor& parameter : optimizer_.parameters()) values.push_back(parameter.detach());
+    return values;
+  }
+
+  replica::Sgd optimizer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> create_bsp(const StrategyContext& context) {
+  if (context.options.bsp_sync == BspSync::kAvg) return std::make_unique<AveragedParameters>(context);
+  return std::make_unique<CombinedMomenta>(context);
+}
+
+}  // namespace lockstep::strategies
