@@ -9,6 +9,7 @@
 #include "lockstep/plots/explanation.h"
 #include "lockstep/plots/markup.h"
 #include "lockstep/plots/numbers.h"
+#include "lockstep/results/notices.h"
 
 namespace lockstep::plots {
 namespace {
@@ -106,11 +107,8 @@ void add_cautions(const Sources& sources, std::vector<Caution>& cautions) {
     }
     for (const results::Warning& warning : named.record.warnings)
       add(warning.text, warning.advice, warning.loud);
-    for (const Run& run : named.record.runs) {
-      for (const results::Warning& warning : run.warnings) {
-        add(fmt::format("{} at {}: {}", run.strategy, counted(run.ranks, "rank"), warning.text),
-            warning.advice, warning.loud);
-      }
+    for (const results::Warning& warning : results::warnings_of_rows(named.record)) {
+      add(warning.text, warning.advice, warning.loud);
     }
   }
   std::ranges::stable_sort(cautions, std::greater(), &Caution::loud);

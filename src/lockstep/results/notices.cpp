@@ -46,7 +46,8 @@ std::string row_text(const Run& run) {
   return fmt::format("{} {} at {} rank{}", run.model, run.strategy, run.ranks, run.ranks == 1 ? "" : "s");
 }
 
-/// Rows with the same advice in one: the first row's text, and which others there are.
+}  // namespace
+
 std::vector<Warning> warnings_of_rows(const RunRecord& record) {
   std::vector<Warning> all;
   std::vector<std::vector<std::string>> others;
@@ -68,8 +69,6 @@ std::vector<Warning> warnings_of_rows(const RunRecord& record) {
   }
   return all;
 }
-
-}  // namespace
 
 std::string closing_text(const RunRecord& record) {
   std::string text;

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/results/run_record.h"
 
@@ -13,5 +14,9 @@ std::string wrapped(std::string_view head, std::string_view text, size_t indent,
 
 /// A warning and what to do about it, wrapped; a loud one between two lines that are hard to miss.
 std::string warning_text(const Warning& warning);
+
+/// The warnings of the record's rows; rows with the same advice in one: the first row's text, and which
+/// others there are.
+std::vector<Warning> warnings_of_rows(const RunRecord& record);
 
 }  // namespace lockstep::results
