@@ -77,9 +77,8 @@ class Bench {
  private:
   std::vector<double> train(int steps, bool stamped) {
     const train::StepLoopOptions options{.pacing = {.warmup_steps = 0, .steps = steps}, .coupled = true};
-    return train::run_steps(
-               {*model_, *input_, *strategy_, nullptr, stamped, stamped ? &*tracer_ : nullptr},
-               options, progress_)
+    return train::run_steps({*model_, *input_, *strategy_, nullptr, stamped, stamped ? &*tracer_ : nullptr},
+                            options, progress_)
         .step_s;
   }
 

@@ -1,5 +1,5 @@
-// The lockstep commands of the documents are run as they stand there, measurements with --dry-run; results that they read
-// are a golden one.
+// The lockstep commands of the documents are run as they stand there, measurements with --dry-run; results
+// that they read are a golden one.
 
 #include <sstream>
 

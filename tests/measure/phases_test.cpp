@@ -7,8 +7,8 @@
 namespace lockstep::measure {
 namespace {
 
-/// A step that begins at `begin_s`: input 1 ms, forward 10, backward 20 with two buckets that become final after 12
-/// and 20 ms of it, and whatever the collectives then take; optimizer 2 ms, other 0.5.
+/// A step that begins at `begin_s`: input 1 ms, forward 10, backward 20 with two buckets that become final
+/// after 12 and 20 ms of it, and whatever the collectives then take; optimizer 2 ms, other 0.5.
 StepStamps step(double begin_s, double delay_s, double first_ended_s, double second_ended_s) {
   StepStamps stamps;
   stamps.begin_s = begin_s;
@@ -23,8 +23,8 @@ StepStamps step(double begin_s, double delay_s, double first_ended_s, double sec
   return stamps;
 }
 
-/// Two ranks on clocks that differ by `offset_s`; rank 1 is late by `delay_s`, a bucket takes 5 ms once both are
-/// there, the second waits for the first.
+/// Two ranks on clocks that differ by `offset_s`; rank 1 is late by `delay_s`, a bucket takes 5 ms once both
+/// are there, the second waits for the first.
 std::vector<RankStamps> two_ranks(double delay_s, double offset_s, double transfer_s = 0.005) {
   const double first_s = 0.001 + 0.010 + delay_s + 0.012 + transfer_s;
   const double second_s = std::max(first_s, 0.001 + 0.010 + delay_s + 0.020) + transfer_s;
@@ -40,8 +40,8 @@ std::vector<RankStamps> two_ranks(double delay_s, double offset_s, double transf
 }
 
 void expect_sums_to_step(const PhaseTimes& times) {
-  const double sum_s = times.input_s + times.forward_s + times.backward_s + times.exposed_s() + times.optimizer_s +
-                       times.other_s;
+  const double sum_s = times.input_s + times.forward_s + times.backward_s + times.exposed_s() +
+                       times.optimizer_s + times.other_s;
   EXPECT_NEAR(sum_s, times.step_s, 1e-12);
 }
 
@@ -64,7 +64,8 @@ TEST(PhasesTest, another_hosts_clock_is_corrected) {
 
 TEST(PhasesTest, a_slow_network_shows_up_as_transfer_and_nobody_is_named) {
   const Breakdown found = break_down(two_ranks(0, 0, 0.020));
-  // The first bucket starts 12 ms into backward and ends at 32, the second then takes until 52: 32 ms exposed.
+  // The first bucket starts 12 ms into backward and ends at 32, the second then takes until 52: 32 ms
+  // exposed.
   EXPECT_NEAR(found.mean.transfer_s, 0.032, 1e-9);
   EXPECT_NEAR(found.mean.waiting_s, 0, 1e-9);
   EXPECT_FALSE(found.straggler);

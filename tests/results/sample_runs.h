@@ -12,7 +12,8 @@ Run plain_run(const std::string& strategy, int ranks);
 /// The same with `steps` steps of about `step_s` seconds, the same ones every time, summarized.
 Run measured_run(const std::string& strategy, int ranks, int steps, double step_s);
 
-/// Of `ranks` ranks that are all alike, three buckets each; forward and backward share what is left of the step.
+/// Of `ranks` ranks that are all alike, three buckets each; forward and backward share what is left of the
+/// step.
 Breakdown breakdown_of(int ranks, double step_s, double waiting_s, double transfer_s);
 
 /// A record without runs in which every field is set, so that one that is lost on the way is noticed.

@@ -145,9 +145,9 @@ Breakdown break_down_disturbed(const Disturbance& disturbance) {
       replica.input = std::make_unique<DelayedInput>(std::move(replica.input), disturbance.input_delay_s);
     }
     launch::Progress progress;
-    train::StepLoopResult result = train::run_steps(
-        {*replica.model, *replica.input, *replica.strategy, &group, true, &tracer},
-        {.pacing = {.warmup_steps = 3, .steps = 10}}, progress);
+    train::StepLoopResult result =
+        train::run_steps({*replica.model, *replica.input, *replica.strategy, &group, true, &tracer},
+                         {.pacing = {.warmup_steps = 3, .steps = 10}}, progress);
     const std::lock_guard lock(mutex);
     ranks[static_cast<size_t>(group.rank())] = {std::move(result.stamps), clock.offset_s, clock.error_s};
   });

@@ -93,8 +93,8 @@ struct Breakdown {
   /// The rank that the others waited for, where one stands out.
   std::optional<int> straggler;
 
-  /// The share of communication that was hidden behind other work, 1 - exposed / total, at least 0; empty where
-  /// nothing was communicated.
+  /// The share of communication that was hidden behind other work, 1 - exposed / total, at least 0; empty
+  /// where nothing was communicated.
   std::optional<double> overlap() const;
 };
 

@@ -166,8 +166,8 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
       "combined.",
       counted(buckets[0].size(), "bucket"));
   if (const auto overlap = breakdown.overlap()) {
-    chart.description += fmt::format(" {} of communication was hidden behind the backward pass.",
-                                     percent_text(*overlap));
+    chart.description +=
+        fmt::format(" {} of communication was hidden behind the backward pass.", percent_text(*overlap));
   }
   if (ranks.size() < breakdown.ranks.size()) {
     chart.notes.push_back(

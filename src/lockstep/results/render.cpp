@@ -26,7 +26,8 @@ const Registry<Style>& styles() {
       "style", "lockstep show --help",
       {{"lockstep", {"step times, scaling, phases and what efficiency is made of", lockstep_style}},
        {"ddp", {"step times, as PyTorch's DDP benchmark", ddp_style}},
-       {"throughput", {"forward, backward and overall images/s, as pytorch_throughput", throughput_style, true}},
+       {"throughput",
+        {"forward, backward and overall images/s, as pytorch_throughput", throughput_style, true}},
        {"theano", {"seconds per 5120 images, and hours per epoch, as Theano-MPI", theano_style, true}},
        {"tensorpack", {"ranks by strategies, inputs in one field, as tensorpack", tensorpack_style}}});
   return kAll;
