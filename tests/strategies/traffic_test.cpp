@@ -168,6 +168,40 @@ TEST_P(TrafficTest, bsp_exchanges_every_tensor_on_its_own) {
   }
 }
 
+TEST_P(TrafficTest, horovod_sends_every_gradient_once_and_negotiates_by_bits) {
+  // Whole tensors from the last to the first; one that is larger than a pack goes alone.
+  constexpr double kFusionMb = 0.1;
+  size_t packs = 0;
+  size_t room = 0;
+  for (const size_t elements : std::vector<size_t>(kTensors.rbegin(), kTensors.rend())) {
+    if (elements > room) {
+      ++packs;
+      room = static_cast<size_t>(kFusionMb * kMiB / 4);
+    }
+    room -= std::min(room, elements);
+  }
+  for (const bool deterministic : {false, true}) {
+    for (const Observed& rank :
+         observe_lenet5("horovod", {.fusion_mb = kFusionMb, .deterministic = deterministic})) {
+      ASSERT_EQ(rank.calls.size(), 1u);
+      const Traffic sent = rank.calls.at("all_reduce");
+      EXPECT_EQ(sent.bytes, kSteps * 4 * kParameters);
+      if (deterministic) {
+        EXPECT_EQ(sent.messages, kSteps * packs);
+      } else {
+        EXPECT_GE(sent.messages, kSteps * packs);
+        EXPECT_LE(sent.messages, kSteps * kTensors.size());
+      }
+      // A bit for every tensor and one for what is new, as bytes; no names any more.
+      ASSERT_EQ(rank.split_calls.size(), 1u);
+      const Traffic negotiation = rank.split_calls.at("all_reduce");
+      EXPECT_EQ(negotiation.bytes, negotiation.messages * (kTensors.size() + 1));
+      EXPECT_GE(negotiation.messages, size_t{kSteps});
+      EXPECT_LE(negotiation.messages, kSteps * (kTensors.size() * ranks()));
+    }
+  }
+}
+
 TEST(OwnersTest, the_next_tensor_goes_to_whoever_has_the_fewest_bytes) {
   EXPECT_THAT(strategies::assign_owners({100, 10, 20, 30, 50, 40}, 3),
               testing::ElementsAre(0, 1, 2, 1, 2, 1));

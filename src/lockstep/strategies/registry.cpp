@@ -1,5 +1,6 @@
 #include "lockstep/strategies/bsp.h"
 #include "lockstep/strategies/ddp.h"
+#include "lockstep/strategies/horovod.h"
 #include "lockstep/strategies/parameter_server.h"
 #include "lockstep/strategies/replicated.h"
 #include "lockstep/strategies/sharded.h"
@@ -64,7 +65,11 @@ const Registry<StrategyInfo>& registry() {
        {"bsp",
         {"after Theano-MPI: a local update, a barrier, then every tensor exchanged on its own, nothing "
          "hidden",
-         mean_of_momenta(), &create_bsp}}});
+         mean_of_momenta(), &create_bsp}},
+       {"horovod",
+        {"gradients announced by name; a background thread negotiates which are ready everywhere, fuses and "
+         "all-reduces them",
+         mean_of_gradients(), &create_horovod}}});
   return strategies;
 }
 

@@ -30,7 +30,8 @@ struct Traits {
   bool replicas_equal = true;
 };
 
-/// A quantity that a strategy measures of itself, summed over the steps so far; the name ends in its unit.
+/// A quantity that a strategy measures of itself, summed over the steps so far: seconds where the name ends
+/// in _s, a number otherwise.
 struct Measured {
   std::string name;
   double value = 0;
@@ -62,7 +63,7 @@ class Strategy {
   /// What this rank keeps for the optimizer.
   virtual int64_t momentum_bytes() const = 0;
 
-  /// Times of this strategy's own kind on this rank. Between steps.
+  /// What is this strategy's own kind, on this rank. Between steps.
   virtual std::vector<Measured> measured() const { return {}; }
 };
 
@@ -83,7 +84,7 @@ struct StrategyInfo {
 };
 
 /// All strategies by name: single, independent, ddp, replicated, sharded,
-/// parameter_server, bsp.
+/// parameter_server, bsp, horovod.
 const Registry<StrategyInfo>& registry();
 
 }  // namespace lockstep::strategies

@@ -76,6 +76,23 @@ const std::vector<OptionInfo>& option_infos() {
            [](StrategyOptions& options, const std::string& value) {
              options.bsp_sync = value == "avg" ? BspSync::kAvg : BspSync::kCdd;
            }},
+      {.flag = "--cycle-ms",
+       .description = "milliseconds from one negotiation to the next",
+       .default_value = "1",
+       .strategies = {"horovod"},
+       .set = [](StrategyOptions& options, const std::string& value) { options.cycle_ms = number(value); }},
+      {.flag = "--fusion-mb",
+       .description = "up to how many MiB of gradients are sent as one",
+       .default_value = "128",
+       .strategies = {"horovod"},
+       .set = [](StrategyOptions& options, const std::string& value) { options.fusion_mb = number(value); }},
+      {.flag = "--deterministic",
+       .description = "fix beforehand what is sent as one, instead of leaving it to timing",
+       .default_value = "off",
+       .strategies = {"horovod"},
+       .values = {"on"},
+       .is_switch = true,
+       .set = [](StrategyOptions& options, const std::string&) { options.deterministic = true; }},
   };
   return all;
 }

@@ -20,6 +20,10 @@ struct StrategyOptions {
   /// How bsp sums a tensor over the ranks, and what: momenta or parameters.
   Exchange exchange = Exchange::kNccl32;
   BspSync bsp_sync = BspSync::kCdd;
+  /// How often horovod negotiates, how much it fuses, and whether what it fuses is fixed beforehand.
+  double cycle_ms = 1;
+  double fusion_mb = 128;
+  bool deterministic = false;
 };
 
 /// One of these as a flag.

@@ -1,0 +1,174 @@
+#include "lockstep/strategies/horovod.h"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/mul.h>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/units.h"
+#include "lockstep/comm/helper_thread.h"
+#include "lockstep/strategies/announcements.h"
+#include "lockstep/strategies/bucket_filler.h"
+#include "lockstep/strategies/fusion.h"
+#include "lockstep/strategies/gradient_hooks.h"
+#include "lockstep/strategies/negotiator.h"
+#include "lockstep/strategies/tensor_buffer.h"
+
+namespace lockstep::strategies {
+namespace {
+
+/// The strategy is being destroyed.
+struct Stopped {};
+
+std::vector<std::string> names_of(const replica::Parameters& parameters) {
+  std::vector<std::string> names;
+  for (const replica::NamedTensor& parameter : parameters.trainable()) names.push_back(parameter.name);
+  return names;
+}
+
+std::unique_ptr<comm::Communicator> split_off(comm::Communicator& group) {
+  std::vector<int> everybody(static_cast<size_t>(group.size()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  return group.split(everybody);
+}
+
+class Horovod final : public Strategy {
+ public:
+  explicit Horovod(const StrategyContext& context)
+      : optimizer_(context.optimizer),
+        group_(*context.communicator),
+        cycle_(std::chrono::duration<double, std::milli>(context.options.cycle_ms)),
+        deterministic_(context.options.deterministic),
+        memory_(context.parameters, reverse_order(context.parameters.trainable().size())),
+        fusion_(memory_, static_cast<int64_t>(context.options.fusion_mb * static_cast<double>(kMiB)),
+                deterministic_),
+        announcements_(context.parameters.trainable().size()),
+        negotiation_(split_off(group_)),
+        hooks_(context.parameters.tensors(),
+               [this](size_t index, const at::Tensor& gradient) { gradient_ready(index, gradient); }) {
+    negotiator_ =
+        std::make_unique<Negotiator>(*negotiation_, names_of(context.parameters), [this](comm::Work& work) {
+          if (!announcements_.wait(work)) throw Stopped{};
+        });
+    at::Tensor values = memory_.values({0, memory_.count()});
+    group_.broadcast(buffer_of(values), 0)->wait();
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ~Horovod() override {
+    announcements_.stop();
+    thread_.join();
+    // Before what it may still be writing to.
+    negotiation_.reset();
+  }
+
+  void begin_step() override {
+    if (steps_ == 1 && !deterministic_) memory_.reorder(agreed_order_);
+    announcements_.begin_step();
+  }
+
+  void combine() override {
+    if (const size_t missing = announcements_.missing(); missing > 0) {
+      throw Error(fmt::format("{} parameters got no gradient in this step", missing),
+                  "horovod needs a network that uses all of its parameters in every step.");
+    }
+    while (true) {
+      const comm::WorkPtr work = announcements_.next_started();
+      if (work == nullptr) break;
+      work->wait();
+    }
+    ++steps_;
+  }
+
+  void apply() override { memory_.apply({0, memory_.count()}, optimizer_, steps_ == 1); }
+
+  int64_t momentum_bytes() const override { return 4 * memory_.momentum_count(); }
+
+  std::vector<Measured> measured() const override {
+    return {{"negotiation_s", negotiation_s_},
+            {"cycles", static_cast<double>(cycles_)},
+            {"packs", static_cast<double>(packs_)}};
+  }
+
+ private:
+  /// From the backward pass.
+  void gradient_ready(size_t index, const at::Tensor& gradient) {
+    const at::NoGradGuard no_grad;
+    at::Tensor place = memory_.gradient_view(index);
+    at::mul_out(place, gradient, at::Scalar(1.0 / group_.size()));
+    announcements_.announce(index);
+  }
+
+  /// The background thread.
+  void run() {
+    comm::set_up_helper_thread("ls-horovod");
+    try {
+      while (announcements_.wait_for_step()) {
+        if (!negotiate_step()) return;
+      }
+    } catch (const Stopped&) {
+    } catch (...) {
+      announcements_.failed(std::current_exception());
+    }
+  }
+
+  /// False: to end.
+  bool negotiate_step() {
+    const size_t tensors = memory_.order().size();
+    auto not_before = Clock::now();
+    for (size_t told = 0; told < tensors;) {
+      const auto announced = announcements_.take(not_before);
+      if (!announced) return false;
+      const auto cycle_begin = Clock::now();
+      not_before = cycle_begin + std::chrono::duration_cast<Clock::duration>(cycle_);
+      const std::vector<size_t> everywhere = negotiator_->negotiate(*announced);
+      negotiation_s_ = negotiation_s_ + std::chrono::duration<double>(Clock::now() - cycle_begin).count();
+      ++cycles_;
+      told += everywhere.size();
+      if (agreed_order_.size() < tensors) {
+        agreed_order_.insert(agreed_order_.end(), everywhere.begin(), everywhere.end());
+      }
+      for (const replica::Range& pack : fusion_.packs_of(everywhere)) {
+        ++packs_;
+        announcements_.started(group_.all_reduce(buffer_of(memory_.gradients(pack)), comm::ReduceOp::kSum));
+      }
+    }
+    // That was all of this step.
+    announcements_.started(nullptr);
+    return true;
+  }
+
+  replica::SgdOptions optimizer_;
+  comm::Communicator& group_;
+  std::chrono::duration<double, std::milli> cycle_;
+  bool deterministic_;
+  replica::FlatMemory memory_;
+  /// From here on the background thread's between the first announcement and the end of combine.
+  Fusion fusion_;
+  std::vector<size_t> agreed_order_;
+  std::unique_ptr<Negotiator> negotiator_;
+  std::atomic<double> negotiation_s_ = 0;
+  std::atomic<int64_t> cycles_ = 0;
+  std::atomic<int64_t> packs_ = 0;
+
+  Announcements announcements_;
+  std::unique_ptr<comm::Communicator> negotiation_;
+  GradientHooks hooks_;
+  std::thread thread_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> create_horovod(const StrategyContext& context) {
+  return std::make_unique<Horovod>(context);
+}
+
+}  // namespace lockstep::strategies
