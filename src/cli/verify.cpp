@@ -44,7 +44,9 @@ std::vector<train::RowPlan> plan_rows(const VerifyOptions& options) {
   sweep.pacing = {.warmup_steps = 0, .steps = options.steps};
   // A few steps must move the parameters by more than rounding.
   sweep.learning_rate = 0.05;
-  return train::plan_rows(sweep);
+  std::vector<train::RowPlan> rows = train::plan_rows(sweep);
+  for (train::RowPlan& row : rows) row.strategy_options.deterministic = options.deterministic;
+  return rows;
 }
 
 class VerifyReport {
@@ -156,6 +158,8 @@ void add_verify_flags(CLI::App& command, VerifyOptions& options) {
                   "for another program to compare with (torch.load reads them)")
       ->type_name("FOLDER")
       ->group("Output");
+  command.add_flag("--deterministic", options.deterministic, "for strategies that else depend on timing")
+      ->group(what);
   add_rank_flags(command, options.job);
 }
 

@@ -18,6 +18,7 @@ struct VerifyOptions {
   int steps = 5;
   double bucket_mb = 25;
   uint64_t seed = 1;
+  bool deterministic = false;
   /// Where to write values and batches for another program instead of checking.
   std::string export_folder;
   RankOptions job;

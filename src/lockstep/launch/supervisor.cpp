@@ -253,6 +253,9 @@ Supervision Supervisor::result() {
     result.exit_code = first.exit_code == 0 ? static_cast<int>(kExitFailed) : first.exit_code;
     result.error = describe(first);
     result.advice = first.advice;
+  } else if (launcher_failed && coordinator_->wait_finished({})) {
+    // The ranks said goodbye, and then what their work had come to.
+    result.exit_code = WEXITSTATUS(*launcher);
   } else if (launcher_failed) {
     result.exit_code = kExitFailed;
     result.error =

@@ -25,6 +25,12 @@ Traits mean_of_gradients() {
   return traits;
 }
 
+Traits mean_of_what_is_ready() {
+  Traits traits = mean_of_gradients();
+  traits.depends_on_timing = true;
+  return traits;
+}
+
 Traits mean_at_owner() {
   Traits traits;
   traits.combines = "gradients, mean over all ranks, at the variable's owner";
@@ -69,7 +75,7 @@ const Registry<StrategyInfo>& registry() {
        {"horovod",
         {"gradients announced by name; a background thread negotiates which are ready everywhere, fuses and "
          "all-reduces them",
-         mean_of_gradients(), &create_horovod}}});
+         mean_of_what_is_ready(), &create_horovod}}});
   return strategies;
 }
 

@@ -28,6 +28,8 @@ struct Traits {
   std::string batch_norm = "each rank's own";
   /// Whether all replicas have the same parameters after every step.
   bool replicas_equal = true;
+  /// Whether the order of summation depends on timing, unless --deterministic is given.
+  bool depends_on_timing = false;
 };
 
 /// A quantity that a strategy measures of itself, summed over the steps so far: seconds where the name ends

@@ -132,6 +132,11 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
 
 Check check_run_to_run(const RowPlan& row, int steps, const Trained& own, comm::Communicator* group,
                        launch::Progress& progress) {
+  const strategies::Traits& traits = strategies::registry().get(row.strategy).traits;
+  if (traits.depends_on_timing && !row.strategy_options.deterministic) {
+    return {"run to run", Check::Outcome::kNotApplicable,
+            "the order of summation depends on timing; --deterministic fixes it"};
+  }
   const Trained again = train_ranks(row, steps, group, progress);
   int64_t different = again.hashes != own.hashes ? 1 : 0;
   if (group != nullptr) group->all_reduce(comm::host_buffer(&different, 1), comm::ReduceOp::kMax)->wait();
