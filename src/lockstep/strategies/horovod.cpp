@@ -89,6 +89,10 @@ class Horovod final : public Strategy {
 
   void apply() override { memory_.apply({0, memory_.count()}, optimizer_, steps_ == 1); }
 
+  std::vector<at::Tensor> equal_on_all_ranks() const override {
+    return {memory_.gradients({0, memory_.count()})};
+  }
+
   int64_t momentum_bytes() const override { return 4 * memory_.momentum_count(); }
 
   std::vector<Measured> measured() const override {

@@ -85,8 +85,7 @@ struct StrategyInfo {
   std::unique_ptr<Strategy> (*create)(const StrategyContext& context) = nullptr;
 };
 
-/// All strategies by name: single, independent, ddp, replicated, sharded,
-/// parameter_server, bsp, horovod.
+/// All strategies by name: single, independent, ddp, replicated, sharded, parameter_server, bsp, horovod.
 const Registry<StrategyInfo>& registry();
 
 }  // namespace lockstep::strategies
