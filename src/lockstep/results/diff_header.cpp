@@ -93,7 +93,7 @@ std::vector<HeaderEntry> compare_headers(const RunRecord& base, const RunRecord&
     header.push_back({name, base_text.empty() ? kNothing : base_text,
                       test_text.empty() ? kNothing : test_text, base_text != test_text && name != kStarted});
   }
-  std::ranges::stable_partition(header, &HeaderEntry::differs);
+  std::stable_partition(header.begin(), header.end(), [](const HeaderEntry& entry) { return entry.differs; });
   return header;
 }
 

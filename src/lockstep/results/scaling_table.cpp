@@ -111,7 +111,8 @@ std::string missing_text(const std::vector<ScalingRow>& rows, TextForm form) {
        {"unsettled", "warm-up was not over"}}};
   std::vector<std::string> found;
   for (const auto& [word, meaning] : kReasons) {
-    if (std::ranges::any_of(rows, [&](const ScalingRow& row) { return uncertainty_text(*row.run) == word; }))
+    if (std::ranges::any_of(
+            rows, [&, word = word](const ScalingRow& row) { return uncertainty_text(*row.run) == word; }))
       found.push_back(fmt::format("{}: {}", word, meaning));
   }
   if (found.empty()) return "";
