@@ -27,10 +27,10 @@ namespace {
 constexpr std::chrono::duration<double> kUntilRanksMeet{60};
 
 void check(const RankOptions& options) {
-  const Registry<bool> launches("way to launch", "the command's --help",
+  const Registry<bool> launches("way to launch", "lockstep bench --help",
                                 {{"auto", true}, {"processes", true}, {"threads", true}});
   launches.get(options.launch);
-  const Registry<bool> bindings("way to bind", "the command's --help",
+  const Registry<bool> bindings("way to bind", "lockstep bench --help",
                                 {{"core", true}, {"numa", true}, {"none", true}});
   bindings.get(options.bind);
   if (options.threads < 0) {
@@ -62,6 +62,18 @@ void settle_launch(RankOptions& options, const std::optional<launch::RankEnviron
                       "Use --launch processes, or --backend thread.");
   }
   if (options.launch == "auto") options.launch = threads_backend ? "threads" : "processes";
+}
+
+void tell(const launch::Departure& departure, const RankJob::OnDeparture& on_departure) {
+  if (departure.prints) on_departure(departure.reason, departure.advice);
+}
+
+/// Leaves the process.
+void fail(launch::RankSession& session, const std::exception& error,
+          const RankJob::OnDeparture& on_departure) {
+  const launch::Departure departure = session.fail(error);
+  tell(departure, on_departure);
+  launch::RankSession::leave(departure.exit_code);
 }
 
 }  // namespace
@@ -147,10 +159,9 @@ int RankJob::start_processes(const OnDeparture& on_departure,
 }
 
 launch::RankSession::Options RankJob::session_options(const OnDeparture& on_departure) const {
-  return {.timeout = std::chrono::duration<double>(options_.timeout_s),
-          .on_departure = [&on_departure](const launch::Departure& departure) {
-            if (departure.prints) on_departure(departure.reason, departure.advice);
-          }};
+  return {
+      .timeout = std::chrono::duration<double>(options_.timeout_s),
+      .on_departure = [&on_departure](const launch::Departure& departure) { tell(departure, on_departure); }};
 }
 
 int RankJob::run_process(const Body& body, const OnDeparture& on_departure) const {
@@ -164,9 +175,7 @@ int RankJob::run_process(const Body& body, const OnDeparture& on_departure) cons
     train::with_plain_errors([&] { body({*environment_, *store, session.progress()}); });
     session.finish();
   } catch (const std::exception& error) {
-    const launch::Departure departure = session.fail(error);
-    if (departure.prints) on_departure(departure.reason, departure.advice);
-    launch::RankSession::leave(departure.exit_code);
+    fail(session, error, on_departure);
   }
   return kExitDone;
 }
@@ -192,9 +201,7 @@ int RankJob::run_threads(const Body& body, const OnDeparture& on_departure) cons
         try {
           std::rethrow_exception(error);
         } catch (const std::exception& caught) {
-          const launch::Departure departure = session.fail(caught);
-          if (departure.prints) on_departure(departure.reason, departure.advice);
-          launch::RankSession::leave(departure.exit_code);
+          fail(session, caught, on_departure);
         }
       });
   session.finish();

@@ -114,6 +114,9 @@ ResultFiles result_files(const BenchPlan& plan) {
 Scribe::Scribe(const BenchRank& rank)
     : rank_(rank), keeper_(result_files(rank.plan)), record_(describe_job(rank)) {
   check_files(rank.plan.options);
+  if (result_files(rank.plan).continues && std::filesystem::exists(rank.plan.record_path)) {
+    earlier_ = results::read_record(rank.plan.record_path);
+  }
   collect_machines(rank, record_, hosts_before_);
   if (rank.plan.launch == 1)
     print_result(results::verbatim(results::header_text(record_), rank.plan.options.how.form()));
@@ -157,8 +160,8 @@ void Scribe::finish() {
 }
 
 results::RunRecord Scribe::whole_record() const {
-  if (!result_files(rank_.plan).continues || !std::filesystem::exists(rank_.plan.record_path)) return record_;
-  results::RunRecord whole = results::read_record(rank_.plan.record_path);
+  if (!earlier_) return record_;
+  results::RunRecord whole = *earlier_;
   results::add_launch(whole, record_);
   return whole;
 }

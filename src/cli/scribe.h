@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lockstep/comm/store.h"
@@ -38,11 +39,13 @@ class Scribe {
   void finish();
 
  private:
-  /// This launch, after those that the file holds already.
+  /// This launch, after those that the file held already.
   results::RunRecord whole_record() const;
 
   const BenchRank& rank_;
   ResultKeeper keeper_;
+  /// The launches before this one; empty: it is the first.
+  std::optional<results::RunRecord> earlier_;
   results::RunRecord record_;
   /// hosts_before_[n]: hosts among the first n ranks.
   std::vector<int> hosts_before_;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/forwarding_communicator.h"
 
 namespace lockstep::test {
 
@@ -20,11 +20,12 @@ struct Call {
 
 /// Hands everything on to a real communicator and remembers what was issued, on it and on those split from
 /// it. The log may be read from any thread.
-class RecordingCommunicator final : public comm::Communicator {
+class RecordingCommunicator final : public comm::ForwardingCommunicator {
  public:
   explicit RecordingCommunicator(std::unique_ptr<comm::Communicator> real)
-      : owned_(std::move(real)), real_(*owned_), log_(std::make_shared<Log>()) {}
-  explicit RecordingCommunicator(comm::Communicator& real) : real_(real), log_(std::make_shared<Log>()) {}
+      : ForwardingCommunicator(*real), owned_(std::move(real)), log_(std::make_shared<Log>()) {}
+  explicit RecordingCommunicator(comm::Communicator& real)
+      : ForwardingCommunicator(real), log_(std::make_shared<Log>()) {}
 
   std::vector<Call> calls() const { return copy(log_->calls); }
   std::vector<Call> split_calls() const { return copy(log_->split_calls); }
@@ -41,10 +42,6 @@ class RecordingCommunicator final : public comm::Communicator {
     log_->split_calls.clear();
   }
 
-  int rank() const override { return real_.rank(); }
-  int size() const override { return real_.size(); }
-  std::string backend() const override { return real_.backend(); }
-  comm::Capabilities capabilities() const override { return real_.capabilities(); }
   comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override {
     record("all_reduce", buffer);
     return real_.all_reduce(buffer, op);
@@ -91,7 +88,6 @@ class RecordingCommunicator final : public comm::Communicator {
     if (part == nullptr) return nullptr;
     return std::unique_ptr<RecordingCommunicator>(new RecordingCommunicator(std::move(part), log_));
   }
-  comm::Duration timeout() const override { return real_.timeout(); }
 
  private:
   struct Log {
@@ -101,7 +97,7 @@ class RecordingCommunicator final : public comm::Communicator {
   };
 
   RecordingCommunicator(std::unique_ptr<comm::Communicator> part, std::shared_ptr<Log> log)
-      : owned_(std::move(part)), real_(*owned_), log_(std::move(log)), is_split_(true) {}
+      : ForwardingCommunicator(*part), owned_(std::move(part)), log_(std::move(log)), is_split_(true) {}
 
   void record(const char* name, const comm::Buffer& buffer) {
     const std::lock_guard lock(log_->mutex);
@@ -114,7 +110,6 @@ class RecordingCommunicator final : public comm::Communicator {
   }
 
   std::unique_ptr<comm::Communicator> owned_;
-  comm::Communicator& real_;
   std::shared_ptr<Log> log_;
   bool is_split_ = false;
 };

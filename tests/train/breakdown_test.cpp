@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/comm/forwarding_communicator.h"
 #include "lockstep/measure/phases.h"
 #include "lockstep/train/clock_sync.h"
 #include "lockstep/train/traced_communicator.h"
@@ -81,45 +82,17 @@ class DelayedWork final : public comm::Work {
 };
 
 /// A link on which every byte takes a known time, one reduction after the other.
-class SlowLink final : public comm::Communicator {
+class SlowLink final : public comm::ForwardingCommunicator {
  public:
-  SlowLink(comm::Communicator& real, double s_per_byte) : real_(real), s_per_byte_(s_per_byte) {}
+  SlowLink(comm::Communicator& real, double s_per_byte)
+      : ForwardingCommunicator(real), s_per_byte_(s_per_byte) {}
 
   comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override {
     free_s_ = std::max(free_s_, now_s()) + s_per_byte_ * static_cast<double>(buffer.bytes());
     return std::make_unique<DelayedWork>(real_.all_reduce(buffer, op), free_s_);
   }
 
-  int rank() const override { return real_.rank(); }
-  int size() const override { return real_.size(); }
-  std::string backend() const override { return real_.backend(); }
-  comm::Capabilities capabilities() const override { return real_.capabilities(); }
-  comm::WorkPtr reduce(const comm::Buffer& b, comm::ReduceOp op, int root) override {
-    return real_.reduce(b, op, root);
-  }
-  comm::WorkPtr broadcast(const comm::Buffer& b, int root) override { return real_.broadcast(b, root); }
-  comm::WorkPtr all_gather(const comm::Buffer& in, const comm::Buffer& out) override {
-    return real_.all_gather(in, out);
-  }
-  comm::WorkPtr reduce_scatter(const comm::Buffer& in, const comm::Buffer& out, comm::ReduceOp op) override {
-    return real_.reduce_scatter(in, out, op);
-  }
-  comm::WorkPtr all_to_all(const comm::Buffer& in, const comm::Buffer& out) override {
-    return real_.all_to_all(in, out);
-  }
-  comm::WorkPtr barrier() override { return real_.barrier(); }
-  comm::WorkPtr send(const comm::Buffer& b, int peer, int tag) override { return real_.send(b, peer, tag); }
-  comm::WorkPtr receive(const comm::Buffer& b, int peer, int tag) override {
-    return real_.receive(b, peer, tag);
-  }
-  comm::WorkPtr receive_any(const comm::Buffer& b, int tag) override { return real_.receive_any(b, tag); }
-  std::unique_ptr<comm::Communicator> split(std::span<const int> ranks) override {
-    return real_.split(ranks);
-  }
-  comm::Duration timeout() const override { return real_.timeout(); }
-
  private:
-  comm::Communicator& real_;
   double s_per_byte_;
   double free_s_ = 0;
 };

@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/comm/forwarding_communicator.h"
+
 #include "strategies/trained_replica.h"
 
 namespace lockstep {
@@ -63,9 +65,9 @@ class FaultyWork final : public comm::Work {
 };
 
 /// Spoils the second step's reduction of every training.
-class FaultyCommunicator final : public comm::Communicator {
+class FaultyCommunicator final : public comm::ForwardingCommunicator {
  public:
-  FaultyCommunicator(comm::Communicator& real, Fault fault) : real_(real), fault_(fault) {}
+  FaultyCommunicator(comm::Communicator& real, Fault fault) : ForwardingCommunicator(real), fault_(fault) {}
 
   comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override {
     const bool gradients = op == comm::ReduceOp::kSum && buffer.count > 1000;
@@ -103,36 +105,7 @@ class FaultyCommunicator final : public comm::Communicator {
     }
   }
 
-  int rank() const override { return real_.rank(); }
-  int size() const override { return real_.size(); }
-  std::string backend() const override { return real_.backend(); }
-  comm::Capabilities capabilities() const override { return real_.capabilities(); }
-  comm::WorkPtr reduce(const comm::Buffer& b, comm::ReduceOp op, int root) override {
-    return real_.reduce(b, op, root);
-  }
-  comm::WorkPtr broadcast(const comm::Buffer& b, int root) override { return real_.broadcast(b, root); }
-  comm::WorkPtr all_gather(const comm::Buffer& in, const comm::Buffer& out) override {
-    return real_.all_gather(in, out);
-  }
-  comm::WorkPtr reduce_scatter(const comm::Buffer& in, const comm::Buffer& out, comm::ReduceOp op) override {
-    return real_.reduce_scatter(in, out, op);
-  }
-  comm::WorkPtr all_to_all(const comm::Buffer& in, const comm::Buffer& out) override {
-    return real_.all_to_all(in, out);
-  }
-  comm::WorkPtr barrier() override { return real_.barrier(); }
-  comm::WorkPtr send(const comm::Buffer& b, int peer, int tag) override { return real_.send(b, peer, tag); }
-  comm::WorkPtr receive(const comm::Buffer& b, int peer, int tag) override {
-    return real_.receive(b, peer, tag);
-  }
-  comm::WorkPtr receive_any(const comm::Buffer& b, int tag) override { return real_.receive_any(b, tag); }
-  std::unique_ptr<comm::Communicator> split(std::span<const int> ranks) override {
-    return real_.split(ranks);
-  }
-  comm::Duration timeout() const override { return real_.timeout(); }
-
  private:
-  comm::Communicator& real_;
   Fault fault_;
   int reductions_ = 0;
   std::vector<float> own_;

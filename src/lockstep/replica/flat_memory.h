@@ -45,6 +45,7 @@ class FlatMemory {
   int64_t count() const { return parameters_.count(); }
   int64_t padded_count() const { return values_.numel(); }
   int64_t momentum_count() const { return momenta_.numel(); }
+  int64_t momentum_bytes() const { return static_cast<int64_t>(momenta_.nbytes()); }
 
   /// One-dimensional views.
   at::Tensor values(Range range) const { return values_.slice(0, range.begin, range.end); }

@@ -79,7 +79,8 @@ std::string processor_of(const RunRecord& record) {
 std::vector<std::vector<double>> representative_steps_by_launch(const Run& run) {
   if (run.launch_steps.size() < 2) return {representative_steps(run)};
   std::vector<std::vector<double>> by_launch;
-  Run part = run;
+  Run part;
+  part.coupled = run.coupled;
   size_t begin = 0;
   for (const int steps : run.launch_steps) {
     const size_t end = std::min(run.samples.size(), begin + static_cast<size_t>(steps));

@@ -8,7 +8,6 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
-#include "lockstep/base/units.h"
 #include "lockstep/strategies/c10d_backend.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
@@ -24,7 +23,7 @@ class Ddp final : public Strategy {
     for (const at::Tensor& tensor : tensors) {
       context.communicator->broadcast(buffer_of(tensor.detach()), 0)->wait();
     }
-    const auto cap = static_cast<int64_t>(context.options.bucket_mb * static_cast<double>(kMiB));
+    const auto cap = context.options.bucket_bytes();
     const int64_t first_cap = std::min<int64_t>(c10d::kDefaultFirstBucketBytes, cap);
     // As PyTorch: one bucket in the first step, so that what is rebuilt follows the real ready order.
     auto [buckets, limits] =

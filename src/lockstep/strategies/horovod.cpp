@@ -93,7 +93,7 @@ class Horovod final : public Strategy {
     return {memory_.gradients({0, memory_.count()})};
   }
 
-  int64_t momentum_bytes() const override { return 4 * memory_.momentum_count(); }
+  int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
 
   std::vector<Measured> measured() const override {
     return {{"negotiation_s", negotiation_s_},

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <ranges>
 
-#include "lockstep/base/units.h"
 #include "lockstep/strategies/bucket_filler.h"
 #include "lockstep/strategies/bucket_plan.h"
 #include "lockstep/strategies/tensor_buffer.h"
@@ -49,7 +48,7 @@ class ParameterServer final : public Strategy {
         memory_(context.parameters, order_by_owner(owners_)),
         filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
                 [this](size_t bucket) { send(bucket); }) {
-    plan(static_cast<int64_t>(context.options.bucket_mb * static_cast<double>(kMiB)));
+    plan(context.options.bucket_bytes());
     memory_.keep_momenta_of({owned_by(group_.rank())});
   }
 
@@ -76,7 +75,7 @@ class ParameterServer final : public Strategy {
 
   void finish() override { fetch(); }
 
-  int64_t momentum_bytes() const override { return 4 * memory_.momentum_count(); }
+  int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
 
  private:
   replica::Range owned_by(int rank) const {

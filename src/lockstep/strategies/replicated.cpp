@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "lockstep/base/units.h"
 #include "lockstep/strategies/bucket_filler.h"
 #include "lockstep/strategies/bucket_plan.h"
 #include "lockstep/strategies/tensor_buffer.h"
@@ -15,7 +14,7 @@ class Replicated final : public Strategy {
   explicit Replicated(const StrategyContext& context)
       : optimizer_(context.optimizer),
         group_(*context.communicator),
-        cap_bytes_(static_cast<int64_t>(context.options.bucket_mb * static_cast<double>(kMiB))),
+        cap_bytes_(context.options.bucket_bytes()),
         memory_(context.parameters, reverse_order(context.parameters.trainable().size())),
         filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
                 [this](size_t bucket) { send(bucket); }) {
@@ -46,7 +45,7 @@ class Replicated final : public Strategy {
     return {memory_.gradients({0, memory_.count()})};
   }
 
-  int64_t momentum_bytes() const override { return 4 * memory_.momentum_count(); }
+  int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
 
  private:
   void send(size_t bucket) {

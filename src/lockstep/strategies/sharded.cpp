@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "lockstep/base/units.h"
 #include "lockstep/strategies/bucket_filler.h"
 #include "lockstep/strategies/bucket_plan.h"
 #include "lockstep/strategies/tensor_buffer.h"
@@ -20,7 +19,7 @@ class Sharded final : public Strategy {
                 [this](size_t bucket) { send(bucket); }) {
     at::Tensor values = memory_.values({0, memory_.count()});
     group_.broadcast(buffer_of(values), 0)->wait();
-    const auto cap = static_cast<int64_t>(context.options.bucket_mb * static_cast<double>(kMiB));
+    const auto cap = context.options.bucket_bytes();
     filler_.set_plan(plan_buckets(memory_, cap, {.multiple_of = group_.size()}));
     std::vector<replica::Range> shards;
     for (const Bucket& bucket : filler_.buckets()) shards.push_back(shard_of(bucket));
@@ -49,7 +48,7 @@ class Sharded final : public Strategy {
   // Done shard by shard as they arrived.
   void apply() override {}
 
-  int64_t momentum_bytes() const override { return 4 * memory_.momentum_count(); }
+  int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
 
  private:
   void send(size_t bucket) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "lockstep/base/units.h"
 
 namespace lockstep::strategies {
 
@@ -13,6 +16,7 @@ enum class BspSync { kCdd, kAvg };
 struct StrategyOptions {
   /// Cap of one bucket of gradients in MiB, for strategies that fill buckets.
   double bucket_mb = 25;
+  int64_t bucket_bytes() const { return static_cast<int64_t>(bucket_mb * static_cast<double>(kMiB)); }
   /// Whether gradients are sent while backward goes on, for strategies that can do both.
   bool overlap = true;
   /// Who owns the variables of a parameter server.

@@ -31,16 +31,17 @@ void read_cpuinfo(Machine& machine, const fs::path& root) {
     machine.virtual_machine |= !trimmed(*type).empty();
 }
 
+int64_t bytes_of(std::string_view meminfo, std::string_view key) {
+  const auto value = value_of(meminfo, key, ':');
+  return value ? leading_number<int64_t>(*value).value_or(0) * 1024 : 0;
+}
+
 void read_meminfo(Machine& machine, const fs::path& root) {
   const std::string text = read_text(root / "proc/meminfo").value_or("");
-  const auto bytes = [&](std::string_view key) {
-    const auto value = value_of(text, key, ':');
-    return value ? leading_number<int64_t>(*value).value_or(0) * 1024 : 0;
-  };
-  machine.host_memory_bytes = bytes("MemTotal");
+  machine.host_memory_bytes = bytes_of(text, "MemTotal");
   machine.memory_bytes = machine.host_memory_bytes;
-  machine.available_memory_bytes = bytes("MemAvailable");
-  machine.swap_used_bytes = std::max<int64_t>(0, bytes("SwapTotal") - bytes("SwapFree"));
+  machine.available_memory_bytes = bytes_of(text, "MemAvailable");
+  machine.swap_used_bytes = swap_used_bytes(text);
 }
 
 std::string chosen_hugepages(const fs::path& root) {
@@ -69,6 +70,10 @@ std::vector<std::string> nvidia_gpus(const fs::path& root) {
 }
 
 }  // namespace
+
+int64_t swap_used_bytes(std::string_view meminfo) {
+  return std::max<int64_t>(0, bytes_of(meminfo, "SwapTotal") - bytes_of(meminfo, "SwapFree"));
+}
 
 void read_system_files(Machine& machine, const fs::path& root) {
   machine.os = os_name(root);

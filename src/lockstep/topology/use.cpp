@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/topology/system_files.h"
 #include "lockstep/topology/text_file.h"
 
 namespace lockstep::topology {
@@ -62,12 +63,7 @@ HostUse read_host_use() {
     if (field < fields.size()) use.busy_s += leading_number<double>(fields[field]).value_or(0) * tick_s;
   }
   if (fields.size() > 8) use.stolen_s = leading_number<double>(fields[8]).value_or(0) * tick_s;
-  const std::string memory = read_text("/proc/meminfo").value_or("");
-  const auto bytes = [&](std::string_view key) {
-    const auto value = value_of(memory, key, ':');
-    return value ? leading_number<int64_t>(*value).value_or(0) * 1024 : 0;
-  };
-  use.swap_used_bytes = bytes("SwapTotal") - bytes("SwapFree");
+  use.swap_used_bytes = swap_used_bytes(read_text("/proc/meminfo").value_or(""));
   return use;
 }
 

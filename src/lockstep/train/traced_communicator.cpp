@@ -87,7 +87,7 @@ class TracedWork final : public comm::Work {
 }  // namespace
 
 TracedCommunicator::TracedCommunicator(comm::Communicator& real)
-    : real_(real), stamps_(std::make_shared<Stamps>()) {}
+    : ForwardingCommunicator(real), stamps_(std::make_shared<Stamps>()) {}
 TracedCommunicator::~TracedCommunicator() = default;
 
 std::vector<CollectiveStamp> TracedCommunicator::take_stamps() {

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/forwarding_communicator.h"
 #include "lockstep/measure/phases.h"
 
 namespace lockstep::train {
@@ -13,7 +13,7 @@ using measure::CollectiveStamp;
 
 /// Hands everything on to another communicator (owned by the caller, outliving this) and stamps every
 /// collective, a barrier as one of no bytes. Used like any communicator.
-class TracedCommunicator final : public comm::Communicator {
+class TracedCommunicator final : public comm::ForwardingCommunicator {
  public:
   explicit TracedCommunicator(comm::Communicator& real);
   ~TracedCommunicator() override;
@@ -21,10 +21,6 @@ class TracedCommunicator final : public comm::Communicator {
   /// The collectives issued since the last call, in order; to be called when all of them are complete.
   std::vector<CollectiveStamp> take_stamps();
 
-  int rank() const override { return real_.rank(); }
-  int size() const override { return real_.size(); }
-  std::string backend() const override { return real_.backend(); }
-  comm::Capabilities capabilities() const override { return real_.capabilities(); }
   comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override;
   comm::WorkPtr reduce(const comm::Buffer& buffer, comm::ReduceOp op, int root) override;
   comm::WorkPtr broadcast(const comm::Buffer& buffer, int root) override;
@@ -33,19 +29,6 @@ class TracedCommunicator final : public comm::Communicator {
                                comm::ReduceOp op) override;
   comm::WorkPtr all_to_all(const comm::Buffer& input, const comm::Buffer& output) override;
   comm::WorkPtr barrier() override;
-  comm::WorkPtr send(const comm::Buffer& buffer, int peer, int tag) override {
-    return real_.send(buffer, peer, tag);
-  }
-  comm::WorkPtr receive(const comm::Buffer& buffer, int peer, int tag) override {
-    return real_.receive(buffer, peer, tag);
-  }
-  comm::WorkPtr receive_any(const comm::Buffer& buffer, int tag) override {
-    return real_.receive_any(buffer, tag);
-  }
-  std::unique_ptr<comm::Communicator> split(std::span<const int> ranks) override {
-    return real_.split(ranks);
-  }
-  comm::Duration timeout() const override { return real_.timeout(); }
 
  private:
   class Stamps;
@@ -53,7 +36,6 @@ class TracedCommunicator final : public comm::Communicator {
   template <typename Issue>
   comm::WorkPtr stamp(int64_t bytes, Issue issue);
 
-  comm::Communicator& real_;
   std::shared_ptr<Stamps> stamps_;
 };
 
