@@ -13,6 +13,7 @@
 #include "lockstep/base/registry.h"
 #include "lockstep/strategies/strategy.h"
 
+#include "strategy_flags.h"
 #include "style_flags.h"
 
 namespace lockstep::cli {
@@ -38,25 +39,6 @@ constexpr const char* kExamples = R"(Examples:
   lockstep bench --dry-run
       what would be measured, how long it would take, how much memory it needs
 )";
-
-void add_strategy_flags(CLI::App& command, train::SweepOptions& sweep) {
-  const std::string group = "Strategy";
-  for (const strategies::OptionInfo& option : strategies::option_infos()) {
-    const std::string text = fmt::format("{} ({}) [{}]", option.description,
-                                         fmt::join(option.strategies, ", "), option.default_value);
-    const auto given = [&sweep, flag = option.flag](const std::string& value) {
-      sweep.strategy_options.push_back({flag, value});
-    };
-    if (option.is_switch) {
-      command
-          .add_flag_callback(
-              option.flag, [given] { given("on"); }, text)
-          ->group(group);
-    } else {
-      command.add_option_function<std::string>(option.flag, given, text)->group(group);
-    }
-  }
-}
 
 }  // namespace
 
@@ -87,6 +69,11 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
       ->delimiter(',')
       ->capture_default_str()
       ->group(what);
+  command
+      .add_option("--accumulate", sweep.accumulate,
+                  "batches per rank whose gradients are added up before they are combined, once per step")
+      ->capture_default_str()
+      ->group(what);
   command.add_option("--precision", sweep.precisions, "fp32, bf16 (autocast)")
       ->delimiter(',')
       ->capture_default_str()
@@ -104,7 +91,7 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
       ->capture_default_str()
       ->group(what);
 
-  add_strategy_flags(command, sweep);
+  add_strategy_flags(command, sweep.strategy_options);
 
   const std::string how = "How to measure";
   command

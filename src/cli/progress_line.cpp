@@ -25,7 +25,7 @@ int usual_steps(const train::RowPlan& row) {
 /// In arbitrary units that are proportional to the time that a row takes: ranks run side by side, and images
 /// cost what their model's size and area say.
 double work_of(const train::RowPlan& row) {
-  return usual_steps(row) * row.batch_per_rank * row.image_size * row.image_size *
+  return usual_steps(row) * row.images_per_rank_step() * row.image_size * row.image_size *
          static_cast<double>(models::registry().get(row.model).parameters);
 }
 
@@ -88,7 +88,8 @@ std::string ProgressLine::line() const {
   if (done == 0) {
     text += "preparing";
   } else {
-    const double images_per_s = done * static_cast<double>(row.batch_per_rank) * row.ranks / elapsed_s;
+    const double images_per_s =
+        done * static_cast<double>(row.images_per_rank_step()) * row.ranks / elapsed_s;
     if (progress.label != row.label()) {
       text += fmt::format("breakdown, step {}", done);
     } else if (row.pacing.fixed()) {

@@ -70,6 +70,7 @@ results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
   run.model = row.model;
   run.batch_per_rank = row.batch_per_rank;
   run.global_batch = row.global_batch;
+  run.accumulate = row.accumulate;
   run.ranks = row.ranks;
   run.strategy = row.strategy;
   run.backend = rank.job.options().backend;
@@ -78,6 +79,7 @@ results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
   run.input = row.input;
   run.image_size = row.image_size;
   run.bucket_mb = row.bucket_mb;
+  run.strategy_options = row.strategy_options_text;
   run.threads_per_rank = rank.job.binding().threads_per_rank;
   run.seed = static_cast<int64_t>(row.seed);
   const models::ModelInfo& model = models::registry().get(row.model);

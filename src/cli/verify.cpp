@@ -15,6 +15,7 @@
 #include "lockstep/train/verify.h"
 
 #include "console.h"
+#include "strategy_flags.h"
 #include "subgroups.h"
 
 namespace lockstep::cli {
@@ -25,6 +26,8 @@ constexpr const char* kExamples = R"(Examples:
       every strategy on small networks, on 1, 2, 4, ... ranks
   lockstep verify --strategy replicated --model resnet18 --image-size 64 --ranks 1,2 --backend mpi
       one of them, on a network of your own choice
+  lockstep verify --strategy ddp,replicated --wire bf16 --accumulate 2
+      with gradients of two batches added up, and sent in 16 bits
 
 Checks: "replicas equal" (all ranks have the same parameters, bit for bit), "joint batch" (they agree with one
 rank on the batches of all, as closely as rounding allows), "run to run" (the same bits again). A check that
@@ -38,15 +41,15 @@ std::vector<train::RowPlan> plan_rows(const VerifyOptions& options) {
   sweep.ranks = options.ranks;
   sweep.strategies = options.strategies;
   sweep.bucket_mb = {options.bucket_mb};
+  sweep.strategy_options = options.strategy_options;
   sweep.image_size = options.image_size;
+  sweep.accumulate = options.accumulate;
   sweep.seed = options.seed;
   sweep.controls = false;
   sweep.pacing = {.warmup_steps = 0, .steps = options.steps};
   // A few steps must move the parameters by more than rounding.
   sweep.learning_rate = 0.05;
-  std::vector<train::RowPlan> rows = train::plan_rows(sweep);
-  for (train::RowPlan& row : rows) row.strategy_options.deterministic = options.deterministic;
-  return rows;
+  return train::plan_rows(sweep);
 }
 
 class VerifyReport {
@@ -158,8 +161,10 @@ void add_verify_flags(CLI::App& command, VerifyOptions& options) {
                   "for another program to compare with (torch.load reads them)")
       ->type_name("FOLDER")
       ->group("Output");
-  command.add_flag("--deterministic", options.deterministic, "for strategies that else depend on timing")
+  command.add_option("--accumulate", options.accumulate, "batches per rank and step")
+      ->capture_default_str()
       ->group(what);
+  add_strategy_flags(command, options.strategy_options);
   add_rank_flags(command, options.job);
 }
 

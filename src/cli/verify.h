@@ -5,6 +5,8 @@
 
 #include <CLI/App.hpp>
 
+#include "lockstep/strategies/strategy_options.h"
+
 #include "rank_job.h"
 
 namespace lockstep::cli {
@@ -18,7 +20,8 @@ struct VerifyOptions {
   int steps = 5;
   double bucket_mb = 25;
   uint64_t seed = 1;
-  bool deterministic = false;
+  int accumulate = 1;
+  std::vector<strategies::GivenOption> strategy_options;
   /// Where to write values and batches for another program instead of checking.
   std::string export_folder;
   RankOptions job;

@@ -87,9 +87,14 @@ class TrafficTest : public testing::TestWithParam<int> {
   size_t ranks() const { return static_cast<size_t>(GetParam()); }
   static Traffic per_run(size_t messages, size_t bytes) { return {kSteps * messages, kSteps * bytes}; }
 
-  std::vector<Observed> observe_lenet5(const std::string& strategy, strategies::StrategyOptions options) {
+  std::vector<Observed> observe_lenet5(const std::string& strategy, strategies::StrategyOptions options,
+                                       int accumulate = 1) {
     options.bucket_mb = kBucketMb;
-    return observe({.model = "lenet5", .strategy = strategy, .batch = 2, .strategy_options = options},
+    return observe({.model = "lenet5",
+                    .strategy = strategy,
+                    .batch = 2,
+                    .accumulate = accumulate,
+                    .strategy_options = options},
                    GetParam());
   }
 };
@@ -100,6 +105,18 @@ TEST_P(TrafficTest, replicated_all_reduces_every_bucket_once) {
       EXPECT_EQ(rank.calls,
                 (TrafficByCall{{"all_reduce", per_run(buckets_of(kParameters), 4 * kParameters)}}));
       EXPECT_EQ(rank.momentum_bytes, int64_t{4 * kParameters});
+    }
+  }
+}
+
+TEST_P(TrafficTest, a_narrow_wire_halves_the_bytes_and_accumulation_sends_once_for_all_batches) {
+  for (const char* strategy : {"ddp", "replicated", "horovod", "bsp"}) {
+    for (const strategies::Wire wire : {strategies::Wire::kFp16, strategies::Wire::kBf16}) {
+      const auto wide = observe_lenet5(strategy, {.deterministic = true});
+      for (const Observed& rank : observe_lenet5(strategy, {.wire = wire, .deterministic = true}, 3)) {
+        const Traffic expected = wide.front().calls.at("all_reduce");
+        EXPECT_EQ(rank.calls.at("all_reduce"), (Traffic{expected.messages, expected.bytes / 2})) << strategy;
+      }
     }
   }
 }

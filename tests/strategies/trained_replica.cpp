@@ -12,8 +12,10 @@ namespace lockstep::test {
 
 train::StepLoopResult TrainedReplica::train(int steps, bool coupled) {
   launch::Progress progress;
-  return train::run_steps({*model, *input, *strategy, communicator},
-                          {.pacing = {.warmup_steps = 0, .steps = steps}, .coupled = coupled}, progress);
+  return train::run_steps(
+      {*model, *input, *strategy, communicator},
+      {.pacing = {.warmup_steps = 0, .steps = steps}, .accumulate = accumulate, .coupled = coupled},
+      progress);
 }
 
 std::vector<float> TrainedReplica::parameters() const {
@@ -39,6 +41,7 @@ TrainedReplica make_replica(const ReplicaChoice& choice, comm::Communicator* com
        .rank = communicator == nullptr ? 0 : communicator->rank(),
        .ranks = communicator == nullptr ? 1 : communicator->size()});
   replica.communicator = communicator;
+  replica.accumulate = choice.accumulate;
   replica.strategy = strategies::registry()
                          .get(choice.strategy)
                          .create({.parameters = replica.model->parameters(),

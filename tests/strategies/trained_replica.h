@@ -22,6 +22,7 @@ struct TrainedReplica {
   std::unique_ptr<inputs::Input> input;
   std::unique_ptr<strategies::Strategy> strategy;
   comm::Communicator* communicator = nullptr;
+  int accumulate = 1;
 
   /// Trains `steps` further steps; returns what was measured.
   train::StepLoopResult train(int steps, bool coupled = true);
@@ -35,6 +36,7 @@ struct ReplicaChoice {
   int batch = 4;
   /// 0: the network's own.
   int image_size = 0;
+  int accumulate = 1;
   double learning_rate = 0.05;
   strategies::StrategyOptions strategy_options;
 };

@@ -72,9 +72,9 @@ class StepAnalysis {
     }
     PhaseTimes times;
     times.step_s = own.end_s - own.begin_s;
-    times.input_s = own.input_s - own.begin_s;
-    times.forward_s = own.forward_s - own.input_s;
-    times.backward_s = exposed.begin_s - own.forward_s;
+    times.input_s = own.earlier_input_s + own.input_s - own.last_micro_batch_s();
+    times.forward_s = own.earlier_forward_s + own.forward_s - own.input_s;
+    times.backward_s = own.earlier_backward_s + exposed.begin_s - own.forward_s;
     times.waiting_s = waiting_s;
     times.transfer_s = exposed.end_s - exposed.begin_s - waiting_s;
     times.optimizer_s = own.applied_s - own.combined_s;

@@ -18,6 +18,11 @@ struct CollectiveStamp {
 /// end of the step before.
 struct StepStamps {
   double begin_s = 0;
+  /// Where gradients of several micro-batches are accumulated: what the phases of those before the last took.
+  /// The ends of phases below are the last one's.
+  double earlier_input_s = 0;
+  double earlier_forward_s = 0;
+  double earlier_backward_s = 0;
   double input_s = 0;
   double forward_s = 0;
   /// autograd returned.
@@ -28,6 +33,11 @@ struct StepStamps {
   double end_s = 0;
   /// In the order in which they were issued, which is the same on all ranks.
   std::vector<CollectiveStamp> collectives;
+
+  /// When the last micro-batch began.
+  double last_micro_batch_s() const {
+    return begin_s + earlier_input_s + earlier_forward_s + earlier_backward_s;
+  }
 };
 
 /// When the last gradient of a step was final: the last collective was issued, or autograd returned,

@@ -13,7 +13,11 @@ auto work_of(const Run& run) {
   // Strong scaling: the batch per rank follows from the number of ranks.
   const int batch_per_rank = run.global_batch > 0 ? 0 : run.batch_per_rank;
   return std::make_tuple(run.model, batch_per_rank, run.global_batch, run.precision, run.memory_format,
-                         run.device, run.input, run.image_size, run.threads_per_rank);
+                         run.device, run.input, run.image_size, run.threads_per_rank, run.accumulate);
+}
+
+bool same_communication(const Run& a, const Run& b) {
+  return a.backend == b.backend && a.bucket_mb == b.bucket_mb && a.strategy_options == b.strategy_options;
 }
 
 }  // namespace
@@ -28,7 +32,7 @@ bool same_work(const Run& a, const Run& b) {
 
 bool same_row(const Run& a, const Run& b) {
   if (!same_work(a, b) || a.strategy != b.strategy || a.ranks != b.ranks || a.hosts != b.hosts) return false;
-  return !communicates(a) || (a.backend == b.backend && a.bucket_mb == b.bucket_mb);
+  return !communicates(a) || same_communication(a, b);
 }
 
 const Run* baseline_of(const RunRecord& record, const Run& run) {
@@ -38,7 +42,7 @@ const Run* baseline_of(const RunRecord& record, const Run& run) {
     if (record.baseline_ranks != 0 && other.ranks != record.baseline_ranks) continue;
     // A baseline that communicates is one of its own kind.
     if (communicates(other) && communicates(run) && other.strategy == run.strategy &&
-        (other.backend != run.backend || other.bucket_mb != run.bucket_mb)) {
+        !same_communication(other, run)) {
       continue;
     }
     if (found == nullptr || other.ranks < found->ranks) found = &other;

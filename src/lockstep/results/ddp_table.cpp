@@ -35,7 +35,7 @@ Digits digits_for(const std::vector<const Run*>& rows) {
   for (const Run* run : rows) {
     if (!run->step_s.p50 || !(*run->step_s.p50 > 0)) continue;
     least_s = std::min(least_s, *run->step_s.p50);
-    least_examples = std::min(least_examples, run->batch_per_rank / *run->step_s.p50);
+    least_examples = std::min(least_examples, run->images_per_rank_step() / *run->step_s.p50);
   }
   Digits digits;
   for (double limit_s = 0.05; digits.seconds < 6 && least_s < limit_s; limit_s /= 10) ++digits.seconds;
@@ -50,7 +50,7 @@ std::string seconds_text(const std::optional<double>& step_s, const Digits& digi
 /// Examples per second of one rank; cut off, not rounded, where whole, as PyTorch does.
 std::string examples_text(const Run& run, const std::optional<double>& step_s, const Digits& digits) {
   if (!step_s || !(*step_s > 0)) return "-";
-  const double examples = run.batch_per_rank / *step_s;
+  const double examples = run.images_per_rank_step() / *step_s;
   return fmt::format("{:.{}f}/s", digits.examples == 0 ? std::trunc(examples) : examples, digits.examples);
 }
 

@@ -62,8 +62,7 @@ class FactorTimes {
  private:
   /// The step of one rank of `of`, with the work that one rank of `run` has in a step.
   static Uncertain uncertain_step(const Run& of, const Run& run) {
-    Uncertain step{.value = run.batch_per_rank * static_cast<double>(of.ranks) / of.images_per_s,
-                   .half_width = {}};
+    Uncertain step{.value = run.images_per_rank_step() * of.ranks / of.images_per_s, .half_width = {}};
     if (const auto relative = relative_half_width(of)) step.half_width = *relative * step.value;
     return step;
   }

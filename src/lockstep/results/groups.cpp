@@ -35,6 +35,12 @@ std::string image_size(const Run& run) {
 std::string bucket(const Run& run) {
   return fmt::format("{} MB", run.bucket_mb);
 }
+std::string strategy_options(const Run& run) {
+  return run.strategy_options;
+}
+std::string accumulation(const Run& run) {
+  return fmt::format("{}", run.accumulate);
+}
 std::string threads(const Run& run) {
   return fmt::format("{}", run.threads_per_rank);
 }
@@ -50,6 +56,14 @@ const std::vector<Attribute>& attributes() {
       {"input", input, [](const Run& run) { return fmt::format("input {}", run.input); }},
       {"image size", image_size, [](const Run& run) { return fmt::format("images of {}", run.image_size); }},
       {"bucket", bucket, [](const Run& run) { return fmt::format("buckets of {}", bucket(run)); }, true},
+      {"strategy options", strategy_options,
+       [](const Run& run) { return run.strategy_options.empty() ? "no options" : run.strategy_options; },
+       true},
+      {"accumulation", accumulation,
+       [](const Run& run) {
+         return run.accumulate == 1 ? "no accumulation"
+                                    : fmt::format("gradients of {} batches accumulated", run.accumulate);
+       }},
       {"threads", threads,
        [](const Run& run) { return fmt::format("{} threads per rank", run.threads_per_rank); }},
   };

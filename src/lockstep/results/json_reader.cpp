@@ -165,6 +165,7 @@ Run read_run(const JsonNode& node) {
   run.model = node["model"].text();
   run.batch_per_rank = node["batch_per_rank"].count(1);
   run.global_batch = node["global_batch"].count_or(0, 0);
+  run.accumulate = node["accumulate"].count_or(1, 1);
   run.ranks = static_cast<int>(node["ranks"].whole(1, kMostRanks));
   run.hosts = node["hosts"].count_or(1, 1);
   run.strategy = node["strategy"].text();
@@ -175,6 +176,7 @@ Run read_run(const JsonNode& node) {
   run.input = node["input"].text_or("device");
   run.image_size = node["image_size"].count_or(0, 0);
   run.bucket_mb = node["bucket_mb"].number_or(0);
+  run.strategy_options = node["strategy_options"].text_or("");
   run.threads_per_rank = node["threads_per_rank"].count_or(0, 0);
   run.seed = node["seed"].whole_or(0);
   run.parameters = node["parameters"].whole_or(0);

@@ -27,11 +27,17 @@ std::string known(int value) {
   return value > 0 ? fmt::format("{}", value) : "";
 }
 
+std::string options_or_none(const Run& run) {
+  return run.strategy_options.empty() ? "none" : run.strategy_options;
+}
+
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> kAll{
       {"strategy", [](const Run& run) { return run.strategy; }, true, true},
       {"backend", [](const Run& run) { return run.backend; }, true, true},
       {"bucket", [](const Run& run) { return fmt::format("{} MB", run.bucket_mb); }, true, true},
+      {"strategy options", [](const Run& run) { return options_or_none(run); }, true, true},
+      {"accumulation", [](const Run& run) { return fmt::format("{} batches", run.accumulate); }},
       {"precision", [](const Run& run) { return run.precision; }},
       {"memory format", [](const Run& run) { return run.memory_format; }},
       {"device", [](const Run& run) { return run.device; }},

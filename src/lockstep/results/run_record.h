@@ -41,6 +41,8 @@ struct Run {
   /// Strong scaling: the batch of the whole job, the same at every number of ranks; 0: weak scaling, where
   /// the batch per rank is.
   int global_batch = 0;
+  /// Batches per rank whose gradients are added up before they are combined, once per step.
+  int accumulate = 1;
   int ranks = 0;
   /// Hosts that the ranks are on.
   int hosts = 1;
@@ -52,6 +54,8 @@ struct Run {
   std::string input = "device";
   int image_size = 0;
   double bucket_mb = 0;
+  /// What else the strategy was told, as one types it: "--wire bf16 --overlap off"; without defaults.
+  std::string strategy_options;
   int threads_per_rank = 0;
 
   int64_t seed = 0;
@@ -104,6 +108,9 @@ struct Run {
   std::optional<Breakdown> breakdown;
   std::optional<EfficiencyFactors> factors;
   std::optional<Resources> resources;
+
+  /// That one rank computes in a step.
+  double images_per_rank_step() const { return static_cast<double>(batch_per_rank) * accumulate; }
 };
 
 /// Everything that one invocation of `lockstep bench` knows. Writers, readers and plots are functions of it.

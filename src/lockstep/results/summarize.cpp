@@ -84,7 +84,7 @@ double rate_inside(double start_s, std::span<const double> step_s, double from_s
 
 void summarize_coupled(Run& run) {
   const double steps = static_cast<double>(run.samples.size());
-  run.images_per_s = run.ranks * static_cast<double>(run.batch_per_rank) * steps / run.elapsed_s;
+  run.images_per_s = run.ranks * run.images_per_rank_step() * steps / run.elapsed_s;
   const std::vector<double> maxima = per_step_maxima(run.samples);
   run.step_s = measure::step_percentiles(maxima);
   const double difference = sum(maxima) / run.elapsed_s - 1;
@@ -110,7 +110,7 @@ void summarize_uncoupled(Run& run, const RowSeries& series) {
   double slowest_rate = std::numeric_limits<double>::infinity();
   for (size_t rank = 0; rank < series.step_s.size(); ++rank) {
     const double rate = rate_inside(start_of(series, rank), series.step_s[rank], from_s, to_s);
-    run.images_per_s += run.batch_per_rank * rate;
+    run.images_per_s += run.images_per_rank_step() * rate;
     if (rate < slowest_rate) {
       slowest_rate = rate;
       slowest = rank;

@@ -9,7 +9,7 @@ namespace {
 /// Images per second of a part of the step that takes `part_s`.
 std::string rate_text(const Run& run, double part_s, int digits) {
   if (!(part_s > 0)) return "-";
-  return fmt::format("{:.{}f}", run.ranks * static_cast<double>(run.batch_per_rank) / part_s, digits);
+  return fmt::format("{:.{}f}", run.ranks * run.images_per_rank_step() / part_s, digits);
 }
 
 }  // namespace

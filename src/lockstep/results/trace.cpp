@@ -65,7 +65,10 @@ class RowTrace {
     const int track = phases_track(rank);
     const double final_s = measure::gradients_final_s(step);
     slice(rank, track, fmt::format("step {}", index + 1), step.begin_s, step.end_s);
-    slice(rank, track, "input", step.begin_s, step.input_s);
+    if (step.last_micro_batch_s() > step.begin_s) {
+      slice(rank, track, "earlier micro-batches", step.begin_s, step.last_micro_batch_s());
+    }
+    slice(rank, track, "input", step.last_micro_batch_s(), step.input_s);
     slice(rank, track, "forward", step.input_s, step.forward_s);
     slice(rank, track, "backward", step.forward_s, final_s);
     if (!step.collectives.empty()) slice(rank, track, "exposed communication", final_s, step.combined_s);

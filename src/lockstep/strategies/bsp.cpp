@@ -18,7 +18,8 @@ namespace {
 class Bsp : public Strategy {
  public:
   explicit Bsp(const StrategyContext& context)
-      : group_(*context.communicator), exchanger_(create_exchanger(context.options.exchange, group_)) {
+      : group_(*context.communicator),
+        exchanger_(create_exchanger(context.options.exchange, context.options.wire, group_)) {
     for (const at::Tensor& tensor : context.parameters.tensors()) {
       group_.broadcast(buffer_of(tensor.detach()), 0)->wait();
     }
@@ -40,6 +41,8 @@ class Bsp : public Strategy {
     synchronisation_s_ += together_s - trained_s;
     communication_s_ += now_s() - together_s;
   }
+
+  std::vector<at::Tensor> equal_on_all_ranks() const override { return exchanged(); }
 
   std::vector<Measured> measured() const override {
     return {{"train_s", train_s_},

@@ -18,6 +18,17 @@ std::vector<size_t> reverse_order(size_t parameters) {
   return order;
 }
 
+void put_gradient(at::Tensor place, const at::Tensor& gradient, double scale, bool first) {
+  const at::NoGradGuard no_grad;
+  if (!first) {
+    place.add_(gradient, scale);
+  } else if (scale == 1) {
+    place.copy_(gradient);
+  } else {
+    at::mul_out(place, gradient, at::Scalar(scale));
+  }
+}
+
 BucketFiller::BucketFiller(replica::Parameters& parameters, replica::FlatMemory& memory, double scale,
                            bool overlap, OnFull on_full)
     : memory_(memory),
@@ -40,7 +51,13 @@ void BucketFiller::set_plan(std::vector<Bucket> buckets) {
 void BucketFiller::begin_step() {
   ready_order_.clear();
   told_ = 0;
+  backwards_ = 0;
   for (size_t i = 0; i < buckets_.size(); ++i) missing_[i] = buckets_[i].parameters.size();
+}
+
+void BucketFiller::begin_backward(bool last) {
+  first_ = backwards_++ == 0;
+  last_ = last;
 }
 
 void BucketFiller::finish() {
@@ -53,13 +70,8 @@ void BucketFiller::finish() {
 }
 
 void BucketFiller::gradient_ready(size_t index, const at::Tensor& gradient) {
-  const at::NoGradGuard no_grad;
-  at::Tensor place = memory_.gradient_view(index);
-  if (scale_ == 1) {
-    place.copy_(gradient);
-  } else {
-    at::mul_out(place, gradient, at::Scalar(scale_));
-  }
+  put_gradient(memory_.gradient_view(index), gradient, scale_, first_);
+  if (!last_) return;
   ready_order_.push_back(index);
   for (const size_t bucket : buckets_of_[index]) --missing_[bucket];
   if (overlap_) tell_full_buckets();

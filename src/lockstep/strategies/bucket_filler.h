@@ -12,6 +12,9 @@ namespace lockstep::strategies {
 /// Last registered, first ready: nearly right for every network.
 std::vector<size_t> reverse_order(size_t parameters);
 
+/// place = scale * gradient, or added to it unless it is the step's first. Without autograd.
+void put_gradient(at::Tensor place, const at::Tensor& gradient, double scale, bool first);
+
 /// Brings gradients from the backward pass into flat memory, scaled, and tells which buckets are full, always
 /// in the order of the plan, so that every rank can send them as it hears of them. Used by the training
 /// thread only; must outlive neither the Parameters nor the FlatMemory.
@@ -29,6 +32,8 @@ class BucketFiller {
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
   void begin_step();
+  /// Before every backward pass of a step. Gradients of those before the last are added up.
+  void begin_backward(bool last);
   /// After backward: tells what was not told. Throws Error when a parameter got no gradient.
   void finish();
 
@@ -49,6 +54,10 @@ class BucketFiller {
   /// Gradients that each bucket still waits for.
   std::vector<size_t> missing_;
   size_t told_ = 0;
+  /// Of the backward pass that runs.
+  bool first_ = true;
+  bool last_ = true;
+  int backwards_ = 0;
   std::vector<size_t> ready_order_;
   GradientHooks hooks_;
 };

@@ -6,13 +6,36 @@
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include "lockstep/strategies/c10d_backend.h"
 #include "lockstep/strategies/tensor_buffer.h"
+#include "lockstep/strategies/wire.h"
 
 namespace lockstep::strategies {
 namespace {
+
+using ProcessGroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
+
+/// What PyTorch's fp16_compress_hook and bf16_compress_hook send: the bucket narrowed, then divided by the
+/// number of ranks, then summed. The Reducer widens it as it copies the result into the gradients.
+class CompressionHook final : public c10d::CppCommHookInterface<ProcessGroupPtr> {
+ public:
+  CompressionHook(ProcessGroupPtr group, at::ScalarType wire)
+      : CppCommHookInterface(std::move(group)), wire_(wire) {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    const at::NoGradGuard no_grad;
+    at::Tensor narrow = bucket.getBufferRef().to(wire_);
+    narrow.div_(state_->getSize());
+    std::vector<at::Tensor> tensors{std::move(narrow)};
+    return state_->allreduce(tensors)->getFuture();
+  }
+
+ private:
+  at::ScalarType wire_;
+};
 
 class Ddp final : public Strategy {
  public:
@@ -34,6 +57,9 @@ class Ddp final : public Strategy {
         tensors, std::move(buckets), group_, std::vector<bool>(tensors.size(), false), cap,
         /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true, std::move(names), first_cap,
         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<int64_t>{});
+    if (const Wire wire = context.options.wire; wire != Wire::kFp32) {
+      reducer_->register_comm_hook(std::make_unique<CompressionHook>(group_, scalar_type_of(wire)));
+    }
   }
 
   void begin_step() override {
@@ -42,7 +68,10 @@ class Ddp final : public Strategy {
     reducer_->prepare_for_forward();
   }
 
-  void before_backward() override { reducer_->prepare_for_backward({}); }
+  void before_backward(bool last) override {
+    // As PyTorch's no_sync: without this the Reducer's hooks leave the gradients to autograd.
+    if (last) reducer_->prepare_for_backward({});
+  }
 
   // Nothing to combine: the backward pass ends with the Reducer's own wait for the last bucket.
   void apply() override { optimizer_.step(); }
@@ -57,7 +86,7 @@ class Ddp final : public Strategy {
 
  private:
   replica::Sgd optimizer_;
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  ProcessGroupPtr group_;
   std::shared_ptr<c10d::Reducer> reducer_;
 };
 

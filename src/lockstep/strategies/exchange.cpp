@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/strategies/tensor_buffer.h"
+#include "lockstep/strategies/wire.h"
 
 namespace lockstep::strategies {
 namespace {
@@ -91,16 +92,17 @@ class AllToAllSumAllGather final : public Exchanger {
 
 }  // namespace
 
-std::unique_ptr<Exchanger> create_exchanger(Exchange exchange, comm::Communicator& group) {
+std::unique_ptr<Exchanger> create_exchanger(Exchange exchange, Wire wire, comm::Communicator& group) {
   switch (exchange) {
     case Exchange::kAr:
-      return std::make_unique<ThroughCopy>(group, at::kFloat);
+      return std::make_unique<ThroughCopy>(group, scalar_type_of(wire));
     case Exchange::kNccl32:
-      return std::make_unique<Direct>(group);
+      if (wire == Wire::kFp32) return std::make_unique<Direct>(group);
+      return std::make_unique<ThroughCopy>(group, scalar_type_of(wire));
     case Exchange::kNccl16:
       return std::make_unique<ThroughCopy>(group, at::kHalf);
     case Exchange::kAsa32:
-      return std::make_unique<AllToAllSumAllGather>(group, at::kFloat);
+      return std::make_unique<AllToAllSumAllGather>(group, scalar_type_of(wire));
     case Exchange::kAsa16:
       return std::make_unique<AllToAllSumAllGather>(group, at::kHalf);
   }

@@ -21,7 +21,8 @@ class Exchanger {
 
 /// ar: an all-reduce of a copy in host memory; nccl32, nccl16: the backend's own all-reduce, as it is or in
 /// fp16; asa32, asa16: all-to-all, sum in fp32, all-gather, with fp32 or fp16 on the wire and the tensor
-/// padded to a multiple of the number of ranks. The communicator is the caller's and outlives the exchanger.
-std::unique_ptr<Exchanger> create_exchanger(Exchange exchange, comm::Communicator& group);
+/// padded to a multiple of the number of ranks. `wire` is the type where `exchange` does not say it. The
+/// communicator is the caller's and outlives the exchanger.
+std::unique_ptr<Exchanger> create_exchanger(Exchange exchange, Wire wire, comm::Communicator& group);
 
 }  // namespace lockstep::strategies

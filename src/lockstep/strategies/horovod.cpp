@@ -7,9 +7,6 @@
 
 #include <fmt/format.h>
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/mul.h>
-
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
@@ -20,6 +17,7 @@
 #include "lockstep/strategies/gradient_hooks.h"
 #include "lockstep/strategies/negotiator.h"
 #include "lockstep/strategies/tensor_buffer.h"
+#include "lockstep/strategies/wire.h"
 
 namespace lockstep::strategies {
 namespace {
@@ -44,6 +42,7 @@ class Horovod final : public Strategy {
   explicit Horovod(const StrategyContext& context)
       : optimizer_(context.optimizer),
         group_(*context.communicator),
+        all_reduce_(group_, context.options.wire),
         cycle_(std::chrono::duration<double, std::milli>(context.options.cycle_ms)),
         deterministic_(context.options.deterministic),
         memory_(context.parameters, reverse_order(context.parameters.trainable().size())),
@@ -72,6 +71,12 @@ class Horovod final : public Strategy {
   void begin_step() override {
     if (steps_ == 1 && !deterministic_) memory_.reorder(agreed_order_);
     announcements_.begin_step();
+    backwards_ = 0;
+  }
+
+  void before_backward(bool last) override {
+    first_ = backwards_++ == 0;
+    last_ = last;
   }
 
   void combine() override {
@@ -104,10 +109,8 @@ class Horovod final : public Strategy {
  private:
   /// From the backward pass.
   void gradient_ready(size_t index, const at::Tensor& gradient) {
-    const at::NoGradGuard no_grad;
-    at::Tensor place = memory_.gradient_view(index);
-    at::mul_out(place, gradient, at::Scalar(1.0 / group_.size()));
-    announcements_.announce(index);
+    put_gradient(memory_.gradient_view(index), gradient, 1.0 / group_.size(), first_);
+    if (last_) announcements_.announce(index);
   }
 
   /// The background thread.
@@ -141,7 +144,7 @@ class Horovod final : public Strategy {
       }
       for (const replica::Range& pack : fusion_.packs_of(everywhere)) {
         ++packs_;
-        announcements_.started(group_.all_reduce(buffer_of(memory_.gradients(pack)), comm::ReduceOp::kSum));
+        announcements_.started(all_reduce_.start(memory_.gradients(pack)));
       }
     }
     // That was all of this step.
@@ -151,6 +154,7 @@ class Horovod final : public Strategy {
 
   replica::SgdOptions optimizer_;
   comm::Communicator& group_;
+  WireAllReduce all_reduce_;
   std::chrono::duration<double, std::milli> cycle_;
   bool deterministic_;
   replica::FlatMemory memory_;
@@ -161,6 +165,11 @@ class Horovod final : public Strategy {
   std::atomic<double> negotiation_s_ = 0;
   std::atomic<int64_t> cycles_ = 0;
   std::atomic<int64_t> packs_ = 0;
+
+  /// Of the backward pass that runs.
+  bool first_ = true;
+  bool last_ = true;
+  int backwards_ = 0;
 
   Announcements announcements_;
   std::unique_ptr<comm::Communicator> negotiation_;

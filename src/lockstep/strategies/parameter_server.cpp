@@ -58,6 +58,8 @@ class ParameterServer final : public Strategy {
     works_.clear();
   }
 
+  void before_backward(bool last) override { filler_.begin_backward(last); }
+
   void combine() override {
     filler_.finish();
     for (size_t i = 0; i < works_.size(); ++i) {

@@ -5,6 +5,7 @@
 #include "lockstep/strategies/bucket_filler.h"
 #include "lockstep/strategies/bucket_plan.h"
 #include "lockstep/strategies/tensor_buffer.h"
+#include "lockstep/strategies/wire.h"
 
 namespace lockstep::strategies {
 namespace {
@@ -14,6 +15,7 @@ class Replicated final : public Strategy {
   explicit Replicated(const StrategyContext& context)
       : optimizer_(context.optimizer),
         group_(*context.communicator),
+        all_reduce_(group_, context.options.wire),
         cap_bytes_(context.options.bucket_bytes()),
         memory_(context.parameters, reverse_order(context.parameters.trainable().size())),
         filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
@@ -28,6 +30,8 @@ class Replicated final : public Strategy {
     filler_.begin_step();
     works_.clear();
   }
+
+  void before_backward(bool last) override { filler_.begin_backward(last); }
 
   void combine() override {
     filler_.finish();
@@ -49,8 +53,7 @@ class Replicated final : public Strategy {
 
  private:
   void send(size_t bucket) {
-    works_.push_back(group_.all_reduce(buffer_of(memory_.gradients(filler_.buckets()[bucket].range)),
-                                       comm::ReduceOp::kSum));
+    works_.push_back(all_reduce_.start(memory_.gradients(filler_.buckets()[bucket].range)));
   }
 
   /// The order in which rank 0's gradients became ready in the first step.
@@ -63,6 +66,7 @@ class Replicated final : public Strategy {
 
   replica::SgdOptions optimizer_;
   comm::Communicator& group_;
+  WireAllReduce all_reduce_;
   int64_t cap_bytes_;
   replica::FlatMemory memory_;
   BucketFiller filler_;

@@ -31,6 +31,8 @@ class Sharded final : public Strategy {
     works_.clear();
   }
 
+  void before_backward(bool last) override { filler_.begin_backward(last); }
+
   void combine() override {
     filler_.finish();
     const std::vector<Bucket>& buckets = filler_.buckets();

@@ -40,7 +40,8 @@ struct Measured {
 };
 
 /// How the replicas are kept in step, and the optimizer with it. One object per rank, used by that rank's
-/// training thread: begin_step, forward, before_backward, backward, combine, apply, and again. Coupled
+/// training thread: begin_step, forward, before_backward, backward (these three once for every micro-batch),
+/// combine, apply, and again. Coupled
 /// strategies communicate in any of these, so every rank must call all of them the same number of times.
 class Strategy {
  public:
@@ -48,7 +49,9 @@ class Strategy {
 
   /// Also makes room for new gradients.
   virtual void begin_step() = 0;
-  virtual void before_backward() {}
+  /// `last`: the backward pass of the step's last micro-batch, which makes its gradients final. Those of
+  /// earlier ones are only added up, nothing is sent.
+  virtual void before_backward(bool last) { static_cast<void>(last); }
   /// Waits for what is in flight.
   virtual void combine() {}
   /// Applies the optimizer, as far as it was not applied while gradients arrived.

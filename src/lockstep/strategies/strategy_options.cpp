@@ -29,12 +29,25 @@ void check_value(const OptionInfo& option, const std::string& value) {
                     fmt::format("It takes {}.", fmt::join(option.values, ", ")));
 }
 
+Wire parse_wire(const std::string& value) {
+  if (value == "fp16") return Wire::kFp16;
+  return value == "bf16" ? Wire::kBf16 : Wire::kFp32;
+}
+
 Exchange exchange_of(const std::string& value) {
   if (value == "ar") return Exchange::kAr;
   if (value == "nccl16") return Exchange::kNccl16;
   if (value == "asa32") return Exchange::kAsa32;
   if (value == "asa16") return Exchange::kAsa16;
   return Exchange::kNccl32;
+}
+
+void check_together(const StrategyOptions& options) {
+  const bool fp16_exchange = options.exchange == Exchange::kNccl16 || options.exchange == Exchange::kAsa16;
+  if (fp16_exchange && options.wire == Wire::kBf16) {
+    throw ConfigError("--exchange nccl16 and asa16 send fp16, but --wire is bf16",
+                      "Use --exchange nccl32 or asa32 with --wire bf16.");
+  }
 }
 
 }  // namespace
@@ -47,6 +60,12 @@ const std::vector<OptionInfo>& option_infos() {
        .strategies = {"replicated", "sharded", "parameter_server"},
        .values = {"on", "off"},
        .set = [](StrategyOptions& options, const std::string& value) { options.overlap = value == "on"; }},
+      {.flag = "--wire",
+       .description = "in what type gradients are sent and summed",
+       .default_value = "fp32",
+       .strategies = {"ddp", "replicated", "bsp", "horovod"},
+       .values = {"fp32", "fp16", "bf16"},
+       .set = [](StrategyOptions& options, const std::string& value) { options.wire = parse_wire(value); }},
       {.flag = "--parameter-owners",
        .description = "who owns the variables: all ranks, balanced by bytes, or rank 0",
        .default_value = "sharded",
@@ -97,6 +116,13 @@ const std::vector<OptionInfo>& option_infos() {
   return all;
 }
 
+Wire wire_of(const std::string& strategy, const StrategyOptions& options) {
+  const auto option = std::ranges::find(option_infos(), std::string("--wire"), &OptionInfo::flag);
+  if (std::ranges::find(option->strategies, strategy) == option->strategies.end()) return Wire::kFp32;
+  const bool fp16_exchange = options.exchange == Exchange::kNccl16 || options.exchange == Exchange::kAsa16;
+  return strategy == "bsp" && fp16_exchange ? Wire::kFp16 : options.wire;
+}
+
 StrategyOptions parse_options(const std::vector<GivenOption>& given,
                               const std::vector<std::string>& strategies) {
   StrategyOptions options;
@@ -113,7 +139,21 @@ StrategyOptions parse_options(const std::vector<GivenOption>& given,
     check_value(*option, value);
     option->set(options, value);
   }
+  check_together(options);
   return options;
+}
+
+std::string options_text(const std::vector<GivenOption>& given, const std::string& strategy) {
+  std::vector<std::string> words;
+  for (const OptionInfo& option : option_infos()) {
+    if (std::ranges::find(option.strategies, strategy) == option.strategies.end()) continue;
+    // Of one that was given twice the last counts.
+    const auto last = std::find_if(given.rbegin(), given.rend(),
+                                   [&](const GivenOption& one) { return one.flag == option.flag; });
+    if (last == given.rend() || last->value == option.default_value) continue;
+    words.push_back(option.is_switch ? option.flag : option.flag + " " + last->value);
+  }
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 }  // namespace lockstep::strategies

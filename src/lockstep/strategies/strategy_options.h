@@ -11,6 +11,7 @@ namespace lockstep::strategies {
 enum class ParameterOwners { kSharded, kRank0 };
 enum class Exchange { kAr, kNccl32, kNccl16, kAsa32, kAsa16 };
 enum class BspSync { kCdd, kAvg };
+enum class Wire { kFp32, kFp16, kBf16 };
 
 /// What a user may choose about strategies; each has its default, and ignores what it does not know.
 struct StrategyOptions {
@@ -19,6 +20,8 @@ struct StrategyOptions {
   int64_t bucket_bytes() const { return static_cast<int64_t>(bucket_mb * static_cast<double>(kMiB)); }
   /// Whether gradients are sent while backward goes on, for strategies that can do both.
   bool overlap = true;
+  /// In what type gradients (bsp: what it exchanges) are sent and summed.
+  Wire wire = Wire::kFp32;
   /// Who owns the variables of a parameter server.
   ParameterOwners parameter_owners = ParameterOwners::kSharded;
   /// How bsp sums a tensor over the ranks, and what: momenta or parameters.
@@ -49,6 +52,9 @@ struct OptionInfo {
 /// All options but bucket_mb, which sweeps.
 const std::vector<OptionInfo>& option_infos();
 
+/// In what type a strategy sends, --exchange considered; fp32 for those that know no other.
+Wire wire_of(const std::string& strategy, const StrategyOptions& options);
+
 /// A flag and what was given with it.
 struct GivenOption {
   std::string flag;
@@ -59,5 +65,8 @@ struct GivenOption {
 /// that none of these strategies knows, and for a value that the flag does not take.
 StrategyOptions parse_options(const std::vector<GivenOption>& given,
                               const std::vector<std::string>& strategies);
+
+/// As one types them, those that `strategy` knows and that are not its defaults: "--wire bf16".
+std::string options_text(const std::vector<GivenOption>& given, const std::string& strategy);
 
 }  // namespace lockstep::strategies

@@ -70,13 +70,15 @@ topology::RankUse unflatten_use(const std::vector<double>& flat) {
           .host = static_cast<int64_t>(flat[11])};
 }
 
-/// Stamps as a flat list for the communicator: per step its seven times, the number of collectives, and of
+/// Stamps as a flat list for the communicator: per step its ten times, the number of collectives, and of
 /// each bytes, begin and end.
 std::vector<double> flatten(const std::vector<measure::StepStamps>& steps) {
   std::vector<double> flat;
   for (const measure::StepStamps& step : steps) {
-    flat.insert(flat.end(), {step.begin_s, step.input_s, step.forward_s, step.backward_s, step.combined_s,
-                             step.applied_s, step.end_s, static_cast<double>(step.collectives.size())});
+    flat.insert(flat.end(),
+                {step.begin_s, step.earlier_input_s, step.earlier_forward_s, step.earlier_backward_s,
+                 step.input_s, step.forward_s, step.backward_s, step.combined_s, step.applied_s, step.end_s,
+                 static_cast<double>(step.collectives.size())});
     for (const CollectiveStamp& stamp : step.collectives) {
       flat.insert(flat.end(), {static_cast<double>(stamp.bytes), stamp.issued_s, stamp.ended_s});
     }
@@ -89,14 +91,17 @@ std::vector<measure::StepStamps> unflatten(const std::vector<double>& flat) {
   for (size_t at = 0; at < flat.size();) {
     measure::StepStamps step;
     step.begin_s = flat[at];
-    step.input_s = flat[at + 1];
-    step.forward_s = flat[at + 2];
-    step.backward_s = flat[at + 3];
-    step.combined_s = flat[at + 4];
-    step.applied_s = flat[at + 5];
-    step.end_s = flat[at + 6];
-    step.collectives.resize(static_cast<size_t>(flat[at + 7]));
-    at += 8;
+    step.earlier_input_s = flat[at + 1];
+    step.earlier_forward_s = flat[at + 2];
+    step.earlier_backward_s = flat[at + 3];
+    step.input_s = flat[at + 4];
+    step.forward_s = flat[at + 5];
+    step.backward_s = flat[at + 6];
+    step.combined_s = flat[at + 7];
+    step.applied_s = flat[at + 8];
+    step.end_s = flat[at + 9];
+    step.collectives.resize(static_cast<size_t>(flat[at + 10]));
+    at += 11;
     for (CollectiveStamp& stamp : step.collectives) {
       stamp = {.bytes = static_cast<int64_t>(flat[at]), .issued_s = flat[at + 1], .ended_s = flat[at + 2]};
       at += 3;

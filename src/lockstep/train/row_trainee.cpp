@@ -39,6 +39,7 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
   const StepLoopOptions options{.pacing = pacing,
                                 .precision = replica::parse_precision(row_.precision),
                                 .seed = row_.seed,
+                                .accumulate = row_.accumulate,
                                 .coupled = coupled};
   return run_steps({*model_, *input_, *strategy_, group_, stamp_phases, tracer_}, options, progress);
 }
@@ -48,6 +49,7 @@ void RowTrainee::train_one_more(launch::Progress& progress) {
             {.pacing = {.warmup_steps = 0, .steps = 1},
              .precision = replica::parse_precision(row_.precision),
              .seed = row_.seed,
+             .accumulate = row_.accumulate,
              .first_step = steps_},
             progress);
   ++steps_;

@@ -106,24 +106,14 @@ class StepLoop {
   }
 
   double train_one_step(measure::StepStamps& stamps) {
-    const inputs::Batch& batch = trainee_.input.next();
-    stamp(stamps.input_s);
-    trainee_.strategy.begin_step();
-    at::Tensor loss;
-    {
-      const replica::AutocastScope autocast(options_.precision);
-      const kernels::Context context{.training = true,
-                                     .seed = options_.seed,
-                                     .step = options_.first_step + step_,
-                                     .first_sample = batch.first_sample,
-                                     .cost = nullptr};
-      const at::Tensor logits = trainee_.model.forward(batch.images, context);
-      loss = at::cross_entropy_loss(logits, batch.labels);
+    at::Tensor loss = train_micro_batch(0, stamps);
+    for (int i = 1; i < options_.accumulate; ++i) {
+      const double begin_s = stamps.last_micro_batch_s();
+      stamps.earlier_input_s += stamps.input_s - begin_s;
+      stamps.earlier_forward_s += stamps.forward_s - stamps.input_s;
+      stamps.earlier_backward_s += stamps.backward_s - stamps.forward_s;
+      loss = loss.add(train_micro_batch(i, stamps));
     }
-    stamp(stamps.forward_s);
-    trainee_.strategy.before_backward();
-    loss.backward();
-    stamp(stamps.backward_s);
     trainee_.strategy.combine();
     stamp(stamps.combined_s);
     trainee_.strategy.apply();
@@ -131,6 +121,30 @@ class StepLoop {
     const double value = loss.item<float>();
     if (!std::isfinite(value)) refuse_loss(value);
     return value;
+  }
+
+  /// Returns its part of the step's loss. `index`: in the step.
+  at::Tensor train_micro_batch(int index, measure::StepStamps& stamps) {
+    const inputs::Batch& batch = trainee_.input.next();
+    stamp(stamps.input_s);
+    if (index == 0) trainee_.strategy.begin_step();
+    at::Tensor loss;
+    {
+      const replica::AutocastScope autocast(options_.precision);
+      const kernels::Context context{.training = true,
+                                     .seed = options_.seed,
+                                     .step = (options_.first_step + step_) * options_.accumulate + index,
+                                     .first_sample = batch.first_sample,
+                                     .cost = nullptr};
+      const at::Tensor logits = trainee_.model.forward(batch.images, context);
+      loss = at::cross_entropy_loss(logits, batch.labels);
+    }
+    stamp(stamps.forward_s);
+    if (options_.accumulate > 1) loss = loss.div(options_.accumulate);
+    trainee_.strategy.before_backward(index == options_.accumulate - 1);
+    loss.backward();
+    stamp(stamps.backward_s);
+    return loss.detach();
   }
 
   [[noreturn]] void refuse_loss(double value) const {

@@ -19,6 +19,8 @@ struct StepLoopOptions {
   PacingOptions pacing;
   replica::Precision precision = replica::Precision::kFp32;
   uint64_t seed = 1;
+  /// Micro-batches per step: each is one batch of the input, and gradients are combined once for all.
+  int accumulate = 1;
   /// Steps that were trained before these; dropout depends on it.
   int64_t first_step = 0;
   /// false: this rank goes its own way; it goes on after its steps until every rank has finished its own, so

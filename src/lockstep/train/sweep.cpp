@@ -72,6 +72,7 @@ void check_values(const SweepOptions& options) {
   for (const int ranks : options.ranks) require_positive("--ranks", ranks);
   for (const double bucket : options.bucket_mb) require_positive("--bucket-mb", bucket);
   for (const int batch : options.global_batches) require_positive("--global-batch", batch);
+  require_positive("--accumulate", options.accumulate);
   check_pacing(options.pacing);
   require_positive("--lr", options.learning_rate);
   if (!options.batches.empty() && !options.global_batches.empty()) {
@@ -130,16 +131,19 @@ class GroupPlanner {
     row.strategy = strategy;
     row.ranks = ranks;
     row.bucket_mb = bucket_mb;
-    if (row.global_batch > 0) row.batch_per_rank = part_of(row.global_batch, ranks);
+    row.strategy_options_text = strategies::options_text(options_.strategy_options, strategy);
+    if (row.global_batch > 0) row.batch_per_rank = part_of(row.global_batch, ranks, row.accumulate);
     rows_.push_back(std::move(row));
   }
 
-  static int part_of(int global_batch, int ranks) {
-    if (global_batch % ranks == 0) return global_batch / ranks;
-    throw ConfigError(
-        fmt::format("--global-batch {} cannot be split into equal parts for {} ranks", global_batch, ranks),
-        fmt::format("Use a multiple of every number of ranks, {} for example.",
-                    (global_batch / ranks + 1) * ranks));
+  static int part_of(int global_batch, int ranks, int accumulate) {
+    const int parts = ranks * accumulate;
+    if (global_batch % parts == 0) return global_batch / parts;
+    const std::string times = accumulate > 1 ? fmt::format(" x --accumulate {}", accumulate) : "";
+    throw ConfigError(fmt::format("--global-batch {} cannot be split into equal parts for {} ranks{}",
+                                  global_batch, ranks, times),
+                      fmt::format("Use a multiple of every number of ranks{}, {} for example.", times,
+                                  (global_batch / parts + 1) * parts));
   }
 
   const SweepOptions& options_;
@@ -151,7 +155,8 @@ class GroupPlanner {
 
 std::string RowPlan::label() const {
   return fmt::format("{} {} {} {} x {}", model, strategy, ranks, ranks == 1 ? "rank" : "ranks",
-                     batch_per_rank);
+                     batch_per_rank) +
+         (accumulate > 1 ? fmt::format(" x {}", accumulate) : "");
 }
 
 std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
@@ -174,6 +179,7 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
         prototype.model = model;
         prototype.batch_per_rank = batch;
         prototype.global_batch = strong ? batch : 0;
+        prototype.accumulate = options.accumulate;
         prototype.precision = precision;
         prototype.memory_format = options.memory_format;
         prototype.input = options.input;
@@ -232,7 +238,7 @@ RowEstimate estimate_row(const RowPlan& row) {
   RowEstimate estimate{.memory = estimate_memory(row)};
   const double forward_s = now_s() - begin_s;
   // Backward costs twice as much as forward.
-  const double step_s = 3 * forward_s * row.batch_per_rank;
+  const double step_s = 3 * forward_s * row.images_per_rank_step();
   const double steps =
       row.pacing.steps.value_or(kUsualSteps) + row.pacing.warmup_steps.value_or(kUsualWarmup);
   estimate.duration_s = step_s * steps;

@@ -26,6 +26,8 @@ struct SweepOptions {
   std::string memory_format = "channels_last";
   std::string input = "device";
   int image_size = 0;
+  /// Batches per rank whose gradients are added up before they are combined, once per step.
+  int accumulate = 1;
   PacingOptions pacing;
   /// Strong scaling: images of the whole job, the same at every number of ranks; empty: weak scaling, with
   /// `batches` per rank.
@@ -48,11 +50,14 @@ struct RowPlan {
   double bucket_mb = 25;
   /// Without bucket_mb.
   strategies::StrategyOptions strategy_options;
+  /// Those of this row's strategy as one types them, without defaults.
+  std::string strategy_options_text;
   std::string memory_format;
   std::string input;
   int image_size = 0;
   /// 0: weak scaling.
   int global_batch = 0;
+  int accumulate = 1;
   PacingOptions pacing;
   uint64_t seed = 1;
   double learning_rate = 0;
@@ -61,6 +66,8 @@ struct RowPlan {
 
   /// "resnet50 ddp 2 ranks", with what distinguishes it from the other rows.
   std::string label() const;
+  /// That one rank computes in a step.
+  int images_per_rank_step() const { return batch_per_rank * accumulate; }
 };
 
 /// All rows in the order in which they are measured: per model, batch and precision first the baseline, then

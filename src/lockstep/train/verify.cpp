@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/strategies/wire.h"
 #include "lockstep/train/row_trainee.h"
 
 namespace lockstep::train {
@@ -85,17 +86,37 @@ struct Worst {
   std::string tensor;
 };
 
+/// How far a tensor may be off; verify_row derives it.
+struct Tolerance {
+  /// As shares of its largest move, and of its largest value.
+  double of_move = 0;
+  double of_value = 0;
+};
+
+/// `terms`: of a gradient.
+Tolerance tolerance_of(const RowPlan& row, double terms, int steps) {
+  const strategies::Wire wire = strategies::wire_of(row.strategy, row.strategy_options);
+  const double wire_rounding = std::sqrt(0.5 * row.ranks * steps) * strategies::unit_roundoff(wire);
+  Tolerance tolerance;
+  tolerance.of_move = std::sqrt(terms) * std::numeric_limits<float>::epsilon() * steps;
+  if (wire != strategies::Wire::kFp32) tolerance.of_move += wire_rounding;
+  const bool averages = row.strategy == "bsp" && row.strategy_options.bsp_sync == strategies::BspSync::kAvg;
+  if (averages) tolerance.of_value = wire_rounding;
+  return tolerance;
+}
+
 Worst worst_tensor(const Trained& found, const std::vector<float>& expected, const std::vector<float>& before,
-                   double terms, int steps) {
+                   const Tolerance& tolerance) {
   Worst worst;
   size_t at = 0;
   for (const replica::NamedTensor& tensor : found.tensors) {
-    double move = 0, difference = 0;
+    double move = 0, value = 0, difference = 0;
     for (const size_t end = at + static_cast<size_t>(tensor.value.numel()); at < end; ++at) {
       move = std::max(move, std::abs(double{expected[at]} - before[at]));
+      value = std::max(value, std::abs(double{expected[at]}));
       difference = std::max(difference, std::abs(double{expected[at]} - found.values[at]));
     }
-    const double allowed = std::sqrt(terms) * std::numeric_limits<float>::epsilon() * steps * move;
+    const double allowed = tolerance.of_move * move + tolerance.of_value * value;
     if (difference <= worst.share * allowed) continue;
     worst = {allowed > 0 ? difference / allowed : std::numeric_limits<double>::infinity(), tensor.name};
   }
@@ -122,7 +143,7 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
   const Trained expected = train_ranks(joint, steps, nullptr, progress);
   // Terms of a gradient: the images, times the places of a convolution.
   const double terms = static_cast<double>(joint.batch_per_rank) * row.image_size * row.image_size;
-  const Worst worst = worst_tensor(own, expected.values, before, terms, steps);
+  const Worst worst = worst_tensor(own, expected.values, before, tolerance_of(row, terms, steps));
   check.outcome = worst.share <= 1 ? Check::Outcome::kRight : Check::Outcome::kWrong;
   check.detail =
       fmt::format("{} images on one rank; {:.2g} of what rounding explains{}", joint.batch_per_rank,

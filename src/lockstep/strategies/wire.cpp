@@ -1,0 +1,88 @@
+#include "lockstep/strategies/wire.h"
+
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+
+#include "lockstep/strategies/tensor_buffer.h"
+
+namespace lockstep::strategies {
+namespace {
+
+/// Widens what arrived when it is waited for: by the thread that needs it, not by the communicator's own.
+class NarrowedWork final : public comm::Work {
+ public:
+  NarrowedWork(comm::Communicator& group, at::Tensor values, at::ScalarType wire)
+      : values_(std::move(values)),
+        narrow_(values_.to(wire)),
+        work_(group.all_reduce(buffer_of(narrow_), comm::ReduceOp::kSum)) {}
+
+  /// The communicator may still be writing to the copy when nobody waits any more, after a failure elsewhere.
+  ~NarrowedWork() override {
+    if (narrow_.defined() && !followed_) work_->on_complete([narrow = std::move(narrow_)] {});
+  }
+
+  bool test() override { return work_->test(); }
+
+  void wait(comm::Duration timeout) override {
+    work_->wait(timeout);
+    widen();
+  }
+
+  void wait() override {
+    work_->wait();
+    widen();
+  }
+
+  void on_complete(std::function<void()> done) override {
+    followed_ = true;
+    work_->on_complete([done = std::move(done), narrow = narrow_] { done(); });
+  }
+
+ private:
+  void widen() {
+    if (!narrow_.defined()) return;
+    const at::NoGradGuard no_grad;
+    values_.copy_(narrow_);
+    narrow_.reset();
+  }
+
+  at::Tensor values_;
+  at::Tensor narrow_;
+  comm::WorkPtr work_;
+  bool followed_ = false;
+};
+
+}  // namespace
+
+at::ScalarType scalar_type_of(Wire wire) {
+  switch (wire) {
+    case Wire::kFp16:
+      return at::kHalf;
+    case Wire::kBf16:
+      return at::kBFloat16;
+    case Wire::kFp32:
+      break;
+  }
+  return at::kFloat;
+}
+
+double unit_roundoff(Wire wire) {
+  switch (wire) {
+    case Wire::kFp16:
+      return 0x1p-11;
+    case Wire::kBf16:
+      return 0x1p-8;
+    case Wire::kFp32:
+      break;
+  }
+  return 0x1p-24;
+}
+
+comm::WorkPtr WireAllReduce::start(const at::Tensor& values) const {
+  if (wire_ == Wire::kFp32) return group_.all_reduce(buffer_of(values), comm::ReduceOp::kSum);
+  const at::NoGradGuard no_grad;
+  return std::make_unique<NarrowedWork>(group_, values, scalar_type_of(wire_));
+}
+
+}  // namespace lockstep::strategies
