@@ -103,24 +103,34 @@ struct Disturbance {
   double s_per_byte = 0;
 };
 
-/// Three ranks of ddp with lenet5, whose gradients fit into one bucket.
-Breakdown break_down_disturbed(const Disturbance& disturbance) {
+struct Training {
+  std::string strategy = "ddp";
+  int batch = 2;
+  strategies::StrategyOptions options;
+  int accumulate = 1;
+};
+
+/// Three ranks with lenet5, whose gradients fit into one bucket of the default size.
+Breakdown break_down_disturbed(const Disturbance& disturbance, const Training& training = {}) {
   std::mutex mutex;
   std::vector<measure::RankStamps> ranks(3);
   test::with_thread_ranks(3, [&](comm::Communicator& group) {
     SlowLink link(group, disturbance.s_per_byte);
     train::TracedCommunicator tracer(link);
     const train::ClockOffset clock = train::estimate_clock_offset(group);
-    test::TrainedReplica replica =
-        test::make_replica({.model = "lenet5", .strategy = "ddp", .batch = 2}, &tracer);
+    test::TrainedReplica replica = test::make_replica({.model = "lenet5",
+                                                       .strategy = training.strategy,
+                                                       .batch = training.batch,
+                                                       .strategy_options = training.options},
+                                                      &tracer);
     tracer.take_stamps();
     if (group.rank() == disturbance.slow_rank) {
       replica.input = std::make_unique<DelayedInput>(std::move(replica.input), disturbance.input_delay_s);
     }
     launch::Progress progress;
-    train::StepLoopResult result =
-        train::run_steps({*replica.model, *replica.input, *replica.strategy, &group, true, &tracer},
-                         {.pacing = {.warmup_steps = 3, .steps = 10}}, progress);
+    train::StepLoopResult result = train::run_steps(
+        {*replica.model, *replica.input, *replica.strategy, &group, true, &tracer},
+        {.pacing = {.warmup_steps = 3, .steps = 10}, .accumulate = training.accumulate}, progress);
     const std::lock_guard lock(mutex);
     ranks[static_cast<size_t>(group.rank())] = {std::move(result.stamps), clock.offset_s, clock.error_s};
   });
@@ -149,6 +159,47 @@ TEST(BreakdownTest, a_slow_link_is_that_much_transfer) {
   EXPECT_GE(found.mean.transfer_s + found.mean.waiting_s, 0.98 * known_s);
   EXPECT_NEAR(found.mean.transfer_s, known_s, 0.25 * known_s);
   EXPECT_LT(found.mean.waiting_s, 0.25 * known_s);
+}
+
+/// What is exposed where buckets take as long as in `alone`, but are ready as in `overlapped`.
+double predicted_exposed_s(const measure::RankBreakdown& overlapped, const measure::RankBreakdown& alone) {
+  double ended_s = 0;
+  for (size_t i = 0; i < overlapped.buckets.size(); ++i) {
+    const double took_s = alone.buckets[i].ended_s - alone.buckets[i].started_s;
+    ended_s = std::max(ended_s, overlapped.buckets[i].ready_s) + took_s;
+  }
+  return ended_s - overlapped.buckets.back().ready_s;
+}
+
+// Backward takes some milliseconds, the five buckets 25 ms, most of it for the second linear layer in the
+// middle.
+TEST(BreakdownTest, without_overlap_all_communication_is_exposed_and_with_it_as_the_buckets_predict) {
+  const Disturbance slow_link{.s_per_byte = 100e-9};
+  Training training{.strategy = "replicated", .batch = 48, .options = {.bucket_mb = 0.05, .overlap = false}};
+  const Breakdown alone = break_down_disturbed(slow_link, training);
+  EXPECT_NEAR(alone.mean.exposed_s(), alone.communication_s, 0.05 * alone.communication_s);
+
+  training.options.overlap = true;
+  const Breakdown overlapped = break_down_disturbed(slow_link, training);
+  ASSERT_EQ(overlapped.ranks[0].buckets.size(), alone.ranks[0].buckets.size());
+  ASSERT_GT(overlapped.ranks[0].buckets.size(), 3u);
+  EXPECT_LT(overlapped.mean.exposed_s(), alone.mean.exposed_s());
+  const double predicted_s = predicted_exposed_s(overlapped.ranks[0], alone.ranks[0]);
+  EXPECT_NEAR(overlapped.ranks[0].mean.exposed_s(), predicted_s, 0.25 * predicted_s);
+}
+
+TEST(BreakdownTest, phases_of_accumulated_batches_are_those_of_all_of_them) {
+  const Disturbance slow_input{.slow_rank = 0, .input_delay_s = 0.01};
+  const Breakdown found = break_down_disturbed(slow_input, {.strategy = "replicated", .accumulate = 3});
+  EXPECT_GE(found.ranks[0].mean.input_s, 0.03);
+  for (const measure::RankBreakdown& rank : found.ranks) {
+    const measure::PhaseTimes& mean = rank.mean;
+    EXPECT_NEAR(
+        mean.input_s + mean.forward_s + mean.backward_s + mean.exposed_s() + mean.optimizer_s + mean.other_s,
+        mean.step_s, 1e-9);
+    EXPECT_GT(mean.backward_s, 0);
+    EXPECT_EQ(rank.buckets.size(), 1u);
+  }
 }
 
 TEST(BreakdownTest, the_phases_of_every_rank_sum_to_its_step) {

@@ -32,6 +32,7 @@ void Sgd::step() {
     gradients_[i] = parameters_[i].grad();
     if (!gradients_[i].defined()) throw Error(fmt::format("parameter {} has no gradient", i));
   }
+  if (options_.learning_rate == 0) return;
   fused_sgd(parameters_, gradients_, momenta_, options_, first_step_);
   first_step_ = false;
 }

@@ -7,13 +7,16 @@
 namespace lockstep::replica {
 
 struct SgdOptions {
+  /// 0: the update is left out altogether, momenta too; what remains of a step is computation and
+  /// communication.
   double learning_rate = 0.01;
   double momentum = 0.9;
   double weight_decay = 1e-4;
 };
 
 /// One fused pass over lists of the same length: what Sgd does to its parameters, for whoever keeps gradients
-/// and momenta elsewhere. `first_step`: momenta are written, not read.
+/// and momenta elsewhere. `first_step`: momenta are written, not read. A learning rate of 0 leaves the
+/// parameters as they are and updates the momenta.
 void fused_sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
                std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step);
 

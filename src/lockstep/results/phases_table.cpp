@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/results/baseline.h"
 #include "lockstep/results/row_tables.h"
 #include "lockstep/results/styles.h"
 
@@ -51,6 +52,15 @@ std::string phases_table(const std::vector<const Run*>& rows, TextForm form) {
   return table.text(form);
 }
 
+/// Whether the ranks of a row that communicates leave no core of some host to the communicator's threads.
+bool no_core_is_spare(const RunRecord& record, const Run& run) {
+  if (!communicates(run) || run.ranks == 1 || record.machines.empty()) return false;
+  const int ranks_per_host = (run.ranks + run.hosts - 1) / std::max(1, run.hosts);
+  return std::ranges::any_of(record.machines, [&](const Machine& machine) {
+    return machine.cores > 0 && ranks_per_host * run.threads_per_rank >= machine.cores;
+  });
+}
+
 }  // namespace
 
 std::string phases_tables(const RunRecord& record, TextForm form) {
@@ -63,10 +73,19 @@ std::string phases_tables(const RunRecord& record, TextForm form) {
             (form == TextForm::kTerminal ? "\n" : "") + phases_table(table.rows, form);
   }
   if (text.empty()) return text;
-  return text + remark("",
-                       "Means over ranks and steps of a run of its own. waiting: for other ranks; transfer: "
-                       "the rest of the communication that was not hidden.",
-                       form);
+  text += remark("",
+                 "Means over ranks and steps of a run of its own. waiting: for other ranks; transfer: "
+                 "the rest of the communication that was not hidden.",
+                 form);
+  if (std::ranges::any_of(record.runs,
+                          [&](const Run& run) { return run.breakdown && no_core_is_spare(record, run); })) {
+    text += remark(
+        "",
+        "No core is spare for the communicator's threads: what they copy and sum while backward goes on "
+        "they take from it. Only waiting can be hidden then, and '--overlap off' may take as long.",
+        form);
+  }
+  return text;
 }
 
 }  // namespace lockstep::results

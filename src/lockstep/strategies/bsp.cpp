@@ -77,6 +77,7 @@ class CombinedMomenta final : public Bsp {
   }
 
   void apply() override {
+    if (options_.learning_rate == 0) return;
     const at::NoGradGuard no_grad;
     for (const at::Tensor& parameter : parameters_) {
       parameter.add_(parameter.grad(), -options_.learning_rate);
@@ -99,7 +100,7 @@ class CombinedMomenta final : public Bsp {
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients[i].defined()) throw Error(fmt::format("parameter {} has no gradient", i));
     }
-    if (options_.momentum == 0) {
+    if (options_.momentum == 0 || options_.learning_rate == 0) {
       for (size_t i = 0; i < gradients.size(); ++i) {
         gradients[i].add_(parameters_[i], options_.weight_decay).mul_(share());
       }

@@ -74,7 +74,10 @@ void check_values(const SweepOptions& options) {
   for (const int batch : options.global_batches) require_positive("--global-batch", batch);
   require_positive("--accumulate", options.accumulate);
   check_pacing(options.pacing);
-  require_positive("--lr", options.learning_rate);
+  if (!(options.learning_rate >= 0)) {
+    throw ConfigError(fmt::format("--lr must not be negative, but is {:g}", options.learning_rate),
+                      "0 leaves the update out.");
+  }
   if (!options.batches.empty() && !options.global_batches.empty()) {
     throw ConfigError("--batch (per rank) and --global-batch (of the whole job) exclude each other",
                       "Use --batch for weak scaling, --global-batch for strong scaling.");
