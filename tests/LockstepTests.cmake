@@ -25,6 +25,10 @@ function(lockstep_test name)
   target_link_libraries(${name} PRIVATE ${known} ${TEST_LINK} GTest::gtest GTest::gmock GTest::gtest_main lockstep_compiler)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE LOCKSTEP_GOLDEN="${CMAKE_SOURCE_DIR}/tests/golden")
+  if("replica" IN_LIST TEST_KNOWS OR "train" IN_LIST TEST_KNOWS OR "models" IN_LIST TEST_KNOWS)
+    # As one unit such tests need more memory than a small machine has, and share their local names.
+    set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
+  endif()
   # The name of a parameter says more than its bytes.
   gtest_discover_tests(${name} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT})
