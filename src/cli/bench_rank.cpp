@@ -24,10 +24,18 @@ void tell_machine(const BenchRank& rank) {
   rank.store.set("machine/" + number, tells ? results::machine_to_json(rank.job.machine()) : "");
 }
 
+/// What the ranks must have in common beside the job's own.
+train::Facts facts_of(const BenchPlan& plan) {
+  train::Facts facts = train::facts_of(plan.rows);
+  facts.push_back({"--breakdown", plan.options.breakdown ? "on" : "off"});
+  return facts;
+}
+
 }  // namespace
 
 void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& job_rank) {
   const BenchRank rank{job_rank, plan, job};
+  agree_on("bench", facts_of(plan), job.options(), rank);
   tell_machine(rank);
   std::optional<Scribe> scribe;
   if (rank.environment.rank == 0) scribe.emplace(rank);

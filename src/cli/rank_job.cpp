@@ -17,9 +17,11 @@
 #include "lockstep/launch/tcp_store.h"
 #include "lockstep/launch/threads.h"
 #include "lockstep/topology/inspect.h"
+#include "lockstep/train/agreement.h"
 #include "lockstep/train/torch_error.h"
 
 #include "console.h"
+#include "version.h"
 
 namespace lockstep::cli {
 namespace {
@@ -206,6 +208,17 @@ int RankJob::run_threads(const Body& body, const OnDeparture& on_departure) cons
       });
   session.finish();
   return kExitDone;
+}
+
+void agree_on(const char* command, const train::Facts& plan, const RankOptions& options,
+              const JobRank& rank) {
+  // What explains the most comes first.
+  train::Facts facts{{"version", version_text()},
+                     {"command", command},
+                     {"--backend", options.backend},
+                     {"--threads", std::to_string(options.threads)}};
+  facts.insert(facts.end(), plan.begin(), plan.end());
+  train::agree_on_plan(facts, rank.environment.rank, rank.environment.world, rank.store);
 }
 
 std::unique_ptr<comm::Communicator> connect_all(const RankOptions& options, const JobRank& rank) {

@@ -16,6 +16,7 @@
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/launch/rank_session.h"
 #include "lockstep/topology/machine.h"
+#include "lockstep/train/facts.h"
 
 namespace lockstep::cli {
 
@@ -89,6 +90,10 @@ class RankJob {
   launch::BindingPlan binding_;
   int ranks_ = 1;
 };
+
+/// That every rank is about to do the same: the command, its plan, and with what. Throws ConfigError on all of
+/// them, naming the ranks and what differs. Collective over the job, before anything else that is.
+void agree_on(const char* command, const train::Facts& plan, const RankOptions& options, const JobRank& rank);
 
 /// All ranks of the job as one communicator. Collective.
 std::unique_ptr<comm::Communicator> connect_all(const RankOptions& options, const JobRank& rank);

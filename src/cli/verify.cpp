@@ -85,6 +85,7 @@ class VerifyReport {
 
 void export_row(const train::RowPlan& row, const std::string& folder, const RankJob& job,
                 const JobRank& rank) {
+  agree_on("verify --export", train::facts_of({row}), job.options(), rank);
   const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
   rank.progress.begin(row.label());
   const Subgroups subgroups(*world, {row});
@@ -104,6 +105,7 @@ void check_export(const VerifyOptions& options, const std::vector<train::RowPlan
 
 /// What one rank does. Returns how many checks failed, in rank 0.
 int verify_rows(const std::vector<train::RowPlan>& rows, const RankJob& job, const JobRank& rank) {
+  agree_on("verify", train::facts_of(rows), job.options(), rank);
   const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
   const Subgroups subgroups(*world, rows);
   VerifyReport report;

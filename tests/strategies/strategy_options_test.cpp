@@ -47,5 +47,23 @@ TEST(StrategyOptionsTest, every_option_has_a_strategy_and_takes_its_own_default)
   }
 }
 
+TEST(StrategyOptionsTest, whatever_is_given_is_spelled_out_again) {
+  const auto told = [](const StrategyOptions& options, const std::string& flag) {
+    for (const GivenOption& option : spelled_out(options)) {
+      if (option.flag == flag) return option.value;
+    }
+    return std::string("nothing");
+  };
+  for (const OptionInfo& option : option_infos()) {
+    EXPECT_EQ(told({}, option.flag), option.default_value);
+    const std::vector<std::string> values =
+        option.values.empty() ? std::vector<std::string>{"7.25"} : option.values;
+    for (const std::string& value : values) {
+      EXPECT_EQ(told(parse_options({{option.flag, value}}, option.strategies), option.flag), value)
+          << option.flag;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::strategies

@@ -50,6 +50,26 @@ void check_together(const StrategyOptions& options) {
   }
 }
 
+std::string text_of(Exchange exchange) {
+  switch (exchange) {
+    case Exchange::kAr:
+      return "ar";
+    case Exchange::kNccl16:
+      return "nccl16";
+    case Exchange::kAsa32:
+      return "asa32";
+    case Exchange::kAsa16:
+      return "asa16";
+    case Exchange::kNccl32:
+      break;
+  }
+  return "nccl32";
+}
+
+std::string on_or_off(bool on) {
+  return on ? "on" : "off";
+}
+
 }  // namespace
 
 const std::vector<OptionInfo>& option_infos() {
@@ -121,6 +141,22 @@ Wire wire_of(const std::string& strategy, const StrategyOptions& options) {
   if (std::ranges::find(option->strategies, strategy) == option->strategies.end()) return Wire::kFp32;
   const bool fp16_exchange = options.exchange == Exchange::kNccl16 || options.exchange == Exchange::kAsa16;
   return strategy == "bsp" && fp16_exchange ? Wire::kFp16 : options.wire;
+}
+
+std::vector<GivenOption> spelled_out(const StrategyOptions& options) {
+  // By name and all of them: an option that is added does not compile until it is told here too.
+  const auto& [bucket_mb, overlap, wire, owners, exchange, bsp_sync, cycle_ms, fusion_mb, deterministic] =
+      options;
+  return {{"--overlap", on_or_off(overlap)},
+          {"--wire", wire == Wire::kFp16   ? "fp16"
+                     : wire == Wire::kBf16 ? "bf16"
+                                           : "fp32"},
+          {"--parameter-owners", owners == ParameterOwners::kRank0 ? "rank0" : "sharded"},
+          {"--exchange", text_of(exchange)},
+          {"--bsp-sync", bsp_sync == BspSync::kAvg ? "avg" : "cdd"},
+          {"--cycle-ms", fmt::format("{}", cycle_ms)},
+          {"--fusion-mb", fmt::format("{}", fusion_mb)},
+          {"--deterministic", on_or_off(deterministic)}};
 }
 
 StrategyOptions parse_options(const std::vector<GivenOption>& given,

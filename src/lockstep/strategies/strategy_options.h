@@ -61,6 +61,9 @@ struct GivenOption {
   std::string value;
 };
 
+/// All options but bucket_mb as flags, whatever was given: what a rank does by them.
+std::vector<GivenOption> spelled_out(const StrategyOptions& options);
+
 /// Options as given for a run of `strategies`; the others have their defaults. Throws ConfigError for a flag
 /// that none of these strategies knows, and for a value that the flag does not take.
 StrategyOptions parse_options(const std::vector<GivenOption>& given,

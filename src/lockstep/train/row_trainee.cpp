@@ -1,5 +1,7 @@
 #include "lockstep/train/row_trainee.h"
 
+#include "lockstep/train/agreement.h"
+#include "lockstep/train/bits.h"
 #include "lockstep/train/memory_format.h"
 
 namespace lockstep::train {
@@ -21,6 +23,8 @@ RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedComm
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
   const models::ModelInfo& model_info = models::registry().get(row.model);
   model_ = model_info.create({.seed = row.seed, .memory_format = memory_format});
+  // Before the strategy hides by a broadcast, or hangs in, what the ranks do not have in common.
+  if (group != nullptr) agree_on_replica(row, model_->parameters(), *group);
   input_ = create_input(row, group == nullptr ? 0 : group->rank());
   comm::Communicator* communicator = tracer == nullptr ? group : tracer;
   strategies::StrategyOptions options = row.strategy_options;
@@ -56,14 +60,9 @@ void RowTrainee::train_one_more(launch::Progress& progress) {
 }
 
 uint64_t RowTrainee::state_hash() const {
-  // FNV-1a over words.
-  uint64_t hash = 14695981039346656037ULL;
-  const auto add = [&hash](const at::Tensor& tensor) {
-    const auto* words = static_cast<const uint32_t*>(tensor.const_data_ptr());
-    for (int64_t i = 0; i < tensor.numel(); ++i) hash = (hash ^ words[i]) * 1099511628211ULL;
-  };
-  for (const at::Tensor& tensor : model_->parameters().tensors()) add(tensor);
-  for (const at::Tensor& tensor : strategy_->equal_on_all_ranks()) add(tensor);
+  uint64_t hash = kEmptyHash;
+  for (const at::Tensor& tensor : model_->parameters().tensors()) add_bits(hash, tensor);
+  for (const at::Tensor& tensor : strategy_->equal_on_all_ranks()) add_bits(hash, tensor);
   return hash;
 }
 

@@ -19,8 +19,9 @@ std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank);
 /// One rank's part of a row: network, input and strategy, as the row says.
 class RowTrainee {
  public:
-  /// Collective over `group` where the strategy communicates. It communicates through `tracer` if given, else
-  /// through `group`; both, and the row, outlive this.
+  /// Collective over `group`, whose ranks must have the same row and the same initial values (ConfigError,
+  /// agree_on_replica). The strategy communicates through `tracer` if given, else through `group`; both, and
+  /// the row, outlive this.
   RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer = nullptr);
 
   /// Collective as run_steps.
