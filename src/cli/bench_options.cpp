@@ -119,6 +119,11 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
           "measure where the time goes too: phases, buckets, stragglers, and what efficiency is lost to")
       ->group(how);
   command
+      .add_option("--verify-every", sweep.verify_every,
+                  "compare the replicas bit for bit every so many steps, outside of what is timed; a "
+                  "difference ends the run")
+      ->group(how);
+  command
       .add_option("--baseline", options.baseline,
                   "the row that speed-ups are relative to: STRATEGY or STRATEGY:RANKS")
       ->capture_default_str()

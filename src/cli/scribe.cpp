@@ -140,6 +140,11 @@ void Scribe::row_ends(size_t index, const train::RowSamples& samples,
   run.loss_last = samples.loss_last;
   run.warmup_choice = samples.warmup_choice;
   run.stopped = samples.stopped;
+  if (row.verify_every > 0) {
+    run.replica_checks = results::ReplicaChecks{.every = row.verify_every,
+                                                .checks = samples.replica_checks,
+                                                .not_applicable = samples.why_not_compared};
+  }
   results::summarize(run, {.warmup_s = samples.warmup_s,
                            .step_s = samples.step_s,
                            .start_s = samples.start_s,

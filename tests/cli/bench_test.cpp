@@ -145,6 +145,27 @@ TEST(BenchTest, bf16_and_bucket_sizes_sweep) {
   EXPECT_EQ(results::read_record(folder.path("a.json")).runs.size(), 8u);
 }
 
+TEST(BenchTest, replicas_are_compared_while_they_train_and_the_record_says_so) {
+  const test::ScratchFolder folder;
+  const test::Finished bench =
+      test::run(quick_bench({}, {"--ranks", "1,2", "--strategy", "ddp,parameter_server", "--verify-every",
+                                 "5", "--json", folder.path("a.json")}));
+  ASSERT_EQ(bench.exit_code, 0) << bench.error;
+  EXPECT_THAT(bench.output, HasSubstr("Replicas: compared bit for bit every 5 steps, and equal: lenet5 ddp"));
+  size_t compared = 0;
+  for (const results::Run& run : results::read_record(folder.path("a.json")).runs) {
+    ASSERT_TRUE(run.replica_checks) << run.strategy;
+    EXPECT_EQ(run.replica_checks->every, 5);
+    EXPECT_EQ(run.samples.size(), 20u);
+    const bool applies = run.ranks == 2 && run.strategy != "independent";
+    // 22 steps with warm-up: after 5, 10, 15, 20 and the last.
+    EXPECT_EQ(run.replica_checks->checks, applies ? 5 : 0) << run.strategy;
+    EXPECT_EQ(run.replica_checks->not_applicable.empty(), applies) << run.strategy;
+    compared += applies ? 1 : 0;
+  }
+  EXPECT_EQ(compared, 2u);
+}
+
 TEST(BenchTest, more_ranks_than_cores_run_with_a_loud_warning) {
   const auto ranks = std::to_string(2 * ::sysconf(_SC_NPROCESSORS_ONLN) + 1);
   const test::Finished bench = test::run(quick_bench({}, {"--ranks", ranks, "--no-controls"}));

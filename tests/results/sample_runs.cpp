@@ -160,6 +160,9 @@ RunRecord small_record() {
                             .communication_threads = 0.0625,
                             .other_load = 0.125,
                             .mean_frequency_mhz = 3000};
+  ddp.replica_checks = ReplicaChecks{.every = 2, .checks = 3, .not_applicable = ""};
+  record.runs[2].replica_checks =
+      ReplicaChecks{.every = 2, .checks = 0, .not_applicable = "its replicas go their own ways"};
   record.baseline_ranks = 1;
   assign_baselines(record);
   assign_factors(record);

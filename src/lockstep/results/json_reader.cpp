@@ -13,6 +13,7 @@
 #include "lockstep/results/baseline.h"
 #include "lockstep/results/json_findings.h"
 #include "lockstep/results/json_node.h"
+#include "lockstep/results/json_state.h"
 
 namespace lockstep::results {
 namespace {
@@ -146,6 +147,7 @@ void read_findings(Run& run, const JsonNode& node) {
   run.factors = read_factors(node["factors"]);
   run.breakdown = read_breakdown(node["breakdown"], run.ranks);
   run.resources = read_resources(node["resources"]);
+  run.replica_checks = read_replica_checks(node["replica_checks"]);
   if (const JsonNode loss = node["loss"]; !loss.missing()) {
     run.loss_first = loss["first"].number_or(kNaN);
     run.loss_last = loss["last"].number_or(kNaN);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/results/json_findings.h"
+#include "lockstep/results/json_state.h"
 #include "lockstep/results/pytorch_rows.h"
 #include "lockstep/results/summarize.h"
 
@@ -122,6 +123,7 @@ Json to_json(const Run& run) {
       {"factors", factors_json(run.factors)},
       {"breakdown", breakdown_json(run.breakdown)},
       {"resources", resources_json(run.resources)},
+      {"replica_checks", replica_checks_json(run.replica_checks)},
       {"loss", {{"first", number(run.loss_first)}, {"last", number(run.loss_last)}}},
       {"warnings", to_json(run.warnings)},
       {"launch_steps", run.launch_steps},

@@ -55,6 +55,10 @@ void add_launch(Run& run, Run launch) {
   add_missing_warnings(run.warnings, launch.warnings);
   if (launch.breakdown) run.breakdown = std::move(launch.breakdown);
   if (launch.resources) run.resources = std::move(launch.resources);
+  if (launch.replica_checks) {
+    if (run.replica_checks) launch.replica_checks->checks += run.replica_checks->checks;
+    run.replica_checks = std::move(launch.replica_checks);
+  }
   const std::vector<std::vector<double>> by_launch = representative_steps_by_launch(run);
   std::vector<double> steps;
   for (const std::vector<double>& own : by_launch) steps.insert(steps.end(), own.begin(), own.end());

@@ -7,6 +7,7 @@
 
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/breakdown.h"
+#include "lockstep/results/replica_state.h"
 #include "lockstep/topology/machine.h"
 
 namespace lockstep::results {
@@ -111,6 +112,8 @@ struct Run {
 
   /// That one rank computes in a step.
   double images_per_rank_step() const { return static_cast<double>(batch_per_rank) * accumulate; }
+  /// Where it was asked for.
+  std::optional<ReplicaChecks> replica_checks;
 };
 
 /// Everything that one invocation of `lockstep bench` knows. Writers, readers and plots are functions of it.

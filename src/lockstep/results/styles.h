@@ -30,4 +30,8 @@ std::string phases_tables(const RunRecord& record, TextForm form);
 /// waited for. Empty where no row has any of these.
 std::string factors_tables(const RunRecord& record, TextForm form);
 
+/// Which replicas were compared while they trained, how often, and which not and why. Empty where none was
+/// asked for.
+std::string checks_text(const RunRecord& record, TextForm form);
+
 }  // namespace lockstep::results

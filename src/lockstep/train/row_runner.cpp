@@ -127,6 +127,8 @@ std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group,
                      .stopped = std::move(own.stopped),
                      .loss_first = mean_over_ranks(own.loss_first, group),
                      .loss_last = mean_over_ranks(own.loss_last, group),
+                     .replica_checks = own.checks,
+                     .why_not_compared = trainee.why_not_compared(),
                      .use = {}};
   for (const std::vector<double>& rank : gather(flatten(use), group))
     samples.use.push_back(unflatten_use(rank));

@@ -24,6 +24,9 @@ struct RowSamples {
   /// Mean over ranks.
   double loss_first = 0;
   double loss_last = 0;
+  /// How often the replicas were compared, and why they were not.
+  int replica_checks = 0;
+  std::string why_not_compared;
   /// [rank]
   std::vector<topology::RankUse> use;
 };

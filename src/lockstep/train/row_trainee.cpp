@@ -3,6 +3,7 @@
 #include "lockstep/train/agreement.h"
 #include "lockstep/train/bits.h"
 #include "lockstep/train/memory_format.h"
+#include "lockstep/train/replica_check.h"
 
 namespace lockstep::train {
 
@@ -40,12 +41,24 @@ RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedComm
 
 StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
                                  launch::Progress& progress) {
-  const StepLoopOptions options{.pacing = pacing,
-                                .precision = replica::parse_precision(row_.precision),
-                                .seed = row_.seed,
-                                .accumulate = row_.accumulate,
-                                .coupled = coupled};
+  StepLoopOptions options{.pacing = pacing,
+                          .precision = replica::parse_precision(row_.precision),
+                          .seed = row_.seed,
+                          .accumulate = row_.accumulate,
+                          .coupled = coupled};
+  // A run that is stamped is to show what the strategy does, and nothing else.
+  if (!stamp_phases && why_not_compared().empty()) {
+    options.check_every = row_.verify_every;
+    options.check = [this](int64_t steps) {
+      strategy_->finish();
+      require_equal_replicas(state_hash(), row_, steps, *group_);
+    };
+  }
   return run_steps({*model_, *input_, *strategy_, group_, stamp_phases, tracer_}, options, progress);
+}
+
+std::string RowTrainee::why_not_compared() const {
+  return why_not_comparable(strategy_info_.traits, group_ == nullptr ? 1 : group_->size());
 }
 
 void RowTrainee::train_one_more(launch::Progress& progress) {

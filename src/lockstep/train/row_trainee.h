@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
@@ -24,13 +25,16 @@ class RowTrainee {
   /// the row, outlive this.
   RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer = nullptr);
 
-  /// Collective as run_steps.
+  /// Collective as run_steps. With RowPlan::verify_every the replicas are compared on the way, where they are
+  /// comparable; Error where they differ.
   StepLoopResult train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
                        launch::Progress& progress);
 
   /// One step without measuring, with what came before it in mind. Collective as run_steps.
   void train_one_more(launch::Progress& progress);
 
+  /// Why the replicas cannot be compared; empty where they can.
+  std::string why_not_compared() const;
   bool coupled() const { return strategy_info_.traits.coupled; }
   const replica::Parameters& parameters() const { return model_->parameters(); }
   /// All parameters, one after the other as they lie in memory, in the order of Parameters::trainable.

@@ -32,6 +32,7 @@ class StepLoop {
       while (!all_finished->test()) timed_step();
     }
     trainee_.strategy.finish();
+    if (options_.check_every > 0 && !just_checked_) check();
     const auto first_measured = durations_s_.begin() + static_cast<std::ptrdiff_t>(warmup_steps_);
     result_.warmup_s.assign(durations_s_.begin(), first_measured);
     result_.step_s.assign(first_measured, durations_s_.end());
@@ -51,9 +52,9 @@ class StepLoop {
 
   void run_fixed() {
     warmup_steps_ = static_cast<size_t>(*options_.pacing.warmup_steps);
-    for (size_t i = 0; i < warmup_steps_; ++i) timed_step();
+    for (size_t i = 0; i < warmup_steps_; ++i) checked_step();
     begin_together();
-    for (int i = 0; i < *options_.pacing.steps; ++i) timed_step();
+    for (int i = 0; i < *options_.pacing.steps; ++i) checked_step();
     result_.warmup_choice = fmt::format("{} steps, as told", warmup_steps_);
     result_.stopped = fmt::format("the {} steps asked for were run", *options_.pacing.steps);
   }
@@ -63,7 +64,7 @@ class StepLoop {
     const double begin_s = end_s_;
     size_t further = steps_to_first_look(options_.pacing);
     while (true) {
-      for (size_t i = 0; i < further; ++i) timed_step();
+      for (size_t i = 0; i < further; ++i) checked_step();
       PacingDecision decision = look(durations_s_, now_s() - begin_s, options_.pacing, deciders);
       warmup_steps_ = decision.warmup_steps;
       if (decision.stop) {
@@ -81,6 +82,30 @@ class StepLoop {
     }
   }
 
+  void checked_step() {
+    if (just_checked_) {
+      measure::StepStamps not_kept;
+      count(train_one_step(not_kept));
+      begin_together();
+      just_checked_ = false;
+    }
+    timed_step();
+    if (options_.check_every == 0) return;
+    if (durations_s_.size() % static_cast<size_t>(options_.check_every) == 0) check();
+  }
+
+  void check() {
+    options_.check(step_);
+    just_checked_ = true;
+    ++result_.checks;
+  }
+
+  void count(double loss) {
+    if (step_ == 0) result_.loss_first = loss;
+    result_.loss_last = loss;
+    progress_.completed(++step_);
+  }
+
   void timed_step() {
     measure::StepStamps stamps;
     stamps.begin_s = end_s_;
@@ -88,9 +113,7 @@ class StepLoop {
     const double end_s = now_s();
     durations_s_.push_back(end_s - end_s_);
     end_s_ = end_s;
-    if (step_ == 0) result_.loss_first = loss;
-    result_.loss_last = loss;
-    progress_.completed(++step_);
+    count(loss);
     if (trainee_.stamp_phases) keep(std::move(stamps), end_s);
   }
 
@@ -163,6 +186,8 @@ class StepLoop {
   /// When the last step ended, or the next one begins.
   double end_s_ = 0;
   int64_t step_ = 0;
+  /// The next step is not to be timed.
+  bool just_checked_ = false;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
@@ -26,6 +27,11 @@ struct StepLoopOptions {
   /// false: this rank goes its own way; it goes on after its steps until every rank has finished its own, so
   /// that all ranks load the machine for as long as anybody is measured.
   bool coupled = true;
+  /// Called with the number of steps so far, every so many timed steps and after the last one, while the
+  /// clock stands. The step that follows is trained but not timed: a look at all parameters leaves nothing in
+  /// caches, and a strategy that fetches them for it does not fetch again. 0: never. Of coupled ranks only.
+  int check_every = 0;
+  std::function<void(int64_t steps)> check;
 };
 
 /// What one rank measured.
@@ -40,6 +46,8 @@ struct StepLoopResult {
   std::string stopped;
   double loss_first = 0;
   double loss_last = 0;
+  /// How often `check` was called.
+  int checks = 0;
   /// One per measured step when the trainee has a tracer, else empty.
   std::vector<measure::StepStamps> stamps;
 };

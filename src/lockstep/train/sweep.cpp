@@ -14,6 +14,7 @@
 #include "lockstep/replica/precision.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/memory_format.h"
+#include "lockstep/train/replica_check.h"
 
 namespace lockstep::train {
 namespace {
@@ -78,6 +79,7 @@ void check_values(const SweepOptions& options) {
     throw ConfigError(fmt::format("--lr must not be negative, but is {:g}", options.learning_rate),
                       "0 leaves the update out.");
   }
+  if (options.verify_every) require_positive("--verify-every", *options.verify_every);
   if (!options.batches.empty() && !options.global_batches.empty()) {
     throw ConfigError("--batch (per rank) and --global-batch (of the whole job) exclude each other",
                       "Use --batch for weak scaling, --global-batch for strong scaling.");
@@ -189,6 +191,7 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
         prototype.image_size = image_size;
         prototype.strategy_options = strategies::parse_options(options.strategy_options, options.strategies);
         prototype.pacing = options.pacing;
+        prototype.verify_every = options.verify_every.value_or(0);
         prototype.seed = options.seed;
         prototype.learning_rate = options.learning_rate;
         prototype.momentum = options.momentum;
@@ -201,6 +204,14 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
     throw ConfigError(
         "these flags leave nothing to measure",
         "'independent' needs at least 2 ranks; add one to --ranks, or leave --no-controls out.");
+  }
+  const bool none_comparable = std::ranges::all_of(rows, [](const RowPlan& row) {
+    return !why_not_comparable(strategies::registry().get(row.strategy).traits, row.ranks).empty();
+  });
+  if (options.verify_every && none_comparable) {
+    throw ConfigError(
+        "--verify-every finds nothing to compare: none of these rows has replicas that are equal",
+        "Give 2 ranks or more, and a strategy that keeps replicas equal, as ddp does.");
   }
   return rows;
 }

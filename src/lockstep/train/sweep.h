@@ -32,6 +32,8 @@ struct SweepOptions {
   /// Strong scaling: images of the whole job, the same at every number of ranks; empty: weak scaling, with
   /// `batches` per rank.
   std::vector<int> global_batches;
+  /// Compare the replicas bit for bit every so many steps; empty: never.
+  std::optional<int> verify_every;
   uint64_t seed = 1;
   double learning_rate = 0.01;
   double momentum = 0.9;
@@ -59,6 +61,8 @@ struct RowPlan {
   int global_batch = 0;
   int accumulate = 1;
   PacingOptions pacing;
+  /// Steps from one comparison of the replicas to the next; 0: none.
+  int verify_every = 0;
   uint64_t seed = 1;
   double learning_rate = 0;
   double momentum = 0;

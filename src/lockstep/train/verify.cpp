@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/strategies/wire.h"
+#include "lockstep/train/replica_check.h"
 #include "lockstep/train/row_trainee.h"
 
 namespace lockstep::train {
@@ -55,14 +56,8 @@ std::string place_text(const Trained& trained, int64_t place) {
 
 Check check_replicas(const strategies::Traits& traits, const Trained& own, comm::Communicator* group) {
   Check check{.name = "replicas equal", .outcome = Check::Outcome::kNotApplicable, .detail = {}};
-  if (!traits.replicas_equal) {
-    check.detail = "its replicas go their own ways";
-    return check;
-  }
-  if (group == nullptr || group->size() == 1) {
-    check.detail = "there is one replica";
-    return check;
-  }
+  check.detail = why_not_comparable(traits, group == nullptr ? 1 : group->size());
+  if (!check.detail.empty()) return check;
   std::vector<int64_t> mine(own.hashes.begin(), own.hashes.end());
   const size_t steps = mine.size();
   std::vector<int64_t> all(steps * static_cast<size_t>(group->size()));

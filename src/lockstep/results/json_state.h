@@ -1,0 +1,15 @@
+#pragma once
+
+#include <optional>
+
+#include "lockstep/results/json_node.h"
+#include "lockstep/results/json_text.h"
+#include "lockstep/results/replica_state.h"
+
+namespace lockstep::results {
+
+/// What a row says of its replicas' state, to JSON and back; null stands for what was not found.
+Json replica_checks_json(const std::optional<ReplicaChecks>& checks);
+std::optional<ReplicaChecks> read_replica_checks(const JsonNode& node);
+
+}  // namespace lockstep::results
