@@ -44,8 +44,9 @@ std::string describe_plan(const BenchPlan& plan, const RankJob& job) {
     const train::RowEstimate estimate = train::estimate_row(row);
     total_s += estimate.duration_s;
     text += fmt::format("  {:<44} {:>9} {:>7} {:>14} {:>10}\n", row.label(),
-                        fmt::format("{:g} MiB", row.bucket_mb), steps_text(row.pacing),
-                        format_bytes(estimate.memory.total_bytes()), format_duration(estimate.duration_s));
+                        row.tune_budget_s > 0 ? "tuned" : fmt::format("{:g} MiB", row.bucket_mb),
+                        steps_text(row.pacing), format_bytes(estimate.memory.total_bytes()),
+                        format_duration(estimate.duration_s));
   }
   if (plan.options.breakdown) text += "  and a breakdown of each row: 25 steps more\n";
   total_s *= plan.launches;

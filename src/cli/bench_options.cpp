@@ -34,6 +34,8 @@ constexpr const char* kExamples = R"(Examples:
       forward, backward and overall images/s, as another benchmark prints them
   lockstep bench --repeat 5 --json a.json
       five launches, so that 'lockstep diff' can tell a change from noise
+  lockstep bench --strategy replicated --ranks 4 --tune buckets
+      the bucket size that suits this network, these ranks and this backend best
   lockstep bench --global-batch 64 --ranks 1,2,4
       strong scaling: the same work in every row
   lockstep bench --dry-run
@@ -119,6 +121,12 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
           "measure where the time goes too: phases, buckets, stragglers, and what efficiency is lost to")
       ->group(how);
   command
+      .add_option("--tune", sweep.tune,
+                  "buckets: find the best --bucket-mb for each row by measuring, and measure the row with it")
+      ->group(how);
+  command.add_option("--tune-budget", sweep.tune_budget_s, "seconds per row that --tune may take [60]")
+      ->group(how);
+  command
       .add_option("--verify-every", sweep.verify_every,
                   "compare the replicas bit for bit every so many steps, outside of what is timed; a "
                   "difference ends the run")
@@ -162,6 +170,10 @@ void check_options(const BenchOptions& options) {
   results::styles().get(options.how.style);
   if (options.repeat < 1) {
     throw ConfigError(fmt::format("--repeat must be greater than 0, not {}", options.repeat));
+  }
+  if (!options.sweep.tune.empty() && (options.repeat > 1 || options.append)) {
+    throw ConfigError("--tune could find another cap in every launch, and these would be other rows",
+                      "Tune once, then give what it found: --repeat with --bucket-mb.");
   }
   if (options.append && options.json_path.empty()) {
     throw ConfigError("--append needs --json FILE, the file to add this launch to");

@@ -7,6 +7,7 @@
 
 #include "lockstep/results/json_writer.h"
 #include "lockstep/train/row_runner.h"
+#include "lockstep/train/tune.h"
 
 #include "scribe.h"
 #include "subgroups.h"
@@ -43,7 +44,7 @@ void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& job_
   const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
   const Subgroups subgroups(*world, plan.rows);
   for (size_t i = 0; i < plan.rows.size(); ++i) {
-    const train::RowPlan& row = plan.rows[i];
+    train::RowPlan row = plan.rows[i];
     const std::string done = fmt::format("row/{}/done", i);
     if (rank.environment.rank >= row.ranks) {
       rank.progress.begin("waiting for " + row.label());
@@ -52,6 +53,14 @@ void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& job_
     }
     rank.progress.begin(row.label());
     if (scribe) scribe->row_begins(i);
+    std::optional<results::BucketTuning> tuning;
+    if (row.tune_budget_s > 0) {
+      tuning = train::tune_buckets(row, *subgroups.of(row), rank.progress);
+      row.bucket_mb = tuning->chosen_mb;
+      rank.progress.begin(row.label());
+      // What is left is told from here on.
+      if (scribe) scribe->row_begins(i);
+    }
     std::optional<train::RowSamples> samples = train::run_row(row, subgroups.of(row), rank.progress);
     std::vector<measure::RankStamps> stamps;
     if (plan.options.breakdown) {
@@ -59,7 +68,7 @@ void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& job_
       stamps = train::break_down_row(row, subgroups.of(row), rank.progress);
     }
     if (!scribe) continue;
-    scribe->row_ends(i, *samples, std::move(stamps));
+    scribe->row_ends(i, {row, std::move(*samples), std::move(stamps), std::move(tuning)});
     rank.store.set(done, "1");
   }
   world->barrier()->wait();

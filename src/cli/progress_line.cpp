@@ -91,7 +91,7 @@ std::string ProgressLine::line() const {
     const double images_per_s =
         done * static_cast<double>(row.images_per_rank_step()) * row.ranks / elapsed_s;
     if (progress.label != row.label()) {
-      text += fmt::format("breakdown, step {}", done);
+      text += fmt::format("{}, step {}", progress.label.substr(0, progress.label.find(" of ")), done);
     } else if (row.pacing.fixed()) {
       const int total = usual_steps(row);
       text += fmt::format("{} {}/{}, {:.1f} images/s, {} left",

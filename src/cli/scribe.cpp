@@ -1,5 +1,6 @@
 #include "scribe.h"
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 
@@ -93,6 +94,23 @@ results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
   return run;
 }
 
+results::ReplicaMemory memory_of(const std::vector<replica::MemoryUse>& ranks) {
+  const auto over_ranks = [&](const auto& bytes_of) {
+    results::ByteRange range{bytes_of(ranks.front()), bytes_of(ranks.front())};
+    for (const replica::MemoryUse& rank : ranks) {
+      range.least = std::min(range.least, bytes_of(rank));
+      range.most = std::max(range.most, bytes_of(rank));
+    }
+    return range;
+  };
+  using replica::MemoryUse;
+  return {.parameters = over_ranks([](const MemoryUse& rank) { return rank.parameters; }),
+          .gradients = over_ranks([](const MemoryUse& rank) { return rank.gradients; }),
+          .momenta = over_ranks([](const MemoryUse& rank) { return rank.momenta; }),
+          .buffers = over_ranks([](const MemoryUse& rank) { return rank.buffers; }),
+          .total = over_ranks([](const MemoryUse& rank) { return rank.total(); })};
+}
+
 void explain(results::Run& run, const train::RowSamples& samples,
              const std::vector<measure::RankStamps>& stamps) {
   run.resources = results::resources_of(samples.use, run.threads_per_rank);
@@ -131,15 +149,16 @@ void Scribe::row_begins(size_t index) {
   line_->row_begins(index);
 }
 
-void Scribe::row_ends(size_t index, const train::RowSamples& samples,
-                      std::vector<measure::RankStamps> stamps) {
-  const train::RowPlan& row = rank_.plan.rows[index];
+void Scribe::row_ends(size_t index, MeasuredRow measured) {
+  const auto& [row, samples, stamps, tuning] = measured;
   results::Run run = describe_run(rank_, row);
   run.hosts = hosts_before_[static_cast<size_t>(row.ranks)];
   run.loss_first = samples.loss_first;
   run.loss_last = samples.loss_last;
   run.warmup_choice = samples.warmup_choice;
   run.stopped = samples.stopped;
+  run.tuning = tuning;
+  run.memory = memory_of(samples.memory);
   if (row.verify_every > 0) {
     run.replica_checks = results::ReplicaChecks{.every = row.verify_every,
                                                 .checks = samples.replica_checks,
@@ -156,7 +175,7 @@ void Scribe::row_ends(size_t index, const train::RowSamples& samples,
   results::assign_factors(record_);
   keeper_.row_finished(whole_record());
   if (!stamps.empty() && !rank_.plan.options.trace_path.empty()) {
-    traced_.push_back({row.label(), std::move(stamps)});
+    traced_.push_back({row.label(), std::move(measured.stamps)});
   }
 }
 

@@ -27,6 +27,17 @@ struct BenchRank : JobRank {
 /// Where the results of this launch go.
 ResultFiles result_files(const BenchPlan& plan);
 
+/// What came of a row, on rank 0.
+struct MeasuredRow {
+  /// As it was measured: with the cap of a bucket that was found for it.
+  train::RowPlan row;
+  train::RowSamples samples;
+  /// Of the breakdown run; empty without one.
+  std::vector<measure::RankStamps> stamps;
+  /// Where one was asked for.
+  std::optional<results::BucketTuning> tuning;
+};
+
 /// What rank 0 does beside training: the record, the progress line, the files.
 class Scribe {
  public:
@@ -34,8 +45,7 @@ class Scribe {
   explicit Scribe(const BenchRank& rank);
 
   void row_begins(size_t index);
-  /// `stamps`: of the breakdown run; empty without one.
-  void row_ends(size_t index, const train::RowSamples& samples, std::vector<measure::RankStamps> stamps);
+  void row_ends(size_t index, MeasuredRow measured);
   void finish();
 
  private:

@@ -145,6 +145,47 @@ TEST(BenchTest, bf16_and_bucket_sizes_sweep) {
   EXPECT_EQ(results::read_record(folder.path("a.json")).runs.size(), 8u);
 }
 
+TEST(BenchTest, buckets_are_tuned_and_the_row_is_measured_with_what_was_found) {
+  const test::ScratchFolder folder;
+  const test::Finished bench = test::run({"lockstep",
+                                          "bench",
+                                          "--model",
+                                          "resnet18",
+                                          "--image-size",
+                                          "32",
+                                          "--batch",
+                                          "2",
+                                          "--steps",
+                                          "3",
+                                          "--warmup",
+                                          "1",
+                                          "--threads",
+                                          "1",
+                                          "--ranks",
+                                          "2",
+                                          "--strategy",
+                                          "replicated",
+                                          "--tune",
+                                          "buckets",
+                                          "--tune-budget",
+                                          "8",
+                                          "--breakdown",
+                                          "--json",
+                                          folder.path("a.json")});
+  ASSERT_EQ(bench.exit_code, 0) << bench.error;
+  EXPECT_THAT(bench.output, HasSubstr("Tuned: resnet18 replicated at 2 ranks: --bucket-mb "));
+  EXPECT_THAT(bench.output, HasSubstr("Memory per rank: resnet18"));
+  for (const results::Run& run : results::read_record(folder.path("a.json")).runs) {
+    ASSERT_TRUE(run.memory) << run.strategy;
+    EXPECT_GE(run.memory->total.least, 3 * 4 * run.parameters) << run.strategy;
+    ASSERT_EQ(run.tuning.has_value(), run.strategy == "replicated") << run.strategy;
+    if (!run.tuning) continue;
+    EXPECT_EQ(run.tuning->budget_s, 8);
+    EXPECT_EQ(run.bucket_mb, run.tuning->chosen_mb);
+    EXPECT_NE(run.tuning->reason, "");
+  }
+}
+
 TEST(BenchTest, replicas_are_compared_while_they_train_and_the_record_says_so) {
   const test::ScratchFolder folder;
   const test::Finished bench =

@@ -165,5 +165,36 @@ TEST(TextTableTest, characters_and_not_bytes_are_aligned) {
   EXPECT_EQ(table.width(), 7U);
 }
 
+TEST(RenderTest, the_state_of_replicas_is_told_where_it_is_known) {
+  const std::string text = render(small_record());
+  EXPECT_THAT(text, HasSubstr("Memory per rank: resnet50 with batch size 8 per rank\n"));
+  EXPECT_THAT(text, HasSubstr("    2  ddp         97.5 MiB   97.5 MiB  48.7 MiB  0 B to 4.0 KiB  243.7 MiB"));
+  EXPECT_THAT(text,
+              HasSubstr("Tuned: resnet50 ddp at 2 ranks: --bucket-mb 8 (x 1.06 against 25 [1.03, 1.09]); "
+                        "use it next time"));
+  EXPECT_THAT(text, HasSubstr("8: 500, 25: 531.2."));
+  EXPECT_THAT(
+      text, HasSubstr("Replicas: compared bit for bit every 2 steps, and equal: resnet50 ddp at 2 ranks (3"));
+  EXPECT_THAT(text, HasSubstr("independent (its replicas go their own ways)"));
+  RunRecord stays = small_record();
+  stays.runs[1].tuning->chosen_mb = 25;
+  stays.runs[1].tuning->reason = "8 cannot be told apart from it";
+  EXPECT_THAT(render(stays), HasSubstr("--bucket-mb 25 stays: 8 cannot be told apart from it (x 1.06"));
+  for (const char* part : {"Memory per rank", "Tuned:", "Replicas:"}) {
+    EXPECT_THAT(render(sweep_record()), Not(HasSubstr(part)));
+  }
+}
+
+TEST(RenderTest, tuned_rows_share_a_table_whatever_they_found) {
+  RunRecord record = sweep_record();
+  for (results::Run& run : record.runs) {
+    if (run.strategy != "ddp") continue;
+    run.bucket_mb = 4.0 * run.ranks;
+    run.tuning = BucketTuning{};
+  }
+  const std::string text = render(record, {.style = "ddp"});
+  EXPECT_EQ(text, render(sweep_record(), {.style = "ddp"}));
+}
+
 }  // namespace
 }  // namespace lockstep::results

@@ -160,6 +160,31 @@ RunRecord small_record() {
                             .communication_threads = 0.0625,
                             .other_load = 0.125,
                             .mean_frequency_mhz = 3000};
+  ddp.memory = ReplicaMemory{.parameters = {102228128, 102228128},
+                             .gradients = {102228128, 102228128},
+                             .momenta = {51114064, 51114068},
+                             .buffers = {0, 4096},
+                             .total = {255570320, 255574420}};
+  ddp.tuning = BucketTuning{.budget_s = 60,
+                            .candidates = {{.bucket_mb = 8,
+                                            .steps = 20,
+                                            .blocks = 4,
+                                            .step_s = 0.5,
+                                            .fastest_block_s = 0.4375,
+                                            .slowest_block_s = 0.5625},
+                                           {.bucket_mb = 25,
+                                            .steps = 10,
+                                            .blocks = 2,
+                                            .step_s = 0.53125,
+                                            .fastest_block_s = 0.5,
+                                            .slowest_block_s = 0.5625}},
+                            .chosen_mb = 8,
+                            .default_mb = 25,
+                            .best_mb = 8,
+                            .speedup = 1.0625,
+                            .speedup_low = 1.03125,
+                            .speedup_high = 1.09375,
+                            .reason = "it is faster than 25"};
   ddp.replica_checks = ReplicaChecks{.every = 2, .checks = 3, .not_applicable = ""};
   record.runs[2].replica_checks =
       ReplicaChecks{.every = 2, .checks = 0, .not_applicable = "its replicas go their own ways"};

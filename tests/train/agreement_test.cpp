@@ -144,6 +144,7 @@ TEST(FactsTest, every_field_of_a_row_is_a_fact) {
       [](train::RowPlan& row) { row.pacing.precision_target = 0.5; },
       [](train::RowPlan& row) { row.pacing.max_time_s = 1; },
       [](train::RowPlan& row) { row.verify_every = 1; },
+      [](train::RowPlan& row) { row.tune_budget_s = 1; },
       [](train::RowPlan& row) { row.seed = 2; },
       [](train::RowPlan& row) { row.learning_rate = 0.5; },
       [](train::RowPlan& row) { row.momentum = 0; },

@@ -1,27 +1,21 @@
-#include <chrono>
-#include <future>
 #include <mutex>
-#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/base/clock.h"
-#include "lockstep/comm/forwarding_communicator.h"
 #include "lockstep/measure/phases.h"
 #include "lockstep/train/clock_sync.h"
 #include "lockstep/train/traced_communicator.h"
 
 #include "strategies/trained_replica.h"
+#include "train/slow_link.h"
 
 namespace lockstep {
 namespace {
 
 using measure::Breakdown;
-
-void sleep_s(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
+using test::sleep_s;
+using test::SlowLink;
 
 /// Takes a known time more for every batch.
 class DelayedInput final : public inputs::Input {
@@ -37,64 +31,6 @@ class DelayedInput final : public inputs::Input {
  private:
   std::unique_ptr<inputs::Input> real_;
   double delay_s_;
-};
-
-/// Completes a known time later than the operation that it hands on.
-class DelayedWork final : public comm::Work {
- public:
-  DelayedWork(comm::WorkPtr real, double ends_s) : real_(std::move(real)) {
-    done_ = std::async(std::launch::async, [this, ends_s] {
-      real_->wait();
-      sleep_s(ends_s - now_s());
-      std::function<void()> callback;
-      {
-        const std::lock_guard lock(mutex_);
-        complete_ = true;
-        callback = std::move(callback_);
-      }
-      if (callback) callback();
-    });
-  }
-
-  bool test() override {
-    const std::lock_guard lock(mutex_);
-    return complete_;
-  }
-  void wait(comm::Duration timeout) override { done_.wait_for(timeout); }
-  void wait() override { done_.wait(); }
-  void on_complete(std::function<void()> done) override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!complete_) {
-        callback_ = std::move(done);
-        return;
-      }
-    }
-    done();
-  }
-
- private:
-  comm::WorkPtr real_;
-  std::mutex mutex_;
-  bool complete_ = false;
-  std::function<void()> callback_;
-  std::future<void> done_;
-};
-
-/// A link on which every byte takes a known time, one reduction after the other.
-class SlowLink final : public comm::ForwardingCommunicator {
- public:
-  SlowLink(comm::Communicator& real, double s_per_byte)
-      : ForwardingCommunicator(real), s_per_byte_(s_per_byte) {}
-
-  comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override {
-    free_s_ = std::max(free_s_, now_s()) + s_per_byte_ * static_cast<double>(buffer.bytes());
-    return std::make_unique<DelayedWork>(real_.all_reduce(buffer, op), free_s_);
-  }
-
- private:
-  double s_per_byte_;
-  double free_s_ = 0;
 };
 
 struct Disturbance {
@@ -115,7 +51,7 @@ Breakdown break_down_disturbed(const Disturbance& disturbance, const Training& t
   std::mutex mutex;
   std::vector<measure::RankStamps> ranks(3);
   test::with_thread_ranks(3, [&](comm::Communicator& group) {
-    SlowLink link(group, disturbance.s_per_byte);
+    SlowLink link(group, {.s_per_byte = disturbance.s_per_byte});
     train::TracedCommunicator tracer(link);
     const train::ClockOffset clock = train::estimate_clock_offset(group);
     test::TrainedReplica replica = test::make_replica({.model = "lenet5",

@@ -24,7 +24,7 @@ std::string checks_text(const RunRecord& record, TextForm form) {
     if (!run.replica_checks->not_applicable.empty()) {
       add_once(left_out, fmt::format("{} ({})", run.strategy, run.replica_checks->not_applicable));
     } else {
-      compared.push_back(fmt::format("{} {} at {} ranks {} times", run.model, run.strategy, run.ranks,
+      compared.push_back(fmt::format("{} {} at {} ranks ({} times)", run.model, run.strategy, run.ranks,
                                      run.replica_checks->checks));
     }
   }

@@ -33,6 +33,8 @@ std::string image_size(const Run& run) {
   return fmt::format("{}", run.image_size);
 }
 std::string bucket(const Run& run) {
+  // Each row of a sweep may have found another.
+  if (run.tuning) return "tuned";
   return fmt::format("{} MB", run.bucket_mb);
 }
 std::string strategy_options(const Run& run) {
@@ -55,7 +57,11 @@ const std::vector<Attribute>& attributes() {
       {"memory format", memory_format, memory_format},
       {"input", input, [](const Run& run) { return fmt::format("input {}", run.input); }},
       {"image size", image_size, [](const Run& run) { return fmt::format("images of {}", run.image_size); }},
-      {"bucket", bucket, [](const Run& run) { return fmt::format("buckets of {}", bucket(run)); }, true},
+      {"bucket", bucket,
+       [](const Run& run) {
+         return run.tuning ? "tuned buckets" : fmt::format("buckets of {}", bucket(run));
+       },
+       true},
       {"strategy options", strategy_options,
        [](const Run& run) { return run.strategy_options.empty() ? "no options" : run.strategy_options; },
        true},

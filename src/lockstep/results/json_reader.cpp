@@ -147,6 +147,8 @@ void read_findings(Run& run, const JsonNode& node) {
   run.factors = read_factors(node["factors"]);
   run.breakdown = read_breakdown(node["breakdown"], run.ranks);
   run.resources = read_resources(node["resources"]);
+  run.memory = read_memory(node["memory"]);
+  run.tuning = read_tuning(node["tuning"]);
   run.replica_checks = read_replica_checks(node["replica_checks"]);
   if (const JsonNode loss = node["loss"]; !loss.missing()) {
     run.loss_first = loss["first"].number_or(kNaN);

@@ -12,4 +12,10 @@ namespace lockstep::results {
 Json replica_checks_json(const std::optional<ReplicaChecks>& checks);
 std::optional<ReplicaChecks> read_replica_checks(const JsonNode& node);
 
+Json memory_json(const std::optional<ReplicaMemory>& memory);
+std::optional<ReplicaMemory> read_memory(const JsonNode& node);
+
+Json tuning_json(const std::optional<BucketTuning>& tuning);
+std::optional<BucketTuning> read_tuning(const JsonNode& node);
+
 }  // namespace lockstep::results

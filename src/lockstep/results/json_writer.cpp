@@ -123,6 +123,8 @@ Json to_json(const Run& run) {
       {"factors", factors_json(run.factors)},
       {"breakdown", breakdown_json(run.breakdown)},
       {"resources", resources_json(run.resources)},
+      {"memory", memory_json(run.memory)},
+      {"tuning", tuning_json(run.tuning)},
       {"replica_checks", replica_checks_json(run.replica_checks)},
       {"loss", {{"first", number(run.loss_first)}, {"last", number(run.loss_last)}}},
       {"warnings", to_json(run.warnings)},

@@ -55,6 +55,8 @@ void add_launch(Run& run, Run launch) {
   add_missing_warnings(run.warnings, launch.warnings);
   if (launch.breakdown) run.breakdown = std::move(launch.breakdown);
   if (launch.resources) run.resources = std::move(launch.resources);
+  if (launch.memory) run.memory = std::move(launch.memory);
+  if (launch.tuning) run.tuning = std::move(launch.tuning);
   if (launch.replica_checks) {
     if (run.replica_checks) launch.replica_checks->checks += run.replica_checks->checks;
     run.replica_checks = std::move(launch.replica_checks);

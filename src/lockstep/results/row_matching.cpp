@@ -35,7 +35,8 @@ const std::vector<Setting>& settings() {
   static const std::vector<Setting> kAll{
       {"strategy", [](const Run& run) { return run.strategy; }, true, true},
       {"backend", [](const Run& run) { return run.backend; }, true, true},
-      {"bucket", [](const Run& run) { return fmt::format("{} MB", run.bucket_mb); }, true, true},
+      {"bucket", [](const Run& run) { return run.tuning ? "tuned" : fmt::format("{} MB", run.bucket_mb); },
+       true, true},
       {"strategy options", [](const Run& run) { return options_or_none(run); }, true, true},
       {"accumulation", [](const Run& run) { return fmt::format("{} batches", run.accumulate); }},
       {"precision", [](const Run& run) { return run.precision; }},

@@ -114,6 +114,8 @@ struct Run {
   double images_per_rank_step() const { return static_cast<double>(batch_per_rank) * accumulate; }
   /// Where it was asked for.
   std::optional<ReplicaChecks> replica_checks;
+  std::optional<ReplicaMemory> memory;
+  std::optional<BucketTuning> tuning;
 };
 
 /// Everything that one invocation of `lockstep bench` knows. Writers, readers and plots are functions of it.

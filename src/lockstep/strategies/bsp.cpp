@@ -43,6 +43,7 @@ class Bsp : public Strategy {
   }
 
   std::vector<at::Tensor> equal_on_all_ranks() const override { return exchanged(); }
+  int64_t buffer_bytes() const override { return exchanger_->buffer_bytes(); }
 
   std::vector<Measured> measured() const override {
     return {{"train_s", train_s_},

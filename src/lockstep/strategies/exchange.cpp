@@ -26,6 +26,8 @@ class Scratch {
     return memory_.slice(0, 0, count);
   }
 
+  int64_t bytes() const { return memory_.defined() ? static_cast<int64_t>(memory_.nbytes()) : 0; }
+
  private:
   at::ScalarType dtype_;
   at::Tensor memory_;
@@ -56,6 +58,8 @@ class ThroughCopy final : public Exchanger {
     flat(tensor).copy_(copy);
   }
 
+  int64_t buffer_bytes() const override { return copy_.bytes(); }
+
  private:
   comm::Communicator& group_;
   Scratch copy_;
@@ -84,6 +88,8 @@ class AllToAllSumAllGather final : public Exchanger {
     group_.all_gather(buffer_of(own), buffer_of(mine))->wait();
     flat(tensor).copy_(mine.slice(0, 0, tensor.numel()));
   }
+
+  int64_t buffer_bytes() const override { return mine_.bytes() + theirs_.bytes() + sum_.bytes(); }
 
  private:
   comm::Communicator& group_;

@@ -17,6 +17,9 @@ class Exchanger {
 
   /// `tensor`: fp32 and dense; it becomes the sum. Collective.
   virtual void sum(const at::Tensor& tensor) = 0;
+
+  /// What is kept to copy to, once the largest tensor was summed.
+  virtual int64_t buffer_bytes() const { return 0; }
 };
 
 /// ar: an all-reduce of a copy in host memory; nccl32, nccl16: the backend's own all-reduce, as it is or in

@@ -25,6 +25,11 @@ Traits mean_of_gradients() {
   return traits;
 }
 
+Traits in_buckets(Traits traits) {
+  traits.has_buckets = true;
+  return traits;
+}
+
 Traits mean_of_what_is_ready() {
   Traits traits = mean_of_gradients();
   traits.depends_on_timing = true;
@@ -54,20 +59,20 @@ const Registry<StrategyInfo>& registry() {
          nothing_combined(), &create_uncoupled}},
        {"ddp",
         {"PyTorch's own c10d::Reducer: buckets of gradients, all-reduced while backward goes on",
-         mean_of_gradients(), &create_ddp}},
+         in_buckets(mean_of_gradients()), &create_ddp}},
        {"replicated",
         {"flat memory, buckets all-reduced while backward goes on, the optimizer applied to each as it "
          "arrives",
-         mean_of_gradients(), &create_replicated}},
+         in_buckets(mean_of_gradients()), &create_replicated}},
        {"sharded",
         {"ZeRO-1: buckets reduce-scattered while backward goes on, every rank updates its share with its "
          "share of the momenta, parameters all-gathered",
-         mean_of_gradients(), &create_sharded}},
+         in_buckets(mean_of_gradients()), &create_sharded}},
        {"parameter_server",
         {"one copy of the variables, shared out among the ranks: gradients reduced to the owner, which "
          "updates "
          "once, parameters fetched before the next forward",
-         mean_at_owner(), &create_parameter_server}},
+         in_buckets(mean_at_owner()), &create_parameter_server}},
        {"bsp",
         {"after Theano-MPI: a local update, a barrier, then every tensor exchanged on its own, nothing "
          "hidden",

@@ -28,6 +28,8 @@ struct Traits {
   std::string batch_norm = "each rank's own";
   /// Whether all replicas have the same parameters after every step.
   bool replicas_equal = true;
+  /// Whether gradients travel in buckets, so that --bucket-mb means something.
+  bool has_buckets = false;
   /// Whether the order of summation depends on timing, unless --deterministic is given.
   bool depends_on_timing = false;
 };
@@ -67,6 +69,8 @@ class Strategy {
 
   /// What this rank keeps for the optimizer.
   virtual int64_t momentum_bytes() const = 0;
+  /// What this rank keeps beside parameters, gradients and momenta, to copy to and from for the exchange.
+  virtual int64_t buffer_bytes() const { return 0; }
 
   /// What is this strategy's own kind, on this rank. Between steps.
   virtual std::vector<Measured> measured() const { return {}; }

@@ -72,8 +72,8 @@ std::string difference_in(const std::string& name, const std::vector<Facts>& by_
 Facts facts_of(const RowPlan& row) {
   // By name and all of them: what is added to a row does not compile until it is told here too.
   const auto& [model, batch_per_rank, ranks, strategy, precision, bucket_mb, strategy_options, options_text,
-               memory_format, input, image_size, global_batch, accumulate, pacing, verify_every, seed,
-               learning_rate, momentum, weight_decay] = row;
+               memory_format, input, image_size, global_batch, accumulate, pacing, tune_budget_s,
+               verify_every, seed, learning_rate, momentum, weight_decay] = row;
   Facts facts{{"network", model},
               {"batch per rank", std::to_string(batch_per_rank)},
               {"number of ranks", std::to_string(ranks)},
@@ -90,6 +90,7 @@ Facts facts_of(const RowPlan& row) {
               {"learning rate", number(learning_rate)},
               {"momentum", number(momentum)},
               {"weight decay", number(weight_decay)}};
+  facts.push_back({"--tune-budget", number(tune_budget_s)});
   facts.push_back({"--verify-every", std::to_string(verify_every)});
   append(facts, pacing);
   for (auto& [flag, value] : strategies::spelled_out(strategy_options)) facts.push_back({flag, value});

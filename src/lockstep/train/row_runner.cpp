@@ -111,6 +111,18 @@ std::vector<measure::StepStamps> unflatten(const std::vector<double>& flat) {
   return steps;
 }
 
+std::vector<double> flatten(const replica::MemoryUse& memory) {
+  return {static_cast<double>(memory.parameters), static_cast<double>(memory.gradients),
+          static_cast<double>(memory.momenta), static_cast<double>(memory.buffers)};
+}
+
+replica::MemoryUse unflatten_memory(const std::vector<double>& flat) {
+  return {.parameters = static_cast<int64_t>(flat[0]),
+          .gradients = static_cast<int64_t>(flat[1]),
+          .momenta = static_cast<int64_t>(flat[2]),
+          .buffers = static_cast<int64_t>(flat[3])};
+}
+
 }  // namespace
 
 std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group, launch::Progress& progress) {
@@ -129,9 +141,12 @@ std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group,
                      .loss_last = mean_over_ranks(own.loss_last, group),
                      .replica_checks = own.checks,
                      .why_not_compared = trainee.why_not_compared(),
-                     .use = {}};
+                     .use = {},
+                     .memory = {}};
   for (const std::vector<double>& rank : gather(flatten(use), group))
     samples.use.push_back(unflatten_use(rank));
+  for (const std::vector<double>& rank : gather(flatten(trainee.memory()), group))
+    samples.memory.push_back(unflatten_memory(rank));
   if (!trainee.coupled()) {
     for (const std::vector<double>& rank : samples.warmup_s) {
       samples.start_s.push_back(std::accumulate(rank.begin(), rank.end(), 0.0));

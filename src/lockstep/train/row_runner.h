@@ -6,6 +6,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/measure/phases.h"
+#include "lockstep/replica/memory_use.h"
 #include "lockstep/topology/use.h"
 #include "lockstep/train/step_loop.h"
 #include "lockstep/train/sweep.h"
@@ -29,6 +30,7 @@ struct RowSamples {
   std::string why_not_compared;
   /// [rank]
   std::vector<topology::RankUse> use;
+  std::vector<replica::MemoryUse> memory;
 };
 
 /// Of a run of its own with the row's settings, in which every phase and collective is stamped: as many steps

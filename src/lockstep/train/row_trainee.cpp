@@ -79,6 +79,16 @@ uint64_t RowTrainee::state_hash() const {
   return hash;
 }
 
+replica::MemoryUse RowTrainee::memory() const {
+  const std::vector<at::Tensor> parameters = model_->parameters().tensors();
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
+  return {.parameters = replica::storage_bytes(parameters),
+          .gradients = replica::storage_bytes(gradients),
+          .momenta = strategy_->momentum_bytes(),
+          .buffers = strategy_->buffer_bytes()};
+}
+
 std::vector<float> RowTrainee::values() const {
   std::vector<float> flat;
   flat.reserve(static_cast<size_t>(model_->parameters().count()));

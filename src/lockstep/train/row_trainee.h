@@ -7,6 +7,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/inputs/input.h"
 #include "lockstep/models/model.h"
+#include "lockstep/replica/memory_use.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/step_loop.h"
 #include "lockstep/train/sweep.h"
@@ -39,6 +40,8 @@ class RowTrainee {
   const replica::Parameters& parameters() const { return model_->parameters(); }
   /// All parameters, one after the other as they lie in memory, in the order of Parameters::trainable.
   std::vector<float> values() const;
+  /// What this rank's replica keeps from step to step. After a step.
+  replica::MemoryUse memory() const;
   /// A hash of the bits of everything that must be the same on all ranks after a step.
   uint64_t state_hash() const;
 

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/registry.h"
 #include "lockstep/base/units.h"
 #include "lockstep/inputs/input.h"
 #include "lockstep/models/model.h"
@@ -15,6 +16,7 @@
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/memory_format.h"
 #include "lockstep/train/replica_check.h"
+#include "lockstep/train/tune.h"
 
 namespace lockstep::train {
 namespace {
@@ -68,6 +70,22 @@ void check_pacing(const PacingOptions& pacing) {
   require_positive("--max-time", pacing.max_time_s);
 }
 
+constexpr double kUsualTuneBudget = 60;
+
+void check_tuning(const SweepOptions& options) {
+  if (options.tune.empty()) {
+    if (!options.tune_budget_s) return;
+    throw ConfigError("--tune-budget means nothing without --tune", "Add --tune buckets.");
+  }
+  const Registry<bool> known("thing to tune", "lockstep bench --help", {{"buckets", true}});
+  known.get(options.tune);
+  if (options.tune_budget_s) require_positive("--tune-budget", *options.tune_budget_s);
+  if (options.bucket_mb != SweepOptions().bucket_mb) {
+    throw ConfigError("--tune buckets and --bucket-mb exclude each other",
+                      "--tune buckets finds the cap; --bucket-mb says what it is.");
+  }
+}
+
 void check_values(const SweepOptions& options) {
   for (const int batch : options.batches) require_positive("--batch", batch);
   for (const int ranks : options.ranks) require_positive("--ranks", ranks);
@@ -79,6 +97,7 @@ void check_values(const SweepOptions& options) {
     throw ConfigError(fmt::format("--lr must not be negative, but is {:g}", options.learning_rate),
                       "0 leaves the update out.");
   }
+  check_tuning(options);
   if (options.verify_every) require_positive("--verify-every", *options.verify_every);
   if (!options.batches.empty() && !options.global_batches.empty()) {
     throw ConfigError("--batch (per rank) and --global-batch (of the whole job) exclude each other",
@@ -205,6 +224,15 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
         "these flags leave nothing to measure",
         "'independent' needs at least 2 ranks; add one to --ranks, or leave --no-controls out.");
   }
+  if (!options.tune.empty()) {
+    for (RowPlan& row : rows) {
+      if (has_cap_to_tune(row)) row.tune_budget_s = options.tune_budget_s.value_or(kUsualTuneBudget);
+    }
+    if (std::ranges::none_of(rows, has_cap_to_tune)) {
+      throw ConfigError("--tune buckets finds nothing to tune: none of these rows sends buckets",
+                        "Give 2 ranks or more, and ddp, replicated, sharded or parameter_server.");
+    }
+  }
   const bool none_comparable = std::ranges::all_of(rows, [](const RowPlan& row) {
     return !why_not_comparable(strategies::registry().get(row.strategy).traits, row.ranks).empty();
   });
@@ -257,6 +285,7 @@ RowEstimate estimate_row(const RowPlan& row) {
       row.pacing.steps.value_or(kUsualSteps) + row.pacing.warmup_steps.value_or(kUsualWarmup);
   estimate.duration_s = step_s * steps;
   if (!row.pacing.steps) estimate.duration_s = std::min(estimate.duration_s, row.pacing.max_time_s);
+  estimate.duration_s += row.tune_budget_s;
   return estimate;
 }
 

@@ -32,6 +32,10 @@ struct SweepOptions {
   /// Strong scaling: images of the whole job, the same at every number of ranks; empty: weak scaling, with
   /// `batches` per rank.
   std::vector<int> global_batches;
+  /// `buckets`: find each row's bucket_mb by measuring; empty: nothing.
+  std::string tune;
+  /// Seconds that it may take per row.
+  std::optional<double> tune_budget_s;
   /// Compare the replicas bit for bit every so many steps; empty: never.
   std::optional<int> verify_every;
   uint64_t seed = 1;
@@ -61,6 +65,8 @@ struct RowPlan {
   int global_batch = 0;
   int accumulate = 1;
   PacingOptions pacing;
+  /// Seconds to look for bucket_mb before the row is measured; 0: it is what it says.
+  double tune_budget_s = 0;
   /// Steps from one comparison of the replicas to the next; 0: none.
   int verify_every = 0;
   uint64_t seed = 1;

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/comm/forwarding_communicator.h"
+
+namespace lockstep::test {
+
+inline void sleep_s(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+/// Completes a known time later than the operation that it hands on.
+class DelayedWork final : public comm::Work {
+ public:
+  DelayedWork(comm::WorkPtr real, double ends_s) : real_(std::move(real)) {
+    done_ = std::async(std::launch::async, [this, ends_s] {
+      real_->wait();
+      sleep_s(ends_s - now_s());
+      std::function<void()> callback;
+      {
+        const std::lock_guard lock(mutex_);
+        complete_ = true;
+        callback = std::move(callback_);
+      }
+      if (callback) callback();
+    });
+  }
+
+  bool test() override {
+    const std::lock_guard lock(mutex_);
+    return complete_;
+  }
+  void wait(comm::Duration timeout) override { done_.wait_for(timeout); }
+  void wait() override { done_.wait(); }
+  void on_complete(std::function<void()> done) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!complete_) {
+        callback_ = std::move(done);
+        return;
+      }
+    }
+    done();
+  }
+
+ private:
+  comm::WorkPtr real_;
+  std::mutex mutex_;
+  bool complete_ = false;
+  std::function<void()> callback_;
+  std::future<void> done_;
+};
+
+/// What a message costs on a slow link.
+struct LinkCost {
+  double s_per_message = 0;
+  double s_per_byte = 0;
+};
+
+/// A link on which every reduction takes a known time, one after the other.
+class SlowLink final : public comm::ForwardingCommunicator {
+ public:
+  SlowLink(comm::Communicator& real, const LinkCost& cost) : ForwardingCommunicator(real), cost_(cost) {}
+
+  comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override {
+    // Gradients are summed; what ranks agree on otherwise is not to be slow.
+    if (op != comm::ReduceOp::kSum) return real_.all_reduce(buffer, op);
+    free_s_ = std::max(free_s_, now_s()) + cost_.s_per_message +
+              cost_.s_per_byte * static_cast<double>(buffer.bytes());
+    return std::make_unique<DelayedWork>(real_.all_reduce(buffer, op), free_s_);
+  }
+
+ private:
+  LinkCost cost_;
+  double free_s_ = 0;
+};
+
+}  // namespace lockstep::test
