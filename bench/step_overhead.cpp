@@ -16,7 +16,6 @@
 #include <fmt/format.h>
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/cross_entropy_loss.h>
 
 #include "lockstep/base/allocator.h"
 #include "lockstep/base/clock.h"
@@ -60,7 +59,7 @@ class Bench {
       const double begin_s = now_s();
       optimizer_->clear_gradients();
       const inputs::Batch& batch = input_->next();
-      at::cross_entropy_loss(model_->forward(batch.images, {}), batch.labels).backward();
+      models::cross_entropy(model_->forward(batch.images, {}), batch.labels).backward();
       optimizer_->step();
       durations_s.push_back(now_s() - begin_s);
     }

@@ -17,18 +17,20 @@ class TorchvisionCostTest : public testing::TestWithParam<std::string> {};
 TEST_P(TorchvisionCostTest, is_what_torchvisions_network_costs) {
   const json reference = json::parse(read_file(LOCKSTEP_REFERENCES "/costs.json")).at(GetParam());
   const ModelInfo& info = registry().get(GetParam());
-  const ModelCost fp32 = measure_cost(info, 224, false);
+  const ModelCost fp32 = measure_cost(info, info.image_size, false);
   EXPECT_EQ(fp32.multiply_adds, reference["multiply_adds"].get<int64_t>());
   EXPECT_EQ(fp32.activation_bytes, reference["fp32_bytes"].get<int64_t>());
 
   // Not equal under autocast, which keeps the logits in fp32.
   const auto bf16_bytes = reference["bf16_bytes"].get<double>();
-  EXPECT_NEAR(static_cast<double>(measure_cost(info, 224, true).activation_bytes), bf16_bytes,
+  EXPECT_NEAR(static_cast<double>(measure_cost(info, info.image_size, true).activation_bytes), bf16_bytes,
               1e-3 * bf16_bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TorchvisionCostTest,
-                         testing::Values("resnet18", "resnet34", "resnet50", "resnet101", "resnext50_32x4d"),
+                         testing::Values("resnet18", "resnet34", "resnet50", "resnet101", "resnext50_32x4d",
+                                         "alexnet", "alexnet_caffe", "vgg11", "googlenet", "googlenet_aux",
+                                         "inception_v3", "inception_v3_aux", "resnet20", "resnet56"),
                          [](const auto& test) { return test.param; });
 
 TEST(ModelCostTest, follows_the_image_size) {

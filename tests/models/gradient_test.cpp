@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/tensor.h>
 
 #include "lockstep/models/model.h"
@@ -26,7 +25,7 @@ class GradientTest : public testing::TestWithParam<std::string> {
   at::Tensor loss() {
     const at::Tensor images = hashed(0, kBatch * info_.channels * info_.image_size * info_.image_size)
                                   .view({kBatch, info_.channels, info_.image_size, info_.image_size});
-    return at::cross_entropy_loss(model_->forward(images, {}), at::tensor({3, 7}, at::kLong));
+    return cross_entropy(model_->forward(images, {}), at::tensor({3, 7}, at::kLong));
   }
 
   /// Adds `step` times a fixed direction to parameter `i`.

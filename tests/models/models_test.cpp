@@ -22,6 +22,17 @@ const std::vector<std::pair<std::string, int64_t>> kPublishedParameters = {
     {"resnet50_v1", 25'557'032},
     {"resnext50_32x4d", 25'028'904},
     {"resnext101_32x8d", 88'791'336},
+    {"alexnet", 61'100'840},
+    {"alexnet_caffe", 60'965'224},
+    {"vgg11", 132'863'336},
+    {"vgg16", 138'357'544},
+    {"vgg19", 143'667'240},
+    {"googlenet", 6'624'904},
+    {"googlenet_aux", 13'004'888},
+    {"inception_v3", 23'834'568},
+    {"inception_v3_aux", 27'161'264},
+    {"resnet20", 269'722},
+    {"resnet56", 853'018},
     {"lenet5", 61'706},
     {"mlp", 2'103'818},
     {"trivial", 49'338},
@@ -38,7 +49,7 @@ TEST_P(EveryModelTest, has_the_published_parameters_and_runs_at_its_smallest_siz
   EXPECT_EQ(model->parameters().count(), published);
 
   const at::Tensor images = at::ones({2, info.channels, info.min_image_size, info.min_image_size});
-  EXPECT_THAT(model->forward(images, {}).sizes(), testing::ElementsAre(2, info.classes));
+  EXPECT_THAT(model->forward(images, {}).logits.sizes(), testing::ElementsAre(2, info.classes));
 }
 
 TEST_P(EveryModelTest, says_how_many_multiply_adds_an_image_takes) {
@@ -77,13 +88,41 @@ TEST(ModelsTest, evaluate_each_image_by_itself) {
   evaluation.training = false;
   const at::Tensor images = at::ones({2, 3, 32, 32});
   images.select(0, 1).mul_(-3);
-  const at::Tensor together = model->forward(images, evaluation);
-  const at::Tensor alone = model->forward(images.narrow(0, 0, 1), evaluation);
+  const at::Tensor together = model->forward(images, evaluation).logits;
+  const at::Tensor alone = model->forward(images.narrow(0, 0, 1), evaluation).logits;
   const double scale = together.abs().max().item<double>();
   EXPECT_LT(together.narrow(0, 0, 1).sub(alone).abs().max().item<double>(), 1e-5 * scale);
   for (const auto& [name, value] : model->parameters().buffers()) {
     EXPECT_TRUE(value.eq(name.ends_with("running_var") ? 1 : 0).all().item<bool>()) << name;
   }
+}
+
+/// Ranks that share a batch drop what one rank on all of it drops.
+TEST(ModelsTest, drop_out_by_the_samples_place_in_the_global_batch) {
+  const at::NoGradGuard no_grad;
+  const std::unique_ptr<Model> model = registry().get("alexnet").create({});
+  const at::Tensor images = at::ones({2, 3, 63, 63});
+  const at::Tensor together = model->forward(images, {}).logits;
+  const auto second_alone = [&](int64_t place) {
+    return model->forward(images.narrow(0, 1, 1), {.first_sample = place}).logits;
+  };
+  const double scale = together.abs().max().item<double>();
+  EXPECT_LT(together.narrow(0, 1, 1).sub(second_alone(1)).abs().max().item<double>(), 1e-5 * scale);
+  EXPECT_GT(together.narrow(0, 1, 1).sub(second_alone(0)).abs().max().item<double>(), 1e-2 * scale);
+}
+
+TEST(ModelsTest, auxiliary_classifiers_speak_in_training_only) {
+  const at::NoGradGuard no_grad;
+  const ModelInfo& info = registry().get("googlenet_aux");
+  const std::unique_ptr<Model> model = info.create({});
+  const at::Tensor images = at::ones({2, 3, 32, 32});
+  const std::vector<AuxiliaryLogits> auxiliary = model->forward(images, {}).auxiliary;
+  ASSERT_EQ(auxiliary.size(), 2u);
+  for (const auto& [logits, weight] : auxiliary) {
+    EXPECT_THAT(logits.sizes(), testing::ElementsAre(2, info.classes));
+    EXPECT_EQ(weight, 0.3);
+  }
+  EXPECT_TRUE(model->forward(images, {.training = false}).auxiliary.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryModelTest, testing::ValuesIn(kPublishedParameters),

@@ -47,7 +47,9 @@ TEST_P(TorchvisionShapesTest, registers_torchvisions_tensors_in_its_order) {
 
 INSTANTIATE_TEST_SUITE_P(All, TorchvisionShapesTest,
                          testing::Values("resnet18", "resnet34", "resnet50", "resnet101", "resnet152",
-                                         "resnext50_32x4d", "resnext101_32x8d"),
+                                         "resnext50_32x4d", "resnext101_32x8d", "alexnet", "alexnet_caffe",
+                                         "vgg11", "vgg16", "vgg19", "googlenet", "googlenet_aux",
+                                         "inception_v3", "inception_v3_aux", "resnet20", "resnet56"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

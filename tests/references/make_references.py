@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Writes what tests/models compares lockstep's networks with, from torchvision.
+"""Writes what tests/models compares lockstep's networks with, from torchvision and torch.nn (networks.py).
 
-    .venv-dev/bin/python tests/references/make_references.py
+    .venv-dev/bin/python tests/references/make_references.py [NAME ...]
 
-Run by hand when a network is added; the tests themselves need no Python. Needs torch and torchvision (made with
-2.11.0 and 0.26.0). It writes, beside itself:
+Without names, of all networks. Run by hand when a network is added; the tests themselves need no Python. Needs torch
+and torchvision (made with 2.11.0 and 0.26.0). It writes, beside itself:
 
   shapes/NAME.txt   every parameter and buffer of a network, in state_dict order: kind, name, shape
-  steps/NAME.json   one training step at 64x64, batch 2, in fp64: the loss, and a summary of the logits, of every
-                    gradient and of every running statistic; and how far torchvision's own fp32 step is from them
-  costs.json        per network and one 224x224 image: multiply-adds, and bytes kept for the backward pass
+  steps/NAME.json   one training step, batch 2, in fp64, dropout off: the loss, and a summary of the logits, of every
+                    gradient and of every running statistic; and how far torch's own fp32 step is from them
+  costs.json        per network and image of the published size: multiply-adds, and bytes kept for the backward pass
 
 Weights are not stored. Both sides set them by the integer formula of `hashed` below, which
 tests/models/hashed_values.h repeats: every value is a multiple of 2^-15 times a power of two, so exact in fp32.
@@ -17,15 +17,23 @@ tests/models/hashed_values.h repeats: every value is a multiple of 2^-15 times a
 
 import json
 import pathlib
+import sys
 
+import networks
 import numpy as np
 import torch
-import torchvision
 
 HERE = pathlib.Path(__file__).parent
-SHAPES = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d"]
-STEPS = ["resnet18", "resnet50", "resnext50_32x4d"]
+RESNETS = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d"]
+OTHERS = ["alexnet", "alexnet_caffe", "vgg11", "vgg16", "vgg19", "googlenet", "googlenet_aux", "inception_v3"]
+OTHERS += ["inception_v3_aux", "resnet20", "resnet56"]
+ALL = RESNETS + OTHERS
+# With the side of the image.
+STEPS = {"resnet18": 64, "resnet50": 64, "resnext50_32x4d": 64, "alexnet": 64, "alexnet_caffe": 227, "vgg11": 64}
+STEPS |= {"googlenet_aux": 64, "inception_v3_aux": 299, "resnet20": 64}
 LEADING_VALUES = 4
+# Of a larger tensor only the first enter the checksum.
+CHECKSUM_VALUES = 1 << 22
 
 
 def hashed(stream, count):
@@ -52,13 +60,13 @@ def hashed_parameter(stream, name, shape):
 
 
 def step(name, dtype):
-    model = getattr(torchvision.models, name)(weights=None).to(dtype).train()
+    model = networks.build(name, dropout=False).to(dtype)
     with torch.no_grad():
         for stream, (parameter_name, parameter) in enumerate(model.named_parameters(), start=1):
             parameter.copy_(hashed_parameter(stream, parameter_name, parameter.shape))
-    images = (2 * hashed(0, 2 * 3 * 64 * 64)).reshape(2, 3, 64, 64).to(dtype)
-    logits = model(images)
-    loss = torch.nn.functional.cross_entropy(logits, torch.tensor([3, 10]))
+    size, classes = STEPS[name], 10 if name in ("resnet20", "resnet56") else 1000
+    images = (2 * hashed(0, 2 * 3 * size * size)).reshape(2, 3, size, size).to(dtype)
+    logits, loss = networks.logits_and_loss(name, model, images, torch.tensor([3, 10 % classes]))
     loss.backward()
     gradients = {n: p.grad.double().flatten() for n, p in model.named_parameters()}
     statistics = {n: b.double() for n, b in model.named_buffers() if not n.endswith("num_batches_tracked")}
@@ -73,11 +81,12 @@ def distance(a, b):
 def summary(stream, values):
     """Two tensors whose distance is d differ by at most d in each of these numbers, rounding aside."""
     values = values.flatten()
+    checked = values[:CHECKSUM_VALUES]
     # Another stream than the weights': the gradient of a weight before batch norm is orthogonal to that weight.
-    direction = hashed(1000 + stream, values.numel())
+    direction = hashed(1000 + stream, checked.numel())
     return {
         "norm": values.norm().item(),
-        "checksum": torch.dot(values, direction / direction.norm()).item(),
+        "checksum": torch.dot(checked, direction / direction.norm()).item(),
         "leading": values[:LEADING_VALUES].tolist(),
     }
 
@@ -97,13 +106,16 @@ def step_reference(name):
         "fp32_distance": {
             "logits": distance(logits32, logits),
             "gradients": max(distance(gradients32[n], g) for n, g in gradients.items()),
-            "statistics": max(distance(statistics32[n], s) for n, s in statistics.items()),
+            "statistics": max((distance(statistics32[n], s) for n, s in statistics.items()), default=0),
         },
     }
 
 
 def cost(name, bf16):
-    model = getattr(torchvision.models, name)(weights=None).to(memory_format=torch.channels_last)
+    model = networks.build(name).to(memory_format=torch.channels_last)
+    # Where one value per channel would be left of one image, batch norm refuses it.
+    batch = 2 if name == "inception_v3_aux" else 1
+    size = networks.IMAGE_SIZE.get(name, 224)
     multiply_adds = 0
 
     def count(module, _, output):
@@ -120,16 +132,16 @@ def cost(name, bf16):
     def keep(tensor):
         storage = tensor.untyped_storage()
         # Weights, their bf16 copies and per-channel statistics do not grow with the batch.
-        if storage.data_ptr() not in weights and tensor.dim() > 1 and tensor.shape[0] == 1:
+        if storage.data_ptr() not in weights and tensor.dim() > 1 and tensor.shape[0] == batch:
             kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    images = torch.randn(1, 3, 224, 224).to(memory_format=torch.channels_last)
+    images = torch.randn(batch, 3, size, size).to(memory_format=torch.channels_last)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            loss = torch.nn.functional.cross_entropy(model(images), torch.tensor([3]))
+            _, loss = networks.logits_and_loss(name, model, images, torch.tensor([3, 4][:batch]))
     del loss
-    return multiply_adds, sum(kept.values())
+    return multiply_adds // batch, sum(kept.values()) // batch
 
 
 def write(path, text):
@@ -137,24 +149,28 @@ def write(path, text):
     path.write_text(text)
 
 
+def write_shapes(name):
+    model = networks.build(name)
+    parameters = {n for n, _ in model.named_parameters()}
+    lines = [
+        f"{'parameter' if n in parameters else 'buffer'} {n} {' '.join(map(str, t.shape))}".rstrip()
+        for n, t in model.state_dict().items()
+    ]
+    write(HERE / "shapes" / f"{name}.txt", "\n".join(lines) + "\n")
+
+
 def main():
-    for name in SHAPES:
-        model = getattr(torchvision.models, name)(weights=None)
-        parameters = {n for n, _ in model.named_parameters()}
-        lines = [
-            f"{'parameter' if n in parameters else 'buffer'} {n} {' '.join(map(str, t.shape))}".rstrip()
-            for n, t in model.state_dict().items()
-        ]
-        write(HERE / "shapes" / f"{name}.txt", "\n".join(lines) + "\n")
-    for name in STEPS:
-        # One line per tensor.
-        text = json.dumps(step_reference(name)).replace("}, ", "},\n")
-        write(HERE / "steps" / f"{name}.json", text + "\n")
-    costs = {}
-    for name in SHAPES:
+    chosen = sys.argv[1:] or ALL
+    costs = json.loads((HERE / "costs.json").read_text())
+    for name in chosen:
+        write_shapes(name)
+        if name in STEPS:
+            # One line per tensor.
+            text = json.dumps(step_reference(name)).replace("}, ", "},\n")
+            write(HERE / "steps" / f"{name}.json", text + "\n")
         (multiply_adds, fp32_bytes), (_, bf16_bytes) = cost(name, False), cost(name, True)
         costs[name] = {"multiply_adds": multiply_adds, "fp32_bytes": fp32_bytes, "bf16_bytes": bf16_bytes}
-    write(HERE / "costs.json", json.dumps(costs, indent=2) + "\n")
+    write(HERE / "costs.json", json.dumps({n: costs[n] for n in ALL if n in costs}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

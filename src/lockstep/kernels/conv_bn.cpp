@@ -1,32 +1,33 @@
 #include "lockstep/kernels/conv_bn.h"
 
-#include <ATen/ops/relu.h>
+#include "lockstep/kernels/relu.h"
 
 namespace lockstep::kernels {
 namespace {
 
-void count_saved(const at::Tensor& y, const Context& context) {
-  if (context.cost != nullptr) context.cost->saved_values += y.numel();
+LayerInit first_values(const ConvShape& shape, const ConvBnStyle& style) {
+  if (style.weight_deviation) return {replica::Init::normal(*style.weight_deviation), std::nullopt};
+  return kaiming_normal_fan_out(shape.out_channels, shape.kernel.height * shape.kernel.width);
 }
 
 }  // namespace
 
-ConvBn::ConvBn(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape)
-    : conv_(parameters, names.conv, shape, kaiming_normal_fan_out(shape.out_channels, shape.kernel)),
-      bn_(parameters, names.bn, shape.out_channels) {}
+ConvBn::ConvBn(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape,
+               const ConvBnStyle& style)
+    : conv_(parameters, names.conv, shape, first_values(shape, style)),
+      bn_(parameters, names.bn, shape.out_channels, style.epsilon) {}
 
 at::Tensor ConvBn::operator()(const at::Tensor& x, const Context& context) const {
   return bn_(conv_(x, context), context);
 }
 
-ConvBnRelu::ConvBnRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape)
-    : conv_bn_(parameters, names, shape) {}
+ConvBnRelu::ConvBnRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape,
+                       const ConvBnStyle& style)
+    : conv_bn_(parameters, names, shape, style) {}
 
 at::Tensor ConvBnRelu::operator()(const at::Tensor& x, const Context& context) const {
-  at::Tensor y = conv_bn_(x, context);
-  count_saved(y, context);
-  // In place, here and below: the normalisation's backward pass needs its input, not its output.
-  return at::relu_(y);
+  // Here and below: the normalisation's backward pass needs its input, not its output.
+  return relu_in_place(conv_bn_(x, context), context);
 }
 
 ConvBnAddRelu::ConvBnAddRelu(replica::Parameters& parameters, const ConvBnNames& names,
@@ -36,9 +37,8 @@ ConvBnAddRelu::ConvBnAddRelu(replica::Parameters& parameters, const ConvBnNames&
 at::Tensor ConvBnAddRelu::operator()(const at::Tensor& x, const std::function<at::Tensor()>& residual,
                                      const Context& context) const {
   at::Tensor y = conv_bn_(x, context);
-  count_saved(y, context);
   y.add_(residual());
-  return at::relu_(y);
+  return relu_in_place(y, context);
 }
 
 }  // namespace lockstep::kernels

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include <ATen/core/Tensor.h>
@@ -19,11 +20,18 @@ struct ConvBnNames {
   std::string bn;
 };
 
-/// Convolution without bias, batch normalisation. Its output is meant for an addition, which keeps nothing:
-/// it does not count as saved.
+/// What differs from one family of networks to the next.
+struct ConvBnStyle {
+  double epsilon = 1e-5;
+  /// Of the convolution's first values; without it kaiming_normal_fan_out's.
+  std::optional<double> weight_deviation;
+};
+
+/// Convolution without bias, batch normalisation.
 class ConvBn {
  public:
-  ConvBn(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape);
+  ConvBn(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape,
+         const ConvBnStyle& style = {});
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
  private:
@@ -34,7 +42,8 @@ class ConvBn {
 /// Convolution without bias, batch normalisation, ReLU.
 class ConvBnRelu {
  public:
-  ConvBnRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape);
+  ConvBnRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape,
+             const ConvBnStyle& style = {});
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
  private:

@@ -6,8 +6,8 @@ namespace lockstep::kernels {
 
 using replica::Init;
 
-LayerInit kaiming_normal_fan_out(int64_t out_channels, int64_t kernel) {
-  const auto fan_out = static_cast<double>(kernel * kernel * out_channels);
+LayerInit kaiming_normal_fan_out(int64_t out_channels, int64_t kernel_area) {
+  const auto fan_out = static_cast<double>(kernel_area * out_channels);
   return {Init::normal(std::sqrt(2.0 / fan_out)), std::nullopt};
 }
 

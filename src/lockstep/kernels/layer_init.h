@@ -13,10 +13,10 @@ struct LayerInit {
   std::optional<replica::Init> bias;
 };
 
-/// Normal with standard deviation sqrt(2 / (kernel^2 * out_channels)), no bias: He et al. 2015, equation 14,
-/// which torchvision draws the convolutions of its residual networks from. Groups do not enter, as in
+/// Normal with standard deviation sqrt(2 / (kernel_area * out_channels)), no bias: He et al. 2015, equation
+/// 14, which torchvision draws the convolutions of its residual networks from. Groups do not enter, as in
 /// torchvision.
-LayerInit kaiming_normal_fan_out(int64_t out_channels, int64_t kernel);
+LayerInit kaiming_normal_fan_out(int64_t out_channels, int64_t kernel_area);
 
 /// Weight and bias uniform in +-1/sqrt(fan_in): what PyTorch draws linear layers and convolutions from.
 LayerInit uniform_fan_in(int64_t fan_in);

@@ -5,15 +5,18 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/kernels/context.h"
+#include "lockstep/kernels/layer_init.h"
 #include "lockstep/replica/parameters.h"
 
 namespace lockstep::kernels {
 
-/// Fully connected layer, x W^T + b, drawn uniformly in +-1/sqrt(in). Registers `name`.weight and
-/// `name`.bias.
+/// Fully connected layer, x W^T + b, drawn uniformly in +-1/sqrt(in) unless told otherwise. Registers
+/// `name`.weight and `name`.bias; `init` has both.
 class Linear {
  public:
   Linear(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out);
+  Linear(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out,
+         const LayerInit& init);
   /// x: [batch, in].
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
@@ -27,6 +30,8 @@ class Linear {
 class LinearRelu {
  public:
   LinearRelu(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out);
+  LinearRelu(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out,
+             const LayerInit& init);
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
  private:

@@ -1,28 +1,29 @@
 #include "lockstep/kernels/pool.h"
 
 #include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/max_pool2d.h>
 
 namespace lockstep::kernels {
 
-MaxPool::MaxPool(int64_t kernel, int64_t stride, int64_t padding)
-    : kernel_(kernel), stride_(stride), padding_(padding) {}
-
 at::Tensor MaxPool::operator()(const at::Tensor& x, const Context& context) const {
-  at::Tensor y = at::max_pool2d(x, kernel_, stride_, padding_);
+  at::Tensor y = at::max_pool2d(x, shape_.kernel, shape_.stride, shape_.padding, /*dilation=*/1, shape_.ceil);
   if (context.cost != nullptr) {
-    context.cost->saved_values += y.numel();
-    context.cost->saved_index_bytes += y.numel() * static_cast<int64_t>(sizeof(int64_t));
+    context.cost->keep(x);
+    context.cost->keep_bytes(y.numel() * static_cast<int64_t>(sizeof(int64_t)));
   }
   return y;
 }
 
-AdaptiveAvgPool::AdaptiveAvgPool(int64_t size) : size_(size) {}
+at::Tensor AvgPool::operator()(const at::Tensor& x, const Context& context) const {
+  if (context.cost != nullptr) context.cost->keep(x);
+  return at::avg_pool2d(x, shape_.kernel, shape_.stride, shape_.padding, shape_.ceil);
+}
 
 at::Tensor AdaptiveAvgPool::operator()(const at::Tensor& x, const Context& context) const {
-  at::Tensor y = at::adaptive_avg_pool2d(x, {size_, size_}).flatten(1);
-  if (context.cost != nullptr) context.cost->saved_values += y.numel();
-  return y;
+  // A mean over everything is undone without knowing what it was taken of.
+  if (context.cost != nullptr && size_ > 1) context.cost->keep(x);
+  return at::adaptive_avg_pool2d(x, {size_, size_});
 }
 
 }  // namespace lockstep::kernels

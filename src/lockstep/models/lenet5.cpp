@@ -17,15 +17,15 @@ class Lenet5 : public Model {
                uniform_fan_in(1 * 5 * 5)),
         conv2_(parameters_, "conv2", {.in_channels = 6, .out_channels = 16, .kernel = 5},
                uniform_fan_in(6 * 5 * 5)),
-        pool_(/*kernel=*/2, /*stride=*/2),
+        pool_({.kernel = 2, .stride = 2}),
         fc1_(parameters_, "fc1", 16 * 5 * 5, 120),
         fc2_(parameters_, "fc2", 120, 84),
         fc3_(parameters_, "fc3", 84, 10) {}
 
-  at::Tensor forward(const at::Tensor& images, const kernels::Context& context) override {
+  Output forward(const at::Tensor& images, const kernels::Context& context) override {
     at::Tensor x = pool_(conv1_(images, context), context);
     x = pool_(conv2_(x, context), context).flatten(1);
-    return fc3_(fc2_(fc1_(x, context), context), context);
+    return {fc3_(fc2_(fc1_(x, context), context), context)};
   }
 
  private:

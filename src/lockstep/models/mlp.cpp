@@ -19,10 +19,10 @@ class Mlp : public Model {
         hidden_(build_hidden(parameters_, widths)),
         last_(parameters_, fmt::format("fc{}", widths.size() + 1), widths.back(), kClasses) {}
 
-  at::Tensor forward(const at::Tensor& images, const kernels::Context& context) override {
+  Output forward(const at::Tensor& images, const kernels::Context& context) override {
     at::Tensor x = images.flatten(1);
     for (const kernels::LinearRelu& layer : hidden_) x = layer(x, context);
-    return last_(x, context);
+    return {last_(x, context)};
   }
 
  private:

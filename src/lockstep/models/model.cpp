@@ -31,11 +31,13 @@ ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16) {
   kernels::CostMeter meter;
   kernels::Context context;
   context.cost = &meter;
-  model->forward(image, context);
+  const Output output = model->forward(image, context);
+  // The loss keeps as many log-probabilities.
+  meter.keep(output.logits);
+  for (const AuxiliaryLogits& auxiliary : output.auxiliary) meter.keep(auxiliary.logits);
 
   const int64_t bytes_per_value = bf16 ? 2 : 4;
-  return {meter.multiply_adds,
-          (meter.saved_values + image.numel()) * bytes_per_value + meter.saved_index_bytes};
+  return {meter.multiply_adds(), meter.kept_values() * bytes_per_value + meter.kept_other_bytes()};
 }
 
 }  // namespace lockstep::models

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/registry.h"
 #include "lockstep/kernels/context.h"
+#include "lockstep/models/output.h"
 #include "lockstep/replica/parameters.h"
 
 namespace lockstep::models {
@@ -18,9 +19,8 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  /// images: [batch, channels, size, size] fp32, in the model's memory format. Returns logits [batch,
-  /// classes].
-  virtual at::Tensor forward(const at::Tensor& images, const kernels::Context& context) = 0;
+  /// images: [batch, channels, size, size] fp32, in the model's memory format.
+  virtual Output forward(const at::Tensor& images, const kernels::Context& context) = 0;
 
   const replica::Parameters& parameters() const { return parameters_; }
   replica::Parameters& parameters() { return parameters_; }
@@ -40,7 +40,8 @@ struct ModelOptions {
 struct ModelInfo {
   /// Trainable values, as published; the tests compare them with what is built.
   int64_t parameters = 0;
-  /// Of the forward pass of one image of image_size; tested likewise.
+  /// Of the forward pass of one image of image_size in training, auxiliary classifiers included; tested
+  /// likewise.
   int64_t multiply_adds = 0;
   int64_t channels = 3;
   int64_t image_size = 224;
@@ -65,7 +66,8 @@ void check_image_size(std::string_view name, const ModelInfo& info, int64_t imag
 struct ModelCost {
   /// Multiply-adds of the forward pass (convolutions and linear layers).
   int64_t multiply_adds = 0;
-  /// Bytes that the forward pass keeps for the backward pass, the image among them, at the given precision.
+  /// Bytes that the forward pass and the loss keep for the backward pass, the image among them, at the given
+  /// precision.
   int64_t activation_bytes = 0;
 };
 

@@ -1,67 +1,170 @@
+#include "lockstep/models/alexnet.h"
+#include "lockstep/models/cifar_resnet.h"
+#include "lockstep/models/googlenet.h"
+#include "lockstep/models/inception_v3.h"
 #include "lockstep/models/lenet5.h"
 #include "lockstep/models/mlp.h"
 #include "lockstep/models/model.h"
 #include "lockstep/models/resnet.h"
+#include "lockstep/models/vgg.h"
 
 namespace lockstep::models {
 namespace {
 
 constexpr const char* kTorchBenchmark = "torchvision; batch of PyTorch's DDP benchmark";
 constexpr const char* kTorchvision = "torchvision; batch as for resnet50";
-
-ModelInfo residual(int64_t parameters, int64_t multiply_adds, const char* source,
-                   decltype(ModelInfo::create) create) {
-  ModelInfo info;
-  info.parameters = parameters;
-  info.multiply_adds = multiply_adds;
-  info.source = source;
-  info.create = create;
-  return info;
-}
-
-/// A network whose first linear layer is made for one image size.
-ModelInfo fixed_size(int64_t parameters, int64_t multiply_adds, int64_t channels, int64_t image_size,
-                     const char* source, decltype(ModelInfo::create) create) {
-  ModelInfo info;
-  info.parameters = parameters;
-  info.multiply_adds = multiply_adds;
-  info.channels = channels;
-  info.image_size = info.min_image_size = info.max_image_size = image_size;
-  info.classes = 10;
-  info.source = source;
-  info.create = create;
-  return info;
-}
-
-ModelInfo resnet50_v1() {
-  ModelInfo info = residual(25'557'032, 3'857'973'248, "He et al. 2015; batch of tf_cnn_benchmarks' resnet50",
-                            create_resnet50_v1);
-  info.default_batch = 64;
-  return info;
-}
+constexpr const char* kTensorFlow = "torchvision; batch of tf_cnn_benchmarks";
+constexpr const char* kCifar = "He et al. 2015; batch of tf_cnn_benchmarks";
 
 }  // namespace
 
 const Registry<ModelInfo>& registry() {
-  static const Registry<ModelInfo> all(
-      "model", "lockstep info models",
-      {
-          {"resnet18", residual(11'689'512, 1'814'073'344, kTorchvision, create_resnet18)},
-          {"resnet34", residual(21'797'672, 3'663'761'408, kTorchvision, create_resnet34)},
-          {"resnet50", residual(25'557'032, 4'089'184'256, kTorchBenchmark, create_resnet50)},
-          {"resnet101", residual(44'549'160, 7'801'405'440, kTorchBenchmark, create_resnet101)},
-          {"resnet152",
-           residual(60'192'808, 11'513'626'624, "torchvision; batch of tf_cnn_benchmarks", create_resnet152)},
-          {"resnet50_v1", resnet50_v1()},
-          {"resnext50_32x4d", residual(25'028'904, 4'230'479'872, kTorchBenchmark, create_resnext50_32x4d)},
-          {"resnext101_32x8d",
-           residual(88'791'336, 16'414'015'488, kTorchBenchmark, create_resnext101_32x8d)},
-          {"lenet5", fixed_size(61'706, 416'520, 1, 28, "LeCun et al. 1998; batch of tf_cnn_benchmarks",
-                                create_lenet5)},
-          {"mlp", fixed_size(2'103'818, 2'102'272, 3, 32, "lockstep", create_mlp)},
-          {"trivial",
-           fixed_size(49'338, 49'312, 3, 32, "after tf_cnn_benchmarks, smaller; its batch", create_trivial)},
-      });
+  static const Registry<ModelInfo> all("model", "lockstep info models",
+                                       {
+                                           {"resnet18",
+                                            {.parameters = 11'689'512,
+                                             .multiply_adds = 1'814'073'344,
+                                             .source = kTorchvision,
+                                             .create = create_resnet18}},
+                                           {"resnet34",
+                                            {.parameters = 21'797'672,
+                                             .multiply_adds = 3'663'761'408,
+                                             .source = kTorchvision,
+                                             .create = create_resnet34}},
+                                           {"resnet50",
+                                            {.parameters = 25'557'032,
+                                             .multiply_adds = 4'089'184'256,
+                                             .source = kTorchBenchmark,
+                                             .create = create_resnet50}},
+                                           {"resnet101",
+                                            {.parameters = 44'549'160,
+                                             .multiply_adds = 7'801'405'440,
+                                             .source = kTorchBenchmark,
+                                             .create = create_resnet101}},
+                                           {"resnet152",
+                                            {.parameters = 60'192'808,
+                                             .multiply_adds = 11'513'626'624,
+                                             .source = kTensorFlow,
+                                             .create = create_resnet152}},
+                                           {"resnet50_v1",
+                                            {.parameters = 25'557'032,
+                                             .multiply_adds = 3'857'973'248,
+                                             .default_batch = 64,
+                                             .source = "He et al. 2015; batch of tf_cnn_benchmarks' resnet50",
+                                             .create = create_resnet50_v1}},
+                                           {"resnext50_32x4d",
+                                            {.parameters = 25'028'904,
+                                             .multiply_adds = 4'230'479'872,
+                                             .source = kTorchBenchmark,
+                                             .create = create_resnext50_32x4d}},
+                                           {"resnext101_32x8d",
+                                            {.parameters = 88'791'336,
+                                             .multiply_adds = 16'414'015'488,
+                                             .source = kTorchBenchmark,
+                                             .create = create_resnext101_32x8d}},
+                                           {"alexnet",
+                                            {.parameters = 61'100'840,
+                                             .multiply_adds = 714'188'480,
+                                             .min_image_size = 63,
+                                             .default_batch = 64,
+                                             .source = "torchvision; batch of tensorpack's AlexNet",
+                                             .create = create_alexnet}},
+                                           {"alexnet_caffe",
+                                            {.parameters = 60'965'224,
+                                             .multiply_adds = 724'406'816,
+                                             .image_size = 227,
+                                             .min_image_size = 227,
+                                             .max_image_size = 227,
+                                             .default_batch = 128,
+                                             .source = "Theano-MPI",
+                                             .create = create_alexnet_caffe}},
+                                           {"vgg11",
+                                            {.parameters = 132'863'336,
+                                             .multiply_adds = 7'609'090'048,
+                                             .default_batch = 64,
+                                             .source = kTensorFlow,
+                                             .create = create_vgg11}},
+                                           {"vgg16",
+                                            {.parameters = 138'357'544,
+                                             .multiply_adds = 15'470'264'320,
+                                             .default_batch = 64,
+                                             .source = kTensorFlow,
+                                             .create = create_vgg16}},
+                                           {"vgg19",
+                                            {.parameters = 143'667'240,
+                                             .multiply_adds = 19'632'062'464,
+                                             .default_batch = 64,
+                                             .source = kTensorFlow,
+                                             .create = create_vgg19}},
+                                           {"googlenet",
+                                            {.parameters = 6'624'904,
+                                             .multiply_adds = 1'498'376'192,
+                                             .source = kTensorFlow,
+                                             .create = create_googlenet}},
+                                           {"googlenet_aux",
+                                            {.parameters = 13'004'888,
+                                             .multiply_adds = 1'506'748'416,
+                                             .source = "torchvision; batch of Theano-MPI",
+                                             .create = create_googlenet_aux}},
+                                           {"inception_v3",
+                                            {.parameters = 23'834'568,
+                                             .multiply_adds = 5'713'216'096,
+                                             .image_size = 299,
+                                             .min_image_size = 75,
+                                             .source = kTensorFlow,
+                                             .create = create_inception_v3}},
+                                           {"inception_v3_aux",
+                                            {.parameters = 27'161'264,
+                                             .multiply_adds = 5'718'899'296,
+                                             .image_size = 299,
+                                             .min_image_size = 299,
+                                             .source = kTensorFlow,
+                                             .create = create_inception_v3_aux}},
+                                           {"resnet20",
+                                            {.parameters = 269'722,
+                                             .multiply_adds = 40'551'040,
+                                             .image_size = 32,
+                                             .classes = 10,
+                                             .default_batch = 128,
+                                             .source = kCifar,
+                                             .create = create_resnet20}},
+                                           {"resnet56",
+                                            {.parameters = 853'018,
+                                             .multiply_adds = 125'485'696,
+                                             .image_size = 32,
+                                             .classes = 10,
+                                             .default_batch = 128,
+                                             .source = kCifar,
+                                             .create = create_resnet56}},
+                                           {"lenet5",
+                                            {.parameters = 61'706,
+                                             .multiply_adds = 416'520,
+                                             .channels = 1,
+                                             .image_size = 28,
+                                             .min_image_size = 28,
+                                             .max_image_size = 28,
+                                             .classes = 10,
+                                             .source = "LeCun et al. 1998; batch of tf_cnn_benchmarks",
+                                             .create = create_lenet5}},
+                                           {"mlp",
+                                            {.parameters = 2'103'818,
+                                             .multiply_adds = 2'102'272,
+                                             .image_size = 32,
+                                             .min_image_size = 32,
+                                             .max_image_size = 32,
+                                             .classes = 10,
+                                             .source = "lockstep",
+                                             .create = create_mlp}},
+                                           {"trivial",
+                                            {.parameters = 49'338,
+                                             .multiply_adds = 49'312,
+                                             .image_size = 32,
+                                             .min_image_size = 32,
+                                             .max_image_size = 32,
+                                             .classes = 10,
+                                             .source = "after tf_cnn_benchmarks, smaller; its batch",
+                                             .create = create_trivial}},
+                                       });
   return all;
 }
 

@@ -155,15 +155,15 @@ class ResNet : public Model {
       : Model(Parameters(options.seed, options.memory_format)),
         stem_(parameters_, {"conv1", "bn1"},
               {.in_channels = 3, .out_channels = 64, .kernel = 7, .stride = 2, .padding = 3}),
-        max_pool_(/*kernel=*/3, /*stride=*/2, /*padding=*/1),
+        max_pool_({.kernel = 3, .stride = 2, .padding = 1}),
         blocks_(build_blocks(parameters_, shape)),
         avg_pool_(1),
         fc_(parameters_, "fc", shape.bottleneck ? 512 * kBottleneckExpansion : 512, 1000) {}
 
-  at::Tensor forward(const at::Tensor& images, const Context& context) override {
+  Output forward(const at::Tensor& images, const Context& context) override {
     at::Tensor x = max_pool_(stem_(images, context), context);
     for (const auto& block : blocks_) x = (*block)(x, context);
-    return fc_(avg_pool_(x, context), context);
+    return {fc_(avg_pool_(x, context).flatten(1), context)};
   }
 
  private:

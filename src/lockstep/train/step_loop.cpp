@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <ATen/ops/cross_entropy_loss.h>
-
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 
@@ -159,8 +157,7 @@ class StepLoop {
                                      .step = (options_.first_step + step_) * options_.accumulate + index,
                                      .first_sample = batch.first_sample,
                                      .cost = nullptr};
-      const at::Tensor logits = trainee_.model.forward(batch.images, context);
-      loss = at::cross_entropy_loss(logits, batch.labels);
+      loss = models::cross_entropy(trainee_.model.forward(batch.images, context), batch.labels);
     }
     stamp(stamps.forward_s);
     if (options_.accumulate > 1) loss = loss.div(options_.accumulate);

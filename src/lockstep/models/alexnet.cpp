@@ -1,0 +1,133 @@
+#include "lockstep/models/alexnet.h"
+
+#include "lockstep/kernels/conv.h"
+#include "lockstep/kernels/dropout.h"
+#include "lockstep/kernels/linear.h"
+#include "lockstep/kernels/local_response_norm.h"
+#include "lockstep/kernels/pool.h"
+
+namespace lockstep::models {
+namespace {
+
+using kernels::Context;
+using kernels::ConvRelu;
+using kernels::ConvShape;
+using kernels::LayerInit;
+using replica::Init;
+using replica::Parameters;
+
+constexpr int64_t kHidden = 4096;
+constexpr int64_t kClasses = 1000;
+/// Height and width of what the linear layers see.
+constexpr int64_t kLeft = 6;
+constexpr kernels::PoolShape kPool{.kernel = 3, .stride = 2};
+constexpr double kDropped = 0.5;
+
+ConvRelu convolution(Parameters& parameters, const std::string& name, const ConvShape& shape) {
+  return {parameters, name, shape, kernels::uniform_fan_in(shape.fan_in())};
+}
+
+class AlexNet : public Model {
+ public:
+  explicit AlexNet(const ModelOptions& options)
+      : Model(Parameters(options.seed, options.memory_format)),
+        conv1_(convolution(parameters_, "features.0",
+                           {.in_channels = 3, .out_channels = 64, .kernel = 11, .stride = 4, .padding = 2})),
+        conv2_(convolution(parameters_, "features.3",
+                           {.in_channels = 64, .out_channels = 192, .kernel = 5, .padding = 2})),
+        conv3_(convolution(parameters_, "features.6",
+                           {.in_channels = 192, .out_channels = 384, .kernel = 3, .padding = 1})),
+        conv4_(convolution(parameters_, "features.8",
+                           {.in_channels = 384, .out_channels = 256, .kernel = 3, .padding = 1})),
+        conv5_(convolution(parameters_, "features.10",
+                           {.in_channels = 256, .out_channels = 256, .kernel = 3, .padding = 1})),
+        fc1_(parameters_, "classifier.1", 256 * kLeft * kLeft, kHidden),
+        fc2_(parameters_, "classifier.4", kHidden, kHidden),
+        fc3_(parameters_, "classifier.6", kHidden, kClasses) {}
+
+  Output forward(const at::Tensor& images, const Context& context) override {
+    at::Tensor x = pool_(conv1_(images, context), context);
+    x = pool_(conv2_(x, context), context);
+    x = conv5_(conv4_(conv3_(x, context), context), context);
+    x = avg_pool_(pool_(x, context), context).flatten(1);
+    x = fc1_(dropout1_(x, context), context);
+    x = fc2_(dropout2_(x, context), context);
+    return {fc3_(x, context)};
+  }
+
+ private:
+  ConvRelu conv1_;
+  ConvRelu conv2_;
+  ConvRelu conv3_;
+  ConvRelu conv4_;
+  ConvRelu conv5_;
+  kernels::MaxPool pool_{kPool};
+  kernels::AdaptiveAvgPool avg_pool_{kLeft};
+  kernels::Dropout dropout1_{"classifier.0", kDropped};
+  kernels::Dropout dropout2_{"classifier.3", kDropped};
+  kernels::LinearRelu fc1_;
+  kernels::LinearRelu fc2_;
+  kernels::Linear fc3_;
+};
+
+LayerInit normal(double deviation, double bias) {
+  return {Init::normal(deviation), Init::constant(bias)};
+}
+
+class AlexNetCaffe : public Model {
+ public:
+  explicit AlexNetCaffe(const ModelOptions& options)
+      : Model(Parameters(options.seed, options.memory_format)),
+        conv1_(parameters_, "conv1", {.in_channels = 3, .out_channels = 96, .kernel = 11, .stride = 4},
+               normal(0.01, 0)),
+        conv2_(parameters_, "conv2",
+               {.in_channels = 96, .out_channels = 256, .kernel = 5, .padding = 2, .groups = 2},
+               normal(0.01, 0.1)),
+        conv3_(parameters_, "conv3", {.in_channels = 256, .out_channels = 384, .kernel = 3, .padding = 1},
+               normal(0.01, 0)),
+        conv4_(parameters_, "conv4",
+               {.in_channels = 384, .out_channels = 384, .kernel = 3, .padding = 1, .groups = 2},
+               normal(0.01, 0.1)),
+        conv5_(parameters_, "conv5",
+               {.in_channels = 384, .out_channels = 256, .kernel = 3, .padding = 1, .groups = 2},
+               normal(0.01, 0)),
+        fc6_(parameters_, "fc6", 256 * kLeft * kLeft, kHidden, normal(0.005, 0.1)),
+        fc7_(parameters_, "fc7", kHidden, kHidden, normal(0.005, 0.1)),
+        fc8_(parameters_, "fc8", kHidden, kClasses, normal(0.01, 0)) {}
+
+  Output forward(const at::Tensor& images, const Context& context) override {
+    at::Tensor x = norm_(pool_(conv1_(images, context), context), context);
+    x = norm_(pool_(conv2_(x, context), context), context);
+    x = conv5_(conv4_(conv3_(x, context), context), context);
+    x = pool_(x, context).flatten(1);
+    x = dropout6_(fc6_(x, context), context);
+    x = dropout7_(fc7_(x, context), context);
+    return {fc8_(x, context)};
+  }
+
+ private:
+  ConvRelu conv1_;
+  ConvRelu conv2_;
+  ConvRelu conv3_;
+  ConvRelu conv4_;
+  ConvRelu conv5_;
+  kernels::MaxPool pool_{kPool};
+  kernels::LocalResponseNorm norm_;
+  kernels::Dropout dropout6_{"drop6", kDropped};
+  kernels::Dropout dropout7_{"drop7", kDropped};
+  kernels::LinearRelu fc6_;
+  kernels::LinearRelu fc7_;
+  kernels::Linear fc8_;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> create_alexnet(const ModelOptions& options) {
+  return std::make_unique<AlexNet>(options);
+}
+
+std::unique_ptr<Model> create_alexnet_caffe(const ModelOptions& options) {
+  return std::make_unique<AlexNetCaffe>(options);
+}
+
+}  // namespace lockstep::models

@@ -1,0 +1,108 @@
+#include "lockstep/models/vgg.h"
+
+#include <array>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/kernels/conv.h"
+#include "lockstep/kernels/dropout.h"
+#include "lockstep/kernels/linear.h"
+#include "lockstep/kernels/pool.h"
+
+namespace lockstep::models {
+namespace {
+
+using kernels::Context;
+using kernels::ConvRelu;
+using kernels::LayerInit;
+using replica::Init;
+using replica::Parameters;
+
+/// Convolutions before each of the five poolings.
+using Depths = std::array<int, 5>;
+using Stage = std::vector<ConvRelu>;
+
+constexpr std::array<int64_t, 5> kWidths{64, 128, 256, 512, 512};
+constexpr int64_t kHidden = 4096;
+constexpr int64_t kClasses = 1000;
+/// Height and width of what the linear layers see.
+constexpr int64_t kLeft = 7;
+constexpr double kDropped = 0.5;
+
+LayerInit conv_init(int64_t out_channels) {
+  return {kernels::kaiming_normal_fan_out(out_channels, 3 * 3).weight, Init::constant(0)};
+}
+
+LayerInit linear_init() {
+  return {Init::normal(0.01), Init::constant(0)};
+}
+
+/// torchvision numbers convolutions, ReLUs and poolings in one row.
+std::vector<Stage> build_stages(Parameters& parameters, const Depths& depths) {
+  std::vector<Stage> stages;
+  int64_t in_channels = 3;
+  int number = 0;
+  for (size_t i = 0; i < depths.size(); ++i) {
+    Stage& stage = stages.emplace_back();
+    for (int depth = 0; depth < depths[i]; ++depth) {
+      stage.emplace_back(
+          parameters, fmt::format("features.{}", number),
+          kernels::ConvShape{
+              .in_channels = in_channels, .out_channels = kWidths[i], .kernel = 3, .padding = 1},
+          conv_init(kWidths[i]));
+      in_channels = kWidths[i];
+      number += 2;
+    }
+    ++number;
+  }
+  return stages;
+}
+
+class Vgg : public Model {
+ public:
+  Vgg(const ModelOptions& options, const Depths& depths)
+      : Model(Parameters(options.seed, options.memory_format)),
+        stages_(build_stages(parameters_, depths)),
+        fc1_(parameters_, "classifier.0", kWidths.back() * kLeft * kLeft, kHidden, linear_init()),
+        fc2_(parameters_, "classifier.3", kHidden, kHidden, linear_init()),
+        fc3_(parameters_, "classifier.6", kHidden, kClasses, linear_init()) {}
+
+  Output forward(const at::Tensor& images, const Context& context) override {
+    at::Tensor x = images;
+    for (const Stage& stage : stages_) {
+      for (const ConvRelu& convolution : stage) x = convolution(x, context);
+      x = pool_(x, context);
+    }
+    x = avg_pool_(x, context).flatten(1);
+    x = dropout1_(fc1_(x, context), context);
+    x = dropout2_(fc2_(x, context), context);
+    return {fc3_(x, context)};
+  }
+
+ private:
+  std::vector<Stage> stages_;
+  kernels::MaxPool pool_{{.kernel = 2, .stride = 2}};
+  kernels::AdaptiveAvgPool avg_pool_{kLeft};
+  kernels::Dropout dropout1_{"classifier.2", kDropped};
+  kernels::Dropout dropout2_{"classifier.5", kDropped};
+  kernels::LinearRelu fc1_;
+  kernels::LinearRelu fc2_;
+  kernels::Linear fc3_;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> create_vgg11(const ModelOptions& options) {
+  return std::make_unique<Vgg>(options, Depths{1, 1, 2, 2, 2});
+}
+
+std::unique_ptr<Model> create_vgg16(const ModelOptions& options) {
+  return std::make_unique<Vgg>(options, Depths{2, 2, 3, 3, 3});
+}
+
+std::unique_ptr<Model> create_vgg19(const ModelOptions& options) {
+  return std::make_unique<Vgg>(options, Depths{2, 2, 4, 4, 4});
+}
+
+}  // namespace lockstep::models
