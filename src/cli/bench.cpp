@@ -140,6 +140,7 @@ int run_bench(BenchOptions options, const std::vector<std::string>& command) {
   try {
     check_options(options);
     RankJob job(options.ranks);
+    if (!options.preset_note.empty() && job.speaks() && !job.supervised()) print_note(options.preset_note);
     const BenchPlan plan = make_plan(std::move(options), job, command);
     if (!job.supervised()) {
       // Estimating runs the network once, so with the threads that a rank will have.

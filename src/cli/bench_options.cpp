@@ -38,6 +38,8 @@ constexpr const char* kExamples = R"(Examples:
       the bucket size that suits this network, these ranks and this backend best
   lockstep bench --global-batch 64 --ranks 1,2,4
       strong scaling: the same work in every row
+  lockstep bench --preset theano-mpi-alexnet-128b --max-time 60
+      what a published row was measured with, but for as long as you say
   lockstep bench --dry-run
       what would be measured, how long it would take, how much memory it needs
 )";
@@ -48,6 +50,13 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
   train::SweepOptions& sweep = options.sweep;
   command.footer(kExamples);
   const std::string what = "What to measure (lists separated by commas sweep)";
+  command
+      .add_option(
+          "--preset", options.preset,
+          "the settings of a published row; flags given beside it override it; 'lockstep info presets' "
+          "lists them")
+      ->type_name("NAME")
+      ->group(what);
   command.add_option("--model", sweep.models, "networks; 'lockstep info models' lists them")
       ->delimiter(',')
       ->capture_default_str()

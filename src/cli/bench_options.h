@@ -14,6 +14,9 @@ namespace lockstep::cli {
 
 /// Everything that `lockstep bench` is told.
 struct BenchOptions {
+  /// Settings of a published row, and what to tell the user of them.
+  std::string preset;
+  std::string preset_note;
   train::SweepOptions sweep;
   RankOptions ranks;
   /// Half the width of the interval at which a row has been measured enough, as text ("2%").

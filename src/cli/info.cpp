@@ -15,6 +15,7 @@
 #include "lockstep/topology/inspect.h"
 
 #include "console.h"
+#include "presets.h"
 #include "version.h"
 
 namespace lockstep::cli {
@@ -68,17 +69,32 @@ std::string inputs() {
   return text;
 }
 
+std::string preset_list() {
+  std::string text = "Presets: lockstep bench --preset NAME\n";
+  for (const auto& [name, preset] : presets().entries()) {
+    text +=
+        fmt::format("  {}\n    source: {}\n    stands for: {}\n", name, preset.source, flags_text(preset));
+    for (const std::string& difference : preset.differences) {
+      text += fmt::format("    not as there: {}\n", difference);
+    }
+  }
+  return text;
+}
+
 const Registry<std::string (*)()>& topics() {
-  static const Registry<std::string (*)()> all(
-      "topic", "lockstep info --help",
-      {{"backends", &backends}, {"models", &models}, {"strategies", &strategies}, {"inputs", &inputs}});
+  static const Registry<std::string (*)()> all("topic", "lockstep info --help",
+                                               {{"backends", &backends},
+                                                {"models", &models},
+                                                {"strategies", &strategies},
+                                                {"inputs", &inputs},
+                                                {"presets", &preset_list}});
   return all;
 }
 
 }  // namespace
 
 void add_info_flags(CLI::App& command, InfoOptions& options) {
-  command.add_option("topic", options.topic, "backends, models, strategies or inputs [all of them]");
+  command.add_option("topic", options.topic, "backends, models, strategies, inputs or presets [all of them]");
   command.footer("Examples:\n  lockstep info\n  lockstep info models\n");
 }
 

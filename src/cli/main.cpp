@@ -9,6 +9,7 @@
 #include "diff.h"
 #include "info.h"
 #include "plot.h"
+#include "presets.h"
 #include "report.h"
 #include "show.h"
 #include "verify.h"
@@ -49,7 +50,7 @@ int main(int argc, char** argv) {
   add_verify_flags(*verify, verify_options);
 
   InfoOptions info_options;
-  CLI::App* info = app.add_subcommand("info", "versions, backends, models, strategies and inputs");
+  CLI::App* info = app.add_subcommand("info", "versions, backends, models, strategies, inputs and presets");
   add_info_flags(*info, info_options);
 
   DiffCommandOptions diff_options;
@@ -75,6 +76,9 @@ int main(int argc, char** argv) {
     return code == 0 ? kExitDone : kExitUsage;
   }
   try {
+    if (bench->parsed() && !bench_options.preset.empty()) {
+      bench_options.preset_note = apply_preset(bench_options.preset, *bench, bench_options.sweep);
+    }
     if (bench->parsed()) return run_bench(bench_options, {argv, argv + argc});
     if (verify->parsed()) return run_verify(verify_options);
     if (diff->parsed()) return run_diff(diff_options);
