@@ -160,6 +160,7 @@ RunRecord small_record() {
                             .communication_threads = 0.0625,
                             .other_load = 0.125,
                             .mean_frequency_mhz = 3000};
+  ddp.own_measures = {{"negotiation_s", 0.000375, "per step"}, {"packs", 1.5, "per step"}};
   record.baseline_ranks = 1;
   assign_baselines(record);
   assign_factors(record);

@@ -146,6 +146,7 @@ void read_findings(Run& run, const JsonNode& node) {
   run.factors = read_factors(node["factors"]);
   run.breakdown = read_breakdown(node["breakdown"], run.ranks);
   run.resources = read_resources(node["resources"]);
+  run.own_measures = read_own_measures(node["own_measures"]);
   if (const JsonNode loss = node["loss"]; !loss.missing()) {
     run.loss_first = loss["first"].number_or(kNaN);
     run.loss_last = loss["last"].number_or(kNaN);

@@ -122,6 +122,7 @@ Json to_json(const Run& run) {
       {"factors", factors_json(run.factors)},
       {"breakdown", breakdown_json(run.breakdown)},
       {"resources", resources_json(run.resources)},
+      {"own_measures", own_measures_json(run.own_measures)},
       {"loss", {{"first", number(run.loss_first)}, {"last", number(run.loss_last)}}},
       {"warnings", to_json(run.warnings)},
       {"launch_steps", run.launch_steps},

@@ -30,4 +30,7 @@ std::string phases_tables(const RunRecord& record, TextForm form);
 /// waited for. Empty where no row has any of these.
 std::string factors_tables(const RunRecord& record, TextForm form);
 
+/// What strategies measured of themselves, for rows whose strategy does. Empty where there is none.
+std::string measures_tables(const RunRecord& record, TextForm form);
+
 }  // namespace lockstep::results

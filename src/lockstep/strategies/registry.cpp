@@ -10,7 +10,7 @@
 namespace lockstep::strategies {
 namespace {
 
-Traits nothing_combined() {
+Traits nothing_combined(const StrategyOptions&) {
   Traits traits;
   traits.combines = "nothing";
   traits.coupled = false;
@@ -19,63 +19,80 @@ Traits nothing_combined() {
   return traits;
 }
 
-Traits mean_of_gradients() {
+Traits mean_of_gradients(const StrategyOptions&) {
   Traits traits;
   traits.combines = "gradients, mean over all ranks";
   return traits;
 }
 
-Traits mean_of_what_is_ready() {
-  Traits traits = mean_of_gradients();
-  traits.depends_on_timing = true;
+Traits mean_of_what_is_ready(const StrategyOptions& options) {
+  Traits traits = mean_of_gradients(options);
+  if (!options.deterministic) {
+    traits.depends_on_timing = "the order of summation depends on timing; --deterministic fixes it";
+  }
   return traits;
 }
 
-Traits mean_at_owner() {
+Traits gradients_at_owner(const StrategyOptions&) {
   Traits traits;
   traits.combines = "gradients, mean over all ranks, at the variable's owner";
   return traits;
 }
 
-Traits mean_of_momenta() {
+Traits mean_of_momenta(const StrategyOptions& options) {
   Traits traits;
-  traits.combines = "momenta, mean over all ranks (--bsp-sync avg: parameters)";
+  traits.combines =
+      options.bsp_sync == BspSync::kAvg ? "parameters, mean over all ranks" : "momenta, mean over all ranks";
   return traits;
 }
 
 }  // namespace
 
+const char* to_string(Measured::Over over) {
+  switch (over) {
+    case Measured::Over::kJob:
+      return "in all";
+    case Measured::Over::kMean:
+      return "mean";
+    case Measured::Over::kMost:
+      return "most";
+    case Measured::Over::kSteps:
+      break;
+  }
+  return "per step";
+}
+
 const Registry<StrategyInfo>& registry() {
   static const Registry<StrategyInfo> strategies(
       "strategy", "lockstep info strategies",
-      {{"single", {"one rank without a strategy: the baseline", nothing_combined(), &create_uncoupled}},
+      {{"single", {"one rank without a strategy: the baseline", &nothing_combined, &create_uncoupled}},
        {"independent",
         {"every rank trains alone at the same time, nothing is sent: the machine's own limit",
-         nothing_combined(), &create_uncoupled}},
+         &nothing_combined, &create_uncoupled}},
        {"ddp",
         {"PyTorch's own c10d::Reducer: buckets of gradients, all-reduced while backward goes on",
-         mean_of_gradients(), &create_ddp}},
+         &mean_of_gradients, &create_ddp}},
        {"replicated",
         {"flat memory, buckets all-reduced while backward goes on, the optimizer applied to each as it "
          "arrives",
-         mean_of_gradients(), &create_replicated}},
+         &mean_of_gradients, &create_replicated}},
        {"sharded",
         {"ZeRO-1: buckets reduce-scattered while backward goes on, every rank updates its share with its "
          "share of the momenta, parameters all-gathered",
-         mean_of_gradients(), &create_sharded}},
+         &mean_of_gradients, &create_sharded}},
        {"parameter_server",
         {"one copy of the variables, shared out among the ranks: gradients reduced to the owner, which "
          "updates "
          "once, parameters fetched before the next forward",
-         mean_at_owner(), &create_parameter_server}},
+         &gradients_at_owner, &create_parameter_server}},
        {"bsp",
         {"after Theano-MPI: a local update, a barrier, then every tensor exchanged on its own, nothing "
          "hidden",
-         mean_of_momenta(), &create_bsp}},
+         &mean_of_momenta, &create_bsp}},
        {"horovod",
         {"gradients announced by name; a background thread negotiates which are ready everywhere, fuses and "
          "all-reduces them",
-         mean_of_what_is_ready(), &create_horovod}}});
+         &mean_of_what_is_ready, &create_horovod}}});
   return strategies;
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "lockstep/train/clock_sync.h"
+#include "lockstep/train/own_measures.h"
 #include "lockstep/train/row_trainee.h"
 
 namespace lockstep::train {
@@ -120,6 +121,7 @@ std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group,
   StepLoopResult own = trainee.train(row.pacing, trainee.coupled(), false, progress);
   topology::RankUse use = watch.finish();
   if (group != nullptr) use.communication_cpu_s = group->progress_thread_cpu_s() - communication_cpu_s;
+  const size_t steps = own.warmup_s.size() + own.step_s.size();
   RowSamples samples{.warmup_s = gather(own.warmup_s, group),
                      .step_s = gather(own.step_s, group),
                      .start_s = {},
@@ -127,7 +129,8 @@ std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group,
                      .stopped = std::move(own.stopped),
                      .loss_first = mean_over_ranks(own.loss_first, group),
                      .loss_last = mean_over_ranks(own.loss_last, group),
-                     .use = {}};
+                     .use = {},
+                     .measured = combine_measured(trainee.measured(), steps, group)};
   for (const std::vector<double>& rank : gather(flatten(use), group))
     samples.use.push_back(unflatten_use(rank));
   if (!trainee.coupled()) {

@@ -26,6 +26,8 @@ struct RowSamples {
   double loss_last = 0;
   /// [rank]
   std::vector<topology::RankUse> use;
+  /// What the strategy measured of itself, of all ranks together (combine_measured).
+  std::vector<strategies::Measured> measured;
 };
 
 /// Of a run of its own with the row's settings, in which every phase and collective is stamped: as many steps

@@ -17,7 +17,7 @@ std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank) {
 }
 
 RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer)
-    : row_(row), group_(group), tracer_(tracer), strategy_info_(strategies::registry().get(row.strategy)) {
+    : row_(row), group_(group), tracer_(tracer), traits_(traits_of(row)) {
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
   const models::ModelInfo& model_info = models::registry().get(row.model);
   model_ = model_info.create({.seed = row.seed, .memory_format = memory_format});
@@ -26,11 +26,11 @@ RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedComm
   strategies::StrategyOptions options = row.strategy_options;
   options.bucket_mb = row.bucket_mb;
   strategy_ =
-      strategy_info_.create({.parameters = model_->parameters(),
+      strategies::registry().get(row.strategy).create({.parameters = model_->parameters(),
                              .optimizer = {.learning_rate = row.learning_rate,
                                            .momentum = row.momentum,
                                            .weight_decay = row.weight_decay},
-                             .communicator = strategy_info_.traits.communicates ? communicator : nullptr,
+                             .communicator = traits_.communicates ? communicator : nullptr,
                              .options = options});
 }
 

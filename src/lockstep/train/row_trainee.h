@@ -30,7 +30,9 @@ class RowTrainee {
   /// One step without measuring, with what came before it in mind. Collective as run_steps.
   void train_one_more(launch::Progress& progress);
 
-  bool coupled() const { return strategy_info_.traits.coupled; }
+  bool coupled() const { return traits_.coupled; }
+  /// What the strategy measured of itself on this rank so far.
+  std::vector<strategies::Measured> measured() const { return strategy_->measured(); }
   const replica::Parameters& parameters() const { return model_->parameters(); }
   /// All parameters, one after the other as they lie in memory, in the order of Parameters::trainable.
   std::vector<float> values() const;
@@ -41,7 +43,7 @@ class RowTrainee {
   const RowPlan& row_;
   comm::Communicator* group_;
   TracedCommunicator* tracer_;
-  const strategies::StrategyInfo& strategy_info_;
+  strategies::Traits traits_;
   std::unique_ptr<models::Model> model_;
   std::unique_ptr<inputs::Input> input_;
   std::unique_ptr<strategies::Strategy> strategy_;

@@ -12,7 +12,6 @@
 #include "lockstep/inputs/input.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/precision.h"
-#include "lockstep/strategies/strategy.h"
 #include "lockstep/train/memory_format.h"
 
 namespace lockstep::train {
@@ -203,6 +202,10 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
         "'independent' needs at least 2 ranks; add one to --ranks, or leave --no-controls out.");
   }
   return rows;
+}
+
+strategies::Traits traits_of(const RowPlan& row) {
+  return strategies::registry().get(row.strategy).traits(row.strategy_options);
 }
 
 int most_ranks(const std::vector<RowPlan>& rows) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/strategies/strategy_options.h"
+#include "lockstep/strategies/strategy.h"
 #include "lockstep/train/pacing.h"
 
 namespace lockstep::train {
@@ -74,6 +74,9 @@ struct RowPlan {
 /// each strategy by ascending ranks, then the `independent` control at the same ranks. Throws ConfigError for
 /// every name and value that cannot be measured, before anything is started.
 std::vector<RowPlan> plan_rows(const SweepOptions& options);
+
+/// What a row's strategy promises.
+strategies::Traits traits_of(const RowPlan& row);
 
 /// The most ranks of any row.
 int most_ranks(const std::vector<RowPlan>& rows);

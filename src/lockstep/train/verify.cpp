@@ -153,11 +153,8 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
 
 Check check_run_to_run(const RowPlan& row, int steps, const Trained& own, comm::Communicator* group,
                        launch::Progress& progress) {
-  const strategies::Traits& traits = strategies::registry().get(row.strategy).traits;
-  if (traits.depends_on_timing && !row.strategy_options.deterministic) {
-    return {"run to run", Check::Outcome::kNotApplicable,
-            "the order of summation depends on timing; --deterministic fixes it"};
-  }
+  const std::string why_not = traits_of(row).depends_on_timing;
+  if (!why_not.empty()) return {"run to run", Check::Outcome::kNotApplicable, why_not};
   const Trained again = train_ranks(row, steps, group, progress);
   int64_t different = again.hashes != own.hashes ? 1 : 0;
   if (group != nullptr) group->all_reduce(comm::host_buffer(&different, 1), comm::ReduceOp::kMax)->wait();
@@ -191,7 +188,7 @@ const char* outcome_text(Check::Outcome outcome) {
 
 std::vector<Check> verify_row(const RowPlan& row, int steps, comm::Communicator* group,
                               launch::Progress& progress) {
-  const strategies::Traits& traits = strategies::registry().get(row.strategy).traits;
+  const strategies::Traits traits = traits_of(row);
   const bool checks_here = group == nullptr || group->rank() == 0;
   const Trained own = train_ranks(row, steps, group, progress);
   std::vector<Check> checks;
