@@ -28,10 +28,13 @@ constexpr const char* kExamples = R"(Examples:
       one of them, on a network of your own choice
   lockstep verify --strategy ddp,replicated --wire bf16 --accumulate 2
       with gradients of two batches added up, and sent in 16 bits
+  lockstep verify --strategy parameter_server --consistency async --ranks 2
+      with an option of the strategy
 
 Checks: "replicas equal" (all ranks have the same parameters, bit for bit), "joint batch" (they agree with one
 rank on the batches of all, as closely as rounding allows), "run to run" (the same bits again). A check that
-does not apply says why. Exit code 1 when one fails.
+does not apply says why. Of a strategy that applies gradients as they arrive: "applied once" (every gradient that
+was sent), "staleness" (within what the steps allow), "loss falls" (on one batch). Exit code 1 when one fails.
 )";
 
 std::vector<train::RowPlan> plan_rows(const VerifyOptions& options) {

@@ -33,9 +33,17 @@ Traits mean_of_what_is_ready(const StrategyOptions& options) {
   return traits;
 }
 
-Traits gradients_at_owner(const StrategyOptions&) {
+Traits gradients_at_owner(const StrategyOptions& options) {
   Traits traits;
   traits.combines = "gradients, mean over all ranks, at the variable's owner";
+  if (options.consistency == Consistency::kSync) return traits;
+  traits.combines = "each rank's own gradients over the number of ranks, at the variable's owner";
+  traits.coupled = false;
+  traits.applications_per_step = "one per rank";
+  traits.staleness = "measured";
+  traits.replicas_equal = false;
+  traits.depends_on_timing = "gradients are applied in the order in which they arrive";
+  traits.applies_on_arrival = true;
   return traits;
 }
 

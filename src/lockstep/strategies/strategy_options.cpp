@@ -76,6 +76,15 @@ const std::vector<OptionInfo>& option_infos() {
              options.parameter_owners =
                  value == "rank0" ? ParameterOwners::kRank0 : ParameterOwners::kSharded;
            }},
+      {.flag = "--consistency",
+       .description = "whether owners wait for the gradients of all ranks, or apply each when it arrives",
+       .default_value = "sync",
+       .strategies = {"parameter_server"},
+       .values = {"sync", "async"},
+       .set =
+           [](StrategyOptions& options, const std::string& value) {
+             options.consistency = value == "async" ? Consistency::kAsync : Consistency::kSync;
+           }},
       {.flag = "--exchange",
        .description =
            "how a tensor is summed: through a copy in host memory (ar), by the backend's own "

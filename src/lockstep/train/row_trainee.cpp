@@ -3,6 +3,18 @@
 #include "lockstep/train/memory_format.h"
 
 namespace lockstep::train {
+namespace {
+
+class OneBatch final : public inputs::Input {
+ public:
+  explicit OneBatch(const inputs::Batch& batch) : batch_(batch) {}
+  const inputs::Batch& next() override { return batch_; }
+
+ private:
+  inputs::Batch batch_;
+};
+
+}  // namespace
 
 std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank) {
   const models::ModelInfo& model_info = models::registry().get(row.model);
@@ -25,13 +37,14 @@ RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedComm
   comm::Communicator* communicator = tracer == nullptr ? group : tracer;
   strategies::StrategyOptions options = row.strategy_options;
   options.bucket_mb = row.bucket_mb;
-  strategy_ =
-      strategies::registry().get(row.strategy).create({.parameters = model_->parameters(),
-                             .optimizer = {.learning_rate = row.learning_rate,
-                                           .momentum = row.momentum,
-                                           .weight_decay = row.weight_decay},
-                             .communicator = traits_.communicates ? communicator : nullptr,
-                             .options = options});
+  strategy_ = strategies::registry()
+                  .get(row.strategy)
+                  .create({.parameters = model_->parameters(),
+                           .optimizer = {.learning_rate = row.learning_rate,
+                                         .momentum = row.momentum,
+                                         .weight_decay = row.weight_decay},
+                           .communicator = traits_.communicates ? communicator : nullptr,
+                           .options = options});
 }
 
 StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
@@ -42,6 +55,10 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
                                 .accumulate = row_.accumulate,
                                 .coupled = coupled};
   return run_steps({*model_, *input_, *strategy_, group_, stamp_phases, tracer_}, options, progress);
+}
+
+void RowTrainee::repeat_one_batch() {
+  input_ = std::make_unique<OneBatch>(input_->next());
 }
 
 void RowTrainee::train_one_more(launch::Progress& progress) {

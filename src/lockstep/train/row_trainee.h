@@ -27,6 +27,9 @@ class RowTrainee {
   StepLoopResult train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
                        launch::Progress& progress);
 
+  /// From now on every step has the batch that would have been next.
+  void repeat_one_batch();
+
   /// One step without measuring, with what came before it in mind. Collective as run_steps.
   void train_one_more(launch::Progress& progress);
 

@@ -10,6 +10,7 @@
 
 #include "lockstep/strategies/wire.h"
 #include "lockstep/train/row_trainee.h"
+#include "lockstep/train/verify_async.h"
 
 namespace lockstep::train {
 namespace {
@@ -190,6 +191,11 @@ std::vector<Check> verify_row(const RowPlan& row, int steps, comm::Communicator*
                               launch::Progress& progress) {
   const strategies::Traits traits = traits_of(row);
   const bool checks_here = group == nullptr || group->rank() == 0;
+  if (traits.applies_on_arrival) {
+    std::vector<Check> checks = verify_on_arrival(row, steps, group, progress);
+    if (!checks_here) checks.clear();
+    return checks;
+  }
   const Trained own = train_ranks(row, steps, group, progress);
   std::vector<Check> checks;
   checks.push_back(check_replicas(traits, own, group));
