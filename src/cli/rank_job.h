@@ -16,6 +16,7 @@
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/launch/rank_session.h"
 #include "lockstep/topology/machine.h"
+#include "lockstep/train/sweep.h"
 
 namespace lockstep::cli {
 
@@ -48,6 +49,9 @@ class RankJob {
   /// `most_ranks`: that take part. Settles threads and pinning; throws ConfigError where the launcher started
   /// fewer, or a flag asks for more threads than there are.
   void plan(int most_ranks);
+  /// Gives the rows that train all devices in one process the cores of their ranks. Throws ConfigError where
+  /// these are not on one host, or not this process's to use.
+  void place_devices(std::vector<train::RowPlan>& rows) const;
   /// Throws BackendMissing with what to install.
   void check_backend() const;
 

@@ -91,7 +91,9 @@ void export_row(const train::RowPlan& row, const std::string& folder, const Rank
   const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
   rank.progress.begin(row.label());
   const Subgroups subgroups(*world, {row});
-  train::export_training(row, *row.pacing.steps, subgroups.of(row), folder, rank.progress);
+  if (rank.environment.rank < train::training_ranks(row)) {
+    train::export_training(row, *row.pacing.steps, subgroups.of(row), folder, rank.progress);
+  }
   world->barrier()->wait();
 }
 
@@ -113,7 +115,7 @@ int verify_rows(const std::vector<train::RowPlan>& rows, const RankJob& job, con
   for (size_t i = 0; i < rows.size(); ++i) {
     const train::RowPlan& row = rows[i];
     const std::string done = fmt::format("row/{}/done", i);
-    if (rank.environment.rank >= row.ranks) {
+    if (rank.environment.rank >= train::training_ranks(row)) {
       rank.progress.begin("waiting for " + row.label());
       rank.store.get(done, kUntilRowEnds);
       continue;
@@ -178,8 +180,9 @@ int run_verify(const VerifyOptions& asked) {
   if (options.ranks.empty()) {
     options.ranks = powers_of_two_up_to(job.environment() ? job.environment()->world : job.usable_cores());
   }
-  const std::vector<train::RowPlan> rows = plan_rows(options);
+  std::vector<train::RowPlan> rows = plan_rows(options);
   job.plan(train::most_ranks(rows));
+  job.place_devices(rows);
   if (!options.export_folder.empty()) check_export(options, rows);
   if (!job.supervised()) job.check_backend();
   const int code = job.run(

@@ -47,6 +47,15 @@ Traits gradients_at_owner(const StrategyOptions& options) {
   return traits;
 }
 
+Traits sum_on_device_0(const StrategyOptions&) {
+  Traits traits;
+  traits.combines = "gradients of one loss over the whole batch, sum over all devices";
+  traits.communicates = false;
+  traits.one_process = true;
+  traits.batch_norm = "each device's own while training, device 0's kept";
+  return traits;
+}
+
 Traits mean_of_momenta(const StrategyOptions& options) {
   Traits traits;
   traits.combines =
@@ -100,7 +109,11 @@ const Registry<StrategyInfo>& registry() {
        {"horovod",
         {"gradients announced by name; a background thread negotiates which are ready everywhere, fuses and "
          "all-reduces them",
-         &mean_of_what_is_ready, &create_horovod}}});
+         &mean_of_what_is_ready, &create_horovod}},
+       {"data_parallel",
+        {"after nn.DataParallel: one process, a thread per device; batch and parameters copied to every "
+         "device in every step, outputs and gradients gathered on device 0, which updates",
+         &sum_on_device_0, &create_uncoupled}}});
   return strategies;
 }
 

@@ -21,6 +21,8 @@ struct Traits {
   bool coupled = true;
   /// Whether it needs a communicator.
   bool communicates = true;
+  /// Whether rank 0 alone trains, with a thread for the device of each rank, while the others sleep.
+  bool one_process = false;
   /// How often the optimizer is applied to a parameter in a step of the job, and how many updates old the
   /// values that a gradient was computed with may be then.
   std::string applications_per_step = "1";
@@ -109,7 +111,8 @@ struct StrategyInfo {
   std::unique_ptr<Strategy> (*create)(const StrategyContext& context) = nullptr;
 };
 
-/// All strategies by name: single, independent, ddp, replicated, sharded, parameter_server, bsp, horovod.
+/// All strategies by name: single, independent, ddp, replicated, sharded, parameter_server, bsp, horovod,
+/// data_parallel (whose part beyond the optimizer is a Model, train::DataParallelModel).
 const Registry<StrategyInfo>& registry();
 
 }  // namespace lockstep::strategies

@@ -139,6 +139,11 @@ std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group,
     }
   }
   if (group != nullptr && group->rank() != 0) return std::nullopt;
+  // A step of one process is a step of each of its devices.
+  const auto devices = static_cast<size_t>(trainee.devices());
+  samples.warmup_s.resize(samples.warmup_s.size() * devices, samples.warmup_s.front());
+  samples.step_s.resize(samples.step_s.size() * devices, samples.step_s.front());
+  samples.use.resize(samples.use.size() * devices, samples.use.front());
   return samples;
 }
 
@@ -166,6 +171,7 @@ std::vector<measure::RankStamps> break_down_row(const RowPlan& row, comm::Commun
                      .clock_offset_s = offsets_s[rank][0],
                      .clock_error_s = offsets_s[rank][1]});
   }
+  ranks.resize(ranks.size() * static_cast<size_t>(trainee.devices()), ranks.front());
   return ranks;
 }
 

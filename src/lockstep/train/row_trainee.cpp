@@ -14,17 +14,29 @@ class OneBatch final : public inputs::Input {
   inputs::Batch batch_;
 };
 
+// FNV-1a over words.
+constexpr uint64_t kHashOfNothing = 14695981039346656037ULL;
+
+uint64_t hash_of(const std::vector<at::Tensor>& tensors, uint64_t hash) {
+  for (const at::Tensor& tensor : tensors) {
+    const auto* words = static_cast<const uint32_t*>(tensor.const_data_ptr());
+    for (int64_t i = 0; i < tensor.numel(); ++i) hash = (hash ^ words[i]) * 1099511628211ULL;
+  }
+  return hash;
+}
+
 }  // namespace
 
 std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank) {
   const models::ModelInfo& model_info = models::registry().get(row.model);
-  return inputs::registry().get(row.input).create({.batch = row.batch_per_rank,
+  const int ranks = training_ranks(row);
+  return inputs::registry().get(row.input).create({.batch = row.batch_per_rank * (row.ranks / ranks),
                                                    .channels = model_info.channels,
                                                    .image_size = row.image_size,
                                                    .classes = model_info.classes,
                                                    .seed = row.seed,
                                                    .rank = rank,
-                                                   .ranks = row.ranks,
+                                                   .ranks = ranks,
                                                    .memory_format = parse_memory_format(row.memory_format)});
 }
 
@@ -32,7 +44,14 @@ RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedComm
     : row_(row), group_(group), tracer_(tracer), traits_(traits_of(row)) {
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
   const models::ModelInfo& model_info = models::registry().get(row.model);
-  model_ = model_info.create({.seed = row.seed, .memory_format = memory_format});
+  const auto create = [&] { return model_info.create({.seed = row.seed, .memory_format = memory_format}); };
+  if (traits_.one_process) {
+    auto model = DataParallelModel::make(create, row.ranks, row.device_cpus);
+    devices_ = model.get();
+    model_ = std::move(model);
+  } else {
+    model_ = create();
+  }
   input_ = create_input(row, group == nullptr ? 0 : group->rank());
   comm::Communicator* communicator = tracer == nullptr ? group : tracer;
   strategies::StrategyOptions options = row.strategy_options;
@@ -72,16 +91,17 @@ void RowTrainee::train_one_more(launch::Progress& progress) {
   ++steps_;
 }
 
+int RowTrainee::devices() const {
+  return devices_ == nullptr ? 1 : devices_->devices();
+}
+
+uint64_t RowTrainee::parameters_hash(int device) const {
+  const models::Model& model = device == 0 ? *model_ : devices_->replica(device);
+  return hash_of(model.parameters().tensors(), kHashOfNothing);
+}
+
 uint64_t RowTrainee::state_hash() const {
-  // FNV-1a over words.
-  uint64_t hash = 14695981039346656037ULL;
-  const auto add = [&hash](const at::Tensor& tensor) {
-    const auto* words = static_cast<const uint32_t*>(tensor.const_data_ptr());
-    for (int64_t i = 0; i < tensor.numel(); ++i) hash = (hash ^ words[i]) * 1099511628211ULL;
-  };
-  for (const at::Tensor& tensor : model_->parameters().tensors()) add(tensor);
-  for (const at::Tensor& tensor : strategy_->equal_on_all_ranks()) add(tensor);
-  return hash;
+  return hash_of(strategy_->equal_on_all_ranks(), parameters_hash());
 }
 
 std::vector<float> RowTrainee::values() const {

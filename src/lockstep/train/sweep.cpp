@@ -208,6 +208,10 @@ strategies::Traits traits_of(const RowPlan& row) {
   return strategies::registry().get(row.strategy).traits(row.strategy_options);
 }
 
+int training_ranks(const RowPlan& row) {
+  return traits_of(row).one_process ? 1 : row.ranks;
+}
+
 int most_ranks(const std::vector<RowPlan>& rows) {
   int most = 1;
   for (const RowPlan& row : rows) most = std::max(most, row.ranks);

@@ -21,15 +21,24 @@ struct Trained {
   std::vector<replica::NamedTensor> tensors;
   /// RowTrainee::state_hash after each step.
   std::vector<uint64_t> hashes;
+  /// Devices of this rank, and how one of them was not what device 0 was; empty: all were.
+  int devices = 1;
+  std::string device_difference;
   bool has_batch_norm = false;
 };
 
 Trained train_ranks(const RowPlan& row, int steps, comm::Communicator* group, launch::Progress& progress) {
   RowTrainee trainee(row, group);
   Trained trained;
+  trained.devices = trainee.devices();
   for (int step = 0; step < steps; ++step) {
+    const uint64_t before = trainee.parameters_hash();
     trainee.train_one_more(progress);
     trained.hashes.push_back(trainee.state_hash());
+    for (int device = 1; device < trained.devices && trained.device_difference.empty(); ++device) {
+      if (trainee.parameters_hash(device) == before) continue;
+      trained.device_difference = fmt::format("device {} differs from device 0 in step {}", device, step + 1);
+    }
   }
   trained.values = trainee.values();
   trained.tensors = trainee.parameters().trainable();
@@ -58,6 +67,13 @@ Check check_replicas(const strategies::Traits& traits, const Trained& own, comm:
   Check check{.name = "replicas equal", .outcome = Check::Outcome::kNotApplicable, .detail = {}};
   if (!traits.replicas_equal) {
     check.detail = "its replicas go their own ways";
+    return check;
+  }
+  if (own.devices > 1) {
+    check.outcome = own.device_difference.empty() ? Check::Outcome::kRight : Check::Outcome::kWrong;
+    check.detail = own.device_difference.empty()
+                       ? fmt::format("what {} devices computed with, bit for bit", own.devices)
+                       : own.device_difference;
     return check;
   }
   if (group == nullptr || group->size() == 1) {
