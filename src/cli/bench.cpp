@@ -129,6 +129,7 @@ BenchPlan make_plan(BenchOptions options, RankJob& job, const std::vector<std::s
   plan.launches = plan.options.repeat;
   plan.launch = own_launch(job);
   job.plan(train::most_ranks(plan.rows));
+  job.place_devices(plan.rows);
   plan.record_path = record_path(plan.options, job.environment());
   return plan;
 }

@@ -6,7 +6,6 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -152,7 +151,9 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
   command.add_option("--seed", sweep.seed, "of initial values and batches")
       ->capture_default_str()
       ->group(how);
-  command.add_option("--lr", sweep.learning_rate, "learning rate; 0 leaves the optimizer's update out")->capture_default_str()->group(how);
+  command.add_option("--lr", sweep.learning_rate, "learning rate; 0 leaves the optimizer's update out")
+      ->capture_default_str()
+      ->group(how);
   command.add_option("--momentum", sweep.momentum, "of the optimizer")->capture_default_str()->group(how);
   command.add_option("--weight-decay", sweep.weight_decay, "of the optimizer")
       ->capture_default_str()

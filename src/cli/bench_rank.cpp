@@ -46,7 +46,7 @@ void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& job_
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     train::RowPlan row = plan.rows[i];
     const std::string done = fmt::format("row/{}/done", i);
-    if (rank.environment.rank >= row.ranks) {
+    if (rank.environment.rank >= train::training_ranks(row)) {
       rank.progress.begin("waiting for " + row.label());
       rank.store.get(done, kUntilRowEnds);
       continue;

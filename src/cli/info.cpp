@@ -1,5 +1,6 @@
 #include "info.h"
 
+#include <algorithm>
 #include <functional>
 
 #include <CLI/Config.hpp>
@@ -48,15 +49,31 @@ std::string models() {
   return text;
 }
 
+std::string traits_text(const strategies::Traits& traits) {
+  return fmt::format(
+      "  {0:<16} combines: {1}; optimizer applications per step: {2}; staleness: {3}\n"
+      "  {0:<16} batch-norm statistics: {4}; replicas stay equal: {5}\n",
+      "", traits.combines, traits.applications_per_step, traits.staleness, traits.batch_norm,
+      traits.replicas_equal ? "yes" : "no");
+}
+
 std::string strategies() {
   std::string text = "Strategies\n";
   for (const auto& [name, info] : strategies::registry().entries()) {
-    const strategies::Traits& traits = info.traits;
-    text += fmt::format("  {:<12} {}\n", name, info.description);
-    text += fmt::format("  {:<12} combines: {}; optimizer applications per step: {}; staleness: {}\n", "",
-                        traits.combines, traits.applications_per_step, traits.staleness_steps);
-    text += fmt::format("  {:<12} batch-norm statistics: {}; replicas stay equal: {}\n", "",
-                        traits.batch_norm, traits.replicas_equal ? "yes" : "no");
+    text += fmt::format("  {:<16} {}\n", name, info.description);
+    const std::string usual = traits_text(info.traits({}));
+    text += usual;
+    for (const strategies::OptionInfo& option : strategies::option_infos()) {
+      if (std::ranges::find(option.strategies, name) == option.strategies.end()) continue;
+      for (const std::string& value : option.values) {
+        strategies::StrategyOptions options;
+        option.set(options, value);
+        const std::string given = traits_text(info.traits(options));
+        if (given == usual) continue;
+        text +=
+            fmt::format("  {:<16} with {} {}:\n{}", "", option.flag, option.is_switch ? "" : value, given);
+      }
+    }
   }
   return text;
 }

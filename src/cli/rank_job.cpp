@@ -129,6 +129,26 @@ void RankJob::plan(int most_ranks) {
   }
 }
 
+void RankJob::place_devices(std::vector<train::RowPlan>& rows) const {
+  for (train::RowPlan& row : rows) {
+    if (!train::traits_of(row).one_process || row.ranks == 1) continue;
+    if (environment_ && row.ranks > environment_->local_world) {
+      throw ConfigError(
+          fmt::format("{} has all devices in one process, but its {} ranks are on several hosts "
+                      "({} on this one)",
+                      row.strategy, row.ranks, environment_->local_world),
+          "One process cannot use another host's devices: use fewer --ranks, or ddp.");
+    }
+    if (environment_ && environment_->bound_by_launcher) {
+      throw ConfigError(fmt::format("{} needs the cores of {} ranks in one process, but {} bound every rank "
+                                    "to its own",
+                                    row.strategy, row.ranks, to_string(environment_->launcher)),
+                        "Let lockstep bind: mpirun --bind-to none, srun --cpu-bind=none.");
+    }
+    row.device_cpus = binding_.cpus;
+  }
+}
+
 void RankJob::check_backend() const {
   // Throws for an unknown name, with the nearest.
   const comm::BackendStatus status = comm::backend_status(options_.backend);

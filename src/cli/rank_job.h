@@ -17,6 +17,7 @@
 #include "lockstep/launch/rank_session.h"
 #include "lockstep/topology/machine.h"
 #include "lockstep/train/facts.h"
+#include "lockstep/train/sweep.h"
 
 namespace lockstep::cli {
 
@@ -49,6 +50,9 @@ class RankJob {
   /// `most_ranks`: that take part. Settles threads and pinning; throws ConfigError where the launcher started
   /// fewer, or a flag asks for more threads than there are.
   void plan(int most_ranks);
+  /// Gives the rows that train all devices in one process the cores of their ranks. Throws ConfigError where
+  /// these are not on one host, or not this process's to use.
+  void place_devices(std::vector<train::RowPlan>& rows) const;
   /// Throws BackendMissing with what to install.
   void check_backend() const;
 
@@ -91,8 +95,8 @@ class RankJob {
   int ranks_ = 1;
 };
 
-/// That every rank is about to do the same: the command, its plan, and with what. Throws ConfigError on all of
-/// them, naming the ranks and what differs. Collective over the job, before anything else that is.
+/// That every rank is about to do the same: the command, its plan, and with what. Throws ConfigError on all
+/// of them, naming the ranks and what differs. Collective over the job, before anything else that is.
 void agree_on(const char* command, const train::Facts& plan, const RankOptions& options, const JobRank& rank);
 
 /// All ranks of the job as one communicator. Collective.

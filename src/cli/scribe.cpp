@@ -90,7 +90,7 @@ results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
   run.learning_rate = row.learning_rate;
   run.momentum = row.momentum;
   run.weight_decay = row.weight_decay;
-  run.coupled = strategies::registry().get(row.strategy).traits.coupled;
+  run.coupled = train::traits_of(row).coupled;
   return run;
 }
 
@@ -113,6 +113,9 @@ results::ReplicaMemory memory_of(const std::vector<replica::MemoryUse>& ranks) {
 
 void explain(results::Run& run, const train::RowSamples& samples,
              const std::vector<measure::RankStamps>& stamps) {
+  for (const strategies::Measured& measured : samples.measured) {
+    run.own_measures.push_back({measured.name, measured.value, strategies::to_string(measured.over)});
+  }
   run.resources = results::resources_of(samples.use, run.threads_per_rank);
   for (results::Warning& warning : results::resource_warnings(samples.use))
     run.warnings.push_back(std::move(warning));

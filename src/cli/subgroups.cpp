@@ -1,7 +1,5 @@
 #include "subgroups.h"
 
-#include "lockstep/strategies/strategy.h"
-
 namespace lockstep::cli {
 
 std::vector<int> powers_of_two_up_to(int most) {
@@ -20,7 +18,7 @@ Subgroups::Subgroups(comm::Communicator& world, const std::vector<train::RowPlan
 }
 
 comm::Communicator* Subgroups::of(const train::RowPlan& row) const {
-  const bool alone = row.ranks == 1 && !strategies::registry().get(row.strategy).traits.communicates;
+  const bool alone = train::training_ranks(row) == 1 && !train::traits_of(row).communicates;
   return alone ? nullptr : groups_.at(row.ranks).get();
 }
 

@@ -28,10 +28,13 @@ constexpr const char* kExamples = R"(Examples:
       one of them, on a network of your own choice
   lockstep verify --strategy ddp,replicated --wire bf16 --accumulate 2
       with gradients of two batches added up, and sent in 16 bits
+  lockstep verify --strategy parameter_server --consistency async --ranks 2
+      with an option of the strategy
 
 Checks: "replicas equal" (all ranks have the same parameters, bit for bit), "joint batch" (they agree with one
 rank on the batches of all, as closely as rounding allows), "run to run" (the same bits again). A check that
-does not apply says why. Exit code 1 when one fails.
+does not apply says why. Of a strategy that applies gradients as they arrive: "applied once" (every gradient that
+was sent), "staleness" (within what the steps allow), "loss falls" (on one batch). Exit code 1 when one fails.
 )";
 
 std::vector<train::RowPlan> plan_rows(const VerifyOptions& options) {
@@ -89,7 +92,9 @@ void export_row(const train::RowPlan& row, const std::string& folder, const Rank
   const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
   rank.progress.begin(row.label());
   const Subgroups subgroups(*world, {row});
-  train::export_training(row, *row.pacing.steps, subgroups.of(row), folder, rank.progress);
+  if (rank.environment.rank < train::training_ranks(row)) {
+    train::export_training(row, *row.pacing.steps, subgroups.of(row), folder, rank.progress);
+  }
   world->barrier()->wait();
 }
 
@@ -112,7 +117,7 @@ int verify_rows(const std::vector<train::RowPlan>& rows, const RankJob& job, con
   for (size_t i = 0; i < rows.size(); ++i) {
     const train::RowPlan& row = rows[i];
     const std::string done = fmt::format("row/{}/done", i);
-    if (rank.environment.rank >= row.ranks) {
+    if (rank.environment.rank >= train::training_ranks(row)) {
       rank.progress.begin("waiting for " + row.label());
       rank.store.get(done, kUntilRowEnds);
       continue;
@@ -177,8 +182,9 @@ int run_verify(const VerifyOptions& asked) {
   if (options.ranks.empty()) {
     options.ranks = powers_of_two_up_to(job.environment() ? job.environment()->world : job.usable_cores());
   }
-  const std::vector<train::RowPlan> rows = plan_rows(options);
+  std::vector<train::RowPlan> rows = plan_rows(options);
   job.plan(train::most_ranks(rows));
+  job.place_devices(rows);
   if (!options.export_folder.empty()) check_export(options, rows);
   if (!job.supervised()) job.check_backend();
   const int code = job.run(

@@ -18,6 +18,15 @@ TEST_P(VerifyProgramTest, all_strategies_keep_their_promises) {
   EXPECT_THAT(finished.output, HasSubstr(" 0 wrong"));
 }
 
+TEST_P(VerifyProgramTest, an_asynchronous_parameter_server_loses_nothing) {
+  const test::Finished finished =
+      test::run({"lockstep", "verify", "--backend", GetParam(), "--ranks", "1,2,3", "--threads", "1",
+                 "--model", "mlp", "--strategy", "parameter_server", "--consistency", "async"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.output << finished.error;
+  EXPECT_THAT(finished.output, HasSubstr("applied once"));
+  EXPECT_THAT(finished.output, HasSubstr("9 right, 0 wrong"));
+}
+
 INSTANTIATE_TEST_SUITE_P(all, VerifyProgramTest, testing::Values("thread", "gloo", "mpi"));
 
 TEST(VerifyProgramTest, what_does_not_apply_says_why) {

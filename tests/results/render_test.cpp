@@ -72,6 +72,22 @@ TEST(RenderTest, every_style_of_one_record) {
   }
 }
 
+TEST(RenderTest, what_strategies_measured_has_a_table_where_there_is_any) {
+  RunRecord record = sweep_record();
+  EXPECT_EQ(measures_tables(record, TextForm::kTerminal), "");
+  for (auto& run : record.runs) {
+    if (run.strategy != "ddp" || run.model != "resnet50" || run.ranks == 1) continue;
+    run.own_measures = {{"negotiation_s", 0.0005 * run.ranks, "per step"},
+                        {"staleness", 1.25, "mean"},
+                        {"gradients_applied", 123456, "in all"}};
+  }
+  for (const TextForm form : {TextForm::kTerminal, TextForm::kMarkdown}) {
+    const bool markdown = form == TextForm::kMarkdown;
+    testing_golden::expect_golden(markdown ? "measures.md" : "measures.txt", measures_tables(record, form));
+  }
+  EXPECT_THAT(rendered(record, "lockstep"), HasSubstr("negotiation"));
+}
+
 TEST(RenderTest, tables_of_phases_and_factors_keep_to_100_columns) {
   const RunRecord record = explained_record();
   for (const std::string& text :

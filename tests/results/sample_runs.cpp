@@ -188,6 +188,7 @@ RunRecord small_record() {
   ddp.replica_checks = ReplicaChecks{.every = 2, .checks = 3, .not_applicable = ""};
   record.runs[2].replica_checks =
       ReplicaChecks{.every = 2, .checks = 0, .not_applicable = "its replicas go their own ways"};
+  ddp.own_measures = {{"negotiation_s", 0.000375, "per step"}, {"packs", 1.5, "per step"}};
   record.baseline_ranks = 1;
   assign_baselines(record);
   assign_factors(record);

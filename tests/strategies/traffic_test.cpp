@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/units.h"
-#include "lockstep/strategies/parameter_server.h"
+#include "lockstep/strategies/parameter_shards.h"
 
 #include "strategies/recording_communicator.h"
 #include "strategies/trained_replica.h"
@@ -158,6 +158,32 @@ TEST_P(TrafficTest, parameter_server_reduces_to_owners_and_fetches_from_them) {
     EXPECT_EQ(on_one[rank].calls, (TrafficByCall{{"reduce", at_rank_0}, {"broadcast", at_rank_0}}));
     EXPECT_EQ(on_one[rank].momentum_bytes, rank == 0 ? int64_t{4 * kParameters} : 0);
   }
+}
+
+TEST_P(TrafficTest, asynchronous_workers_send_each_bucket_and_fetch_from_each_owner_once) {
+  // Of all ranks: what leaves one for another.
+  size_t messages = 0;
+  size_t bytes = 0;
+  size_t buckets = 0;
+  std::vector<int64_t> tensors;
+  for (const size_t elements : kTensors) tensors.push_back(static_cast<int64_t>(4 * elements));
+  const std::vector<int> owners = strategies::assign_owners(tensors, GetParam());
+  std::vector<size_t> owned(ranks(), 0);
+  for (size_t i = 0; i < tensors.size(); ++i) owned[static_cast<size_t>(owners[i])] += kTensors[i];
+  for (const size_t elements : owned) buckets += buckets_of(elements);
+  for (const Observed& rank :
+       observe_lenet5("parameter_server", {.consistency = strategies::Consistency::kAsync})) {
+    EXPECT_TRUE(rank.calls.empty());
+    if (!rank.split_calls.contains("send")) continue;
+    messages += rank.split_calls.at("send").messages;
+    bytes += rank.split_calls.at("send").bytes;
+  }
+  const size_t others = ranks() - 1;
+  const size_t notices = kSteps * (others * buckets + others * ranks());
+  // At the end each tells each owner that it is done.
+  const size_t ends = others * ranks();
+  EXPECT_EQ(messages, 2 * notices + ends);
+  EXPECT_EQ(bytes, kSteps * 2 * others * 4 * kParameters + 24 * (notices + ends));
 }
 
 TEST_P(TrafficTest, bsp_exchanges_every_tensor_on_its_own) {

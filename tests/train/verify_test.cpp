@@ -249,6 +249,32 @@ TEST_P(VerifyTest, a_wrong_divisor_is_seen_by_the_joint_batch) {
   EXPECT_TRUE(wrong(found.at("joint batch"))) << found.at("joint batch").detail;
 }
 
+TEST(VerifyAsyncTest, gradients_applied_as_they_arrive_are_counted) {
+  for (const int ranks : {1, 2, 3, 4, 7}) {
+    train::SweepOptions sweep;
+    sweep.models = {"lenet5"};
+    sweep.batches = {4};
+    sweep.ranks = {ranks};
+    sweep.strategies = {"parameter_server"};
+    sweep.strategy_options = {{"--consistency", "async"}};
+    sweep.controls = false;
+    sweep.learning_rate = 0.05;
+    const train::RowPlan row = train::plan_rows(sweep).front();
+    std::map<std::string, Check> by_name;
+    test::with_thread_ranks(ranks, [&](comm::Communicator& group) {
+      launch::Progress progress;
+      for (const Check& check : train::verify_row(row, 3, &group, progress)) by_name[check.name] = check;
+    });
+    for (const char* name : {"replicas equal", "joint batch", "run to run"}) {
+      EXPECT_EQ(by_name.at(name).outcome, Check::Outcome::kNotApplicable) << name;
+      EXPECT_NE(by_name.at(name).detail, "") << name;
+    }
+    for (const char* name : {"applied once", "staleness", "loss falls"}) {
+      EXPECT_EQ(by_name.at(name).outcome, Check::Outcome::kRight) << name << ": " << by_name.at(name).detail;
+    }
+  }
+}
+
 std::vector<Case> all_cases() {
   const std::vector<Variant> variants{
       {"ddp", "ddp", {}},

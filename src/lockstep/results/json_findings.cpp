@@ -121,6 +121,14 @@ Json resources_json(const std::optional<Resources>& resources) {
           {"mean_frequency_mhz", number(resources->mean_frequency_mhz)}};
 }
 
+Json own_measures_json(const std::vector<OwnMeasure>& measures) {
+  Json list = Json::array();
+  for (const OwnMeasure& measure : measures) {
+    list.push_back({{"name", measure.name}, {"value", number(measure.value)}, {"over", measure.over}});
+  }
+  return list;
+}
+
 std::optional<Interval> read_interval(const JsonNode& node) {
   if (node.missing()) return std::nullopt;
   Interval interval;
@@ -171,6 +179,17 @@ std::optional<Resources> read_resources(const JsonNode& node) {
                    .communication_threads = node["communication_threads"].optional_number(),
                    .other_load = node["other_load"].optional_number(),
                    .mean_frequency_mhz = node["mean_frequency_mhz"].optional_number()};
+}
+
+std::vector<OwnMeasure> read_own_measures(const JsonNode& node) {
+  std::vector<OwnMeasure> measures;
+  if (node.missing()) return measures;
+  for (const JsonNode& measure : node.elements()) {
+    // null stands for what is not finite.
+    if (measure["value"].missing()) continue;
+    measures.push_back({measure["name"].text(), measure["value"].number(), measure["over"].text_or("")});
+  }
+  return measures;
 }
 
 }  // namespace lockstep::results

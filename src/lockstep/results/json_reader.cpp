@@ -150,6 +150,7 @@ void read_findings(Run& run, const JsonNode& node) {
   run.memory = read_memory(node["memory"]);
   run.tuning = read_tuning(node["tuning"]);
   run.replica_checks = read_replica_checks(node["replica_checks"]);
+  run.own_measures = read_own_measures(node["own_measures"]);
   if (const JsonNode loss = node["loss"]; !loss.missing()) {
     run.loss_first = loss["first"].number_or(kNaN);
     run.loss_last = loss["last"].number_or(kNaN);

@@ -126,6 +126,7 @@ Json to_json(const Run& run) {
       {"memory", memory_json(run.memory)},
       {"tuning", tuning_json(run.tuning)},
       {"replica_checks", replica_checks_json(run.replica_checks)},
+      {"own_measures", own_measures_json(run.own_measures)},
       {"loss", {{"first", number(run.loss_first)}, {"last", number(run.loss_last)}}},
       {"warnings", to_json(run.warnings)},
       {"launch_steps", run.launch_steps},

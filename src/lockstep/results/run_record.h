@@ -34,6 +34,15 @@ struct Baseline {
 
 using measure::StepPercentiles;
 
+/// What a strategy measured of itself, over all steps of a row, warm-up included.
+struct OwnMeasure {
+  /// Seconds where it ends in _s, a number otherwise.
+  std::string name;
+  double value = 0;
+  /// "per step" (mean over ranks and steps), "in all" (over ranks and steps), "mean", "most".
+  std::string over;
+};
+
 /// One measured configuration: a row of the tables. The fields down to `threads_per_rank` are what it is
 /// (rows of two records are matched by them), the rest is what was found.
 struct Run {
@@ -109,6 +118,8 @@ struct Run {
   std::optional<Breakdown> breakdown;
   std::optional<EfficiencyFactors> factors;
   std::optional<Resources> resources;
+  /// Of the last launch.
+  std::vector<OwnMeasure> own_measures;
 
   /// That one rank computes in a step.
   double images_per_rank_step() const { return static_cast<double>(batch_per_rank) * accumulate; }

@@ -33,11 +33,15 @@ std::string factors_tables(const RunRecord& record, TextForm form);
 /// What a replica of each row with a breakdown keeps from step to step. Empty where there is none.
 std::string memory_tables(const RunRecord& record, TextForm form);
 
-/// Which cap of a bucket was found for each row that looked for one, and what it brings. Empty where none did.
+/// Which cap of a bucket was found for each row that looked for one, and what it brings. Empty where none
+/// did.
 std::string tuning_text(const RunRecord& record, TextForm form);
 
 /// Which replicas were compared while they trained, how often, and which not and why. Empty where none was
 /// asked for.
 std::string checks_text(const RunRecord& record, TextForm form);
+
+/// What strategies measured of themselves, for rows whose strategy does. Empty where there is none.
+std::string measures_tables(const RunRecord& record, TextForm form);
 
 }  // namespace lockstep::results

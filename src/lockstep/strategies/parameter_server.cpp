@@ -4,40 +4,14 @@
 #include <iterator>
 #include <ranges>
 
+#include "lockstep/strategies/async_parameter_server.h"
 #include "lockstep/strategies/bucket_filler.h"
-#include "lockstep/strategies/bucket_plan.h"
+#include "lockstep/strategies/parameter_shards.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
 namespace lockstep::strategies {
 
-std::vector<int> assign_owners(const std::vector<int64_t>& bytes, int ranks) {
-  std::vector<int64_t> loads(static_cast<size_t>(ranks), 0);
-  std::vector<int> owners;
-  for (const int64_t tensor : bytes) {
-    const auto least = std::ranges::min_element(loads);
-    *least += tensor;
-    owners.push_back(static_cast<int>(least - loads.begin()));
-  }
-  return owners;
-}
-
 namespace {
-
-std::vector<int> choose_owners(const StrategyContext& context) {
-  std::vector<int64_t> bytes;
-  for (const at::Tensor& tensor : context.parameters.tensors()) {
-    bytes.push_back(static_cast<int64_t>(tensor.nbytes()));
-  }
-  const bool shared_out = context.options.parameter_owners == ParameterOwners::kSharded;
-  return assign_owners(bytes, shared_out ? context.communicator->size() : 1);
-}
-
-/// Owner after owner, so that each owns one stretch of memory; within it what is ready first lies first.
-std::vector<size_t> order_by_owner(const std::vector<int>& owners) {
-  std::vector<size_t> order = reverse_order(owners.size());
-  std::ranges::stable_sort(order, {}, [&](size_t parameter) { return owners[parameter]; });
-  return order;
-}
 
 class ParameterServer final : public Strategy {
  public:
@@ -48,8 +22,8 @@ class ParameterServer final : public Strategy {
         memory_(context.parameters, order_by_owner(owners_)),
         filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
                 [this](size_t bucket) { send(bucket); }) {
-    plan(context.options.bucket_bytes());
-    memory_.keep_momenta_of({owned_by(group_.rank())});
+    filler_.set_plan(plan_owned_buckets(memory_, owners_, group_.size(), context.options.bucket_bytes()));
+    memory_.keep_momenta_of({owned_range(memory_, owners_, group_.rank())});
   }
 
   void begin_step() override {
@@ -80,29 +54,7 @@ class ParameterServer final : public Strategy {
   int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
 
  private:
-  replica::Range owned_by(int rank) const {
-    replica::Range range{memory_.count(), 0};
-    for (size_t i = 0; i < owners_.size(); ++i) {
-      if (owners_[i] != rank) continue;
-      range.begin = std::min(range.begin, memory_.range_of(i).begin);
-      range.end = std::max(range.end, memory_.range_of(i).end);
-    }
-    return range.end == 0 ? replica::Range{} : range;
-  }
-
   int owner_of(size_t bucket) const { return owners_[filler_.buckets()[bucket].parameters.front()]; }
-
-  void plan(int64_t cap_bytes) {
-    std::vector<Bucket> buckets;
-    for (int rank = 0; rank < group_.size(); ++rank) {
-      std::ranges::move(plan_buckets(memory_, cap_bytes, {.within = owned_by(rank)}),
-                        std::back_inserter(buckets));
-    }
-    // The parameter that was registered first is ready last, and its bucket with it.
-    std::ranges::stable_sort(buckets, std::ranges::greater{},
-                             [](const Bucket& bucket) { return std::ranges::min(bucket.parameters); });
-    filler_.set_plan(std::move(buckets));
-  }
 
   void send(size_t bucket) {
     works_.push_back(group_.reduce(buffer_of(memory_.gradients(filler_.buckets()[bucket].range)),
@@ -135,6 +87,7 @@ class ParameterServer final : public Strategy {
 }  // namespace
 
 std::unique_ptr<Strategy> create_parameter_server(const StrategyContext& context) {
+  if (context.options.consistency == Consistency::kAsync) return create_async_parameter_server(context);
   return std::make_unique<ParameterServer>(context);
 }
 

@@ -10,7 +10,7 @@
 namespace lockstep::strategies {
 namespace {
 
-Traits nothing_combined() {
+Traits nothing_combined(const StrategyOptions&) {
   Traits traits;
   traits.combines = "nothing";
   traits.coupled = false;
@@ -19,68 +19,109 @@ Traits nothing_combined() {
   return traits;
 }
 
-Traits mean_of_gradients() {
+Traits mean_of_gradients(const StrategyOptions&) {
   Traits traits;
   traits.combines = "gradients, mean over all ranks";
   return traits;
 }
 
-Traits in_buckets(Traits traits) {
+/// Of a strategy whose gradients travel in buckets.
+template <Traits (*traits_of)(const StrategyOptions&)>
+Traits in_buckets(const StrategyOptions& options) {
+  Traits traits = traits_of(options);
   traits.has_buckets = true;
   return traits;
 }
 
-Traits mean_of_what_is_ready() {
-  Traits traits = mean_of_gradients();
-  traits.depends_on_timing = true;
+Traits mean_of_what_is_ready(const StrategyOptions& options) {
+  Traits traits = mean_of_gradients(options);
+  if (!options.deterministic) {
+    traits.depends_on_timing = "the order of summation depends on timing; --deterministic fixes it";
+  }
   return traits;
 }
 
-Traits mean_at_owner() {
+Traits gradients_at_owner(const StrategyOptions& options) {
   Traits traits;
   traits.combines = "gradients, mean over all ranks, at the variable's owner";
+  if (options.consistency == Consistency::kSync) return traits;
+  traits.combines = "each rank's own gradients over the number of ranks, at the variable's owner";
+  traits.coupled = false;
+  traits.applications_per_step = "one per rank";
+  traits.staleness = "measured";
+  traits.replicas_equal = false;
+  traits.depends_on_timing = "gradients are applied in the order in which they arrive";
+  traits.applies_on_arrival = true;
   return traits;
 }
 
-Traits mean_of_momenta() {
+Traits sum_on_device_0(const StrategyOptions&) {
   Traits traits;
-  traits.combines = "momenta, mean over all ranks (--bsp-sync avg: parameters)";
+  traits.combines = "gradients of one loss over the whole batch, sum over all devices";
+  traits.communicates = false;
+  traits.one_process = true;
+  traits.batch_norm = "each device's own while training, device 0's kept";
+  return traits;
+}
+
+Traits mean_of_momenta(const StrategyOptions& options) {
+  Traits traits;
+  traits.combines =
+      options.bsp_sync == BspSync::kAvg ? "parameters, mean over all ranks" : "momenta, mean over all ranks";
   return traits;
 }
 
 }  // namespace
 
+const char* to_string(Measured::Over over) {
+  switch (over) {
+    case Measured::Over::kJob:
+      return "in all";
+    case Measured::Over::kMean:
+      return "mean";
+    case Measured::Over::kMost:
+      return "most";
+    case Measured::Over::kSteps:
+      break;
+  }
+  return "per step";
+}
+
 const Registry<StrategyInfo>& registry() {
   static const Registry<StrategyInfo> strategies(
       "strategy", "lockstep info strategies",
-      {{"single", {"one rank without a strategy: the baseline", nothing_combined(), &create_uncoupled}},
+      {{"single", {"one rank without a strategy: the baseline", &nothing_combined, &create_uncoupled}},
        {"independent",
         {"every rank trains alone at the same time, nothing is sent: the machine's own limit",
-         nothing_combined(), &create_uncoupled}},
+         &nothing_combined, &create_uncoupled}},
        {"ddp",
         {"PyTorch's own c10d::Reducer: buckets of gradients, all-reduced while backward goes on",
-         in_buckets(mean_of_gradients()), &create_ddp}},
+         &in_buckets<mean_of_gradients>, &create_ddp}},
        {"replicated",
         {"flat memory, buckets all-reduced while backward goes on, the optimizer applied to each as it "
          "arrives",
-         in_buckets(mean_of_gradients()), &create_replicated}},
+         &in_buckets<mean_of_gradients>, &create_replicated}},
        {"sharded",
         {"ZeRO-1: buckets reduce-scattered while backward goes on, every rank updates its share with its "
          "share of the momenta, parameters all-gathered",
-         in_buckets(mean_of_gradients()), &create_sharded}},
+         &in_buckets<mean_of_gradients>, &create_sharded}},
        {"parameter_server",
         {"one copy of the variables, shared out among the ranks: gradients reduced to the owner, which "
          "updates "
          "once, parameters fetched before the next forward",
-         in_buckets(mean_at_owner()), &create_parameter_server}},
+         &in_buckets<gradients_at_owner>, &create_parameter_server}},
        {"bsp",
         {"after Theano-MPI: a local update, a barrier, then every tensor exchanged on its own, nothing "
          "hidden",
-         mean_of_momenta(), &create_bsp}},
+         &mean_of_momenta, &create_bsp}},
        {"horovod",
         {"gradients announced by name; a background thread negotiates which are ready everywhere, fuses and "
          "all-reduces them",
-         mean_of_what_is_ready(), &create_horovod}}});
+         &mean_of_what_is_ready, &create_horovod}},
+       {"data_parallel",
+        {"after nn.DataParallel: one process, a thread per device; batch and parameters copied to every "
+         "device in every step, outputs and gradients gathered on device 0, which updates",
+         &sum_on_device_0, &create_uncoupled}}});
   return strategies;
 }
 

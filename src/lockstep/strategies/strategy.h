@@ -12,7 +12,7 @@
 
 namespace lockstep::strategies {
 
-/// What a strategy promises; printed by `lockstep info strategies` and kept in the record.
+/// What a strategy promises; printed by `lockstep info strategies`.
 struct Traits {
   /// What is combined, and how: "gradients, mean over all ranks"; "nothing".
   std::string combines;
@@ -21,25 +21,47 @@ struct Traits {
   bool coupled = true;
   /// Whether it needs a communicator.
   bool communicates = true;
-  /// How often the optimizer is applied per step of the job, and how old a gradient may be then (steps).
-  int applications_per_step = 1;
-  int staleness_steps = 0;
+  /// Whether rank 0 alone trains, with a thread for the device of each rank, while the others sleep.
+  bool one_process = false;
+  /// How often the optimizer is applied to a parameter in a step of the job, and how many updates old the
+  /// values that a gradient was computed with may be then.
+  std::string applications_per_step = "1";
+  std::string staleness = "0";
   /// Whose batch-norm statistics are used and kept.
   std::string batch_norm = "each rank's own";
   /// Whether all replicas have the same parameters after every step.
   bool replicas_equal = true;
   /// Whether gradients travel in buckets, so that --bucket-mb means something.
   bool has_buckets = false;
-  /// Whether the order of summation depends on timing, unless --deterministic is given.
-  bool depends_on_timing = false;
+  /// Why the same seed may give other bits; empty: it does not.
+  std::string depends_on_timing;
+  /// Whether each rank's gradient is applied on its own when it arrives, whatever the others do.
+  bool applies_on_arrival = false;
 };
 
-/// A quantity that a strategy measures of itself, summed over the steps so far: seconds where the name ends
-/// in _s, a number otherwise.
+/// A quantity that a strategy measures of itself on one rank, over the steps so far: seconds where the name
+/// ends in _s, a number otherwise.
 struct Measured {
+  /// What is made of the values of all ranks.
+  enum class Over {
+    /// Summed over steps; shown as the mean over ranks and steps.
+    kSteps,
+    /// A count; summed over the ranks.
+    kJob,
+    /// A mean, of `weight` things; the mean of all of them.
+    kMean,
+    /// The most of any rank.
+    kMost
+  };
+
   std::string name;
   double value = 0;
+  Over over = Over::kSteps;
+  double weight = 1;
 };
+
+/// "per step", "in all", "mean", "most".
+const char* to_string(Measured::Over over);
 
 /// How the replicas are kept in step, and the optimizer with it. One object per rank, used by that rank's
 /// training thread: begin_step, forward, before_backward, backward (these three once for every micro-batch),
@@ -87,12 +109,14 @@ struct StrategyContext {
 
 struct StrategyInfo {
   std::string description;
-  Traits traits;
+  /// What it promises under these options.
+  Traits (*traits)(const StrategyOptions& options) = nullptr;
   /// Collective for strategies that communicate.
   std::unique_ptr<Strategy> (*create)(const StrategyContext& context) = nullptr;
 };
 
-/// All strategies by name: single, independent, ddp, replicated, sharded, parameter_server, bsp, horovod.
+/// All strategies by name: single, independent, ddp, replicated, sharded, parameter_server, bsp, horovod,
+/// data_parallel (whose part beyond the optimizer is a Model, train::DataParallelModel).
 const Registry<StrategyInfo>& registry();
 
 }  // namespace lockstep::strategies

@@ -96,6 +96,15 @@ const std::vector<OptionInfo>& option_infos() {
              options.parameter_owners =
                  value == "rank0" ? ParameterOwners::kRank0 : ParameterOwners::kSharded;
            }},
+      {.flag = "--consistency",
+       .description = "whether owners wait for the gradients of all ranks, or apply each when it arrives",
+       .default_value = "sync",
+       .strategies = {"parameter_server"},
+       .values = {"sync", "async"},
+       .set =
+           [](StrategyOptions& options, const std::string& value) {
+             options.consistency = value == "async" ? Consistency::kAsync : Consistency::kSync;
+           }},
       {.flag = "--exchange",
        .description =
            "how a tensor is summed: through a copy in host memory (ar), by the backend's own "
@@ -145,13 +154,14 @@ Wire wire_of(const std::string& strategy, const StrategyOptions& options) {
 
 std::vector<GivenOption> spelled_out(const StrategyOptions& options) {
   // By name and all of them: an option that is added does not compile until it is told here too.
-  const auto& [bucket_mb, overlap, wire, owners, exchange, bsp_sync, cycle_ms, fusion_mb, deterministic] =
-      options;
+  const auto& [bucket_mb, overlap, wire, owners, consistency, exchange, bsp_sync, cycle_ms, fusion_mb,
+               deterministic] = options;
   return {{"--overlap", on_or_off(overlap)},
           {"--wire", wire == Wire::kFp16   ? "fp16"
                      : wire == Wire::kBf16 ? "bf16"
                                            : "fp32"},
           {"--parameter-owners", owners == ParameterOwners::kRank0 ? "rank0" : "sharded"},
+          {"--consistency", consistency == Consistency::kAsync ? "async" : "sync"},
           {"--exchange", text_of(exchange)},
           {"--bsp-sync", bsp_sync == BspSync::kAvg ? "avg" : "cdd"},
           {"--cycle-ms", fmt::format("{}", cycle_ms)},

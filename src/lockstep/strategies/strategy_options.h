@@ -9,6 +9,7 @@
 namespace lockstep::strategies {
 
 enum class ParameterOwners { kSharded, kRank0 };
+enum class Consistency { kSync, kAsync };
 enum class Exchange { kAr, kNccl32, kNccl16, kAsa32, kAsa16 };
 enum class BspSync { kCdd, kAvg };
 enum class Wire { kFp32, kFp16, kBf16 };
@@ -24,6 +25,8 @@ struct StrategyOptions {
   Wire wire = Wire::kFp32;
   /// Who owns the variables of a parameter server.
   ParameterOwners parameter_owners = ParameterOwners::kSharded;
+  /// Whether a parameter server waits for all gradients, or applies each on arrival.
+  Consistency consistency = Consistency::kSync;
   /// How bsp sums a tensor over the ranks, and what: momenta or parameters.
   Exchange exchange = Exchange::kNccl32;
   BspSync bsp_sync = BspSync::kCdd;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "lockstep/train/clock_sync.h"
+#include "lockstep/train/own_measures.h"
 #include "lockstep/train/row_trainee.h"
 
 namespace lockstep::train {
@@ -132,6 +133,7 @@ std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group,
   StepLoopResult own = trainee.train(row.pacing, trainee.coupled(), false, progress);
   topology::RankUse use = watch.finish();
   if (group != nullptr) use.communication_cpu_s = group->progress_thread_cpu_s() - communication_cpu_s;
+  const size_t steps = own.warmup_s.size() + own.step_s.size();
   RowSamples samples{.warmup_s = gather(own.warmup_s, group),
                      .step_s = gather(own.step_s, group),
                      .start_s = {},
@@ -142,7 +144,8 @@ std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group,
                      .replica_checks = own.checks,
                      .why_not_compared = trainee.why_not_compared(),
                      .use = {},
-                     .memory = {}};
+                     .memory = {},
+                     .measured = combine_measured(trainee.measured(), steps, group)};
   for (const std::vector<double>& rank : gather(flatten(use), group))
     samples.use.push_back(unflatten_use(rank));
   for (const std::vector<double>& rank : gather(flatten(trainee.memory()), group))
@@ -153,6 +156,11 @@ std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group,
     }
   }
   if (group != nullptr && group->rank() != 0) return std::nullopt;
+  // A step of one process is a step of each of its devices.
+  const auto devices = static_cast<size_t>(trainee.devices());
+  samples.warmup_s.resize(samples.warmup_s.size() * devices, samples.warmup_s.front());
+  samples.step_s.resize(samples.step_s.size() * devices, samples.step_s.front());
+  samples.use.resize(samples.use.size() * devices, samples.use.front());
   return samples;
 }
 
@@ -180,6 +188,7 @@ std::vector<measure::RankStamps> break_down_row(const RowPlan& row, comm::Commun
                      .clock_offset_s = offsets_s[rank][0],
                      .clock_error_s = offsets_s[rank][1]});
   }
+  ranks.resize(ranks.size() * static_cast<size_t>(trainee.devices()), ranks.front());
   return ranks;
 }
 

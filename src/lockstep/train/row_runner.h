@@ -31,6 +31,8 @@ struct RowSamples {
   /// [rank]
   std::vector<topology::RankUse> use;
   std::vector<replica::MemoryUse> memory;
+  /// What the strategy measured of itself, of all ranks together (combine_measured).
+  std::vector<strategies::Measured> measured;
 };
 
 /// Of a run of its own with the row's settings, in which every phase and collective is stamped: as many steps

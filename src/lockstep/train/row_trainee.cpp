@@ -6,37 +6,58 @@
 #include "lockstep/train/replica_check.h"
 
 namespace lockstep::train {
+namespace {
+
+class OneBatch final : public inputs::Input {
+ public:
+  explicit OneBatch(const inputs::Batch& batch) : batch_(batch) {}
+  const inputs::Batch& next() override { return batch_; }
+
+ private:
+  inputs::Batch batch_;
+};
+
+}  // namespace
 
 std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank) {
   const models::ModelInfo& model_info = models::registry().get(row.model);
-  return inputs::registry().get(row.input).create({.batch = row.batch_per_rank,
+  const int ranks = training_ranks(row);
+  return inputs::registry().get(row.input).create({.batch = row.batch_per_rank * (row.ranks / ranks),
                                                    .channels = model_info.channels,
                                                    .image_size = row.image_size,
                                                    .classes = model_info.classes,
                                                    .seed = row.seed,
                                                    .rank = rank,
-                                                   .ranks = row.ranks,
+                                                   .ranks = ranks,
                                                    .memory_format = parse_memory_format(row.memory_format)});
 }
 
 RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer)
-    : row_(row), group_(group), tracer_(tracer), strategy_info_(strategies::registry().get(row.strategy)) {
+    : row_(row), group_(group), tracer_(tracer), traits_(traits_of(row)) {
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
   const models::ModelInfo& model_info = models::registry().get(row.model);
-  model_ = model_info.create({.seed = row.seed, .memory_format = memory_format});
+  const auto create = [&] { return model_info.create({.seed = row.seed, .memory_format = memory_format}); };
+  if (traits_.one_process) {
+    auto model = DataParallelModel::make(create, row.ranks, row.device_cpus);
+    devices_ = model.get();
+    model_ = std::move(model);
+  } else {
+    model_ = create();
+  }
   // Before the strategy hides by a broadcast, or hangs in, what the ranks do not have in common.
   if (group != nullptr) agree_on_replica(row, model_->parameters(), *group);
   input_ = create_input(row, group == nullptr ? 0 : group->rank());
   comm::Communicator* communicator = tracer == nullptr ? group : tracer;
   strategies::StrategyOptions options = row.strategy_options;
   options.bucket_mb = row.bucket_mb;
-  strategy_ =
-      strategy_info_.create({.parameters = model_->parameters(),
-                             .optimizer = {.learning_rate = row.learning_rate,
-                                           .momentum = row.momentum,
-                                           .weight_decay = row.weight_decay},
-                             .communicator = strategy_info_.traits.communicates ? communicator : nullptr,
-                             .options = options});
+  strategy_ = strategies::registry()
+                  .get(row.strategy)
+                  .create({.parameters = model_->parameters(),
+                           .optimizer = {.learning_rate = row.learning_rate,
+                                         .momentum = row.momentum,
+                                         .weight_decay = row.weight_decay},
+                           .communicator = traits_.communicates ? communicator : nullptr,
+                           .options = options});
 }
 
 StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
@@ -58,7 +79,11 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
 }
 
 std::string RowTrainee::why_not_compared() const {
-  return why_not_comparable(strategy_info_.traits, group_ == nullptr ? 1 : group_->size());
+  return why_not_comparable(traits_, group_ == nullptr ? 1 : group_->size());
+}
+
+void RowTrainee::repeat_one_batch() {
+  input_ = std::make_unique<OneBatch>(input_->next());
 }
 
 void RowTrainee::train_one_more(launch::Progress& progress) {
@@ -72,17 +97,31 @@ void RowTrainee::train_one_more(launch::Progress& progress) {
   ++steps_;
 }
 
-uint64_t RowTrainee::state_hash() const {
+int RowTrainee::devices() const {
+  return devices_ == nullptr ? 1 : devices_->devices();
+}
+
+uint64_t RowTrainee::parameters_hash(int device) const {
+  const models::Model& model = device == 0 ? *model_ : devices_->replica(device);
   uint64_t hash = kEmptyHash;
-  for (const at::Tensor& tensor : model_->parameters().tensors()) add_bits(hash, tensor);
+  for (const at::Tensor& tensor : model.parameters().tensors()) add_bits(hash, tensor);
+  return hash;
+}
+
+uint64_t RowTrainee::state_hash() const {
+  uint64_t hash = parameters_hash();
   for (const at::Tensor& tensor : strategy_->equal_on_all_ranks()) add_bits(hash, tensor);
   return hash;
 }
 
 replica::MemoryUse RowTrainee::memory() const {
-  const std::vector<at::Tensor> parameters = model_->parameters().tensors();
+  std::vector<at::Tensor> parameters = model_->parameters().tensors();
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
+  for (int device = 1; device < devices(); ++device) {
+    const std::vector<at::Tensor> copies = devices_->replica(device).parameters().tensors();
+    parameters.insert(parameters.end(), copies.begin(), copies.end());
+  }
   return {.parameters = replica::storage_bytes(parameters),
           .gradients = replica::storage_bytes(gradients),
           .momenta = strategy_->momentum_bytes(),

@@ -9,13 +9,15 @@
 #include "lockstep/models/model.h"
 #include "lockstep/replica/memory_use.h"
 #include "lockstep/strategies/strategy.h"
+#include "lockstep/train/data_parallel_model.h"
 #include "lockstep/train/step_loop.h"
 #include "lockstep/train/sweep.h"
 #include "lockstep/train/traced_communicator.h"
 
 namespace lockstep::train {
 
-/// Where the batches of one rank of a row come from.
+/// Where the batches of one of a row's training ranks come from: where that is one for all devices, the batch
+/// of all of them.
 std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank);
 
 /// One rank's part of a row: network, input and strategy, as the row says.
@@ -31,17 +33,26 @@ class RowTrainee {
   StepLoopResult train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
                        launch::Progress& progress);
 
+  /// From now on every step has the batch that would have been next.
+  void repeat_one_batch();
+
   /// One step without measuring, with what came before it in mind. Collective as run_steps.
   void train_one_more(launch::Progress& progress);
 
   /// Why the replicas cannot be compared; empty where they can.
   std::string why_not_compared() const;
-  bool coupled() const { return strategy_info_.traits.coupled; }
+  bool coupled() const { return traits_.coupled; }
+  /// What the strategy measured of itself on this rank so far.
+  std::vector<strategies::Measured> measured() const { return strategy_->measured(); }
   const replica::Parameters& parameters() const { return model_->parameters(); }
   /// All parameters, one after the other as they lie in memory, in the order of Parameters::trainable.
   std::vector<float> values() const;
   /// What this rank's replica keeps from step to step. After a step.
   replica::MemoryUse memory() const;
+  /// Devices of this rank.
+  int devices() const;
+  /// A hash of the bits of a device's parameters; of another than device 0 as they were in the last step.
+  uint64_t parameters_hash(int device = 0) const;
   /// A hash of the bits of everything that must be the same on all ranks after a step.
   uint64_t state_hash() const;
 
@@ -49,8 +60,10 @@ class RowTrainee {
   const RowPlan& row_;
   comm::Communicator* group_;
   TracedCommunicator* tracer_;
-  const strategies::StrategyInfo& strategy_info_;
+  strategies::Traits traits_;
   std::unique_ptr<models::Model> model_;
+  /// model_ where it has several devices, else null.
+  DataParallelModel* devices_ = nullptr;
   std::unique_ptr<inputs::Input> input_;
   std::unique_ptr<strategies::Strategy> strategy_;
   int64_t steps_ = 0;

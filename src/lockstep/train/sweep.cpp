@@ -13,7 +13,6 @@
 #include "lockstep/inputs/input.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/precision.h"
-#include "lockstep/strategies/strategy.h"
 #include "lockstep/train/memory_format.h"
 #include "lockstep/train/replica_check.h"
 #include "lockstep/train/tune.h"
@@ -234,7 +233,7 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
     }
   }
   const bool none_comparable = std::ranges::all_of(rows, [](const RowPlan& row) {
-    return !why_not_comparable(strategies::registry().get(row.strategy).traits, row.ranks).empty();
+    return !why_not_comparable(traits_of(row), training_ranks(row)).empty();
   });
   if (options.verify_every && none_comparable) {
     throw ConfigError(
@@ -242,6 +241,14 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
         "Give 2 ranks or more, and a strategy that keeps replicas equal, as ddp does.");
   }
   return rows;
+}
+
+strategies::Traits traits_of(const RowPlan& row) {
+  return strategies::registry().get(row.strategy).traits(row.strategy_options);
+}
+
+int training_ranks(const RowPlan& row) {
+  return traits_of(row).one_process ? 1 : row.ranks;
 }
 
 int most_ranks(const std::vector<RowPlan>& rows) {

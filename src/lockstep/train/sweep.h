@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/strategies/strategy_options.h"
+#include "lockstep/strategies/strategy.h"
 #include "lockstep/train/pacing.h"
 
 namespace lockstep::train {
@@ -73,6 +73,8 @@ struct RowPlan {
   double learning_rate = 0;
   double momentum = 0;
   double weight_decay = 0;
+  /// Where one process has the devices of all ranks: the processors of each; empty: not bound.
+  std::vector<std::vector<int>> device_cpus;
 
   /// "resnet50 ddp 2 ranks", with what distinguishes it from the other rows.
   std::string label() const;
@@ -84,6 +86,13 @@ struct RowPlan {
 /// each strategy by ascending ranks, then the `independent` control at the same ranks. Throws ConfigError for
 /// every name and value that cannot be measured, before anything is started.
 std::vector<RowPlan> plan_rows(const SweepOptions& options);
+
+/// What a row's strategy promises.
+strategies::Traits traits_of(const RowPlan& row);
+
+/// The ranks that train in a row, from 0 on: all of its ranks, or one that has the devices of all. The others
+/// sleep.
+int training_ranks(const RowPlan& row);
 
 /// The most ranks of any row.
 int most_ranks(const std::vector<RowPlan>& rows);

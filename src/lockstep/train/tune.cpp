@@ -67,7 +67,7 @@ TuningPlan plan_tuning(double budget_s, double setup_s, double step_s) {
 }
 
 bool has_cap_to_tune(const RowPlan& row) {
-  return row.ranks > 1 && strategies::registry().get(row.strategy).traits.has_buckets;
+  return row.ranks > 1 && traits_of(row).has_buckets;
 }
 
 results::BucketTuning tune_buckets(const RowPlan& row, comm::Communicator& group, launch::Progress& progress,

@@ -11,6 +11,7 @@
 #include "lockstep/strategies/wire.h"
 #include "lockstep/train/replica_check.h"
 #include "lockstep/train/row_trainee.h"
+#include "lockstep/train/verify_async.h"
 
 namespace lockstep::train {
 namespace {
@@ -21,15 +22,24 @@ struct Trained {
   std::vector<replica::NamedTensor> tensors;
   /// RowTrainee::state_hash after each step.
   std::vector<uint64_t> hashes;
+  /// Devices of this rank, and how one of them was not what device 0 was; empty: all were.
+  int devices = 1;
+  std::string device_difference;
   bool has_batch_norm = false;
 };
 
 Trained train_ranks(const RowPlan& row, int steps, comm::Communicator* group, launch::Progress& progress) {
   RowTrainee trainee(row, group);
   Trained trained;
+  trained.devices = trainee.devices();
   for (int step = 0; step < steps; ++step) {
+    const uint64_t before = trainee.parameters_hash();
     trainee.train_one_more(progress);
     trained.hashes.push_back(trainee.state_hash());
+    for (int device = 1; device < trained.devices && trained.device_difference.empty(); ++device) {
+      if (trainee.parameters_hash(device) == before) continue;
+      trained.device_difference = fmt::format("device {} differs from device 0 in step {}", device, step + 1);
+    }
   }
   trained.values = trainee.values();
   trained.tensors = trainee.parameters().trainable();
@@ -56,6 +66,13 @@ std::string place_text(const Trained& trained, int64_t place) {
 
 Check check_replicas(const strategies::Traits& traits, const Trained& own, comm::Communicator* group) {
   Check check{.name = "replicas equal", .outcome = Check::Outcome::kNotApplicable, .detail = {}};
+  if (traits.replicas_equal && own.devices > 1) {
+    check.outcome = own.device_difference.empty() ? Check::Outcome::kRight : Check::Outcome::kWrong;
+    check.detail = own.device_difference.empty()
+                       ? fmt::format("what {} devices computed with, bit for bit", own.devices)
+                       : own.device_difference;
+    return check;
+  }
   check.detail = why_not_comparable(traits, group == nullptr ? 1 : group->size());
   if (!check.detail.empty()) return check;
   std::vector<int64_t> mine(own.hashes.begin(), own.hashes.end());
@@ -148,11 +165,8 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
 
 Check check_run_to_run(const RowPlan& row, int steps, const Trained& own, comm::Communicator* group,
                        launch::Progress& progress) {
-  const strategies::Traits& traits = strategies::registry().get(row.strategy).traits;
-  if (traits.depends_on_timing && !row.strategy_options.deterministic) {
-    return {"run to run", Check::Outcome::kNotApplicable,
-            "the order of summation depends on timing; --deterministic fixes it"};
-  }
+  const std::string why_not = traits_of(row).depends_on_timing;
+  if (!why_not.empty()) return {"run to run", Check::Outcome::kNotApplicable, why_not};
   const Trained again = train_ranks(row, steps, group, progress);
   int64_t different = again.hashes != own.hashes ? 1 : 0;
   if (group != nullptr) group->all_reduce(comm::host_buffer(&different, 1), comm::ReduceOp::kMax)->wait();
@@ -186,8 +200,13 @@ const char* outcome_text(Check::Outcome outcome) {
 
 std::vector<Check> verify_row(const RowPlan& row, int steps, comm::Communicator* group,
                               launch::Progress& progress) {
-  const strategies::Traits& traits = strategies::registry().get(row.strategy).traits;
+  const strategies::Traits traits = traits_of(row);
   const bool checks_here = group == nullptr || group->rank() == 0;
+  if (traits.applies_on_arrival) {
+    std::vector<Check> checks = verify_on_arrival(row, steps, group, progress);
+    if (!checks_here) checks.clear();
+    return checks;
+  }
   const Trained own = train_ranks(row, steps, group, progress);
   std::vector<Check> checks;
   checks.push_back(check_replicas(traits, own, group));

@@ -13,7 +13,7 @@ namespace lockstep::train {
 struct Check {
   enum class Outcome { kRight, kWrong, kNotApplicable };
 
-  /// "replicas equal", "joint batch", "run to run".
+  /// "replicas equal", "joint batch", "run to run"; "applied once", "staleness", "loss falls".
   std::string name;
   Outcome outcome = Outcome::kRight;
   /// How it was found out, or why it does not apply.
@@ -37,6 +37,7 @@ const char* outcome_text(Check::Outcome outcome);
 ///   turn a ReLU or a max pool over, whose gradient then jumps; that happens by chance, so only what goes
 ///   beyond the tolerance from two seeds is wrong;
 /// - run to run: training again gives the same bits.
+/// Of a strategy that applies gradients as they arrive, what verify_on_arrival checks.
 /// Collective over `group` (null for one rank without a communicator). The checks are there on its rank 0,
 /// empty elsewhere.
 std::vector<Check> verify_row(const RowPlan& row, int steps, comm::Communicator* group,

@@ -1,0 +1,185 @@
+#include "lockstep/strategies/async_parameter_server.h"
+
+#include <deque>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/strategies/bucket_filler.h"
+#include "lockstep/strategies/gradient_server.h"
+#include "lockstep/strategies/message_channel.h"
+#include "lockstep/strategies/parameter_shards.h"
+#include "lockstep/strategies/tensor_buffer.h"
+
+namespace lockstep::strategies {
+namespace {
+
+comm::Communicator& able_to_receive_from_any(comm::Communicator& group) {
+  const comm::Capabilities can = group.capabilities();
+  // A thread that starts later takes the number of threads that was set last, wherever: this one is to have
+  // its own before the servers set theirs.
+  at::get_num_threads();
+  if (can.point_to_point && can.receive_any) return group;
+  throw ConfigError(fmt::format("--consistency async: the backend {} cannot receive from whoever is ready",
+                                group.backend()),
+                    "Use --backend gloo, mpi or thread, or --consistency sync.");
+}
+
+class AsyncParameterServer final : public Strategy {
+ public:
+  explicit AsyncParameterServer(const StrategyContext& context)
+      : channel_(able_to_receive_from_any(*context.communicator)),
+        owners_(choose_owners(context)),
+        memory_(context.parameters, order_by_owner(owners_)),
+        filler_(context.parameters, memory_, 1.0 / channel_.size(), context.options.overlap,
+                [this](size_t bucket) { send(bucket); }) {
+    const at::NoGradGuard no_grad;
+    memory_.keep_momenta_of({});
+    for (int rank = 0; rank < channel_.size(); ++rank) owned_.push_back(owned_range(memory_, owners_, rank));
+    filler_.set_plan(plan_owned_buckets(memory_, owners_, channel_.size(), context.options.bucket_bytes()));
+    const replica::Range own = owned_by(channel_.rank());
+    std::vector<replica::Range> places;
+    for (const Bucket& bucket : filler_.buckets()) {
+      const bool mine = own.begin <= bucket.range.begin && bucket.range.end <= own.end;
+      places.push_back(mine ? replica::Range{bucket.range.begin - own.begin, bucket.range.end - own.begin}
+                            : replica::Range{});
+    }
+    replica::SgdOptions optimizer = context.optimizer;
+    optimizer.weight_decay /= channel_.size();
+    server_ =
+        std::make_unique<GradientServer>(channel_, memory_.values(own).clone(), std::move(places), optimizer);
+  }
+
+  ~AsyncParameterServer() override {
+    server_->stop();
+    // Before what it may still be writing to.
+    channel_.close();
+  }
+
+  void begin_step() override {
+    server_->check();
+    if (!training_) server_->open();
+    training_ = true;
+    const double begin_s = now_s();
+    fetch();
+    fetch_s_ += now_s() - begin_s;
+    filler_.begin_step();
+  }
+
+  void before_backward(bool last) override { filler_.begin_backward(last); }
+
+  void combine() override {
+    filler_.finish();
+    wait_for_sent();
+    ++steps_;
+  }
+
+  // Done by the owners.
+  void apply() override {}
+
+  void finish() override {
+    if (!training_) return;
+    for (int owner = 0; owner < channel_.size(); ++owner) {
+      if (asks(owner)) notify(owner, {Notice::kDone});
+    }
+    wait_for_sent();
+    server_->wait_until_done();
+    training_ = false;
+    // Every owner gets here when all gradients of what it owns are applied.
+    fetch_own();
+    for (int owner = 0; owner < channel_.size(); ++owner) {
+      if (owned_by(owner).count() > 0) {
+        channel_.broadcast(buffer_of(memory_.values(owned_by(owner))), owner)->wait();
+      }
+    }
+  }
+
+  int64_t momentum_bytes() const override { return server_->momentum_bytes(); }
+
+  std::vector<Measured> measured() const override {
+    using enum Measured::Over;
+    const GradientServer::Counts counts = server_->counts();
+    const auto applied = static_cast<double>(counts.applied);
+    const double mean = counts.applied > 0 ? static_cast<double>(counts.staleness_sum) / applied : 0;
+    return {{"fetch_s", fetch_s_},
+            {"gradients_sent", static_cast<double>(sent_), kJob},
+            {"gradients_applied", applied, kJob},
+            {"staleness", mean, kMean, applied},
+            {"staleness", static_cast<double>(counts.staleness_most), kMost}};
+  }
+
+ private:
+  const replica::Range& owned_by(int rank) const { return owned_[static_cast<size_t>(rank)]; }
+  int owner_of(size_t bucket) const { return owners_[filler_.buckets()[bucket].parameters.front()]; }
+  /// Whether there is something to be had from that rank by messages.
+  bool asks(int owner) const { return owner != channel_.rank() && owned_by(owner).count() > 0; }
+
+  void notify(int owner, const Notice& notice) {
+    notices_.push_back(notice);
+    auto& words = notices_.back().words;
+    works_.push_back(channel_.send(comm::host_buffer(words.data(), words.size()), owner, Notice::kNoticeTag));
+  }
+
+  void wait_for_sent() {
+    for (const comm::WorkPtr& work : works_) work->wait();
+    works_.clear();
+    notices_.clear();
+  }
+
+  void fetch_own() {
+    if (owned_by(channel_.rank()).count() > 0) server_->fetch(memory_.values(owned_by(channel_.rank())));
+  }
+
+  void fetch() {
+    for (int owner = 0; owner < channel_.size(); ++owner) {
+      if (!asks(owner)) continue;
+      works_.push_back(
+          channel_.receive(buffer_of(memory_.values(owned_by(owner))), owner, Notice::kValuesTag));
+      notify(owner, {Notice::kFetch});
+    }
+    fetch_own();
+    wait_for_sent();
+  }
+
+  void send(size_t bucket) {
+    const int owner = owner_of(bucket);
+    const at::Tensor gradient = memory_.gradients(filler_.buckets()[bucket].range);
+    ++sent_;
+    if (owner == channel_.rank()) {
+      server_->apply(bucket, steps_, gradient);
+      return;
+    }
+    notify(owner, {Notice::kGradient, static_cast<int64_t>(bucket), steps_});
+    works_.push_back(channel_.send(buffer_of(gradient), owner, Notice::kGradientTag));
+  }
+
+  MessageChannel channel_;
+  /// By parameter.
+  std::vector<int> owners_;
+  replica::FlatMemory memory_;
+  BucketFiller filler_;
+  /// By rank.
+  std::vector<replica::Range> owned_;
+  std::unique_ptr<GradientServer> server_;
+  /// What is on its way. Elements of a deque stay where they are.
+  std::vector<comm::WorkPtr> works_;
+  std::deque<Notice> notices_;
+  /// Whether a step was begun since finish().
+  bool training_ = false;
+  int64_t steps_ = 0;
+  int64_t sent_ = 0;
+  double fetch_s_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> create_async_parameter_server(const StrategyContext& context) {
+  return std::make_unique<AsyncParameterServer>(context);
+}
+
+}  // namespace lockstep::strategies

@@ -1,0 +1,179 @@
+#include "lockstep/strategies/gradient_server.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/helper_thread.h"
+#include "lockstep/strategies/tensor_buffer.h"
+
+namespace lockstep::strategies {
+namespace {
+
+/// The server is to end.
+struct Stopped {};
+
+}  // namespace
+
+GradientServer::GradientServer(MessageChannel& channel, at::Tensor values,
+                               std::vector<replica::Range> buckets, const replica::SgdOptions& optimizer)
+    : channel_(channel),
+      buckets_(std::move(buckets)),
+      optimizer_(optimizer),
+      values_(std::move(values)),
+      momenta_(at::zeros_like(values_)),
+      versions_(buckets_.size(), 0),
+      fetched_(static_cast<size_t>(channel.size()), std::vector<int64_t>(buckets_.size(), 0)),
+      applied_(fetched_) {
+  if (channel_.size() == 1 || values_.numel() == 0) return;
+  int64_t largest = 0;
+  for (const replica::Range& bucket : buckets_) largest = std::max(largest, bucket.count());
+  gradient_ = at::empty({largest}, values_.options());
+  reply_ = at::empty_like(values_);
+  thread_ = std::thread([this] { run(); });
+}
+
+GradientServer::~GradientServer() {
+  stop();
+}
+
+void GradientServer::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void GradientServer::open() {
+  if (!thread_.joinable()) return;
+  const std::lock_guard lock(mutex_);
+  open_ = true;
+  changed_.notify_all();
+}
+
+void GradientServer::wait_until_done() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !open_ || failure_; });
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void GradientServer::check() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+GradientServer::Counts GradientServer::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+void GradientServer::apply(size_t bucket, int64_t number, const at::Tensor& gradient) {
+  apply_of(channel_.rank(), bucket, number, gradient);
+}
+
+void GradientServer::fetch(const at::Tensor& into) {
+  fetch_of(channel_.rank(), into);
+}
+
+void GradientServer::run() {
+  comm::set_up_helper_thread("ls-server");
+  at::set_num_threads(1);
+  try {
+    while (true) {
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return stopping_ || open_; });
+        if (stopping_) return;
+      }
+      serve_session();
+      const std::lock_guard lock(mutex_);
+      open_ = false;
+      changed_.notify_all();
+    }
+  } catch (const Stopped&) {
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+    changed_.notify_all();
+  }
+}
+
+void GradientServer::serve_session() {
+  for (int done = 0; done < channel_.size() - 1;) {
+    const comm::WorkPtr work = channel_.receive_any(
+        comm::host_buffer(notice_.words.data(), notice_.words.size()), Notice::kNoticeTag);
+    wait(*work);
+    if (notice_.words[0] == Notice::kDone) {
+      ++done;
+    } else {
+      handle(notice_, work->source());
+    }
+  }
+}
+
+void GradientServer::handle(const Notice& notice, int worker) {
+  if (notice.words[0] == Notice::kFetch) {
+    fetch_of(worker, reply_);
+    wait(*channel_.send(buffer_of(reply_), worker, Notice::kValuesTag));
+    return;
+  }
+  const auto bucket = static_cast<size_t>(notice.words[1]);
+  const at::Tensor gradient = gradient_.narrow(0, 0, buckets_.at(bucket).count());
+  wait(*channel_.receive(buffer_of(gradient), worker, Notice::kGradientTag));
+  apply_of(worker, bucket, notice.words[2], gradient);
+}
+
+void GradientServer::apply_of(int worker, size_t bucket, int64_t number, const at::Tensor& gradient) {
+  const at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  const auto index = static_cast<size_t>(worker);
+  if (number != applied_[index][bucket]) {
+    throw Error(fmt::format("gradient {} of bucket {} came from rank {}, but {} of them were applied",
+                            number + 1, bucket + 1, worker, applied_[index][bucket]),
+                "Each is to be applied exactly once: please report this.");
+  }
+  const replica::Range range = buckets_[bucket];
+  replica::fused_sgd({values_.slice(0, range.begin, range.end)}, {gradient},
+                     {momenta_.slice(0, range.begin, range.end)}, optimizer_, versions_[bucket] == 0);
+  const int64_t staleness = versions_[bucket] - fetched_[index][bucket];
+  ++versions_[bucket];
+  ++applied_[index][bucket];
+  ++counts_.applied;
+  counts_.staleness_sum += staleness;
+  counts_.staleness_most = std::max(counts_.staleness_most, staleness);
+}
+
+void GradientServer::fetch_of(int worker, const at::Tensor& into) {
+  const at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  into.copy_(values_);
+  fetched_[static_cast<size_t>(worker)] = versions_;
+}
+
+void GradientServer::wait(comm::Work& work) {
+  const auto complete = std::make_shared<bool>(false);
+  work.on_complete([this, complete] {
+    const std::lock_guard lock(mutex_);
+    *complete = true;
+    changed_.notify_all();
+  });
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopping_ || *complete; });
+    if (!*complete) throw Stopped{};
+  }
+  work.test();
+}
+
+}  // namespace lockstep::strategies
