@@ -142,13 +142,24 @@ class Horovod final : public Strategy {
       if (agreed_order_.size() < tensors) {
         agreed_order_.insert(agreed_order_.end(), everywhere.begin(), everywhere.end());
       }
-      for (const replica::Range& pack : fusion_.packs_of(everywhere)) {
-        ++packs_;
-        announcements_.started(all_reduce_.start(memory_.gradients(pack)));
-      }
+      if (!send(fusion_.packs_of(everywhere))) return false;
     }
     // That was all of this step.
     announcements_.started(nullptr);
+    return true;
+  }
+
+  /// Returns when they have arrived, as the original does: what becomes ready meanwhile is fused in the next
+  /// cycle. False: to end.
+  bool send(const std::vector<replica::Range>& packs) {
+    std::vector<comm::WorkPtr> works;
+    for (const replica::Range& pack : packs) works.push_back(all_reduce_.start(memory_.gradients(pack)));
+    packs_ += static_cast<int64_t>(packs.size());
+    for (comm::WorkPtr& work : works) {
+      const bool goes_on = announcements_.wait(*work);
+      announcements_.started(std::move(work));
+      if (!goes_on) return false;
+    }
     return true;
   }
 
