@@ -9,7 +9,7 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include "lockstep/replica/memory_use.h"
-#include "lockstep/strategies/parameter_server.h"
+#include "lockstep/strategies/parameter_shards.h"
 #include "lockstep/train/row_trainee.h"
 
 #include "strategies/trained_replica.h"
@@ -143,6 +143,30 @@ TEST_P(MemoryTest, a_parameter_server_has_momenta_of_what_it_owns) {
   for (size_t rank = 0; rank < on_one.size(); ++rank) {
     expect("rank 0", on_one[rank], {.parameters = kP, .gradients = kP, .momenta = rank == 0 ? kP : 0});
   }
+}
+
+TEST_P(MemoryTest, an_asynchronous_server_keeps_values_reply_and_arrival_of_what_it_owns) {
+  std::vector<int64_t> bytes;
+  for (const int64_t count : kTensors) bytes.push_back(4 * count);
+  std::vector<int64_t> owned(static_cast<size_t>(ranks()), 0);
+  const std::vector<int> owners = strategies::assign_owners(bytes, ranks());
+  for (size_t i = 0; i < bytes.size(); ++i) owned[static_cast<size_t>(owners[i])] += bytes[i];
+  const std::vector<Observed> found =
+      observe("parameter_server", ranks(), {.consistency = strategies::Consistency::kAsync});
+  for (size_t rank = 0; rank < owned.size(); ++rank) {
+    // All that a rank owns of lenet5 is one bucket.
+    const MemoryUse expected{
+        .parameters = kP, .gradients = kP, .momenta = owned[rank], .buffers = 3 * owned[rank]};
+    EXPECT_EQ(found[rank].told, expected);
+  }
+}
+
+TEST_P(MemoryTest, data_parallel_has_the_parameters_of_all_devices_in_one_process) {
+  const train::RowPlan row = row_of("data_parallel", ranks(), {});
+  train::RowTrainee trainee(row, nullptr);
+  launch::Progress progress;
+  trainee.train_one_more(progress);
+  EXPECT_EQ(trainee.memory(), (MemoryUse{.parameters = ranks() * kP, .gradients = kP, .momenta = kP}));
 }
 
 TEST_P(MemoryTest, exchanges_through_copies_keep_room_for_the_largest_tensor) {

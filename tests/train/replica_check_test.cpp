@@ -66,7 +66,6 @@ TEST_P(ReplicaCheckTest, a_last_place_on_one_rank_ends_the_run_and_is_named) {
 }
 
 TEST_P(ReplicaCheckTest, what_moves_parameters_apart_is_found_at_the_next_comparison) {
-  const auto [strategy, ranks] = GetParam();
   EXPECT_THAT(errors_after(GetParam(), Fault::kNotSent, 4), Each(HasSubstr(" differ after step 5: ")));
   EXPECT_THAT(errors_after(GetParam(), Fault::kNotSent, 6), Each(HasSubstr(" differ after step 8: ")));
 }
@@ -99,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(all, ReplicaCheckTest, testing::ValuesIn(all_cases()), 
 TEST(ReplicaChecksTest, every_strategy_is_compared_or_says_why_not) {
   for (const std::string& strategy : strategies::registry().names()) {
     const int ranks = strategy == "single" ? 1 : 2;
-    const strategies::Traits& traits = strategies::registry().get(strategy).traits;
+    const strategies::Traits traits = strategies::registry().get(strategy).traits({});
     test::with_thread_ranks(ranks, [&](comm::Communicator& group) {
       launch::Progress progress;
       for (const int every : {1, 3, 4, 100}) {

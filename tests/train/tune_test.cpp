@@ -92,12 +92,12 @@ TEST(TuningPlanTest, only_rows_that_send_buckets_have_a_cap_to_tune) {
 
 TEST(TuningPlanTest, every_strategy_with_buckets_sends_more_of_them_under_a_smaller_cap) {
   for (const std::string& strategy : strategies::registry().names()) {
-    const bool has_buckets = strategies::registry().get(strategy).traits.has_buckets;
+    const bool has_buckets = strategies::registry().get(strategy).traits({}).has_buckets;
     test::with_thread_ranks(2, [&](comm::Communicator& group) {
       std::vector<size_t> calls;
       for (const double bucket_mb : {25.0, 0.02}) {
         test::RecordingCommunicator recording(group);
-        const bool communicates = strategies::registry().get(strategy).traits.communicates;
+        const bool communicates = strategies::registry().get(strategy).traits({}).communicates;
         test::TrainedReplica replica =
             test::make_replica({.model = "lenet5",
                                 .strategy = strategy,

@@ -100,6 +100,7 @@ class AsyncParameterServer final : public Strategy {
   }
 
   int64_t momentum_bytes() const override { return server_->momentum_bytes(); }
+  int64_t buffer_bytes() const override { return server_->buffer_bytes(); }
 
   std::vector<Measured> measured() const override {
     using enum Measured::Over;

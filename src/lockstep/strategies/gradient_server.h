@@ -66,6 +66,10 @@ class GradientServer {
   };
   Counts counts() const;
   int64_t momentum_bytes() const { return static_cast<int64_t>(momenta_.nbytes()); }
+  /// The values that are served, the reply that carries them, and a gradient on arrival.
+  int64_t buffer_bytes() const {
+    return static_cast<int64_t>(values_.nbytes() + reply_.nbytes() + gradient_.nbytes());
+  }
 
  private:
   void run();
