@@ -1,11 +1,12 @@
 #pragma once
 
-#include <cmath>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <vector>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
 
 #include "lockstep/comm/forwarding_communicator.h"
 
@@ -15,7 +16,7 @@ enum class Fault {
   kNone,
   /// One unit in the last place of one element after the reduction, on one rank.
   kLastPlace,
-  /// One element of one rank's gradient off by 1 % of the norm of what is sent, before it.
+  /// One element of one rank's gradient off by 1 % of that tensor's norm, before it.
   kOnePercent,
   /// A bucket keeps each rank's own gradient.
   kNotSent,
@@ -23,7 +24,7 @@ enum class Fault {
   kDivisor,
 };
 
-/// Does to a buffer what the fault says once the reduction is done.
+/// Does to a buffer what the fault says once the collective is done.
 class FaultyWork final : public comm::Work {
  public:
   FaultyWork(comm::WorkPtr real, std::function<void()> spoil)
@@ -57,8 +58,39 @@ class FaultyWork final : public comm::Work {
   std::once_flag once_;
 };
 
-/// Spoils reductions of gradients: by default the second of every three, which is that of the second step
-/// where a network of one bucket is trained for three steps each time.
+/// A buffer's elements, whatever their type.
+class Elements {
+ public:
+  explicit Elements(const comm::Buffer& buffer) {
+    const auto type = buffer.dtype == comm::DType::kFloat32   ? at::kFloat
+                      : buffer.dtype == comm::DType::kFloat16 ? at::kHalf
+                                                              : at::kBFloat16;
+    tensor_ = at::from_blob(buffer.data, {static_cast<int64_t>(buffer.count)}, at::TensorOptions(type));
+  }
+
+  void scale(double by) { tensor_.mul_(by); }
+  void add(int64_t index, double value) { tensor_[index].add_(value); }
+  double norm(int64_t begin, int64_t end) const {
+    return tensor_.slice(0, begin, end).to(at::kDouble).norm().item<double>();
+  }
+  at::Tensor copy() const { return tensor_.clone(); }
+  void set(const at::Tensor& values) { tensor_.copy_(values); }
+
+  /// To the next number of the type, towards larger magnitude.
+  void next_after(int64_t index) {
+    if (tensor_.scalar_type() == at::kFloat) {
+      ++static_cast<int32_t*>(tensor_.data_ptr())[index];
+    } else {
+      ++static_cast<int16_t*>(tensor_.data_ptr())[index];
+    }
+  }
+
+ private:
+  at::Tensor tensor_;
+};
+
+/// Spoils reductions of lenet5's gradients in one bucket: those that `hits` says by their number, by default
+/// the second of every three, which is that of the second step where it is trained for three steps each time.
 class FaultyCommunicator final : public comm::ForwardingCommunicator {
  public:
   FaultyCommunicator(
@@ -67,45 +99,75 @@ class FaultyCommunicator final : public comm::ForwardingCommunicator {
       : ForwardingCommunicator(real), fault_(fault), hits_(std::move(hits)) {}
 
   comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override {
-    const bool gradients = op == comm::ReduceOp::kSum && buffer.count > 1000;
-    if (fault_ == Fault::kNone || !gradients) return real_.all_reduce(buffer, op);
-    auto* values = static_cast<float*>(buffer.data);
-    const size_t count = buffer.count;
-    const int ranks = size();
-    if (fault_ == Fault::kDivisor) {
-      return std::make_unique<FaultyWork>(real_.all_reduce(buffer, op), [values, count, ranks] {
-        for (size_t i = 0; i < count; ++i)
-          values[i] *= static_cast<float>(ranks) / static_cast<float>(ranks + 1);
-      });
-    }
-    if (!hits_(reductions_++)) return real_.all_reduce(buffer, op);
-    switch (fault_) {
-      case Fault::kOnePercent:
-        if (rank() == ranks - 1) {
-          double squares = 0;
-          for (size_t i = 0; i < count; ++i) squares += double{values[i]} * values[i];
-          values[count / 2] += static_cast<float>(0.01 * std::sqrt(squares));
-        }
-        return real_.all_reduce(buffer, op);
-      case Fault::kLastPlace:
-        return std::make_unique<FaultyWork>(real_.all_reduce(buffer, op), [this, values, ranks] {
-          if (rank() == ranks - 1) values[7] = std::nextafter(values[7], 1.0F);
-        });
-      case Fault::kNotSent:
-        own_.assign(values, values + count);
-        return std::make_unique<FaultyWork>(real_.all_reduce(buffer, op), [this, values, count] {
-          std::memcpy(values, own_.data(), count * sizeof(float));
-        });
-      default:
-        return real_.all_reduce(buffer, op);
-    }
+    if (op != comm::ReduceOp::kSum) return real_.all_reduce(buffer, op);
+    return reduction(buffer, buffer, [&] { return real_.all_reduce(buffer, op); });
+  }
+  comm::WorkPtr reduce_scatter(const comm::Buffer& input, const comm::Buffer& output,
+                               comm::ReduceOp op) override {
+    fetches_ = true;
+    return reduction(input, output, [&] { return real_.reduce_scatter(input, output, op); });
+  }
+  comm::WorkPtr reduce(const comm::Buffer& buffer, comm::ReduceOp op, int root) override {
+    fetches_ = true;
+    return reduction(buffer, buffer, [&] { return real_.reduce(buffer, op, root); });
+  }
+  // After the reduction, where it leaves every rank with a part or nothing, comes what all of them get.
+  comm::WorkPtr all_gather(const comm::Buffer& input, const comm::Buffer& output) override {
+    return fetch(output, real_.all_gather(input, output));
+  }
+  comm::WorkPtr broadcast(const comm::Buffer& buffer, int root) override {
+    return fetch(buffer, real_.broadcast(buffer, root));
   }
 
  private:
+  /// All of lenet5, or its largest tensor where each goes alone.
+  static bool large(const comm::Buffer& buffer) { return buffer.count > 20'000; }
+  bool last_rank() const { return rank() == size() - 1; }
+
+  comm::WorkPtr reduction(const comm::Buffer& input, const comm::Buffer& output,
+                          const std::function<comm::WorkPtr()>& real) {
+    if (!large(input)) return real();
+    if (fault_ == Fault::kDivisor) {
+      const double wrong = size() / (size() + 1.0);
+      return std::make_unique<FaultyWork>(real(), [=] { Elements(output).scale(wrong); });
+    }
+    if (fault_ == Fault::kNone || !hits_(reductions_++)) return real();
+    if (fault_ == Fault::kOnePercent) {
+      if (last_rank()) {
+        // The middle lies in the second linear layer's weights, and so do 15,000 elements on either side:
+        // what is added is at most 1 % of that tensor's norm.
+        const auto middle = static_cast<int64_t>(input.count / 2);
+        Elements gradients(input);
+        gradients.add(middle, 0.01 * gradients.norm(middle - 15'000, middle + 15'000));
+      }
+      return real();
+    }
+    if (fault_ == Fault::kNotSent) {
+      // Every rank goes on with its own, or with the part of it that it was to get reduced.
+      const at::Tensor own = Elements(input).copy();
+      const auto part = static_cast<int64_t>(output.count);
+      const int64_t begin = output.count == input.count ? 0 : rank() * part;
+      return std::make_unique<FaultyWork>(real(),
+                                          [=] { Elements(output).set(own.slice(0, begin, begin + part)); });
+    }
+    spoil_next_fetch_ = true;
+    if (fetches_ || !last_rank()) return real();
+    return std::make_unique<FaultyWork>(real(), [=] { Elements(output).next_after(7); });
+  }
+
+  comm::WorkPtr fetch(const comm::Buffer& buffer, comm::WorkPtr real) {
+    if (fault_ != Fault::kLastPlace || !spoil_next_fetch_ || !large(buffer)) return real;
+    spoil_next_fetch_ = false;
+    if (!last_rank()) return real;
+    return std::make_unique<FaultyWork>(std::move(real), [=] { Elements(buffer).next_after(7); });
+  }
+
   Fault fault_;
   std::function<bool(int reduction)> hits_;
   int reductions_ = 0;
-  std::vector<float> own_;
+  /// The reduction is followed by a fetch.
+  bool fetches_ = false;
+  bool spoil_next_fetch_ = false;
 };
 
 }  // namespace lockstep::test

@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/replica/flat_memory.h"
+#include "lockstep/replica/memory_use.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/strategies/message_channel.h"
 
@@ -67,9 +68,7 @@ class GradientServer {
   Counts counts() const;
   int64_t momentum_bytes() const { return static_cast<int64_t>(momenta_.nbytes()); }
   /// The values that are served, the reply that carries them, and a gradient on arrival.
-  int64_t buffer_bytes() const {
-    return static_cast<int64_t>(values_.nbytes() + reply_.nbytes() + gradient_.nbytes());
-  }
+  int64_t buffer_bytes() const { return replica::storage_bytes({values_, reply_, gradient_}); }
 
  private:
   void run();
