@@ -129,7 +129,9 @@ BenchPlan make_plan(BenchOptions options, RankJob& job, const std::vector<std::s
   plan.launches = plan.options.repeat;
   plan.launch = own_launch(job);
   job.plan(train::most_ranks(plan.rows));
-  job.place_devices(plan.rows);
+  for (const RowLeftOut& left_out : job.place_devices(plan.rows, sweep.strategies)) {
+    if (job.speaks() && !job.supervised()) print_note("left out: " + left_out.reason);
+  }
   plan.record_path = record_path(plan.options, job.environment());
   return plan;
 }

@@ -129,24 +129,40 @@ void RankJob::plan(int most_ranks) {
   }
 }
 
-void RankJob::place_devices(std::vector<train::RowPlan>& rows) const {
+std::vector<RowLeftOut> RankJob::place_devices(std::vector<train::RowPlan>& rows,
+                                               const std::vector<std::string>& strategies) const {
+  std::vector<RowLeftOut> left_out;
+  std::vector<train::RowPlan> kept;
   for (train::RowPlan& row : rows) {
-    if (!train::traits_of(row).one_process || row.ranks == 1) continue;
-    if (environment_ && row.ranks > environment_->local_world) {
-      throw ConfigError(
-          fmt::format("{} has all devices in one process, but its {} ranks are on several hosts "
-                      "({} on this one)",
-                      row.strategy, row.ranks, environment_->local_world),
-          "One process cannot use another host's devices: use fewer --ranks, or ddp.");
+    const bool in_one_process = train::traits_of(row).one_process && row.ranks > 1;
+    const std::optional<ConfigError> obstacle = in_one_process ? why_not_one_process(row) : std::nullopt;
+    if (obstacle && std::ranges::find(strategies, row.strategy) != strategies.end()) throw *obstacle;
+    if (obstacle) {
+      left_out.push_back({std::move(row), obstacle->what()});
+      continue;
     }
-    if (environment_ && environment_->bound_by_launcher) {
-      throw ConfigError(fmt::format("{} needs the cores of {} ranks in one process, but {} bound every rank "
-                                    "to its own",
-                                    row.strategy, row.ranks, to_string(environment_->launcher)),
-                        "Let lockstep bind: mpirun --bind-to none, srun --cpu-bind=none.");
-    }
-    row.device_cpus = binding_.cpus;
+    if (in_one_process) row.device_cpus = binding_.cpus;
+    kept.push_back(std::move(row));
   }
+  rows = std::move(kept);
+  return left_out;
+}
+
+std::optional<ConfigError> RankJob::why_not_one_process(const train::RowPlan& row) const {
+  if (!environment_) return std::nullopt;
+  if (row.ranks > environment_->local_world) {
+    return ConfigError(fmt::format("{} has all devices in one process, but its {} ranks are on several hosts "
+                                   "({} on this one)",
+                                   row.strategy, row.ranks, environment_->local_world),
+                       "One process cannot use another host's devices: use fewer --ranks, or ddp.");
+  }
+  if (environment_->bound_by_launcher) {
+    return ConfigError(fmt::format("{} needs the cores of {} ranks in one process, but {} bound every rank "
+                                   "to its own",
+                                   row.strategy, row.ranks, to_string(environment_->launcher)),
+                       "Let lockstep bind: mpirun --bind-to none, srun --cpu-bind=none.");
+  }
+  return std::nullopt;
 }
 
 void RankJob::check_backend() const {

@@ -8,6 +8,7 @@
 
 #include <CLI/App.hpp>
 
+#include "lockstep/base/error.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/binding.h"
@@ -40,6 +41,12 @@ struct JobRank {
   launch::Progress& progress;
 };
 
+/// A row that cannot be had here, and why.
+struct RowLeftOut {
+  train::RowPlan row;
+  std::string reason;
+};
+
 /// Ranks that all do the same work: processes that this one starts, threads of it, or those that a launcher
 /// has started, of which this process is one.
 class RankJob {
@@ -50,9 +57,11 @@ class RankJob {
   /// `most_ranks`: that take part. Settles threads and pinning; throws ConfigError where the launcher started
   /// fewer, or a flag asks for more threads than there are.
   void plan(int most_ranks);
-  /// Gives the rows that train all devices in one process the cores of their ranks. Throws ConfigError where
-  /// these are not on one host, or not this process's to use.
-  void place_devices(std::vector<train::RowPlan>& rows) const;
+  /// Gives the rows that train all devices in one process the cores of their ranks. Where these are not on
+  /// one host, or not this process's to use, it throws ConfigError if `strategies` (as the user gave them)
+  /// names the strategy, and takes the row out if it only came with `all`.
+  std::vector<RowLeftOut> place_devices(std::vector<train::RowPlan>& rows,
+                                        const std::vector<std::string>& strategies) const;
   /// Throws BackendMissing with what to install.
   void check_backend() const;
 
@@ -81,6 +90,9 @@ class RankJob {
           const std::vector<std::pair<std::string, std::string>>& variables = {}) const;
 
  private:
+  /// Why the ranks of a row cannot be devices of one process; nothing where they can.
+  std::optional<ConfigError> why_not_one_process(const train::RowPlan& row) const;
+
   int run_process(const Body& body, const OnDeparture& on_departure) const;
   int run_threads(const Body& body, const OnDeparture& on_departure) const;
   int start_processes(const OnDeparture& on_departure,

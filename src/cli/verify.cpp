@@ -73,6 +73,11 @@ class VerifyReport {
     }
   }
 
+  void add_left_out(const train::RowPlan& row, const std::string& reason) {
+    table_.add_row({row.model, row.strategy, std::to_string(row.ranks), "all",
+                    train::outcome_text(train::Check::Outcome::kNotApplicable), reason});
+  }
+
   void print() const {
     print_result(table_.text());
     print_result(fmt::format("\n{} right, {} wrong\n", right_, wrong_));
@@ -109,7 +114,8 @@ void check_export(const VerifyOptions& options, const std::vector<train::RowPlan
 }
 
 /// What one rank does. Returns how many checks failed, in rank 0.
-int verify_rows(const std::vector<train::RowPlan>& rows, const RankJob& job, const JobRank& rank) {
+int verify_rows(const std::vector<train::RowPlan>& rows, const std::vector<RowLeftOut>& left_out,
+                const RankJob& job, const JobRank& rank) {
   agree_on("verify", train::facts_of(rows), job.options(), rank);
   const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
   const Subgroups subgroups(*world, rows);
@@ -131,6 +137,7 @@ int verify_rows(const std::vector<train::RowPlan>& rows, const RankJob& job, con
     rank.store.set(done, "1");
   }
   world->barrier()->wait();
+  for (const auto& [row, reason] : left_out) report.add_left_out(row, reason);
   if (rank.environment.rank == 0) report.print();
   return report.wrong();
 }
@@ -184,13 +191,13 @@ int run_verify(const VerifyOptions& asked) {
   }
   std::vector<train::RowPlan> rows = plan_rows(options);
   job.plan(train::most_ranks(rows));
-  job.place_devices(rows);
+  const std::vector<RowLeftOut> left_out = job.place_devices(rows, options.strategies);
   if (!options.export_folder.empty()) check_export(options, rows);
   if (!job.supervised()) job.check_backend();
   const int code = job.run(
       [&](const JobRank& rank) {
         if (!options.export_folder.empty()) return export_row(rows[0], options.export_folder, job, rank);
-        const int failed = verify_rows(rows, job, rank);
+        const int failed = verify_rows(rows, left_out, job, rank);
         if (rank.environment.rank == 0) wrong = failed;
       },
       [](const std::string& reason, const std::string& advice) {

@@ -197,7 +197,8 @@ TEST(BenchTest, replicas_are_compared_while_they_train_and_the_record_says_so) {
   for (const results::Run& run : results::read_record(folder.path("a.json")).runs) {
     ASSERT_TRUE(run.replica_checks) << run.strategy;
     EXPECT_EQ(run.replica_checks->every, 5);
-    EXPECT_EQ(run.samples.size(), 20u);
+    // Ranks that go their own ways go on until the last is done.
+    EXPECT_TRUE(run.coupled ? run.samples.size() == 20 : run.samples.size() >= 20) << run.samples.size();
     const bool applies = run.ranks == 2 && run.strategy != "independent";
     // 22 steps with warm-up: after 5, 10, 15, 20 and the last.
     EXPECT_EQ(run.replica_checks->checks, applies ? 5 : 0) << run.strategy;
