@@ -1,6 +1,9 @@
 #include "lockstep/train/agreement.h"
 
+#include <atomic>
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -164,15 +167,37 @@ TEST(FactsTest, every_field_of_a_row_is_a_fact) {
   }
 }
 
-TEST(AgreementTest, plans_are_compared_through_the_store) {
-  comm::HashStore store;
+/// A store in rank 0's process, and ranks that are slow to read from it.
+class StoreOfRank0 : public comm::Store {
+ public:
+  void close() { closed_ = true; }
+
+  void set(const std::string& key, const std::string& value) override { values_.set(key, value); }
+
+  std::string get(const std::string& key, std::chrono::duration<double> timeout) override {
+    const std::string value = values_.get(key, timeout);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (closed_) throw PeerLostError("the store is gone", "");
+    return value;
+  }
+
+  int64_t add(const std::string& key, int64_t amount) override { return values_.add(key, amount); }
+
+ private:
+  comm::HashStore values_;
+  std::atomic<bool> closed_{false};
+};
+
+TEST(AgreementTest, plans_are_compared_through_the_store_which_lives_until_all_have_heard) {
+  StoreOfRank0 store;
   std::vector<std::string> texts(3);
   launch::run_threads(3, [&](int rank) {
     try {
       train::agree_on_plan({{"seed", rank == 2 ? "7" : "1"}}, rank, 3, store);
-    } catch (const ConfigError& error) {
+    } catch (const Error& error) {
       texts[static_cast<size_t>(rank)] = error.what();
     }
+    if (rank == 0) store.close();
   });
   EXPECT_THAT(texts, Each(HasSubstr("rank 2 has seed 7, rank 0 has seed 1")));
 }
