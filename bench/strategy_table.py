@@ -25,7 +25,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from vs_python import ROOT, T_QUANTILE, run_python
+from vs_python import ROOT, ratio_interval, run_python
 
 STRATEGIES = "ddp,replicated,horovod,sharded,parameter_server,bsp"
 
@@ -49,15 +49,6 @@ def lockstep_runs(options, cell, strategies, flags):
 
 def median_step(run):
     return statistics.median(max(step) for step in run["samples"])
-
-
-def interval(log_ratios):
-    middle = statistics.mean(log_ratios)
-    if len(log_ratios) == 1:
-        return math.exp(middle), None
-    quantile = T_QUANTILE[min(len(log_ratios) - 2, len(T_QUANTILE) - 1)]
-    half = quantile * statistics.stdev(log_ratios) / math.sqrt(len(log_ratios))
-    return math.exp(middle), (math.exp(middle - half), math.exp(middle + half))
 
 
 def communication_share(options, cell):
@@ -111,9 +102,9 @@ def main():
             share = communication_share(options, cell)
             steps = measure(options, cell, strategies)
             for name, values in steps.items():
-                ratio, limits = interval([math.log(ddp / own) for ddp, own in zip(steps["ddp"], values)])
+                ratio, low, high = ratio_interval([math.log(ddp / own) for ddp, own in zip(steps["ddp"], values)])
                 step_s = statistics.median(values)
-                between = f"{limits[0]:.3f} to {limits[1]:.3f}" if limits and name != "ddp" else ""
+                between = f"{low:.3f} to {high:.3f}" if len(values) > 1 and name != "ddp" else ""
                 print(f"| {cell[0]} {cell[1]} x {cell[2]} | {backend} | {100 * share:.0f} % | {name} "
                       f"| {1000 * step_s:.1f} | {options.ranks * int(cell[2]) / step_s:.1f} "
                       f"| {ratio:.3f} | {between} |", flush=True)

@@ -68,6 +68,16 @@ def run_python(options, cpus, optimizer):
     return json.loads(text.strip().splitlines()[-1])["step_s"]
 
 
+def ratio_interval(log_ratios):
+    """The 95 % interval of the ratios' geometric mean: its middle, lower and upper end."""
+    middle = statistics.mean(log_ratios)
+    half = 0.0
+    if len(log_ratios) > 1:
+        quantile = T_QUANTILE[min(len(log_ratios) - 2, len(T_QUANTILE) - 1)]
+        half = quantile * statistics.stdev(log_ratios) / math.sqrt(len(log_ratios))
+    return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=1)
@@ -106,11 +116,7 @@ def main():
               + ", ".join(f"python {v} {medians[v]:.4f} s" for v in variants)
               + f", ratio {best[-1] / ours[-1]:.3f}", flush=True)
 
-    middle = statistics.mean(log_ratios)
-    half = 0.0
-    if len(log_ratios) > 1:
-        quantile = T_QUANTILE[min(len(log_ratios) - 2, len(T_QUANTILE) - 1)]
-        half = quantile * statistics.stdev(log_ratios) / math.sqrt(len(log_ratios))
+    _, low, high = ratio_interval(log_ratios)
     images = options.batch * options.ranks
     print(f"{options.model}, {options.precision}, batch {options.batch} per rank, {options.ranks} ranks x "
           f"{options.threads} threads, medians of {options.repeats} repetitions")
@@ -118,7 +124,7 @@ def main():
           f"{statistics.median(ours):.4f} s, {images / statistics.median(ours):.2f} images/s")
     print(f"  Python PyTorch: {statistics.median(best):.4f} s, {images / statistics.median(best):.2f} images/s")
     print(f"  ratio {math.exp(statistics.median(log_ratios)):.3f}, 95 % interval "
-          f"[{math.exp(middle - half):.3f}, {math.exp(middle + half):.3f}]")
+          f"[{low:.3f}, {high:.3f}]")
 
 
 if __name__ == "__main__":

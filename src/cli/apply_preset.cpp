@@ -35,9 +35,7 @@ bool means_something(const std::string& flag, const std::vector<std::string>& st
   const auto& options = strategies::option_infos();
   const auto option = std::ranges::find(options, flag, &strategies::OptionInfo::flag);
   if (option == options.end()) return true;
-  return std::ranges::any_of(strategies, [&](const std::string& name) {
-    return std::ranges::find(option->strategies, name) != option->strategies.end();
-  });
+  return std::ranges::any_of(strategies, [&](const std::string& name) { return option->concerns(name); });
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ std::string strategies() {
     const std::string usual = traits_text(info.traits({}));
     text += usual;
     for (const strategies::OptionInfo& option : strategies::option_infos()) {
-      if (std::ranges::find(option.strategies, name) == option.strategies.end()) continue;
+      if (!option.concerns(name)) continue;
       for (const std::string& value : option.values) {
         strategies::StrategyOptions options;
         option.set(options, value);

@@ -1,5 +1,7 @@
 #include "subgroups.h"
 
+#include "lockstep/comm/split_first.h"
+
 namespace lockstep::cli {
 
 std::vector<int> powers_of_two_up_to(int most) {
@@ -11,9 +13,7 @@ std::vector<int> powers_of_two_up_to(int most) {
 Subgroups::Subgroups(comm::Communicator& world, const std::vector<train::RowPlan>& rows) {
   for (const train::RowPlan& row : rows) {
     if (groups_.contains(row.ranks)) continue;
-    std::vector<int> ranks(static_cast<size_t>(row.ranks));
-    for (int i = 0; i < row.ranks; ++i) ranks[static_cast<size_t>(i)] = i;
-    groups_[row.ranks] = world.split(ranks);
+    groups_[row.ranks] = comm::split_first(world, row.ranks);
   }
 }
 

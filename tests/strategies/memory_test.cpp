@@ -95,6 +95,16 @@ int64_t padded(int64_t count, int64_t multiple_of) {
   return (count + multiple_of - 1) / multiple_of * multiple_of;
 }
 
+/// Of lenet5's parameters, shared out among the ranks; [rank].
+std::vector<int64_t> owned_bytes(int ranks) {
+  std::vector<int64_t> bytes;
+  for (const int64_t count : kTensors) bytes.push_back(4 * count);
+  std::vector<int64_t> owned(static_cast<size_t>(ranks), 0);
+  const std::vector<int> owners = strategies::assign_owners(bytes, ranks);
+  for (size_t i = 0; i < bytes.size(); ++i) owned[static_cast<size_t>(owners[i])] += bytes[i];
+  return owned;
+}
+
 class MemoryTest : public testing::TestWithParam<int> {
  protected:
   int ranks() const { return GetParam(); }
@@ -129,11 +139,7 @@ TEST_P(MemoryTest, sharded_keeps_its_share_of_the_momenta) {
 }
 
 TEST_P(MemoryTest, a_parameter_server_has_momenta_of_what_it_owns) {
-  std::vector<int64_t> bytes;
-  for (const int64_t count : kTensors) bytes.push_back(4 * count);
-  std::vector<int64_t> owned(static_cast<size_t>(ranks()), 0);
-  const std::vector<int> owners = strategies::assign_owners(bytes, ranks());
-  for (size_t i = 0; i < bytes.size(); ++i) owned[static_cast<size_t>(owners[i])] += bytes[i];
+  const std::vector<int64_t> owned = owned_bytes(ranks());
   const std::vector<Observed> shared_out = observe("parameter_server", ranks());
   for (size_t rank = 0; rank < owned.size(); ++rank) {
     expect("shared out", shared_out[rank], {.parameters = kP, .gradients = kP, .momenta = owned[rank]});
@@ -146,11 +152,7 @@ TEST_P(MemoryTest, a_parameter_server_has_momenta_of_what_it_owns) {
 }
 
 TEST_P(MemoryTest, an_asynchronous_server_keeps_values_reply_and_arrival_of_what_it_owns) {
-  std::vector<int64_t> bytes;
-  for (const int64_t count : kTensors) bytes.push_back(4 * count);
-  std::vector<int64_t> owned(static_cast<size_t>(ranks()), 0);
-  const std::vector<int> owners = strategies::assign_owners(bytes, ranks());
-  for (size_t i = 0; i < bytes.size(); ++i) owned[static_cast<size_t>(owners[i])] += bytes[i];
+  const std::vector<int64_t> owned = owned_bytes(ranks());
   const std::vector<Observed> found =
       observe("parameter_server", ranks(), {.consistency = strategies::Consistency::kAsync});
   for (size_t rank = 0; rank < owned.size(); ++rank) {

@@ -106,7 +106,6 @@ at::Tensor FlatMemory::momenta(Range range) const {
 }
 
 void FlatMemory::apply(Range range, const SgdOptions& options, bool first_step) {
-  if (options.learning_rate == 0) return;
   fused_sgd({values(range)}, {gradients(range)}, {momenta(range)}, options, first_step);
 }
 

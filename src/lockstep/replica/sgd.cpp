@@ -10,12 +10,29 @@
 
 namespace lockstep::replica {
 
-void fused_sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
-               std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step) {
+namespace {
+
+void fused_pass(std::vector<at::Tensor>& parameters, std::vector<at::Tensor>& gradients,
+                std::vector<at::Tensor>& momenta, const SgdOptions& options, double learning_rate,
+                bool first_step) {
   const at::NoGradGuard no_grad;
   if (options.momentum == 0) momenta.clear();
-  at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay, options.momentum,
-                  options.learning_rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, first_step);
+  at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay, options.momentum, learning_rate,
+                  /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, first_step);
+}
+
+}  // namespace
+
+void fused_sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
+               std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step) {
+  if (options.learning_rate == 0) return;
+  fused_pass(parameters, gradients, momenta, options, options.learning_rate, first_step);
+}
+
+void fused_momenta(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
+                   std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step) {
+  // With a learning rate of 0 the pass leaves the parameters as they are.
+  fused_pass(parameters, gradients, momenta, options, 0, first_step);
 }
 
 Sgd::Sgd(std::vector<at::Tensor> parameters, const SgdOptions& options)
@@ -32,7 +49,6 @@ void Sgd::step() {
     gradients_[i] = parameters_[i].grad();
     if (!gradients_[i].defined()) throw Error(fmt::format("parameter {} has no gradient", i));
   }
-  if (options_.learning_rate == 0) return;
   fused_sgd(parameters_, gradients_, momenta_, options_, first_step_);
   first_step_ = false;
 }

@@ -15,10 +15,13 @@ struct SgdOptions {
 };
 
 /// One fused pass over lists of the same length: what Sgd does to its parameters, for whoever keeps gradients
-/// and momenta elsewhere. `first_step`: momenta are written, not read. A learning rate of 0 leaves the
-/// parameters as they are and updates the momenta.
+/// and momenta elsewhere. `first_step`: momenta are written, not read.
 void fused_sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
                std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step);
+
+/// The part of it that updates the momenta, whatever the learning rate.
+void fused_momenta(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
+                   std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step);
 
 /// Stochastic gradient descent with momentum and weight decay, as torch.optim.SGD defines it (dampening 0, no
 /// Nesterov): g += decay * p; m = momentum * m + g (m = g in the first step); p -= rate * m. One fused pass

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "lockstep/strategies/stoppable_wait.h"
+
 namespace lockstep::strategies {
 
 void Announcements::begin_step() {
@@ -70,19 +72,7 @@ void Announcements::failed(std::exception_ptr failure) {
 }
 
 bool Announcements::wait(comm::Work& work) {
-  auto complete = std::make_shared<bool>(false);
-  work.on_complete([this, complete] {
-    const std::lock_guard lock(mutex_);
-    *complete = true;
-    to_background_.notify_all();
-  });
-  {
-    std::unique_lock lock(mutex_);
-    to_background_.wait(lock, [&] { return stopping_ || *complete; });
-    if (!*complete) return false;
-  }
-  work.test();
-  return true;
+  return wait_unless_stopping(work, mutex_, to_background_, stopping_);
 }
 
 }  // namespace lockstep::strategies

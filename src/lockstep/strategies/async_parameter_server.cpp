@@ -45,7 +45,7 @@ class AsyncParameterServer final : public Strategy {
     const replica::Range own = owned_by(channel_.rank());
     std::vector<replica::Range> places;
     for (const Bucket& bucket : filler_.buckets()) {
-      const bool mine = own.begin <= bucket.range.begin && bucket.range.end <= own.end;
+      const bool mine = owner_of(bucket, owners_) == channel_.rank();
       places.push_back(mine ? replica::Range{bucket.range.begin - own.begin, bucket.range.end - own.begin}
                             : replica::Range{});
     }
@@ -116,7 +116,6 @@ class AsyncParameterServer final : public Strategy {
 
  private:
   const replica::Range& owned_by(int rank) const { return owned_[static_cast<size_t>(rank)]; }
-  int owner_of(size_t bucket) const { return owners_[filler_.buckets()[bucket].parameters.front()]; }
   /// Whether there is something to be had from that rank by messages.
   bool asks(int owner) const { return owner != channel_.rank() && owned_by(owner).count() > 0; }
 
@@ -148,8 +147,9 @@ class AsyncParameterServer final : public Strategy {
   }
 
   void send(size_t bucket) {
-    const int owner = owner_of(bucket);
-    const at::Tensor gradient = memory_.gradients(filler_.buckets()[bucket].range);
+    const Bucket& full = filler_.buckets()[bucket];
+    const int owner = owner_of(full, owners_);
+    const at::Tensor gradient = memory_.gradients(full.range);
     ++sent_;
     if (owner == channel_.rank()) {
       server_->apply(bucket, steps_, gradient);

@@ -107,10 +107,7 @@ class CombinedMomenta final : public Bsp {
       }
       return;
     }
-    // With a learning rate of 0 the pass updates the momenta and nothing else.
-    replica::SgdOptions momenta_only = options_;
-    momenta_only.learning_rate = 0;
-    replica::fused_sgd(parameters_, gradients, momenta_, momenta_only, first_step_);
+    replica::fused_momenta(parameters_, gradients, momenta_, options_, first_step_);
     first_step_ = false;
     // The gradients have done their work; their memory takes what is exchanged.
     for (size_t i = 0; i < gradients.size(); ++i) {

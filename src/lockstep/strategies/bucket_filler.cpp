@@ -5,9 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/mul.h>
-
 #include "lockstep/base/error.h"
 
 namespace lockstep::strategies {
@@ -16,17 +13,6 @@ std::vector<size_t> reverse_order(size_t parameters) {
   std::vector<size_t> order(parameters);
   std::iota(order.rbegin(), order.rend(), size_t{0});
   return order;
-}
-
-void put_gradient(at::Tensor place, const at::Tensor& gradient, double scale, bool first) {
-  const at::NoGradGuard no_grad;
-  if (!first) {
-    place.add_(gradient, scale);
-  } else if (scale == 1) {
-    place.copy_(gradient);
-  } else {
-    at::mul_out(place, gradient, at::Scalar(scale));
-  }
 }
 
 BucketFiller::BucketFiller(replica::Parameters& parameters, replica::FlatMemory& memory, double scale,
@@ -51,13 +37,8 @@ void BucketFiller::set_plan(std::vector<Bucket> buckets) {
 void BucketFiller::begin_step() {
   ready_order_.clear();
   told_ = 0;
-  backwards_ = 0;
+  micro_batches_.begin_step();
   for (size_t i = 0; i < buckets_.size(); ++i) missing_[i] = buckets_[i].parameters.size();
-}
-
-void BucketFiller::begin_backward(bool last) {
-  first_ = backwards_++ == 0;
-  last_ = last;
 }
 
 void BucketFiller::finish() {
@@ -70,8 +51,8 @@ void BucketFiller::finish() {
 }
 
 void BucketFiller::gradient_ready(size_t index, const at::Tensor& gradient) {
-  put_gradient(memory_.gradient_view(index), gradient, scale_, first_);
-  if (!last_) return;
+  micro_batches_.put(memory_.gradient_view(index), gradient, scale_);
+  if (!micro_batches_.last()) return;
   ready_order_.push_back(index);
   for (const size_t bucket : buckets_of_[index]) --missing_[bucket];
   if (overlap_) tell_full_buckets();

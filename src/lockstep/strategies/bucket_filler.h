@@ -6,14 +6,12 @@
 #include "lockstep/replica/flat_memory.h"
 #include "lockstep/strategies/bucket_plan.h"
 #include "lockstep/strategies/gradient_hooks.h"
+#include "lockstep/strategies/micro_batches.h"
 
 namespace lockstep::strategies {
 
 /// Last registered, first ready: nearly right for every network.
 std::vector<size_t> reverse_order(size_t parameters);
-
-/// place = scale * gradient, or added to it unless it is the step's first. Without autograd.
-void put_gradient(at::Tensor place, const at::Tensor& gradient, double scale, bool first);
 
 /// Brings gradients from the backward pass into flat memory, scaled, and tells which buckets are full, always
 /// in the order of the plan, so that every rank can send them as it hears of them. Used by the training
@@ -33,7 +31,7 @@ class BucketFiller {
 
   void begin_step();
   /// Before every backward pass of a step. Gradients of those before the last are added up.
-  void begin_backward(bool last);
+  void begin_backward(bool last) { micro_batches_.begin_backward(last); }
   /// After backward: tells what was not told. Throws Error when a parameter got no gradient.
   void finish();
 
@@ -54,10 +52,7 @@ class BucketFiller {
   /// Gradients that each bucket still waits for.
   std::vector<size_t> missing_;
   size_t told_ = 0;
-  /// Of the backward pass that runs.
-  bool first_ = true;
-  bool last_ = true;
-  int backwards_ = 0;
+  MicroBatches micro_batches_;
   std::vector<size_t> ready_order_;
   GradientHooks hooks_;
 };

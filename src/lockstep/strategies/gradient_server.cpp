@@ -1,7 +1,6 @@
 #include "lockstep/strategies/gradient_server.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/helper_thread.h"
+#include "lockstep/strategies/stoppable_wait.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
 namespace lockstep::strategies {
@@ -162,18 +162,7 @@ void GradientServer::fetch_of(int worker, const at::Tensor& into) {
 }
 
 void GradientServer::wait(comm::Work& work) {
-  const auto complete = std::make_shared<bool>(false);
-  work.on_complete([this, complete] {
-    const std::lock_guard lock(mutex_);
-    *complete = true;
-    changed_.notify_all();
-  });
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopping_ || *complete; });
-    if (!*complete) throw Stopped{};
-  }
-  work.test();
+  if (!wait_unless_stopping(work, mutex_, changed_, stopping_)) throw Stopped{};
 }
 
 }  // namespace lockstep::strategies

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 #include <thread>
 
 #include <fmt/format.h>
@@ -11,10 +10,12 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/comm/helper_thread.h"
+#include "lockstep/comm/split_first.h"
 #include "lockstep/strategies/announcements.h"
 #include "lockstep/strategies/bucket_filler.h"
 #include "lockstep/strategies/fusion.h"
 #include "lockstep/strategies/gradient_hooks.h"
+#include "lockstep/strategies/micro_batches.h"
 #include "lockstep/strategies/negotiator.h"
 #include "lockstep/strategies/tensor_buffer.h"
 #include "lockstep/strategies/wire.h"
@@ -31,12 +32,6 @@ std::vector<std::string> names_of(const replica::Parameters& parameters) {
   return names;
 }
 
-std::unique_ptr<comm::Communicator> split_off(comm::Communicator& group) {
-  std::vector<int> everybody(static_cast<size_t>(group.size()));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  return group.split(everybody);
-}
-
 class Horovod final : public Strategy {
  public:
   explicit Horovod(const StrategyContext& context)
@@ -49,7 +44,7 @@ class Horovod final : public Strategy {
         fusion_(memory_, static_cast<int64_t>(context.options.fusion_mb * static_cast<double>(kMiB)),
                 deterministic_),
         announcements_(context.parameters.trainable().size()),
-        negotiation_(split_off(group_)),
+        negotiation_(comm::split_first(group_, group_.size())),
         hooks_(context.parameters.tensors(),
                [this](size_t index, const at::Tensor& gradient) { gradient_ready(index, gradient); }) {
     negotiator_ =
@@ -71,13 +66,10 @@ class Horovod final : public Strategy {
   void begin_step() override {
     if (steps_ == 1 && !deterministic_) memory_.reorder(agreed_order_);
     announcements_.begin_step();
-    backwards_ = 0;
+    micro_batches_.begin_step();
   }
 
-  void before_backward(bool last) override {
-    first_ = backwards_++ == 0;
-    last_ = last;
-  }
+  void before_backward(bool last) override { micro_batches_.begin_backward(last); }
 
   void combine() override {
     if (const size_t missing = announcements_.missing(); missing > 0) {
@@ -109,8 +101,8 @@ class Horovod final : public Strategy {
  private:
   /// From the backward pass.
   void gradient_ready(size_t index, const at::Tensor& gradient) {
-    put_gradient(memory_.gradient_view(index), gradient, 1.0 / group_.size(), first_);
-    if (last_) announcements_.announce(index);
+    micro_batches_.put(memory_.gradient_view(index), gradient, 1.0 / group_.size());
+    if (micro_batches_.last()) announcements_.announce(index);
   }
 
   /// The background thread.
@@ -177,10 +169,7 @@ class Horovod final : public Strategy {
   std::atomic<int64_t> cycles_ = 0;
   std::atomic<int64_t> packs_ = 0;
 
-  /// Of the backward pass that runs.
-  bool first_ = true;
-  bool last_ = true;
-  int backwards_ = 0;
+  MicroBatches micro_batches_;
 
   Announcements announcements_;
   std::unique_ptr<comm::Communicator> negotiation_;

@@ -1,15 +1,11 @@
 #include "lockstep/strategies/message_channel.h"
 
-#include <numeric>
-#include <vector>
+#include "lockstep/comm/split_first.h"
 
 namespace lockstep::strategies {
 
-MessageChannel::MessageChannel(comm::Communicator& group) : rank_(group.rank()), size_(group.size()) {
-  std::vector<int> everybody(static_cast<size_t>(size_));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  group_ = group.split(everybody);
-}
+MessageChannel::MessageChannel(comm::Communicator& group)
+    : group_(comm::split_first(group, group.size())), rank_(group.rank()), size_(group.size()) {}
 
 comm::WorkPtr MessageChannel::broadcast(const comm::Buffer& buffer, int root) {
   const std::lock_guard lock(mutex_);

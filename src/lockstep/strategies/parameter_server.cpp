@@ -38,7 +38,7 @@ class ParameterServer final : public Strategy {
     filler_.finish();
     for (size_t i = 0; i < works_.size(); ++i) {
       works_[i]->wait();
-      if (owner_of(i) == group_.rank()) {
+      if (owner_of(filler_.buckets()[i], owners_) == group_.rank()) {
         memory_.apply(filler_.buckets()[i].range, optimizer_, steps_ == 0);
       }
     }
@@ -54,11 +54,9 @@ class ParameterServer final : public Strategy {
   int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
 
  private:
-  int owner_of(size_t bucket) const { return owners_[filler_.buckets()[bucket].parameters.front()]; }
-
   void send(size_t bucket) {
     works_.push_back(group_.reduce(buffer_of(memory_.gradients(filler_.buckets()[bucket].range)),
-                                   comm::ReduceOp::kSum, owner_of(bucket)));
+                                   comm::ReduceOp::kSum, owner_of(filler_.buckets()[bucket], owners_)));
   }
 
   /// What forward needs first comes first.
@@ -67,7 +65,7 @@ class ParameterServer final : public Strategy {
     std::vector<comm::WorkPtr> works;
     for (size_t i = filler_.buckets().size(); i-- > 0;) {
       const at::Tensor values = memory_.values(filler_.buckets()[i].range);
-      works.push_back(group_.broadcast(buffer_of(values), owner_of(i)));
+      works.push_back(group_.broadcast(buffer_of(values), owner_of(filler_.buckets()[i], owners_)));
     }
     for (const comm::WorkPtr& work : works) work->wait();
     fetched_ = true;

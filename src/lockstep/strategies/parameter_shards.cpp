@@ -43,6 +43,10 @@ replica::Range owned_range(const replica::FlatMemory& memory, const std::vector<
   return range.end == 0 ? replica::Range{} : range;
 }
 
+int owner_of(const Bucket& bucket, const std::vector<int>& owners) {
+  return owners[bucket.parameters.front()];
+}
+
 std::vector<Bucket> plan_owned_buckets(const replica::FlatMemory& memory, const std::vector<int>& owners,
                                        int ranks, int64_t cap_bytes) {
   std::vector<Bucket> buckets;

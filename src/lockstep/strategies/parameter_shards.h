@@ -22,6 +22,9 @@ std::vector<size_t> order_by_owner(const std::vector<int>& owners);
 /// The stretch of memory in order_by_owner that a rank owns; empty where it owns nothing.
 replica::Range owned_range(const replica::FlatMemory& memory, const std::vector<int>& owners, int rank);
 
+/// Of a bucket of plan_owned_buckets.
+int owner_of(const Bucket& bucket, const std::vector<int>& owners);
+
 /// Buckets of what one rank owns each, in the order in which they become ready: the parameter that was
 /// registered first is ready last, and its bucket with it.
 std::vector<Bucket> plan_owned_buckets(const replica::FlatMemory& memory, const std::vector<int>& owners,

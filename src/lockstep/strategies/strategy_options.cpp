@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,45 +30,55 @@ void check_value(const OptionInfo& option, const std::string& value) {
                     fmt::format("It takes {}.", fmt::join(option.values, ", ")));
 }
 
-Wire parse_wire(const std::string& value) {
-  if (value == "fp16") return Wire::kFp16;
-  return value == "bf16" ? Wire::kBf16 : Wire::kFp32;
+/// The values that a flag takes, and what they stand for.
+template <typename Choice>
+using Choices = std::vector<std::pair<std::string, Choice>>;
+
+const Choices<bool> kOverlap{{"on", true}, {"off", false}};
+const Choices<Wire> kWires{{"fp32", Wire::kFp32}, {"fp16", Wire::kFp16}, {"bf16", Wire::kBf16}};
+const Choices<ParameterOwners> kOwners{{"sharded", ParameterOwners::kSharded},
+                                       {"rank0", ParameterOwners::kRank0}};
+const Choices<Consistency> kConsistencies{{"sync", Consistency::kSync}, {"async", Consistency::kAsync}};
+const Choices<Exchange> kExchanges{{"ar", Exchange::kAr},
+                                   {"nccl32", Exchange::kNccl32},
+                                   {"nccl16", Exchange::kNccl16},
+                                   {"asa32", Exchange::kAsa32},
+                                   {"asa16", Exchange::kAsa16}};
+const Choices<BspSync> kBspSyncs{{"cdd", BspSync::kCdd}, {"avg", BspSync::kAvg}};
+const Choices<bool> kDeterministic{{"on", true}};
+
+template <typename Choice>
+std::vector<std::string> values_of(const Choices<Choice>& choices) {
+  std::vector<std::string> values;
+  for (const auto& [value, choice] : choices) values.push_back(value);
+  return values;
 }
 
-Exchange exchange_of(const std::string& value) {
-  if (value == "ar") return Exchange::kAr;
-  if (value == "nccl16") return Exchange::kNccl16;
-  if (value == "asa32") return Exchange::kAsa32;
-  if (value == "asa16") return Exchange::kAsa16;
-  return Exchange::kNccl32;
+/// `value`: one of them (check_value).
+template <typename Choice>
+Choice choice_of(const Choices<Choice>& choices, const std::string& value) {
+  return std::ranges::find(choices, value, &std::pair<std::string, Choice>::first)->second;
+}
+
+template <typename Choice>
+std::string value_of(const Choices<Choice>& choices, Choice choice) {
+  return std::ranges::find(choices, choice, &std::pair<std::string, Choice>::second)->first;
+}
+
+bool sends_fp16(Exchange exchange) {
+  return exchange == Exchange::kNccl16 || exchange == Exchange::kAsa16;
 }
 
 void check_together(const StrategyOptions& options) {
-  const bool fp16_exchange = options.exchange == Exchange::kNccl16 || options.exchange == Exchange::kAsa16;
-  if (fp16_exchange && options.wire == Wire::kBf16) {
+  if (sends_fp16(options.exchange) && options.wire == Wire::kBf16) {
     throw ConfigError("--exchange nccl16 and asa16 send fp16, but --wire is bf16",
                       "Use --exchange nccl32 or asa32 with --wire bf16.");
   }
 }
 
-std::string text_of(Exchange exchange) {
-  switch (exchange) {
-    case Exchange::kAr:
-      return "ar";
-    case Exchange::kNccl16:
-      return "nccl16";
-    case Exchange::kAsa32:
-      return "asa32";
-    case Exchange::kAsa16:
-      return "asa16";
-    case Exchange::kNccl32:
-      break;
-  }
-  return "nccl32";
-}
-
-std::string on_or_off(bool on) {
-  return on ? "on" : "off";
+const OptionInfo* find_option(const std::string& flag) {
+  const auto option = std::ranges::find(option_infos(), flag, &OptionInfo::flag);
+  return option == option_infos().end() ? nullptr : &*option;
 }
 
 }  // namespace
@@ -78,33 +89,30 @@ const std::vector<OptionInfo>& option_infos() {
        .description = "whether gradients are sent while backward goes on, or after it",
        .default_value = "on",
        .strategies = {"replicated", "sharded", "parameter_server"},
-       .values = {"on", "off"},
-       .set = [](StrategyOptions& options, const std::string& value) { options.overlap = value == "on"; }},
+       .values = values_of(kOverlap),
+       .set = [](StrategyOptions& options,
+                 const std::string& value) { options.overlap = choice_of(kOverlap, value); }},
       {.flag = "--wire",
        .description = "in what type gradients are sent and summed",
        .default_value = "fp32",
        .strategies = {"ddp", "replicated", "bsp", "horovod"},
-       .values = {"fp32", "fp16", "bf16"},
-       .set = [](StrategyOptions& options, const std::string& value) { options.wire = parse_wire(value); }},
+       .values = values_of(kWires),
+       .set = [](StrategyOptions& options,
+                 const std::string& value) { options.wire = choice_of(kWires, value); }},
       {.flag = "--parameter-owners",
        .description = "who owns the variables: all ranks, balanced by bytes, or rank 0",
        .default_value = "sharded",
        .strategies = {"parameter_server"},
-       .values = {"sharded", "rank0"},
-       .set =
-           [](StrategyOptions& options, const std::string& value) {
-             options.parameter_owners =
-                 value == "rank0" ? ParameterOwners::kRank0 : ParameterOwners::kSharded;
-           }},
+       .values = values_of(kOwners),
+       .set = [](StrategyOptions& options,
+                 const std::string& value) { options.parameter_owners = choice_of(kOwners, value); }},
       {.flag = "--consistency",
        .description = "whether owners wait for the gradients of all ranks, or apply each when it arrives",
        .default_value = "sync",
        .strategies = {"parameter_server"},
-       .values = {"sync", "async"},
-       .set =
-           [](StrategyOptions& options, const std::string& value) {
-             options.consistency = value == "async" ? Consistency::kAsync : Consistency::kSync;
-           }},
+       .values = values_of(kConsistencies),
+       .set = [](StrategyOptions& options,
+                 const std::string& value) { options.consistency = choice_of(kConsistencies, value); }},
       {.flag = "--exchange",
        .description =
            "how a tensor is summed: through a copy in host memory (ar), by the backend's own "
@@ -112,18 +120,16 @@ const std::vector<OptionInfo>& option_infos() {
            "fp32 or fp16 on the wire (asa32, asa16)",
        .default_value = "nccl32",
        .strategies = {"bsp"},
-       .values = {"ar", "nccl32", "nccl16", "asa32", "asa16"},
+       .values = values_of(kExchanges),
        .set = [](StrategyOptions& options,
-                 const std::string& value) { options.exchange = exchange_of(value); }},
+                 const std::string& value) { options.exchange = choice_of(kExchanges, value); }},
       {.flag = "--bsp-sync",
        .description = "what is exchanged: momenta (cdd) or parameters (avg)",
        .default_value = "cdd",
        .strategies = {"bsp"},
-       .values = {"cdd", "avg"},
-       .set =
-           [](StrategyOptions& options, const std::string& value) {
-             options.bsp_sync = value == "avg" ? BspSync::kAvg : BspSync::kCdd;
-           }},
+       .values = values_of(kBspSyncs),
+       .set = [](StrategyOptions& options,
+                 const std::string& value) { options.bsp_sync = choice_of(kBspSyncs, value); }},
       {.flag = "--cycle-ms",
        .description = "milliseconds from one negotiation to the next",
        .default_value = "1",
@@ -138,46 +144,46 @@ const std::vector<OptionInfo>& option_infos() {
        .description = "fix beforehand what is sent as one, instead of leaving it to timing",
        .default_value = "off",
        .strategies = {"horovod"},
-       .values = {"on"},
+       .values = values_of(kDeterministic),
        .is_switch = true,
-       .set = [](StrategyOptions& options, const std::string&) { options.deterministic = true; }},
+       .set = [](StrategyOptions& options,
+                 const std::string& value) { options.deterministic = choice_of(kDeterministic, value); }},
   };
   return all;
 }
 
+bool OptionInfo::concerns(const std::string& strategy) const {
+  return std::ranges::find(strategies, strategy) != strategies.end();
+}
+
 Wire wire_of(const std::string& strategy, const StrategyOptions& options) {
-  const auto option = std::ranges::find(option_infos(), std::string("--wire"), &OptionInfo::flag);
-  if (std::ranges::find(option->strategies, strategy) == option->strategies.end()) return Wire::kFp32;
-  const bool fp16_exchange = options.exchange == Exchange::kNccl16 || options.exchange == Exchange::kAsa16;
-  return strategy == "bsp" && fp16_exchange ? Wire::kFp16 : options.wire;
+  if (!find_option("--wire")->concerns(strategy)) return Wire::kFp32;
+  return strategy == "bsp" && sends_fp16(options.exchange) ? Wire::kFp16 : options.wire;
 }
 
 std::vector<GivenOption> spelled_out(const StrategyOptions& options) {
   // By name and all of them: an option that is added does not compile until it is told here too.
   const auto& [bucket_mb, overlap, wire, owners, consistency, exchange, bsp_sync, cycle_ms, fusion_mb,
                deterministic] = options;
-  return {{"--overlap", on_or_off(overlap)},
-          {"--wire", wire == Wire::kFp16   ? "fp16"
-                     : wire == Wire::kBf16 ? "bf16"
-                                           : "fp32"},
-          {"--parameter-owners", owners == ParameterOwners::kRank0 ? "rank0" : "sharded"},
-          {"--consistency", consistency == Consistency::kAsync ? "async" : "sync"},
-          {"--exchange", text_of(exchange)},
-          {"--bsp-sync", bsp_sync == BspSync::kAvg ? "avg" : "cdd"},
+  return {{"--overlap", value_of(kOverlap, overlap)},
+          {"--wire", value_of(kWires, wire)},
+          {"--parameter-owners", value_of(kOwners, owners)},
+          {"--consistency", value_of(kConsistencies, consistency)},
+          {"--exchange", value_of(kExchanges, exchange)},
+          {"--bsp-sync", value_of(kBspSyncs, bsp_sync)},
           {"--cycle-ms", fmt::format("{}", cycle_ms)},
           {"--fusion-mb", fmt::format("{}", fusion_mb)},
-          {"--deterministic", on_or_off(deterministic)}};
+          {"--deterministic", deterministic ? "on" : "off"}};
 }
 
 StrategyOptions parse_options(const std::vector<GivenOption>& given,
                               const std::vector<std::string>& strategies) {
   StrategyOptions options;
   for (const auto& [flag, value] : given) {
-    const auto option = std::ranges::find(option_infos(), flag, &OptionInfo::flag);
-    if (option == option_infos().end()) throw ConfigError(fmt::format("no strategy knows {}", flag));
-    const bool known = std::ranges::any_of(strategies, [&](const std::string& name) {
-      return std::ranges::find(option->strategies, name) != option->strategies.end();
-    });
+    const OptionInfo* option = find_option(flag);
+    if (option == nullptr) throw ConfigError(fmt::format("no strategy knows {}", flag));
+    const bool known =
+        std::ranges::any_of(strategies, [&](const std::string& name) { return option->concerns(name); });
     if (!known) {
       throw ConfigError(fmt::format("{} means nothing to the strategy {}", flag, fmt::join(strategies, ", ")),
                         fmt::format("It is an option of {}.", fmt::join(option->strategies, ", ")));
@@ -192,7 +198,7 @@ StrategyOptions parse_options(const std::vector<GivenOption>& given,
 std::string options_text(const std::vector<GivenOption>& given, const std::string& strategy) {
   std::vector<std::string> words;
   for (const OptionInfo& option : option_infos()) {
-    if (std::ranges::find(option.strategies, strategy) == option.strategies.end()) continue;
+    if (!option.concerns(strategy)) continue;
     // Of one that was given twice the last counts.
     const auto last = std::find_if(given.rbegin(), given.rend(),
                                    [&](const GivenOption& one) { return one.flag == option.flag; });

@@ -50,6 +50,9 @@ struct OptionInfo {
   /// Takes no value: to give it is "on".
   bool is_switch = false;
   void (*set)(StrategyOptions& options, const std::string& value) = nullptr;
+
+  /// Whether a strategy knows it.
+  bool concerns(const std::string& strategy) const;
 };
 
 /// All options but bucket_mb, which sweeps.

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/measure/distributions.h"
+#include "lockstep/measure/interval.h"
 #include "lockstep/measure/robust.h"
 
 namespace lockstep::train {
@@ -17,21 +17,21 @@ constexpr double kGridFactor = 4;
 constexpr int kFewestPairs = 3;
 constexpr int kMostPairs = 8;
 constexpr int kMostRefinements = 2;
-constexpr double kConfidence = 0.95;
 
 double distance(double a, double b) {
   return std::abs(std::log(a / b));
 }
 
-/// Ratios of the default's time to the other's, one a pair.
-std::vector<double> log_ratios(const std::vector<std::pair<double, double>>& blocks, double default_mb) {
-  std::vector<double> logs;
+/// Ratios of the default's time to the other's, one a pair, as launches of one sample each.
+std::vector<std::vector<double>> ratios(const std::vector<std::pair<double, double>>& blocks,
+                                        double default_mb) {
+  std::vector<std::vector<double>> ratios;
   for (size_t i = 0; i + 1 < blocks.size(); i += 2) {
     const auto& [first_mb, first_s] = blocks[i];
     const auto& [ignored, second_s] = blocks[i + 1];
-    logs.push_back(first_mb == default_mb ? std::log(first_s / second_s) : std::log(second_s / first_s));
+    ratios.push_back({first_mb == default_mb ? first_s / second_s : second_s / first_s});
   }
-  return logs;
+  return ratios;
 }
 
 }  // namespace
@@ -180,16 +180,10 @@ results::BucketTuning BucketSearch::result() const {
   }
   if (!result.reason.empty()) return result;
 
-  const std::vector<double> logs = log_ratios(pair_blocks_, options_.default_mb);
-  const auto count = static_cast<double>(logs.size());
-  double mean = 0, squares = 0;
-  for (const double value : logs) mean += value / count;
-  for (const double value : logs) squares += (value - mean) * (value - mean);
-  const double error = std::sqrt(squares / (count - 1) / count);
-  const double half = measure::student_t_quantile(1 - (1 - kConfidence) / 2, count - 1) * error;
-  result.speedup = std::exp(mean);
-  result.speedup_low = std::exp(mean - half);
-  result.speedup_high = std::exp(mean + half);
+  const measure::Estimate speedup = measure::mean_estimate(ratios(pair_blocks_, options_.default_mb));
+  result.speedup = speedup.value;
+  result.speedup_low = speedup.interval->lower;
+  result.speedup_high = speedup.interval->upper;
   if (*result.speedup_low > 1) {
     result.chosen_mb = best_mb_;
     result.reason = fmt::format("it is faster than {:g}", options_.default_mb);

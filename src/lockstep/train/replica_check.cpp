@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/train/gather.h"
 
 namespace lockstep::train {
 
@@ -17,9 +18,7 @@ std::string why_not_comparable(const strategies::Traits& traits, int ranks) {
 
 void require_equal_replicas(uint64_t state_hash, const RowPlan& row, int64_t step,
                             comm::Communicator& group) {
-  auto own = static_cast<int64_t>(state_hash);
-  std::vector<int64_t> all(static_cast<size_t>(group.size()));
-  group.all_gather(comm::host_buffer(&own, 1), comm::host_buffer(all.data(), all.size()))->wait();
+  const std::vector<int64_t> all = gather_equal<int64_t>({static_cast<int64_t>(state_hash)}, group);
   std::vector<int> others;
   for (size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));

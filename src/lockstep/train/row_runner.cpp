@@ -5,6 +5,7 @@
 #include <span>
 
 #include "lockstep/train/clock_sync.h"
+#include "lockstep/train/gather.h"
 #include "lockstep/train/own_measures.h"
 #include "lockstep/train/row_trainee.h"
 
@@ -15,24 +16,10 @@ namespace {
 constexpr int kBreakdownWarmup = 5;
 constexpr int kBreakdownSteps = 20;
 
-/// values[rank] on rank 0, empty on the others. Collective.
+/// values[rank], on all ranks. Collective.
 std::vector<std::vector<double>> gather(const std::vector<double>& values, comm::Communicator* group) {
   if (group == nullptr) return {values};
-  const auto size = static_cast<size_t>(group->size());
-  auto count = static_cast<int64_t>(values.size());
-  std::vector<int64_t> counts(size);
-  group->all_gather(comm::host_buffer(&count, 1), comm::host_buffer(counts.data(), size))->wait();
-  const auto most = static_cast<size_t>(*std::max_element(counts.begin(), counts.end()));
-  std::vector<double> mine(values);
-  mine.resize(most);
-  std::vector<double> all(most * size);
-  group->all_gather(comm::host_buffer(mine.data(), most), comm::host_buffer(all.data(), all.size()))->wait();
-  std::vector<std::vector<double>> by_rank;
-  for (size_t rank = 0; rank < size; ++rank) {
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(rank * most);
-    by_rank.emplace_back(begin, begin + counts[rank]);
-  }
-  return by_rank;
+  return gather_by_rank(values, *group);
 }
 
 double mean_over_ranks(double value, comm::Communicator* group) {

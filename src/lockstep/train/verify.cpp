@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/strategies/wire.h"
+#include "lockstep/train/gather.h"
 #include "lockstep/train/replica_check.h"
 #include "lockstep/train/row_trainee.h"
 #include "lockstep/train/verify_async.h"
@@ -33,7 +34,8 @@ Trained train_ranks(const RowPlan& row, int steps, comm::Communicator* group, la
   Trained trained;
   trained.devices = trainee.devices();
   for (int step = 0; step < steps; ++step) {
-    const uint64_t before = trainee.parameters_hash();
+    // What the other devices of this rank compute with; without any, nobody asks.
+    const uint64_t before = trained.devices > 1 ? trainee.parameters_hash() : 0;
     trainee.train_one_more(progress);
     trained.hashes.push_back(trainee.state_hash());
     for (int device = 1; device < trained.devices && trained.device_difference.empty(); ++device) {
@@ -75,10 +77,9 @@ Check check_replicas(const strategies::Traits& traits, const Trained& own, comm:
   }
   check.detail = why_not_comparable(traits, group == nullptr ? 1 : group->size());
   if (!check.detail.empty()) return check;
-  std::vector<int64_t> mine(own.hashes.begin(), own.hashes.end());
-  const size_t steps = mine.size();
-  std::vector<int64_t> all(steps * static_cast<size_t>(group->size()));
-  group->all_gather(comm::host_buffer(mine.data(), steps), comm::host_buffer(all.data(), all.size()))->wait();
+  const size_t steps = own.hashes.size();
+  const std::vector<int64_t> all =
+      gather_equal(std::vector<int64_t>(own.hashes.begin(), own.hashes.end()), *group);
   check.outcome = Check::Outcome::kRight;
   check.detail = fmt::format("{} values and what they are made from, bit for bit", own.values.size());
   for (size_t step = 0; step < steps && check.outcome == Check::Outcome::kRight; ++step) {

@@ -1,0 +1,14 @@
+#include "lockstep/comm/split_first.h"
+
+#include <numeric>
+#include <vector>
+
+namespace lockstep::comm {
+
+std::unique_ptr<Communicator> split_first(Communicator& group, int count) {
+  std::vector<int> ranks(static_cast<size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return group.split(ranks);
+}
+
+}  // namespace lockstep::comm

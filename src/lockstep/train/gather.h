@@ -1,0 +1,36 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+
+namespace lockstep::train {
+
+/// The values of all ranks, one rank's after the other's, on all ranks; every rank has the same number.
+/// Collective.
+template <typename T>
+std::vector<T> gather_equal(std::vector<T> own, comm::Communicator& group) {
+  std::vector<T> all(own.size() * static_cast<size_t>(group.size()));
+  group.all_gather(comm::host_buffer(own.data(), own.size()), comm::host_buffer(all.data(), all.size()))
+      ->wait();
+  return all;
+}
+
+/// [rank], on all ranks, which may have different numbers of values. Collective.
+template <typename T>
+std::vector<std::vector<T>> gather_by_rank(std::vector<T> own, comm::Communicator& group) {
+  const std::vector<int64_t> counts = gather_equal<int64_t>({static_cast<int64_t>(own.size())}, group);
+  const auto most = static_cast<size_t>(std::ranges::max(counts));
+  own.resize(most);
+  const std::vector<T> all = gather_equal(std::move(own), group);
+  std::vector<std::vector<T>> by_rank;
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(rank * most);
+    by_rank.emplace_back(begin, begin + counts[rank]);
+  }
+  return by_rank;
+}
+
+}  // namespace lockstep::train
