@@ -17,7 +17,7 @@ namespace {
 
 using Parts = std::set<std::string>;
 
-const Parts kTorchFree = {"base", "comm", "measure", "topology", "results", "launch"};
+const Parts kTorchFree = {"base", "comm", "measure", "topology", "results", "launch", "data"};
 
 /// Every part, with all that it may know, directly or through another.
 const std::map<std::string, Parts> kMayKnow = {
@@ -28,15 +28,16 @@ const std::map<std::string, Parts> kMayKnow = {
     {"results", {"base", "comm", "measure", "topology"}},
     {"launch", {"base", "comm", "measure", "topology", "results"}},
     {"plots", {"base", "comm", "measure", "topology", "results"}},
+    {"data", {"base"}},
     {"predict", {"base", "comm", "measure", "topology", "results"}},
     {"replica", {"base"}},
     {"kernels", {"base", "replica"}},
     {"models", {"base", "replica", "kernels"}},
-    {"inputs", {"base", "replica"}},
+    {"inputs", {"base", "data", "replica"}},
     {"strategies", {"base", "comm", "replica"}},
     {"train",
-     {"base", "comm", "measure", "topology", "results", "launch", "replica", "kernels", "models", "inputs",
-      "strategies"}},
+     {"base", "comm", "measure", "topology", "results", "launch", "data", "replica", "kernels", "models",
+      "inputs", "strategies"}},
 };
 
 std::filesystem::path folder_of(const std::string& part) {

@@ -40,7 +40,8 @@ const std::vector<LineRule>& line_rules() {
   static const std::vector<LineRule> rules = {
       {"LibTorch in a part that builds without it",
        [](const std::string& path) {
-         return matches(path, "^src/lockstep/(base|comm|measure|topology|results|launch|plots|predict)/") &&
+         return matches(path,
+                        "^src/lockstep/(base|comm|measure|topology|results|launch|plots|data|predict)/") &&
                 path != "src/lockstep/launch/tcp_store.cpp";
        },
        false, std::regex(R"(^\s*#\s*include\s*[<"](torch|ATen|c10)/)")},

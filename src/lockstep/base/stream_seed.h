@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace lockstep {
+
+/// A number that depends on all of its inputs and on nothing else: the seed of one independent stream.
+/// Streams are named by what they are for ("layer1.0.conv1.weight", "image", "label") and counted by `index`
+/// (a sample's place in the global batch, a step), so the values are the same in any split over ranks.
+uint64_t stream_seed(uint64_t seed, std::string_view purpose, uint64_t index = 0);
+
+}  // namespace lockstep
