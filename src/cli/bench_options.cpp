@@ -39,6 +39,8 @@ constexpr const char* kExamples = R"(Examples:
       strong scaling: the same work in every row
   lockstep bench --preset theano-mpi-alexnet-128b --max-time 60
       what a published row was measured with, but for as long as you say
+  lockstep bench --model lenet5 --input dataset --data data/digits
+      real data: MNIST's IDX files, CIFAR-10's binary files, or images in a folder per class
   lockstep bench --dry-run
       what would be measured, how long it would take, how much memory it needs
 )";
@@ -99,6 +101,12 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
       ->group(what);
   command.add_option("--input", sweep.input, "where batches come from; 'lockstep info inputs' lists them")
       ->capture_default_str()
+      ->group(what);
+  command
+      .add_option(
+          "--data", sweep.data,
+          "folder of the input 'dataset': MNIST's or CIFAR-10's files, or a folder of images per class")
+      ->type_name("FOLDER")
       ->group(what);
 
   add_strategy_flags(command, sweep.strategy_options);

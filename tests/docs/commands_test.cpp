@@ -19,17 +19,24 @@ std::vector<std::string> words_of(const std::string& command, const std::string&
   return found;
 }
 
-/// The files of a command where this test has them, and what it writes to standard output.
+const std::string kSource = LOCKSTEP_SOURCE_DIR "/";
+
+/// With the project's data where this test has them.
+std::vector<std::string> with_data(std::vector<std::string> command) {
+  for (std::string& word : command) {
+    if (word.starts_with("data/")) word.insert(0, kSource);
+  }
+  return command;
+}
+
+/// The results of a command where this test has them, and what it writes to standard output.
 std::vector<std::string> with_files(std::vector<std::string> command) {
-  const std::string source = LOCKSTEP_SOURCE_DIR "/";
   for (size_t i = 2; i < command.size(); ++i) {
     std::string& word = command[i];
     if (command[i - 1] == "-o") {
       word = "-";
-    } else if (word.starts_with("data/")) {
-      word.insert(0, source);
     } else if (word.ends_with(".json")) {
-      word = source + "tests/golden/record.json";
+      word = kSource + "tests/golden/record.json";
     }
   }
   return command;
@@ -41,7 +48,7 @@ class DocsCommandTest : public testing::TestWithParam<Mention> {};
 
 TEST_P(DocsCommandTest, is_understood) {
   const Mention& mention = GetParam();
-  std::vector<std::string> command = words_of(mention.text, kProgram);
+  std::vector<std::string> command = with_data(words_of(mention.text, kProgram));
   ASSERT_GE(command.size(), 2U) << mention.text;
   if (command[1] == "bench") {
     command.emplace_back("--dry-run");

@@ -42,10 +42,10 @@ const Format& recognise(const fs::path& folder) {
 }  // namespace
 
 std::shared_ptr<const Dataset> open_dataset(const fs::path& folder, Split split) {
-  if (!fs::is_directory(folder)) {
-    throw ConfigError(fmt::format("there is no folder '{}'", folder.string()));
-  }
   try {
+    if (!fs::is_directory(folder)) {
+      throw ConfigError(fmt::format("there is no folder '{}'", folder.string()));
+    }
     return recognise(folder).open(folder, split);
   } catch (const fs::filesystem_error& error) {
     throw Error(fmt::format("cannot read '{}': {}", error.path1().string(), error.code().message()));

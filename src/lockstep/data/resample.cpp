@@ -17,21 +17,23 @@ struct Axis {
   /// Pixels that count, the same for every place; some weigh nothing.
   int taps = 0;
   /// taps weights per place; they sum to 1 << kBits.
-  std::vector<int32_t> weights;
+  std::vector<int16_t> weights;
 };
 
 Axis make_axis(double begin, double length, int image_length, int size, bool mirrored) {
   const double scale = length / size;
   const double reach = std::max(1.0, scale);
   Axis axis;
-  axis.taps = std::min(image_length, static_cast<int>(std::ceil(reach)) * 2 + 1);
+  axis.taps = std::min(image_length, static_cast<int>(std::ceil(2 * reach)));
   axis.first.resize(static_cast<size_t>(size));
   axis.weights.resize(static_cast<size_t>(size) * static_cast<size_t>(axis.taps));
   std::vector<double> exact(static_cast<size_t>(axis.taps));
   for (int place = 0; place < size; ++place) {
     const int from = mirrored ? size - 1 - place : place;
     const double centre = begin + (from + 0.5) * scale;
-    const int first = std::clamp(static_cast<int>(std::floor(centre - reach)), 0, image_length - axis.taps);
+    // The first whose centre is less than `reach` away.
+    const int first =
+        std::clamp(static_cast<int>(std::floor(centre - reach - 0.5)) + 1, 0, image_length - axis.taps);
     double sum = 0;
     for (int tap = 0; tap < axis.taps; ++tap) {
       const double distance = std::abs(first + tap + 0.5 - centre);
@@ -40,16 +42,16 @@ Axis make_axis(double begin, double length, int image_length, int size, bool mir
       sum += weight;
     }
     axis.first[static_cast<size_t>(place)] = first;
-    int32_t* weights = &axis.weights[static_cast<size_t>(place) * static_cast<size_t>(axis.taps)];
-    int32_t left = 1 << kBits;
+    int16_t* weights = &axis.weights[static_cast<size_t>(place) * static_cast<size_t>(axis.taps)];
+    int left = 1 << kBits;
     int heaviest = 0;
     for (int tap = 0; tap < axis.taps; ++tap) {
-      weights[tap] = static_cast<int32_t>(std::lround(exact[static_cast<size_t>(tap)] / sum * (1 << kBits)));
+      weights[tap] = static_cast<int16_t>(std::lround(exact[static_cast<size_t>(tap)] / sum * (1 << kBits)));
       left -= weights[tap];
       if (weights[tap] > weights[heaviest]) heaviest = tap;
     }
     // What rounding took or gave: a plain area keeps its value exactly.
-    weights[heaviest] += left;
+    weights[heaviest] = static_cast<int16_t>(weights[heaviest] + left);
   }
   return axis;
 }
@@ -58,13 +60,52 @@ uint8_t rounded(int32_t sum) {
   return static_cast<uint8_t>((sum + kHalf) >> kBits);
 }
 
-template <int channels>
-void resample_row(const uint8_t* row, const Axis& axis, int size, uint8_t* out) {
-  const int32_t* weights = axis.weights.data();
-  for (int x = 0; x < size; ++x, weights += axis.taps) {
+/// A number of taps that the compiler knows: loops over it are unrolled, those around it vectorized.
+template <int count>
+struct Taps {
+  int operator()() const { return count; }
+};
+
+/// Any number, for images that are shrunk to less than a third.
+struct AnyTaps {
+  int count;
+  int operator()() const { return count; }
+};
+
+template <typename Action>
+void with_taps(int taps, const Action& action) {
+  switch (taps) {
+    case 2:
+      return action(Taps<2>());
+    case 3:
+      return action(Taps<3>());
+    case 4:
+      return action(Taps<4>());
+    default:
+      return action(AnyTaps{taps});
+  }
+}
+
+/// One row from the rows that begin at `rows`.
+template <typename TapCount>
+void combine_rows(const uint8_t* rows, size_t stride, const int16_t* weights, TapCount taps, size_t bytes,
+                  uint8_t* out) {
+  for (size_t i = 0; i < bytes; ++i) {
+    int32_t sum = 0;
+    for (int tap = 0; tap < taps(); ++tap) {
+      sum += weights[tap] * int16_t{rows[static_cast<size_t>(tap) * stride + i]};
+    }
+    out[i] = rounded(sum);
+  }
+}
+
+template <int channels, typename TapCount>
+void resample_row(const uint8_t* row, const Axis& axis, TapCount taps, int size, uint8_t* out) {
+  const int16_t* weights = axis.weights.data();
+  for (int x = 0; x < size; ++x, weights += taps()) {
     const uint8_t* from = row + static_cast<size_t>(axis.first[static_cast<size_t>(x)]) * channels;
     int32_t sums[channels] = {};
-    for (int tap = 0; tap < axis.taps; ++tap) {
+    for (int tap = 0; tap < taps(); ++tap) {
       for (int c = 0; c < channels; ++c) sums[c] += weights[tap] * from[tap * channels + c];
     }
     for (int c = 0; c < channels; ++c) *out++ = rounded(sums[c]);
@@ -93,33 +134,30 @@ void resample(const ImageRef& image, const View& view, int size, uint8_t* out) {
     return;
   }
 
-  const Axis across = make_axis(view.left, view.width, image.width, size, view.mirrored);
+  Axis across = make_axis(view.left, view.width, image.width, size, view.mirrored);
   const Axis down = make_axis(view.top, view.height, image.height, size, false);
-  // Only rows that the view needs are resampled, each once.
-  const int first_row = down.first.front();
-  const int rows = down.first.back() + down.taps - first_row;
-  std::vector<uint8_t> narrowed(static_cast<size_t>(rows) * row_bytes);
-  for (int y = 0; y < rows; ++y) {
-    const uint8_t* row = image.pixels + static_cast<size_t>(first_row + y) * image_row_bytes;
-    uint8_t* to = &narrowed[static_cast<size_t>(y) * row_bytes];
-    if (channels == 3) {
-      resample_row<3>(row, across, size, to);
-    } else {
-      resample_row<1>(row, across, size, to);
-    }
-  }
-  std::vector<int32_t> sums(row_bytes);
-  for (int y = 0; y < size; ++y) {
-    std::fill(sums.begin(), sums.end(), 0);
-    const int32_t* weights = &down.weights[static_cast<size_t>(y) * static_cast<size_t>(down.taps)];
-    const int begin = down.first[static_cast<size_t>(y)] - first_row;
-    for (int tap = 0; tap < down.taps; ++tap) {
-      const int32_t weight = weights[tap];
-      if (weight == 0) continue;
-      const uint8_t* row = &narrowed[static_cast<size_t>(begin + tap) * row_bytes];
-      for (size_t i = 0; i < row_bytes; ++i) sums[i] += weight * row[i];
-    }
-    for (size_t i = 0; i < row_bytes; ++i) *out++ = rounded(sums[i]);
+  // Rows first, which are combined as vectors, and only the columns that count; then along each of the few
+  // rows that are left.
+  const int least = std::ranges::min(across.first);
+  const int most = std::ranges::max(across.first);
+  const size_t begin = static_cast<size_t>(least) * channels;
+  const size_t combined_bytes = static_cast<size_t>(most + across.taps - least) * channels;
+  for (int& first : across.first) first -= least;
+  std::vector<uint8_t> combined(combined_bytes);
+  for (int y = 0; y < size; ++y, out += row_bytes) {
+    const auto place = static_cast<size_t>(y);
+    const uint8_t* rows = image.pixels + static_cast<size_t>(down.first[place]) * image_row_bytes + begin;
+    const int16_t* weights = &down.weights[place * static_cast<size_t>(down.taps)];
+    with_taps(down.taps, [&](auto taps) {
+      combine_rows(rows, image_row_bytes, weights, taps, combined_bytes, combined.data());
+    });
+    with_taps(across.taps, [&](auto taps) {
+      if (channels == 3) {
+        resample_row<3>(combined.data(), across, taps, size, out);
+      } else {
+        resample_row<1>(combined.data(), across, taps, size, out);
+      }
+    });
   }
 }
 

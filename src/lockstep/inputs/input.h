@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include <ATen/core/Tensor.h>
 
@@ -24,6 +26,15 @@ class Input {
   virtual ~Input() = default;
   /// The next batch, already on the device. Called by one thread.
   virtual const Batch& next() = 0;
+
+  /// Leaves out so many batches, as when a training goes on where another ended. Before the first next().
+  virtual void skip(int64_t batches) {
+    for (int64_t i = 0; i < batches; ++i) next();
+  }
+
+  /// Batches that this rank gets of one pass over the data, then the next pass begins; empty where there are
+  /// no passes. In an evaluation ranks may differ by one, and have none, where next() may not be called.
+  virtual std::optional<int64_t> batches_per_epoch() const { return std::nullopt; }
 };
 
 struct InputOptions {
@@ -36,6 +47,14 @@ struct InputOptions {
   int rank = 0;
   int ranks = 1;
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
+  /// The folder of real data.
+  std::string data;
+  /// Real data to evaluate with, each once and as they are, instead of those to train with.
+  bool evaluation = false;
+  /// Threads that read ahead; 0: as many as the calling thread computes with.
+  int workers = 0;
+  /// Batches that are read ahead, one per worker at least.
+  int prefetch = 4;
 };
 
 struct InputInfo {
@@ -44,7 +63,7 @@ struct InputInfo {
 };
 
 /// All inputs by name. `device`: a few random batches made once on the device and used in turn; sample i of
-/// the global batch has the same values whatever the number of ranks.
+/// the global batch has the same values whatever the number of ranks. `dataset`: real data, see dataset.h.
 const Registry<InputInfo>& registry();
 
 }  // namespace lockstep::inputs

@@ -4,6 +4,7 @@
 #include "lockstep/train/bits.h"
 #include "lockstep/train/memory_format.h"
 #include "lockstep/train/replica_check.h"
+#include "lockstep/train/row_input.h"
 
 namespace lockstep::train {
 namespace {
@@ -19,17 +20,11 @@ class OneBatch final : public inputs::Input {
 
 }  // namespace
 
-std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank) {
-  const models::ModelInfo& model_info = models::registry().get(row.model);
-  const int ranks = training_ranks(row);
-  return inputs::registry().get(row.input).create({.batch = row.batch_per_rank * (row.ranks / ranks),
-                                                   .channels = model_info.channels,
-                                                   .image_size = row.image_size,
-                                                   .classes = model_info.classes,
-                                                   .seed = row.seed,
-                                                   .rank = rank,
-                                                   .ranks = ranks,
-                                                   .memory_format = parse_memory_format(row.memory_format)});
+std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank, bool evaluation) {
+  inputs::InputOptions options = input_options_of(row);
+  options.rank = rank;
+  options.evaluation = evaluation;
+  return inputs::registry().get(row.input).create(options);
 }
 
 RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer)

@@ -17,8 +17,8 @@
 namespace lockstep::train {
 
 /// Where the batches of one of a row's training ranks come from: where that is one for all devices, the batch
-/// of all of them.
-std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank);
+/// of all of them. With `evaluation` it is the data to evaluate with, where the input has such.
+std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank, bool evaluation = false);
 
 /// One rank's part of a row: network, input and strategy, as the row says.
 class RowTrainee {

@@ -15,6 +15,7 @@
 #include "lockstep/replica/precision.h"
 #include "lockstep/train/memory_format.h"
 #include "lockstep/train/replica_check.h"
+#include "lockstep/train/row_input.h"
 #include "lockstep/train/tune.h"
 
 namespace lockstep::train {
@@ -206,6 +207,7 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
         prototype.precision = precision;
         prototype.memory_format = options.memory_format;
         prototype.input = options.input;
+        prototype.data = options.data;
         prototype.image_size = image_size;
         prototype.strategy_options = strategies::parse_options(options.strategy_options, options.strategies);
         prototype.pacing = options.pacing;
@@ -223,6 +225,7 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
         "these flags leave nothing to measure",
         "'independent' needs at least 2 ranks; add one to --ranks, or leave --no-controls out.");
   }
+  check_inputs(rows);
   if (!options.tune.empty()) {
     for (RowPlan& row : rows) {
       if (has_cap_to_tune(row)) row.tune_budget_s = options.tune_budget_s.value_or(kUsualTuneBudget);

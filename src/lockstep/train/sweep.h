@@ -25,6 +25,8 @@ struct SweepOptions {
   std::vector<strategies::GivenOption> strategy_options;
   std::string memory_format = "channels_last";
   std::string input = "device";
+  /// Folder of the input `dataset`.
+  std::string data;
   int image_size = 0;
   /// Batches per rank whose gradients are added up before they are combined, once per step.
   int accumulate = 1;
@@ -60,6 +62,7 @@ struct RowPlan {
   std::string strategy_options_text;
   std::string memory_format;
   std::string input;
+  std::string data;
   int image_size = 0;
   /// 0: weak scaling.
   int global_batch = 0;
