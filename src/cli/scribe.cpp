@@ -78,6 +78,7 @@ results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
   run.precision = row.precision;
   run.memory_format = row.memory_format;
   run.input = row.input;
+  run.data = row.data;
   run.image_size = row.image_size;
   run.bucket_mb = row.bucket_mb;
   run.strategy_options = row.strategy_options_text;

@@ -179,6 +179,7 @@ Run read_run(const JsonNode& node) {
   run.memory_format = node["memory_format"].text_or("");
   run.device = node["device"].text_or("cpu");
   run.input = node["input"].text_or("device");
+  run.data = node["data"].text_or("");
   run.image_size = node["image_size"].count_or(0, 0);
   run.bucket_mb = node["bucket_mb"].number_or(0);
   run.strategy_options = node["strategy_options"].text_or("");

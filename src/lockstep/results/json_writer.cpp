@@ -92,6 +92,7 @@ Json to_json(const Run& run) {
       {"memory_format", run.memory_format},
       {"device", run.device},
       {"input", run.input},
+      {"data", known(run.data)},
       {"image_size", known(run.image_size)},
       {"bucket_mb", number(run.bucket_mb)},
       {"strategy_options", known(run.strategy_options)},

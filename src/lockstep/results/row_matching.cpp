@@ -43,6 +43,7 @@ const std::vector<Setting>& settings() {
       {"memory format", [](const Run& run) { return run.memory_format; }},
       {"device", [](const Run& run) { return run.device; }},
       {"input", [](const Run& run) { return run.input; }},
+      {"data", [](const Run& run) { return run.data; }},
       {"threads per rank", [](const Run& run) { return known(run.threads_per_rank); }},
       {"hosts", [](const Run& run) { return known(run.hosts); }},
       // Another size is another work, as another batch is.

@@ -62,6 +62,8 @@ struct Run {
   std::string memory_format;
   std::string device = "cpu";
   std::string input = "device";
+  /// The folder that the input read, as it was given; empty: none.
+  std::string data;
   int image_size = 0;
   double bucket_mb = 0;
   /// What else the strategy was told, as one types it: "--wire bf16 --overlap off"; without defaults.
