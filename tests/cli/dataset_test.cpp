@@ -27,7 +27,7 @@ test::Finished bench_on(const std::string& folder, const std::vector<std::string
 TEST(DatasetBenchTest, real_data_are_trained_on_and_learned) {
   const test::ScratchFolder folder;
   const test::Finished bench = bench_on(kDigits, {"--batch", "64", "--ranks", "2", "--warmup", "3", "--lr",
-                                                  "0.05", "--breakdown", "--json", folder.path("a.json")});
+                                                  "0.05", "--no-controls", "--json", folder.path("a.json")});
   ASSERT_EQ(bench.exit_code, 0) << bench.error;
   const results::RunRecord record = results::read_record(folder.path("a.json"));
   for (const results::Run& run : record.runs) {

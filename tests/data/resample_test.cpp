@@ -54,6 +54,11 @@ TEST(ResampleTest, one_value_everywhere_stays_that_value) {
   }
 }
 
+TEST(ResampleTest, thousands_of_small_weights_lose_nothing) {
+  const Image image{9000, 2, 1, std::vector<uint8_t>(18000, 255)};
+  EXPECT_THAT(resampled(image, all_of(image), 1), testing::Each(255));
+}
+
 TEST(ResampleTest, values_between_pixels_are_on_the_line_between_them) {
   const Image image{2, 2, 1, {0, 100, 0, 100}};
   // Centres at 0.25, 0.75, 1.25 and 1.75; the pixels' at 0.5 and 1.5.
