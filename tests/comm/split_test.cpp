@@ -99,5 +99,38 @@ TEST(SplitTest, whole_and_part_work_at_the_same_time) {
   });
 }
 
+TEST(SplitTest, a_duplicate_waits_for_nothing_on_the_original) {
+  RankWorld::get().run([](Communicator& comm) {
+    const auto duplicate = comm.duplicate();
+    ASSERT_NE(duplicate, nullptr);
+    EXPECT_EQ(duplicate->size(), comm.size());
+    EXPECT_EQ(duplicate->rank(), comm.rank());
+    // Rank 0 takes part in the first one only after the second is through.
+    int64_t late = 1;
+    WorkPtr first;
+    if (comm.rank() != 0) first = comm.all_reduce(host_buffer(&late, 1), ReduceOp::kSum);
+    EXPECT_EQ(sum_of_ranks(*duplicate, 2), 2 * comm.size());
+    if (comm.rank() == 0) first = comm.all_reduce(host_buffer(&late, 1), ReduceOp::kSum);
+    first->wait();
+    EXPECT_EQ(late, comm.size());
+  });
+}
+
+TEST(SplitTest, what_the_threads_of_a_duplicate_use_is_counted_with_the_original) {
+  RankWorld::get().run([](Communicator& comm) {
+    if (comm.size() == 1) return;
+    const auto duplicate = comm.duplicate();
+    const double before_s = comm.progress_thread_cpu_s();
+    const double duplicate_before_s = duplicate->progress_thread_cpu_s();
+    std::vector<float> values(1 << 20, 1.f);
+    for (int i = 0; i < 3; ++i) {
+      duplicate->all_reduce(host_buffer(values.data(), values.size()), ReduceOp::kSum)->wait();
+    }
+    const double duplicate_s = duplicate->progress_thread_cpu_s() - duplicate_before_s;
+    EXPECT_GT(duplicate_s, 0);
+    EXPECT_GE(comm.progress_thread_cpu_s() - before_s, duplicate_s / 2);
+  });
+}
+
 }  // namespace
 }  // namespace lockstep::comm

@@ -74,6 +74,33 @@ TEST(PhasesTest, a_slow_network_shows_up_as_transfer_and_nobody_is_named) {
   EXPECT_NEAR(found.ranks[0].buckets[1].started_s - found.ranks[0].buckets[1].ready_s, 0.012, 1e-9);
 }
 
+TEST(PhasesTest, a_turn_comes_when_what_the_lane_had_to_do_before_is_done) {
+  std::vector<CollectiveStamp> collectives{{.issued_s = 1, .ended_s = 5},
+                                           {.issued_s = 2, .ended_s = 4, .lane = 1},
+                                           {.issued_s = 3, .ended_s = 7},
+                                           {.issued_s = 3.5, .ended_s = 6, .lane = 1}};
+  EXPECT_EQ(turn_s(collectives, 0), 1);
+  EXPECT_EQ(turn_s(collectives, 1), 2);
+  EXPECT_EQ(turn_s(collectives, 2), 5);
+  EXPECT_EQ(turn_s(collectives, 3), 4);
+}
+
+TEST(PhasesTest, time_in_which_two_buckets_move_counts_once) {
+  // Bucket 1 from 23 to 32 ms after the begin of the step, bucket 2 from 31 to 36.
+  const double slow_s = 0.009;
+  std::vector<RankStamps> ranks = two_ranks(0, 0, slow_s);
+  EXPECT_NEAR(break_down(ranks).communication_s, 2 * slow_s, 1e-9);
+  for (RankStamps& rank : ranks) {
+    for (StepStamps& step : rank.steps) {
+      step.collectives[1].lane = 1;
+      step.collectives[1].ended_s = step.begin_s + 0.036;
+    }
+  }
+  const Breakdown found = break_down(ranks);
+  EXPECT_NEAR(found.communication_s, 0.036 - 0.023, 1e-9);
+  EXPECT_NEAR(found.ranks[0].buckets[1].started_s, 0.031, 1e-9);
+}
+
 TEST(PhasesTest, without_collectives_nothing_is_exposed) {
   RankStamps rank;
   rank.steps.push_back(step(0, 0, 0.02, 0.031));

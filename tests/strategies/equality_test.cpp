@@ -196,5 +196,21 @@ INSTANTIATE_TEST_SUITE_P(all, EqualityTest, testing::ValuesIn(all_cases()), [](c
   return named.param.variant.name + "_" + std::to_string(named.param.ranks);
 });
 
+TEST(InFlightTest, all_reduces_at_the_same_time_change_no_bit) {
+  std::vector<std::vector<float>> by_lanes;
+  for (const int in_flight : {1, 2, 4}) {
+    strategies::StrategyOptions options;
+    // lenet5 in about ten buckets.
+    options.bucket_mb = 0.02;
+    options.in_flight = in_flight;
+    const auto parameters = train_ranks(
+        {.model = "lenet5", .strategy = "replicated", .batch = 2, .strategy_options = options}, 4);
+    EXPECT_EQ(parameters[0], parameters[3]) << in_flight;
+    by_lanes.push_back(parameters[0]);
+  }
+  EXPECT_EQ(by_lanes[0], by_lanes[1]);
+  EXPECT_EQ(by_lanes[0], by_lanes[2]);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -18,8 +18,8 @@ struct Call {
   bool operator==(const Call&) const = default;
 };
 
-/// Hands everything on to a real communicator and remembers what was issued, on it and on those split from
-/// it. The log may be read from any thread.
+/// Hands everything on to a real communicator and remembers what was issued, on it (and its duplicates) and
+/// on those split from it. The log may be read from any thread.
 class RecordingCommunicator final : public comm::ForwardingCommunicator {
  public:
   explicit RecordingCommunicator(std::unique_ptr<comm::Communicator> real)
@@ -86,7 +86,11 @@ class RecordingCommunicator final : public comm::ForwardingCommunicator {
   std::unique_ptr<comm::Communicator> split(std::span<const int> ranks) override {
     std::unique_ptr<comm::Communicator> part = real_.split(ranks);
     if (part == nullptr) return nullptr;
-    return std::unique_ptr<RecordingCommunicator>(new RecordingCommunicator(std::move(part), log_));
+    return std::unique_ptr<RecordingCommunicator>(new RecordingCommunicator(std::move(part), log_, true));
+  }
+  std::unique_ptr<comm::Communicator> duplicate() override {
+    return std::unique_ptr<RecordingCommunicator>(
+        new RecordingCommunicator(real_.duplicate(), log_, is_split_));
   }
 
  private:
@@ -96,8 +100,8 @@ class RecordingCommunicator final : public comm::ForwardingCommunicator {
     std::vector<Call> split_calls;
   };
 
-  RecordingCommunicator(std::unique_ptr<comm::Communicator> part, std::shared_ptr<Log> log)
-      : ForwardingCommunicator(*part), owned_(std::move(part)), log_(std::move(log)), is_split_(true) {}
+  RecordingCommunicator(std::unique_ptr<comm::Communicator> other, std::shared_ptr<Log> log, bool is_split)
+      : ForwardingCommunicator(*other), owned_(std::move(other)), log_(std::move(log)), is_split_(is_split) {}
 
   void record(const char* name, const comm::Buffer& buffer) {
     const std::lock_guard lock(log_->mutex);

@@ -111,7 +111,10 @@ double predicted_exposed_s(const measure::RankBreakdown& overlapped, const measu
 // middle.
 TEST(BreakdownTest, without_overlap_all_communication_is_exposed_and_with_it_as_the_buckets_predict) {
   const Disturbance slow_link{.s_per_byte = 100e-9};
-  Training training{.strategy = "replicated", .batch = 48, .options = {.bucket_mb = 0.05, .overlap = false}};
+  // One at a time: how long two that share a link take is not to be had from those that do not.
+  Training training{.strategy = "replicated",
+                    .batch = 48,
+                    .options = {.bucket_mb = 0.05, .overlap = false, .in_flight = 1}};
   const Breakdown alone = break_down_disturbed(slow_link, training);
   EXPECT_NEAR(alone.mean.exposed_s(), alone.communication_s, 0.05 * alone.communication_s);
 

@@ -65,22 +65,33 @@ struct LinkCost {
   double s_per_byte = 0;
 };
 
-/// A link on which every reduction takes a known time, one after the other.
+/// A link on which every reduction takes a known time, one after the other, those of duplicates too.
 class SlowLink final : public comm::ForwardingCommunicator {
  public:
-  SlowLink(comm::Communicator& real, const LinkCost& cost) : ForwardingCommunicator(real), cost_(cost) {}
+  SlowLink(comm::Communicator& real, const LinkCost& cost)
+      : ForwardingCommunicator(real), cost_(cost), free_s_(std::make_shared<double>(0)) {}
 
   comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override {
     // Gradients are summed; what ranks agree on otherwise is not to be slow.
     if (op != comm::ReduceOp::kSum) return real_.all_reduce(buffer, op);
-    free_s_ = std::max(free_s_, now_s()) + cost_.s_per_message +
-              cost_.s_per_byte * static_cast<double>(buffer.bytes());
-    return std::make_unique<DelayedWork>(real_.all_reduce(buffer, op), free_s_);
+    *free_s_ = std::max(*free_s_, now_s()) + cost_.s_per_message +
+               cost_.s_per_byte * static_cast<double>(buffer.bytes());
+    return std::make_unique<DelayedWork>(real_.all_reduce(buffer, op), *free_s_);
+  }
+
+  std::unique_ptr<comm::Communicator> duplicate() override {
+    auto other = real_.duplicate();
+    auto link = std::make_unique<SlowLink>(*other, cost_);
+    link->owned_ = std::move(other);
+    link->free_s_ = free_s_;
+    return link;
   }
 
  private:
+  std::unique_ptr<comm::Communicator> owned_;
   LinkCost cost_;
-  double free_s_ = 0;
+  /// When what was issued so far is through; used by the training thread.
+  std::shared_ptr<double> free_s_;
 };
 
 }  // namespace lockstep::test

@@ -98,11 +98,16 @@ class Communicator {
   /// one.
   virtual std::unique_ptr<Communicator> split(std::span<const int> ranks) = 0;
 
+  /// Collective. A communicator of the same ranks whose operations do not wait for this one's: a second lane
+  /// for the same traffic, so what observes or changes this one's operations does so with the new one's. It
+  /// may outlive this one.
+  virtual std::unique_ptr<Communicator> duplicate();
+
   /// How long wait() without argument waits.
   virtual Duration timeout() const = 0;
 
-  /// Processor seconds that this communicator's own threads have used so far; what they use, a rank that
-  /// computes with all its cores does not have. Thread-safe.
+  /// Processor seconds that the threads of this communicator and its duplicates have used so far; what they
+  /// use, a rank that computes with all its cores does not have. Thread-safe.
   virtual double progress_thread_cpu_s() const { return 0; }
 };
 

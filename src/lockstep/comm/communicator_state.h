@@ -35,7 +35,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   /// Abandons what is in flight and ends the progress thread.
   void shut_down();
 
-  double cpu_s() const { return queue_->cpu_s() + transport_->helper_cpu_s(); }
+  /// Of the progress thread, and with that of the threads that the transport may share with others.
+  double queue_cpu_s() const { return queue_->cpu_s(); }
+  double cpu_s() const { return queue_cpu_s() + transport_->helper_cpu_s(); }
 
  private:
   CommunicatorState(std::shared_ptr<Transport> transport, Duration timeout);

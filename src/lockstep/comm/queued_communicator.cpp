@@ -1,5 +1,6 @@
 #include "lockstep/comm/queued_communicator.h"
 
+#include <mutex>
 #include <vector>
 
 #include "lockstep/comm/argument_checks.h"
@@ -21,7 +22,13 @@ class QueuedCommunicator final : public Communicator {
   std::string backend() const override { return state_->transport().backend(); }
   Capabilities capabilities() const override { return state_->transport().capabilities(); }
   Duration timeout() const override { return state_->timeout(); }
-  double progress_thread_cpu_s() const override { return state_->cpu_s(); }
+
+  double progress_thread_cpu_s() const override {
+    double sum_s = state_->cpu_s();
+    const std::lock_guard lock(mutex_);
+    for (const auto& duplicate : duplicates_) sum_s += duplicate->queue_cpu_s();
+    return sum_s;
+  }
 
   WorkPtr all_reduce(const Buffer& buffer, ReduceOp op) override {
     checks_.buffer("all_reduce", buffer);
@@ -95,6 +102,15 @@ class QueuedCommunicator final : public Communicator {
     return make_communicator(std::move(*part), timeout());
   }
 
+  std::unique_ptr<Communicator> duplicate() override {
+    std::unique_ptr<Communicator> other = Communicator::duplicate();
+    if (const auto* queued = dynamic_cast<const QueuedCommunicator*>(other.get())) {
+      const std::lock_guard lock(mutex_);
+      duplicates_.push_back(queued->state_);
+    }
+    return other;
+  }
+
  private:
   template <typename Start>
   WorkPtr start(Start start_message) {
@@ -109,6 +125,8 @@ class QueuedCommunicator final : public Communicator {
 
   const std::shared_ptr<CommunicatorState> state_;
   const ArgumentChecks checks_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<CommunicatorState>> duplicates_;
 };
 
 }  // namespace

@@ -11,4 +11,8 @@ std::unique_ptr<Communicator> split_first(Communicator& group, int count) {
   return group.split(ranks);
 }
 
+std::unique_ptr<Communicator> Communicator::duplicate() {
+  return split_first(*this, size());
+}
+
 }  // namespace lockstep::comm

@@ -1,10 +1,44 @@
 #include "lockstep/kernels/linear.h"
 
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/kernels/relu.h"
 
 namespace lockstep::kernels {
+namespace {
+
+using replica::GradientPlace;
+
+/// The weight of a large linear layer is most of a network's gradient: written once, where it is wanted.
+class LinearIntoPlace : public torch::autograd::Function<LinearIntoPlace> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* saved, const at::Tensor& x,
+                            const at::Tensor& weight, const at::Tensor& bias, const GradientPlace* place) {
+    saved->save_for_backward({x, weight});
+    saved->saved_data["place"] = reinterpret_cast<int64_t>(place);
+    return at::linear(x, weight, bias);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* saved,
+                                                 const torch::autograd::variable_list& gradients) {
+    const torch::autograd::variable_list variables = saved->get_saved_variables();
+    const at::Tensor& x = variables[0];
+    const at::Tensor& weight = variables[1];
+    const at::Tensor& gradient = gradients[0];
+    const auto& place = *reinterpret_cast<const GradientPlace*>(saved->saved_data["place"].toInt());
+    at::Tensor of_x;
+    if (saved->needs_input_grad(0)) of_x = at::mm(gradient, weight);
+    at::Tensor of_weight = place.tensor;
+    at::addmm_out(of_weight, of_weight, gradient.t(), x, place.add ? 1 : 0, place.scale);
+    return {of_x, of_weight, gradient.sum(0), at::Tensor()};
+  }
+};
+
+}  // namespace
 
 Linear::Linear(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out)
     : Linear(parameters, name, in, out, uniform_fan_in(in)) {}
@@ -13,10 +47,15 @@ Linear::Linear(replica::Parameters& parameters, const std::string& name, int64_t
                const LayerInit& init)
     : in_(in),
       weight_(parameters.add(name + ".weight", {out, in}, init.weight)),
-      bias_(parameters.add(name + ".bias", out, *init.bias)) {}
+      bias_(parameters.add(name + ".bias", out, *init.bias)),
+      weight_gradient_(parameters.gradient_place(name + ".weight")) {}
 
 at::Tensor Linear::operator()(const at::Tensor& x, const Context& context) const {
-  at::Tensor y = at::linear(x, weight_, bias_);
+  // Autocast computes with a narrower copy of the weight.
+  const bool into_place = weight_gradient_->tensor.defined() && x.scalar_type() == at::kFloat &&
+                          !at::autocast::is_autocast_enabled(at::kCPU);
+  at::Tensor y = into_place ? LinearIntoPlace::apply(x, weight_, bias_, weight_gradient_.get())
+                            : at::linear(x, weight_, bias_);
   if (context.cost != nullptr) {
     context.cost->multiply_add(y.numel() * in_);
     context.cost->keep(x);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include <ATen/core/Tensor.h>
@@ -24,6 +25,7 @@ class Linear {
   int64_t in_;
   at::Tensor weight_;
   at::Tensor bias_;
+  std::shared_ptr<const replica::GradientPlace> weight_gradient_;
 };
 
 /// Fully connected layer, then ReLU. Registers what Linear does.

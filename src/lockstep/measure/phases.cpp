@@ -51,10 +51,22 @@ class StepAnalysis {
     return all_arrived_s_[i] + ranks_[rank].clock_offset_s;
   }
 
-  /// When the turn of collective i came on `rank`.
-  double started_s(size_t rank, size_t i) const {
-    const std::vector<CollectiveStamp>& own = stamps(rank).collectives;
-    return i == 0 ? own[i].issued_s : std::max(own[i].issued_s, own[i - 1].ended_s);
+  double started_s(size_t rank, size_t i) const { return turn_s(stamps(rank).collectives, i); }
+
+  /// The union of the stretches from each collective's turn to its end.
+  double communication_s(size_t rank) const {
+    std::vector<Stretch> stretches;
+    for (size_t i = 0; i < collectives(); ++i) {
+      stretches.push_back({started_s(rank, i), stamps(rank).collectives[i].ended_s});
+    }
+    std::ranges::sort(stretches, {}, &Stretch::begin_s);
+    double sum_s = 0;
+    double counted_until_s = stretches.empty() ? 0 : stretches.front().begin_s;
+    for (const Stretch& stretch : stretches) {
+      sum_s += std::max(0.0, stretch.end_s - std::max(stretch.begin_s, counted_until_s));
+      counted_until_s = std::max(counted_until_s, stretch.end_s);
+    }
+    return sum_s;
   }
 
   PhaseTimes phases(size_t rank) const {
@@ -138,6 +150,14 @@ void check_same_steps(const std::vector<RankStamps>& ranks) {
 
 }  // namespace
 
+double turn_s(const std::vector<CollectiveStamp>& collectives, size_t index) {
+  double turn_s = collectives[index].issued_s;
+  for (size_t i = 0; i < index; ++i) {
+    if (collectives[i].lane == collectives[index].lane) turn_s = std::max(turn_s, collectives[i].ended_s);
+  }
+  return turn_s;
+}
+
 double gradients_final_s(const StepStamps& step) {
   if (step.collectives.empty()) return step.backward_s;
   return std::clamp(step.collectives.back().issued_s, step.forward_s, step.backward_s);
@@ -177,10 +197,7 @@ Breakdown break_down(const std::vector<RankStamps>& ranks) {
       waiting_s[i] += phases.waiting_s * per_rank;
       transfer_s[i] += phases.transfer_s * per_rank;
       add_buckets(result.ranks[rank].buckets, step, rank, per_step);
-      for (size_t c = 0; c < step.collectives(); ++c) {
-        const double took_s = step.stamps(rank).collectives[c].ended_s - step.started_s(rank, c);
-        result.communication_s += took_s * per_step * per_rank;
-      }
+      result.communication_s += step.communication_s(rank) * per_step * per_rank;
     }
   }
 

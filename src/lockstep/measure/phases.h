@@ -12,7 +12,12 @@ struct CollectiveStamp {
   int64_t bytes = 0;
   double issued_s = 0;
   double ended_s = 0;
+  /// Those of one lane are carried out one after the other, those of several at the same time.
+  int lane = 0;
 };
+
+/// When the turn of collective `index` came: it was issued, and what its lane had to do before was done.
+double turn_s(const std::vector<CollectiveStamp>& collectives, size_t index);
 
 /// When the phases of one step ended on one rank, in seconds on that host's steady clock. `begin_s` is the
 /// end of the step before.
@@ -74,7 +79,7 @@ struct BucketTimes {
   int64_t bytes = 0;
   /// Its last gradient was final, which is when it was issued.
   double ready_s = 0;
-  /// The collectives before it were complete, so its own turn came.
+  /// The collectives before it (in its lane) were complete, so its own turn came.
   double started_s = 0;
   /// The last rank had issued it.
   double all_arrived_s = 0;
@@ -98,7 +103,7 @@ struct Breakdown {
   std::optional<double> waiting_half_width_s;
   std::optional<double> transfer_half_width_s;
   std::vector<RankBreakdown> ranks;
-  /// Time that collectives took from start to end, hidden or not; mean over ranks and steps.
+  /// Time in which any collective was carried out, hidden or not; mean over ranks and steps.
   double communication_s = 0;
   /// The rank that the others waited for, where one stands out.
   std::optional<int> straggler;

@@ -1,6 +1,7 @@
 #include "lockstep/replica/parameters.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -31,6 +32,7 @@ at::Tensor Parameters::add(const std::string& name, at::IntArrayRef shape, Init 
   values = in_memory_format(values);
   values.set_requires_grad(true);
   trainable_.push_back({name, values});
+  gradient_places_.emplace_back();
   return values;
 }
 
@@ -40,6 +42,18 @@ at::Tensor Parameters::add_buffer(const std::string& name, at::IntArrayRef shape
   const at::Tensor values = in_memory_format(at::full(shape, value, dtype));
   buffers_.push_back({name, values});
   return values;
+}
+
+std::shared_ptr<const GradientPlace> Parameters::gradient_place(const std::string& name) {
+  const auto parameter = std::ranges::find(trainable_, name, &NamedTensor::name);
+  if (parameter == trainable_.end()) throw Error("the network has no parameter '" + name + "'");
+  auto& place = gradient_places_[static_cast<size_t>(parameter - trainable_.begin())];
+  if (!place) place = std::make_shared<GradientPlace>();
+  return place;
+}
+
+void Parameters::place_gradient(size_t index, GradientPlace place) {
+  if (gradient_places_[index]) *gradient_places_[index] = std::move(place);
 }
 
 int64_t Parameters::count() const {

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+
+#include "lockstep/replica/gradient_place.h"
 
 namespace lockstep::replica {
 
@@ -42,6 +45,13 @@ class Parameters {
   at::Tensor add_buffer(const std::string& name, at::IntArrayRef shape, double value,
                         at::ScalarType dtype = at::kFloat);
 
+  /// For the block that uses trainable parameter `name` once per forward pass and writes its gradient where
+  /// this says. Throws Error for an unknown name.
+  std::shared_ptr<const GradientPlace> gradient_place(const std::string& name);
+  /// From the next forward pass on. Without effect where no block writes the gradient of trainable()[index]
+  /// to a place of others' choice.
+  void place_gradient(size_t index, GradientPlace place);
+
   const std::vector<NamedTensor>& trainable() const { return trainable_; }
   const std::vector<NamedTensor>& buffers() const { return buffers_; }
   /// Number of trainable values.
@@ -58,6 +68,8 @@ class Parameters {
   at::MemoryFormat memory_format_;
   std::vector<NamedTensor> trainable_;
   std::vector<NamedTensor> buffers_;
+  /// As trainable_; null where nobody asked for one.
+  std::vector<std::shared_ptr<GradientPlace>> gradient_places_;
 };
 
 }  // namespace lockstep::replica

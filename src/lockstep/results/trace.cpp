@@ -17,13 +17,16 @@ using measure::StepStamps;
 class RowTrace {
  public:
   RowTrace(const TracedRow& row, int process, double origin_s, Json& events)
-      : row_(row), process_(process), origin_s_(origin_s), events_(events) {}
+      : row_(row), process_(process), origin_s_(origin_s), events_(events), lanes_(lanes_of(row)) {}
 
   void write() {
     name("process_name", 0, row_.label);
     for (size_t rank = 0; rank < row_.ranks.size(); ++rank) {
       name("thread_name", phases_track(rank), fmt::format("rank {}", rank));
-      name("thread_name", buckets_track(rank), fmt::format("rank {} buckets", rank));
+      for (int lane = 0; lane < lanes_; ++lane) {
+        const std::string which = lane == 0 ? "" : fmt::format(", lane {}", lane + 1);
+        name("thread_name", buckets_track(rank, lane), fmt::format("rank {} buckets{}", rank, which));
+      }
       for (size_t step = 0; step < row_.ranks[rank].steps.size(); ++step) {
         write_step(rank, step);
         write_buckets(rank, step);
@@ -32,8 +35,19 @@ class RowTrace {
   }
 
  private:
-  static int phases_track(size_t rank) { return static_cast<int>(2 * rank) + 1; }
-  static int buckets_track(size_t rank) { return static_cast<int>(2 * rank) + 2; }
+  int phases_track(size_t rank) const { return static_cast<int>(rank) * (1 + lanes_) + 1; }
+  int buckets_track(size_t rank, int lane) const { return phases_track(rank) + 1 + lane; }
+
+  static int lanes_of(const TracedRow& row) {
+    int most = 1;
+    for (const RankStamps& rank : row.ranks) {
+      for (const StepStamps& step : rank.steps) {
+        for (const measure::CollectiveStamp& bucket : step.collectives)
+          most = std::max(most, bucket.lane + 1);
+      }
+    }
+    return most;
+  }
 
   void name(const char* what, int track, const std::string& text) {
     events_.push_back(
@@ -78,21 +92,18 @@ class RowTrace {
 
   void write_buckets(size_t rank, size_t index) {
     const StepStamps& step = row_.ranks[rank].steps[index];
-    double free_s = step.begin_s;
     for (size_t i = 0; i < step.collectives.size(); ++i) {
       const measure::CollectiveStamp& bucket = step.collectives[i];
-      const double from_s = std::max(bucket.issued_s, free_s);
-      slice(rank, buckets_track(rank), fmt::format("bucket {} ({})", i + 1, format_bytes(bucket.bytes)),
-            from_s, bucket.ended_s,
-            {{"bytes", bucket.bytes}, {"ready_us_before", 1e6 * (from_s - bucket.issued_s)}});
+      const int track = buckets_track(rank, bucket.lane);
+      const double from_s = measure::turn_s(step.collectives, i);
+      slice(rank, track, fmt::format("bucket {} ({})", i + 1, format_bytes(bucket.bytes)), from_s,
+            bucket.ended_s, {{"bytes", bucket.bytes}, {"ready_us_before", 1e6 * (from_s - bucket.issued_s)}});
       const LastArrival last = last_to_issue(index, i);
       const double waited_until_s =
           std::min(bucket.ended_s, last.on_rank_0_s + row_.ranks[rank].clock_offset_s);
       if (last.rank != rank && waited_until_s > from_s) {
-        slice(rank, buckets_track(rank), fmt::format("waiting for rank {}", last.rank), from_s,
-              waited_until_s);
+        slice(rank, track, fmt::format("waiting for rank {}", last.rank), from_s, waited_until_s);
       }
-      free_s = std::max(free_s, bucket.ended_s);
     }
   }
 
@@ -118,6 +129,8 @@ class RowTrace {
   int process_;
   double origin_s_;
   Json& events_;
+  /// Tracks for buckets, since slices of one track must not overlap.
+  int lanes_;
 };
 
 double first_begin_s(const TracedRow& row) {

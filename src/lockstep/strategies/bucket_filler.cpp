@@ -17,13 +17,10 @@ std::vector<size_t> reverse_order(size_t parameters) {
 
 BucketFiller::BucketFiller(replica::Parameters& parameters, replica::FlatMemory& memory, double scale,
                            bool overlap, OnFull on_full)
-    : memory_(memory),
-      scale_(scale),
-      overlap_(overlap),
+    : overlap_(overlap),
       on_full_(std::move(on_full)),
       buckets_of_(parameters.trainable().size()),
-      hooks_(parameters.tensors(),
-             [this](size_t index, const at::Tensor& gradient) { gradient_ready(index, gradient); }) {}
+      gradients_(parameters, memory, scale, [this](size_t index) { gradient_final(index); }) {}
 
 void BucketFiller::set_plan(std::vector<Bucket> buckets) {
   buckets_ = std::move(buckets);
@@ -37,7 +34,7 @@ void BucketFiller::set_plan(std::vector<Bucket> buckets) {
 void BucketFiller::begin_step() {
   ready_order_.clear();
   told_ = 0;
-  micro_batches_.begin_step();
+  gradients_.begin_step();
   for (size_t i = 0; i < buckets_.size(); ++i) missing_[i] = buckets_[i].parameters.size();
 }
 
@@ -50,9 +47,7 @@ void BucketFiller::finish() {
   tell_full_buckets();
 }
 
-void BucketFiller::gradient_ready(size_t index, const at::Tensor& gradient) {
-  micro_batches_.put(memory_.gradient_view(index), gradient, scale_);
-  if (!micro_batches_.last()) return;
+void BucketFiller::gradient_final(size_t index) {
   ready_order_.push_back(index);
   for (const size_t bucket : buckets_of_[index]) --missing_[bucket];
   if (overlap_) tell_full_buckets();

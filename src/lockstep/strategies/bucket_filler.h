@@ -5,8 +5,7 @@
 
 #include "lockstep/replica/flat_memory.h"
 #include "lockstep/strategies/bucket_plan.h"
-#include "lockstep/strategies/gradient_hooks.h"
-#include "lockstep/strategies/micro_batches.h"
+#include "lockstep/strategies/flat_gradients.h"
 
 namespace lockstep::strategies {
 
@@ -31,7 +30,7 @@ class BucketFiller {
 
   void begin_step();
   /// Before every backward pass of a step. Gradients of those before the last are added up.
-  void begin_backward(bool last) { micro_batches_.begin_backward(last); }
+  void begin_backward(bool last) { gradients_.begin_backward(last); }
   /// After backward: tells what was not told. Throws Error when a parameter got no gradient.
   void finish();
 
@@ -39,11 +38,9 @@ class BucketFiller {
   const std::vector<size_t>& ready_order() const { return ready_order_; }
 
  private:
-  void gradient_ready(size_t index, const at::Tensor& gradient);
+  void gradient_final(size_t index);
   void tell_full_buckets();
 
-  replica::FlatMemory& memory_;
-  double scale_;
   bool overlap_;
   OnFull on_full_;
   std::vector<Bucket> buckets_;
@@ -52,9 +49,8 @@ class BucketFiller {
   /// Gradients that each bucket still waits for.
   std::vector<size_t> missing_;
   size_t told_ = 0;
-  MicroBatches micro_batches_;
   std::vector<size_t> ready_order_;
-  GradientHooks hooks_;
+  FlatGradients gradients_;
 };
 
 }  // namespace lockstep::strategies

@@ -13,9 +13,8 @@
 #include "lockstep/comm/split_first.h"
 #include "lockstep/strategies/announcements.h"
 #include "lockstep/strategies/bucket_filler.h"
+#include "lockstep/strategies/flat_gradients.h"
 #include "lockstep/strategies/fusion.h"
-#include "lockstep/strategies/gradient_hooks.h"
-#include "lockstep/strategies/micro_batches.h"
 #include "lockstep/strategies/negotiator.h"
 #include "lockstep/strategies/tensor_buffer.h"
 #include "lockstep/strategies/wire.h"
@@ -45,8 +44,8 @@ class Horovod final : public Strategy {
                 deterministic_),
         announcements_(context.parameters.trainable().size()),
         negotiation_(comm::split_first(group_, group_.size())),
-        hooks_(context.parameters.tensors(),
-               [this](size_t index, const at::Tensor& gradient) { gradient_ready(index, gradient); }) {
+        gradients_(context.parameters, memory_, 1.0 / group_.size(),
+                   [this](size_t index) { announcements_.announce(index); }) {
     negotiator_ =
         std::make_unique<Negotiator>(*negotiation_, names_of(context.parameters), [this](comm::Work& work) {
           if (!announcements_.wait(work)) throw Stopped{};
@@ -66,10 +65,10 @@ class Horovod final : public Strategy {
   void begin_step() override {
     if (steps_ == 1 && !deterministic_) memory_.reorder(agreed_order_);
     announcements_.begin_step();
-    micro_batches_.begin_step();
+    gradients_.begin_step();
   }
 
-  void before_backward(bool last) override { micro_batches_.begin_backward(last); }
+  void before_backward(bool last) override { gradients_.begin_backward(last); }
 
   void combine() override {
     if (const size_t missing = announcements_.missing(); missing > 0) {
@@ -99,12 +98,6 @@ class Horovod final : public Strategy {
   }
 
  private:
-  /// From the backward pass.
-  void gradient_ready(size_t index, const at::Tensor& gradient) {
-    micro_batches_.put(memory_.gradient_view(index), gradient, 1.0 / group_.size());
-    if (micro_batches_.last()) announcements_.announce(index);
-  }
-
   /// The background thread.
   void run() {
     comm::set_up_helper_thread("ls-horovod");
@@ -169,11 +162,9 @@ class Horovod final : public Strategy {
   std::atomic<int64_t> cycles_ = 0;
   std::atomic<int64_t> packs_ = 0;
 
-  MicroBatches micro_batches_;
-
   Announcements announcements_;
   std::unique_ptr<comm::Communicator> negotiation_;
-  GradientHooks hooks_;
+  FlatGradients gradients_;
   std::thread thread_;
   int64_t steps_ = 0;
 };

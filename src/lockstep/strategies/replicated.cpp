@@ -15,11 +15,15 @@ class Replicated final : public Strategy {
   explicit Replicated(const StrategyContext& context)
       : optimizer_(context.optimizer),
         group_(*context.communicator),
-        all_reduce_(group_, context.options.wire),
         cap_bytes_(context.options.bucket_bytes()),
         memory_(context.parameters, reverse_order(context.parameters.trainable().size())),
         filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
                 [this](size_t bucket) { send(bucket); }) {
+    lanes_.emplace_back(group_, context.options.wire);
+    for (int i = 1; i < context.options.in_flight; ++i) {
+      duplicates_.push_back(group_.duplicate());
+      lanes_.emplace_back(*duplicates_.back(), context.options.wire);
+    }
     at::Tensor values = memory_.values({0, memory_.count()});
     group_.broadcast(buffer_of(values), 0)->wait();
     filler_.set_plan(plan_buckets(memory_, cap_bytes_));
@@ -53,7 +57,8 @@ class Replicated final : public Strategy {
 
  private:
   void send(size_t bucket) {
-    works_.push_back(all_reduce_.start(memory_.gradients(filler_.buckets()[bucket].range)));
+    const WireAllReduce& lane = lanes_[bucket % lanes_.size()];
+    works_.push_back(lane.start(memory_.gradients(filler_.buckets()[bucket].range)));
   }
 
   /// The order in which rank 0's gradients became ready in the first step.
@@ -66,7 +71,10 @@ class Replicated final : public Strategy {
 
   replica::SgdOptions optimizer_;
   comm::Communicator& group_;
-  WireAllReduce all_reduce_;
+  /// Of the lanes but the first.
+  std::vector<std::unique_ptr<comm::Communicator>> duplicates_;
+  /// Buckets take turns, so that one moves while another is reduced.
+  std::vector<WireAllReduce> lanes_;
   int64_t cap_bytes_;
   replica::FlatMemory memory_;
   BucketFiller filler_;

@@ -36,6 +36,7 @@ using Choices = std::vector<std::pair<std::string, Choice>>;
 
 const Choices<bool> kOverlap{{"on", true}, {"off", false}};
 const Choices<Wire> kWires{{"fp32", Wire::kFp32}, {"fp16", Wire::kFp16}, {"bf16", Wire::kBf16}};
+const Choices<int> kInFlight{{"1", 1}, {"2", 2}, {"3", 3}, {"4", 4}};
 const Choices<ParameterOwners> kOwners{{"sharded", ParameterOwners::kSharded},
                                        {"rank0", ParameterOwners::kRank0}};
 const Choices<Consistency> kConsistencies{{"sync", Consistency::kSync}, {"async", Consistency::kAsync}};
@@ -99,6 +100,13 @@ const std::vector<OptionInfo>& option_infos() {
        .values = values_of(kWires),
        .set = [](StrategyOptions& options,
                  const std::string& value) { options.wire = choice_of(kWires, value); }},
+      {.flag = "--in-flight",
+       .description = "how many all-reduces go on at the same time, each on a communicator of its own",
+       .default_value = "2",
+       .strategies = {"replicated"},
+       .values = values_of(kInFlight),
+       .set = [](StrategyOptions& options,
+                 const std::string& value) { options.in_flight = choice_of(kInFlight, value); }},
       {.flag = "--parameter-owners",
        .description = "who owns the variables: all ranks, balanced by bytes, or rank 0",
        .default_value = "sharded",
@@ -163,10 +171,11 @@ Wire wire_of(const std::string& strategy, const StrategyOptions& options) {
 
 std::vector<GivenOption> spelled_out(const StrategyOptions& options) {
   // By name and all of them: an option that is added does not compile until it is told here too.
-  const auto& [bucket_mb, overlap, wire, owners, consistency, exchange, bsp_sync, cycle_ms, fusion_mb,
-               deterministic] = options;
+  const auto& [bucket_mb, overlap, wire, in_flight, owners, consistency, exchange, bsp_sync, cycle_ms,
+               fusion_mb, deterministic] = options;
   return {{"--overlap", value_of(kOverlap, overlap)},
           {"--wire", value_of(kWires, wire)},
+          {"--in-flight", value_of(kInFlight, in_flight)},
           {"--parameter-owners", value_of(kOwners, owners)},
           {"--consistency", value_of(kConsistencies, consistency)},
           {"--exchange", value_of(kExchanges, exchange)},

@@ -23,6 +23,8 @@ struct StrategyOptions {
   bool overlap = true;
   /// In what type gradients (bsp: what it exchanges) are sent and summed.
   Wire wire = Wire::kFp32;
+  /// How many all-reduces of replicated go on at the same time.
+  int in_flight = 2;
   /// Who owns the variables of a parameter server.
   ParameterOwners parameter_owners = ParameterOwners::kSharded;
   /// Whether a parameter server waits for all gradients, or applies each on arrival.

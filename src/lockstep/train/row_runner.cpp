@@ -59,7 +59,7 @@ topology::RankUse unflatten_use(const std::vector<double>& flat) {
 }
 
 /// Stamps as a flat list for the communicator: per step its ten times, the number of collectives, and of
-/// each bytes, begin and end.
+/// each bytes, begin, end and lane.
 std::vector<double> flatten(const std::vector<measure::StepStamps>& steps) {
   std::vector<double> flat;
   for (const measure::StepStamps& step : steps) {
@@ -68,7 +68,8 @@ std::vector<double> flatten(const std::vector<measure::StepStamps>& steps) {
                  step.input_s, step.forward_s, step.backward_s, step.combined_s, step.applied_s, step.end_s,
                  static_cast<double>(step.collectives.size())});
     for (const CollectiveStamp& stamp : step.collectives) {
-      flat.insert(flat.end(), {static_cast<double>(stamp.bytes), stamp.issued_s, stamp.ended_s});
+      flat.insert(flat.end(), {static_cast<double>(stamp.bytes), stamp.issued_s, stamp.ended_s,
+                               static_cast<double>(stamp.lane)});
     }
   }
   return flat;
@@ -91,8 +92,11 @@ std::vector<measure::StepStamps> unflatten(const std::vector<double>& flat) {
     step.collectives.resize(static_cast<size_t>(flat[at + 10]));
     at += 11;
     for (CollectiveStamp& stamp : step.collectives) {
-      stamp = {.bytes = static_cast<int64_t>(flat[at]), .issued_s = flat[at + 1], .ended_s = flat[at + 2]};
-      at += 3;
+      stamp = {.bytes = static_cast<int64_t>(flat[at]),
+               .issued_s = flat[at + 1],
+               .ended_s = flat[at + 2],
+               .lane = static_cast<int>(flat[at + 3])};
+      at += 4;
     }
     steps.push_back(std::move(step));
   }

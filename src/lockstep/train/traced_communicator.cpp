@@ -10,9 +10,15 @@ namespace lockstep::train {
 /// Written by the training thread (issued) and the communicator's (ended).
 class TracedCommunicator::Stamps {
  public:
-  size_t issued(int64_t bytes, double at_s) {
+  /// The number of one more lane.
+  int add_lane() {
     const std::lock_guard lock(mutex_);
-    stamps_.push_back({.bytes = bytes, .issued_s = at_s});
+    return lanes_++;
+  }
+
+  size_t issued(int64_t bytes, double at_s, int lane) {
+    const std::lock_guard lock(mutex_);
+    stamps_.push_back({.bytes = bytes, .issued_s = at_s, .lane = lane});
     return stamps_.size() - 1;
   }
 
@@ -29,6 +35,7 @@ class TracedCommunicator::Stamps {
  private:
   std::mutex mutex_;
   std::vector<CollectiveStamp> stamps_;
+  int lanes_ = 0;
 };
 
 namespace {
@@ -87,7 +94,15 @@ class TracedWork final : public comm::Work {
 }  // namespace
 
 TracedCommunicator::TracedCommunicator(comm::Communicator& real)
-    : ForwardingCommunicator(real), stamps_(std::make_shared<Stamps>()) {}
+    : ForwardingCommunicator(real), stamps_(std::make_shared<Stamps>()), lane_(stamps_->add_lane()) {}
+
+TracedCommunicator::TracedCommunicator(std::unique_ptr<comm::Communicator> real,
+                                       std::shared_ptr<Stamps> stamps)
+    : ForwardingCommunicator(*real),
+      owned_(std::move(real)),
+      stamps_(std::move(stamps)),
+      lane_(stamps_->add_lane()) {}
+
 TracedCommunicator::~TracedCommunicator() = default;
 
 std::vector<CollectiveStamp> TracedCommunicator::take_stamps() {
@@ -96,7 +111,7 @@ std::vector<CollectiveStamp> TracedCommunicator::take_stamps() {
 
 template <typename Issue>
 comm::WorkPtr TracedCommunicator::stamp(int64_t bytes, Issue issue) {
-  const size_t index = stamps_->issued(bytes, now_s());
+  const size_t index = stamps_->issued(bytes, now_s(), lane_);
   return std::make_unique<TracedWork>(issue(), [stamps = stamps_, index] { stamps->ended(index, now_s()); });
 }
 
@@ -121,6 +136,9 @@ comm::WorkPtr TracedCommunicator::all_to_all(const comm::Buffer& input, const co
 }
 comm::WorkPtr TracedCommunicator::barrier() {
   return stamp(0, [&] { return real_.barrier(); });
+}
+std::unique_ptr<comm::Communicator> TracedCommunicator::duplicate() {
+  return std::unique_ptr<TracedCommunicator>(new TracedCommunicator(real_.duplicate(), stamps_));
 }
 
 }  // namespace lockstep::train

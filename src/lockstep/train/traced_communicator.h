@@ -12,7 +12,8 @@ namespace lockstep::train {
 using measure::CollectiveStamp;
 
 /// Hands everything on to another communicator (owned by the caller, outliving this) and stamps every
-/// collective, a barrier as one of no bytes. Used like any communicator.
+/// collective, a barrier as one of no bytes; those of its duplicates too, as lanes of their own. Used like
+/// any communicator.
 class TracedCommunicator final : public comm::ForwardingCommunicator {
  public:
   explicit TracedCommunicator(comm::Communicator& real);
@@ -29,14 +30,21 @@ class TracedCommunicator final : public comm::ForwardingCommunicator {
                                comm::ReduceOp op) override;
   comm::WorkPtr all_to_all(const comm::Buffer& input, const comm::Buffer& output) override;
   comm::WorkPtr barrier() override;
+  std::unique_ptr<comm::Communicator> duplicate() override;
 
  private:
   class Stamps;
 
+  TracedCommunicator(std::unique_ptr<comm::Communicator> real, std::shared_ptr<Stamps> stamps);
+
   template <typename Issue>
   comm::WorkPtr stamp(int64_t bytes, Issue issue);
 
+  /// Null for what the caller owns.
+  std::unique_ptr<comm::Communicator> owned_;
+  /// The duplicates', too.
   std::shared_ptr<Stamps> stamps_;
+  int lane_;
 };
 
 }  // namespace lockstep::train
