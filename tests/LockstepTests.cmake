@@ -1,7 +1,8 @@
-# lockstep_test(units_test SOURCES units_test.cpp KNOWS base [LABEL unit] [TIMEOUT seconds] [LINK ...])
+# lockstep_test(units_test SOURCES units_test.cpp KNOWS base [LABEL unit] [TIMEOUT seconds] [PARTS n] [LINK ...])
 #
 # One GoogleTest program, one ctest entry per test case. The label defaults to `unit`, the time-out to 20 s, ten
-# times as long under a sanitizer.
+# times as long under a sanitizer. PARTS: so many ctest entries instead, each with every n-th case; for hundreds of
+# short cases of a program that takes longer to load LibTorch than to run one of them. The time-out is a part's.
 
 set(LOCKSTEP_TEST_TIMEOUT_S 20)
 set(LOCKSTEP_TEST_TIMEOUT_FACTOR 1)
@@ -11,7 +12,7 @@ if(LOCKSTEP_SANITIZE)
 endif()
 
 function(lockstep_test name)
-  cmake_parse_arguments(TEST "" "LABEL;TIMEOUT" "SOURCES;KNOWS;LINK" ${ARGN})
+  cmake_parse_arguments(TEST "" "LABEL;TIMEOUT;PARTS" "SOURCES;KNOWS;LINK" ${ARGN})
   if(NOT TEST_LABEL)
     set(TEST_LABEL unit)
   endif()
@@ -28,6 +29,16 @@ function(lockstep_test name)
   if("replica" IN_LIST TEST_KNOWS OR "train" IN_LIST TEST_KNOWS OR "models" IN_LIST TEST_KNOWS)
     # As one unit such tests need more memory than a small machine has, and share their local names.
     set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
+  endif()
+  if(TEST_PARTS)
+    foreach(part RANGE 1 ${TEST_PARTS})
+      math(EXPR index "${part} - 1")
+      add_test(NAME ${name}.${part}_of_${TEST_PARTS} COMMAND ${name})
+      set_tests_properties(${name}.${part}_of_${TEST_PARTS} PROPERTIES
+        LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT}
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_PARTS};GTEST_SHARD_INDEX=${index};GTEST_BRIEF=1")
+    endforeach()
+    return()
   endif()
   # The name of a parameter says more than its bytes.
   gtest_discover_tests(${name} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
