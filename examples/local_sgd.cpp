@@ -39,6 +39,15 @@ class LocalSgd final : public strategies::Strategy {
     if (++steps_ % period_ == 0) average();
   }
 
+  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
+  void save(replica::State& state) override {
+    optimizer_.save(state);
+    state.add("steps", int64_t{steps_});
+  }
+  void restore(const replica::State& state) override {
+    optimizer_.restore(state);
+    steps_ = static_cast<int>(state.number("steps"));
+  }
   int64_t momentum_bytes() const override { return optimizer_.momentum_bytes(); }
 
  private:

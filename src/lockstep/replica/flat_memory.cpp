@@ -109,4 +109,14 @@ void FlatMemory::apply(Range range, const SgdOptions& options, bool first_step) 
   fused_sgd({values(range)}, {gradients(range)}, {momenta(range)}, options, first_step);
 }
 
+void FlatMemory::save(State& state) const {
+  state.add("order", order_);
+  state.add("momenta", momenta_);
+}
+
+void FlatMemory::restore(const State& state) {
+  reorder(state.numbers("order"));
+  state.copy_to("momenta", momenta_);
+}
+
 }  // namespace lockstep::replica

@@ -59,6 +59,10 @@ class FlatMemory {
   /// `first_step`: the momentum begins with the gradient.
   void apply(Range range, const SgdOptions& options, bool first_step);
 
+  /// Order and momenta. Restoring orders as it was; throws Error where that cannot be.
+  void save(State& state) const;
+  void restore(const State& state);
+
  private:
   void lay_out();
 

@@ -59,6 +59,18 @@ int64_t Sgd::momentum_bytes() const {
   return bytes;
 }
 
+void Sgd::save(State& state) const {
+  state.add("first_step", int64_t{first_step_});
+  if (first_step_) return;
+  for (size_t i = 0; i < momenta_.size(); ++i) state.add(fmt::format("momentum.{}", i), momenta_[i]);
+}
+
+void Sgd::restore(const State& state) {
+  first_step_ = state.number("first_step") != 0;
+  if (first_step_) return;
+  for (size_t i = 0; i < momenta_.size(); ++i) state.copy_to(fmt::format("momentum.{}", i), momenta_[i]);
+}
+
 void Sgd::clear_gradients() {
   for (at::Tensor& gradient : gradients_) gradient.reset();
   for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();

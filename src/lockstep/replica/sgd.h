@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/replica/state.h"
+
 namespace lockstep::replica {
 
 struct SgdOptions {
@@ -34,11 +36,17 @@ class Sgd {
   /// gradient.
   void step();
 
+  void set_learning_rate(double rate) { options_.learning_rate = rate; }
+
   /// Drops the gradients, so that the next backward pass writes instead of adding.
   void clear_gradients();
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   int64_t momentum_bytes() const;
+
+  /// What step() goes on from, beside the parameters.
+  void save(State& state) const;
+  void restore(const State& state);
 
  private:
   std::vector<at::Tensor> parameters_;

@@ -82,6 +82,8 @@ class AsyncParameterServer final : public Strategy {
   // Done by the owners.
   void apply() override {}
 
+  void set_learning_rate(double rate) override { server_->set_learning_rate(rate); }
+
   void finish() override {
     if (!training_) return;
     for (int owner = 0; owner < channel_.size(); ++owner) {
@@ -97,6 +99,16 @@ class AsyncParameterServer final : public Strategy {
         channel_.broadcast(buffer_of(memory_.values(owned_by(owner))), owner)->wait();
       }
     }
+  }
+
+  void save(replica::State& state) override {
+    state.add("order", memory_.order());
+    server_->save(state);
+  }
+
+  void restore(const replica::State& state) override {
+    memory_.reorder(state.numbers("order"));
+    server_->restore(state);
   }
 
   int64_t momentum_bytes() const override { return server_->momentum_bytes(); }

@@ -85,6 +85,18 @@ class CombinedMomenta final : public Bsp {
     }
   }
 
+  void set_learning_rate(double rate) override { options_.learning_rate = rate; }
+
+  void save(replica::State& state) override {
+    state.add("first_step", int64_t{first_step_});
+    for (size_t i = 0; i < momenta_.size(); ++i) state.add(fmt::format("momentum.{}", i), momenta_[i]);
+  }
+
+  void restore(const replica::State& state) override {
+    first_step_ = state.number("first_step") != 0;
+    for (size_t i = 0; i < momenta_.size(); ++i) state.copy_to(fmt::format("momentum.{}", i), momenta_[i]);
+  }
+
   int64_t momentum_bytes() const override {
     int64_t bytes = 0;
     for (const at::Tensor& momentum : momenta_) bytes += static_cast<int64_t>(momentum.nbytes());
@@ -134,6 +146,11 @@ class AveragedParameters final : public Bsp {
 
   // Done before the exchange.
   void apply() override {}
+
+  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
+
+  void save(replica::State& state) override { optimizer_.save(state); }
+  void restore(const replica::State& state) override { optimizer_.restore(state); }
 
   int64_t momentum_bytes() const override { return optimizer_.momentum_bytes(); }
 

@@ -62,6 +62,11 @@ void GradientServer::open() {
   changed_.notify_all();
 }
 
+void GradientServer::set_learning_rate(double rate) {
+  const std::lock_guard lock(mutex_);
+  optimizer_.learning_rate = rate;
+}
+
 void GradientServer::wait_until_done() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !open_ || failure_; });
@@ -76,6 +81,17 @@ void GradientServer::check() {
 GradientServer::Counts GradientServer::counts() const {
   const std::lock_guard lock(mutex_);
   return counts_;
+}
+
+void GradientServer::save(replica::State& state) const {
+  const std::lock_guard lock(mutex_);
+  state.add("momenta", momenta_);
+}
+
+void GradientServer::restore(const replica::State& state) {
+  const std::lock_guard lock(mutex_);
+  state.copy_to("momenta", momenta_);
+  begun_ = true;
 }
 
 void GradientServer::apply(size_t bucket, int64_t number, const at::Tensor& gradient) {
@@ -145,7 +161,8 @@ void GradientServer::apply_of(int worker, size_t bucket, int64_t number, const a
   }
   const replica::Range range = buckets_[bucket];
   replica::fused_sgd({values_.slice(0, range.begin, range.end)}, {gradient},
-                     {momenta_.slice(0, range.begin, range.end)}, optimizer_, versions_[bucket] == 0);
+                     {momenta_.slice(0, range.begin, range.end)}, optimizer_,
+                     !begun_ && versions_[bucket] == 0);
   const int64_t staleness = versions_[bucket] - fetched_[index][bucket];
   ++versions_[bucket];
   ++applied_[index][bucket];

@@ -47,6 +47,8 @@ class GradientServer {
   ~GradientServer();
 
   void open();
+  /// Of all gradients that are applied from now on.
+  void set_learning_rate(double rate);
   /// A gradient of this rank's own.
   void apply(size_t bucket, int64_t number, const at::Tensor& gradient);
   /// Copies the values for this rank itself.
@@ -66,6 +68,10 @@ class GradientServer {
     int64_t staleness_most = 0;
   };
   Counts counts() const;
+
+  /// The momenta; between sessions.
+  void save(replica::State& state) const;
+  void restore(const replica::State& state);
   int64_t momentum_bytes() const { return static_cast<int64_t>(momenta_.nbytes()); }
   /// The values that are served, the reply that carries them, and a gradient on arrival.
   int64_t buffer_bytes() const { return replica::storage_bytes({values_, reply_, gradient_}); }
@@ -80,14 +86,16 @@ class GradientServer {
 
   MessageChannel& channel_;
   const std::vector<replica::Range> buckets_;
-  const replica::SgdOptions optimizer_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  replica::SgdOptions optimizer_;
   bool open_ = false;
   bool stopping_ = false;
   std::exception_ptr failure_;
   at::Tensor values_, momenta_;
+  /// The momenta are those of an earlier training.
+  bool begun_ = false;
   /// Updates of each bucket.
   std::vector<int64_t> versions_;
   /// [worker][bucket]: the version that it fetched last, and how many of its gradients were applied.

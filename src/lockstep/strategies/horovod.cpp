@@ -63,7 +63,7 @@ class Horovod final : public Strategy {
   }
 
   void begin_step() override {
-    if (steps_ == 1 && !deterministic_) memory_.reorder(agreed_order_);
+    if (steps_ > 0) follow_agreed_order();
     announcements_.begin_step();
     gradients_.begin_step();
   }
@@ -85,8 +85,25 @@ class Horovod final : public Strategy {
 
   void apply() override { memory_.apply({0, memory_.count()}, optimizer_, steps_ == 1); }
 
+  void set_learning_rate(double rate) override { optimizer_.learning_rate = rate; }
+
   std::vector<at::Tensor> equal_on_all_ranks() const override {
     return {memory_.gradients({0, memory_.count()})};
+  }
+
+  void save(replica::State& state) override {
+    if (steps_ > 0) follow_agreed_order();
+    state.same_on_all_ranks = true;
+    state.add("steps", steps_);
+    memory_.save(state);
+  }
+
+  void restore(const replica::State& state) override {
+    steps_ = state.number("steps");
+    memory_.restore(state);
+    // Names are negotiated anew, the order is not.
+    if (steps_ > 0) agreed_order_ = memory_.order();
+    ordered_ = steps_ > 0;
   }
 
   int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
@@ -98,6 +115,12 @@ class Horovod final : public Strategy {
   }
 
  private:
+  /// Of the first step, once.
+  void follow_agreed_order() {
+    if (!ordered_ && !deterministic_) memory_.reorder(agreed_order_);
+    ordered_ = true;
+  }
+
   /// The background thread.
   void run() {
     comm::set_up_helper_thread("ls-horovod");
@@ -167,6 +190,7 @@ class Horovod final : public Strategy {
   FlatGradients gradients_;
   std::thread thread_;
   int64_t steps_ = 0;
+  bool ordered_ = false;
 };
 
 }  // namespace

@@ -49,7 +49,21 @@ class ParameterServer final : public Strategy {
   // Done by the owners, bucket by bucket as they arrived.
   void apply() override {}
 
+  void set_learning_rate(double rate) override { optimizer_.learning_rate = rate; }
+
   void finish() override { fetch(); }
+
+  void save(replica::State& state) override {
+    state.add("steps", steps_);
+    memory_.save(state);
+  }
+
+  void restore(const replica::State& state) override {
+    steps_ = state.number("steps");
+    memory_.restore(state);
+    // All ranks began with the values that were fetched before the state was saved.
+    fetched_ = steps_ > 0;
+  }
 
   int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
 

@@ -30,7 +30,7 @@ class Replicated final : public Strategy {
   }
 
   void begin_step() override {
-    if (steps_ == 1) agree_on_order();
+    if (steps_ > 0) agree_on_order();
     filler_.begin_step();
     works_.clear();
   }
@@ -49,8 +49,25 @@ class Replicated final : public Strategy {
   // Done bucket by bucket as they arrived.
   void apply() override {}
 
+  void set_learning_rate(double rate) override { optimizer_.learning_rate = rate; }
+
   std::vector<at::Tensor> equal_on_all_ranks() const override {
     return {memory_.gradients({0, memory_.count()})};
+  }
+
+  void save(replica::State& state) override {
+    // What the next step would begin with.
+    if (steps_ > 0) agree_on_order();
+    state.same_on_all_ranks = true;
+    state.add("steps", steps_);
+    memory_.save(state);
+  }
+
+  void restore(const replica::State& state) override {
+    steps_ = state.number("steps");
+    memory_.restore(state);
+    filler_.set_plan(plan_buckets(memory_, cap_bytes_));
+    order_agreed_ = steps_ > 0;
   }
 
   int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
@@ -63,10 +80,12 @@ class Replicated final : public Strategy {
 
   /// The order in which rank 0's gradients became ready in the first step.
   void agree_on_order() {
+    if (order_agreed_) return;
     std::vector<int64_t> order(filler_.ready_order().begin(), filler_.ready_order().end());
     group_.broadcast(comm::host_buffer(order.data(), order.size()), 0)->wait();
     memory_.reorder({order.begin(), order.end()});
     filler_.set_plan(plan_buckets(memory_, cap_bytes_));
+    order_agreed_ = true;
   }
 
   replica::SgdOptions optimizer_;
@@ -80,6 +99,7 @@ class Replicated final : public Strategy {
   BucketFiller filler_;
   std::vector<comm::WorkPtr> works_;
   int64_t steps_ = 0;
+  bool order_agreed_ = false;
 };
 
 }  // namespace

@@ -50,6 +50,18 @@ class Sharded final : public Strategy {
   // Done shard by shard as they arrived.
   void apply() override {}
 
+  void set_learning_rate(double rate) override { optimizer_.learning_rate = rate; }
+
+  void save(replica::State& state) override {
+    state.add("steps", steps_);
+    memory_.save(state);
+  }
+
+  void restore(const replica::State& state) override {
+    steps_ = state.number("steps");
+    memory_.restore(state);
+  }
+
   int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
 
  private:

@@ -8,6 +8,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/replica/parameters.h"
 #include "lockstep/replica/sgd.h"
+#include "lockstep/replica/state.h"
 #include "lockstep/strategies/strategy_options.h"
 
 namespace lockstep::strategies {
@@ -81,6 +82,10 @@ class Strategy {
   /// Applies the optimizer, as far as it was not applied while gradients arrived.
   virtual void apply() = 0;
 
+  /// The optimizer's rate from the next step on. Between steps; the same on all ranks. An owner that applies
+  /// gradients on arrival applies all with the rate that its own rank has reached.
+  virtual void set_learning_rate(double rate) = 0;
+
   /// What else beside the parameters must have the same bits on all ranks after a step: combined gradients,
   /// where every rank has them. A difference shows there first.
   virtual std::vector<at::Tensor> equal_on_all_ranks() const { return {}; }
@@ -88,6 +93,15 @@ class Strategy {
   /// After the last step, and before the parameters are looked at: this replica gets what a strategy keeps
   /// elsewhere. Further steps may follow. Collective where the strategy communicates.
   virtual void finish() {}
+
+  /// What this rank needs to go on from here with the same bits, beside the values of parameters and buffers.
+  /// After finish(); drops the gradients where these are in the way. Collective where the strategy
+  /// communicates.
+  virtual void save(replica::State& state) = 0;
+  /// Goes on from what an object of the same kind and options saved on the same rank. Once, before the first
+  /// step; the parameters have had their values since before this object was made. Throws Error where the
+  /// state is of something else.
+  virtual void restore(const replica::State& state) = 0;
 
   /// What this rank keeps for the optimizer.
   virtual int64_t momentum_bytes() const = 0;

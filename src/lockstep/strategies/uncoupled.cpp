@@ -12,6 +12,11 @@ class Uncoupled final : public Strategy {
 
   void apply() override { optimizer_.step(); }
 
+  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
+
+  void save(replica::State& state) override { optimizer_.save(state); }
+  void restore(const replica::State& state) override { optimizer_.restore(state); }
+
   int64_t momentum_bytes() const override { return optimizer_.momentum_bytes(); }
 
  private:
