@@ -12,6 +12,7 @@
 #include "presets.h"
 #include "report.h"
 #include "show.h"
+#include "train.h"
 #include "verify.h"
 #include "version.h"
 
@@ -44,6 +45,10 @@ int main(int argc, char** argv) {
   BenchOptions bench_options;
   CLI::App* bench = app.add_subcommand("bench", "train on 1, 2 and more ranks and print how it scales");
   add_bench_flags(*bench, bench_options);
+
+  TrainOptions train_options;
+  CLI::App* train = app.add_subcommand("train", "train a network, with checkpoints to go on from");
+  add_train_flags(*train, train_options);
 
   VerifyOptions verify_options;
   CLI::App* verify = app.add_subcommand("verify", "check that strategies compute what they promise");
@@ -80,6 +85,7 @@ int main(int argc, char** argv) {
       bench_options.preset_note = apply_preset(bench_options.preset, *bench, bench_options.sweep);
     }
     if (bench->parsed()) return run_bench(bench_options, {argv, argv + argc});
+    if (train->parsed()) return run_train(train_options, {argv, argv + argc});
     if (verify->parsed()) return run_verify(verify_options);
     if (diff->parsed()) return run_diff(diff_options);
     if (show->parsed()) return run_show(show_options);

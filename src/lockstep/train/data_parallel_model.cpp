@@ -56,8 +56,9 @@ DataParallelModel::DataParallelModel(std::vector<std::unique_ptr<models::Model>>
       threads_(static_cast<int>(replicas_.size()), cpus) {}
 
 models::Output DataParallelModel::forward(const at::Tensor& images, const kernels::Context& context) {
-  if (devices() == 1) return replicas_.front()->forward(images, context);
-  if (images.size(0) % devices() != 0) {
+  const bool splits = images.size(0) % devices() == 0;
+  if (devices() == 1 || (!context.training && !splits)) return replicas_.front()->forward(images, context);
+  if (!splits) {
     throw Error(fmt::format("a batch of {} cannot be split into equal parts for {} devices", images.size(0),
                             devices()));
   }

@@ -26,8 +26,8 @@ class DataParallelModel final : public models::Model {
   static std::unique_ptr<DataParallelModel> make(const Create& create, int devices,
                                                  const std::vector<std::vector<int>>& cpus);
 
-  /// Throws Error unless the batch can be split into equal parts. The gradient's graph must not outlive this,
-  /// and only that of the last pass has one.
+  /// Throws Error unless the batch can be split into equal parts; outside of training device 0 then takes it.
+  /// The gradient's graph must not outlive this, and only that of the last pass has one.
   models::Output forward(const at::Tensor& images, const kernels::Context& context) override;
 
   int devices() const { return threads_.devices(); }

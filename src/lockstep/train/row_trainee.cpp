@@ -27,7 +27,8 @@ std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank, bool e
   return inputs::registry().get(row.input).create(options);
 }
 
-RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer)
+RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer,
+                       TraineeStart start)
     : row_(row), group_(group), tracer_(tracer), traits_(traits_of(row)) {
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
   const models::ModelInfo& model_info = models::registry().get(row.model);
@@ -41,7 +42,8 @@ RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedComm
   }
   // Before the strategy hides by a broadcast, or hangs in, what the ranks do not have in common.
   if (group != nullptr) agree_on_replica(row, model_->parameters(), *group);
-  input_ = create_input(row, group == nullptr ? 0 : group->rank());
+  if (start.initialise) start.initialise(model_->parameters());
+  input_ = start.input ? std::move(start.input) : create_input(row, group == nullptr ? 0 : group->rank());
   comm::Communicator* communicator = tracer == nullptr ? group : tracer;
   strategies::StrategyOptions options = row.strategy_options;
   options.bucket_mb = row.bucket_mb;
@@ -71,6 +73,18 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
     };
   }
   return run_steps({*model_, *input_, *strategy_, group_, stamp_phases, tracer_}, options, progress);
+}
+
+StepLoopResult RowTrainee::train_steps(int steps, int64_t first_step, StepHooks hooks,
+                                       launch::Progress& progress) {
+  return run_steps({*model_, *input_, *strategy_, group_},
+                   {.pacing = {.warmup_steps = 0, .steps = steps},
+                    .precision = replica::parse_precision(row_.precision),
+                    .seed = row_.seed,
+                    .accumulate = row_.accumulate,
+                    .first_step = first_step,
+                    .hooks = std::move(hooks)},
+                   progress);
 }
 
 std::string RowTrainee::why_not_compared() const {

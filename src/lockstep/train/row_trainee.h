@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,13 +21,23 @@ namespace lockstep::train {
 /// of all of them. With `evaluation` it is the data to evaluate with, where the input has such.
 std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank, bool evaluation = false);
 
+/// With what a trainee begins that is not the row's own.
+struct TraineeStart {
+  /// Changes initial values and buffers, which the ranks have compared before, to what is the same on all of
+  /// them too; the strategy is made after it.
+  std::function<void(replica::Parameters& parameters)> initialise;
+  /// Null: the row's.
+  std::unique_ptr<inputs::Input> input;
+};
+
 /// One rank's part of a row: network, input and strategy, as the row says.
 class RowTrainee {
  public:
   /// Collective over `group`, whose ranks must have the same row and the same initial values (ConfigError,
   /// agree_on_replica). The strategy communicates through `tracer` if given, else through `group`; both, and
   /// the row, outlive this.
-  RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer = nullptr);
+  RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer = nullptr,
+             TraineeStart start = {});
 
   /// Collective as run_steps. With RowPlan::verify_every the replicas are compared on the way, where they are
   /// comparable; Error where they differ.
@@ -38,6 +49,13 @@ class RowTrainee {
 
   /// One step without measuring, with what came before it in mind. Collective as run_steps.
   void train_one_more(launch::Progress& progress);
+
+  /// `steps` steps of which each counts from `first_step` on, unwarmed. Collective as run_steps of a coupled
+  /// strategy, which these all are here: no rank trains more than the others.
+  StepLoopResult train_steps(int steps, int64_t first_step, StepHooks hooks, launch::Progress& progress);
+
+  models::Model& model() { return *model_; }
+  strategies::Strategy& strategy() { return *strategy_; }
 
   /// Why the replicas cannot be compared; empty where they can.
   std::string why_not_compared() const;

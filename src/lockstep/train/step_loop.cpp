@@ -101,7 +101,8 @@ class StepLoop {
   void count(double loss) {
     if (step_ == 0) result_.loss_first = loss;
     result_.loss_last = loss;
-    progress_.completed(++step_);
+    ++step_;
+    progress_.completed(options_.first_step + step_);
   }
 
   void timed_step() {
@@ -127,6 +128,8 @@ class StepLoop {
   }
 
   double train_one_step(measure::StepStamps& stamps) {
+    const StepHooks& hooks = options_.hooks;
+    if (hooks.before_step) hooks.before_step(options_.first_step + step_);
     at::Tensor loss = train_micro_batch(0, stamps);
     for (int i = 1; i < options_.accumulate; ++i) {
       const double begin_s = stamps.last_micro_batch_s();
@@ -141,6 +144,7 @@ class StepLoop {
     stamp(stamps.applied_s);
     const double value = loss.item<float>();
     if (!std::isfinite(value)) refuse_loss(value);
+    if (hooks.after_step) hooks.after_step(value);
     return value;
   }
 
@@ -149,7 +153,7 @@ class StepLoop {
     const inputs::Batch& batch = trainee_.input.next();
     stamp(stamps.input_s);
     if (index == 0) trainee_.strategy.begin_step();
-    at::Tensor loss;
+    at::Tensor loss, logits;
     {
       const replica::AutocastScope autocast(options_.precision);
       const kernels::Context context{.training = true,
@@ -157,20 +161,24 @@ class StepLoop {
                                      .step = (options_.first_step + step_) * options_.accumulate + index,
                                      .first_sample = batch.first_sample,
                                      .cost = nullptr};
-      loss = models::cross_entropy(trainee_.model.forward(batch.images, context), batch.labels);
+      const models::Output output = trainee_.model.forward(batch.images, context);
+      if (options_.hooks.after_backward) logits = output.logits.detach();
+      loss = models::cross_entropy(output, batch.labels);
     }
     stamp(stamps.forward_s);
     if (options_.accumulate > 1) loss = loss.div(options_.accumulate);
     trainee_.strategy.before_backward(index == options_.accumulate - 1);
     loss.backward();
     stamp(stamps.backward_s);
+    if (options_.hooks.after_backward) options_.hooks.after_backward(logits, batch.labels);
     return loss.detach();
   }
 
   [[noreturn]] void refuse_loss(double value) const {
     const int rank = trainee_.communicator == nullptr ? 0 : trainee_.communicator->rank();
-    throw Error(fmt::format("the loss of rank {} is {} in step {}", rank, value, step_ + 1),
-                "Try a smaller --lr, or --precision fp32.");
+    throw Error(
+        fmt::format("the loss of rank {} is {} in step {}", rank, value, options_.first_step + step_ + 1),
+        "Try a smaller --lr, or --precision fp32.");
   }
 
   const Trainee& trainee_;

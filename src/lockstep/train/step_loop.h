@@ -16,6 +16,16 @@
 
 namespace lockstep::train {
 
+/// What a training does beside a step, where a measurement does nothing. Every function may be empty.
+struct StepHooks {
+  /// Called with the number of steps that were trained before, those of earlier loops included.
+  std::function<void(int64_t steps)> before_step;
+  /// Called after the backward pass of every micro-batch with what the network said of it.
+  std::function<void(const at::Tensor& logits, const at::Tensor& labels)> after_backward;
+  /// Called with this rank's loss in the step.
+  std::function<void(double loss)> after_step;
+};
+
 struct StepLoopOptions {
   PacingOptions pacing;
   replica::Precision precision = replica::Precision::kFp32;
@@ -24,6 +34,7 @@ struct StepLoopOptions {
   int accumulate = 1;
   /// Steps that were trained before these; dropout depends on it.
   int64_t first_step = 0;
+  StepHooks hooks = {};
   /// false: this rank goes its own way; it goes on after its steps until every rank has finished its own, so
   /// that all ranks load the machine for as long as anybody is measured.
   bool coupled = true;

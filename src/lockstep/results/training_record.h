@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep::results {
+
+/// What one epoch of a training came to.
+struct EpochRecord {
+  /// From 1 on.
+  int epoch = 0;
+  /// Steps of the training so far.
+  int64_t steps = 0;
+  /// Of its last step.
+  double learning_rate = 0;
+  /// Mean over the epoch's steps and all ranks, and the share of its samples that were recognised, each
+  /// before the step that learned from it.
+  double loss = 0;
+  double training_accuracy = 0;
+  /// After its last step; empty where nothing was evaluated.
+  std::optional<double> evaluation_loss;
+  std::optional<double> evaluation_accuracy;
+  /// Of all ranks together, without evaluation and checkpoints; empty where the epoch was trained before the
+  /// training was resumed.
+  std::optional<double> images_per_s;
+
+  bool operator==(const EpochRecord&) const = default;
+};
+
+/// A training, as `lockstep train --json` writes it.
+struct TrainingRecord {
+  std::string lockstep_version;
+  std::string torch_version;
+  std::string host;
+  std::vector<std::string> command;
+  std::string backend;
+  std::string launch;
+  int threads_per_rank = 0;
+  /// By name, in words.
+  std::vector<std::pair<std::string, std::string>> settings;
+  /// Steps that the checkpoint had which was resumed from.
+  std::optional<int64_t> resumed_at_step;
+  std::vector<EpochRecord> epochs;
+  /// A hash of all parameters' bits, where the training has ended.
+  std::string parameters_hash;
+  /// Why it has not; empty: it has.
+  std::string incomplete;
+};
+
+/// As docs/training.md describes it. Numbers that are not finite or not there are null.
+std::string to_json(const TrainingRecord& record);
+
+/// The head of the table that a training prints as it goes, and a line of it, each with its end.
+std::string epochs_head();
+std::string epoch_line(const EpochRecord& epoch);
+
+}  // namespace lockstep::results

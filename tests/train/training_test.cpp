@@ -1,0 +1,344 @@
+#include "lockstep/train/training.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/ones.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/train/archive.h"
+#include "lockstep/train/state_dict.h"
+
+#include "strategies/trained_replica.h"
+
+namespace lockstep::train {
+namespace {
+
+using testing::HasSubstr;
+
+struct Kind {
+  std::string strategy;
+  int ranks = 2;
+  strategies::StrategyOptions options = {};
+  std::string model = "lenet5";
+};
+
+TrainingPlan plan_of(const Kind& kind) {
+  SweepOptions sweep;
+  sweep.models = {kind.model};
+  sweep.strategies = {kind.strategy};
+  sweep.ranks = {kind.ranks};
+  sweep.batches = {4};
+  // Several buckets, whose order matters.
+  sweep.bucket_mb = {0.05};
+  sweep.controls = false;
+  TrainingPlan plan;
+  plan.row = plan_rows(sweep).front();
+  plan.row.strategy_options = kind.options;
+  plan.schedule = {.learning_rate = 0.02, .warmup_epochs = 1, .decay = Decay::kCosine, .epochs = 3};
+  plan.steps_per_epoch = 4;
+  return plan;
+}
+
+/// Trains with threads as ranks; what rank 0 has at the end.
+TrainingResult train_ranks(const TrainingPlan& plan) {
+  TrainingResult result;
+  const bool alone = training_ranks(plan.row) == 1 && !traits_of(plan.row).communicates;
+  const auto body = [&](comm::Communicator* group) {
+    launch::Progress progress;
+    TrainingResult own = train(plan, group, progress, [](const auto&) {});
+    if (group == nullptr || group->rank() == 0) result = std::move(own);
+  };
+  if (alone) {
+    at::set_num_threads(1);
+    body(nullptr);
+  } else {
+    test::with_thread_ranks(plan.row.ranks, [&](comm::Communicator& group) { body(&group); });
+  }
+  return result;
+}
+
+class TrainingTest : public testing::Test {
+ protected:
+  TrainingTest() {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("lockstep-training-" + std::to_string(::getpid()) + "-" +
+               testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  ~TrainingTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST_F(TrainingTest, an_epoch_says_what_was_learned) {
+  TrainingPlan plan = plan_of({.strategy = "ddp", .model = "mlp"});
+  plan.schedule = {.learning_rate = 0.02, .epochs = 10};
+  plan.evaluate = true;
+  const TrainingResult result = train_ranks(plan);
+  ASSERT_EQ(result.epochs.size(), 10U);
+  const results::EpochRecord& first = result.epochs.front();
+  const results::EpochRecord& last = result.epochs.back();
+  EXPECT_EQ(last.epoch, 10);
+  EXPECT_EQ(last.steps, 40);
+  EXPECT_LT(last.loss, first.loss);
+  // 32 images that come again can be learned by heart, and are what is evaluated.
+  EXPECT_GT(last.training_accuracy, 0.9);
+  EXPECT_GT(*last.evaluation_accuracy, 0.9);
+  EXPECT_LT(*last.evaluation_loss, *first.evaluation_loss);
+  EXPECT_GT(*last.images_per_s, 0);
+}
+
+TEST_F(TrainingTest, the_rate_follows_the_schedule) {
+  const TrainingPlan plan = plan_of({.strategy = "replicated"});
+  const TrainingResult result = train_ranks(plan);
+  const Schedule schedule(plan.schedule, 2, plan.steps_per_epoch);
+  for (const results::EpochRecord& epoch : result.epochs) {
+    EXPECT_EQ(epoch.learning_rate, schedule.rate(epoch.steps - 1));
+  }
+  TrainingPlan constant = plan;
+  constant.schedule.decay = Decay::kConstant;
+  EXPECT_NE(train_ranks(constant).parameters_hash, result.parameters_hash);
+}
+
+// Evaluation uses the running statistics of rank 0 on all ranks, and leaves each rank its own.
+TEST_F(TrainingTest, evaluation_changes_nothing) {
+  TrainingPlan plan = plan_of({.strategy = "ddp", .model = "resnet20"});
+  plan.schedule.epochs = 2;
+  plan.steps_per_epoch = 2;
+  plan.schedule.warmup_epochs = 0;
+  plan.checkpoint_path = path("a.pt");
+  const TrainingResult without = train_ranks(plan);
+  const std::vector<RankState> ranks_without = read_checkpoint(plan.checkpoint_path).ranks;
+  plan.evaluate = true;
+  const TrainingResult with = train_ranks(plan);
+  EXPECT_EQ(with.parameters_hash, without.parameters_hash);
+  const std::vector<RankState> ranks = read_checkpoint(plan.checkpoint_path).ranks;
+  ASSERT_EQ(ranks.size(), 2U);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    for (const auto& [name, value] : ranks[rank].buffers.tensors) {
+      EXPECT_TRUE(value.equal(ranks_without[rank].buffers.get(name))) << rank << " " << name;
+    }
+  }
+  // Each rank saw other images.
+  EXPECT_FALSE(ranks[0].buffers.get("bn1.running_mean").equal(ranks[1].buffers.get("bn1.running_mean")));
+}
+
+TEST_F(TrainingTest, evaluation_uses_running_statistics) {
+  at::set_num_threads(1);
+  TrainingPlan plan = plan_of({.strategy = "single", .ranks = 1, .model = "resnet20"});
+  const models::ModelInfo& info = models::registry().get("resnet20");
+  const std::unique_ptr<models::Model> model = info.create({.seed = plan.row.seed});
+  const Tally fresh = evaluate(*model, plan.row, nullptr);
+  EXPECT_EQ(fresh.samples, 16);
+  EXPECT_EQ(evaluate(*model, plan.row, nullptr).loss_sum, fresh.loss_sum);
+  for (const auto& [name, buffer] : model->parameters().buffers()) {
+    if (name.ends_with("running_var")) buffer.mul_(4);
+  }
+  EXPECT_NE(evaluate(*model, plan.row, nullptr).loss_sum, fresh.loss_sum);
+}
+
+class ResumeTest : public TrainingTest, public testing::WithParamInterface<Kind> {};
+
+// What a training writes at its end holds everything: parameters, momenta, statistics, buckets, the curve.
+TEST_P(ResumeTest, a_resumed_training_ends_with_the_same_bits) {
+  TrainingPlan plan = plan_of(GetParam());
+  plan.evaluate = true;
+  plan.checkpoint_path = path("undisturbed.pt");
+  plan.checkpoint_every = 1;
+  const TrainingResult undisturbed = train_ranks(plan);
+
+  // After the first step, in the middle of an epoch, at its end.
+  for (const int64_t stop : {1, 6, 8}) {
+    TrainingPlan first = plan;
+    first.checkpoint_path = path("stopped.pt");
+    first.stop_after = stop;
+    train_ranks(first);
+    ASSERT_EQ(read_checkpoint(first.checkpoint_path).step, stop);
+    TrainingPlan second = plan;
+    second.checkpoint_path = path("resumed.pt");
+    second.resume_path = first.checkpoint_path;
+    const TrainingResult resumed = train_ranks(second);
+    EXPECT_EQ(resumed.resumed_at_step, stop);
+    EXPECT_EQ(resumed.parameters_hash, undisturbed.parameters_hash) << stop;
+    EXPECT_TRUE(read_file(path("undisturbed.pt")) == read_file(path("resumed.pt"))) << stop;
+  }
+}
+
+strategies::StrategyOptions averaging() {
+  strategies::StrategyOptions options;
+  options.bsp_sync = strategies::BspSync::kAvg;
+  return options;
+}
+
+strategies::StrategyOptions deterministic() {
+  strategies::StrategyOptions options;
+  options.deterministic = true;
+  options.fusion_mb = 0.05;
+  return options;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    all, ResumeTest,
+    // Three ranks: a sum of three numbers depends on their order, and so on where a gradient lies.
+    testing::Values(Kind{"single", 1}, Kind{"ddp", 3}, Kind{"replicated", 3}, Kind{"sharded", 3},
+                    Kind{"parameter_server", 3}, Kind{"bsp", 3}, Kind{"bsp", 2, averaging()},
+                    Kind{"horovod", 3, deterministic()}, Kind{"data_parallel", 2},
+                    Kind{"parameter_server", 1,
+                         [] {
+                           strategies::StrategyOptions options;
+                           options.consistency = strategies::Consistency::kAsync;
+                           return options;
+                         }()},
+                    Kind{"ddp", 2, {}, "resnet20"}),
+    [](const auto& param) {
+      return param.param.strategy + "_" + std::to_string(param.param.ranks) + "_" +
+             std::to_string(param.index);
+    });
+
+class RefusalTest : public TrainingTest {
+ protected:
+  RefusalTest() : plan_(plan_of({.strategy = "ddp"})) {
+    plan_.checkpoint_path = path("a.pt");
+    plan_.stop_after = 4;
+    train_ranks(plan_);
+    plan_.stop_after.reset();
+    plan_.resume_path = plan_.checkpoint_path;
+  }
+
+  static std::string refusal(const TrainingPlan& plan) {
+    try {
+      read_checkpoint_of(plan);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  TrainingPlan plan_;
+};
+
+TEST_F(RefusalTest, another_training_is_refused_with_what_differs) {
+  EXPECT_EQ(refusal(plan_), "accepted");
+  TrainingPlan other = plan_;
+  other.row.model = "mlp";
+  EXPECT_THAT(refusal(other), HasSubstr("network lenet5 there, mlp here"));
+  other = plan_;
+  other.row.ranks = 3;
+  EXPECT_THAT(refusal(other), HasSubstr("number of ranks 2 there, 3 here"));
+  other = plan_;
+  other.row.strategy = "replicated";
+  EXPECT_THAT(refusal(other), HasSubstr("strategy ddp there, replicated here"));
+  other = plan_;
+  other.row.seed = 2;
+  EXPECT_THAT(refusal(other), HasSubstr("seed 1 there, 2 here"));
+  other = plan_;
+  other.schedule.learning_rate = 0.5;
+  EXPECT_THAT(refusal(other), HasSubstr("learning rate cosine from 0.02"));
+  other = plan_;
+  other.steps_per_epoch = 5;
+  EXPECT_THAT(refusal(other), HasSubstr("steps per epoch 4 there, 5 here"));
+}
+
+TEST_F(RefusalTest, more_epochs_are_another_training_only_where_the_rate_depends_on_them) {
+  TrainingPlan other = plan_;
+  other.schedule.epochs = 9;
+  EXPECT_THAT(refusal(other), HasSubstr("over 3 epochs there"));
+  plan_.schedule.decay = Decay::kConstant;
+  plan_.resume_path.clear();
+  train_ranks(plan_);
+  plan_.resume_path = plan_.checkpoint_path;
+  plan_.schedule.epochs = 9;
+  EXPECT_EQ(refusal(plan_), "accepted");
+  plan_.schedule.epochs = 2;
+  EXPECT_THAT(refusal(plan_), HasSubstr("has 12 steps, and 2 epochs have only 8"));
+}
+
+TEST_F(RefusalTest, other_files_are_refused) {
+  const std::string whole = read_file(plan_.resume_path);
+  plan_.resume_path = path("b.pt");
+  write_file_atomically(plan_.resume_path, whole.substr(0, whole.size() - 100));
+  EXPECT_THAT(refusal(plan_), HasSubstr("b.pt' is cut off, damaged, or was not written by torch.save"));
+  plan_.resume_path = path("missing.pt");
+  EXPECT_THAT(refusal(plan_), HasSubstr("missing.pt': No such file"));
+  plan_.resume_path = LOCKSTEP_GOLDEN "/../references/state_dict.pt";
+  EXPECT_THAT(refusal(plan_), HasSubstr("it is no checkpoint of lockstep"));
+}
+
+TEST_F(RefusalTest, circumstances_that_differ_are_told) {
+  const Checkpoint checkpoint = read_checkpoint_of(plan_);
+  EXPECT_EQ(changed_circumstances(plan_, checkpoint), "");
+  plan_.circumstances = {{"threads per rank", "8"}};
+  EXPECT_EQ(changed_circumstances(plan_, checkpoint), "threads per rank none there, 8 here");
+}
+
+class InitTest : public TrainingTest {
+ protected:
+  static std::string refusal(const std::vector<replica::NamedTensor>& values) {
+    const std::unique_ptr<models::Model> model = models::registry().get("lenet5").create({});
+    try {
+      load_values(values, model->parameters(), "a.pt");
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+};
+
+TEST_F(InitTest, a_training_begins_with_the_values_of_a_file) {
+  TrainingPlan plan = plan_of({.strategy = "ddp"});
+  plan.checkpoint_path = path("a.pt");
+  const TrainingResult first = train_ranks(plan);
+  plan.init_path = plan.checkpoint_path;
+  plan.checkpoint_path.clear();
+  const TrainingResult second = train_ranks(plan);
+  EXPECT_LT(second.epochs.front().loss, first.epochs.front().loss);
+  EXPECT_NE(second.parameters_hash, first.parameters_hash);
+}
+
+TEST_F(InitTest, values_of_another_network_are_refused_with_what_differs) {
+  const std::unique_ptr<models::Model> model = models::registry().get("lenet5").create({.seed = 5});
+  const std::vector<replica::NamedTensor> values = state_dict_of(model->parameters());
+  EXPECT_EQ(refusal(values), "accepted");
+  std::vector<replica::NamedTensor> other = values;
+  other.pop_back();
+  EXPECT_THAT(refusal(other), HasSubstr("it has no fc3.bias"));
+  other = values;
+  other.push_back({"fc4.bias", at::ones({3})});
+  EXPECT_THAT(refusal(other), HasSubstr("the network has no fc4.bias"));
+  other = values;
+  other[0].value = at::ones({6, 3, 5, 5});
+  EXPECT_THAT(refusal(other),
+              HasSubstr("its conv1.weight has the shape [6, 3, 5, 5], the network's [6, 1, 5, 5]"));
+}
+
+TEST_F(InitTest, wrapped_names_and_nested_files_are_understood) {
+  const std::unique_ptr<models::Model> model = models::registry().get("lenet5").create({.seed = 5});
+  Dict wrapped = make_dict();
+  for (const auto& [name, value] : state_dict_of(model->parameters()))
+    wrapped.insert("module." + name, value);
+  Dict nested = make_dict();
+  nested.insert("epoch", int64_t{3});
+  nested.insert("model", wrapped);
+  for (const Dict& content : {wrapped, nested}) {
+    write_file_atomically(path("a.pt"), to_archive(content));
+    EXPECT_EQ(read_state_dict(path("a.pt"))[0].name, "conv1.weight");
+    EXPECT_EQ(refusal(read_state_dict(path("a.pt"))), "accepted");
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train
