@@ -1,0 +1,112 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/file.h"
+
+#include "cli/killed_training.h"
+#include "cli/program.h"
+
+namespace lockstep {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+std::vector<std::string> quick(const std::vector<std::string>& more, int epochs = 3) {
+  std::vector<std::string> command{
+      "lockstep", "train", "--model", "lenet5", "--batch",   "4", "--lr",     "0.02",
+      "--ranks",  "2",     "--bind",  "none",   "--threads", "1", "--epochs", std::to_string(epochs)};
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+class TrainBackendTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(TrainBackendTest, every_epoch_is_told_and_recorded) {
+  const test::ScratchFolder folder;
+  const test::Finished train =
+      test::run(quick({"--backend", GetParam(), "--eval", "--json", folder.path("a.json"), "--scale-lr",
+                       "--schedule", "step", "--decay-epochs", "2", "--checkpoint", folder.path("a.pt")}));
+  ASSERT_EQ(train.exit_code, 0) << train.error;
+  EXPECT_THAT(train.output, HasSubstr("epoch     steps        rate       loss"));
+  EXPECT_THAT(train.output, ContainsRegex("\n    3        12       0.004 "));
+  EXPECT_EQ(folder.files(), 2U);
+  const auto record = nlohmann::json::parse(read_file(folder.path("a.json")));
+  EXPECT_EQ(record["schema"], "lockstep training");
+  EXPECT_EQ(record["backend"], GetParam());
+  EXPECT_EQ(record["settings"]["strategy"], "ddp");
+  EXPECT_EQ(record["incomplete"], "");
+  ASSERT_EQ(record["epochs"].size(), 3U);
+  const auto& last = record["epochs"][2];
+  EXPECT_EQ(last["steps"], 12);
+  EXPECT_DOUBLE_EQ(last["learning_rate"], 0.004);
+  EXPECT_LT(last["loss"], record["epochs"][0]["loss"]);
+  EXPECT_GE(last["evaluation_accuracy"], 0);
+  EXPECT_GT(last["images_per_s"], 0);
+  EXPECT_THAT(train.output, HasSubstr("parameters " + record["parameters_hash"].get<std::string>()));
+}
+
+INSTANTIATE_TEST_SUITE_P(all, TrainBackendTest, testing::Values("thread", "gloo", "mpi"));
+
+TEST(TrainTest, all_ranks_of_data_parallel_are_devices_of_one) {
+  const test::Finished train = test::run(quick({"--strategy", "data_parallel", "--eval"}));
+  EXPECT_EQ(train.exit_code, 0) << train.error;
+  EXPECT_THAT(train.output, ContainsRegex("\n    3        12 "));
+}
+
+TEST(TrainTest, what_cannot_be_is_refused) {
+  const auto refused = [](const std::vector<std::string>& more, const std::string& why) {
+    const test::Finished train = test::run(quick(more));
+    EXPECT_EQ(train.exit_code, 2) << train.error;
+    EXPECT_THAT(train.error, HasSubstr(why));
+  };
+  refused({"--strategy", "independent"}, "independent combines nothing: 2 ranks would be 2 trainings");
+  refused({"--schedule", "cosin"}, "did you mean cosine");
+  refused({"--checkpoint-every", "3"}, "--checkpoint-every means nothing without --checkpoint");
+  refused({"--checkpoint", "/tmp/a.pt", "--checkpoint-every", "x"}, "a number of steps or 'epoch', not 'x'");
+  refused({"--resume", "/nowhere.pt"}, "cannot read '/nowhere.pt'");
+  refused({"--init", "/nowhere.pt"}, "cannot read '/nowhere.pt'");
+  refused({"--warmup-epochs", "9"}, "--warmup-epochs must lie between 0 and --epochs 3");
+}
+
+TEST(TrainTest, a_checkpoint_of_another_training_is_refused) {
+  const test::ScratchFolder folder;
+  ASSERT_EQ(test::run(quick({"--checkpoint", folder.path("a.pt")})).exit_code, 0);
+  const test::Finished other = test::run(quick({"--resume", folder.path("a.pt"), "--strategy", "sharded"}));
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.error, HasSubstr("a.pt' is of another training: strategy ddp there, sharded here"));
+  const test::Finished further = test::run(quick({"--resume", folder.path("a.pt")}, 4));
+  EXPECT_EQ(further.exit_code, 0) << further.error;
+  EXPECT_THAT(further.error, HasSubstr("going on after step 12"));
+  EXPECT_THAT(further.output, ContainsRegex("\n    4        16 "));
+}
+
+// What torch.load(weights_only=True) allows, read with Python's own pickle: names, shapes and sizes are those
+// of torchvision's state_dict.
+TEST(TrainTest, python_reads_a_checkpoint) {
+  const test::ScratchFolder folder;
+  const test::Finished train =
+      test::run({"lockstep", "train", "--model", "resnet18", "--image-size", "32", "--batch", "2", "--ranks",
+                 "2", "--threads", "1", "--steps-per-epoch", "1", "--checkpoint", folder.path("a.pt")});
+  ASSERT_EQ(train.exit_code, 0) << train.error;
+  const test::Finished python =
+      test::run({"python3", LOCKSTEP_SOURCE_DIR "/tests/cli/read_checkpoint.py", folder.path("a.pt"),
+                 LOCKSTEP_SOURCE_DIR "/tests/references/shapes/resnet18.txt"});
+  EXPECT_EQ(python.exit_code, 0) << python.error;
+  EXPECT_THAT(python.output, HasSubstr("122 tensors, step 1, 2 ranks"));
+}
+
+class KilledTrainingTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(KilledTrainingTest, a_training_killed_and_resumed_ends_with_the_same_bits) {
+  const std::string strategy = GetParam();
+  test::expect_same_bits_after_kills(
+      {.strategy = strategy, .ranks = strategy == "single" ? 1 : 2, .kills = 3});
+}
+
+INSTANTIATE_TEST_SUITE_P(all, KilledTrainingTest, testing::Values("single", "ddp", "replicated", "sharded"),
+                         [](const auto& param) { return std::string(param.param); });
+
+}  // namespace
+}  // namespace lockstep
