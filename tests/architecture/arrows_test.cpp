@@ -17,7 +17,7 @@ namespace {
 
 using Parts = std::set<std::string>;
 
-const Parts kTorchFree = {"base", "comm", "measure", "topology", "results", "launch", "data"};
+const Parts kTorchFree = {"base", "comm", "measure", "topology", "results", "launch", "data", "pickle"};
 
 /// Every part, with all that it may know, directly or through another.
 const std::map<std::string, Parts> kMayKnow = {
@@ -29,6 +29,7 @@ const std::map<std::string, Parts> kMayKnow = {
     {"launch", {"base", "comm", "measure", "topology", "results"}},
     {"plots", {"base", "comm", "measure", "topology", "results"}},
     {"data", {"base"}},
+    {"pickle", {"base"}},
     {"predict", {"base", "comm", "measure", "topology", "results"}},
     {"replica", {"base"}},
     {"kernels", {"base", "replica"}},
@@ -36,8 +37,8 @@ const std::map<std::string, Parts> kMayKnow = {
     {"inputs", {"base", "data", "replica"}},
     {"strategies", {"base", "comm", "replica"}},
     {"train",
-     {"base", "comm", "measure", "topology", "results", "launch", "data", "replica", "kernels", "models",
-      "inputs", "strategies"}},
+     {"base", "comm", "measure", "topology", "results", "launch", "data", "pickle", "replica", "kernels",
+      "models", "inputs", "strategies"}},
 };
 
 std::filesystem::path folder_of(const std::string& part) {
