@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/train/row_input.h"
 
 #include "strategy_flags.h"
 
@@ -14,8 +15,8 @@ namespace lockstep::cli {
 namespace {
 
 constexpr const char* kExamples = R"(Examples:
-  lockstep train --model lenet5 --ranks 2 --epochs 5 --batch 32 --eval
-      train on 2 ranks, and say after every epoch how well it does
+  lockstep train --model lenet5 --data data/digits --ranks 2 --epochs 10 --batch 16 --lr 0.05 --eval
+      learn real images on 2 ranks, and say after every epoch how many others are recognised
   lockstep train --model resnet18 --image-size 64 --ranks 4 --lr 0.1 --scale-lr --warmup-epochs 5
                  --schedule cosine --epochs 90
       the rate of one rank times 4, after 5 epochs in which it rises
@@ -95,8 +96,16 @@ void add_train_flags(CLI::App& command, TrainOptions& options) {
   command.add_option("--model", options.model, "the network; 'lockstep info models' lists them")
       ->capture_default_str()
       ->group(what);
-  command.add_option("--input", sweep.input, "where batches come from; 'lockstep info inputs' lists them")
-      ->capture_default_str()
+  command
+      .add_option(
+          "--data", sweep.data,
+          "real data: a folder with MNIST's or CIFAR-10's files, or with a folder of images per class")
+      ->type_name("FOLDER")
+      ->group(what);
+  command
+      .add_option(
+          "--input", options.input,
+          "where batches come from; 'lockstep info inputs' lists them [dataset with --data, else device]")
       ->group(what);
   command.add_option("--strategy", options.strategy, "how replicas are kept in step")
       ->capture_default_str()
@@ -114,7 +123,7 @@ void add_train_flags(CLI::App& command, TrainOptions& options) {
       ->group(what);
   command
       .add_option("--steps-per-epoch", options.steps_per_epoch,
-                  "steps of an epoch [the samples there are; with the input 'device' its 4 batches]")
+                  "steps of an epoch [one pass over the data; without data the 4 batches of 'device']")
       ->group(what);
   command.add_flag("--eval", options.evaluate, "evaluate after every epoch")->group(what);
   command.add_option("--precision", options.precision, "fp32, bf16 (autocast)")
@@ -149,6 +158,7 @@ train::TrainingPlan make_training_plan(const TrainOptions& options, int ranks) {
     throw ConfigError("--strategy all is several, and a training has one", "'lockstep bench' compares them.");
   }
   train::SweepOptions sweep = options.sweep;
+  sweep.input = !options.input.empty() ? options.input : sweep.data.empty() ? "device" : "dataset";
   sweep.models = {options.model};
   sweep.strategies = {options.strategy};
   sweep.precisions = {options.precision};
@@ -171,9 +181,10 @@ train::TrainingPlan make_training_plan(const TrainOptions& options, int ranks) {
   plan.row = train::plan_rows(sweep).front();
   plan.schedule = options.schedule;
   plan.schedule.decay = train::parse_decay(options.decay);
-  plan.steps_per_epoch =
-      options.steps_per_epoch ? *options.steps_per_epoch : train::usual_steps_per_epoch(plan.row);
   plan.evaluate = options.evaluate;
+  const train::InputFacts input = train::look_at_input(plan.row, plan.evaluate);
+  plan.steps_per_epoch = options.steps_per_epoch ? *options.steps_per_epoch : input.steps_per_epoch;
+  plan.data = input.data;
   plan.checkpoint_path = options.checkpoint_path;
   plan.checkpoint_every = parse_every(options.checkpoint_every);
   plan.resume_path = options.resume_path;

@@ -6,7 +6,6 @@
 
 #include <CLI/App.hpp>
 
-#include "lockstep/train/evaluation.h"
 #include "lockstep/train/training.h"
 
 #include "rank_job.h"
@@ -18,6 +17,8 @@ struct TrainOptions {
   /// One network, strategy, batch and number of ranks; lists have one element.
   train::SweepOptions sweep;
   std::string model = "resnet50";
+  /// Empty: dataset with data, otherwise device.
+  std::string input;
   std::string strategy = "ddp";
   std::string precision = "fp32";
   double bucket_mb = 25;

@@ -1,13 +1,7 @@
 #include "lockstep/train/training.h"
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <mutex>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/allclose.h>
@@ -18,71 +12,12 @@
 #include "lockstep/train/archive.h"
 #include "lockstep/train/state_dict.h"
 
-#include "strategies/trained_replica.h"
+#include "train/training_case.h"
 
 namespace lockstep::train {
 namespace {
 
 using testing::HasSubstr;
-
-struct Kind {
-  std::string strategy;
-  int ranks = 2;
-  strategies::StrategyOptions options = {};
-  std::string model = "lenet5";
-};
-
-TrainingPlan plan_of(const Kind& kind) {
-  SweepOptions sweep;
-  sweep.models = {kind.model};
-  sweep.strategies = {kind.strategy};
-  sweep.ranks = {kind.ranks};
-  sweep.batches = {4};
-  // Several buckets, whose order matters.
-  sweep.bucket_mb = {0.05};
-  sweep.controls = false;
-  TrainingPlan plan;
-  plan.row = plan_rows(sweep).front();
-  plan.row.strategy_options = kind.options;
-  plan.schedule = {.learning_rate = 0.02, .warmup_epochs = 1, .decay = Decay::kCosine, .epochs = 3};
-  plan.steps_per_epoch = 4;
-  return plan;
-}
-
-/// Trains with threads as ranks; what rank 0 has at the end.
-TrainingResult train_ranks(const TrainingPlan& plan) {
-  TrainingResult result;
-  const bool alone = training_ranks(plan.row) == 1 && !traits_of(plan.row).communicates;
-  const auto body = [&](comm::Communicator* group) {
-    launch::Progress progress;
-    TrainingResult own = train(plan, group, progress, [](const auto&) {});
-    if (group == nullptr || group->rank() == 0) result = std::move(own);
-  };
-  if (alone) {
-    at::set_num_threads(1);
-    body(nullptr);
-  } else {
-    test::with_thread_ranks(plan.row.ranks, [&](comm::Communicator& group) { body(&group); });
-  }
-  return result;
-}
-
-class TrainingTest : public testing::Test {
- protected:
-  TrainingTest() {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("lockstep-training-" + std::to_string(::getpid()) + "-" +
-               testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~TrainingTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
- private:
-  std::filesystem::path folder_;
-};
 
 TEST_F(TrainingTest, an_epoch_says_what_was_learned) {
   TrainingPlan plan = plan_of({.strategy = "ddp", .model = "mlp"});
@@ -142,40 +77,21 @@ TEST_F(TrainingTest, evaluation_uses_running_statistics) {
   TrainingPlan plan = plan_of({.strategy = "single", .ranks = 1, .model = "resnet20"});
   const models::ModelInfo& info = models::registry().get("resnet20");
   const std::unique_ptr<models::Model> model = info.create({.seed = plan.row.seed});
-  const Tally fresh = evaluate(*model, plan.row, nullptr);
+  const Tally fresh = Evaluation(plan.row, nullptr).run(*model);
   EXPECT_EQ(fresh.samples, 16);
-  EXPECT_EQ(evaluate(*model, plan.row, nullptr).loss_sum, fresh.loss_sum);
+  EXPECT_EQ(Evaluation(plan.row, nullptr).run(*model).loss_sum, fresh.loss_sum);
   for (const auto& [name, buffer] : model->parameters().buffers()) {
     if (name.ends_with("running_var")) buffer.mul_(4);
   }
-  EXPECT_NE(evaluate(*model, plan.row, nullptr).loss_sum, fresh.loss_sum);
+  EXPECT_NE(Evaluation(plan.row, nullptr).run(*model).loss_sum, fresh.loss_sum);
 }
 
 class ResumeTest : public TrainingTest, public testing::WithParamInterface<Kind> {};
 
 // What a training writes at its end holds everything: parameters, momenta, statistics, buckets, the curve.
 TEST_P(ResumeTest, a_resumed_training_ends_with_the_same_bits) {
-  TrainingPlan plan = plan_of(GetParam());
-  plan.evaluate = true;
-  plan.checkpoint_path = path("undisturbed.pt");
-  plan.checkpoint_every = 1;
-  const TrainingResult undisturbed = train_ranks(plan);
-
   // After the first step, in the middle of an epoch, at its end.
-  for (const int64_t stop : {1, 6, 8}) {
-    TrainingPlan first = plan;
-    first.checkpoint_path = path("stopped.pt");
-    first.stop_after = stop;
-    train_ranks(first);
-    ASSERT_EQ(read_checkpoint(first.checkpoint_path).step, stop);
-    TrainingPlan second = plan;
-    second.checkpoint_path = path("resumed.pt");
-    second.resume_path = first.checkpoint_path;
-    const TrainingResult resumed = train_ranks(second);
-    EXPECT_EQ(resumed.resumed_at_step, stop);
-    EXPECT_EQ(resumed.parameters_hash, undisturbed.parameters_hash) << stop;
-    EXPECT_TRUE(read_file(path("undisturbed.pt")) == read_file(path("resumed.pt"))) << stop;
-  }
+  expect_same_bits_resumed(plan_of(GetParam()), {1, 6, 8});
 }
 
 strategies::StrategyOptions averaging() {

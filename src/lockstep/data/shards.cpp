@@ -19,11 +19,18 @@ Shards::Shards(const ShardOptions& options)
   if (options.evaluation) {
     const int64_t left = options.samples % global;
     if (left > options.rank * options.batch) ++batches_per_epoch_;
-  } else if (batches_per_epoch_ == 0) {
-    throw ConfigError(fmt::format("{} samples are too few for {} {} with a batch of {} each", options.samples,
-                                  options.ranks, options.ranks == 1 ? "rank" : "ranks", options.batch),
-                      fmt::format("Use a batch of {} or less, or fewer ranks.",
-                                  std::max<int64_t>(1, options.samples / options.ranks)));
+    return;
+  }
+  batches_per_epoch_ -= batches_per_epoch_ % options.batches_per_step;
+  if (batches_per_epoch_ == 0) {
+    const int64_t parts = options.ranks * options.batches_per_step;
+    const std::string times =
+        options.batches_per_step == 1 ? "" : fmt::format("{} times ", options.batches_per_step);
+    throw ConfigError(
+        fmt::format("{} samples are too few for {} {} with {}a batch of {} each", options.samples,
+                    options.ranks, options.ranks == 1 ? "rank" : "ranks", times, options.batch),
+        fmt::format("Use a batch of {} or less, or fewer ranks.",
+                    std::max<int64_t>(1, options.samples / parts)));
   }
 }
 

@@ -13,8 +13,10 @@ struct ShardOptions {
   int rank = 0;
   int ranks = 1;
   uint64_t seed = 1;
-  /// In order, every sample exactly once; else shuffled anew in every epoch, and what does not fill a global
-  /// batch at its end is left out of this epoch.
+  /// That a rank needs for a step: an epoch is a whole number of steps.
+  int64_t batches_per_step = 1;
+  /// In order, every sample exactly once; else shuffled anew in every epoch, and what does not fill a step
+  /// at its end is left out of this epoch.
   bool evaluation = false;
 };
 
@@ -30,7 +32,7 @@ struct ShardBatch {
 /// together get in every step what one rank with the joint batch gets, whatever their number.
 class Shards {
  public:
-  /// Throws ConfigError where there are not enough samples for one global batch.
+  /// Throws ConfigError where there are not enough samples for one step.
   explicit Shards(const ShardOptions& options);
 
   /// Of this rank. In an evaluation the last global batch may be smaller, so that the last batch of a rank is

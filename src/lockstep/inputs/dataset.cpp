@@ -13,6 +13,7 @@
 #include <torch/data/datasets/base.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/stream_seed.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/shards.h"
 
@@ -101,6 +102,7 @@ data::Shards make_shards(const data::Dataset& dataset, const InputOptions& optio
                        .rank = options.rank,
                        .ranks = options.ranks,
                        .seed = options.seed,
+                       .batches_per_step = options.batches_per_step,
                        .evaluation = options.evaluation});
 }
 
@@ -181,6 +183,19 @@ void check_dataset(std::span<const InputOptions> all) {
   if (all.empty()) return;
   const std::shared_ptr<const data::Dataset> dataset = open(all.front());
   for (const InputOptions& options : all) make_shards(*dataset, options);
+}
+
+DatasetFacts look_at_dataset(const InputOptions& options) {
+  const std::shared_ptr<const data::Dataset> dataset = open(options);
+  DatasetFacts facts{.kind = dataset->kind(),
+                     .samples = dataset->size(),
+                     .classes = dataset->classes(),
+                     .batches_per_epoch = make_shards(*dataset, options).batches_per_epoch()};
+  for (int64_t sample = 0; sample < facts.samples; ++sample) {
+    facts.labels_hash =
+        stream_seed(facts.labels_hash, "label", static_cast<uint64_t>(dataset->label(sample)));
+  }
+  return facts;
 }
 
 }  // namespace lockstep::inputs

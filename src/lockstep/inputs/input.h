@@ -49,6 +49,8 @@ struct InputOptions {
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
   /// The folder of real data.
   std::string data;
+  /// That a step takes: one pass over real data is a whole number of steps.
+  int64_t batches_per_step = 1;
   /// Real data to evaluate with, each once and as they are, instead of those to train with.
   bool evaluation = false;
   /// Threads that read ahead; 0: as many as the calling thread computes with.

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/train/archive.h"
+#include "lockstep/train/gather.h"
 #include "lockstep/train/state_dict.h"
 
 namespace lockstep::train {
@@ -163,9 +164,7 @@ List gather_ranks(const RankState& own, comm::Communicator* group) {
     if (told.strategy.same_on_all_ranks) told.strategy.tensors.clear();
     bytes = to_archive(to_dict(told));
   }
-  auto size = static_cast<int64_t>(bytes.size());
-  std::vector<int64_t> sizes(static_cast<size_t>(group->size()));
-  group->all_gather(comm::host_buffer(&size, 1), comm::host_buffer(sizes.data(), sizes.size()))->wait();
+  const std::vector<int64_t> sizes = gather_equal<int64_t>({static_cast<int64_t>(bytes.size())}, *group);
   constexpr int kTag = 1;
   if (rank != 0) {
     std::vector<uint8_t> message(bytes.begin(), bytes.end());

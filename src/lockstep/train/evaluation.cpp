@@ -1,7 +1,5 @@
 #include "lockstep/train/evaluation.h"
 
-#include <functional>
-#include <memory>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -36,21 +34,11 @@ class BorrowedBuffers {
   std::vector<at::Tensor> own_;
 };
 
-/// Every evaluation sample of this rank, once. The batches of `device` are those that it trains on.
-void for_each_batch(const RowPlan& row, int rank, const std::function<void(const inputs::Batch&)>& visit) {
-  const std::unique_ptr<inputs::Input> input = create_input(row, rank);
-  for (int i = 0; i < inputs::kDeviceBatches; ++i) visit(input->next());
-}
-
 }  // namespace
 
 void Tally::add_predictions(const at::Tensor& logits, const at::Tensor& labels) {
   correct += logits.argmax(1).eq(labels).sum().item<int64_t>();
   samples += labels.size(0);
-}
-
-int64_t usual_steps_per_epoch(const RowPlan& row) {
-  return std::max<int64_t>(1, inputs::kDeviceBatches / row.accumulate);
 }
 
 Tally over_all_ranks(const Tally& own, comm::Communicator* group) {
@@ -61,19 +49,27 @@ Tally over_all_ranks(const Tally& own, comm::Communicator* group) {
   return {sums[0], static_cast<int64_t>(sums[1]), static_cast<int64_t>(sums[2])};
 }
 
-Tally evaluate(models::Model& model, const RowPlan& row, comm::Communicator* group) {
+Evaluation::Evaluation(const RowPlan& row, comm::Communicator* group)
+    : row_(row),
+      group_(group),
+      input_(create_input(row, group == nullptr ? 0 : group->rank(), /*evaluation=*/true)) {}
+
+Tally Evaluation::run(models::Model& model) {
   const at::NoGradGuard no_grad;
-  const BorrowedBuffers borrowed(model.parameters(), group);
-  const replica::Precision precision = replica::parse_precision(row.precision);
+  const BorrowedBuffers borrowed(model.parameters(), group_);
+  const replica::Precision precision = replica::parse_precision(row_.precision);
   Tally tally;
-  for_each_batch(row, group == nullptr ? 0 : group->rank(), [&](const inputs::Batch& batch) {
+  // Ranks may have different numbers of batches: nothing in here may be collective.
+  const int64_t batches = input_->batches_per_epoch().value_or(inputs::kDeviceBatches);
+  for (int64_t i = 0; i < batches; ++i) {
+    const inputs::Batch& batch = input_->next();
     const replica::AutocastScope autocast(precision);
     const models::Output output = model.forward(batch.images, {.training = false});
     const double mean = models::cross_entropy(output, batch.labels).item<double>();
     tally.loss_sum += mean * static_cast<double>(batch.labels.size(0));
     tally.add_predictions(output.logits, batch.labels);
-  });
-  return over_all_ranks(tally, group);
+  }
+  return over_all_ranks(tally, group_);
 }
 
 }  // namespace lockstep::train

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/inputs/input.h"
 #include "lockstep/models/model.h"
 #include "lockstep/train/sweep.h"
 
@@ -18,14 +20,23 @@ struct Tally {
   void add_predictions(const at::Tensor& logits, const at::Tensor& labels);
 };
 
-/// Batches of an epoch where the input does not say it: those of `device` are few and come again.
-int64_t usual_steps_per_epoch(const RowPlan& row);
+/// Runs a network over the evaluation samples: of real data those that are there for it, each once over all
+/// ranks; otherwise the batches that are trained on.
+class Evaluation {
+ public:
+  /// `row` and `group`, which may be null for one rank, outlive this.
+  Evaluation(const RowPlan& row, comm::Communicator* group);
 
-/// Runs the network over this rank's part of the evaluation samples with the running statistics of rank 0, as
-/// PyTorch's DistributedDataParallel does, whatever statistics this rank keeps; its own are there again
-/// afterwards. Nothing is learned. Returns the tally of all ranks, on all of them; the loss is summed over
-/// samples. Collective over `group`, which may be null for one rank.
-Tally evaluate(models::Model& model, const RowPlan& row, comm::Communicator* group);
+  /// With the running statistics of rank 0, as PyTorch's DistributedDataParallel does, whatever statistics
+  /// this rank keeps; its own are there again afterwards. Nothing is learned. Returns the tally of all ranks,
+  /// on all of them; the loss is summed over samples. Collective over the group.
+  Tally run(models::Model& model);
+
+ private:
+  const RowPlan& row_;
+  comm::Communicator* group_;
+  std::unique_ptr<inputs::Input> input_;
+};
 
 /// The sums over all ranks, on all of them. Collective.
 Tally over_all_ranks(const Tally& own, comm::Communicator* group);

@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/train/bits.h"
 #include "lockstep/train/evaluation.h"
+#include "lockstep/train/gather.h"
 #include "lockstep/train/row_trainee.h"
 #include "lockstep/train/state_dict.h"
 
@@ -28,10 +29,8 @@ void agree_on_start(const replica::Parameters& parameters, int64_t step, comm::C
   uint64_t hash = kEmptyHash;
   add_text(hash, std::to_string(step));
   for (const at::Tensor& tensor : parameters.tensors()) add_bits(hash, tensor);
-  auto own = static_cast<int64_t>(hash);
-  std::vector<int64_t> all(static_cast<size_t>(group->size()));
-  group->all_gather(comm::host_buffer(&own, 1), comm::host_buffer(all.data(), all.size()))->wait();
-  if (std::ranges::all_of(all, [&](int64_t other) { return other == own; })) return;
+  const std::vector<int64_t> all = gather_equal<int64_t>({static_cast<int64_t>(hash)}, *group);
+  if (std::ranges::all_of(all, [&](int64_t other) { return other == all.front(); })) return;
   throw ConfigError("the ranks have read different files to start from",
                     "The path must name the same file on every host.");
 }
@@ -83,7 +82,7 @@ class Training {
   void make_trainee(const std::function<void(replica::Parameters&)>& load) {
     std::unique_ptr<inputs::Input> input = create_input(plan_.row, group_ == nullptr ? 0 : group_->rank());
     // The batches that were trained are not to come again before their turn.
-    for (int64_t i = 0; i < step_ * plan_.row.accumulate; ++i) input->next();
+    input->skip(step_ * plan_.row.accumulate);
     const auto initialise = [&](replica::Parameters& parameters) {
       if (load) load(parameters);
       // Before the strategy hides by a broadcast what differs.
@@ -136,7 +135,8 @@ class Training {
     epoch.loss = tally.loss_sum / losses;
     epoch.training_accuracy = static_cast<double>(tally.correct) / static_cast<double>(tally.samples);
     if (plan_.evaluate) {
-      const Tally found = evaluate(trainee_->model(), row, group_);
+      if (!evaluation_) evaluation_.emplace(row, group_);
+      const Tally found = evaluation_->run(trainee_->model());
       const auto samples = static_cast<double>(found.samples);
       epoch.evaluation_loss = found.loss_sum / samples;
       epoch.evaluation_accuracy = static_cast<double>(found.correct) / samples;
@@ -171,6 +171,8 @@ class Training {
   Schedule schedule_;
   Facts settings_;
   std::optional<RowTrainee> trainee_;
+  /// From the first one on.
+  std::optional<Evaluation> evaluation_;
   /// Steps and epochs that are done.
   int64_t step_ = 0;
   std::vector<results::EpochRecord> epochs_;
@@ -230,16 +232,17 @@ void check_plan(const TrainingPlan& plan) {
 }
 
 Facts settings_of(const TrainingPlan& plan) {
-  // How a measurement is paced, and the rate of a row, which is the schedule's here.
-  static const std::set<std::string> others{"--warmup",     "--steps",       "--precision-target",
-                                            "--max-time",   "--tune-budget", "--verify-every",
-                                            "learning rate"};
+  // How a measurement is paced, the rate of a row, which is the schedule's here, and where the data lie.
+  static const std::set<std::string> others{"--warmup",      "--steps",       "--precision-target",
+                                            "--max-time",    "--tune-budget", "--verify-every",
+                                            "learning rate", "--data"};
   Facts facts;
   for (Fact& fact : facts_of(plan.row)) {
     if (!others.contains(fact.name)) facts.push_back(std::move(fact));
   }
   facts.push_back({"learning rate", text_of(plan.schedule)});
   facts.push_back({"steps per epoch", std::to_string(plan.steps_per_epoch)});
+  facts.push_back({"data", plan.data.empty() ? "none" : plan.data});
   return facts;
 }
 

@@ -22,6 +22,8 @@ struct TrainingPlan {
   RowPlan row;
   ScheduleOptions schedule;
   int64_t steps_per_epoch = 1;
+  /// Real data in words (look_at_input): they, not where they lie, are what a training goes on with.
+  std::string data;
   /// Whether every epoch ends with an evaluation.
   bool evaluate = false;
   /// Where a checkpoint is written, every so many steps (0: after every epoch) and at the end; empty:

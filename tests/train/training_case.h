@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/train/training.h"
+
+namespace lockstep::train {
+
+/// What a test trains.
+struct Kind {
+  std::string strategy;
+  int ranks = 2;
+  strategies::StrategyOptions options = {};
+  std::string model = "lenet5";
+  /// A folder; empty: the input `device`.
+  std::string data = {};
+};
+
+/// Batches of 4, buckets small enough for several, a cosine after an epoch of warm-up, 3 epochs: of 4 steps
+/// each, or of one pass over the data.
+TrainingPlan plan_of(const Kind& kind);
+
+/// Trains with threads as ranks; what rank 0 has at the end.
+TrainingResult train_ranks(const TrainingPlan& plan);
+
+/// A test with a folder of its own, removed at the end.
+class TrainingTest : public testing::Test {
+ protected:
+  TrainingTest();
+  ~TrainingTest() override;
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  /// Trains `plan` undisturbed with a checkpoint after every step, and again stopped after each of these
+  /// steps and resumed: the last checkpoints must have the same bytes.
+  void expect_same_bits_resumed(TrainingPlan plan, const std::vector<int64_t>& stops) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace lockstep::train
