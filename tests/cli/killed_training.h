@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "cli/program.h"
 
 namespace lockstep::test {
@@ -11,10 +13,16 @@ namespace lockstep::test {
 struct KilledTraining {
   std::string strategy;
   int ranks = 2;
-  int kills = 3;
-  /// Of 4 steps.
+  int kills = 2;
+  /// Of them, so many at least before the training has ended: it may be fast, and the moment late.
+  int least_kills = 1;
+  /// Of 4 steps; on the digits of 15.
   int epochs = 30;
+  bool on_digits = false;
 };
+
+/// "ddp_on_digits"
+std::string name_of(const testing::TestParamInfo<KilledTraining>& info);
 
 /// Trains undisturbed, then with kills (SIGKILL, to the whole job by its parent or to one rank, at random
 /// moments after a checkpoint was written), and expects the same bytes in the last checkpoint of both.

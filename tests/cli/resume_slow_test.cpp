@@ -5,16 +5,24 @@
 namespace lockstep {
 namespace {
 
-class ManyKillsTest : public testing::TestWithParam<const char*> {};
+class ManyKillsTest : public testing::TestWithParam<test::KilledTraining> {};
 
 TEST_P(ManyKillsTest, a_training_killed_twenty_times_ends_with_the_same_bits) {
-  const std::string strategy = GetParam();
-  test::expect_same_bits_after_kills(
-      {.strategy = strategy, .ranks = strategy == "single" ? 1 : 2, .kills = 20, .epochs = 150});
+  test::KilledTraining training = GetParam();
+  training.kills = 25;
+  training.least_kills = 20;
+  training.epochs = training.on_digits ? 100 : 400;
+  test::expect_same_bits_after_kills(training);
 }
 
-INSTANTIATE_TEST_SUITE_P(all, ManyKillsTest, testing::Values("single", "ddp", "replicated", "sharded"),
-                         [](const auto& param) { return std::string(param.param); });
+INSTANTIATE_TEST_SUITE_P(
+    all, ManyKillsTest,
+    testing::Values(test::KilledTraining{.strategy = "single", .ranks = 1},
+                    test::KilledTraining{.strategy = "ddp"}, test::KilledTraining{.strategy = "replicated"},
+                    test::KilledTraining{.strategy = "sharded"},
+                    test::KilledTraining{.strategy = "ddp", .on_digits = true},
+                    test::KilledTraining{.strategy = "parameter_server", .on_digits = true}),
+    test::name_of);
 
 }  // namespace
 }  // namespace lockstep

@@ -67,6 +67,9 @@ TEST(TrainTest, what_cannot_be_is_refused) {
   refused({"--checkpoint", "/tmp/a.pt", "--checkpoint-every", "x"}, "a number of steps or 'epoch', not 'x'");
   refused({"--resume", "/nowhere.pt"}, "cannot read '/nowhere.pt'");
   refused({"--init", "/nowhere.pt"}, "cannot read '/nowhere.pt'");
+  refused({"--data", "/nowhere"}, "there is no folder '/nowhere'");
+  refused({"--input", "dataset"}, "needs --data FOLDER");
+  refused({"--input", "device", "--data", "."}, "--data . is of no use to the input 'device'");
   refused({"--warmup-epochs", "9"}, "--warmup-epochs must lie between 0 and --epochs 3");
 }
 
@@ -80,6 +83,41 @@ TEST(TrainTest, a_checkpoint_of_another_training_is_refused) {
   EXPECT_EQ(further.exit_code, 0) << further.error;
   EXPECT_THAT(further.error, HasSubstr("going on after step 12"));
   EXPECT_THAT(further.output, ContainsRegex("\n    4        16 "));
+}
+
+// The digits, 1,500 to learn from and 297 others to evaluate with; bench/accuracy_table.py has every
+// strategy.
+TEST(TrainTest, real_images_are_learned) {
+  const test::ScratchFolder folder;
+  const test::Finished train = test::run({"lockstep",
+                                          "train",
+                                          "--model",
+                                          "lenet5",
+                                          "--data",
+                                          LOCKSTEP_SOURCE_DIR "/data/digits",
+                                          "--ranks",
+                                          "2",
+                                          "--threads",
+                                          "1",
+                                          "--bind",
+                                          "none",
+                                          "--batch",
+                                          "16",
+                                          "--lr",
+                                          "0.02",
+                                          "--epochs",
+                                          "5",
+                                          "--schedule",
+                                          "cosine",
+                                          "--eval",
+                                          "--json",
+                                          folder.path("a.json")});
+  ASSERT_EQ(train.exit_code, 0) << train.error;
+  const auto record = nlohmann::json::parse(read_file(folder.path("a.json")));
+  EXPECT_THAT(record["settings"]["data"].get<std::string>(), testing::StartsWith("MNIST, 1500 samples"));
+  ASSERT_EQ(record["epochs"].size(), 5U);
+  EXPECT_EQ(record["epochs"][4]["steps"], 5 * (1500 / 32));
+  EXPECT_GT(record["epochs"][4]["evaluation_accuracy"], 0.9);
 }
 
 // What torch.load(weights_only=True) allows, read with Python's own pickle: names, shapes and sizes are those
@@ -97,16 +135,18 @@ TEST(TrainTest, python_reads_a_checkpoint) {
   EXPECT_THAT(python.output, HasSubstr("122 tensors, step 1, 2 ranks"));
 }
 
-class KilledTrainingTest : public testing::TestWithParam<const char*> {};
+class KilledTrainingTest : public testing::TestWithParam<test::KilledTraining> {};
 
 TEST_P(KilledTrainingTest, a_training_killed_and_resumed_ends_with_the_same_bits) {
-  const std::string strategy = GetParam();
-  test::expect_same_bits_after_kills(
-      {.strategy = strategy, .ranks = strategy == "single" ? 1 : 2, .kills = 3});
+  test::expect_same_bits_after_kills(GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(all, KilledTrainingTest, testing::Values("single", "ddp", "replicated", "sharded"),
-                         [](const auto& param) { return std::string(param.param); });
+INSTANTIATE_TEST_SUITE_P(all, KilledTrainingTest,
+                         testing::Values(test::KilledTraining{.strategy = "single", .ranks = 1},
+                                         test::KilledTraining{.strategy = "sharded"},
+                                         test::KilledTraining{
+                                             .strategy = "ddp", .kills = 3, .epochs = 8, .on_digits = true}),
+                         test::name_of);
 
 }  // namespace
 }  // namespace lockstep
