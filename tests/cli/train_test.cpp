@@ -126,7 +126,8 @@ TEST(TrainTest, python_reads_a_checkpoint) {
   const test::ScratchFolder folder;
   const test::Finished train =
       test::run({"lockstep", "train", "--model", "resnet18", "--image-size", "32", "--batch", "2", "--ranks",
-                 "2", "--threads", "1", "--steps-per-epoch", "1", "--checkpoint", folder.path("a.pt")});
+                 "2", "--backend", "thread", "--threads", "1", "--steps-per-epoch", "1", "--checkpoint",
+                 folder.path("a.pt")});
   ASSERT_EQ(train.exit_code, 0) << train.error;
   const test::Finished python =
       test::run({"python3", LOCKSTEP_SOURCE_DIR "/tests/cli/read_checkpoint.py", folder.path("a.pt"),

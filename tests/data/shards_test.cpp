@@ -102,6 +102,14 @@ TEST(ShardsTest, what_is_left_out_changes_from_epoch_to_epoch) {
   EXPECT_EQ(seen.size(), 10U);
 }
 
+TEST(ShardsTest, an_epoch_is_a_whole_number_of_steps) {
+  // 11 batches of 4, of which a step takes 3: the next epoch begins with the tenth.
+  Shards shards({.samples = 46, .batch = 4, .batches_per_step = 3});
+  EXPECT_EQ(shards.batches_per_epoch(), 9);
+  EXPECT_EQ(shards.batch(8).epoch, 0);
+  EXPECT_EQ(shards.batch(9).epoch, 1);
+}
+
 TEST(ShardsTest, too_few_samples_are_refused_with_what_would_fit) {
   const auto make = [](int64_t samples, int64_t batch, int ranks) {
     return message_of([&] { Shards({.samples = samples, .batch = batch, .ranks = ranks}); });
@@ -109,6 +117,9 @@ TEST(ShardsTest, too_few_samples_are_refused_with_what_would_fit) {
   EXPECT_THAT(make(10, 4, 3), testing::AllOf(HasSubstr("10 samples are too few for 3 ranks"),
                                              HasSubstr("batch of 3 or less")));
   EXPECT_THAT(make(2, 1, 3), HasSubstr("fewer ranks"));
+  EXPECT_THAT(message_of([] { Shards({.samples = 20, .batch = 4, .ranks = 2, .batches_per_step = 3}); }),
+              testing::AllOf(HasSubstr("for 2 ranks with 3 times a batch of 4 each"),
+                             HasSubstr("batch of 3 or less")));
 }
 
 TEST(ShardsTest, augmentation_differs_between_samples_epochs_and_seeds) {

@@ -102,7 +102,7 @@ class ResumeOnDataTest : public DataTrainingTest, public testing::WithParamInter
 TEST_P(ResumeOnDataTest, a_resumed_training_sees_what_would_have_come) {
   const std::string strategy = GetParam();
   TrainingPlan plan = plan_of(
-      {.strategy = strategy, .ranks = strategy == "single" ? 1 : 2, .model = "resnet20", .data = cifar10()});
+      {.strategy = strategy, .ranks = strategy == "single" ? 1 : 2, .model = "trivial", .data = cifar10()});
   ASSERT_EQ(plan.steps_per_epoch, strategy == "single" ? 15 : 7);
   plan.schedule.epochs = 2;
   expect_same_bits_resumed(plan, {plan.steps_per_epoch - 1, plan.steps_per_epoch, plan.steps_per_epoch + 2});
@@ -129,7 +129,7 @@ TEST_F(DataTrainingTest, data_may_lie_elsewhere_but_must_be_the_same) {
 
 TEST_F(DataTrainingTest, without_samples_to_evaluate_with_is_refused_before_it_starts) {
   const std::string folder = cifar10();
-  RowPlan row = plan_of({.strategy = "ddp", .model = "resnet20", .data = folder}).row;
+  RowPlan row = plan_of({.strategy = "ddp", .model = "trivial", .data = folder}).row;
   std::filesystem::remove(folder + "/test_batch.bin");
   EXPECT_EQ(look_at_input(row, false).steps_per_epoch, 7);
   EXPECT_THROW(look_at_input(row, true), Error);
