@@ -75,6 +75,9 @@ TEST(PickleTest, nothing_but_data_is_taken) {
   EXPECT_THAT(refusal("cposix\nsystem\nX\x02\x00\x00\x00ls\x85R."s), HasSubstr("a posix.system"));
   EXPECT_THAT(refusal("cposix\nsystem\n."), HasSubstr("a posix.system"));
   EXPECT_THAT(refusal("](cposix\nsystem\ne."), HasSubstr("a posix.system"));
+  EXPECT_THAT(refusal("}K\x01"
+                      "cposix\nsystem\ns."),
+              HasSubstr("a posix.system"));
   EXPECT_THAT(refusal("K\x01K\x02o."), HasSubstr("the instruction 0x6f"));
 }
 
@@ -104,6 +107,13 @@ TEST(PickleTest, levels_have_an_end_and_what_is_shared_is_read_once) {
   EXPECT_EQ(refusal(nested(kMostLevels - 1, "N")), "accepted");
   EXPECT_THAT(refusal(nested(kMostLevels, "N")), HasSubstr("more than 100 levels"));
   EXPECT_THAT(refusal(nested(1'000'000, "N")), HasSubstr("more than 100 levels"));
+  // 60 levels once on their own, then below 60 others.
+  const std::string deep = "](]q\x01" + std::string(59, ']') + std::string(59, 'a');
+  EXPECT_EQ(refusal(deep + "h\x01"
+                           "e."),
+            "accepted");
+  EXPECT_THAT(refusal(deep + std::string(60, ']') + "h\x01" + std::string(60, 'a') + "e."),
+              HasSubstr("more than 100 levels"));
   // Each of 90 lists has the one before it twice: 2 to the power of 90 values, were they not shared.
   std::string shared = "](]q\x01";
   for (int i = 0; i < 90; ++i)
