@@ -13,7 +13,7 @@ namespace lockstep::test {
 namespace {
 
 /// Of a machine that does much else.
-constexpr double kPatience_s = 100;
+constexpr double kPatience_s = 300;
 
 std::vector<std::string> command(const KilledTraining& training, const std::string& checkpoint) {
   std::vector<std::string> words{"lockstep", "train", "--model", "lenet5", "--strategy", training.strategy};

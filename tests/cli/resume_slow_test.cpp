@@ -11,7 +11,7 @@ TEST_P(ManyKillsTest, a_training_killed_twenty_times_ends_with_the_same_bits) {
   test::KilledTraining training = GetParam();
   training.kills = 25;
   training.least_kills = 20;
-  training.epochs = training.on_digits ? 100 : 400;
+  training.epochs = training.on_digits ? 50 : 200;
   test::expect_same_bits_after_kills(training);
 }
 

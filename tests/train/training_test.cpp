@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
                            options.consistency = strategies::Consistency::kAsync;
                            return options;
                          }()},
-                    Kind{"ddp", 2, {}, "resnet20"}),
+                    Kind{"ddp", 2, {}, "resnet20"}, Kind{"replicated", 3, {}, "resnet20"}),
     [](const auto& param) {
       return param.param.strategy + "_" + std::to_string(param.param.ranks) + "_" +
              std::to_string(param.index);
@@ -188,6 +188,12 @@ TEST_F(RefusalTest, other_files_are_refused) {
   plan_.resume_path = path("b.pt");
   write_file_atomically(plan_.resume_path, whole.substr(0, whole.size() - 100));
   EXPECT_THAT(refusal(plan_), HasSubstr("b.pt' is cut off, damaged, or was not written by torch.save"));
+  // A bit of a value, which nothing else would notice.
+  std::string damaged = whole;
+  char& byte = damaged[damaged.size() / 3];
+  byte = static_cast<char>(byte ^ 1);
+  write_file_atomically(plan_.resume_path, damaged);
+  EXPECT_THAT(refusal(plan_), HasSubstr("b.pt' cannot be used: it is damaged"));
   plan_.resume_path = path("missing.pt");
   EXPECT_THAT(refusal(plan_), HasSubstr("missing.pt': No such file"));
   plan_.resume_path = LOCKSTEP_GOLDEN "/../references/state_dict.pt";

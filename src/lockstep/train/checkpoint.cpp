@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/train/archive.h"
+#include "lockstep/train/content_hash.h"
 #include "lockstep/train/gather.h"
 #include "lockstep/train/state_dict.h"
 
@@ -15,6 +16,12 @@ namespace {
 
 constexpr const char* kFormat = "lockstep checkpoint";
 constexpr int64_t kVersion = 1;
+
+constexpr const char* kHash = "hash";
+
+std::string hash_text(const Dict& content) {
+  return fmt::format("{:016x}", hash_of(content));
+}
 
 Dict to_dict(const std::vector<replica::NamedTensor>& tensors) {
   Dict dict = make_dict();
@@ -189,6 +196,12 @@ Checkpoint checkpoint_from(const at::IValue& content) {
     throw Error(
         fmt::format("it has version {} of the format, and this lockstep reads {}", version, kVersion));
   }
+  Dict without_hash = content.toGenericDict().copy();
+  static_cast<void>(without_hash.erase(kHash));
+  if (entries.text(kHash) != hash_text(without_hash)) {
+    throw Error("it is damaged: its contents are not those that were written",
+                "Resume from another file; this one's disk or transfer may be at fault.");
+  }
   Checkpoint checkpoint;
   checkpoint.step = entries.integer("step");
   checkpoint.model = Entries(entries.get("model")).tensors();
@@ -233,6 +246,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& head, const rep
   content.insert("circumstances", to_dict(head.circumstances));
   content.insert("epochs", epochs);
   content.insert("ranks", ranks);
+  content.insert(kHash, hash_text(content));
   write_file_atomically(path, to_archive(content));
 }
 

@@ -45,7 +45,8 @@ struct Checkpoint {
 void write_checkpoint(const std::string& path, const Checkpoint& head, const replica::Parameters& parameters,
                       const RankState& own, comm::Communicator* group);
 
-/// Throws ConfigError where it is cut off, damaged, or no checkpoint of lockstep.
+/// Throws ConfigError where it is cut off, a bit of it is not as it was written, or it is no checkpoint of
+/// lockstep.
 Checkpoint read_checkpoint(const std::string& path);
 
 }  // namespace lockstep::train
