@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
                            options.consistency = strategies::Consistency::kAsync;
                            return options;
                          }()},
-                    Kind{"ddp", 2, {}, "resnet20"}, Kind{"replicated", 3, {}, "resnet20"}),
+                    Kind{"ddp", 2, {}, "resnet20"}),
     [](const auto& param) {
       return param.param.strategy + "_" + std::to_string(param.param.ranks) + "_" +
              std::to_string(param.index);
