@@ -8,7 +8,7 @@
 namespace lockstep::results {
 namespace {
 
-constexpr int kSchemaVersion = 1;
+constexpr int kTrainingSchemaVersion = 1;
 
 template <typename T>
 Json or_null(const std::optional<T>& value) {
@@ -44,7 +44,7 @@ std::string to_json(const TrainingRecord& record) {
   Json epochs = Json::array();
   for (const EpochRecord& epoch : record.epochs) epochs.push_back(json_of(epoch));
   return to_text({{"schema", "lockstep training"},
-                  {"schema_version", kSchemaVersion},
+                  {"schema_version", kTrainingSchemaVersion},
                   {"lockstep", record.lockstep_version},
                   {"torch", record.torch_version},
                   {"host", record.host},
