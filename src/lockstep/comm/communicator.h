@@ -106,8 +106,8 @@ class Communicator {
   /// How long wait() without argument waits.
   virtual Duration timeout() const = 0;
 
-  /// Processor seconds that the threads of this communicator and its duplicates have used so far; what they
-  /// use, a rank that computes with all its cores does not have. Thread-safe.
+  /// Processor seconds that the threads of this communicator and its living duplicates have used so far;
+  /// what they use, a rank that computes with all its cores does not have. Thread-safe.
   virtual double progress_thread_cpu_s() const { return 0; }
 };
 

@@ -26,7 +26,9 @@ class QueuedCommunicator final : public Communicator {
   double progress_thread_cpu_s() const override {
     double sum_s = state_->cpu_s();
     const std::lock_guard lock(mutex_);
-    for (const auto& duplicate : duplicates_) sum_s += duplicate->queue_cpu_s();
+    for (const auto& duplicate : duplicates_) {
+      if (const auto state = duplicate.lock()) sum_s += state->queue_cpu_s();
+    }
     return sum_s;
   }
 
@@ -106,6 +108,7 @@ class QueuedCommunicator final : public Communicator {
     std::unique_ptr<Communicator> other = Communicator::duplicate();
     if (const auto* queued = dynamic_cast<const QueuedCommunicator*>(other.get())) {
       const std::lock_guard lock(mutex_);
+      std::erase_if(duplicates_, [](const auto& duplicate) { return duplicate.expired(); });
       duplicates_.push_back(queued->state_);
     }
     return other;
@@ -126,7 +129,8 @@ class QueuedCommunicator final : public Communicator {
   const std::shared_ptr<CommunicatorState> state_;
   const ArgumentChecks checks_;
   mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<CommunicatorState>> duplicates_;
+  /// Not kept alive: their connections go when they do.
+  std::vector<std::weak_ptr<CommunicatorState>> duplicates_;
 };
 
 }  // namespace
