@@ -151,11 +151,11 @@ void check_same_steps(const std::vector<RankStamps>& ranks) {
 }  // namespace
 
 double turn_s(const std::vector<CollectiveStamp>& collectives, size_t index) {
-  double turn_s = collectives[index].issued_s;
-  for (size_t i = 0; i < index; ++i) {
-    if (collectives[i].lane == collectives[index].lane) turn_s = std::max(turn_s, collectives[i].ended_s);
+  const CollectiveStamp& own = collectives[index];
+  for (size_t before = index; before-- > 0;) {
+    if (collectives[before].lane == own.lane) return std::max(own.issued_s, collectives[before].ended_s);
   }
-  return turn_s;
+  return own.issued_s;
 }
 
 double gradients_final_s(const StepStamps& step) {

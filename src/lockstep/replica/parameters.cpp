@@ -52,8 +52,16 @@ std::shared_ptr<const GradientPlace> Parameters::gradient_place(const std::strin
   return place;
 }
 
+std::vector<size_t> Parameters::placeable_gradients() const {
+  std::vector<size_t> indices;
+  for (size_t index = 0; index < gradient_places_.size(); ++index) {
+    if (gradient_places_[index]) indices.push_back(index);
+  }
+  return indices;
+}
+
 void Parameters::place_gradient(size_t index, GradientPlace place) {
-  if (gradient_places_[index]) *gradient_places_[index] = std::move(place);
+  *gradient_places_.at(index) = std::move(place);
 }
 
 int64_t Parameters::count() const {

@@ -48,8 +48,9 @@ class Parameters {
   /// For the block that uses trainable parameter `name` once per forward pass and writes its gradient where
   /// this says. Throws Error for an unknown name.
   std::shared_ptr<const GradientPlace> gradient_place(const std::string& name);
-  /// From the next forward pass on. Without effect where no block writes the gradient of trainable()[index]
-  /// to a place of others' choice.
+  /// The parameters for whose gradients a block has asked where to write them: indices into trainable().
+  std::vector<size_t> placeable_gradients() const;
+  /// From the next forward pass on; `index`: one of these.
   void place_gradient(size_t index, GradientPlace place);
 
   const std::vector<NamedTensor>& trainable() const { return trainable_; }

@@ -26,6 +26,7 @@ FlatGradients::FlatGradients(replica::Parameters& parameters, replica::FlatMemor
                              OnFinal on_final)
     : parameters_(parameters),
       memory_(memory),
+      placeable_(parameters.placeable_gradients()),
       scale_(scale),
       on_final_(std::move(on_final)),
       hooks_(parameters.tensors(),
@@ -34,8 +35,7 @@ FlatGradients::FlatGradients(replica::Parameters& parameters, replica::FlatMemor
 }
 
 FlatGradients::~FlatGradients() {
-  for (size_t index = 0; index < parameters_.trainable().size(); ++index)
-    parameters_.place_gradient(index, {});
+  for (const size_t index : placeable_) parameters_.place_gradient(index, {});
 }
 
 void FlatGradients::begin_backward(bool last) {
@@ -51,7 +51,7 @@ void FlatGradients::gradient_ready(size_t index, const at::Tensor& gradient) {
 }
 
 void FlatGradients::assign_places() {
-  for (size_t index = 0; index < parameters_.trainable().size(); ++index) {
+  for (const size_t index : placeable_) {
     parameters_.place_gradient(index,
                                {.tensor = memory_.gradient_view(index), .scale = scale_, .add = passes_ > 1});
   }

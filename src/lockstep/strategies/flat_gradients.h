@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "lockstep/replica/flat_memory.h"
 #include "lockstep/strategies/gradient_hooks.h"
@@ -30,6 +31,7 @@ class FlatGradients {
 
   replica::Parameters& parameters_;
   replica::FlatMemory& memory_;
+  const std::vector<size_t> placeable_;
   double scale_;
   OnFinal on_final_;
   int passes_ = 0;

@@ -71,10 +71,8 @@ void agree_on_plan(const Facts& own, int rank, int world, comm::Store& store) {
 void agree_on_replica(const RowPlan& row, const replica::Parameters& parameters, comm::Communicator& group) {
   Facts own = facts_of(row);
   std::ranges::move(facts_of(parameters), std::back_inserter(own));
-  const std::vector<int64_t> hashes = gather_equal<int64_t>({static_cast<int64_t>(hash_of(own))}, group);
-  const bool same = std::ranges::all_of(hashes, [&](int64_t hash) { return hash == hashes.front(); });
-  // Every rank has the same hashes before it, so all go on or none does.
-  if (!same) refuse(difference_text(gather(own, group)));
+  // The same answer everywhere, so all go on or none does.
+  if (!same_on_all_ranks(hash_of(own), group)) refuse(difference_text(gather(own, group)));
 }
 
 }  // namespace lockstep::train

@@ -18,6 +18,12 @@ std::vector<T> gather_equal(std::vector<T> own, comm::Communicator& group) {
   return all;
 }
 
+/// Whether all ranks have the same hash; the same answer on all of them. Collective.
+inline bool same_on_all_ranks(uint64_t hash, comm::Communicator& group) {
+  const std::vector<int64_t> all = gather_equal<int64_t>({static_cast<int64_t>(hash)}, group);
+  return std::ranges::all_of(all, [&](int64_t other) { return other == all.front(); });
+}
+
 /// [rank], on all ranks, which may have different numbers of values. Collective.
 template <typename T>
 std::vector<std::vector<T>> gather_by_rank(std::vector<T> own, comm::Communicator& group) {

@@ -96,14 +96,7 @@ void RowTrainee::repeat_one_batch() {
 }
 
 void RowTrainee::train_one_more(launch::Progress& progress) {
-  run_steps({*model_, *input_, *strategy_, group_},
-            {.pacing = {.warmup_steps = 0, .steps = 1},
-             .precision = replica::parse_precision(row_.precision),
-             .seed = row_.seed,
-             .accumulate = row_.accumulate,
-             .first_step = steps_},
-            progress);
-  ++steps_;
+  train_steps(1, steps_++, {}, progress);
 }
 
 int RowTrainee::devices() const {

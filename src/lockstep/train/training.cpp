@@ -29,8 +29,7 @@ void agree_on_start(const replica::Parameters& parameters, int64_t step, comm::C
   uint64_t hash = kEmptyHash;
   add_text(hash, std::to_string(step));
   for (const at::Tensor& tensor : parameters.tensors()) add_bits(hash, tensor);
-  const std::vector<int64_t> all = gather_equal<int64_t>({static_cast<int64_t>(hash)}, *group);
-  if (std::ranges::all_of(all, [&](int64_t other) { return other == all.front(); })) return;
+  if (same_on_all_ranks(hash, *group)) return;
   throw ConfigError("the ranks have read different files to start from",
                     "The path must name the same file on every host.");
 }
