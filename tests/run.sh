@@ -33,6 +33,8 @@ export LC_ALL=C.UTF-8
 jobs=$(setup/jobs.sh)
 passed=0
 failed=0
+# What failed and why, said again at the very end: of a long log often only the end is kept.
+failures=""
 
 # run NAME FOLDER JOBS CTEST-ARGUMENTS...: one ctest run, added to the sums.
 run() {
@@ -60,6 +62,24 @@ run() {
   fi
   passed=$((passed + total - bad))
   failed=$((failed + bad))
+  failures+=$(reasons "$name" <"$results")
+}
+
+# The failed tests of a JUnit file, each with the first failure that GoogleTest tells of, or else how its output ends.
+reasons() {
+  awk -v run="$1" '
+    /<testcase / {
+      name = $0; sub(/.*<testcase name="/, "", name); sub(/".*/, "", name)
+      bad = /status="fail"/; left = 0; told = 0; count = 0
+      if (bad) printf "\n%s (%s)\n", name, run
+    }
+    bad && /<\/testcase>/ && !told { for (i = (count > 6 ? count - 6 : 0); i < count; i++) print "  " last[i] }
+    /<\/testcase>/ { bad = 0 }
+    !bad { next }
+    { line = substr($0, 1, 200); gsub(/<[^>]*>|\t/, "", line) }
+    / Failure$/ && !told { left = 5; told = 1 }
+    left-- > 0 { print "  " line }
+    line != "" { last[count++] = line }'
 }
 
 # The number in name="N" of an XML element.
@@ -121,5 +141,6 @@ if $everything; then
   sanitize tsan build/tsan-torch
 fi
 
+if [ -n "$failures" ]; then printf '\n== failed\n%s\n' "$failures"; fi
 printf '\n%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]
