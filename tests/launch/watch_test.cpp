@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <future>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -149,6 +151,41 @@ TEST_F(WatchTest, a_signal_at_one_rank_reaches_all) {
   ASSERT_EQ(signal.wait_for(5s), std::future_status::ready);
   EXPECT_EQ(signal.get(), 15);
   EXPECT_EQ(coordinator_->cause()->exit_code, 143);
+}
+
+// Rank 0's process, where the coordinator may live, ends as soon as it hears. So many ranks that the time to
+// tell them all is seen.
+TEST_F(WatchTest, rank_0_hears_of_a_loss_when_the_others_have_been_told) {
+  constexpr int kWorld = 150;
+  coordinate(kWorld);
+  std::vector<Channel> others;
+  const auto has_been_told = [](Channel& other) {
+    other.receive();
+    for (auto message = other.next(); message; message = other.next()) {
+      if (message->at("is") == "lost") return true;
+    }
+    return false;
+  };
+  std::promise<std::ptrdiff_t> told_before;
+  Watcher::Options options;
+  options.rank = 0;
+  options.job_id = "job";
+  options.host = "127.0.0.1";
+  options.port = coordinator_->port();
+  options.progress = &progress_;
+  options.on_lost = [&](const LostRank& /*lost*/) {
+    told_before.set_value(std::count_if(others.rbegin(), others.rend(), has_been_told));
+  };
+  const Watcher first(std::move(options));
+  for (int rank = 1; rank < kWorld; ++rank) {
+    Channel& other = others.emplace_back(connect_tcp("127.0.0.1", coordinator_->port(), 5s));
+    other.send({{"is", "hello"}, {"job", "job"}, {"rank", rank}, {"host", "here"}, {"pid", 1}});
+    for (other.receive(); !other.next(); other.receive()) std::this_thread::sleep_for(1ms);
+  }
+  coordinator_->declare_lost(2, "killed by signal 9", "", 1);
+  auto told = told_before.get_future();
+  ASSERT_EQ(told.wait_for(5s), std::future_status::ready);
+  EXPECT_EQ(told.get(), kWorld - 1);
 }
 
 TEST(LostRankTest, is_described_with_what_is_known) {

@@ -1,6 +1,7 @@
 #include "lockstep/launch/watch_coordinator.h"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -315,9 +316,13 @@ void WatchCoordinator::set_cause(const LostRank& lost) {
 }
 
 void WatchCoordinator::broadcast(const nlohmann::json& message) {
+  std::vector<Connection*> joined;
   for (auto& [fd, connection] : connections_) {
-    if (connection.rank >= 0) connection.channel.send(message);
+    if (connection.rank >= 0) joined.push_back(&connection);
   }
+  // Rank 0 last: this may be its process, which ends as soon as it hears, and with it what was not sent.
+  std::ranges::sort(joined, std::ranges::greater(), &Connection::rank);
+  for (Connection* connection : joined) connection->channel.send(message);
   wake();
 }
 

@@ -13,6 +13,9 @@
 namespace lockstep::launch {
 namespace {
 
+/// How long to wait for the coordinator to say that it has understood.
+constexpr std::chrono::seconds kAnswer{1};
+
 int milliseconds_until(Clock::time_point time) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now()).count();
   return static_cast<int>(std::max<int64_t>(left, 0));
@@ -79,14 +82,15 @@ void Watcher::goodbye() {
   std::unique_lock lock(mutex_);
   to_send_ = json{{"is", "bye"}};
   wake();
-  changed_.wait_for(lock, std::chrono::seconds(1), [this] { return over_; });
+  changed_.wait_for(lock, kAnswer, [this] { return over_; });
 }
 
 void Watcher::tell_to_leave(int signal) {
   std::unique_lock lock(mutex_);
   to_send_ = json{{"is", "leave"}, {"signal", signal}};
   wake();
-  changed_.wait_for(lock, kHeartbeatPeriod, [this] { return !to_send_ || over_; });
+  // Its answer, not only its departure: the coordinator may be in this process, which is about to end.
+  changed_.wait_for(lock, kAnswer, [this] { return leaving_ || over_; });
 }
 
 std::optional<LostRank> Watcher::wait_lost(std::chrono::duration<double> patience) {
@@ -161,6 +165,11 @@ bool Watcher::handle(const nlohmann::json& message) {
     lose(lost_rank_from(message.at("lost")));
     return false;
   } else if (is == "leave") {
+    {
+      const std::lock_guard lock(mutex_);
+      leaving_ = true;
+      changed_.notify_all();
+    }
     if (options_.on_leave) options_.on_leave(message.at("signal"));
   } else if (is == "bye" || is == "end") {
     const std::lock_guard lock(mutex_);

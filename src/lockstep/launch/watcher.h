@@ -47,7 +47,8 @@ class Watcher {
   /// Says that this rank is done, and waits until that has been understood, a second at most.
   void goodbye();
 
-  /// Tells the coordinator that the user ends the job by this signal; returns once it is on its way.
+  /// Tells the coordinator that the user ends the job by this signal, and waits until it has told all ranks, a
+  /// second at most.
   void tell_to_leave(int signal);
 
   /// Waits for a loss to be known.
@@ -75,6 +76,7 @@ class Watcher {
   std::optional<nlohmann::json> to_send_;
   std::optional<LostRank> lost_;
   bool over_ = false;
+  bool leaving_ = false;
   bool stop_ = false;
   std::thread thread_;
 };
