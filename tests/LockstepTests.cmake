@@ -1,13 +1,13 @@
 # lockstep_test(units_test SOURCES units_test.cpp KNOWS base [LABEL unit] [TIMEOUT seconds] [PARTS n] [LINK ...])
 #
-# One GoogleTest program, one ctest entry per test case. The label defaults to `unit`, the time-out to 20 s, ten
+# One GoogleTest program, one ctest entry per test case. The label defaults to `unit`, the time-out to 60 s, ten
 # times as long under a sanitizer. PARTS: so many ctest entries instead, each with every n-th case; for hundreds of
 # short cases of a program that takes longer to load LibTorch than to run one of them. The time-out is a part's.
 
-set(LOCKSTEP_TEST_TIMEOUT_S 20)
+set(LOCKSTEP_TEST_TIMEOUT_S 60)
 set(LOCKSTEP_TEST_TIMEOUT_FACTOR 1)
 if(LOCKSTEP_SANITIZE)
-  set(LOCKSTEP_TEST_TIMEOUT_S 200)
+  set(LOCKSTEP_TEST_TIMEOUT_S 600)
   set(LOCKSTEP_TEST_TIMEOUT_FACTOR 10)
 endif()
 
@@ -17,7 +17,7 @@ function(lockstep_test name)
     set(TEST_LABEL unit)
   endif()
   if(NOT TEST_TIMEOUT)
-    set(TEST_TIMEOUT 20)
+    set(TEST_TIMEOUT 60)
   endif()
   math(EXPR TEST_TIMEOUT "${LOCKSTEP_TEST_TIMEOUT_FACTOR} * ${TEST_TIMEOUT}")
   add_executable(${name} ${TEST_SOURCES})

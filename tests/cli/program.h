@@ -26,10 +26,10 @@ class Program {
 
   /// Waits until it ends; fails the test and kills it after `seconds`. 128 + signal when it was killed by
   /// one.
-  int wait(double seconds = 60);
+  int wait(double seconds = 200);
 
   /// Waits until its standard error (or output) holds `text`; false after `seconds` or when it ended without.
-  bool wait_for_error(const std::string& text, double seconds = 60);
+  bool wait_for_error(const std::string& text, double seconds = 200);
 
   std::string output() const;
   std::string error() const;
@@ -54,6 +54,9 @@ class Program {
   bool reaped_ = false;
 };
 
+/// User and system time of all threads of a process that has not been waited for.
+double processor_seconds(pid_t pid);
+
 struct Finished {
   int exit_code = 0;
   std::string output;
@@ -62,7 +65,7 @@ struct Finished {
 
 /// Starts the program, waits for its end and checks that nothing was left behind.
 Finished run(std::vector<std::string> command, const Program::Environment& environment = {},
-             double seconds = 60);
+             double seconds = 200);
 
 /// A folder of its own for one test, empty, removed at the end.
 class ScratchFolder {
