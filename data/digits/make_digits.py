@@ -5,7 +5,8 @@
     python3 data/digits/make_digits.py scikit_learn-*.whl
 
 Needs nothing but Python: a wheel is an archive, and the digits lie in it as text, 64 values from 0 to 16 and the digit
-per line. The last 297 are for evaluation.
+per line. They lie there in the order of who wrote them: every sixth is for evaluation, so that both sets hold digits of
+every writer, as MNIST's do.
 """
 
 import gzip
@@ -16,6 +17,7 @@ import zipfile
 
 SIDE = 8
 BRIGHTEST = 16
+EVERY = 6
 FOR_EVALUATION = 297
 
 
@@ -38,8 +40,9 @@ def main():
         sys.exit(__doc__)
     digits = read_digits(sys.argv[1])
     folder = pathlib.Path(__file__).resolve().parent
-    write_idx(folder, "train", digits[:-FOR_EVALUATION])
-    write_idx(folder, "t10k", digits[-FOR_EVALUATION:])
+    held_back = set(range(EVERY - 1, EVERY * FOR_EVALUATION, EVERY))
+    write_idx(folder, "train", [digit for index, digit in enumerate(digits) if index not in held_back])
+    write_idx(folder, "t10k", [digits[index] for index in sorted(held_back)])
 
 
 if __name__ == "__main__":
