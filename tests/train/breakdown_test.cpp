@@ -1,5 +1,4 @@
 #include <cmath>
-#include <functional>
 #include <mutex>
 #include <string>
 
@@ -12,6 +11,7 @@
 #include "lockstep/train/traced_communicator.h"
 
 #include "strategies/trained_replica.h"
+#include "train/expect_once.h"
 #include "train/slow_link.h"
 
 namespace lockstep {
@@ -83,19 +83,8 @@ std::string unlike(const char* what, double value, double expected, double toler
   return fmt::format("{} is {:.5f} s instead of {:.5f} +- {:.5f}; ", what, value, expected, tolerance);
 }
 
-/// Whatever else runs on the machine delays ranks and the ends of transfers by milliseconds. What a
-/// disturbance costs must be found in one of several runs.
-void expect_once(const std::function<std::string()>& differences_of_a_run) {
-  std::string differences;
-  for (int run = 0; run < 6; ++run) {
-    differences = differences_of_a_run();
-    if (differences.empty()) return;
-  }
-  ADD_FAILURE() << differences;
-}
-
 TEST(BreakdownTest, a_slowed_rank_is_that_much_waiting_on_the_others_and_is_named) {
-  expect_once([] {
+  test::expect_once([] {
     const Breakdown found = break_down_disturbed({.slow_rank = 1, .input_delay_s = 0.03});
     EXPECT_EQ(found.steps, 10);
     // What the slow rank really lost, by its own stamps.
@@ -110,7 +99,7 @@ TEST(BreakdownTest, a_slowed_rank_is_that_much_waiting_on_the_others_and_is_name
 }
 
 TEST(BreakdownTest, a_slow_link_is_that_much_transfer) {
-  expect_once([] {
+  test::expect_once([] {
     constexpr double kSecondsPerByte = 120e-9;
     const Breakdown found = break_down_disturbed({.s_per_byte = kSecondsPerByte});
     EXPECT_EQ(found.ranks[0].buckets.size(), 1u);
@@ -138,7 +127,7 @@ TEST(BreakdownTest, without_overlap_all_communication_is_exposed_and_with_it_as_
   const Disturbance slow_link{.s_per_byte = 100e-9};
   // One at a time: how long two that share a link take is not to be had from those that do not.
   Training training{.strategy = "replicated", .batch = 48, .options = {.bucket_mb = 0.05, .in_flight = 1}};
-  expect_once([&] {
+  test::expect_once([&] {
     training.options.overlap = false;
     const Breakdown alone = break_down_disturbed(slow_link, training);
     training.options.overlap = true;

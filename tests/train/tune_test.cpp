@@ -2,11 +2,13 @@
 
 #include <mutex>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "strategies/recording_communicator.h"
 #include "strategies/trained_replica.h"
+#include "train/expect_once.h"
 #include "train/slow_link.h"
 
 namespace lockstep {
@@ -44,18 +46,22 @@ class TuneTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(TuneTest, a_link_on_which_messages_cost_makes_the_best_cap_large) {
   // Several messages of 20 KiB or a tensor against one, and hardly anything to hide them behind.
-  const auto found = tuned(row_of(GetParam(), 0.02, 2), {.s_per_message = 5e-3});
-  EXPECT_GT(found[0].chosen_mb, 0.02) << found[0].reason;
-  EXPECT_GT(found[0].speedup.value_or(0), 1);
-  EXPECT_EQ(found[1].chosen_mb, found[0].chosen_mb) << "the ranks do not agree";
+  test::expect_once([] {
+    const auto found = tuned(row_of(GetParam(), 0.02, 2), {.s_per_message = 5e-3});
+    EXPECT_EQ(found[1].chosen_mb, found[0].chosen_mb) << "the ranks do not agree";
+    const bool right = found[0].chosen_mb > 0.02 && found[0].speedup.value_or(0) > 1;
+    return right ? "" : fmt::format("{} MiB is chosen: {}", found[0].chosen_mb, found[0].reason);
+  });
 }
 
 TEST_P(TuneTest, a_link_on_which_bytes_cost_makes_it_small) {
   // One bucket goes when backward is over; of several the first go while the convolutions are at work.
-  const auto found = tuned(row_of(GetParam(), 25, 64), {.s_per_byte = 80e-9});
-  EXPECT_LT(found[0].best_mb, kPayloadMb);
-  EXPECT_EQ(found[0].default_mb, 25);
-  EXPECT_EQ(found[1].chosen_mb, found[0].chosen_mb);
+  test::expect_once([] {
+    const auto found = tuned(row_of(GetParam(), 25, 64), {.s_per_byte = 80e-9});
+    EXPECT_EQ(found[0].default_mb, 25);
+    EXPECT_EQ(found[1].chosen_mb, found[0].chosen_mb) << "the ranks do not agree";
+    return found[0].best_mb < kPayloadMb ? "" : fmt::format("{} MiB is best", found[0].best_mb);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(all, TuneTest, testing::Values("ddp", "replicated"),
