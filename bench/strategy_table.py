@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Every strategy on the same network, data and machine, side by side: one table of strategy x backend x model.
+"""Every strategy on the same network, data and machine, side by side: one table of
+strategy x backend x model x ranks.
 
   bench/strategy_table.py                                  resnet50, vgg16 and alexnet on gloo and mpi, 2 ranks
   bench/strategy_table.py --model mlp:32:8 --backend gloo  one network (NAME:IMAGE_SIZE:BATCH), one backend
+  bench/strategy_table.py --ranks 2,4                      on 4 ranks too: more than this machine may have cores
   bench/strategy_table.py --lr 0                           without the optimizer's update
   bench/strategy_table.py --python                         with Python DistributedDataParallel (over Gloo) beside it
 
@@ -16,6 +18,7 @@ not, by `--breakdown` in a launch of its own. The output is a Markdown table.
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -31,12 +34,12 @@ STRATEGIES = "ddp,replicated,horovod,sharded,parameter_server,bsp"
 
 
 def lockstep_runs(options, cell, strategies, flags):
-    model, size, batch, backend = cell
+    model, size, batch, backend, ranks = cell
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.json"
         command = [
             options.lockstep, "bench", "--quiet", "--no-controls", "--json", str(path), "--model", model,
-            "--image-size", size, "--batch", batch, "--ranks", str(options.ranks), "--backend", backend,
+            "--image-size", size, "--batch", batch, "--ranks", str(ranks), "--backend", backend,
             "--strategy", ",".join(strategies), "--steps", str(options.steps), "--warmup", str(options.warmup),
             "--lr", str(options.lr), *options.lockstep_flag, *flags,
         ]
@@ -44,7 +47,7 @@ def lockstep_runs(options, cell, strategies, flags):
         if done.returncode != 0:
             sys.exit(f"lockstep failed:\n{done.stderr}")
         runs = json.loads(path.read_text())["lockstep"]["runs"]
-        return {run["strategy"]: run for run in runs if run["ranks"] == options.ranks}
+        return {run["strategy"]: run for run in runs if run["ranks"] == ranks}
 
 
 def median_step(run):
@@ -58,7 +61,7 @@ def communication_share(options, cell):
 
 def measure(options, cell, strategies):
     """Median steps of every strategy, by repetition."""
-    model, size, batch, _ = cell
+    model, size, batch, backend, ranks = cell
     steps = {name: [] for name in strategies}
     for repetition in range(options.repeats):
         order = strategies if repetition % 2 == 0 else strategies[::-1]
@@ -67,9 +70,10 @@ def measure(options, cell, strategies):
             steps[name].append(median_step(run))
         if "Python DDP" in steps:
             python = argparse.Namespace(**{**vars(options), "model": model, "image_size": size, "batch": batch,
-                                           "precision": "fp32", "threads": options.threads})
+                                           "precision": "fp32", "ranks": ranks,
+                                           "threads": max(1, len(options.cpus) // ranks)})
             steps["Python DDP"].append(statistics.median(run_python(python, options.cpus, "fused")))
-        print(f"{model} {cell[3]} repetition {repetition + 1}: "
+        print(f"{model} {backend} {ranks} ranks, repetition {repetition + 1}: "
               + ", ".join(f"{name} {values[-1]:.4f}" for name, values in steps.items()), file=sys.stderr)
     return steps
 
@@ -79,7 +83,7 @@ def main():
     parser.add_argument("--model", default="resnet50:64:8,vgg16:32:4,alexnet:64:8", help="NAME:IMAGE_SIZE:BATCH")
     parser.add_argument("--backend", default="gloo,mpi")
     parser.add_argument("--strategy", default=STRATEGIES, help="ddp is always among them")
-    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--ranks", default="2", help="numbers of ranks, a comma between two")
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=5)
@@ -89,25 +93,24 @@ def main():
     parser.add_argument("--lockstep-flag", action="append", default=[], help="passed on to lockstep bench")
     options = parser.parse_args()
     options.cpus = sorted(os.sched_getaffinity(0))
-    options.threads = max(1, len(options.cpus) // options.ranks)
 
-    print("| model | backend | communication | strategy | step, ms | images/s | against ddp | 95 % interval |")
-    print("|---|---|---|---|---|---|---|---|")
-    for model in options.model.split(","):
-        for backend in options.backend.split(","):
-            cell = (*model.split(":"), backend)
-            strategies = ["ddp"] + [name for name in options.strategy.split(",") if name != "ddp"]
-            if options.python and backend == "gloo":
-                strategies.append("Python DDP")
-            share = communication_share(options, cell)
-            steps = measure(options, cell, strategies)
-            for name, values in steps.items():
-                ratio, low, high = ratio_interval([math.log(ddp / own) for ddp, own in zip(steps["ddp"], values)])
-                step_s = statistics.median(values)
-                between = f"{low:.3f} to {high:.3f}" if len(values) > 1 and name != "ddp" else ""
-                print(f"| {cell[0]} {cell[1]} x {cell[2]} | {backend} | {100 * share:.0f} % | {name} "
-                      f"| {1000 * step_s:.1f} | {options.ranks * int(cell[2]) / step_s:.1f} "
-                      f"| {ratio:.3f} | {between} |", flush=True)
+    print("| model | ranks | backend | communication | strategy | step, ms | images/s | against ddp | 95 % interval |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    settings = [options.model.split(","), options.ranks.split(","), options.backend.split(",")]
+    for model, ranks, backend in itertools.product(*settings):
+        cell = (*model.split(":"), backend, int(ranks))
+        strategies = ["ddp"] + [name for name in options.strategy.split(",") if name != "ddp"]
+        if options.python and backend == "gloo":
+            strategies.append("Python DDP")
+        share = communication_share(options, cell)
+        steps = measure(options, cell, strategies)
+        for name, values in steps.items():
+            ratio, low, high = ratio_interval([math.log(ddp / own) for ddp, own in zip(steps["ddp"], values)])
+            step_s = statistics.median(values)
+            between = f"{low:.3f} to {high:.3f}" if len(values) > 1 and name != "ddp" else ""
+            print(f"| {cell[0]} {cell[1]} x {cell[2]} | {ranks} | {backend} | {100 * share:.0f} % | {name} "
+                  f"| {1000 * step_s:.1f} | {int(ranks) * int(cell[2]) / step_s:.1f} "
+                  f"| {ratio:.3f} | {between} |", flush=True)
 
 
 if __name__ == "__main__":
