@@ -1,6 +1,8 @@
 #include "lockstep/train/traced_communicator.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 
 #include "lockstep/base/clock.h"
@@ -19,28 +21,33 @@ class TracedCommunicator::Stamps {
   size_t issued(int64_t bytes, double at_s, int lane) {
     const std::lock_guard lock(mutex_);
     stamps_.push_back({.bytes = bytes, .issued_s = at_s, .lane = lane});
-    return stamps_.size() - 1;
+    return taken_ + stamps_.size() - 1;
   }
 
+  /// Does nothing for one that was taken before it ended.
   void ended(size_t index, double at_s) {
     const std::lock_guard lock(mutex_);
-    if (index < stamps_.size()) stamps_[index].ended_s = at_s;
+    if (index >= taken_) stamps_[index - taken_].ended_s = at_s;
   }
 
   std::vector<CollectiveStamp> take() {
     const std::lock_guard lock(mutex_);
+    taken_ += stamps_.size();
     return std::exchange(stamps_, {});
   }
 
  private:
   std::mutex mutex_;
   std::vector<CollectiveStamp> stamps_;
+  /// How many were taken before the first of these.
+  size_t taken_ = 0;
   int lanes_ = 0;
 };
 
 namespace {
 
-/// A Work whose one callback is taken by the tracer: the user's is called after it.
+/// A Work whose one callback is taken by the tracer: the user's is called after it. Who waits for it waits
+/// for the callback too, which may come later than the end: only then is the stamp there.
 class TracedWork final : public comm::Work {
  public:
   TracedWork(comm::WorkPtr real, std::function<void()> ended)
@@ -51,9 +58,15 @@ class TracedWork final : public comm::Work {
     });
   }
 
-  bool test() override { return real_->test(); }
-  void wait(comm::Duration timeout) override { real_->wait(timeout); }
-  void wait() override { real_->wait(); }
+  bool test() override { return real_->test() && chain_->completed(); }
+  void wait(comm::Duration timeout) override {
+    real_->wait(timeout);
+    chain_->wait();
+  }
+  void wait() override {
+    real_->wait();
+    chain_->wait();
+  }
   int source() const override { return real_->source(); }
   void on_complete(std::function<void()> done) override { chain_->then(std::move(done)); }
 
@@ -67,7 +80,18 @@ class TracedWork final : public comm::Work {
         completed_ = true;
         next = std::move(next_);
       }
+      changed_.notify_all();
       if (next) next();
+    }
+
+    bool completed() {
+      const std::lock_guard lock(mutex_);
+      return completed_;
+    }
+
+    void wait() {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return completed_; });
     }
 
     void then(std::function<void()> next) {
@@ -83,6 +107,7 @@ class TracedWork final : public comm::Work {
 
    private:
     std::mutex mutex_;
+    std::condition_variable changed_;
     bool completed_ = false;
     std::function<void()> next_;
   };

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""What overlap hides on a network of known speed: --overlap on against off, over two network namespaces.
+
+  sudo bench/overlap_table.py                          resnet50 and alexnet at 64x64, 1 and 5 Gbit/s
+  sudo bench/overlap_table.py --link 10gbit --repeats 8
+  sudo bench/overlap_table.py --strategy sharded
+
+Two ranks of one thread, each in a network namespace of its own with one core, talk through Gloo over a link that the
+kernel's token bucket filter limits in both directions: two hosts on one machine. A repetition is one launch with
+overlap and one without, in turn. The step's ratio (over 1: overlap is faster) is the geometric mean over the
+repetitions with a 95 % interval (Student's t on the logarithms).
+
+Beside it, from the breakdown of the last repetition, on rank 0: what communication takes in all and what of it is
+exposed, without overlap (the same where nothing is hidden) and with it; and what the buckets' timeline predicts for
+that: each bucket begins when its gradients are ready and the one before has been sent, and takes as long as it did
+without overlap. All in milliseconds per step. Needs root, and `ip` and `tc` (Debian's iproute2); the namespaces are
+removed at the end. The output is a Markdown table.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from vs_python import ROOT, ratio_interval
+
+PORT = 29400
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True)
+
+
+class Hosts:
+    """Two namespaces with a limited link between them."""
+
+    def __init__(self, rate):
+        self.names = [f"lockstep{os.getpid()}-{rank}" for rank in range(2)]
+        ends = [f"ls{os.getpid()}{rank}"[-15:] for rank in range(2)]
+        try:
+            for name in self.names:
+                ip("netns", "add", name)
+            ip("link", "add", ends[0], "netns", self.names[0], "type", "veth", "peer", "name", ends[1], "netns",
+               self.names[1])
+            for rank, (name, end) in enumerate(zip(self.names, ends)):
+                ip("-n", name, "addr", "add", f"{self.address(rank)}/30", "dev", end)
+                for device in ("lo", end):
+                    ip("-n", name, "link", "set", device, "up")
+                subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", end, "root", "tbf", "rate", rate, "burst",
+                                "512kb", "latency", "50ms"], check=True)
+        except BaseException:
+            self.remove()
+            raise
+
+    @staticmethod
+    def address(rank):
+        return f"10.77.0.{rank + 1}"
+
+    def start(self, rank, core, command):
+        environment = {**os.environ, "RANK": str(rank), "GROUP_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
+                       "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": self.address(0), "MASTER_PORT": str(PORT)}
+        return subprocess.Popen(
+            ["ip", "netns", "exec", self.names[rank], "taskset", "-c", str(core), *command], env=environment,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def remove(self):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
+
+
+def launch(options, cell, hosts, overlap):
+    """The record's run of one launch with a breakdown."""
+    model, size, batch, strategy = cell
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "result.json"
+        command = [
+            options.lockstep, "bench", "--quiet", "--no-controls", "--breakdown", "--model", model, "--image-size", size,
+            "--batch", batch, "--ranks", "2", "--threads", "1", "--bind", "none", "--strategy", strategy, "--overlap",
+            overlap, "--steps", str(options.steps), "--warmup", str(options.warmup),
+        ]
+        if strategy == "replicated":
+            # One at a time, as the prediction has it.
+            command += ["--in-flight", "1"]
+        cores = sorted(os.sched_getaffinity(0))
+        ranks = [hosts.start(0, cores[0], [*command, "--json", str(path)]), hosts.start(1, cores[-1], command)]
+        errors = [rank.communicate()[1] for rank in ranks]
+        if any(rank.returncode for rank in ranks):
+            sys.exit("lockstep failed:\n" + "\n".join(errors))
+        (run,) = json.loads(path.read_text())["lockstep"]["runs"]
+        return run
+
+
+def exposed_ms(run):
+    phases = run["breakdown"]["ranks"][0]["phases"]
+    return 1000 * (phases["waiting_s"] + phases["transfer_s"])
+
+
+def buckets_ms(run):
+    return [1000 * (bucket["ended_s"] - bucket["started_s"]) for bucket in run["breakdown"]["ranks"][0]["buckets"]]
+
+
+def predicted_ms(on, off):
+    ready = [1000 * bucket["ready_s"] for bucket in on["breakdown"]["ranks"][0]["buckets"]]
+    ended = 0
+    for begin, took in zip(ready, buckets_ms(off)):
+        ended = max(ended, begin) + took
+    return ended - ready[-1]
+
+
+def median_step_ms(run):
+    return 1000 * statistics.median(max(step) for step in run["samples"])
+
+
+def measure(options, cell, rate):
+    hosts = Hosts(rate)
+    steps = {"off": [], "on": []}
+    try:
+        for repetition in range(options.repeats):
+            runs = {}
+            for overlap in ("off", "on") if repetition % 2 == 0 else ("on", "off"):
+                runs[overlap] = launch(options, cell, hosts, overlap)
+                steps[overlap].append(median_step_ms(runs[overlap]))
+            print(f"{cell[0]} {rate} {cell[3]} repetition {repetition + 1}: "
+                  + ", ".join(f"{name} {values[-1]:.0f} ms" for name, values in steps.items()), file=sys.stderr)
+    finally:
+        hosts.remove()
+    return steps, runs
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="resnet50:64:8,alexnet:64:8", help="NAME:IMAGE_SIZE:BATCH")
+    parser.add_argument("--link", default="1gbit,5gbit", help="rates as tc writes them")
+    parser.add_argument("--strategy", default="replicated", help="replicated, sharded")
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"), help="the program")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("network namespaces need root: sudo " + " ".join(sys.argv))
+
+    print("| model | link | strategy | off, ms | on, ms | off / on | 95 % interval | communication | exposed, off "
+          "| exposed, on | predicted |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    settings = [options.model.split(","), options.link.split(","), options.strategy.split(",")]
+    for model, rate, strategy in itertools.product(*settings):
+        cell = (*model.split(":"), strategy)
+        steps, runs = measure(options, cell, rate)
+        ratio, low, high = ratio_interval([math.log(off / on) for off, on in zip(steps["off"], steps["on"])])
+        print(f"| {cell[0]} {cell[1]} x {cell[2]} | {rate} | {strategy} | {statistics.median(steps['off']):.0f} "
+              f"| {statistics.median(steps['on']):.0f} | {ratio:.3f} | {low:.3f} to {high:.3f} "
+              f"| {sum(buckets_ms(runs['off'])):.0f} | {exposed_ms(runs['off']):.0f} | {exposed_ms(runs['on']):.0f} "
+              f"| {predicted_ms(runs['on'], runs['off']):.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
