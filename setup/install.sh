@@ -126,11 +126,30 @@ install_torch() {
   mv "$venv_stamp.new" "$venv_stamp"
 }
 
-# venv_pip FOLDER ARGUMENTS...
+# pip_into FOLDER ARGUMENTS...
+pip_into() {
+  PYTHONNOUSERSITE=1 "$1/bin/python3" -m pip --disable-pip-version-check install --quiet --no-compile "${@:2}" >&2
+}
+
+# The same for LibTorch. venv_pip FOLDER ARGUMENTS...
 venv_pip() {
-  PYTHONNOUSERSITE=1 "$1/bin/python3" -m pip --disable-pip-version-check install --quiet --no-compile "${@:2}" >&2 ||
+  pip_into "$@" ||
     fail "pip could not install LibTorch (its message is above); without a network, point LOCKSTEP_TORCH to a" \
       "LibTorch folder or to a Python that has torch 2.11 or newer"
+}
+
+# What tests want of Python. Nothing else needs it, so a machine without a network still builds.
+install_test_python() {
+  local stamp=.venv-tests/lockstep-installed.txt python
+  if cmp -s "$stamp" setup/requirements-tests.txt && .venv-tests/bin/python3 -c 'import zmq' 2>/dev/null; then return; fi
+  say "installing pyzmq for tests into .venv-tests (1 MB)"
+  python=$(find_python)
+  "$python" -m venv --clear .venv-tests
+  if pip_into .venv-tests --no-deps --require-hashes -r setup/requirements-tests.txt; then
+    cp setup/requirements-tests.txt "$stamp"
+  else
+    say "pip could not install pyzmq; a test that needs it says so"
+  fi
 }
 
 # The other side of bench/vs_python.py, and what tests/references/ is made with.
@@ -190,4 +209,5 @@ elif [ -n "$(remembered_torch)" ]; then
   use_given_torch "$(remembered_torch)"
 fi
 if [ -z "$(remembered_torch)" ]; then install_torch; fi
+install_test_python
 if $with_python; then install_python; fi

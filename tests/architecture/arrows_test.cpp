@@ -17,7 +17,8 @@ namespace {
 
 using Parts = std::set<std::string>;
 
-const Parts kTorchFree = {"base", "comm", "measure", "topology", "results", "launch", "data", "pickle"};
+const Parts kTorchFree = {"base",   "comm", "measure", "topology", "results",
+                          "launch", "data", "feed",    "pickle"};
 
 /// Every part, with all that it may know, directly or through another.
 const std::map<std::string, Parts> kMayKnow = {
@@ -30,15 +31,16 @@ const std::map<std::string, Parts> kMayKnow = {
     {"plots", {"base", "comm", "measure", "topology", "results"}},
     {"data", {"base"}},
     {"pickle", {"base"}},
+    {"feed", {"base"}},
     {"predict", {"base", "comm", "measure", "topology", "results"}},
     {"replica", {"base"}},
     {"kernels", {"base", "replica"}},
     {"models", {"base", "replica", "kernels"}},
-    {"inputs", {"base", "data", "replica"}},
+    {"inputs", {"base", "data", "feed", "replica"}},
     {"strategies", {"base", "comm", "replica"}},
     {"train",
-     {"base", "comm", "measure", "topology", "results", "launch", "data", "pickle", "replica", "kernels",
-      "models", "inputs", "strategies"}},
+     {"base", "comm", "measure", "topology", "results", "launch", "data", "feed", "pickle", "replica",
+      "kernels", "models", "inputs", "strategies"}},
 };
 
 std::filesystem::path folder_of(const std::string& part) {

@@ -1,0 +1,133 @@
+#include "lockstep/feed/message.h"
+
+#include <bit>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::feed {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "messages are little endian");
+
+constexpr const char* kLayoutAdvice = "docs/inputs.md has the layout of a message.";
+
+constexpr uint32_t kNoPixels = 0;
+
+/// The numbers of the header after its magic.
+struct Header {
+  uint32_t version = kMessageVersion;
+  uint32_t pixel_type = kUint8Pixels;
+  uint32_t batch = 0;
+  uint32_t height = 0;
+  uint32_t width = 0;
+  uint32_t channels = 0;
+};
+static_assert(kMessageMagic.size() + sizeof(Header) == kMessageHeaderBytes);
+
+std::string shape_text(int64_t batch, int64_t height, int64_t width, int64_t channels) {
+  return fmt::format("{} {} of {} x {} x {}", batch, batch == 1 ? "image" : "images", height, width,
+                     channels);
+}
+
+void check_shape(const Header& header, const BatchShape& shape, const std::string& name) {
+  if (header.batch == shape.batch && header.height == shape.image_size && header.width == shape.image_size &&
+      header.channels == shape.channels) {
+    return;
+  }
+  throw Error(fmt::format("{} has {}, expected {} (batch per rank, height, width, channels)", name,
+                          shape_text(header.batch, header.height, header.width, header.channels),
+                          shape_text(shape.batch, shape.image_size, shape.image_size, shape.channels)),
+              fmt::format("Give the producer what the ranks were given; for 'lockstep feed': --batch {} "
+                          "--image-size {} --channels {}.",
+                          shape.batch, shape.image_size, shape.channels));
+}
+
+void check_labels(const uint8_t* labels, const WantedBatch& wanted, const std::string& name) {
+  for (int64_t i = 0; i < wanted.shape.batch; ++i) {
+    int64_t label = 0;
+    std::memcpy(&label, labels + i * int64_t{sizeof label}, sizeof label);
+    if (label >= 0 && label < wanted.classes) continue;
+    throw Error(
+        fmt::format("{} has label {} for image {}, expected 0 to {}", name, label, i, wanted.classes - 1),
+        fmt::format("The network tells {} classes apart.", wanted.classes));
+  }
+}
+
+void write_header(const Header& header, void* message) {
+  std::memcpy(message, kMessageMagic.data(), kMessageMagic.size());
+  std::memcpy(static_cast<char*>(message) + kMessageMagic.size(), &header, sizeof header);
+}
+
+std::string farewell_header() {
+  std::string header(kMessageHeaderBytes, '\0');
+  write_header({.pixel_type = kNoPixels}, header.data());
+  return header;
+}
+
+}  // namespace
+
+size_t message_bytes(const BatchShape& shape) {
+  return kMessageHeaderBytes + static_cast<size_t>(shape.batch) * sizeof(int64_t) +
+         static_cast<size_t>(shape.bytes());
+}
+
+MessageParts begin_message(const BatchShape& shape, uint8_t* message) {
+  const auto size = static_cast<uint32_t>(shape.image_size);
+  const Header header{.batch = static_cast<uint32_t>(shape.batch),
+                      .height = size,
+                      .width = size,
+                      .channels = static_cast<uint32_t>(shape.channels)};
+  write_header(header, message);
+  uint8_t* labels = message + kMessageHeaderBytes;
+  return {reinterpret_cast<int64_t*>(labels), labels + shape.batch * int64_t{sizeof(int64_t)}};
+}
+
+std::string farewell() {
+  std::string message = farewell_header();
+  message.resize(kFarewellBytes);
+  return message;
+}
+
+bool is_farewell(std::string_view message) {
+  return message.size() == kFarewellBytes && message.substr(0, kMessageHeaderBytes) == farewell_header();
+}
+
+BatchView parse_message(std::string_view message, const WantedBatch& wanted, const std::string& name) {
+  if (!message.starts_with(kMessageMagic)) {
+    throw Error(fmt::format("{} is no batch: it does not begin with \"{}\"", name, kMessageMagic),
+                kLayoutAdvice);
+  }
+  Header header;
+  if (message.size() < kMessageHeaderBytes) {
+    throw Error(fmt::format("{} ends after {} bytes, within its header of {}", name, message.size(),
+                            kMessageHeaderBytes),
+                kLayoutAdvice);
+  }
+  std::memcpy(&header, message.data() + kMessageMagic.size(), sizeof header);
+  if (header.version != kMessageVersion) {
+    throw Error(
+        fmt::format("{} is of version {} of the layout, expected {}", name, header.version, kMessageVersion),
+        "Use the producer that came with this lockstep; docs/inputs.md has the layout.");
+  }
+  if (header.pixel_type != kUint8Pixels) {
+    throw Error(
+        fmt::format("{} has pixels of type {}, expected {} (uint8)", name, header.pixel_type, kUint8Pixels),
+        kLayoutAdvice);
+  }
+  check_shape(header, wanted.shape, name);
+  const size_t expected = message_bytes(wanted.shape);
+  if (message.size() != expected) {
+    throw Error(fmt::format("{} has {} bytes, expected {} (header {}, labels {}, pixels {})", name,
+                            message.size(), expected, kMessageHeaderBytes,
+                            wanted.shape.batch * int64_t{sizeof(int64_t)}, wanted.shape.bytes()),
+                kLayoutAdvice);
+  }
+  const auto* labels = reinterpret_cast<const uint8_t*>(message.data()) + kMessageHeaderBytes;
+  check_labels(labels, wanted, name);
+  return {labels, labels + wanted.shape.batch * int64_t{sizeof(int64_t)}};
+}
+
+}  // namespace lockstep::feed

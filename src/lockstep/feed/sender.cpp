@@ -1,0 +1,126 @@
+#include "lockstep/feed/sender.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <zmq.hpp>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/feed/message.h"
+
+namespace lockstep::feed {
+
+namespace {
+
+/// A rank's connection.
+struct Peer {
+  zmq::socket_t socket;
+  /// Whether anything was sent over it.
+  bool used = false;
+};
+
+std::chrono::milliseconds until(double end_s) {
+  return std::chrono::milliseconds(std::max<int64_t>(0, static_cast<int64_t>(1000 * (end_s - now_s())) + 1));
+}
+
+/// As zmq::poll, but for signals, after which nothing is ready.
+void poll(std::vector<zmq::pollitem_t>& items, double end_s) {
+  try {
+    zmq::poll(items, until(end_s));
+  } catch (const zmq::error_t& error) {
+    if (error.num() != EINTR) throw Error(fmt::format("waiting for room failed: {}", error.what()));
+    for (zmq::pollitem_t& item : items) item.revents = 0;
+  }
+}
+
+}  // namespace
+
+struct Sender::State {
+  SenderOptions options;
+  zmq::context_t context;
+  /// One each, not one for all, so that every rank can be told that there is no more.
+  std::vector<Peer> peers;
+  size_t next = 0;
+  zmq::message_t message;
+};
+
+Sender::Sender(const SenderOptions& options) : state_(std::make_unique<State>()) {
+  state_->options = options;
+  for (const std::string& address : options.addresses) {
+    zmq::socket_t socket(state_->context, zmq::socket_type::push);
+    socket.set(zmq::sockopt::sndhwm, options.prefetch);
+    socket.set(zmq::sockopt::linger, 0);
+    // Messages wait for ranks that are there, and for no others.
+    socket.set(zmq::sockopt::immediate, true);
+    try {
+      socket.connect(address);
+    } catch (const zmq::error_t& error) {
+      throw ConfigError(fmt::format("--address {} cannot be connected to: {}", address, error.what()));
+    }
+    state_->peers.push_back({std::move(socket)});
+  }
+}
+
+Sender::~Sender() = default;
+
+uint8_t* Sender::begin(size_t bytes) {
+  state_->message.rebuild(bytes);
+  return state_->message.data<uint8_t>();
+}
+
+bool Sender::send() {
+  while (!send_to_next()) {
+    const double begin_s = now_s();
+    const bool room = wait_for_room();
+    waited_s_ += now_s() - begin_s;
+    if (!room) return false;
+  }
+  return true;
+}
+
+bool Sender::send_to_next() {
+  for (size_t tried = 0; tried < state_->peers.size(); ++tried) {
+    Peer& peer = state_->peers[state_->next];
+    state_->next = (state_->next + 1) % state_->peers.size();
+    if (!peer.socket.send(state_->message, zmq::send_flags::dontwait)) continue;
+    peer.used = true;
+    return true;
+  }
+  return false;
+}
+
+bool Sender::wait_for_room() {
+  const SenderOptions& options = state_->options;
+  const double end_s = now_s() + options.timeout_s;
+  std::vector<zmq::pollitem_t> items;
+  for (Peer& peer : state_->peers) items.push_back({peer.socket.handle(), 0, ZMQ_POLLOUT, 0});
+  if (options.interrupt_fd >= 0) items.push_back({nullptr, options.interrupt_fd, ZMQ_POLLIN, 0});
+  while (now_s() < end_s) {
+    poll(items, end_s);
+    if (options.interrupt_fd >= 0 && items.back().revents != 0) return false;
+    if (std::ranges::any_of(items, [](const zmq::pollitem_t& item) { return item.revents != 0; }))
+      return true;
+  }
+  throw Error(fmt::format("nobody has taken a batch at {} for {:g} s", fmt::join(options.addresses, ", "),
+                          options.timeout_s),
+              "Start 'lockstep bench --input zmq' with the same --address, or give it more time with "
+              "--timeout.");
+}
+
+void Sender::finish() {
+  const double end_s = now_s() + state_->options.timeout_s;
+  const std::string last = farewell();
+  for (Peer& peer : state_->peers) {
+    while (peer.used && !peer.socket.send(zmq::buffer(last), zmq::send_flags::dontwait) && now_s() < end_s) {
+      std::vector<zmq::pollitem_t> items{{peer.socket.handle(), 0, ZMQ_POLLOUT, 0}};
+      poll(items, end_s);
+    }
+    peer.socket.set(zmq::sockopt::linger, static_cast<int>(until(end_s).count()));
+  }
+  state_->peers.clear();
+  state_->context.close();
+}
+
+}  // namespace lockstep::feed
