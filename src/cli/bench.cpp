@@ -124,6 +124,7 @@ BenchPlan make_plan(BenchOptions options, RankJob& job, const std::vector<std::s
     sweep.ranks = powers_of_two_up_to(job.environment() ? job.environment()->world : job.usable_cores());
   }
   sweep.pacing.precision_target = parse_share(plan.options.precision_target, "--precision-target");
+  sweep.input_flags.timeout_s = plan.options.ranks.timeout_s;
   plan.rows = train::plan_rows(sweep);
   plan.baseline = choose_baseline(plan.options, plan.rows);
   plan.launches = plan.options.repeat;

@@ -41,6 +41,10 @@ constexpr const char* kExamples = R"(Examples:
       what a published row was measured with, but for as long as you say
   lockstep bench --model lenet5 --input dataset --data data/digits
       real data: MNIST's IDX files, CIFAR-10's binary files, or images in a folder per class
+  lockstep bench --input queue --prefetch 8 --input-workers 2
+      random images made by 2 threads per rank, 8 batches ahead, and how often a step waited for one
+  lockstep bench --input zmq --address ipc:///tmp/batches --ranks 1
+      batches that another process sends: lockstep feed --address ipc:///tmp/batches
   lockstep bench --dry-run
       what would be measured, how long it would take, how much memory it needs
 )";
@@ -107,6 +111,20 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
           "--data", sweep.data,
           "folder of the input 'dataset': MNIST's or CIFAR-10's files, or a folder of images per class")
       ->type_name("FOLDER")
+      ->group(what);
+  command
+      .add_option("--prefetch", sweep.input_flags.prefetch,
+                  "batches that the inputs 'queue', 'dataset' and 'zmq' make, read or receive ahead [4]")
+      ->group(what);
+  command
+      .add_option(
+          "--input-workers", sweep.input_flags.workers,
+          "threads per rank that make or read batches [1; dataset: as many as the rank computes with]")
+      ->group(what);
+  command
+      .add_option("--address", sweep.input_flags.address,
+                  "where the input 'zmq' takes batches: ipc:///tmp/NAME or tcp://HOST:PORT; 'lockstep feed' "
+                  "sends some")
       ->group(what);
 
   add_strategy_flags(command, sweep.strategy_options);

@@ -7,6 +7,7 @@
 #include "bench.h"
 #include "console.h"
 #include "diff.h"
+#include "feed.h"
 #include "info.h"
 #include "plot.h"
 #include "presets.h"
@@ -74,6 +75,10 @@ int main(int argc, char** argv) {
   CLI::App* plot = app.add_subcommand("plot", "write one chart of one or several results as SVG");
   add_plot_flags(*plot, plot_options);
 
+  FeedOptions feed_options;
+  CLI::App* feed = app.add_subcommand("feed", "send random batches to a bench with --input zmq");
+  add_feed_flags(*feed, feed_options);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -87,6 +92,7 @@ int main(int argc, char** argv) {
     if (bench->parsed()) return run_bench(bench_options, {argv, argv + argc});
     if (train->parsed()) return run_train(train_options, {argv, argv + argc});
     if (verify->parsed()) return run_verify(verify_options);
+    if (feed->parsed()) return run_feed(feed_options);
     if (diff->parsed()) return run_diff(diff_options);
     if (show->parsed()) return run_show(show_options);
     if (page->parsed()) return run_report(report_options);

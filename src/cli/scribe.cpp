@@ -79,6 +79,7 @@ results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
   run.memory_format = row.memory_format;
   run.input = row.input;
   run.data = row.data;
+  run.input_options = row.input_flags.text();
   run.image_size = row.image_size;
   run.bucket_mb = row.bucket_mb;
   run.strategy_options = row.strategy_options_text;
@@ -112,11 +113,40 @@ results::ReplicaMemory memory_of(const std::vector<replica::MemoryUse>& ranks) {
           .total = over_ranks([](const MemoryUse& rank) { return rank.total(); })};
 }
 
+std::vector<results::InputQueue> queues_of(const std::vector<std::vector<feed::QueueUse>>& ranks) {
+  std::vector<results::InputQueue> all;
+  for (size_t i = 0; i < ranks.front().size(); ++i) {
+    const feed::QueueUse& any = ranks.front()[i];
+    results::InputQueue queue{.name = any.name, .capacity = any.capacity, .producers = any.producers};
+    double ready = 0, made = 0, made_s = 0;
+    for (const std::vector<feed::QueueUse>& rank : ranks) {
+      const feed::QueueUse& use = rank[i];
+      queue.batches += use.batches;
+      queue.empty += use.empty;
+      queue.empty_s += use.empty_s;
+      queue.full += use.full;
+      queue.full_s += use.full_s;
+      ready += static_cast<double>(use.ready);
+      made += static_cast<double>(use.made);
+      made_s += use.made_s;
+      if (use.elapsed_s <= 0) continue;
+      const double batches_per_s = static_cast<double>(use.batches) / use.elapsed_s;
+      queue.images_per_s += batches_per_s * static_cast<double>(use.images_per_batch);
+      queue.gb_per_s += batches_per_s * static_cast<double>(use.bytes_per_batch) / 1e9;
+    }
+    if (queue.batches > 0) queue.depth = ready / static_cast<double>(queue.batches);
+    if (made > 0) queue.producer_s = made_s / made;
+    all.push_back(std::move(queue));
+  }
+  return all;
+}
+
 void explain(results::Run& run, const train::RowSamples& samples,
              const std::vector<measure::RankStamps>& stamps) {
   for (const strategies::Measured& measured : samples.measured) {
     run.own_measures.push_back({measured.name, measured.value, strategies::to_string(measured.over)});
   }
+  run.input_queues = queues_of(samples.input_queues);
   run.resources = results::resources_of(samples.use, run.threads_per_rank);
   for (results::Warning& warning : results::resource_warnings(samples.use))
     run.warnings.push_back(std::move(warning));

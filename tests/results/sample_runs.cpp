@@ -188,6 +188,31 @@ RunRecord small_record() {
   ddp.replica_checks = ReplicaChecks{.every = 2, .checks = 3, .not_applicable = ""};
   record.runs[2].replica_checks =
       ReplicaChecks{.every = 2, .checks = 0, .not_applicable = "its replicas go their own ways"};
+  ddp.input_options = "--prefetch 4";
+  ddp.input_queues = {{.name = "made",
+                       .capacity = 4,
+                       .producers = 2,
+                       .batches = 10,
+                       .depth = 2.5,
+                       .empty = 0,
+                       .empty_s = 0,
+                       .full = 8,
+                       .full_s = 4,
+                       .images_per_s = 32,
+                       .gb_per_s = 0.0048,
+                       .producer_s = std::nullopt},
+                      {.name = "staged",
+                       .capacity = 1,
+                       .producers = 1,
+                       .batches = 10,
+                       .depth = 0.75,
+                       .empty = 2,
+                       .empty_s = 0.5,
+                       .full = 8,
+                       .full_s = 2,
+                       .images_per_s = 32,
+                       .gb_per_s = 0.0048,
+                       .producer_s = 0.001953125}};
   ddp.own_measures = {{"negotiation_s", 0.000375, "per step"}, {"packs", 1.5, "per step"}};
   record.baseline_ranks = 1;
   assign_baselines(record);

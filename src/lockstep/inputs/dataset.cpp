@@ -16,12 +16,14 @@
 #include "lockstep/base/stream_seed.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/shards.h"
+#include "lockstep/inputs/loader_use.h"
+#include "lockstep/inputs/staged.h"
 
 namespace lockstep::inputs {
 namespace {
 
 /// As it is read: 8 bits, [batch, height, width, channels].
-struct HostBatch {
+struct ReadBatch {
   at::Tensor images;
   at::Tensor labels;
 };
@@ -48,14 +50,27 @@ class ShardSampler final : public torch::data::samplers::Sampler<Request> {
 };
 
 /// Reads whole batches. Each worker thread has a copy.
-class BatchReader final : public torch::data::datasets::BatchDataset<BatchReader, HostBatch, Request> {
+class BatchReader final : public torch::data::datasets::BatchDataset<BatchReader, ReadBatch, Request> {
  public:
-  BatchReader(std::shared_ptr<const data::Dataset> dataset, const InputOptions& options)
-      : dataset_(std::move(dataset)), options_(options) {}
+  BatchReader(std::shared_ptr<const data::Dataset> dataset, const InputOptions& options,
+              std::shared_ptr<LoaderUse> use)
+      : dataset_(std::move(dataset)), options_(options), use_(std::move(use)) {}
 
-  HostBatch get_batch(Request request) override {
+  ReadBatch get_batch(Request request) override {
+    const double begin_s = now_s();
+    ReadBatch batch = read(request);
+    const double end_s = now_s();
+    use_->read(last_end_s_ == 0 ? 0 : begin_s - last_end_s_, end_s - begin_s);
+    last_end_s_ = end_s;
+    return batch;
+  }
+
+  std::optional<size_t> size() const override { return static_cast<size_t>(dataset_->size()); }
+
+ private:
+  ReadBatch read(const Request& request) const {
     const auto count = static_cast<int64_t>(request.size());
-    HostBatch batch{
+    ReadBatch batch{
         at::empty({count, options_.image_size, options_.image_size, options_.channels}, at::kByte),
         at::empty({count}, at::kLong)};
     auto* pixels = batch.images.mutable_data_ptr<uint8_t>();
@@ -73,11 +88,10 @@ class BatchReader final : public torch::data::datasets::BatchDataset<BatchReader
     return batch;
   }
 
-  std::optional<size_t> size() const override { return static_cast<size_t>(dataset_->size()); }
-
- private:
   std::shared_ptr<const data::Dataset> dataset_;
   InputOptions options_;
+  std::shared_ptr<LoaderUse> use_;
+  double last_end_s_ = 0;
 };
 
 using Loader = torch::data::StatelessDataLoader<BatchReader, ShardSampler>;
@@ -106,40 +120,43 @@ data::Shards make_shards(const data::Dataset& dataset, const InputOptions& optio
                        .evaluation = options.evaluation});
 }
 
-class DatasetInput final : public Input {
- public:
-  explicit DatasetInput(const InputOptions& options)
-      : options_(options),
-        dataset_(open(options)),
-        shards_(make_shards(*dataset_, options)),
-        batches_per_epoch_(shards_.batches_per_epoch()) {
-    const data::Normalization values = dataset_->normalization();
-    scale_ = at::empty({1, options.channels, 1, 1});
-    shift_ = at::empty({1, options.channels, 1, 1});
-    for (int64_t c = 0; c < options.channels; ++c) {
-      const auto channel = static_cast<size_t>(c);
-      scale_.mutable_data_ptr<float>()[c] = 1 / (255 * values.deviation[channel]);
-      shift_.mutable_data_ptr<float>()[c] = -values.mean[channel] / values.deviation[channel];
-    }
-  }
+int workers_of(const InputOptions& options) {
+  return options.workers > 0 ? options.workers : std::max(1, at::get_num_threads());
+}
 
-  const Batch& next() override {
-    const HostBatch& host = next_on_host();
-    // One pass changes type and layout; pixels lie interleaved, as in channels_last.
-    batch_.images = host.images.permute({0, 3, 1, 2}).to(at::kFloat, false, false, options_.memory_format);
-    batch_.images.mul_(scale_).add_(shift_);
-    batch_.labels = host.labels;
-    batch_.first_sample = options_.rank * options_.batch;
-    return batch_;
-  }
+int ahead_of(const InputOptions& options) {
+  return std::max(options.prefetch, workers_of(options));
+}
+
+/// LibTorch's data loader. Used by the stager, but made by who trains, as whose threads workers are counted.
+class LoadedBatches final : public HostSource {
+ public:
+  LoadedBatches(const InputOptions& options, std::shared_ptr<const data::Dataset> dataset,
+                data::Shards shards)
+      : options_(options),
+        workers_(workers_of(options)),
+        ahead_(ahead_of(options)),
+        dataset_(std::move(dataset)),
+        shards_(std::move(shards)),
+        has_samples_(shards_.batches_per_epoch() > 0),
+        use_(std::make_shared<LoaderUse>(queue_of(options, "read", ahead_, workers_))) {}
 
   void skip(int64_t batches) override { first_ += batches; }
 
-  std::optional<int64_t> batches_per_epoch() const override { return batches_per_epoch_; }
+  std::optional<HostBatch> next() override {
+    if (!has_samples_) throw Error("this rank has no samples to evaluate with");
+    const int64_t ready = use_->ready();
+    const double begin_s = now_s();
+    const ReadBatch& batch = next_of_loader();
+    use_->take(ready, begin_s, now_s());
+    return HostBatch{batch.images.const_data_ptr<uint8_t>(), batch.labels.const_data_ptr<int64_t>(),
+                     batch.labels.numel()};
+  }
+
+  std::vector<feed::QueueUse> queues() const override { return {use_->use()}; }
 
  private:
-  const HostBatch& next_on_host() {
-    if (batches_per_epoch_ == 0) throw Error("this rank has no samples to evaluate with");
+  const ReadBatch& next_of_loader() {
     try {
       if (loader_ == nullptr) start();
       if (iterator_) {
@@ -154,29 +171,45 @@ class DatasetInput final : public Input {
   }
 
   void start() {
-    const int workers = options_.workers > 0 ? options_.workers : std::max(1, at::get_num_threads());
-    const auto ahead = static_cast<size_t>(std::max(options_.prefetch, workers));
-    loader_ = std::make_unique<Loader>(
-        BatchReader(dataset_, options_), ShardSampler(std::move(shards_), first_),
-        torch::data::DataLoaderOptions().workers(static_cast<size_t>(workers)).max_jobs(ahead));
+    loader_ = std::make_unique<Loader>(BatchReader(dataset_, options_, use_),
+                                       ShardSampler(std::move(shards_), first_),
+                                       torch::data::DataLoaderOptions()
+                                           .workers(static_cast<size_t>(workers_))
+                                           .max_jobs(static_cast<size_t>(ahead_)));
   }
 
   InputOptions options_;
+  int workers_;
+  int ahead_;
   std::shared_ptr<const data::Dataset> dataset_;
   data::Shards shards_;
-  int64_t batches_per_epoch_;
+  bool has_samples_;
+  std::shared_ptr<LoaderUse> use_;
   int64_t first_ = 0;
-  at::Tensor scale_;
-  at::Tensor shift_;
   std::unique_ptr<Loader> loader_;
-  std::optional<torch::data::Iterator<HostBatch>> iterator_;
-  Batch batch_;
+  std::optional<torch::data::Iterator<ReadBatch>> iterator_;
+};
+
+class DatasetInput final : public StagedInput {
+ public:
+  DatasetInput(const InputOptions& options, const std::shared_ptr<const data::Dataset>& dataset,
+               data::Shards shards)
+      : StagedInput(options,
+                    feed::scaling_of(dataset->normalization().mean, dataset->normalization().deviation),
+                    std::make_unique<LoadedBatches>(options, dataset, shards)),
+        batches_per_epoch_(shards.batches_per_epoch()) {}
+
+  std::optional<int64_t> batches_per_epoch() const override { return batches_per_epoch_; }
+
+ private:
+  int64_t batches_per_epoch_;
 };
 
 }  // namespace
 
 std::unique_ptr<Input> create_dataset_input(const InputOptions& options) {
-  return std::make_unique<DatasetInput>(options);
+  const std::shared_ptr<const data::Dataset> dataset = open(options);
+  return std::make_unique<DatasetInput>(options, dataset, make_shards(*dataset, options));
 }
 
 void check_dataset(std::span<const InputOptions> all) {

@@ -9,7 +9,8 @@
 namespace lockstep::inputs {
 
 /// Real data: what data::open_dataset finds in InputOptions::data, read and decoded ahead by the worker
-/// threads of LibTorch's data loader, normalised on the device by the data's own mean and deviation.
+/// threads of LibTorch's data loader, and put on the device one step ahead, normalised there by the data's
+/// own mean and deviation.
 ///
 /// Training: shuffled anew in every epoch and augmented, by (seed, epoch, sample) alone, so that ranks see
 /// together what one rank with the joint batch sees; what does not fill a last step is left out, and the next

@@ -4,10 +4,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/base/registry.h"
+#include "lockstep/feed/queue_use.h"
 
 namespace lockstep::inputs {
 
@@ -35,6 +37,10 @@ class Input {
   /// Batches that this rank gets of one pass over the data, then the next pass begins; empty where there are
   /// no passes. In an evaluation ranks may differ by one, and have none, where next() may not be called.
   virtual std::optional<int64_t> batches_per_epoch() const { return std::nullopt; }
+
+  /// How the queues between where batches come from and next() were used so far, nearest to next() last, with
+  /// the same names on every rank.
+  virtual std::vector<feed::QueueUse> queues() const { return {}; }
 };
 
 struct InputOptions {
@@ -53,19 +59,30 @@ struct InputOptions {
   int64_t batches_per_step = 1;
   /// Real data to evaluate with, each once and as they are, instead of those to train with.
   bool evaluation = false;
-  /// Threads that read ahead; 0: as many as the calling thread computes with.
+  /// Threads that make or read batches; 0: 1, and for real data as many as the calling thread computes with.
   int workers = 0;
-  /// Batches that are read ahead, one per worker at least.
+  /// Batches that are made or read ahead; of real data one per worker at least.
   int prefetch = 4;
+  /// Of the job, where batches of other processes arrive.
+  std::string address;
+  /// Without a batch of another process for so long, none will come.
+  double timeout_s = 30;
 };
 
 struct InputInfo {
   std::string description;
   std::unique_ptr<Input> (*create)(const InputOptions& options) = nullptr;
+  /// What it can be told.
+  bool has_workers = false;
+  bool has_prefetch = false;
+  bool has_data = false;
+  bool has_address = false;
 };
 
 /// All inputs by name. `device`: a few random batches made once on the device and used in turn; sample i of
-/// the global batch has the same values whatever the number of ranks. `dataset`: real data, see dataset.h.
+/// the global batch has the same values whatever the number of ranks. `host`, `queue`: random ones, new in
+/// every step, see random.h. `dataset`: real data, see dataset.h. `zmq`: what other processes send, see
+/// zmq.h.
 const Registry<InputInfo>& registry();
 
 }  // namespace lockstep::inputs

@@ -1,6 +1,8 @@
 #include "lockstep/inputs/dataset.h"
 #include "lockstep/inputs/device.h"
 #include "lockstep/inputs/input.h"
+#include "lockstep/inputs/random.h"
+#include "lockstep/inputs/zmq.h"
 
 namespace lockstep::inputs {
 
@@ -9,9 +11,28 @@ const Registry<InputInfo>& registry() {
       "input", "lockstep info inputs",
       {
           {"device", {"random batches made once on the device and used in turn", create_device_input}},
+          {"host",
+           {.description = "random batches made anew in host memory for every step, copied to the device one "
+                           "step ahead",
+            .create = create_host_input,
+            .has_workers = true}},
+          {"queue",
+           {.description = "the same by producer threads of their own, through a bounded queue",
+            .create = create_queue_input,
+            .has_workers = true,
+            .has_prefetch = true}},
           {"dataset",
-           {"real data of --data FOLDER, read and decoded ahead: MNIST, CIFAR-10 or a folder of images",
-            create_dataset_input}},
+           {.description =
+                "real data of --data FOLDER, read and decoded ahead: MNIST, CIFAR-10 or a folder of images",
+            .create = create_dataset_input,
+            .has_workers = true,
+            .has_prefetch = true,
+            .has_data = true}},
+          {"zmq",
+           {.description = "what other processes send to --address through ZeroMQ; 'lockstep feed' is one",
+            .create = create_zmq_input,
+            .has_prefetch = true,
+            .has_address = true}},
       });
   return all;
 }

@@ -29,6 +29,9 @@ std::string memory_format(const Run& run) {
 std::string input(const Run& run) {
   return run.input;
 }
+std::string input_options(const Run& run) {
+  return run.input_options;
+}
 std::string image_size(const Run& run) {
   return fmt::format("{}", run.image_size);
 }
@@ -56,6 +59,10 @@ const std::vector<Attribute>& attributes() {
       {"precision", precision, precision},
       {"memory format", memory_format, memory_format},
       {"input", input, [](const Run& run) { return fmt::format("input {}", run.input); }},
+      {"input options", input_options,
+       [](const Run& run) {
+         return run.input_options.empty() ? "no flags of the input" : run.input_options;
+       }},
       {"image size", image_size, [](const Run& run) { return fmt::format("images of {}", run.image_size); }},
       {"bucket", bucket,
        [](const Run& run) {

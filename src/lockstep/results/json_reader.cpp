@@ -151,6 +151,7 @@ void read_findings(Run& run, const JsonNode& node) {
   run.tuning = read_tuning(node["tuning"]);
   run.replica_checks = read_replica_checks(node["replica_checks"]);
   run.own_measures = read_own_measures(node["own_measures"]);
+  run.input_queues = read_input_queues(node["input_queues"]);
   if (const JsonNode loss = node["loss"]; !loss.missing()) {
     run.loss_first = loss["first"].number_or(kNaN);
     run.loss_last = loss["last"].number_or(kNaN);
@@ -180,6 +181,7 @@ Run read_run(const JsonNode& node) {
   run.device = node["device"].text_or("cpu");
   run.input = node["input"].text_or("device");
   run.data = node["data"].text_or("");
+  run.input_options = node["input_options"].text_or("");
   run.image_size = node["image_size"].count_or(0, 0);
   run.bucket_mb = node["bucket_mb"].number_or(0);
   run.strategy_options = node["strategy_options"].text_or("");

@@ -55,6 +55,45 @@ std::optional<ReplicaMemory> read_memory(const JsonNode& node) {
   return memory;
 }
 
+Json input_queues_json(const std::vector<InputQueue>& queues) {
+  Json list = Json::array();
+  for (const InputQueue& queue : queues) {
+    list.push_back({{"name", queue.name},
+                    {"capacity", queue.capacity},
+                    {"producers", queue.producers},
+                    {"batches", queue.batches},
+                    {"depth", number(queue.depth)},
+                    {"empty", queue.empty},
+                    {"empty_s", number(queue.empty_s)},
+                    {"full", queue.full},
+                    {"full_s", number(queue.full_s)},
+                    {"images_per_s", number(queue.images_per_s)},
+                    {"gb_per_s", number(queue.gb_per_s)},
+                    {"producer_s", number(queue.producer_s)}});
+  }
+  return list;
+}
+
+std::vector<InputQueue> read_input_queues(const JsonNode& node) {
+  std::vector<InputQueue> queues;
+  if (node.missing()) return queues;
+  for (const JsonNode& queue : node.elements()) {
+    queues.push_back({.name = queue["name"].text(),
+                      .capacity = queue["capacity"].count_or(0, 0),
+                      .producers = queue["producers"].count_or(0, 1),
+                      .batches = queue["batches"].whole_or(0),
+                      .depth = queue["depth"].number_or(0),
+                      .empty = queue["empty"].whole_or(0),
+                      .empty_s = queue["empty_s"].number_or(0),
+                      .full = queue["full"].whole_or(0),
+                      .full_s = queue["full_s"].number_or(0),
+                      .images_per_s = queue["images_per_s"].number_or(0),
+                      .gb_per_s = queue["gb_per_s"].number_or(0),
+                      .producer_s = queue["producer_s"].optional_number()});
+  }
+  return queues;
+}
+
 Json tuning_json(const std::optional<BucketTuning>& tuning) {
   if (!tuning) return nullptr;
   Json candidates = Json::array();

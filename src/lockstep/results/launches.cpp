@@ -55,6 +55,7 @@ void add_launch(Run& run, Run launch) {
   add_missing_warnings(run.warnings, launch.warnings);
   if (launch.breakdown) run.breakdown = std::move(launch.breakdown);
   run.own_measures = std::move(launch.own_measures);
+  run.input_queues = std::move(launch.input_queues);
   if (launch.resources) run.resources = std::move(launch.resources);
   if (launch.memory) run.memory = std::move(launch.memory);
   if (launch.tuning) run.tuning = std::move(launch.tuning);

@@ -44,6 +44,8 @@ const std::vector<Setting>& settings() {
       {"device", [](const Run& run) { return run.device; }},
       {"input", [](const Run& run) { return run.input; }},
       {"data", [](const Run& run) { return run.data; }},
+      {"input options",
+       [](const Run& run) { return run.input_options.empty() ? "none" : run.input_options; }},
       {"threads per rank", [](const Run& run) { return known(run.threads_per_rank); }},
       {"hosts", [](const Run& run) { return known(run.hosts); }},
       // Another size is another work, as another batch is.

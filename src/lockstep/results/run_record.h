@@ -7,6 +7,7 @@
 
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/breakdown.h"
+#include "lockstep/results/input_queue.h"
 #include "lockstep/results/replica_state.h"
 #include "lockstep/topology/machine.h"
 
@@ -64,6 +65,8 @@ struct Run {
   std::string input = "device";
   /// The folder that the input read, as it was given; empty: none.
   std::string data;
+  /// What else the input was told, as one types it: "--prefetch 8"; without defaults and addresses.
+  std::string input_options;
   int image_size = 0;
   double bucket_mb = 0;
   /// What else the strategy was told, as one types it: "--wire bf16 --overlap off"; without defaults.
@@ -122,6 +125,8 @@ struct Run {
   std::optional<Resources> resources;
   /// Of the last launch.
   std::vector<OwnMeasure> own_measures;
+  /// Of the last launch, nearest to the step last; empty where batches are there from the beginning.
+  std::vector<InputQueue> input_queues;
 
   /// That one rank computes in a step.
   double images_per_rank_step() const { return static_cast<double>(batch_per_rank) * accumulate; }

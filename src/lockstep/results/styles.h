@@ -30,6 +30,9 @@ std::string phases_tables(const RunRecord& record, TextForm form);
 /// waited for. Empty where no row has any of these.
 std::string factors_tables(const RunRecord& record, TextForm form);
 
+/// How the queues of the input were used, for rows whose input has some. Empty where there is none.
+std::string input_tables(const RunRecord& record, TextForm form);
+
 /// What a replica of each row with a breakdown keeps from step to step. Empty where there is none.
 std::string memory_tables(const RunRecord& record, TextForm form);
 

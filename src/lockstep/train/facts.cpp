@@ -72,8 +72,8 @@ std::string difference_in(const std::string& name, const std::vector<Facts>& by_
 Facts facts_of(const RowPlan& row) {
   // By name and all of them: what is added to a row does not compile until it is told here too.
   const auto& [model, batch_per_rank, ranks, strategy, precision, bucket_mb, strategy_options, options_text,
-               memory_format, input, data, image_size, global_batch, accumulate, pacing, tune_budget_s,
-               verify_every, seed, learning_rate, momentum, weight_decay, device_cpus] = row;
+               memory_format, input, data, input_flags, image_size, global_batch, accumulate, pacing,
+               tune_budget_s, verify_every, seed, learning_rate, momentum, weight_decay, device_cpus] = row;
   // Each host has its own.
   static_cast<void>(device_cpus);
   Facts facts{{"network", model},
@@ -85,6 +85,9 @@ Facts facts_of(const RowPlan& row) {
               {"memory format", memory_format},
               {"input", input},
               {"--data", data.empty() ? "none" : data},
+              {"flags of the input", input_flags.text().empty() ? "none" : input_flags.text()},
+              {"--address", input_flags.address.empty() ? "none" : input_flags.address},
+              {"--timeout", number(input_flags.timeout_s)},
               {"options of the strategy", options_text.empty() ? "none" : options_text},
               {"--accumulate", std::to_string(accumulate)},
               {"image size", std::to_string(image_size)},

@@ -12,8 +12,9 @@ namespace lockstep::train {
 /// What rank 0 of a row asks of its input; where one rank has the devices of all, for the batch of all.
 inputs::InputOptions input_options_of(const RowPlan& row);
 
-/// Throws ConfigError where the input needs data and has none, or has data that do not suit a row: other
-/// classes, too few samples; and Error that names a file which cannot be read.
+/// Throws ConfigError where the input needs data or an address and has none, was told what is of no use to
+/// it, or has data that do not suit a row: other classes, too few samples; and Error that names a file which
+/// cannot be read.
 void check_inputs(const std::vector<RowPlan>& rows);
 
 /// What a training has to know of a row's input before it begins.

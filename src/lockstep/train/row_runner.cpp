@@ -115,6 +115,35 @@ replica::MemoryUse unflatten_memory(const std::vector<double>& flat) {
           .buffers = static_cast<int64_t>(flat[3])};
 }
 
+/// What was counted of each queue; the rest is the same on all ranks.
+std::vector<double> flatten(const std::vector<feed::QueueUse>& queues) {
+  std::vector<double> flat;
+  for (const feed::QueueUse& use : queues) {
+    flat.insert(flat.end(), {static_cast<double>(use.batches), use.elapsed_s, static_cast<double>(use.ready),
+                             static_cast<double>(use.empty), use.empty_s, static_cast<double>(use.full),
+                             use.full_s, static_cast<double>(use.made), use.made_s});
+  }
+  return flat;
+}
+
+std::vector<feed::QueueUse> unflatten_queues(const std::vector<double>& flat,
+                                             std::vector<feed::QueueUse> own) {
+  size_t at = 0;
+  for (feed::QueueUse& use : own) {
+    use.batches = static_cast<int64_t>(flat[at]);
+    use.elapsed_s = flat[at + 1];
+    use.ready = static_cast<int64_t>(flat[at + 2]);
+    use.empty = static_cast<int64_t>(flat[at + 3]);
+    use.empty_s = flat[at + 4];
+    use.full = static_cast<int64_t>(flat[at + 5]);
+    use.full_s = flat[at + 6];
+    use.made = static_cast<int64_t>(flat[at + 7]);
+    use.made_s = flat[at + 8];
+    at += 9;
+  }
+  return own;
+}
+
 }  // namespace
 
 std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group, launch::Progress& progress) {
@@ -123,6 +152,7 @@ std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group,
   const double communication_cpu_s = group == nullptr ? 0 : group->progress_thread_cpu_s();
   StepLoopResult own = trainee.train(row.pacing, trainee.coupled(), false, progress);
   topology::RankUse use = watch.finish();
+  const std::vector<feed::QueueUse> queues = trainee.input_queues();
   if (group != nullptr) use.communication_cpu_s = group->progress_thread_cpu_s() - communication_cpu_s;
   const size_t steps = own.warmup_s.size() + own.step_s.size();
   RowSamples samples{.warmup_s = gather(own.warmup_s, group),
@@ -136,9 +166,12 @@ std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group,
                      .why_not_compared = trainee.why_not_compared(),
                      .use = {},
                      .memory = {},
-                     .measured = combine_measured(trainee.measured(), steps, group)};
+                     .measured = combine_measured(trainee.measured(), steps, group),
+                     .input_queues = {}};
   for (const std::vector<double>& rank : gather(flatten(use), group))
     samples.use.push_back(unflatten_use(rank));
+  for (const std::vector<double>& rank : gather(flatten(queues), group))
+    samples.input_queues.push_back(unflatten_queues(rank, queues));
   for (const std::vector<double>& rank : gather(flatten(trainee.memory()), group))
     samples.memory.push_back(unflatten_memory(rank));
   if (!trainee.coupled()) {

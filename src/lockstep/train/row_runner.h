@@ -33,6 +33,8 @@ struct RowSamples {
   std::vector<replica::MemoryUse> memory;
   /// What the strategy measured of itself, of all ranks together (combine_measured).
   std::vector<strategies::Measured> measured;
+  /// [rank][queue], the same queues on every rank; none where the input has none.
+  std::vector<std::vector<feed::QueueUse>> input_queues;
 };
 
 /// Of a run of its own with the row's settings, in which every phase and collective is stamped: as many steps

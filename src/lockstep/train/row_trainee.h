@@ -62,6 +62,8 @@ class RowTrainee {
   bool coupled() const { return traits_.coupled; }
   /// What the strategy measured of itself on this rank so far.
   std::vector<strategies::Measured> measured() const { return strategy_->measured(); }
+  /// How the queues of the input were used so far.
+  std::vector<feed::QueueUse> input_queues() const { return input_->queues(); }
   const replica::Parameters& parameters() const { return model_->parameters(); }
   /// All parameters, one after the other as they lie in memory, in the order of Parameters::trainable.
   std::vector<float> values() const;

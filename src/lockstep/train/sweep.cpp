@@ -177,6 +177,13 @@ class GroupPlanner {
 
 }  // namespace
 
+std::string InputFlags::text() const {
+  std::string text;
+  if (prefetch) text += fmt::format(" --prefetch {}", *prefetch);
+  if (workers) text += fmt::format(" --input-workers {}", *workers);
+  return text.empty() ? text : text.substr(1);
+}
+
 std::string RowPlan::label() const {
   return fmt::format("{} {} {} {} x {}", model, strategy, ranks, ranks == 1 ? "rank" : "ranks",
                      batch_per_rank) +
@@ -208,6 +215,7 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
         prototype.memory_format = options.memory_format;
         prototype.input = options.input;
         prototype.data = options.data;
+        prototype.input_flags = options.input_flags;
         prototype.image_size = image_size;
         prototype.strategy_options = strategies::parse_options(options.strategy_options, options.strategies);
         prototype.pacing = options.pacing;

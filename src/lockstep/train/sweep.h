@@ -10,6 +10,20 @@
 
 namespace lockstep::train {
 
+/// What an input was told beside what it is.
+struct InputFlags {
+  /// Empty: the input's own default.
+  std::optional<int> prefetch;
+  std::optional<int> workers;
+  /// Where batches of other processes arrive.
+  std::string address;
+  /// Seconds to wait for one of them.
+  double timeout_s = 30;
+
+  /// Those that were given as one types them, but for the address, which says nothing of what is measured.
+  std::string text() const;
+};
+
 /// What the user asked `lockstep bench` to measure. Lists sweep: every combination is a row.
 struct SweepOptions {
   std::vector<std::string> models{"resnet50"};
@@ -27,6 +41,7 @@ struct SweepOptions {
   std::string input = "device";
   /// Folder of the input `dataset`.
   std::string data;
+  InputFlags input_flags;
   int image_size = 0;
   /// Batches per rank whose gradients are added up before they are combined, once per step.
   int accumulate = 1;
@@ -63,6 +78,7 @@ struct RowPlan {
   std::string memory_format;
   std::string input;
   std::string data;
+  InputFlags input_flags;
   int image_size = 0;
   /// 0: weak scaling.
   int global_batch = 0;

@@ -1,0 +1,21 @@
+#!/usr/bin/env python3
+"""Feeds one rank of: lockstep bench --input zmq --address ADDRESS --ranks 1 --batch BATCH --image-size SIZE
+
+    examples/feed.py ADDRESS BATCH SIZE COUNT        3 channels, labels below 10; docs/inputs.md has the layout
+"""
+import os
+import random
+import struct
+import sys
+
+import zmq
+
+address, (batch, size, count) = sys.argv[1], map(int, sys.argv[2:5])
+socket = zmq.Context().socket(zmq.PUSH)
+socket.set_hwm(4)
+socket.connect(address)
+header = struct.pack("<8s6I", b"LOCKSTEP", 1, 1, batch, size, size, 3)
+for _ in range(count):
+    labels = struct.pack(f"<{batch}q", *(random.randrange(10) for _ in range(batch)))
+    socket.send(header + labels + os.urandom(batch * size * size * 3))
+socket.send(struct.pack("<8s6I", b"LOCKSTEP", 1, 0, 0, 0, 0, 0).ljust(1 << 20, b"\0"))

@@ -1,0 +1,85 @@
+#include "lockstep/inputs/staged.h"
+
+#include <cstring>
+
+#include <pthread.h>
+
+#include <ATen/ops/empty.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::inputs {
+
+feed::QueueUse queue_of(const InputOptions& options, const char* name, int capacity, int producers) {
+  return {.name = name,
+          .capacity = capacity,
+          .producers = producers,
+          .images_per_batch = options.batch,
+          .bytes_per_batch = options.batch * options.channels * options.image_size * options.image_size};
+}
+
+void name_this_thread(const char* name) {
+  ::pthread_setname_np(::pthread_self(), name);
+}
+
+StagedInput::StagedInput(const InputOptions& options, const feed::Scaling& scaling,
+                         std::unique_ptr<HostSource> source)
+    : options_(options),
+      scaling_(scaling),
+      source_(std::move(source)),
+      staged_(queue_of(options, "staged", 1, 1)) {}
+
+StagedInput::~StagedInput() {
+  staged_.close();
+  source_->stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+const Batch& StagedInput::next() {
+  if (!thread_.joinable()) thread_ = std::thread([this] { stage(); });
+  return *staged_.next();
+}
+
+std::vector<feed::QueueUse> StagedInput::queues() const {
+  std::vector<feed::QueueUse> all = source_->queues();
+  all.push_back(staged_.use());
+  return all;
+}
+
+void StagedInput::stage() {
+  name_this_thread("ls-stager");
+  try {
+    while (auto place = staged_.claim()) {
+      const std::optional<HostBatch> host = source_->next();
+      if (!host) return;
+      place->begin_s = now_s();
+      put_on_device(*host, *place->slot);
+      staged_.publish(*place);
+    }
+  } catch (...) {
+    staged_.fail(std::current_exception());
+  }
+}
+
+void StagedInput::put_on_device(const HostBatch& host, Batch& batch) const {
+  // New tensors, since who got the old ones may have kept them.
+  batch.images = at::empty({host.batch, options_.channels, options_.image_size, options_.image_size},
+                           at::kFloat, std::nullopt, std::nullopt, std::nullopt, options_.memory_format);
+  batch.labels = at::empty({host.batch}, at::kLong);
+  batch.first_sample = options_.rank * options_.batch;
+  std::memcpy(batch.labels.mutable_data_ptr<int64_t>(), host.labels,
+              static_cast<size_t>(host.batch) * sizeof(int64_t));
+  auto* out = batch.images.mutable_data_ptr<float>();
+  const auto channels = static_cast<int>(options_.channels);
+  const int64_t pixels = options_.image_size * options_.image_size;
+  if (options_.memory_format == at::MemoryFormat::ChannelsLast) {
+    feed::normalize_interleaved(host.pixels, host.batch * pixels, channels, scaling_, out);
+    return;
+  }
+  for (int64_t i = 0; i < host.batch; ++i) {
+    const int64_t at = i * pixels * channels;
+    feed::normalize_planar(host.pixels + at, pixels, channels, scaling_, out + at);
+  }
+}
+
+}  // namespace lockstep::inputs

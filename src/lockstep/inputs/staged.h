@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <thread>
+
+#include "lockstep/feed/normalize.h"
+#include "lockstep/feed/ordered_ring.h"
+#include "lockstep/inputs/input.h"
+
+namespace lockstep::inputs {
+
+/// A batch as it is made or read: 8 bits, [batch, height, width, channels].
+struct HostBatch {
+  const uint8_t* pixels = nullptr;
+  const int64_t* labels = nullptr;
+  int64_t batch = 0;
+};
+
+/// Batches in host memory, in order. Used by one thread, but for stop() and queues().
+class HostSource {
+ public:
+  virtual ~HostSource() = default;
+  /// Leaves out so many batches, before the first next().
+  virtual void skip(int64_t batches) = 0;
+  /// The next batch, which stays until the next call; nothing once it was stopped. Throws what it cannot be
+  /// made or read for.
+  virtual std::optional<HostBatch> next() = 0;
+  /// Makes next() end soon. From any thread.
+  virtual void stop() {}
+  virtual std::vector<feed::QueueUse> queues() const { return {}; }
+};
+
+/// Has a thread of its own take batches from a source and put them on the device, normalised, one step ahead
+/// of who trains; the thread begins with the first next().
+class StagedInput : public Input {
+ public:
+  StagedInput(const InputOptions& options, const feed::Scaling& scaling, std::unique_ptr<HostSource> source);
+  ~StagedInput() override;
+
+  const Batch& next() override;
+  void skip(int64_t batches) override { source_->skip(batches); }
+  std::vector<feed::QueueUse> queues() const override;
+
+ private:
+  void stage();
+  void put_on_device(const HostBatch& host, Batch& batch) const;
+
+  InputOptions options_;
+  feed::Scaling scaling_;
+  std::unique_ptr<HostSource> source_;
+  feed::OrderedRing<Batch> staged_;
+  std::thread thread_;
+};
+
+/// Name and batch of a queue in front of such an input.
+feed::QueueUse queue_of(const InputOptions& options, const char* name, int capacity, int producers);
+
+/// Names the calling thread, at most 15 characters, for those who look at a running process.
+void name_this_thread(const char* name);
+
+}  // namespace lockstep::inputs

@@ -1,0 +1,93 @@
+#include "lockstep/inputs/zmq.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "lockstep/feed/address.h"
+#include "lockstep/feed/message.h"
+#include "lockstep/feed/receiver.h"
+#include "lockstep/inputs/staged.h"
+
+namespace lockstep::inputs {
+namespace {
+
+/// A batch in the memory of the message that it came in, but for its labels, which lie anywhere there.
+struct ReceivedBatch {
+  feed::ReceivedMessage message;
+  const uint8_t* pixels = nullptr;
+  std::vector<int64_t> labels;
+};
+
+class Messages final : public HostSource {
+ public:
+  explicit Messages(const InputOptions& options)
+      : wanted_{.shape = {.batch = options.batch,
+                          .channels = options.channels,
+                          .image_size = options.image_size},
+                .classes = options.classes},
+        receiver_(feed::address_of_rank(options.address, options.rank), options.timeout_s),
+        ring_(queue_of(options, "received", std::max(1, options.prefetch), 1)) {}
+
+  ~Messages() override {
+    Messages::stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void skip(int64_t /*batches*/) override {}
+
+  std::optional<HostBatch> next() override {
+    if (!thread_.joinable()) thread_ = std::thread([this] { receive(); });
+    const ReceivedBatch* batch = ring_.next();
+    if (batch == nullptr) return std::nullopt;
+    return HostBatch{batch->pixels, batch->labels.data(), wanted_.shape.batch};
+  }
+
+  void stop() override {
+    ring_.close();
+    receiver_.stop();
+  }
+
+  std::vector<feed::QueueUse> queues() const override { return {ring_.use()}; }
+
+ private:
+  void receive() {
+    name_this_thread("ls-receiver");
+    try {
+      while (auto place = ring_.claim()) {
+        std::optional<feed::ReceivedMessage> message = receiver_.next();
+        if (!message) return;
+        place->begin_s = now_s();
+        take(std::move(*message), *place->slot);
+        ring_.publish(*place);
+      }
+    } catch (...) {
+      ring_.fail(std::current_exception());
+    }
+  }
+
+  void take(feed::ReceivedMessage message, ReceivedBatch& batch) const {
+    const std::string name = fmt::format("message {} at {}", receiver_.received(), receiver_.address());
+    const feed::BatchView view = feed::parse_message(message.bytes, wanted_, name);
+    batch.labels.resize(static_cast<size_t>(wanted_.shape.batch));
+    std::memcpy(batch.labels.data(), view.labels, batch.labels.size() * sizeof(int64_t));
+    batch.pixels = view.pixels;
+    batch.message = std::move(message);
+  }
+
+  feed::WantedBatch wanted_;
+  feed::Receiver receiver_;
+  feed::OrderedRing<ReceivedBatch> ring_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Input> create_zmq_input(const InputOptions& options) {
+  return std::make_unique<StagedInput>(options, feed::scaling_of_noise(),
+                                       std::make_unique<Messages>(options));
+}
+
+}  // namespace lockstep::inputs

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace lockstep::results {
+
+/// How a queue between where batches come from and the step was used, by all ranks together, over all steps
+/// of a launch but the first.
+struct InputQueue {
+  /// "made", "read" or "received" by producers; "staged", on the device, which is what the step waits for.
+  std::string name;
+  /// Of each rank: batches that it holds, and who fills it.
+  int capacity = 0;
+  int producers = 1;
+  /// That were taken.
+  int64_t batches = 0;
+  /// Batches that were ready when one was wanted, mean.
+  double depth = 0;
+  /// How often one was wanted and was not ready, and how long was waited for these, in all.
+  int64_t empty = 0;
+  double empty_s = 0;
+  /// How often a producer found no room, and how long it waited, in all.
+  int64_t full = 0;
+  double full_s = 0;
+  /// What went through, of 8-bit pixels; sum of the ranks.
+  double images_per_s = 0;
+  double gb_per_s = 0;
+  /// That a producer worked on one batch, mean; empty: none was made.
+  std::optional<double> producer_s;
+};
+
+}  // namespace lockstep::results

@@ -1,0 +1,126 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/results/json_reader.h"
+
+#include "cli/program.h"
+
+namespace lockstep {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+
+std::vector<std::string> bench_with(const std::vector<std::string>& more) {
+  std::vector<std::string> command{"lockstep",     "bench", "--model",  "trivial", "--image-size", "32",
+                                   "--threads",    "1",     "--warmup", "2",       "--steps",      "20",
+                                   "--no-controls"};
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+auto names(const std::vector<const char*>& wanted) {
+  std::vector<testing::Matcher<const results::InputQueue&>> all;
+  for (const char* name : wanted) all.push_back(Field(&results::InputQueue::name, name));
+  return testing::ElementsAreArray(all);
+}
+
+TEST(InputTest, host_and_queue_train_and_say_how_their_queues_were_used) {
+  const test::ScratchFolder folder;
+  for (const std::string input : {"host", "queue"}) {
+    const test::Finished bench =
+        test::run(bench_with({"--input", input, "--ranks", "2", "--json", folder.path(input)}));
+    ASSERT_EQ(bench.exit_code, 0) << bench.error;
+    EXPECT_THAT(bench.output, HasSubstr("Input " + input + ": trivial"));
+    const results::RunRecord record = results::read_record(folder.path(input));
+    const results::Run& run = record.runs.front();
+    const std::vector<const char*> queues =
+        input == "host" ? std::vector<const char*>{"staged"} : std::vector<const char*>{"made", "staged"};
+    EXPECT_THAT(run.input_queues, names(queues));
+    // Of 2 ranks, 22 steps and the batch of the first left out.
+    EXPECT_EQ(run.input_queues.back().batches, 2 * 21);
+    EXPECT_GT(run.input_queues.back().images_per_s, 0);
+    EXPECT_GT(run.input_queues.back().gb_per_s, 0);
+    EXPECT_TRUE(run.input_queues.back().producer_s);
+  }
+}
+
+TEST(InputTest, flags_that_are_of_no_use_and_addresses_that_are_none_are_refused) {
+  const auto refusal = [](const std::vector<std::string>& more) {
+    const test::Finished bench = test::run(bench_with(more));
+    EXPECT_EQ(bench.exit_code, 2) << bench.error;
+    return bench.error;
+  };
+  EXPECT_THAT(refusal({"--prefetch", "3"}),
+              AllOf(HasSubstr("--prefetch 3 is of no use to the input 'device'"),
+                    HasSubstr("Add --input queue, dataset or zmq.")));
+  EXPECT_THAT(refusal({"--input", "zmq", "--input-workers", "2", "--address", "ipc:///tmp/x"}),
+              HasSubstr("--input-workers 2 is of no use to the input 'zmq'"));
+  EXPECT_THAT(refusal({"--input", "queue", "--prefetch", "0"}), HasSubstr("greater than 0, not 0"));
+  EXPECT_THAT(refusal({"--input", "zmq"}), HasSubstr("needs --address"));
+  EXPECT_THAT(refusal({"--input", "zmq", "--address", "/tmp/x"}), HasSubstr("neither ipc:// nor tcp://"));
+}
+
+TEST(FeedTest, feeds_every_rank_of_every_row_until_it_is_ended) {
+  const test::ScratchFolder folder;
+  const std::string address = "ipc://" + folder.path("batches");
+  test::Program feed({"lockstep", "feed", "--address", address, "--ranks", "2", "--batch", "4",
+                      "--image-size", "32", "--classes", "10"});
+  const test::Finished bench =
+      test::run(bench_with({"--input", "zmq", "--address", address, "--ranks", "1,2", "--batch", "4",
+                            "--prefetch", "3", "--breakdown", "--json", folder.path("a.json")}));
+  ASSERT_EQ(bench.exit_code, 0) << bench.error;
+  feed.signal(SIGTERM);
+  EXPECT_EQ(feed.wait(), 143) << feed.error();
+  EXPECT_THAT(feed.output(), HasSubstr("batches of 4 images"));
+  const results::RunRecord record = results::read_record(folder.path("a.json"));
+  ASSERT_EQ(record.runs.size(), 2U);
+  for (const results::Run& run : record.runs) {
+    EXPECT_THAT(run.input_queues, names({"received", "staged"}));
+    EXPECT_EQ(run.input_queues.front().capacity, 3);
+    EXPECT_EQ(run.input_options, "--prefetch 3");
+  }
+}
+
+/// Exactly as many batches as the steps take, from the program of the examples.
+TEST(FeedTest, a_producer_in_python_feeds_a_rank) {
+  const test::ScratchFolder folder;
+  const std::string address = "ipc://" + folder.path("batches");
+  test::Program feed({LOCKSTEP_SOURCE_DIR "/.venv-tests/bin/python3", LOCKSTEP_SOURCE_DIR "/examples/feed.py",
+                      address, "4", "32", "22"});
+  const test::Finished bench =
+      test::run(bench_with({"--input", "zmq", "--address", address, "--ranks", "1", "--batch", "4"}));
+  EXPECT_EQ(bench.exit_code, 0) << bench.error << feed.error();
+  EXPECT_EQ(feed.wait(), 0) << feed.error() << "\n'make setup' installs pyzmq into .venv-tests";
+}
+
+TEST(FeedTest, a_rank_without_a_producer_and_a_producer_without_a_rank_give_up_with_a_name) {
+  const test::ScratchFolder folder;
+  const std::string address = "ipc://" + folder.path("batches");
+  const test::Finished bench =
+      test::run(bench_with({"--input", "zmq", "--address", address, "--ranks", "1", "--timeout", "1"}));
+  EXPECT_EQ(bench.exit_code, 1);
+  EXPECT_THAT(bench.error, HasSubstr("no batch has come to " + address + " for 1 s"));
+  EXPECT_THAT(bench.error, HasSubstr("lockstep feed --address " + address));
+  const test::Finished feed = test::run({"lockstep", "feed", "--address", address, "--timeout", "0.1"});
+  EXPECT_EQ(feed.exit_code, 1);
+  EXPECT_THAT(feed.error, HasSubstr("nobody has taken a batch at " + address + " for 0.1 s"));
+}
+
+TEST(FeedTest, a_batch_of_another_shape_ends_the_run_with_what_was_expected) {
+  const test::ScratchFolder folder;
+  const std::string address = "ipc://" + folder.path("batches");
+  test::Program feed({"lockstep", "feed", "--address", address, "--batch", "5", "--image-size", "32"});
+  const test::Finished bench =
+      test::run(bench_with({"--input", "zmq", "--address", address, "--ranks", "1", "--batch", "4"}));
+  EXPECT_EQ(bench.exit_code, 1);
+  EXPECT_THAT(bench.error, HasSubstr("message 1 at " + address +
+                                     " has 5 images of 32 x 32 x 3, expected 4 images of 32 x 32 x 3"));
+  feed.signal(SIGINT);
+  EXPECT_EQ(feed.wait(), 130);
+}
+
+}  // namespace
+}  // namespace lockstep
