@@ -38,12 +38,13 @@ bool is_listened_at(const std::string& path) {
                     "Another run takes its batches there: choose another address, or wait for its end.");
 }
 
+constexpr std::string_view kLocalScheme = "ipc://";
+
 /// ZeroMQ removes whatever has the name of a local socket before it binds: a file of the user's, or the
 /// socket of a run that is alive.
 void check_path(const std::string& address) {
-  constexpr std::string_view kIpc = "ipc://";
-  if (!address.starts_with(kIpc)) return;
-  const std::string path = address.substr(kIpc.size());
+  if (!address.starts_with(kLocalScheme)) return;
+  const std::string path = address.substr(kLocalScheme.size());
   if (is_listened_at(path)) refuse_in_use(address);
   struct stat status {};
   if (path.front() != '@' && ::lstat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {

@@ -14,13 +14,6 @@ namespace lockstep::feed {
 
 namespace {
 
-/// A rank's connection.
-struct Peer {
-  zmq::socket_t socket;
-  /// Whether anything was sent over it.
-  bool used = false;
-};
-
 std::chrono::milliseconds until(double end_s) {
   return std::chrono::milliseconds(std::max<int64_t>(0, static_cast<int64_t>(1000 * (end_s - now_s())) + 1));
 }
@@ -38,6 +31,13 @@ void poll(std::vector<zmq::pollitem_t>& items, double end_s) {
 }  // namespace
 
 struct Sender::State {
+  /// A rank's connection.
+  struct Peer {
+    zmq::socket_t socket;
+    /// Whether anything was sent over it.
+    bool used = false;
+  };
+
   SenderOptions options;
   zmq::context_t context;
   /// One each, not one for all, so that every rank can be told that there is no more.
@@ -82,7 +82,7 @@ bool Sender::send() {
 
 bool Sender::send_to_next() {
   for (size_t tried = 0; tried < state_->peers.size(); ++tried) {
-    Peer& peer = state_->peers[state_->next];
+    State::Peer& peer = state_->peers[state_->next];
     state_->next = (state_->next + 1) % state_->peers.size();
     if (!peer.socket.send(state_->message, zmq::send_flags::dontwait)) continue;
     peer.used = true;
@@ -95,7 +95,7 @@ bool Sender::wait_for_room() {
   const SenderOptions& options = state_->options;
   const double end_s = now_s() + options.timeout_s;
   std::vector<zmq::pollitem_t> items;
-  for (Peer& peer : state_->peers) items.push_back({peer.socket.handle(), 0, ZMQ_POLLOUT, 0});
+  for (State::Peer& peer : state_->peers) items.push_back({peer.socket.handle(), 0, ZMQ_POLLOUT, 0});
   if (options.interrupt_fd >= 0) items.push_back({nullptr, options.interrupt_fd, ZMQ_POLLIN, 0});
   while (now_s() < end_s) {
     poll(items, end_s);
@@ -112,7 +112,7 @@ bool Sender::wait_for_room() {
 void Sender::finish() {
   const double end_s = now_s() + state_->options.timeout_s;
   const std::string last = farewell();
-  for (Peer& peer : state_->peers) {
+  for (State::Peer& peer : state_->peers) {
     while (peer.used && !peer.socket.send(zmq::buffer(last), zmq::send_flags::dontwait) && now_s() < end_s) {
       std::vector<zmq::pollitem_t> items{{peer.socket.handle(), 0, ZMQ_POLLOUT, 0}};
       poll(items, end_s);
