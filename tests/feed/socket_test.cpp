@@ -66,6 +66,16 @@ TEST(SocketTest, a_producer_may_be_there_before_the_rank) {
   EXPECT_EQ(receiver.received(), 200);
 }
 
+TEST(SocketTest, a_producer_does_not_wait_for_a_rank_that_has_gone) {
+  const Address address;
+  auto receiver = std::make_unique<Receiver>(address.text(), 20);
+  Sender sender({.addresses = {address.text()}, .prefetch = 2, .timeout_s = 1000});
+  EXPECT_TRUE(send_number(sender, 7));
+  EXPECT_EQ(receive_number(*receiver), 7);
+  receiver.reset();
+  sender.finish();
+}
+
 TEST(SocketTest, a_producer_that_comes_back_is_taken_from_again) {
   const Address address;
   Receiver receiver(address.text(), 20);

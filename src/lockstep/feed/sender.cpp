@@ -28,12 +28,38 @@ void poll(std::vector<zmq::pollitem_t>& items, double end_s) {
   }
 }
 
+/// Whether a rank is at the other end of a socket. A socket itself does not tell a rank that is gone from one
+/// that has no room.
+class Connection final : public zmq::monitor_t {
+ public:
+  /// `name`: nothing else's in the socket's context.
+  Connection(zmq::socket_t& socket, const std::string& name) {
+    init(socket, "inproc://" + name, ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED);
+  }
+
+  /// As of the events until now.
+  bool is_there() {
+    while (check_event()) continue;
+    return is_there_;
+  }
+
+ private:
+  void on_event_connected(const zmq_event_t&, const char*) override { is_there_ = true; }
+  void on_event_disconnected(const zmq_event_t&, const char*) override { is_there_ = false; }
+
+  bool is_there_ = false;
+};
+
+/// How often is looked whether a rank has gone while there is no room.
+constexpr double kLook_s = 0.05;
+
 }  // namespace
 
 struct Sender::State {
-  /// A rank's connection.
+  /// A rank's end.
   struct Peer {
     zmq::socket_t socket;
+    std::unique_ptr<Connection> connection;
     /// Whether anything was sent over it.
     bool used = false;
   };
@@ -50,6 +76,8 @@ Sender::Sender(const SenderOptions& options) : state_(std::make_unique<State>())
   state_->options = options;
   for (const std::string& address : options.addresses) {
     zmq::socket_t socket(state_->context, zmq::socket_type::push);
+    auto connection =
+        std::make_unique<Connection>(socket, fmt::format("connection-{}", state_->peers.size()));
     socket.set(zmq::sockopt::sndhwm, options.prefetch);
     socket.set(zmq::sockopt::linger, 0);
     // Messages wait for ranks that are there, and for no others.
@@ -59,7 +87,7 @@ Sender::Sender(const SenderOptions& options) : state_(std::make_unique<State>())
     } catch (const zmq::error_t& error) {
       throw ConfigError(fmt::format("--address {} cannot be connected to: {}", address, error.what()));
     }
-    state_->peers.push_back({std::move(socket)});
+    state_->peers.push_back({std::move(socket), std::move(connection)});
   }
 }
 
@@ -113,9 +141,11 @@ void Sender::finish() {
   const double end_s = now_s() + state_->options.timeout_s;
   const std::string last = farewell();
   for (State::Peer& peer : state_->peers) {
-    while (peer.used && !peer.socket.send(zmq::buffer(last), zmq::send_flags::dontwait) && now_s() < end_s) {
+    // A rank that has gone takes nothing more, and what it had not taken is dropped with its connection.
+    while (peer.used && peer.connection->is_there() &&
+           !peer.socket.send(zmq::buffer(last), zmq::send_flags::dontwait) && now_s() < end_s) {
       std::vector<zmq::pollitem_t> items{{peer.socket.handle(), 0, ZMQ_POLLOUT, 0}};
-      poll(items, end_s);
+      poll(items, std::min(end_s, now_s() + kLook_s));
     }
     peer.socket.set(zmq::sockopt::linger, static_cast<int>(until(end_s).count()));
   }

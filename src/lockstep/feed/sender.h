@@ -38,7 +38,8 @@ class Sender {
   /// Seconds that send() waited for room.
   double waited_s() const { return waited_s_; }
 
-  /// Says farewell, and waits until the ranks have taken what was sent, timeout_s at most.
+  /// Says farewell, and waits until the ranks that are still there have taken what was sent, timeout_s at
+  /// most.
   void finish();
 
  private:
