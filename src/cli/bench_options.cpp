@@ -12,6 +12,7 @@
 #include "lockstep/base/registry.h"
 #include "lockstep/strategies/strategy.h"
 
+#include "row_flags.h"
 #include "strategy_flags.h"
 #include "style_flags.h"
 
@@ -85,11 +86,6 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
       ->delimiter(',')
       ->capture_default_str()
       ->group(what);
-  command
-      .add_option("--accumulate", sweep.accumulate,
-                  "batches per rank whose gradients are added up before they are combined, once per step")
-      ->capture_default_str()
-      ->group(what);
   command.add_option("--precision", sweep.precisions, "fp32, bf16 (autocast)")
       ->delimiter(',')
       ->capture_default_str()
@@ -98,35 +94,11 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
       ->delimiter(',')
       ->capture_default_str()
       ->group(what);
-  command.add_option("--image-size", sweep.image_size, "height and width of an image [the network's own]")
-      ->group(what);
-  command.add_option("--memory-format", sweep.memory_format, "channels_last or contiguous")
-      ->capture_default_str()
-      ->group(what);
   command.add_option("--input", sweep.input, "where batches come from; 'lockstep info inputs' lists them")
       ->capture_default_str()
       ->group(what);
-  command
-      .add_option(
-          "--data", sweep.data,
-          "folder of the input 'dataset': MNIST's or CIFAR-10's files, or a folder of images per class")
-      ->type_name("FOLDER")
-      ->group(what);
-  command
-      .add_option("--prefetch", sweep.input_flags.prefetch,
-                  "batches that the inputs 'queue', 'dataset' and 'zmq' make, read or receive ahead [4]")
-      ->group(what);
-  command
-      .add_option(
-          "--input-workers", sweep.input_flags.workers,
-          "threads per rank that make or read batches [1; dataset: as many as the rank computes with]")
-      ->group(what);
-  command
-      .add_option("--address", sweep.input_flags.address,
-                  "where the input 'zmq' takes batches: ipc:///tmp/NAME or tcp://HOST:PORT; 'lockstep feed' "
-                  "sends some")
-      ->group(what);
-
+  add_step_flags(command, sweep, what);
+  add_input_flags(command, sweep, what);
   add_strategy_flags(command, sweep.strategy_options);
 
   const std::string how = "How to measure";
@@ -174,17 +146,11 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
       .add_flag("--no-controls{false}", sweep.controls,
                 "leave out the baseline (one rank, no strategy) and the machine's limit (independent)")
       ->group(how);
-  command.add_option("--seed", sweep.seed, "of initial values and batches")
-      ->capture_default_str()
-      ->group(how);
   command.add_option("--lr", sweep.learning_rate, "learning rate; 0 leaves the optimizer's update out")
       ->capture_default_str()
       ->group(how);
-  command.add_option("--momentum", sweep.momentum, "of the optimizer")->capture_default_str()->group(how);
-  command.add_option("--weight-decay", sweep.weight_decay, "of the optimizer")
-      ->capture_default_str()
-      ->group(how);
 
+  add_optimizer_flags(command, sweep, how);
   add_rank_flags(command, options.ranks);
 
   const std::string output = "Output";

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/train/row_input.h"
 
+#include "row_flags.h"
 #include "strategy_flags.h"
 
 namespace lockstep::cli {
@@ -57,12 +58,7 @@ void add_schedule_flags(CLI::App& command, TrainOptions& options) {
   command.add_option("--decay-factor", schedule.decay_factor, "step: what it is multiplied by then")
       ->capture_default_str()
       ->group(how);
-  command.add_option("--momentum", options.sweep.momentum, "of the optimizer")
-      ->capture_default_str()
-      ->group(how);
-  command.add_option("--weight-decay", options.sweep.weight_decay, "of the optimizer")
-      ->capture_default_str()
-      ->group(how);
+  add_optimizer_flags(command, options.sweep, how);
 }
 
 void add_checkpoint_flags(CLI::App& command, TrainOptions& options) {
@@ -98,12 +94,6 @@ void add_train_flags(CLI::App& command, TrainOptions& options) {
       ->group(what);
   command
       .add_option(
-          "--data", sweep.data,
-          "real data: a folder with MNIST's or CIFAR-10's files, or with a folder of images per class")
-      ->type_name("FOLDER")
-      ->group(what);
-  command
-      .add_option(
           "--input", options.input,
           "where batches come from; 'lockstep info inputs' lists them [dataset with --data, else device]")
       ->group(what);
@@ -114,9 +104,6 @@ void add_train_flags(CLI::App& command, TrainOptions& options) {
       ->group(what);
   command.add_option("--batch", options.batch, "images per rank [the network's default]")->group(what);
   command.add_option("--global-batch", options.global_batch, "images of all ranks together, instead")
-      ->group(what);
-  command.add_option("--accumulate", sweep.accumulate, "batches per rank and step")
-      ->capture_default_str()
       ->group(what);
   command.add_option("--epochs", options.schedule.epochs, "epochs to train")
       ->capture_default_str()
@@ -132,14 +119,8 @@ void add_train_flags(CLI::App& command, TrainOptions& options) {
   command.add_option("--bucket-mb", options.bucket_mb, "cap of a bucket of gradients, in MiB")
       ->capture_default_str()
       ->group(what);
-  command.add_option("--image-size", sweep.image_size, "height and width of an image [the network's own]")
-      ->group(what);
-  command.add_option("--memory-format", sweep.memory_format, "channels_last or contiguous")
-      ->capture_default_str()
-      ->group(what);
-  command.add_option("--seed", sweep.seed, "of initial values and batches")
-      ->capture_default_str()
-      ->group(what);
+  add_step_flags(command, sweep, what);
+  add_input_flags(command, sweep, what);
   add_schedule_flags(command, options);
   add_strategy_flags(command, sweep.strategy_options);
   add_checkpoint_flags(command, options);

@@ -1,5 +1,8 @@
+#include <csignal>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "lockstep/results/json_reader.h"
 
@@ -82,6 +85,28 @@ TEST(FeedTest, feeds_every_rank_of_every_row_until_it_is_ended) {
     EXPECT_EQ(run.input_queues.front().capacity, 3);
     EXPECT_EQ(run.input_options, "--prefetch 3");
   }
+}
+
+/// The first one is slow, so that it is killed while the rank trains on what it sends.
+TEST(FeedTest, a_producer_that_is_killed_is_waited_for_until_another_comes) {
+  const test::ScratchFolder folder;
+  const std::string address = "ipc://" + folder.path("batches");
+  const std::vector<std::string> feed{"lockstep", "feed",         "--address", address,     "--batch",
+                                      "4",        "--image-size", "32",        "--classes", "10"};
+  std::vector<std::string> slow = feed;
+  slow.insert(slow.end(), {"--rate", "200"});
+  test::Program first(slow);
+  test::Program bench(bench_with(
+      {"--input", "zmq", "--address", address, "--ranks", "1", "--batch", "4", "--steps", "1000"}));
+  ASSERT_TRUE(bench.wait_for_error("trivial")) << bench.error();
+  ::usleep(300'000);
+  first.signal(SIGKILL);
+  EXPECT_EQ(first.wait(), 128 + SIGKILL);
+  EXPECT_FALSE(bench.wait_for_error("took", 0.5)) << bench.error();
+  test::Program second(feed);
+  EXPECT_EQ(bench.wait(), 0) << bench.error();
+  second.signal(SIGTERM);
+  EXPECT_EQ(second.wait(), 143);
 }
 
 /// Exactly as many batches as the steps take, from the program of the examples.

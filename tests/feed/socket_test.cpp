@@ -8,6 +8,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -40,6 +41,19 @@ class Address {
   static inline int count_ = 0;
   fs::path path_;
 };
+
+/// Of this moment; nobody else is given it for a while.
+std::string free_tcp_address() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof where;
+  EXPECT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&where), size), 0);
+  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&where), &size), 0);
+  ::close(fd);
+  return "tcp://127.0.0.1:" + std::to_string(ntohs(where.sin_port));
+}
 
 bool send_number(Sender& sender, uint8_t number) {
   *sender.begin(1) = number;
@@ -157,8 +171,8 @@ TEST(SocketTest, who_is_not_taken_from_waits_and_loses_nothing) {
 }
 
 TEST(SocketTest, an_address_in_use_is_refused_and_stays_in_use) {
-  for (const std::string& address : {Address().text(), std::string("tcp://127.0.0.1:24357"),
-                                     "ipc://@lockstep_feed_" + std::to_string(::getpid())}) {
+  for (const std::string& address :
+       {Address().text(), free_tcp_address(), "ipc://@lockstep_feed_" + std::to_string(::getpid())}) {
     SCOPED_TRACE(address);
     Receiver receiver(address, 20);
     EXPECT_THAT([&] { Receiver(address, 20); }, ThrowsMessage<ConfigError>(HasSubstr("is in use")));

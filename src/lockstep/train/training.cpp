@@ -220,6 +220,11 @@ void check_plan(const TrainingPlan& plan) {
                                   plan.row.ranks, plan.row.ranks),
                       "Choose ddp, or --ranks 1.");
   }
+  if (plan.evaluate && inputs::registry().get(plan.row.input).has_address) {
+    throw ConfigError(fmt::format("--eval has no samples to evaluate with where the input '{}' brings them",
+                                  plan.row.input),
+                      "Leave --eval out, or train on --data FOLDER.");
+  }
   if (!plan.resume_path.empty() && !plan.init_path.empty()) {
     throw ConfigError("--resume and --init exclude each other",
                       "--resume goes on with a training; --init begins one with values of a file.");
@@ -231,10 +236,11 @@ void check_plan(const TrainingPlan& plan) {
 }
 
 Facts settings_of(const TrainingPlan& plan) {
-  // How a measurement is paced, the rate of a row, which is the schedule's here, and where the data lie.
-  static const std::set<std::string> others{"--warmup",      "--steps",       "--precision-target",
-                                            "--max-time",    "--tune-budget", "--verify-every",
-                                            "learning rate", "--data"};
+  // How a measurement is paced, the rate of a row, which is the schedule's here, where batches lie or arrive,
+  // and who makes them.
+  static const std::set<std::string> others{
+      "--warmup",      "--steps", "--precision-target", "--max-time", "--tune-budget",     "--verify-every",
+      "learning rate", "--data",  "--address",          "--timeout",  "flags of the input"};
   Facts facts;
   for (Fact& fact : facts_of(plan.row)) {
     if (!others.contains(fact.name)) facts.push_back(std::move(fact));
