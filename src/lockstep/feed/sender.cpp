@@ -28,9 +28,14 @@ void poll(std::vector<zmq::pollitem_t>& items, double end_s) {
   }
 }
 
+/// How often is looked whether a rank has gone while there is no room.
+constexpr double kLook_s = 0.05;
+
+}  // namespace
+
 /// Whether a rank is at the other end of a socket. A socket itself does not tell a rank that is gone from one
 /// that has no room.
-class Connection final : public zmq::monitor_t {
+class Sender::Connection final : public zmq::monitor_t {
  public:
   /// `name`: nothing else's in the socket's context.
   Connection(zmq::socket_t& socket, const std::string& name) {
@@ -49,11 +54,6 @@ class Connection final : public zmq::monitor_t {
 
   bool is_there_ = false;
 };
-
-/// How often is looked whether a rank has gone while there is no room.
-constexpr double kLook_s = 0.05;
-
-}  // namespace
 
 struct Sender::State {
   /// A rank's end.

@@ -48,6 +48,7 @@ class Sender {
   /// Whether there was room in the end.
   bool wait_for_room();
 
+  class Connection;
   struct State;
   std::unique_ptr<State> state_;
   double waited_s_ = 0;
