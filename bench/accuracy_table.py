@@ -26,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 STRATEGIES = {
-    "ddp": [], "replicated": [], "sharded": [], "parameter_server": [], "horovod": [],
+    "ddp": [], "replicated": [], "sharded": [], "parameter_server": [], "horovod": [], "data_parallel": [],
     "bsp cdd": ["--bsp-sync", "cdd"], "bsp avg": ["--bsp-sync", "avg"],
 }
 # Standard errors, and percentage points.
