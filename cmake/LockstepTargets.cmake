@@ -20,6 +20,10 @@ function(lockstep_part name)
   set(known ${PART_KNOWS})
   list(TRANSFORM known PREPEND lockstep::)
   target_link_libraries(lockstep_${name} PUBLIC ${known} ${PART_LINK} PRIVATE ${PART_PRIVATE_LINK} lockstep_compiler)
+  if("${PART_LINK}" MATCHES "LibTorch" OR "${PART_KNOWS}" MATCHES "replica|kernels|models")
+    # With Torch several files as one unit need more memory than a small machine has; these also share local names.
+    set_target_properties(lockstep_${name} PROPERTIES UNITY_BUILD OFF)
+  endif()
 endfunction()
 
 # All plugins that this build can make; the program is of little use without them.
