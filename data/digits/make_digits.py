@@ -5,8 +5,8 @@
     python3 data/digits/make_digits.py scikit_learn-*.whl
 
 Needs nothing but Python: a wheel is an archive, and the digits lie in it as text, 64 values from 0 to 16 and the digit
-per line. They lie there in the order of who wrote them: every sixth is for evaluation, so that both sets hold digits of
-every writer, as MNIST's do.
+per line. Neighbours look like one writer's: every sixth is for evaluation, so that both sets hold digits of the same
+writers.
 """
 
 import gzip
