@@ -15,7 +15,6 @@ repetitions, and as a share of what memcpy copies on this machine. Both tables a
 """
 
 import argparse
-import json
 import math
 import os
 import statistics
@@ -23,33 +22,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
-from vs_python import ROOT, ratio_interval
+from vs_python import ROOT, bench_runs, ratio_interval
 
 
 def bench(options, cell, name, address):
     """One launch: images/s, and the queues of its input by their names."""
     model, size, batch = cell
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "result.json"
-        command = [
-            options.lockstep, "bench", "--quiet", "--no-controls", "--json", str(path), "--model", model,
-            "--image-size", size, "--batch", batch, "--ranks", str(options.ranks), "--strategy",
-            "single" if options.ranks == 1 else "ddp", "--steps", str(options.steps), "--warmup",
-            str(options.warmup), "--input", name, *options.lockstep_flag,
-        ]
-        if name == "dataset":
-            command += ["--data", options.data]
-        if name == "zmq":
-            command += ["--address", address]
-        if name in ("queue", "dataset", "zmq") and options.prefetch:
-            command += ["--prefetch", str(options.prefetch)]
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=folder)
-        if done.returncode != 0:
-            sys.exit(f"lockstep failed:\n{done.stderr}")
-        (run,) = json.loads(path.read_text())["lockstep"]["runs"]
-        return run["images_per_s"], {queue["name"]: queue for queue in run["input_queues"]}
+    flags = ["--model", model, "--image-size", size, "--batch", batch, "--ranks", str(options.ranks), "--strategy",
+             "single" if options.ranks == 1 else "ddp", "--input", name]
+    if name == "dataset":
+        flags += ["--data", options.data]
+    if name == "zmq":
+        flags += ["--address", address]
+    if name in ("queue", "dataset", "zmq") and options.prefetch:
+        flags += ["--prefetch", str(options.prefetch)]
+    (run,) = bench_runs(options, *flags)
+    return run["images_per_s"], {queue["name"]: queue for queue in run["input_queues"]}
 
 
 def feed_and_bench(options, cell, name):

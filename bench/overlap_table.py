@@ -28,6 +28,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from strategy_table import median_step
 from vs_python import ROOT, ratio_interval
 
 PORT = 29400
@@ -113,10 +114,6 @@ def predicted_ms(on, off):
     return ended - ready[-1]
 
 
-def median_step_ms(run):
-    return 1000 * statistics.median(max(step) for step in run["samples"])
-
-
 def measure(options, cell, rate):
     hosts = Hosts(rate)
     steps = {"off": [], "on": []}
@@ -125,7 +122,7 @@ def measure(options, cell, rate):
             runs = {}
             for overlap in ("off", "on") if repetition % 2 == 0 else ("on", "off"):
                 runs[overlap] = launch(options, cell, hosts, overlap)
-                steps[overlap].append(median_step_ms(runs[overlap]))
+                steps[overlap].append(1000 * median_step(runs[overlap]))
             print(f"{cell[0]} {rate} {cell[3]} repetition {repetition + 1}: "
                   + ", ".join(f"{name} {values[-1]:.0f} ms" for name, values in steps.items()), file=sys.stderr)
     finally:

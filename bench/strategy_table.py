@@ -19,35 +19,22 @@ not, by `--breakdown` in a launch of its own. The output is a Markdown table.
 
 import argparse
 import itertools
-import json
 import math
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-from vs_python import ROOT, ratio_interval, run_python
+from vs_python import ROOT, bench_runs, ratio_interval, run_python
 
 STRATEGIES = "ddp,replicated,horovod,sharded,parameter_server,bsp"
 
 
 def lockstep_runs(options, cell, strategies, flags):
     model, size, batch, backend, ranks = cell
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "result.json"
-        command = [
-            options.lockstep, "bench", "--quiet", "--no-controls", "--json", str(path), "--model", model,
-            "--image-size", size, "--batch", batch, "--ranks", str(ranks), "--backend", backend,
-            "--strategy", ",".join(strategies), "--steps", str(options.steps), "--warmup", str(options.warmup),
-            "--lr", str(options.lr), *options.lockstep_flag, *flags,
-        ]
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=folder)
-        if done.returncode != 0:
-            sys.exit(f"lockstep failed:\n{done.stderr}")
-        runs = json.loads(path.read_text())["lockstep"]["runs"]
-        return {run["strategy"]: run for run in runs if run["ranks"] == ranks}
+    runs = bench_runs(
+        options, "--model", model, "--image-size", size, "--batch", batch, "--ranks", str(ranks), "--backend", backend,
+        "--strategy", ",".join(strategies), "--lr", str(options.lr), *flags)
+    return {run["strategy"]: run for run in runs if run["ranks"] == ranks}
 
 
 def median_step(run):

@@ -27,21 +27,26 @@ ROOT = Path(__file__).resolve().parent.parent
 T_QUANTILE = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13]
 
 
-def run_lockstep(options, cpus):
+def bench_runs(options, *flags):
+    """The runs of one launch of `lockstep bench` with these flags and --lockstep-flag; ends where it fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.json"
-        strategy = "single" if options.ranks == 1 else "ddp"
-        command = [
-            options.lockstep, "bench", "--quiet", "--no-controls", "--json", str(path),
-            "--model", options.model, "--batch", str(options.batch), "--ranks", str(options.ranks),
-            "--strategy", strategy, "--backend", options.backend, "--precision", options.precision,
-            "--threads", str(options.threads), "--image-size", str(options.image_size),
-            "--steps", str(options.steps), "--warmup", str(options.warmup), *options.lockstep_flag,
-        ]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder)
-        runs = json.loads(path.read_text())["lockstep"]["runs"]
-        (run,) = [r for r in runs if r["strategy"] == strategy and r["ranks"] == options.ranks]
-        return [max(step) for step in run["samples"]]
+        command = [options.lockstep, "bench", "--quiet", "--no-controls", "--json", str(path), "--steps",
+                   str(options.steps), "--warmup", str(options.warmup), *flags, *options.lockstep_flag]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=folder)
+        if done.returncode != 0:
+            sys.exit(f"lockstep failed:\n{done.stderr}")
+        return json.loads(path.read_text())["lockstep"]["runs"]
+
+
+def run_lockstep(options, cpus):
+    strategy = "single" if options.ranks == 1 else "ddp"
+    runs = bench_runs(
+        options, "--model", options.model, "--batch", str(options.batch), "--ranks", str(options.ranks), "--strategy",
+        strategy, "--backend", options.backend, "--precision", options.precision, "--threads", str(options.threads),
+        "--image-size", str(options.image_size))
+    (run,) = [r for r in runs if r["strategy"] == strategy and r["ranks"] == options.ranks]
+    return [max(step) for step in run["samples"]]
 
 
 def run_python(options, cpus, optimizer):

@@ -92,7 +92,7 @@ std::optional<int> send_batches(const FeedOptions& options) {
     print_result(summary(options, number, seconds, sender.waited_s() - waited_for_first_s));
   };
   try {
-    for (; !interrupted && (options.count == 0 || number < options.count); ++number) {
+    for (; options.count == 0 || number < options.count; ++number) {
       if (options.rate > 0 && number > 0) {
         const double due_s = begin_s + double(number * options.shape.batch) / options.rate;
         interrupted = !wait_until(due_s, signals.fd());

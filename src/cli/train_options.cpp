@@ -140,6 +140,7 @@ train::TrainingPlan make_training_plan(const TrainOptions& options, int ranks) {
   }
   train::SweepOptions sweep = options.sweep;
   sweep.input = !options.input.empty() ? options.input : sweep.data.empty() ? "device" : "dataset";
+  sweep.input_flags.timeout_s = options.job.timeout_s;
   sweep.models = {options.model};
   sweep.strategies = {options.strategy};
   sweep.precisions = {options.precision};

@@ -128,6 +128,10 @@ TEST(FeedTest, a_rank_without_a_producer_and_a_producer_without_a_rank_give_up_w
   EXPECT_EQ(bench.exit_code, 1);
   EXPECT_THAT(bench.error, HasSubstr("no batch has come to " + address + " for 1 s"));
   EXPECT_THAT(bench.error, HasSubstr("lockstep feed --address " + address));
+  const test::Finished train = test::run({"lockstep", "train", "--model", "trivial", "--input", "zmq",
+                                          "--address", address, "--threads", "1", "--timeout", "1"});
+  EXPECT_EQ(train.exit_code, 1);
+  EXPECT_THAT(train.error, HasSubstr("no batch has come to " + address + " for 1 s"));
   const test::Finished feed = test::run({"lockstep", "feed", "--address", address, "--timeout", "0.1"});
   EXPECT_EQ(feed.exit_code, 1);
   EXPECT_THAT(feed.error, HasSubstr("nobody has taken a batch at " + address + " for 0.1 s"));

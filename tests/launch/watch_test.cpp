@@ -25,14 +25,20 @@ class WatchTest : public ::testing::Test {
     coordinator_ = std::make_unique<WatchCoordinator>(std::move(options));
   }
 
-  std::unique_ptr<Watcher> join(int rank, const std::string& job = "job") {
+  Watcher::Options options_of(int rank) {
     Watcher::Options options;
     options.rank = rank;
-    options.job_id = job;
+    options.job_id = "job";
     options.host = "127.0.0.1";
     options.port = coordinator_->port();
     options.timeout = 10s;
     options.progress = &progress_;
+    return options;
+  }
+
+  std::unique_ptr<Watcher> join(int rank, const std::string& job = "job") {
+    Watcher::Options options = options_of(rank);
+    options.job_id = job;
     return std::make_unique<Watcher>(std::move(options));
   }
 
@@ -137,12 +143,7 @@ TEST_F(WatchTest, strangers_and_doubles_are_not_let_in) {
 TEST_F(WatchTest, a_signal_at_one_rank_reaches_all) {
   coordinate(2);
   std::promise<int> told;
-  Watcher::Options options;
-  options.rank = 0;
-  options.job_id = "job";
-  options.host = "127.0.0.1";
-  options.port = coordinator_->port();
-  options.progress = &progress_;
+  Watcher::Options options = options_of(0);
   options.on_leave = [&](int signal) { told.set_value(signal); };
   const Watcher first(std::move(options));
   const auto second = join(1);
@@ -167,12 +168,7 @@ TEST_F(WatchTest, rank_0_hears_of_a_loss_when_the_others_have_been_told) {
     return false;
   };
   std::promise<std::ptrdiff_t> told_before;
-  Watcher::Options options;
-  options.rank = 0;
-  options.job_id = "job";
-  options.host = "127.0.0.1";
-  options.port = coordinator_->port();
-  options.progress = &progress_;
+  Watcher::Options options = options_of(0);
   options.on_lost = [&](const LostRank& /*lost*/) {
     told_before.set_value(std::count_if(others.rbegin(), others.rend(), has_been_told));
   };

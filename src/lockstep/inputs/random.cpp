@@ -21,11 +21,7 @@ struct HostMemory {
 };
 
 feed::RandomBatches random_batches(const InputOptions& options) {
-  return {{.batch = options.batch, .channels = options.channels, .image_size = options.image_size},
-          options.classes,
-          options.seed,
-          options.rank,
-          options.ranks};
+  return {shape_of(options), options.classes, options.seed, options.rank, options.ranks};
 }
 
 /// Makes a batch when it is asked for one, which is by the stager.

@@ -10,12 +10,16 @@
 
 namespace lockstep::inputs {
 
+feed::BatchShape shape_of(const InputOptions& options) {
+  return {.batch = options.batch, .channels = options.channels, .image_size = options.image_size};
+}
+
 feed::QueueUse queue_of(const InputOptions& options, const char* name, int capacity, int producers) {
   return {.name = name,
           .capacity = capacity,
           .producers = producers,
           .images_per_batch = options.batch,
-          .bytes_per_batch = options.batch * options.channels * options.image_size * options.image_size};
+          .bytes_per_batch = shape_of(options).bytes()};
 }
 
 void name_this_thread(const char* name) {

@@ -5,6 +5,7 @@
 
 #include "lockstep/feed/normalize.h"
 #include "lockstep/feed/ordered_ring.h"
+#include "lockstep/feed/random_batches.h"
 #include "lockstep/inputs/input.h"
 
 namespace lockstep::inputs {
@@ -51,6 +52,9 @@ class StagedInput : public Input {
   feed::OrderedRing<Batch> staged_;
   std::thread thread_;
 };
+
+/// Of a rank's batches.
+feed::BatchShape shape_of(const InputOptions& options);
 
 /// Name and batch of a queue in front of such an input.
 feed::QueueUse queue_of(const InputOptions& options, const char* name, int capacity, int producers);

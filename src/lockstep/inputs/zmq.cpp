@@ -24,10 +24,7 @@ struct ReceivedBatch {
 class Messages final : public HostSource {
  public:
   explicit Messages(const InputOptions& options)
-      : wanted_{.shape = {.batch = options.batch,
-                          .channels = options.channels,
-                          .image_size = options.image_size},
-                .classes = options.classes},
+      : wanted_{.shape = shape_of(options), .classes = options.classes},
         receiver_(feed::address_of_rank(options.address, options.rank), options.timeout_s),
         ring_(queue_of(options, "received", std::max(1, options.prefetch), 1)) {}
 
