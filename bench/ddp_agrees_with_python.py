@@ -32,6 +32,7 @@ def parse_options():
     parser.add_argument("--batch", type=int, default=4, help="images per rank")
     parser.add_argument("--image-size", type=int, default=64)
     parser.add_argument("--strategy", default="ddp")
+    parser.add_argument("--kernels", default="aten", help="lockstep's; Python's are aten")
     parser.add_argument("--tolerance", type=float, default=1e-4)
     parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"))
     parser.add_argument("--python", default=str(ROOT / ".venv-dev" / "bin" / "python"))
@@ -105,7 +106,8 @@ def main():
         subprocess.run([options.lockstep, "verify", "--export", name, "--model", options.model,
                         "--strategy", options.strategy, "--ranks", str(options.ranks),
                         "--steps", str(options.steps), "--batch", str(options.batch),
-                        "--image-size", str(options.image_size), "--threads", "1"], check=True)
+                        "--image-size", str(options.image_size), "--kernels", options.kernels, "--threads", "1"],
+                       check=True)
         train_python(options, folder, 1, folder / "python.pt")
         train_python(options, folder, 2, folder / "again.pt")
         initial = torch.load(folder / "initial.pt")

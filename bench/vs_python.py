@@ -40,7 +40,7 @@ def bench_runs(options, *flags):
 
 
 def run_lockstep(options, cpus):
-    strategy = "single" if options.ranks == 1 else "ddp"
+    strategy = "single" if options.ranks == 1 else options.strategy
     runs = bench_runs(
         options, "--model", options.model, "--batch", str(options.batch), "--ranks", str(options.ranks), "--strategy",
         strategy, "--backend", options.backend, "--precision", options.precision, "--threads", str(options.threads),
@@ -91,6 +91,7 @@ def main():
     parser.add_argument("--threads", type=int, default=0, help="per rank [cores / ranks]")
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
+    parser.add_argument("--strategy", default="ddp", help="lockstep's on several ranks; Python's is DDP")
     parser.add_argument("--backend", default="gloo", help="lockstep's backend; Python's is gloo")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--warmup", type=int, default=3)
@@ -125,7 +126,7 @@ def main():
     images = options.batch * options.ranks
     print(f"{options.model}, {options.precision}, batch {options.batch} per rank, {options.ranks} ranks x "
           f"{options.threads} threads, medians of {options.repeats} repetitions")
-    print(f"  lockstep ({options.backend if options.ranks > 1 else 'single'}): "
+    print(f"  lockstep ({options.strategy + ' over ' + options.backend if options.ranks > 1 else 'single'}): "
           f"{statistics.median(ours):.4f} s, {images / statistics.median(ours):.2f} images/s")
     print(f"  Python PyTorch: {statistics.median(best):.4f} s, {images / statistics.median(best):.2f} images/s")
     print(f"  ratio {math.exp(statistics.median(log_ratios)):.3f}, 95 % interval "

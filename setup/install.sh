@@ -138,17 +138,22 @@ venv_pip() {
       "LibTorch folder or to a Python that has torch 2.11 or newer"
 }
 
-# What tests want of Python. Nothing else needs it, so a machine without a network still builds.
-install_test_python() {
-  local stamp=.venv-tests/lockstep-installed.txt python
-  if cmp -s "$stamp" setup/requirements-tests.txt && .venv-tests/bin/python3 -c 'import zmq' 2>/dev/null; then return; fi
-  say "installing pyzmq for tests into .venv-tests (1 MB)"
+has_pyzmq() { .venv-tests/bin/python3 -c 'import zmq'; }
+has_onednn() { [ -s .venv-onednn/lib/libdnnl.so.3 ] && [ -s .venv-onednn/include/dnnl.hpp ]; }
+
+# install_small FOLDER REQUIREMENTS CHECK NAME CONSEQUENCE: a virtual environment for what a machine without a network
+# can do without. CHECK: a command that fails where it is broken.
+install_small() {
+  local folder=$1 requirements=$2 check=$3 name=$4 consequence=$5 python
+  local stamp=$folder/lockstep-installed.txt
+  if cmp -s "$stamp" "$requirements" && $check 2>/dev/null; then return; fi
+  say "installing $name into $folder"
   python=$(find_python)
-  "$python" -m venv --clear .venv-tests
-  if pip_into .venv-tests --no-deps --require-hashes -r setup/requirements-tests.txt; then
-    cp setup/requirements-tests.txt "$stamp"
+  "$python" -m venv --clear "$folder"
+  if pip_into "$folder" --no-deps --require-hashes -r "$requirements"; then
+    cp "$requirements" "$stamp"
   else
-    say "pip could not install pyzmq; a test that needs it says so"
+    say "pip could not install $name; $consequence"
   fi
 }
 
@@ -209,5 +214,10 @@ elif [ -n "$(remembered_torch)" ]; then
   use_given_torch "$(remembered_torch)"
 fi
 if [ -z "$(remembered_torch)" ]; then install_torch; fi
-install_test_python
+install_small .venv-tests setup/requirements-tests.txt has_pyzmq "pyzmq for tests (1 MB)" \
+  "a test that needs it says so"
+if [ "$(uname -m)" = x86_64 ]; then
+  install_small .venv-onednn setup/requirements-onednn.txt has_onednn "oneDNN (40 MB)" \
+    "lockstep is built without its fused kernels"
+fi
 if $with_python; then install_python; fi

@@ -9,6 +9,7 @@
 #include <ATen/Parallel.h>
 
 #include "lockstep/base/units.h"
+#include "lockstep/limit/limit.h"
 
 #include "bench_rank.h"
 #include "console.h"
@@ -48,6 +49,9 @@ std::string describe_plan(const BenchPlan& plan, const RankJob& job) {
                         steps_text(row.pacing), format_bytes(estimate.memory.total_bytes()),
                         format_duration(estimate.duration_s));
   }
+  if (plan.options.limit)
+    text += "  and the limit of each network, batch and precision: about a minute each\n";
+  if (plan.options.layers) text += "  and the layers of each row: 13 steps more\n";
   if (plan.options.breakdown) text += "  and a breakdown of each row: 25 steps more\n";
   total_s *= plan.launches;
   if (plan.launches > 1) text += fmt::format("  all of it in {} launches\n", plan.launches);
@@ -143,6 +147,7 @@ int run_bench(BenchOptions options, const std::vector<std::string>& command) {
   set_quiet(options.quiet);
   try {
     check_options(options);
+    if (options.limit) limit::require_limit();
     RankJob job(options.ranks);
     if (!options.preset_note.empty() && job.speaks() && !job.supervised()) print_note(options.preset_note);
     const BenchPlan plan = make_plan(std::move(options), job, command);

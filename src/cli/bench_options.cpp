@@ -30,6 +30,8 @@ constexpr const char* kExamples = R"(Examples:
       the ranks that mpirun starts (srun and torchrun likewise)
   lockstep bench --breakdown --trace trace.json
       where the time of a step goes, and a trace that ui.perfetto.dev opens
+  lockstep bench --limit --layers --ranks 1
+      what of the processor's limit is reached, and which layers are slow
   lockstep bench --style throughput
       forward, backward and overall images/s, as another benchmark prints them
   lockstep bench --repeat 5 --json a.json
@@ -90,6 +92,7 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
       ->delimiter(',')
       ->capture_default_str()
       ->group(what);
+  command.add_option("--kernels", sweep.kernels, kKernelsHelp)->delimiter(',')->group(what);
   command.add_option("--bucket-mb", sweep.bucket_mb, "cap of a bucket of gradients, in MiB")
       ->delimiter(',')
       ->capture_default_str()
@@ -125,6 +128,16 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
       .add_flag(
           "--breakdown", options.breakdown,
           "measure where the time goes too: phases, buckets, stragglers, and what efficiency is lost to")
+      ->group(how);
+  command
+      .add_flag(
+          "--layers", options.layers,
+          "time every layer too: forward, backward, GFLOP/s and GB/s, worst first, in steps of their own")
+      ->group(how);
+  command
+      .add_flag(
+          "--limit", options.limit,
+          "measure what a step takes at least on this processor too, and show what of that a row reaches")
       ->group(how);
   command
       .add_option("--tune", sweep.tune,

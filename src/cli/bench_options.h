@@ -22,6 +22,9 @@ struct BenchOptions {
   /// Half the width of the interval at which a row has been measured enough, as text ("2%").
   std::string precision_target = "2%";
   bool breakdown = false;
+  /// What the layers take, and what of a processor's limit a row reaches.
+  bool layers = false;
+  bool limit = false;
   /// How often everything is launched anew.
   int repeat = 1;
   /// What speed-ups are relative to: "single", "ddp:1".

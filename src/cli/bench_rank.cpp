@@ -6,9 +6,12 @@
 #include <fmt/format.h>
 
 #include "lockstep/results/json_writer.h"
+#include "lockstep/topology/inspect_system.h"
+#include "lockstep/train/row_layers.h"
 #include "lockstep/train/row_runner.h"
 #include "lockstep/train/tune.h"
 
+#include "row_limits.h"
 #include "scribe.h"
 #include "subgroups.h"
 
@@ -21,14 +24,21 @@ void tell_machine(const BenchRank& rank) {
   const auto local = static_cast<size_t>(rank.environment.local_rank);
   const std::vector<std::vector<int>>& cpus = rank.job.binding().cpus;
   rank.store.set("cpus/" + number, local < cpus.size() ? launch::format_cpus(cpus[local]) : "");
-  const bool tells = rank.environment.local_rank == 0;
-  rank.store.set("machine/" + number, tells ? results::machine_to_json(rank.job.machine()) : "");
+  std::string told;
+  if (rank.environment.local_rank == 0) {
+    topology::Machine machine = rank.job.machine();
+    machine.map = topology::inspect_gpus();
+    told = results::machine_to_json(machine);
+  }
+  rank.store.set("machine/" + number, told);
 }
 
 /// What the ranks must have in common beside the job's own.
 train::Facts facts_of(const BenchPlan& plan) {
   train::Facts facts = train::facts_of(plan.rows);
   facts.push_back({"--breakdown", plan.options.breakdown ? "on" : "off"});
+  facts.push_back({"--layers", plan.options.layers ? "on" : "off"});
+  facts.push_back({"--limit", plan.options.limit ? "on" : "off"});
   return facts;
 }
 
@@ -43,6 +53,7 @@ void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& job_
 
   const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
   const Subgroups subgroups(*world, plan.rows);
+  RowLimits limits(rank);
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     train::RowPlan row = plan.rows[i];
     const std::string done = fmt::format("row/{}/done", i);
@@ -51,6 +62,7 @@ void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& job_
       rank.store.get(done, kUntilRowEnds);
       continue;
     }
+    const limit::Limit* limit = plan.options.limit ? limits.of(row) : nullptr;
     rank.progress.begin(row.label());
     if (scribe) scribe->row_begins(i);
     std::optional<results::BucketTuning> tuning;
@@ -67,8 +79,19 @@ void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& job_
       rank.progress.begin("breakdown of " + row.label());
       stamps = train::break_down_row(row, subgroups.of(row), rank.progress);
     }
+    std::vector<results::LayerTimes> layers;
+    if (plan.options.layers) {
+      rank.progress.begin("layers of " + row.label());
+      layers = train::time_layers(row, subgroups.of(row), rank.progress);
+    }
     if (!scribe) continue;
-    scribe->row_ends(i, {row, std::move(*samples), std::move(stamps), std::move(tuning)});
+    std::optional<double> limit_images_per_s;
+    if (limit != nullptr) {
+      limit_images_per_s = limit->images_per_s();
+      add_limits(layers, *limit);
+    }
+    scribe->row_ends(i, {row, std::move(*samples), std::move(stamps), std::move(tuning), limit_images_per_s,
+                         std::move(layers)});
     rank.store.set(done, "1");
   }
   world->barrier()->wait();

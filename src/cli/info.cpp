@@ -11,6 +11,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/inputs/input.h"
+#include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/models/model.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/topology/inspect.h"
@@ -86,6 +87,25 @@ std::string inputs() {
   return text;
 }
 
+std::string kernel_list() {
+  std::string text = "Kernels\n";
+  const auto listed = [&](const char* what, const std::vector<std::string>& things) {
+    for (const std::string& thing : things) text += fmt::format("  {:<25} {}: {}\n", "", what, thing);
+  };
+  for (const auto& [name, info] : kernels::registry().entries()) {
+    const bool fused = info.choice == kernels::KernelChoice::kFused;
+    const std::string why_not = fused ? kernels::why_no_fused_kernels() : "";
+    const std::string detail = why_not.empty() ? kernels::kernel_detail(name) : why_not;
+    text += fmt::format("  {:<12} {:<12} {}{}\n", name, why_not.empty() ? "usable" : "not usable",
+                        info.description, detail.empty() ? "" : fmt::format(" ({})", detail));
+    if (!why_not.empty()) text += fmt::format("  {:<25} {}\n", "", kernels::kNoFusedKernelsAdvice);
+    listed("covers", info.covers);
+    listed("left to LibTorch", info.falls_back);
+    if (name == kernels::default_kernels()) text += fmt::format("  {:<25} the default\n", "");
+  }
+  return text;
+}
+
 std::string preset_list() {
   std::string text = "Presets: lockstep bench --preset NAME\n";
   for (const auto& [name, preset] : presets().entries()) {
@@ -104,6 +124,7 @@ const Registry<std::string (*)()>& topics() {
                                                 {"models", &models},
                                                 {"strategies", &strategies},
                                                 {"inputs", &inputs},
+                                                {"kernels", &kernel_list},
                                                 {"presets", &preset_list}});
   return all;
 }
@@ -111,7 +132,8 @@ const Registry<std::string (*)()>& topics() {
 }  // namespace
 
 void add_info_flags(CLI::App& command, InfoOptions& options) {
-  command.add_option("topic", options.topic, "backends, models, strategies, inputs or presets [all of them]");
+  command.add_option("topic", options.topic,
+                     "backends, models, strategies, inputs, kernels or presets [all of them]");
   command.footer("Examples:\n  lockstep info\n  lockstep info models\n");
 }
 

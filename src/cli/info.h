@@ -7,7 +7,7 @@
 namespace lockstep::cli {
 
 struct InfoOptions {
-  /// "", "backends", "models", "strategies" or "inputs".
+  /// "", or what `lockstep info --help` names: "backends", "models", ...
   std::string topic;
 };
 

@@ -13,6 +13,7 @@
 #include "presets.h"
 #include "report.h"
 #include "show.h"
+#include "topo.h"
 #include "train.h"
 #include "verify.h"
 #include "version.h"
@@ -26,6 +27,7 @@ constexpr const char* kFooter = R"(Start here:
   lockstep bench                     train ResNet-50 on 1, 2, ... ranks and print how it scales
   lockstep bench --help              every flag, with examples
   lockstep info                      what is installed, and what can be measured
+  lockstep topo                      what this machine looks like
   lockstep report RESULT.json -o report.html
                                      explain a result on one page, with charts
   lockstep diff BASE.json TEST.json  what changed between two results, and how sure that is
@@ -79,6 +81,10 @@ int main(int argc, char** argv) {
   CLI::App* feed = app.add_subcommand("feed", "send random batches to a bench with --input zmq");
   add_feed_flags(*feed, feed_options);
 
+  TopoOptions topo_options;
+  CLI::App* topo = app.add_subcommand("topo", "processors, GPUs and network devices, and what connects them");
+  add_topo_flags(*topo, topo_options);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -97,6 +103,7 @@ int main(int argc, char** argv) {
     if (show->parsed()) return run_show(show_options);
     if (page->parsed()) return run_report(report_options);
     if (plot->parsed()) return run_plot(plot_options);
+    if (topo->parsed()) return run_topo(topo_options);
     return run_info(info_options);
   } catch (const std::exception& error) {
     return report(error);

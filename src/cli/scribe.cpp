@@ -10,8 +10,10 @@
 #include "lockstep/base/allocator.h"
 #include "lockstep/base/file.h"
 #include "lockstep/comm/backend.h"
+#include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/results/baseline.h"
 #include "lockstep/results/factors.h"
+#include "lockstep/results/host_differences.h"
 #include "lockstep/results/json_reader.h"
 #include "lockstep/results/launches.h"
 #include "lockstep/results/machine_warnings.h"
@@ -31,6 +33,11 @@ results::RunRecord describe_job(const BenchRank& rank) {
   record.lockstep_version = lockstep_version();
   record.torch_version = torch_version();
   record.backend_detail = comm::backend_status(rank.job.options().backend).detail;
+  for (const train::RowPlan& row : rank.plan.rows) {
+    if (std::ranges::find(record.kernels, row.kernels) == record.kernels.end())
+      record.kernels.push_back(row.kernels);
+    if (record.kernel_detail.empty()) record.kernel_detail = kernels::kernel_detail(row.kernels);
+  }
   record.started_at = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   record.command = rank.plan.command;
   record.launch = rank.job.options().launch;
@@ -64,6 +71,9 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
       record.warnings.push_back(std::move(warning));
     }
   }
+  for (results::Warning& warning : results::host_differences(record.machines)) {
+    record.warnings.push_back(std::move(warning));
+  }
 }
 
 results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
@@ -76,6 +86,7 @@ results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
   run.strategy = row.strategy;
   run.backend = rank.job.options().backend;
   run.precision = row.precision;
+  run.kernels = row.kernels;
   run.memory_format = row.memory_format;
   run.input = row.input;
   run.data = row.data;
@@ -184,7 +195,7 @@ void Scribe::row_begins(size_t index) {
 }
 
 void Scribe::row_ends(size_t index, MeasuredRow measured) {
-  const auto& [row, samples, stamps, tuning] = measured;
+  const auto& [row, samples, stamps, tuning, limit_images_per_s, layers] = measured;
   results::Run run = describe_run(rank_, row);
   run.hosts = hosts_before_[static_cast<size_t>(row.ranks)];
   run.loss_first = samples.loss_first;
@@ -192,6 +203,8 @@ void Scribe::row_ends(size_t index, MeasuredRow measured) {
   run.warmup_choice = samples.warmup_choice;
   run.stopped = samples.stopped;
   run.tuning = tuning;
+  run.limit_images_per_s = limit_images_per_s;
+  run.layers = layers;
   run.memory = memory_of(samples.memory);
   if (row.verify_every > 0) {
     run.replica_checks = results::ReplicaChecks{.every = row.verify_every,

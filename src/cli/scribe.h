@@ -36,6 +36,8 @@ struct MeasuredRow {
   std::vector<measure::RankStamps> stamps;
   /// Where one was asked for.
   std::optional<results::BucketTuning> tuning;
+  std::optional<double> limit_images_per_s;
+  std::vector<results::LayerTimes> layers;
 };
 
 /// What rank 0 does beside training: the record, the progress line, the files.

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/units.h"
+#include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/results/training_record.h"
 
 #include "console.h"
@@ -33,6 +34,7 @@ class TrainingReport {
     record_.backend = job.options().backend;
     record_.launch = job.options().launch;
     record_.threads_per_rank = job.binding().threads_per_rank;
+    record_.kernel_detail = kernels::kernel_detail(plan.row.kernels);
     for (const train::Fact& fact : train::settings_of(plan)) {
       record_.settings.emplace_back(fact.name, fact.value);
     }
@@ -98,6 +100,8 @@ train::TrainingPlan make_plan(const TrainOptions& options, RankJob& job) {
   plan.row = rows.front();
   plan.circumstances = {{"backend", job.options().backend},
                         {"threads per rank", std::to_string(job.binding().threads_per_rank)}};
+  if (const std::string detail = kernels::kernel_detail(plan.row.kernels); !detail.empty())
+    plan.circumstances.push_back({"fused kernels", detail});
   return plan;
 }
 

@@ -116,6 +116,7 @@ void add_train_flags(CLI::App& command, TrainOptions& options) {
   command.add_option("--precision", options.precision, "fp32, bf16 (autocast)")
       ->capture_default_str()
       ->group(what);
+  command.add_option("--kernels", options.kernels, kKernelsHelp)->group(what);
   command.add_option("--bucket-mb", options.bucket_mb, "cap of a bucket of gradients, in MiB")
       ->capture_default_str()
       ->group(what);
@@ -144,6 +145,7 @@ train::TrainingPlan make_training_plan(const TrainOptions& options, int ranks) {
   sweep.models = {options.model};
   sweep.strategies = {options.strategy};
   sweep.precisions = {options.precision};
+  if (!options.kernels.empty()) sweep.kernels = {options.kernels};
   sweep.bucket_mb = {options.bucket_mb};
   sweep.ranks = {ranks};
   if (options.batch) sweep.batches = {*options.batch};

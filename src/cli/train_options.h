@@ -21,6 +21,8 @@ struct TrainOptions {
   std::string input;
   std::string strategy = "ddp";
   std::string precision = "fp32";
+  /// Empty: what bench takes.
+  std::string kernels;
   double bucket_mb = 25;
   std::optional<int> batch;
   std::optional<int> global_batch;

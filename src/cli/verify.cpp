@@ -15,6 +15,7 @@
 #include "lockstep/train/verify.h"
 
 #include "console.h"
+#include "row_flags.h"
 #include "strategy_flags.h"
 #include "subgroups.h"
 
@@ -43,6 +44,7 @@ std::vector<train::RowPlan> plan_rows(const VerifyOptions& options) {
   sweep.batches = {options.batch};
   sweep.ranks = options.ranks;
   sweep.strategies = options.strategies;
+  sweep.kernels = options.kernels;
   sweep.bucket_mb = {options.bucket_mb};
   sweep.strategy_options = options.strategy_options;
   sweep.image_size = options.image_size;
@@ -57,8 +59,11 @@ std::vector<train::RowPlan> plan_rows(const VerifyOptions& options) {
 
 class VerifyReport {
  public:
-  VerifyReport() {
-    for (const char* left : {"model", "strategy"}) table_.add_column(left, results::TextTable::Align::kLeft);
+  /// `show_kernels`: rows differ in them.
+  explicit VerifyReport(bool show_kernels) : show_kernels_(show_kernels) {
+    std::vector<const char*> first{"model", "strategy"};
+    if (show_kernels_) first.push_back("kernels");
+    for (const char* left : first) table_.add_column(left, results::TextTable::Align::kLeft);
     table_.add_column("ranks");
     for (const char* left : {"check", "verdict", "how"})
       table_.add_column(left, results::TextTable::Align::kLeft);
@@ -66,16 +71,14 @@ class VerifyReport {
 
   void add(const train::RowPlan& row, const std::vector<train::Check>& checks) {
     for (const train::Check& check : checks) {
-      table_.add_row({row.model, row.strategy, std::to_string(row.ranks), check.name,
-                      train::outcome_text(check.outcome), check.detail});
+      add_row(row, check.name, check.outcome, check.detail);
       if (check.outcome == train::Check::Outcome::kRight) ++right_;
       if (check.outcome == train::Check::Outcome::kWrong) ++wrong_;
     }
   }
 
   void add_left_out(const train::RowPlan& row, const std::string& reason) {
-    table_.add_row({row.model, row.strategy, std::to_string(row.ranks), "all",
-                    train::outcome_text(train::Check::Outcome::kNotApplicable), reason});
+    add_row(row, "all", train::Check::Outcome::kNotApplicable, reason);
   }
 
   void print() const {
@@ -86,6 +89,15 @@ class VerifyReport {
   int wrong() const { return wrong_; }
 
  private:
+  void add_row(const train::RowPlan& row, const std::string& check, train::Check::Outcome outcome,
+               const std::string& detail) {
+    std::vector<std::string> fields{row.model, row.strategy};
+    if (show_kernels_) fields.push_back(row.kernels);
+    fields.insert(fields.end(), {std::to_string(row.ranks), check, train::outcome_text(outcome), detail});
+    table_.add_row(std::move(fields));
+  }
+
+  bool show_kernels_;
   results::TextTable table_;
   int right_ = 0;
   int wrong_ = 0;
@@ -119,7 +131,8 @@ int verify_rows(const std::vector<train::RowPlan>& rows, const std::vector<RowLe
   agree_on("verify", train::facts_of(rows), job.options(), rank);
   const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
   const Subgroups subgroups(*world, rows);
-  VerifyReport report;
+  VerifyReport report(std::ranges::any_of(
+      rows, [&](const train::RowPlan& row) { return row.kernels != rows.front().kernels; }));
   for (size_t i = 0; i < rows.size(); ++i) {
     const train::RowPlan& row = rows[i];
     const std::string done = fmt::format("row/{}/done", i);
@@ -163,6 +176,7 @@ void add_verify_flags(CLI::App& command, VerifyOptions& options) {
   command.add_option("--batch", options.batch, "images per rank")->capture_default_str()->group(what);
   command.add_option("--image-size", options.image_size, "height and width [the network's own]")->group(what);
   command.add_option("--steps", options.steps, "steps to train")->capture_default_str()->group(what);
+  command.add_option("--kernels", options.kernels, kKernelsHelp)->delimiter(',')->group(what);
   command.add_option("--bucket-mb", options.bucket_mb, "cap of a bucket of gradients, in MiB")
       ->capture_default_str()
       ->group(what);

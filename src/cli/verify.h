@@ -15,6 +15,8 @@ struct VerifyOptions {
   std::vector<std::string> models{"mlp", "lenet5"};
   std::vector<std::string> strategies{"all"};
   std::vector<int> ranks;
+  /// Empty: what bench takes.
+  std::vector<std::string> kernels;
   int batch = 4;
   int image_size = 0;
   int steps = 5;

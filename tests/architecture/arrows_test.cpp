@@ -36,6 +36,7 @@ const std::map<std::string, Parts> kMayKnow = {
     {"replica", {"base"}},
     {"kernels", {"base", "replica"}},
     {"models", {"base", "replica", "kernels"}},
+    {"limit", {"base", "replica", "kernels", "models"}},
     {"inputs", {"base", "data", "feed", "replica"}},
     {"strategies", {"base", "comm", "replica"}},
     {"train",

@@ -101,8 +101,8 @@ std::vector<Finding> check_file(const std::string& path, std::string_view text) 
 }
 
 std::vector<std::string> project_files(const std::filesystem::path& root) {
-  static const std::set<std::string> left_out = {".git",  ".venv", ".venv-dev", ".venv-tests", ".cache",
-                                                 "build", "out",   "__pycache__"};
+  static const std::set<std::string> left_out = {
+      ".git", ".venv", ".venv-dev", ".venv-onednn", ".venv-tests", ".cache", "build", "out", "__pycache__"};
   static const std::set<std::string> extensions = {".h",  ".cpp", ".txt",  ".cmake", ".md", ".sh",
                                                    ".py", ".yml", ".json", ".csv",   ".in", ""};
   std::vector<std::string> files;

@@ -28,6 +28,7 @@ TEST(BadInputTest, is_refused_with_what_is_wrong_and_what_to_do) {
       {{"--model", "resnt50"}, {"unknown model 'resnt50'", "did you mean resnet50", "lockstep info models"}},
       {{"--strategy", "dpp"}, {"unknown strategy 'dpp'", "did you mean ddp"}},
       {{"--backend", "glo"}, {"unknown backend 'glo'", "did you mean gloo"}},
+      {{"--kernels", "fussed"}, {"unknown kernels 'fussed'", "did you mean fused", "lockstep info kernels"}},
       {{"--precision", "fp23"}, {"unknown precision 'fp23'", "fp32"}},
       {{"--input", "devise"}, {"unknown input 'devise'", "device"}},
       {{"--launch", "thread"}, {"unknown way to launch 'thread'", "threads"}},

@@ -145,6 +145,19 @@ TEST(BenchTest, bf16_and_bucket_sizes_sweep) {
   EXPECT_EQ(results::read_record(folder.path("a.json")).runs.size(), 8u);
 }
 
+TEST(BenchTest, kernels_sweep_and_the_record_says_whose_they_are) {
+  const test::ScratchFolder folder;
+  const test::Finished bench = test::run(quick_bench({}, {"--backend", "thread", "--ranks", "1", "--kernels",
+                                                          "aten,fused", "--json", folder.path("a.json")}));
+  ASSERT_EQ(bench.exit_code, 0) << bench.error;
+  EXPECT_THAT(bench.output, HasSubstr("* Kernels: aten, fused (oneDNN 3."));
+  const results::RunRecord record = results::read_record(folder.path("a.json"));
+  EXPECT_THAT(record.kernel_detail, testing::StartsWith("oneDNN 3."));
+  std::vector<std::string> found;
+  for (const results::Run& run : record.runs) found.push_back(run.strategy + " " + run.kernels);
+  EXPECT_THAT(found, testing::ElementsAre("single aten", "ddp aten", "single fused", "ddp fused"));
+}
+
 TEST(BenchTest, buckets_are_tuned_and_the_row_is_measured_with_what_was_found) {
   const test::ScratchFolder folder;
   const test::Finished bench = test::run({"lockstep",
@@ -206,6 +219,32 @@ TEST(BenchTest, replicas_are_compared_while_they_train_and_the_record_says_so) {
     compared += applies ? 1 : 0;
   }
   EXPECT_EQ(compared, 2u);
+}
+
+TEST(BenchTest, layers_and_what_a_row_reaches_of_the_limit_are_shown_and_recorded) {
+  const test::ScratchFolder folder;
+  const test::Finished bench = test::run(quick_bench(
+      {}, {"--ranks", "1,2", "--layers", "--limit", "--no-controls", "--json", folder.path("a.json")}));
+  ASSERT_EQ(bench.exit_code, 0) << bench.error;
+  EXPECT_THAT(bench.output, HasSubstr("Limit of the processor: lenet5"));
+  EXPECT_EQ(occurrences(bench.output, "Layers, worst first: lenet5"), 2u) << bench.output;
+  EXPECT_EQ(occurrences(bench.error, "measuring the limit"), 1u) << bench.error;
+
+  const results::RunRecord record = results::read_record(folder.path("a.json"));
+  ASSERT_EQ(record.runs.size(), 2u);
+  for (const results::Run& run : record.runs) {
+    ASSERT_TRUE(run.of_limit());
+    EXPECT_DOUBLE_EQ(*run.of_limit(), run.images_per_s / run.ranks / *run.limit_images_per_s);
+    std::vector<std::string> names;
+    for (const results::LayerTimes& layer : run.layers) {
+      names.push_back(layer.name);
+      EXPECT_GT(layer.forward_s, 0) << layer.name;
+      EXPECT_GT(layer.backward_s, 0) << layer.name;
+      EXPECT_TRUE(layer.of_limit()) << layer.name;
+    }
+    EXPECT_THAT(names, testing::ElementsAre("conv1", "max_pool1", "conv2", "max_pool2", "fc1", "fc2", "fc3"));
+    EXPECT_EQ(run.layers[0].multiply_adds, 4 * 28 * 28 * 6 * 25);
+  }
 }
 
 TEST(BenchTest, more_ranks_than_cores_run_with_a_loud_warning) {

@@ -6,16 +6,19 @@
 namespace lockstep {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 TEST(InfoTest, everything_that_can_be_measured_is_listed) {
   const test::Finished info = test::run({"lockstep", "info"});
   EXPECT_EQ(info.exit_code, 0) << info.error;
-  for (const char* text :
-       {"LibTorch 2.", "gloo", "mpi", "thread", "resnet50", "25557032", "ddp", "independent", "device"}) {
+  for (const char* text : {"LibTorch 2.", "gloo", "mpi", "thread", "resnet50", "25557032", "ddp",
+                           "independent", "device", "oneDNN 3."}) {
     EXPECT_THAT(info.output, HasSubstr(text));
   }
-  EXPECT_THAT(info.output, testing::Not(HasSubstr("not usable")));
+  for (const char* backend : {"thread", "gloo", "mpi"}) {
+    EXPECT_THAT(info.output, ContainsRegex(std::string(backend) + " +usable"));
+  }
 }
 
 TEST(InfoTest, a_backend_that_is_not_there_is_listed_with_what_to_install) {
@@ -26,6 +29,19 @@ TEST(InfoTest, a_backend_that_is_not_there_is_listed_with_what_to_install) {
   EXPECT_THAT(info.output, HasSubstr("thread       usable"));
   EXPECT_THAT(info.output, HasSubstr("gloo         not usable"));
   EXPECT_THAT(info.output, HasSubstr("mpi          not usable"));
+  EXPECT_THAT(info.output, HasSubstr("nccl         not usable"));
+}
+
+TEST(InfoTest, kernels_are_listed_with_what_they_compute_and_on_what) {
+  const test::Finished info = test::run({"lockstep", "info", "kernels"});
+  EXPECT_EQ(info.exit_code, 0) << info.error;
+  EXPECT_THAT(info.output, HasSubstr("aten         usable"));
+  EXPECT_THAT(info.output, ContainsRegex("fused        usable .*oneDNN 3\\.[0-9]+\\.[0-9]+, [a-z0-9_]+"));
+  EXPECT_THAT(info.output, HasSubstr("covers: batch normalisation"));
+  EXPECT_THAT(info.output, HasSubstr("left to LibTorch: local response normalisation"));
+  // What oneDNN is allowed, not what the processor has.
+  const test::Finished limited = test::run({"lockstep", "info", "kernels"}, {{"ONEDNN_MAX_CPU_ISA", "AVX2"}});
+  EXPECT_THAT(limited.output, ContainsRegex("fused        usable .*oneDNN [0-9.]+, avx2\\)"));
 }
 
 TEST(InfoTest, help_and_version_are_results) {

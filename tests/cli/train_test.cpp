@@ -36,6 +36,8 @@ TEST_P(TrainBackendTest, every_epoch_is_told_and_recorded) {
   EXPECT_EQ(record["schema"], "lockstep training");
   EXPECT_EQ(record["backend"], GetParam());
   EXPECT_EQ(record["settings"]["strategy"], "ddp");
+  EXPECT_EQ(record["settings"]["--kernels"], "fused");
+  EXPECT_THAT(record["kernel_detail"].get<std::string>(), testing::StartsWith("oneDNN 3."));
   EXPECT_EQ(record["incomplete"], "");
   ASSERT_EQ(record["epochs"].size(), 3U);
   const auto& last = record["epochs"][2];

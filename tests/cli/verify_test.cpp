@@ -37,6 +37,16 @@ TEST(VerifyProgramTest, what_does_not_apply_says_why) {
   EXPECT_THAT(finished.output, HasSubstr("n/a      batch norm takes its statistics"));
 }
 
+TEST(VerifyProgramTest, both_kernels_are_verified_and_told_apart) {
+  const test::Finished finished = test::run({"lockstep", "verify", "--model", "resnet18", "--image-size",
+                                             "32", "--batch", "2", "--steps", "2", "--strategy", "replicated",
+                                             "--ranks", "2", "--threads", "1", "--kernels", "aten,fused"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  EXPECT_THAT(finished.output, testing::ContainsRegex("replicated +aten +2  replicas equal +right"));
+  EXPECT_THAT(finished.output, testing::ContainsRegex("replicated +fused +2  replicas equal +right"));
+  EXPECT_THAT(finished.output, testing::ContainsRegex("replicated +fused +2  run to run +right"));
+}
+
 TEST(VerifyProgramTest, a_wrong_name_is_refused) {
   const test::Finished finished = test::run({"lockstep", "verify", "--strategy", "replicate"});
   EXPECT_EQ(finished.exit_code, 2);

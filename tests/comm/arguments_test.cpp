@@ -75,7 +75,7 @@ TEST(ArgumentsTest, connecting_wrongly_is_refused) {
       .rank = 0, .size = 2, .store = &store, .timeout = Duration(0.05), .interface = ""};
   ConnectOptions options = good;
   expect_refused([&] { connect("glo", options); }, "gloo");
-  expect_refused([&] { backend_status("nccl"); }, "nccl");
+  expect_refused([&] { backend_status("ncll"); }, "nccl");
   options.rank = 2;
   expect_refused([&] { connect("thread", options); }, "rank 2 of 2");
   options = good;

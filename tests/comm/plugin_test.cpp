@@ -84,8 +84,44 @@ TEST(PluginTest, the_plugins_of_this_build_are_usable) {
     EXPECT_TRUE(status.usable) << status.detail;
     EXPECT_EQ(status.detail.rfind(library, 0), 0U) << status.detail;
   }
-  EXPECT_EQ(backend_names(), (std::vector<std::string>{"thread", "gloo", "mpi"}));
+  EXPECT_EQ(backend_names(), (std::vector<std::string>{"thread", "gloo", "mpi", "nccl"}));
 }
+
+TEST(PluginTest, a_missing_nccl_plugin_says_what_to_install) {
+  const PluginFolder folder;
+  expect_unusable("nccl", "no lockstep_nccl.so in " + folder.path().string(), "CUDA toolkit and NCCL");
+}
+
+#ifdef LOCKSTEP_HAS_NCCL
+TEST(PluginTest, a_missing_nccl_library_says_what_to_install) {
+  const PluginFolder folder;
+  folder.add_plugin_that_needs("lockstep_nccl.so", "libnccl.so.2", "libgone.so.2");
+  expect_unusable("nccl", "libgone.so.2: cannot open shared object file", "LD_LIBRARY_PATH");
+}
+
+TEST(PluginTest, nccl_is_usable_with_a_gpu_and_says_what_is_missing_without) {
+  const BackendStatus status = backend_status("nccl");
+  if (status.usable) {
+    EXPECT_EQ(status.detail.rfind("NCCL 2.", 0), 0U) << status.detail;
+    // No number of a GPU.
+    EXPECT_THROW(connect("nccl", {}), ConfigError);
+    return;
+  }
+  EXPECT_NE(status.detail.find("NVIDIA"), std::string::npos) << status.detail;
+  EXPECT_NE(status.advice.find("driver"), std::string::npos) << status.advice;
+  EXPECT_THROW(connect("nccl", {}), BackendMissing);
+}
+
+TEST(PluginTest, staging_a_gpus_memory_says_what_is_missing) {
+  ConnectOptions options;
+  options.cuda_device = 1000;
+  if (backend_status("nccl").usable) {
+    EXPECT_THROW(connect("gloo", options), ConfigError);
+  } else {
+    EXPECT_THROW(connect("gloo", options), BackendMissing);
+  }
+}
+#endif
 
 TEST(PluginTest, mpi_without_mpirun_says_how_to_start) {
   try {

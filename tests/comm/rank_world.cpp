@@ -1,5 +1,6 @@
 #include "comm/rank_world.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -17,6 +18,12 @@
 #include "lockstep/base/file.h"
 #include "lockstep/comm/folder_store.h"
 #include "lockstep/comm/hash_store.h"
+#include "lockstep/comm/queued_communicator.h"
+#include "lockstep/comm/staging/staged_transport.h"
+#include "lockstep/comm/thread/thread_transport.h"
+
+#include "comm/device_view.h"
+#include "comm/host_copy_engine.h"
 
 namespace lockstep::comm {
 namespace {
@@ -39,6 +46,34 @@ std::string option(int argc, char** argv, const std::string& name) {
     if (argv[i] == name) return argv[i + 1];
   }
   return "";
+}
+
+bool has_flag(int argc, char** argv, const std::string& name) {
+  return std::find(argv + 1, argv + argc, name) != argv + argc;
+}
+
+/// The piece size makes several pieces of most of the tests' buffers.
+std::unique_ptr<Communicator> connect_staged_thread(const std::string&, const ConnectOptions& options) {
+  auto engine = std::make_shared<HostCopyEngine>();
+  if (options.size == 1) {
+    return make_solo_communicator("thread", thread_capabilities(), options.timeout, std::move(engine));
+  }
+  return make_communicator(make_staged_transport(connect_thread_transport(options), std::move(engine), 4096),
+                           options.timeout);
+}
+
+void run_threads_with(const Connect& connect_rank, const std::string& backend, int size, Duration timeout,
+                      const std::function<void(Communicator&)>& body) {
+  HashStore store;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto communicator = connect_rank(
+          backend, {.rank = rank, .size = size, .store = &store, .timeout = timeout, .interface = ""});
+      run_guarded(body, *communicator);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 std::string environment(const char* name) {
@@ -98,44 +133,47 @@ RankWorld& RankWorld::get() {
 }
 
 void run_threads(int size, Duration timeout, const std::function<void(Communicator&)>& body) {
-  HashStore store;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto communicator = connect(
-          "thread", {.rank = rank, .size = size, .store = &store, .timeout = timeout, .interface = ""});
-      run_guarded(body, *communicator);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_threads_with(connect, "thread", size, timeout, body);
+}
+
+void run_staged_threads(int size, Duration timeout, const std::function<void(Communicator&)>& body) {
+  run_threads_with(connect_staged_thread, "thread", size, timeout, body);
 }
 
 void RankWorld::run(const std::function<void(Communicator&)>& body) {
-  if (backend_ == "thread") return run_threads(size_, test_timeout(), body);
+  if (threads_) return run_threads_with(connect_, backend_, size_, test_timeout(), body);
   run_guarded(body, *communicator_);
 }
 
-int run_as_ranks(int argc, char** argv) {
+int run_as_ranks(int argc, char** argv, const Connect& connect_rank) {
   testing::InitGoogleTest(&argc, argv);
   RankWorld& world = RankWorld::get();
   world.backend_ = option(argc, argv, "--backend");
+  world.threads_ = world.backend_ == "thread" || has_flag(argc, argv, "--threads");
+  world.connect_ = connect_rank ? connect_rank : Connect(connect);
+  if (has_flag(argc, argv, "--staged")) {
+    world.connect_ = [](const std::string& backend, const ConnectOptions& options) {
+      return std::make_unique<DeviceView>(connect_staged_thread(backend, options));
+    };
+  }
   world.size_ = std::atoi(option(argc, argv, "--ranks").c_str());
   if (world.backend_.empty() || world.size_ < 1) {
-    std::cerr << "usage: " << argv[0] << " --backend NAME --ranks N\n";
+    std::cerr << "usage: " << argv[0] << " --backend NAME --ranks N [--threads] [--staged]\n";
     return kExitUsage;
   }
-  if (world.backend_ == "gloo" && environment(kRankVariable).empty())
+  const bool by_mpirun = world.backend_ == "mpi";
+  if (!world.threads_ && !by_mpirun && environment(kRankVariable).empty()) {
     return start_all_ranks(argv, world.size_);
-  if (world.backend_ != "thread") {
-    const bool by_mpirun = world.backend_ == "mpi";
+  }
+  if (!world.threads_) {
     world.own_rank_ = std::atoi(environment(by_mpirun ? "OMPI_COMM_WORLD_RANK" : kRankVariable).c_str());
     if (!by_mpirun) world.store_ = std::make_unique<FolderStore>(environment(kFolderVariable));
     try {
-      world.communicator_ = connect(world.backend_, {.rank = world.own_rank_,
-                                                     .size = world.size_,
-                                                     .store = world.store_.get(),
-                                                     .timeout = test_timeout(),
-                                                     .interface = ""});
+      world.communicator_ = world.connect_(world.backend_, {.rank = world.own_rank_,
+                                                            .size = world.size_,
+                                                            .store = world.store_.get(),
+                                                            .timeout = test_timeout(),
+                                                            .interface = ""});
     } catch (const Error& error) {
       std::cerr << "cannot connect: " << error.what() << "; " << error.advice() << std::endl;
       return 1;

@@ -7,8 +7,13 @@
 
 namespace lockstep::comm {
 
-/// The ranks that this test program was started for (--backend NAME --ranks N): threads of this process for
-/// the thread backend; else this process is one of them.
+/// How a rank of a test connects.
+using Connect =
+    std::function<std::unique_ptr<Communicator>(const std::string& backend, const ConnectOptions&)>;
+
+/// The ranks that this test program was started for (--backend NAME --ranks N [--threads] [--staged]):
+/// threads of this process for the thread backend and with --threads, else this process is one of them.
+/// --staged (thread only): the buffers of the tests pass for a device's, and go through staging.
 class RankWorld {
  public:
   static RankWorld& get();
@@ -23,10 +28,12 @@ class RankWorld {
   int own_rank() const { return own_rank_; }
 
  private:
-  friend int run_as_ranks(int argc, char** argv);
+  friend int run_as_ranks(int argc, char** argv, const Connect& connect_rank);
 
   std::string backend_;
   int size_ = 0;
+  bool threads_ = false;
+  Connect connect_;
   int own_rank_ = -1;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Communicator> communicator_;
@@ -35,10 +42,14 @@ class RankWorld {
 /// Runs `body` on `size` threads, connected by the thread backend.
 void run_threads(int size, Duration timeout, const std::function<void(Communicator&)>& body);
 
+/// The same, with communicators that stage a device's memory in pieces of a few KiB; the device is the host
+/// (HostCopyEngine).
+void run_staged_threads(int size, Duration timeout, const std::function<void(Communicator&)>& body);
+
 /// Ample for a healthy operation on a loaded machine, and under the limit that ctest sets.
 Duration test_timeout();
 
-/// main() of a test program that runs as ranks.
-int run_as_ranks(int argc, char** argv);
+/// main() of a test program that runs as ranks. `connect_rank`: null for comm::connect.
+int run_as_ranks(int argc, char** argv, const Connect& connect_rank = nullptr);
 
 }  // namespace lockstep::comm

@@ -33,8 +33,11 @@ std::vector<std::string> with_data(std::vector<std::string> command) {
 std::vector<std::string> with_files(std::vector<std::string> command) {
   for (size_t i = 2; i < command.size(); ++i) {
     std::string& word = command[i];
-    if (command[i - 1] == "-o") {
+    if (command[i - 1] == "-o" || command[i - 1] == "--json") {
       word = "-";
+    } else if (command[i - 1] == "--from") {
+      word =
+          kSource + "tests/golden/topology/" + (word.ends_with(".xml") ? "two_gpus.xml" : "nvswitch8.json");
     } else if (word.ends_with(".json")) {
       word = kSource + "tests/golden/record.json";
     }

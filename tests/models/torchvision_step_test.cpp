@@ -41,7 +41,8 @@ int64_t image_size(const ModelInfo& info) {
 /// One training step with the reference's weights, images and labels, without dropout.
 class TorchvisionStepTest : public testing::TestWithParam<std::string> {
  protected:
-  void run(at::ScalarType dtype, at::MemoryFormat memory_format) {
+  void run(at::ScalarType dtype, at::MemoryFormat memory_format,
+           kernels::KernelChoice kernels = kernels::KernelChoice::kAten) {
     reference_ = json::parse(read_file(LOCKSTEP_REFERENCES "/steps/" + GetParam() + ".json"));
     const ModelInfo& info = registry().get(GetParam());
     model_ = info.create({.memory_format = memory_format});
@@ -55,7 +56,8 @@ class TorchvisionStepTest : public testing::TestWithParam<std::string> {
     }
     const int64_t size = image_size(info);
     const at::Tensor images = hashed(0, kBatch * 3 * size * size).mul(2).view({kBatch, 3, size, size});
-    const Output output = model_->forward(images.to(dtype).contiguous(memory_format), {.dropout = false});
+    const Output output =
+        model_->forward(images.to(dtype).contiguous(memory_format), {.kernels = kernels, .dropout = false});
     logits_ = output.logits;
     loss_ = cross_entropy(output, at::tensor({int64_t{3}, 10 % info.classes}, at::kLong));
     loss_.backward();
@@ -136,6 +138,14 @@ TEST_P(TorchvisionFp32StepTest, equals_torchvisions_in_fp32) {
                                  kFp32Distances * fp32_distance("statistics"));
     expect_gradients(kFp32GradientTolerance);
   }
+}
+
+/// Another order of summation is no larger a distance than another machine's.
+TEST_P(TorchvisionFp32StepTest, equals_torchvisions_in_fp32_with_fused_kernels) {
+  run(at::kFloat, at::MemoryFormat::ChannelsLast, kernels::KernelChoice::kFused);
+  expect_logits_and_statistics(kFp32Distances * fp32_distance("logits"),
+                               kFp32Distances * fp32_distance("statistics"));
+  expect_gradients(kFp32GradientTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TorchvisionStepTest,

@@ -40,6 +40,7 @@ TEST(BaselineTest, only_the_same_work_is_a_baseline) {
   EXPECT_TRUE(without([](auto& run) { run.model = "resnet101"; }));
   EXPECT_TRUE(without([](auto& run) { run.batch_per_rank = 4; }));
   EXPECT_TRUE(without([](auto& run) { run.precision = "bf16"; }));
+  EXPECT_TRUE(without([](auto& run) { run.kernels = "aten"; }));
   EXPECT_TRUE(without([](auto& run) { run.memory_format = "contiguous"; }));
   EXPECT_TRUE(without([](auto& run) { run.image_size = 64; }));
   EXPECT_TRUE(without([](auto& run) { run.threads_per_rank = 2; }));

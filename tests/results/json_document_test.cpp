@@ -6,6 +6,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/results/json_reader.h"
 #include "lockstep/results/json_writer.h"
+#include "lockstep/results/system_json.h"
 
 #include "results/sample_runs.h"
 
@@ -34,6 +35,19 @@ TEST(JsonDocumentTest, every_key_that_is_written_is_described) {
   for (const std::string& key : keys) {
     const bool described = tables.find("`" + key + "`") != std::string::npos ||
                            tables.find("." + key + "`") != std::string::npos;
+    EXPECT_TRUE(described) << key;
+  }
+}
+
+TEST(JsonDocumentTest, every_key_of_a_recorded_machine_is_described) {
+  const System system = read_system(LOCKSTEP_GOLDEN "/topology/nvswitch8.json");
+  std::set<std::string> keys;
+  collect_keys(nlohmann::json::parse(system_to_json(system)), keys);
+  EXPECT_GT(keys.size(), 15u);
+  const std::string text = document();
+  for (const std::string& key : keys) {
+    const bool described =
+        text.find("`" + key + "`") != std::string::npos || text.find("." + key + "`") != std::string::npos;
     EXPECT_TRUE(described) << key;
   }
 }

@@ -59,6 +59,8 @@ TEST(JsonReaderTest, a_file_of_schema_version_1_still_reads) {
   EXPECT_EQ(launches(old.runs[1]), 1);
   EXPECT_FALSE(old.runs[1].breakdown || old.runs[1].factors || old.runs[1].step_interval_s);
   EXPECT_TRUE(old.runs[1].speedup);
+  EXPECT_EQ(old.runs[1].kernels, "aten") << "there were no others then";
+  EXPECT_TRUE(old.kernels.empty());
   EXPECT_EQ(from_json(to_json(old), "new.json").schema_version, kSchemaVersion);
 }
 

@@ -77,6 +77,19 @@ TEST(LaunchesTest, a_row_that_the_first_launch_lacks_is_added) {
   EXPECT_TRUE(record.runs[4].speedup);
 }
 
+TEST(LaunchesTest, a_row_with_other_kernels_is_another_row) {
+  RunRecord record = launch(0.5);
+  record.kernels = {"fused"};
+  RunRecord other = launch(0.5);
+  other.kernels = {"aten"};
+  other.kernel_detail.clear();
+  other.runs[1].kernels = "aten";
+  add_launch(record, other);
+  EXPECT_EQ(record.runs.size(), 4U);
+  EXPECT_THAT(record.kernels, ElementsAre("fused", "aten"));
+  EXPECT_EQ(record.kernel_detail, launch(0.5).kernel_detail);
+}
+
 TEST(LaunchesTest, a_launch_of_another_machine_or_library_is_refused) {
   RunRecord record = launch(0.5);
   RunRecord other = launch(0.5);
@@ -89,6 +102,9 @@ TEST(LaunchesTest, a_launch_of_another_machine_or_library_is_refused) {
   }
   other = launch(0.5);
   other.machines[0].processor = "Another";
+  EXPECT_THROW(add_launch(record, other), ConfigError);
+  other = launch(0.5);
+  other.kernel_detail = "oneDNN 3.2.0, avx2";
   EXPECT_THROW(add_launch(record, other), ConfigError);
 }
 

@@ -87,9 +87,11 @@ TEST(PytorchContractTest, without_a_no_ddp_run_its_place_is_held) {
 TEST(PytorchContractTest, only_the_first_of_every_swept_setting_is_there) {
   RunRecord record = described_record();
   record.strategies = {"ddp", "other"};
-  const auto add = [&](const char* strategy, int ranks, const char* precision, double bucket_mb) {
+  const auto add = [&](const char* strategy, int ranks, const char* precision, double bucket_mb,
+                       const char* kernels = "fused") {
     auto run = measured_run(strategy, ranks, 4, 0.5);
     run.precision = precision;
+    run.kernels = kernels;
     run.bucket_mb = bucket_mb;
     run.images_per_s = 1;
     record.runs.push_back(run);
@@ -100,6 +102,7 @@ TEST(PytorchContractTest, only_the_first_of_every_swept_setting_is_there) {
   add("other", 2, "fp32", 25);
   add("ddp", 2, "fp32", 25);
   add("ddp", 2, "fp32", 1);
+  add("ddp", 2, "fp32", 25, "aten");
   add("independent", 2, "fp32", 25);
   add("ddp", 2, "bf16", 25);
   add("ddp", 4, "fp32", 25);
@@ -109,7 +112,18 @@ TEST(PytorchContractTest, only_the_first_of_every_swept_setting_is_there) {
   for (const json& result : benchmarks[0]["result"]) ranks.push_back(result["ranks"].size());
   EXPECT_THAT(ranks, ElementsAre(1, 2, 4));
   EXPECT_EQ(benchmarks[0]["result"][0]["measurements"], json({0.25})) << "the baseline of the same precision";
-  EXPECT_EQ(written(record)["lockstep"]["runs"].size(), 8u);
+  EXPECT_EQ(written(record)["lockstep"]["runs"].size(), 9u);
+}
+
+TEST(PytorchContractTest, every_network_is_shown_with_the_kernels_of_the_first) {
+  RunRecord record = described_record();
+  record.runs = {measured_run("ddp", 2, 4, 0.5), measured_run("ddp", 2, 4, 0.25),
+                 measured_run("ddp", 2, 4, 0.125)};
+  for (size_t i : {1U, 2U}) record.runs[i].model = "resnet18";
+  record.runs[1].kernels = "aten";
+  const json results = written(record)["benchmark_results"][1]["result"];
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_LT(results[1]["measurements"][0], 0.2) << "aten's";
 }
 
 }  // namespace

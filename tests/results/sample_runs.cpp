@@ -14,6 +14,7 @@ Run plain_run(const std::string& strategy, int ranks) {
   run.strategy = strategy;
   run.backend = "gloo";
   run.precision = "fp32";
+  run.kernels = "fused";
   run.memory_format = "channels_last";
   run.image_size = 224;
   run.bucket_mb = 25;
@@ -82,6 +83,8 @@ RunRecord described_record() {
   record.lockstep_version = "0.1.0";
   record.torch_version = "2.11.0";
   record.backend_detail = "Gloo 0.0 (TCP)";
+  record.kernels = {"aten", "fused"};
+  record.kernel_detail = "oneDNN 3.2.0, avx512_core";
   record.started_at = "2030-01-02T03:04:05Z";
   record.command = {"lockstep", "bench", "--ranks", "1,2,4"};
   Machine machine;
@@ -106,6 +109,25 @@ RunRecord described_record() {
   machine.virtual_machine = true;
   machine.transparent_hugepages = "madvise";
   machine.gpus = {"NVIDIA H200"};
+  using topology::PathKind;
+  machine.map = {.devices = {{.kind = topology::DeviceKind::kGpu,
+                              .label = "GPU0",
+                              .name = "NVIDIA H200",
+                              .pci_bus_id = "0000:06:00.0",
+                              .memory_bytes = int64_t{140} << 30,
+                              .numa_node = 0,
+                              .cpu_affinity = "0-15"},
+                             {.kind = topology::DeviceKind::kNic,
+                              .label = "mlx5_0",
+                              .name = "ib0",
+                              .pci_bus_id = "0000:05:00.0",
+                              .memory_bytes = 0,
+                              .numa_node = 1,
+                              .cpu_affinity = "16-31"}},
+                 .paths = {{{PathKind::kSelf, 0}, {PathKind::kSystem, 0}},
+                           {{PathKind::kSystem, 0}, {PathKind::kSelf, 0}}},
+                 .driver_version = "580.65.06",
+                 .cuda_version = "13.0"};
   record.machines = {machine};
   record.launch = "processes";
   record.binding = "core";
@@ -188,6 +210,27 @@ RunRecord small_record() {
   ddp.replica_checks = ReplicaChecks{.every = 2, .checks = 3, .not_applicable = ""};
   record.runs[2].replica_checks =
       ReplicaChecks{.every = 2, .checks = 0, .not_applicable = "its replicas go their own ways"};
+  ddp.limit_images_per_s = 40;
+  ddp.layers = {{.name = "conv1",
+                 .what = "conv 3x3 3->8 32x32 + relu",
+                 .forward_s = 0.125,
+                 .backward_s = 0.25,
+                 .multiply_adds = 3'000'000'000,
+                 .backward_multiply_adds = 6'000'000'000,
+                 .bytes = 1'500'000'000,
+                 .backward_bytes = 2'250'000'000,
+                 .limit_forward_s = 0.0625,
+                 .limit_backward_s = 0.125},
+                {.name = "max_pool1",
+                 .what = "max pool 2x2/2 8 32x32",
+                 .forward_s = 0.03125,
+                 .backward_s = 0.03125,
+                 .multiply_adds = 0,
+                 .backward_multiply_adds = 0,
+                 .bytes = 125'000'000,
+                 .backward_bytes = 125'000'000,
+                 .limit_forward_s = std::nullopt,
+                 .limit_backward_s = std::nullopt}};
   ddp.input_options = "--prefetch 4";
   ddp.input_queues = {{.name = "made",
                        .capacity = 4,

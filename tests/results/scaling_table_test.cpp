@@ -38,6 +38,19 @@ TEST(ScalingTableTest, every_swept_setting_has_a_column_and_a_baseline_of_its_ow
   EXPECT_THAT(text, Not(HasSubstr("backend")));
 }
 
+TEST(ScalingTableTest, kernels_have_a_column_and_a_baseline_of_their_own_where_they_differ) {
+  RunRecord record = swept_record();
+  for (auto& run : record.runs) {
+    run.kernels = run.precision == "fp32" ? "aten" : "fused";
+    run.precision = "fp32";
+  }
+  assign_baselines(record);
+  const std::string text = scaling_tables(record);
+  EXPECT_THAT(text, HasSubstr("(no ddp, aten kernels)"));
+  EXPECT_THAT(text, HasSubstr("(no ddp, fused kernels)"));
+  EXPECT_THAT(text, HasSubstr("strategy  kernels  images/s"));
+}
+
 TEST(ScalingTableTest, a_hundred_columns_hold_it_with_three_settings_swept) {
   RunRecord record = swept_record();
   for (auto& run : record.runs) run.hosts = 1;

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
+#include "lockstep/kernels/kernel_choice.h"
 
 namespace lockstep {
 namespace {
@@ -50,6 +51,20 @@ TEST(SweepTest, lists_sweep_and_repeats_are_measured_once) {
   EXPECT_EQ(rows.size(), 2u * 2 * 2 * 6);
 }
 
+TEST(SweepTest, kernels_sweep_where_there_are_several) {
+  const SweepOptions both{.models = {"lenet5"}, .ranks = {2}, .kernels = {"aten", "fused", "aten"}};
+  if (!kernels::why_no_fused_kernels().empty()) {
+    EXPECT_THROW(plan_rows(both), BackendMissing);
+    EXPECT_EQ(plan_rows({.models = {"lenet5"}, .ranks = {2}}).front().kernels, "aten");
+    return;
+  }
+  std::vector<std::string> found;
+  for (const train::RowPlan& row : plan_rows(both)) found.push_back(row.strategy + " " + row.kernels);
+  EXPECT_THAT(found, ElementsAre("single aten", "ddp aten", "independent aten", "single fused", "ddp fused",
+                                 "independent fused"));
+  EXPECT_EQ(plan_rows({.models = {"lenet5"}, .ranks = {2}}).front().kernels, "fused");
+}
+
 TEST(SweepTest, the_default_batch_is_the_networks_own) {
   EXPECT_EQ(plan_rows({.models = {"resnet50"}, .ranks = {1}}).front().batch_per_rank, 32);
 }
@@ -58,6 +73,7 @@ TEST(SweepTest, what_cannot_be_measured_is_refused_by_name) {
   EXPECT_THAT(refusal({.models = {"resnet5"}, .ranks = {1}}), HasSubstr("did you mean resnet50"));
   EXPECT_THAT(refusal({.ranks = {1}, .strategies = {"dpp"}}), HasSubstr("did you mean ddp"));
   EXPECT_THAT(refusal({.ranks = {1}, .precisions = {"fp31"}}), HasSubstr("did you mean fp32"));
+  EXPECT_THAT(refusal({.ranks = {1}, .kernels = {"fussed"}}), HasSubstr("did you mean fused"));
   EXPECT_THAT(refusal({.batches = {0}, .ranks = {1}}), HasSubstr("--batch must be greater than 0, not 0"));
   EXPECT_THAT(refusal({.ranks = {-2}}), HasSubstr("--ranks must be greater than 0, not -2"));
   EXPECT_THAT(refusal({.ranks = {1}, .bucket_mb = {0}}), HasSubstr("--bucket-mb must be greater than 0"));

@@ -16,16 +16,25 @@ bool overlap(const Buffer& a, const Buffer& b) {
 
 }  // namespace
 
-ArgumentChecks::ArgumentChecks(int rank, int size, bool cuda_buffers, std::string where)
-    : rank_(rank), size_(size), cuda_buffers_(cuda_buffers), where_(std::move(where)) {}
+ArgumentChecks::ArgumentChecks(int rank, int size, Capabilities capabilities, std::string where)
+    : rank_(rank), size_(size), capabilities_(capabilities), where_(std::move(where)) {}
 
 void ArgumentChecks::buffer(const char* call, const Buffer& buffer) const {
   if (buffer.count > 0 && buffer.data == nullptr) {
     throw ConfigError(fmt::format("{} on {}: {} elements at a null address", call, where_, buffer.count));
   }
-  if (buffer.device == DeviceKind::kCuda && !cuda_buffers_) {
-    throw ConfigError(fmt::format("{} on {}: this backend takes no CUDA memory", call, where_),
-                      "copy the data to the host first, or use a backend for GPUs");
+  if (buffer.device == DeviceKind::kCuda && !capabilities_.cuda_buffers) {
+    throw ConfigError(
+        fmt::format("{} on {}: {} bytes of CUDA memory, but this communicator takes host memory only", call,
+                    where_, buffer.bytes()),
+        "copy the data to the host first, connect with the rank's GPU (ConnectOptions::cuda_device), or use "
+        "the nccl backend");
+  }
+  if (buffer.device == DeviceKind::kCpu && !capabilities_.cpu_buffers) {
+    throw ConfigError(
+        fmt::format("{} on {}: {} bytes of host memory, but this communicator takes CUDA memory only", call,
+                    where_, buffer.bytes()),
+        "copy the data to the GPU first, or say it over a communicator of another backend");
   }
 }
 
@@ -38,6 +47,10 @@ void ArgumentChecks::root(const char* call, int root) const {
 void ArgumentChecks::same_dtype(const char* call, const Buffer& input, const Buffer& output) const {
   buffer(call, input);
   buffer(call, output);
+  if (input.device != output.device) {
+    throw ConfigError(fmt::format("{} on {}: input is {} memory, output is {} memory", call, where_,
+                                  to_string(input.device), to_string(output.device)));
+  }
   if (input.dtype != output.dtype) {
     throw ConfigError(fmt::format("{} on {}: input is {}, output is {}", call, where_, to_string(input.dtype),
                                   to_string(output.dtype)));
@@ -85,6 +98,19 @@ void ArgumentChecks::peer(const char* call, int peer) const {
   if (peer < 0 || peer >= size_ || peer == rank_) {
     throw ConfigError(
         fmt::format("{} on {}: {} is not the number of another rank in [0, {})", call, where_, peer, size_));
+  }
+}
+
+void ArgumentChecks::message(const char* call, const Buffer& buffer, int peer, int tag) const {
+  this->buffer(call, buffer);
+  this->peer(call, peer);
+  this->tag(call, tag);
+}
+
+void ArgumentChecks::receive_any() const {
+  if (!capabilities_.receive_any) {
+    throw ConfigError(fmt::format("receive_any on {}: this backend cannot receive from just anybody", where_),
+                      "name the peer, or use the gloo or mpi backend");
   }
 }
 

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "lockstep/comm/communicator.h"
 #include "lockstep/comm/types.h"
 
 namespace lockstep::comm {
@@ -12,14 +13,17 @@ namespace lockstep::comm {
 class ArgumentChecks {
  public:
   /// `where`: "rank 1 of 4 over gloo".
-  ArgumentChecks(int rank, int size, bool cuda_buffers, std::string where);
+  ArgumentChecks(int rank, int size, Capabilities capabilities, std::string where);
 
   void buffer(const char* call, const Buffer& buffer) const;
   void root(const char* call, int root) const;
   void all_gather(const Buffer& input, const Buffer& output) const;
   void reduce_scatter(const Buffer& input, const Buffer& output) const;
   void all_to_all(const Buffer& input, const Buffer& output) const;
+  /// To or from `peer`.
+  void message(const char* call, const Buffer& buffer, int peer, int tag) const;
   void peer(const char* call, int peer) const;
+  void receive_any() const;
   void tag(const char* call, int tag) const;
   void split(std::span<const int> ranks) const;
 
@@ -28,7 +32,7 @@ class ArgumentChecks {
 
   int rank_;
   int size_;
-  bool cuda_buffers_;
+  Capabilities capabilities_;
   std::string where_;
 };
 

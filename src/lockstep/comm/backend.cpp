@@ -1,6 +1,7 @@
 #include "lockstep/comm/backend.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -8,6 +9,8 @@
 #include "lockstep/base/names.h"
 #include "lockstep/comm/plugin.h"
 #include "lockstep/comm/queued_communicator.h"
+#include "lockstep/comm/staging/open_copy_engine.h"
+#include "lockstep/comm/staging/staged_transport.h"
 #include "lockstep/comm/thread/thread_transport.h"
 
 namespace lockstep::comm {
@@ -35,10 +38,17 @@ void check_store(const std::string& backend, const ConnectOptions& options) {
     throw ConfigError(fmt::format("the {} backend needs a rendezvous store", backend));
 }
 
+std::unique_ptr<Communicator> connect_alone(const std::string& backend, const ConnectOptions& options) {
+  std::shared_ptr<CopyEngine> engine;
+  if (options.cuda_device >= 0) engine = open_copy_engine(options.cuda_device);
+  const Capabilities capabilities = backend == "thread" ? thread_capabilities() : Capabilities{};
+  return make_solo_communicator(backend, capabilities, options.timeout, std::move(engine));
+}
+
 }  // namespace
 
 std::vector<std::string> backend_names() {
-  return {"thread", "gloo", "mpi"};
+  return {"thread", "gloo", "mpi", "nccl"};
 }
 
 BackendStatus backend_status(const std::string& name) {
@@ -54,15 +64,13 @@ BackendStatus backend_status(const std::string& name) {
 std::unique_ptr<Communicator> connect(const std::string& backend, const ConnectOptions& options) {
   check_name(backend);
   check_options(options);
-  if (backend == "thread") {
-    if (options.size == 1) return make_solo_communicator(backend, thread_capabilities(), options.timeout);
-    check_store(backend, options);
-    return make_communicator(connect_thread_transport(options), options.timeout);
-  }
-  const PluginV1& plugin = open_plugin(backend);
-  if (options.size == 1) return make_solo_communicator(backend, Capabilities{}, options.timeout);
-  if (backend == "gloo") check_store(backend, options);
-  return std::unique_ptr<Communicator>(plugin.connect(options));
+  // One rank needs no library, but for NCCL, whose own way through a GPU is what one rank is there to test.
+  const bool alone = options.size == 1 && backend != "nccl";
+  const PluginV2* plugin = backend == "thread" ? nullptr : &open_plugin(backend);
+  if (alone) return connect_alone(backend, options);
+  if (backend != "mpi" && options.size > 1) check_store(backend, options);
+  if (plugin != nullptr) return std::unique_ptr<Communicator>(plugin->connect(options));
+  return make_communicator(connect_staged(connect_thread_transport, options), options.timeout);
 }
 
 }  // namespace lockstep::comm

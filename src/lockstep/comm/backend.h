@@ -22,6 +22,9 @@ struct ConnectOptions {
   /// The address or network interface that other hosts reach this one by; empty: the one that the host name
   /// resolves to, loopback when all ranks are on this host (gloo).
   std::string interface;
+  /// The number of this rank's GPU among those that its process sees; -1: it has none. nccl needs one; with
+  /// one the other backends take its memory too, staged through host memory.
+  int cuda_device = -1;
 };
 
 /// Whether a backend can be used here, and if not, why and what to install.
@@ -34,7 +37,7 @@ struct BackendStatus {
   std::string advice;
 };
 
-/// All backends that lockstep knows, usable or not: thread, gloo, mpi.
+/// All backends that lockstep knows, usable or not: thread, gloo, mpi, nccl.
 std::vector<std::string> backend_names();
 
 /// Opens the backend's plugin, never joins anything. Never throws for a known name.
@@ -42,7 +45,8 @@ BackendStatus backend_status(const std::string& name);
 
 /// Collective over the ranks that are to join. Throws ConfigError for an unknown name (nearest names
 /// offered), BackendMissing when the plugin or its library is not there, CommError or TimeoutError when
-/// joining fails. The thread backend joins ranks of one process that pass the same Store.
+/// joining fails. The thread backend joins ranks of one process that pass the same Store. With nccl every
+/// rank needs a GPU of its own (ConfigError that names the ranks otherwise).
 std::unique_ptr<Communicator> connect(const std::string& backend, const ConnectOptions& options);
 
 /// Where plugins are looked for: the folders of LOCKSTEP_PLUGIN_PATH (separated by colons) and no others when

@@ -28,6 +28,12 @@ class Work {
   /// Waits as long as the communicator's own time-out.
   virtual void wait() = 0;
 
+  /// What is put into `stream`, a queue of the GPU whose memory the operation is on (a cudaStream_t), from
+  /// now on runs after the operation. A backend that works in the GPU's queues (nccl) does not block for it,
+  /// and a failure shows later, from test(), wait() or the communicator's next call; the others wait(). The
+  /// only way to wait for what was issued while its stream was being captured into a CUDA graph.
+  virtual void wait_in_stream([[maybe_unused]] void* stream) { wait(); }
+
   /// Calls `done` once when the operation is complete or has failed (test() tells which by throwing): from
   /// the communicator's progress thread, or at once from this thread when it is complete already. `done` must
   /// be short and must not wait for communication. At most one callback per Work.
@@ -45,6 +51,9 @@ struct Capabilities {
   bool cuda_buffers = false;
   bool point_to_point = true;
   bool receive_any = true;
+  /// Whether messages are told apart by their tags and pass collectives. Where not, all that is issued on a
+  /// communicator is one order: two ranks issue the messages between them, and the collectives, in the same.
+  bool message_tags = true;
   /// Whether one process may hold several ranks of one communicator (as threads).
   bool ranks_as_threads = false;
 };
@@ -53,7 +62,9 @@ struct Capabilities {
 ///
 /// Collectives are asynchronous and complete in the order in which they were issued; every rank issues the
 /// same ones, with the same count, dtype, operation and root, in the same order. Point-to-point messages are
-/// ordered per (peer, tag) and independent of the collectives. Results of a reduction are the same bits on
+/// ordered per (peer, tag) and independent of the collectives (but see Capabilities::message_tags). Memory of
+/// a GPU is read and written after what its buffer's stream held when the operation was issued; who goes on
+/// with it elsewhere waits for the Work first. Results of a reduction are the same bits on
 /// every rank. A failure or time-out is fatal to the communicator, and destroying it then does not
 /// communicate. Operations in flight when a communicator is destroyed are abandoned: they fail, here and on
 /// the other ranks.
@@ -63,7 +74,7 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// The backend's name: "thread", "gloo", "mpi".
+  /// The backend's name: "thread", "gloo", "mpi", "nccl".
   virtual std::string backend() const = 0;
   virtual Capabilities capabilities() const = 0;
 
@@ -102,6 +113,10 @@ class Communicator {
   /// for the same traffic, so what observes or changes this one's operations does so with the new one's. It
   /// may outlive this one.
   virtual std::unique_ptr<Communicator> duplicate();
+
+  /// Collective. A hint: buffers within these bytes, memory of a GPU that outlives the communicator, will be
+  /// used again and again. nccl registers them with the network and the other GPUs; the others do nothing.
+  virtual void register_memory([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes) {}
 
   /// How long wait() without argument waits.
   virtual Duration timeout() const = 0;

@@ -13,7 +13,7 @@ class QueuedCommunicator final : public Communicator {
  public:
   QueuedCommunicator(std::shared_ptr<Transport> transport, Duration timeout)
       : state_(CommunicatorState::create(std::move(transport), timeout)),
-        checks_(rank(), size(), capabilities().cuda_buffers, state_->where()) {}
+        checks_(rank(), size(), capabilities(), state_->where()) {}
 
   ~QueuedCommunicator() override { state_->shut_down(); }
 
@@ -34,6 +34,7 @@ class QueuedCommunicator final : public Communicator {
 
   WorkPtr all_reduce(const Buffer& buffer, ReduceOp op) override {
     checks_.buffer("all_reduce", buffer);
+    issuing(buffer, buffer);
     return state_->submit({"all_reduce", buffer.bytes()},
                           [=](Transport& to, Deadline by) { to.all_reduce(buffer, op, by); });
   }
@@ -41,6 +42,7 @@ class QueuedCommunicator final : public Communicator {
   WorkPtr reduce(const Buffer& buffer, ReduceOp op, int root) override {
     checks_.buffer("reduce", buffer);
     checks_.root("reduce", root);
+    issuing(buffer, buffer);
     return state_->submit({"reduce", buffer.bytes()},
                           [=](Transport& to, Deadline by) { to.reduce(buffer, op, root, by); });
   }
@@ -48,24 +50,28 @@ class QueuedCommunicator final : public Communicator {
   WorkPtr broadcast(const Buffer& buffer, int root) override {
     checks_.buffer("broadcast", buffer);
     checks_.root("broadcast", root);
+    issuing(buffer, buffer);
     return state_->submit({"broadcast", buffer.bytes()},
                           [=](Transport& to, Deadline by) { to.broadcast(buffer, root, by); });
   }
 
   WorkPtr all_gather(const Buffer& input, const Buffer& output) override {
     checks_.all_gather(input, output);
+    issuing(input, output);
     return state_->submit({"all_gather", output.bytes()},
                           [=](Transport& to, Deadline by) { to.all_gather(input, output, by); });
   }
 
   WorkPtr reduce_scatter(const Buffer& input, const Buffer& output, ReduceOp op) override {
     checks_.reduce_scatter(input, output);
+    issuing(input, output);
     return state_->submit({"reduce_scatter", input.bytes()},
                           [=](Transport& to, Deadline by) { to.reduce_scatter(input, output, op, by); });
   }
 
   WorkPtr all_to_all(const Buffer& input, const Buffer& output) override {
     checks_.all_to_all(input, output);
+    issuing(input, output);
     return state_->submit({"all_to_all", input.bytes()},
                           [=](Transport& to, Deadline by) { to.all_to_all(input, output, by); });
   }
@@ -75,20 +81,17 @@ class QueuedCommunicator final : public Communicator {
   }
 
   WorkPtr send(const Buffer& buffer, int peer, int tag) override {
-    checks_.buffer("send", buffer);
-    checks_.peer("send", peer);
-    checks_.tag("send", tag);
+    checks_.message("send", buffer, peer, tag);
     return start([&](Transport& to, Deadline by) { return to.send(buffer, peer, tag, by); });
   }
 
   WorkPtr receive(const Buffer& buffer, int peer, int tag) override {
-    checks_.buffer("receive", buffer);
-    checks_.peer("receive", peer);
-    checks_.tag("receive", tag);
+    checks_.message("receive", buffer, peer, tag);
     return start([&](Transport& to, Deadline by) { return to.receive(buffer, peer, tag, by); });
   }
 
   WorkPtr receive_any(const Buffer& buffer, int tag) override {
+    checks_.receive_any();
     checks_.buffer("receive_any", buffer);
     checks_.tag("receive_any", tag);
     return start([&](Transport& to, Deadline by) { return to.receive_any(buffer, tag, by); });
@@ -99,7 +102,9 @@ class QueuedCommunicator final : public Communicator {
     auto part = std::make_shared<std::shared_ptr<Transport>>();
     const std::vector<int> members(ranks.begin(), ranks.end());
     state_->submit({"split"}, [=](Transport& to, Deadline by) { *part = to.split(members, by); })->wait();
-    if (members == std::vector{rank()}) return make_solo_communicator(backend(), capabilities(), timeout());
+    if (members == std::vector{rank()}) {
+      return make_solo_communicator(backend(), capabilities(), timeout(), state_->transport().copy_engine());
+    }
     if (!*part) return nullptr;
     return make_communicator(std::move(*part), timeout());
   }
@@ -115,6 +120,11 @@ class QueuedCommunicator final : public Communicator {
   }
 
  private:
+  void issuing(const Buffer& input, const Buffer& output) {
+    state_->check_usable();
+    state_->transport().issuing(input, output);
+  }
+
   template <typename Start>
   WorkPtr start(Start start_message) {
     state_->check_usable();

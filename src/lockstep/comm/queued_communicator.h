@@ -12,8 +12,10 @@ namespace lockstep::comm {
 /// progress thread, and makes the first failure or time-out final.
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Transport> transport, Duration timeout);
 
-/// The communicator of a single rank, which needs no library: every operation is done at once.
+/// The communicator of a single rank, which needs no library: every operation is done at once. `engine`: for
+/// memory of the rank's GPU, null without one.
 std::unique_ptr<Communicator> make_solo_communicator(std::string backend, Capabilities capabilities,
-                                                     Duration timeout);
+                                                     Duration timeout,
+                                                     std::shared_ptr<CopyEngine> engine = nullptr);
 
 }  // namespace lockstep::comm

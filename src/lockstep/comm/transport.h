@@ -9,6 +9,8 @@
 
 namespace lockstep::comm {
 
+class CopyEngine;
+
 /// What a backend implements; QueuedCommunicator makes a Communicator of it. Arguments are checked already,
 /// size() is at least 2, and buffers may be empty.
 ///
@@ -23,6 +25,10 @@ class Transport {
   virtual int size() const = 0;
   virtual std::string backend() const = 0;
   virtual Capabilities capabilities() const { return {}; }
+
+  /// A collective on these (twice the same for one that has one) is about to be issued: called from the
+  /// caller's thread, in the order of the collectives, for who must know how far the buffers' streams were.
+  virtual void issuing([[maybe_unused]] const Buffer& input, [[maybe_unused]] const Buffer& output) {}
 
   virtual void all_reduce(const Buffer& buffer, ReduceOp op, Deadline deadline) = 0;
   virtual void reduce(const Buffer& buffer, ReduceOp op, int root, Deadline deadline) = 0;
@@ -48,6 +54,9 @@ class Transport {
 
   /// Called once after the last use, before destruction, also after abort.
   virtual void close() noexcept {}
+
+  /// What copies device memory for this rank; null where it has none.
+  virtual std::shared_ptr<CopyEngine> copy_engine() const { return nullptr; }
 
   /// Processor seconds of threads of the transport's own.
   virtual double helper_cpu_s() const { return 0; }

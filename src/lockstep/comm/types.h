@@ -47,6 +47,10 @@ constexpr const char* to_string(DType dtype) {
   return "?";
 }
 
+constexpr const char* to_string(DeviceKind device) {
+  return device == DeviceKind::kCpu ? "host" : "CUDA";
+}
+
 /// Flat typed memory that its owner keeps alive, and does not touch, until the Work that uses it is complete.
 /// `count` is in elements and may be 0 (then `data` may be null). `stream` is the device's own queue in which
 /// the data becomes ready (a cudaStream_t); null on a CPU.

@@ -2,29 +2,36 @@
 
 #include <ATen/ops/batch_norm.h>
 
+#include "lockstep/kernels/image_layout.h"
+#include "lockstep/kernels/relu.h"
+
 namespace lockstep::kernels {
-namespace {
 
 using replica::Init;
 
-constexpr double kMomentum = 0.1;
-
-}  // namespace
-
 BatchNorm::BatchNorm(replica::Parameters& parameters, const std::string& name, int64_t channels,
                      double epsilon)
-    : epsilon_(epsilon),
-      weight_(parameters.add(name + ".weight", channels, Init::constant(1))),
-      bias_(parameters.add(name + ".bias", channels, Init::constant(0))),
-      running_mean_(parameters.add_buffer(name + ".running_mean", channels, 0)),
-      running_var_(parameters.add_buffer(name + ".running_var", channels, 1)),
+    : layer_{.weight = parameters.add(name + ".weight", channels, Init::constant(1)),
+             .bias = parameters.add(name + ".bias", channels, Init::constant(0)),
+             .running_mean = parameters.add_buffer(name + ".running_mean", channels, 0),
+             .running_variance = parameters.add_buffer(name + ".running_var", channels, 1),
+             .epsilon = epsilon},
       num_batches_tracked_(parameters.add_buffer(name + ".num_batches_tracked", {}, 0, at::kLong)) {}
 
-at::Tensor BatchNorm::operator()(const at::Tensor& x, const Context& context) const {
+Fork BatchNorm::operator()(const at::Tensor& x, const NormTail& tail, const Context& context) const {
   if (context.cost != nullptr) context.cost->keep(x);
   if (context.training) num_batches_tracked_.add_(1);
-  return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, context.training, kMomentum, epsilon_,
-                        /*cudnn_enabled=*/true);
+  if (context.fuses() && can_block(channels_of(x))) {
+    const at::Tensor residual =
+        tail.residual ? to_blocked(tail.residual()).to(x.scalar_type()) : at::Tensor();
+    return fused_norm(to_blocked(x), residual, layer_, tail.steps);
+  }
+  at::Tensor y = at::batch_norm(x, layer_.weight, layer_.bias, layer_.running_mean, layer_.running_variance,
+                                context.training, layer_.momentum, layer_.epsilon, /*cudnn_enabled=*/true);
+  // The normalisation's backward pass needs its input, not its output.
+  if (tail.residual) y.add_(to_plain(tail.residual()));
+  if (tail.steps.relu) y = relu_in_place(y, context);
+  return {y, y};
 }
 
 }  // namespace lockstep::kernels

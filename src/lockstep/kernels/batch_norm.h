@@ -1,13 +1,23 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/kernels/context.h"
+#include "lockstep/kernels/fused_norm.h"
 #include "lockstep/replica/parameters.h"
 
 namespace lockstep::kernels {
+
+/// What follows a normalisation, in this order.
+struct NormTail {
+  /// Gives a tensor of the output's shape, which is not changed, to be added. It is called before a fused
+  /// normalisation, which needs it, and otherwise after it.
+  std::function<at::Tensor()> residual;
+  NormSteps steps;
+};
 
 /// Batch normalisation over (batch, height, width) with momentum 0.1.
 /// Registers `name`.weight (ones) and .bias (zeros), and the buffers .running_mean, .running_var and
@@ -16,14 +26,11 @@ namespace lockstep::kernels {
 class BatchNorm {
  public:
   BatchNorm(replica::Parameters& parameters, const std::string& name, int64_t channels, double epsilon);
-  at::Tensor operator()(const at::Tensor& x, const Context& context) const;
+  Fork operator()(const at::Tensor& x, const NormTail& tail, const Context& context) const;
 
  private:
-  double epsilon_;
-  at::Tensor weight_;
-  at::Tensor bias_;
-  at::Tensor running_mean_;
-  at::Tensor running_var_;
+  /// All fp32, [channels].
+  NormLayer layer_;
   at::Tensor num_batches_tracked_;
 };
 

@@ -2,37 +2,59 @@
 
 #include <ATen/ops/conv2d.h>
 
+#include "lockstep/kernels/image_layout.h"
+#include "lockstep/kernels/layer_watch.h"
+#include "lockstep/kernels/onednn/fused_conv.h"
 #include "lockstep/kernels/relu.h"
 
 namespace lockstep::kernels {
 
+LayerForm layer_form(const std::string& name, const ConvShape& shape, LayerEnding ending, bool bias) {
+  return {.name = name,
+          .kind = LayerKind::kConvolution,
+          .ending = ending,
+          .bias = bias,
+          .window = {.kernel_height = shape.kernel.height,
+                     .kernel_width = shape.kernel.width,
+                     .stride = shape.stride,
+                     .pad_height = shape.padding.height,
+                     .pad_width = shape.padding.width,
+                     .groups = shape.groups}};
+}
+
 Conv2d::Conv2d(replica::Parameters& parameters, const std::string& name, const ConvShape& shape,
-               const LayerInit& init)
+               const LayerInit& init, bool relu)
     : shape_(shape),
+      relu_(relu),
+      form_(layer_form(name, shape, relu ? LayerEnding::kRelu : LayerEnding::kNone, init.bias.has_value())),
       weight_(parameters.add(
           name + ".weight",
           {shape.out_channels, shape.in_channels / shape.groups, shape.kernel.height, shape.kernel.width},
-          init.weight)) {
+          init.weight)),
+      weight_gradient_(parameters.gradient_place(name + ".weight")),
+      fused_(std::make_shared<onednn::FusedConv>(shape, relu)) {
   if (init.bias) bias_ = parameters.add(name + ".bias", {shape.out_channels}, *init.bias);
 }
 
 at::Tensor Conv2d::operator()(const at::Tensor& x, const Context& context) const {
+  return as_layer(form_, x, context,
+                  [this](const at::Tensor& in, const Context& inner) { return convolve(in, inner); });
+}
+
+at::Tensor Conv2d::convolve(const at::Tensor& given, const Context& context) const {
+  if (context.fuses()) {
+    const at::Tensor y = (*fused_)(given, weight_, bias_, *weight_gradient_);
+    if (y.defined()) return y;
+  }
+  const at::Tensor x = to_plain(given);
   at::Tensor y = at::conv2d(x, weight_, bias_, shape_.stride, {shape_.padding.height, shape_.padding.width},
                             /*dilation=*/1, shape_.groups);
   if (context.cost != nullptr) {
     context.cost->multiply_add(y.numel() * shape_.fan_in());
     context.cost->keep(x);
   }
-  return y;
-}
-
-ConvRelu::ConvRelu(replica::Parameters& parameters, const std::string& name, const ConvShape& shape,
-                   const LayerInit& init)
-    : conv_(parameters, name, shape, init) {}
-
-at::Tensor ConvRelu::operator()(const at::Tensor& x, const Context& context) const {
   // A convolution's backward pass does not need its output.
-  return relu_in_place(conv_(x, context), context);
+  return relu_ ? relu_in_place(y, context) : y;
 }
 
 }  // namespace lockstep::kernels

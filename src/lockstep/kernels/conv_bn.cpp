@@ -1,6 +1,6 @@
 #include "lockstep/kernels/conv_bn.h"
 
-#include "lockstep/kernels/relu.h"
+#include "lockstep/kernels/layer_watch.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -15,30 +15,44 @@ LayerInit first_values(const ConvShape& shape, const ConvBnStyle& style) {
 ConvBn::ConvBn(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape,
                const ConvBnStyle& style)
     : conv_(parameters, names.conv, shape, first_values(shape, style)),
-      bn_(parameters, names.bn, shape.out_channels, style.epsilon) {}
+      bn_(parameters, names.bn, shape.out_channels, style.epsilon),
+      form_(layer_form(names.conv, shape, LayerEnding::kNorm)) {}
 
 at::Tensor ConvBn::operator()(const at::Tensor& x, const Context& context) const {
-  return bn_(conv_(x, context), context);
+  return as_layer(form_, x, context, [this](const at::Tensor& in, const Context& inner) {
+    return (*this)(in, NormTail{}, inner).path;
+  });
+}
+
+Fork ConvBn::operator()(const at::Tensor& x, const NormTail& tail, const Context& context) const {
+  return bn_(conv_(x, context), tail, context);
 }
 
 ConvBnRelu::ConvBnRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape,
                        const ConvBnStyle& style)
-    : conv_bn_(parameters, names, shape, style) {}
+    : conv_bn_(parameters, names, shape, style),
+      form_(layer_form(names.conv, shape, LayerEnding::kNormRelu)) {}
 
 at::Tensor ConvBnRelu::operator()(const at::Tensor& x, const Context& context) const {
-  // Here and below: the normalisation's backward pass needs its input, not its output.
-  return relu_in_place(conv_bn_(x, context), context);
+  return as_layer(form_, x, context, [this](const at::Tensor& in, const Context& inner) {
+    return conv_bn_(in, {.residual = {}, .steps = {.relu = true}}, inner).path;
+  });
 }
 
 ConvBnAddRelu::ConvBnAddRelu(replica::Parameters& parameters, const ConvBnNames& names,
                              const ConvShape& shape)
-    : conv_bn_(parameters, names, shape) {}
+    : conv_bn_(parameters, names, shape), form_(layer_form(names.conv, shape, LayerEnding::kNormAddRelu)) {}
 
-at::Tensor ConvBnAddRelu::operator()(const at::Tensor& x, const std::function<at::Tensor()>& residual,
-                                     const Context& context) const {
-  at::Tensor y = conv_bn_(x, context);
-  y.add_(residual());
-  return relu_in_place(y, context);
+Fork ConvBnAddRelu::operator()(const at::Tensor& x, const std::function<at::Tensor()>& residual,
+                               const Context& context) const {
+  Fork made;
+  const at::Tensor path = as_layer(form_, x, context, [&](const at::Tensor& in, const Context& inner) {
+    const bool forks = context.layers == nullptr;
+    made = conv_bn_(in, {.residual = residual, .steps = {.relu = true, .forks = forks}}, inner);
+    return made.path;
+  });
+  // A watch is to see what comes back along both.
+  return {path, context.layers == nullptr ? made.shortcut : path};
 }
 
 }  // namespace lockstep::kernels

@@ -33,10 +33,13 @@ class ConvBn {
   ConvBn(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape,
          const ConvBnStyle& style = {});
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
+  /// And what follows.
+  Fork operator()(const at::Tensor& x, const NormTail& tail, const Context& context) const;
 
  private:
   Conv2d conv_;
   BatchNorm bn_;
+  LayerForm form_;
 };
 
 /// Convolution without bias, batch normalisation, ReLU.
@@ -48,20 +51,22 @@ class ConvBnRelu {
 
  private:
   ConvBn conv_bn_;
+  LayerForm form_;
 };
 
-/// The end of a residual block: relu(bn(conv(x)) + residual).
+/// The end of a residual block: relu(bn(conv(x)) + residual), for the next block's path and shortcut.
 class ConvBnAddRelu {
  public:
   ConvBnAddRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape);
   /// `residual` gives a tensor of the output's shape, which is not changed. It is called after convolution
   /// and normalisation, so that a shortcut with layers of its own comes first in the backward pass: the order
   /// in which gradients become ready, and with it the bucket plan, is then that of torchvision's networks.
-  at::Tensor operator()(const at::Tensor& x, const std::function<at::Tensor()>& residual,
-                        const Context& context) const;
+  Fork operator()(const at::Tensor& x, const std::function<at::Tensor()>& residual,
+                  const Context& context) const;
 
  private:
   ConvBn conv_bn_;
+  LayerForm form_;
 };
 
 }  // namespace lockstep::kernels

@@ -6,12 +6,18 @@
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "lockstep/kernels/layer_watch.h"
+#include "lockstep/kernels/onednn/fused_linear.h"
 #include "lockstep/kernels/relu.h"
 
 namespace lockstep::kernels {
 namespace {
 
 using replica::GradientPlace;
+
+LayerForm linear_form(const std::string& name, LayerEnding ending) {
+  return {.name = name, .kind = LayerKind::kLinear, .ending = ending, .bias = true};
+}
 
 /// The weight of a large linear layer is most of a network's gradient: written once, where it is wanted.
 class LinearIntoPlace : public torch::autograd::Function<LinearIntoPlace> {
@@ -46,11 +52,22 @@ Linear::Linear(replica::Parameters& parameters, const std::string& name, int64_t
 Linear::Linear(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out,
                const LayerInit& init)
     : in_(in),
+      form_(linear_form(name, LayerEnding::kNone)),
       weight_(parameters.add(name + ".weight", {out, in}, init.weight)),
       bias_(parameters.add(name + ".bias", out, *init.bias)),
-      weight_gradient_(parameters.gradient_place(name + ".weight")) {}
+      weight_gradient_(parameters.gradient_place(name + ".weight")),
+      fused_(std::make_shared<onednn::FusedLinear>()) {}
 
 at::Tensor Linear::operator()(const at::Tensor& x, const Context& context) const {
+  return as_layer(form_, x, context,
+                  [this](const at::Tensor& in, const Context& inner) { return multiply(in, inner); });
+}
+
+at::Tensor Linear::multiply(const at::Tensor& x, const Context& context) const {
+  if (context.fuses()) {
+    const at::Tensor y = (*fused_)(x, weight_, bias_, *weight_gradient_);
+    if (y.defined()) return y;
+  }
   // Autocast computes with a narrower copy of the weight.
   const bool into_place = weight_gradient_->tensor.defined() && x.scalar_type() == at::kFloat &&
                           !at::autocast::is_autocast_enabled(at::kCPU);
@@ -64,15 +81,17 @@ at::Tensor Linear::operator()(const at::Tensor& x, const Context& context) const
 }
 
 LinearRelu::LinearRelu(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out)
-    : linear_(parameters, name, in, out) {}
+    : LinearRelu(parameters, name, in, out, uniform_fan_in(in)) {}
 
 LinearRelu::LinearRelu(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out,
                        const LayerInit& init)
-    : linear_(parameters, name, in, out, init) {}
+    : linear_(parameters, name, in, out, init), form_(linear_form(name, LayerEnding::kRelu)) {}
 
 at::Tensor LinearRelu::operator()(const at::Tensor& x, const Context& context) const {
-  // A linear layer's backward pass does not need its output.
-  return relu_in_place(linear_(x, context), context);
+  return as_layer(form_, x, context, [this](const at::Tensor& in, const Context& inner) {
+    // A linear layer's backward pass does not need its output.
+    return relu_in_place(linear_(in, inner), inner);
+  });
 }
 
 }  // namespace lockstep::kernels

@@ -6,10 +6,15 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/kernels/context.h"
+#include "lockstep/kernels/layer.h"
 #include "lockstep/kernels/layer_init.h"
 #include "lockstep/replica/parameters.h"
 
 namespace lockstep::kernels {
+
+namespace onednn {
+class FusedLinear;
+}
 
 /// Fully connected layer, x W^T + b, drawn uniformly in +-1/sqrt(in) unless told otherwise. Registers
 /// `name`.weight and `name`.bias; `init` has both.
@@ -22,10 +27,14 @@ class Linear {
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
  private:
+  at::Tensor multiply(const at::Tensor& x, const Context& context) const;
+
   int64_t in_;
+  LayerForm form_;
   at::Tensor weight_;
   at::Tensor bias_;
   std::shared_ptr<const replica::GradientPlace> weight_gradient_;
+  std::shared_ptr<onednn::FusedLinear> fused_;
 };
 
 /// Fully connected layer, then ReLU. Registers what Linear does.
@@ -38,6 +47,7 @@ class LinearRelu {
 
  private:
   Linear linear_;
+  LayerForm form_;
 };
 
 }  // namespace lockstep::kernels

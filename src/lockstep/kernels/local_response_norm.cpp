@@ -3,6 +3,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/constant_pad_nd.h>
 
+#include "lockstep/kernels/image_layout.h"
+#include "lockstep/kernels/layer_watch.h"
+
 namespace lockstep::kernels {
 namespace {
 
@@ -24,6 +27,12 @@ at::Tensor sum_over_neighbours(const at::Tensor& squares) {
 }  // namespace
 
 at::Tensor LocalResponseNorm::operator()(const at::Tensor& x, const Context& context) const {
+  static const LayerForm form{.name = "", .kind = LayerKind::kResponseNorm};
+  return as_layer(form, x, context, normalise);
+}
+
+at::Tensor LocalResponseNorm::normalise(const at::Tensor& given, const Context& context) {
+  const at::Tensor x = to_plain(given);
   const at::Tensor base = sum_over_neighbours(x * x) * kScale + kOffset;
   const at::Tensor divisor = base.pow(kExponent);
   if (context.cost != nullptr) {

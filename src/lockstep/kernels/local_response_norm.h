@@ -13,6 +13,9 @@ class LocalResponseNorm {
  public:
   /// x: [batch, channels, height, width].
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
+
+ private:
+  static at::Tensor normalise(const at::Tensor& x, const Context& context);
 };
 
 }  // namespace lockstep::kernels

@@ -4,9 +4,48 @@
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/max_pool2d.h>
 
+#include "lockstep/kernels/image_layout.h"
+#include "lockstep/kernels/layer_watch.h"
+#include "lockstep/kernels/onednn/fused_pool.h"
+
 namespace lockstep::kernels {
+namespace {
+
+using onednn::PoolKind;
+
+LayerForm pool_form(LayerKind kind, const PoolShape& shape) {
+  return {.name = "",
+          .kind = kind,
+          .window = {.kernel_height = shape.kernel,
+                     .kernel_width = shape.kernel,
+                     .stride = shape.stride,
+                     .pad_height = shape.padding,
+                     .pad_width = shape.padding}};
+}
+
+/// Undefined where it is not for fused kernels.
+at::Tensor fused(const at::Tensor& x, const PoolShape& shape, PoolKind kind, const Context& context) {
+  if (!context.fuses() || !is_blocked(x)) return {};
+  return onednn::fused_pool(x, shape, kind);
+}
+
+}  // namespace
+
+MaxPool::MaxPool(const PoolShape& shape) : shape_(shape), form_(pool_form(LayerKind::kMaxPool, shape)) {}
+
+AvgPool::AvgPool(const PoolShape& shape) : shape_(shape), form_(pool_form(LayerKind::kAvgPool, shape)) {}
+
+AdaptiveAvgPool::AdaptiveAvgPool(int64_t size)
+    : size_(size), form_(pool_form(LayerKind::kAvgPool, {.kernel = 0, .stride = 0})) {}
 
 at::Tensor MaxPool::operator()(const at::Tensor& x, const Context& context) const {
+  return as_layer(form_, x, context,
+                  [this](const at::Tensor& in, const Context& inner) { return pool(in, inner); });
+}
+
+at::Tensor MaxPool::pool(const at::Tensor& given, const Context& context) const {
+  if (const at::Tensor y = fused(given, shape_, PoolKind::kMax, context); y.defined()) return y;
+  const at::Tensor x = to_plain(given);
   at::Tensor y = at::max_pool2d(x, shape_.kernel, shape_.stride, shape_.padding, /*dilation=*/1, shape_.ceil);
   if (context.cost != nullptr) {
     context.cost->keep(x);
@@ -16,11 +55,27 @@ at::Tensor MaxPool::operator()(const at::Tensor& x, const Context& context) cons
 }
 
 at::Tensor AvgPool::operator()(const at::Tensor& x, const Context& context) const {
+  return as_layer(form_, x, context,
+                  [this](const at::Tensor& in, const Context& inner) { return pool(in, inner); });
+}
+
+at::Tensor AvgPool::pool(const at::Tensor& given, const Context& context) const {
+  if (const at::Tensor y = fused(given, shape_, PoolKind::kMean, context); y.defined()) return y;
+  const at::Tensor x = to_plain(given);
   if (context.cost != nullptr) context.cost->keep(x);
   return at::avg_pool2d(x, shape_.kernel, shape_.stride, shape_.padding, shape_.ceil);
 }
 
 at::Tensor AdaptiveAvgPool::operator()(const at::Tensor& x, const Context& context) const {
+  return as_layer(form_, x, context,
+                  [this](const at::Tensor& in, const Context& inner) { return pool(in, inner); });
+}
+
+at::Tensor AdaptiveAvgPool::pool(const at::Tensor& given, const Context& context) const {
+  if (is_blocked(given) && size_ == 1) {
+    return given.mean({2, 3}).reshape({given.size(0), channels_of(given), 1, 1});
+  }
+  const at::Tensor x = to_plain(given);
   // A mean over everything is undone without knowing what it was taken of.
   if (context.cost != nullptr && size_ > 1) context.cost->keep(x);
   return at::adaptive_avg_pool2d(x, {size_, size_});

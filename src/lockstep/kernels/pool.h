@@ -3,46 +3,49 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/kernels/context.h"
+#include "lockstep/kernels/layer.h"
+#include "lockstep/kernels/pool_shape.h"
 
 namespace lockstep::kernels {
-
-struct PoolShape {
-  int64_t kernel = 2;
-  int64_t stride = 2;
-  int64_t padding = 0;
-  /// Whether windows that hang over the right and lower edge count.
-  bool ceil = false;
-};
 
 /// Maximum over square windows; padding never wins.
 class MaxPool {
  public:
-  explicit MaxPool(const PoolShape& shape) : shape_(shape) {}
+  explicit MaxPool(const PoolShape& shape);
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
  private:
+  at::Tensor pool(const at::Tensor& x, const Context& context) const;
+
   PoolShape shape_;
+  LayerForm form_;
 };
 
 /// Mean over square windows; padding counts as zeros.
 class AvgPool {
  public:
-  explicit AvgPool(const PoolShape& shape) : shape_(shape) {}
+  explicit AvgPool(const PoolShape& shape);
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
  private:
+  at::Tensor pool(const at::Tensor& x, const Context& context) const;
+
   PoolShape shape_;
+  LayerForm form_;
 };
 
 /// Average over windows that cover the image whatever its size, size x size of them:
 /// [batch, channels, height, width] -> [batch, channels, size, size].
 class AdaptiveAvgPool {
  public:
-  explicit AdaptiveAvgPool(int64_t size) : size_(size) {}
+  explicit AdaptiveAvgPool(int64_t size);
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
  private:
+  at::Tensor pool(const at::Tensor& x, const Context& context) const;
+
   int64_t size_;
+  LayerForm form_;
 };
 
 }  // namespace lockstep::kernels

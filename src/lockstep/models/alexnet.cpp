@@ -2,6 +2,7 @@
 
 #include "lockstep/kernels/conv.h"
 #include "lockstep/kernels/dropout.h"
+#include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/linear.h"
 #include "lockstep/kernels/local_response_norm.h"
 #include "lockstep/kernels/pool.h"
@@ -49,7 +50,7 @@ class AlexNet : public Model {
     at::Tensor x = pool_(conv1_(images, context), context);
     x = pool_(conv2_(x, context), context);
     x = conv5_(conv4_(conv3_(x, context), context), context);
-    x = avg_pool_(pool_(x, context), context).flatten(1);
+    x = kernels::flatten_image(avg_pool_(pool_(x, context), context));
     x = fc1_(dropout1_(x, context), context);
     x = fc2_(dropout2_(x, context), context);
     return {fc3_(x, context)};
@@ -99,7 +100,7 @@ class AlexNetCaffe : public Model {
     at::Tensor x = norm_(pool_(conv1_(images, context), context), context);
     x = norm_(pool_(conv2_(x, context), context), context);
     x = conv5_(conv4_(conv3_(x, context), context), context);
-    x = pool_(x, context).flatten(1);
+    x = kernels::flatten_image(pool_(x, context));
     x = dropout6_(fc6_(x, context), context);
     x = dropout7_(fc7_(x, context), context);
     return {fc8_(x, context)};

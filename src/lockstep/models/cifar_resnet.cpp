@@ -7,6 +7,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 
 #include "lockstep/kernels/conv_bn.h"
+#include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/linear.h"
 #include "lockstep/kernels/pool.h"
 
@@ -17,6 +18,7 @@ using kernels::Context;
 using kernels::ConvBnAddRelu;
 using kernels::ConvBnRelu;
 using kernels::ConvShape;
+using kernels::Fork;
 using replica::Parameters;
 
 constexpr int kStages = 3;
@@ -37,17 +39,17 @@ class Block {
                three(in_channels, out_channels, new_channels_ > 0 ? 2 : 1)),
         second_(parameters, {name + ".conv2", name + ".bn2"}, three(out_channels, out_channels)) {}
 
-  at::Tensor operator()(const at::Tensor& x, const Context& context) const {
-    const at::Tensor y = first_(x, context);
+  Fork operator()(const Fork& x, const Context& context) const {
+    const at::Tensor y = first_(x.path, context);
     return second_(
-        y, [&] { return shortcut(x); }, context);
+        y, [&] { return shortcut(x.shortcut); }, context);
   }
 
  private:
   at::Tensor shortcut(const at::Tensor& x) const {
     if (new_channels_ == 0) return x;
     const at::Tensor every_second =
-        x.slice(2, std::nullopt, std::nullopt, 2).slice(3, std::nullopt, std::nullopt, 2);
+        kernels::to_plain(x).slice(2, std::nullopt, std::nullopt, 2).slice(3, std::nullopt, std::nullopt, 2);
     return at::constant_pad_nd(every_second, {0, 0, 0, 0, new_channels_ / 2, new_channels_ / 2});
   }
 
@@ -78,9 +80,10 @@ class CifarResNet : public Model {
         fc_(parameters_, "fc", kLastChannels, kClasses) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
-    at::Tensor x = stem_(images, context);
+    const at::Tensor first = stem_(images, context);
+    Fork x{first, first};
     for (const Block& block : blocks_) x = block(x, context);
-    return {fc_(avg_pool_(x, context).flatten(1), context)};
+    return {fc_(kernels::flatten_image(avg_pool_(x.path, context)), context)};
   }
 
  private:

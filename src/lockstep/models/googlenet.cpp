@@ -2,9 +2,8 @@
 
 #include <optional>
 
-#include <ATen/ops/cat.h>
-
 #include "lockstep/kernels/dropout.h"
+#include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/linear.h"
 #include "lockstep/kernels/pool.h"
 #include "lockstep/models/conv_chain.h"
@@ -49,7 +48,7 @@ class Inception {
     const at::Tensor one = one_(x, context);
     const at::Tensor three = three_(x, context);
     const at::Tensor five = five_(x, context);
-    return at::cat({one, three, five, pooled_(pool_(x, context), context)}, /*dim=*/1);
+    return kernels::concatenate({one, three, five, pooled_(pool_(x, context), context)});
   }
 
  private:
@@ -71,7 +70,7 @@ class Auxiliary {
         fc2_(parameters, name + ".fc2", kHidden, kClasses, linear_init(kHidden)) {}
 
   AuxiliaryLogits operator()(const at::Tensor& x, const Context& context) const {
-    const at::Tensor y = conv_(avg_pool_(x, context), context).flatten(1);
+    const at::Tensor y = kernels::flatten_image(conv_(avg_pool_(x, context), context));
     return {fc2_(dropout_(fc1_(y, context), context), context), kAuxiliaryWeight};
   }
 

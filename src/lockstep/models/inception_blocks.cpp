@@ -1,6 +1,6 @@
 #include "lockstep/models/inception_blocks.h"
 
-#include <ATen/ops/cat.h>
+#include "lockstep/kernels/image_layout.h"
 
 namespace lockstep::models {
 namespace {
@@ -45,7 +45,7 @@ at::Tensor InceptionA::operator()(const at::Tensor& x, const Context& context) c
   const at::Tensor one = one_(x, context);
   const at::Tensor five = five_(x, context);
   const at::Tensor three_twice = three_twice_(x, context);
-  return at::cat({one, five, three_twice, pooled_(average(x, context), context)}, /*dim=*/1);
+  return kernels::concatenate({one, five, three_twice, pooled_(average(x, context), context)});
 }
 
 InceptionB::InceptionB(Parameters& parameters, const std::string& name, int64_t in)
@@ -57,7 +57,7 @@ InceptionB::InceptionB(Parameters& parameters, const std::string& name, int64_t 
 at::Tensor InceptionB::operator()(const at::Tensor& x, const Context& context) const {
   const at::Tensor three = three_(x, context);
   const at::Tensor three_twice = three_twice_(x, context);
-  return at::cat({three, three_twice, halve(x, context)}, /*dim=*/1);
+  return kernels::concatenate({three, three_twice, halve(x, context)});
 }
 
 InceptionC::InceptionC(Parameters& parameters, const std::string& name, int64_t in, int64_t width)
@@ -77,7 +77,7 @@ at::Tensor InceptionC::operator()(const at::Tensor& x, const Context& context) c
   const at::Tensor one = one_(x, context);
   const at::Tensor seven = seven_(x, context);
   const at::Tensor seven_twice = seven_twice_(x, context);
-  return at::cat({one, seven, seven_twice, pooled_(average(x, context), context)}, /*dim=*/1);
+  return kernels::concatenate({one, seven, seven_twice, pooled_(average(x, context), context)});
 }
 
 InceptionD::InceptionD(Parameters& parameters, const std::string& name, int64_t in)
@@ -91,7 +91,7 @@ InceptionD::InceptionD(Parameters& parameters, const std::string& name, int64_t 
 at::Tensor InceptionD::operator()(const at::Tensor& x, const Context& context) const {
   const at::Tensor three = three_(x, context);
   const at::Tensor seven = seven_(x, context);
-  return at::cat({three, seven, halve(x, context)}, /*dim=*/1);
+  return kernels::concatenate({three, seven, halve(x, context)});
 }
 
 InceptionE::InceptionE(Parameters& parameters, const std::string& name, int64_t in)
@@ -110,11 +110,11 @@ at::Tensor InceptionE::operator()(const at::Tensor& x, const Context& context) c
   at::Tensor split = three_(x, context);
   const at::Tensor three_wide = three_wide_(split, context);
   // Joined by twos and then all together, as torchvision does: the joints are kept for the backward pass.
-  const at::Tensor three = at::cat({three_wide, three_tall_(split, context)}, /*dim=*/1);
+  const at::Tensor three = kernels::concatenate({three_wide, three_tall_(split, context)});
   split = three_twice_(x, context);
   const at::Tensor three_twice_wide = three_twice_wide_(split, context);
-  const at::Tensor three_twice = at::cat({three_twice_wide, three_twice_tall_(split, context)}, /*dim=*/1);
-  return at::cat({one, three, three_twice, pooled_(average(x, context), context)}, /*dim=*/1);
+  const at::Tensor three_twice = kernels::concatenate({three_twice_wide, three_twice_tall_(split, context)});
+  return kernels::concatenate({one, three, three_twice, pooled_(average(x, context), context)});
 }
 
 }  // namespace lockstep::models

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "lockstep/kernels/dropout.h"
+#include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/linear.h"
 #include "lockstep/kernels/pool.h"
 #include "lockstep/models/inception_blocks.h"
@@ -30,7 +31,7 @@ class Auxiliary {
 
   AuxiliaryLogits operator()(const at::Tensor& x, const Context& context) const {
     const at::Tensor y = convolutions_(pool_(x, context), context);
-    return {fc_(avg_pool_(y, context).flatten(1), context), kAuxiliaryWeight};
+    return {fc_(kernels::flatten_image(avg_pool_(y, context)), context), kAuxiliaryWeight};
   }
 
  private:
@@ -74,7 +75,7 @@ class InceptionV3 : public Model {
     x = mixed6e_(mixed6d_(x, context), context);
     if (auxiliary_ && context.training) output.auxiliary.push_back((*auxiliary_)(x, context));
     x = mixed7c_(mixed7b_(mixed7a_(x, context), context), context);
-    x = dropout_(avg_pool_(x, context).flatten(1), context);
+    x = dropout_(kernels::flatten_image(avg_pool_(x, context)), context);
     output.logits = fc_(x, context);
     return output;
   }

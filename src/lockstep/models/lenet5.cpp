@@ -1,6 +1,7 @@
 #include "lockstep/models/lenet5.h"
 
 #include "lockstep/kernels/conv.h"
+#include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/linear.h"
 #include "lockstep/kernels/pool.h"
 
@@ -24,7 +25,7 @@ class Lenet5 : public Model {
 
   Output forward(const at::Tensor& images, const kernels::Context& context) override {
     at::Tensor x = pool_(conv1_(images, context), context);
-    x = pool_(conv2_(x, context), context).flatten(1);
+    x = kernels::flatten_image(pool_(conv2_(x, context), context));
     return {fc3_(fc2_(fc1_(x, context), context), context)};
   }
 

@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/kernels/layer_watch.h"
 
 namespace lockstep::models {
 
@@ -22,22 +23,40 @@ void check_image_size(std::string_view name, const ModelInfo& info, int64_t imag
       fmt::format("The published size is --image-size {}.", info.image_size));
 }
 
+namespace {
+
+at::Tensor blank_image(const ModelInfo& info, const Model& model, int64_t size) {
+  return at::zeros({1, info.channels, size, size}).contiguous(model.parameters().memory_format());
+}
+
+}  // namespace
+
 ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16) {
   const at::NoGradGuard no_grad;
   const std::unique_ptr<Model> model = info.create({});
-  const at::Tensor image =
-      at::zeros({1, info.channels, image_size, image_size}).contiguous(model->parameters().memory_format());
-
   kernels::CostMeter meter;
   kernels::Context context;
   context.cost = &meter;
-  const Output output = model->forward(image, context);
+  const Output output = model->forward(blank_image(info, *model, image_size), context);
   // The loss keeps as many log-probabilities.
   meter.keep(output.logits);
   for (const AuxiliaryLogits& auxiliary : output.auxiliary) meter.keep(auxiliary.logits);
 
   const int64_t bytes_per_value = bf16 ? 2 : 4;
   return {meter.multiply_adds(), meter.kept_values() * bytes_per_value + meter.kept_other_bytes()};
+}
+
+std::vector<kernels::Layer> list_layers(const ModelInfo& info, int64_t image_size, int64_t batch) {
+  // Not without gradients, so that a layer sees whether its input has one.
+  const at::AutoGradMode learning(true);
+  const std::unique_ptr<Model> model = info.create({});
+  kernels::LayerList list;
+  kernels::Context context;
+  context.layers = &list;
+  model->forward(blank_image(info, *model, image_size), context);
+  std::vector<kernels::Layer> layers = list.layers();
+  for (kernels::Layer& layer : layers) layer.in[0] = layer.out[0] = batch;
+  return layers;
 }
 
 }  // namespace lockstep::models

@@ -5,9 +5,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "lockstep/base/registry.h"
 #include "lockstep/kernels/context.h"
+#include "lockstep/kernels/layer.h"
 #include "lockstep/models/output.h"
 #include "lockstep/replica/parameters.h"
 
@@ -73,5 +75,9 @@ struct ModelCost {
 
 /// Builds the network and runs it once, on the calling thread's threads: a fraction of a second.
 ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16);
+
+/// The layers of a training step with batches of `batch` images, in the order in which they begin. Builds the
+/// network and runs one image forward, on the calling thread's threads.
+std::vector<kernels::Layer> list_layers(const ModelInfo& info, int64_t image_size, int64_t batch);
 
 }  // namespace lockstep::models

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/kernels/conv_bn.h"
+#include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/linear.h"
 #include "lockstep/kernels/pool.h"
 
@@ -17,6 +18,7 @@ using kernels::Context;
 using kernels::ConvBn;
 using kernels::ConvBnAddRelu;
 using kernels::ConvBnRelu;
+using kernels::Fork;
 using replica::Parameters;
 
 struct ResNetShape {
@@ -39,7 +41,7 @@ struct BlockShape {
 class Block {
  public:
   virtual ~Block() = default;
-  virtual at::Tensor operator()(const at::Tensor& x, const Context& context) const = 0;
+  virtual Fork operator()(const Fork& x, const Context& context) const = 0;
 };
 
 /// The 1x1 projection on the shortcut where a block changes the shape, nothing elsewhere.
@@ -78,10 +80,10 @@ class BasicBlock : public Block {
                 {.in_channels = shape.planes, .out_channels = shape.planes, .kernel = 3, .padding = 1}),
         shortcut_(parameters, name, shape, shape.planes) {}
 
-  at::Tensor operator()(const at::Tensor& x, const Context& context) const override {
-    const at::Tensor y = first_(x, context);
+  Fork operator()(const Fork& x, const Context& context) const override {
+    const at::Tensor y = first_(x.path, context);
     return second_(
-        y, [&] { return shortcut_(x, context); }, context);
+        y, [&] { return shortcut_(x.shortcut, context); }, context);
   }
 
  private:
@@ -99,10 +101,10 @@ class Bottleneck : public Block {
       : Bottleneck(parameters, name, shape, network,
                    shape.planes * network.width_per_group / 64 * network.groups) {}
 
-  at::Tensor operator()(const at::Tensor& x, const Context& context) const override {
-    const at::Tensor y = second_(first_(x, context), context);
+  Fork operator()(const Fork& x, const Context& context) const override {
+    const at::Tensor y = second_(first_(x.path, context), context);
     return third_(
-        y, [&] { return shortcut_(x, context); }, context);
+        y, [&] { return shortcut_(x.shortcut, context); }, context);
   }
 
  private:
@@ -161,9 +163,10 @@ class ResNet : public Model {
         fc_(parameters_, "fc", shape.bottleneck ? 512 * kBottleneckExpansion : 512, 1000) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
-    at::Tensor x = max_pool_(stem_(images, context), context);
+    const at::Tensor pooled = max_pool_(stem_(images, context), context);
+    Fork x{pooled, pooled};
     for (const auto& block : blocks_) x = (*block)(x, context);
-    return {fc_(avg_pool_(x, context).flatten(1), context)};
+    return {fc_(kernels::flatten_image(avg_pool_(x.path, context)), context)};
   }
 
  private:

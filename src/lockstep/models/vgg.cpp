@@ -7,6 +7,7 @@
 
 #include "lockstep/kernels/conv.h"
 #include "lockstep/kernels/dropout.h"
+#include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/linear.h"
 #include "lockstep/kernels/pool.h"
 
@@ -74,7 +75,7 @@ class Vgg : public Model {
       for (const ConvRelu& convolution : stage) x = convolution(x, context);
       x = pool_(x, context);
     }
-    x = avg_pool_(x, context).flatten(1);
+    x = kernels::flatten_image(avg_pool_(x, context));
     x = dropout1_(fc1_(x, context), context);
     x = dropout2_(fc2_(x, context), context);
     return {fc3_(x, context)};

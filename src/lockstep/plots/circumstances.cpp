@@ -7,6 +7,7 @@
 #include "lockstep/plots/markup.h"
 #include "lockstep/plots/numbers.h"
 #include "lockstep/plots/page_tables.h"
+#include "lockstep/results/text.h"
 
 namespace lockstep::plots {
 namespace {
@@ -58,7 +59,7 @@ std::string circumstances(const NamedRecord& named) {
   const results::RunRecord& record = named.record;
   std::string text = item("file", named.name) + item("started", record.started_at) +
                      item("command", fmt::format("{}", fmt::join(record.command, " "))) +
-                     item("versions", versions_of(record));
+                     item("versions", versions_of(record)) + item("kernels", results::kernels_text(record));
   for (size_t i = 0; i < std::min(kMostMachines, record.machines.size()); ++i) {
     text += item("machine", machine_text(record.machines[i]));
   }

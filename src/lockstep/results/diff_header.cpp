@@ -6,6 +6,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/results/diff.h"
 #include "lockstep/results/launches.h"
+#include "lockstep/results/text.h"
 
 namespace lockstep::results {
 namespace {
@@ -55,6 +56,7 @@ std::vector<std::pair<std::string, std::string>> entries(const RunRecord& record
       {"written by", record.source},
       {"lockstep", record.lockstep_version},
       {"backend library", record.backend_detail},
+      {"kernels", kernels_text(record)},
       {"host", of_machines(record, [](const Machine& machine) { return machine.host; })},
       {"processor", of_machines(record, [](const Machine& machine) { return machine.processor; })},
       {"cores", of_machines(record, [](const Machine& machine) { return fmt::format("{}", machine.cores); })},
@@ -68,6 +70,11 @@ std::vector<std::pair<std::string, std::string>> entries(const RunRecord& record
                                        ? ""
                                        : fmt::format("{} x {}", machine.gpus.size(), machine.gpus.front());
                           })},
+      {"GPU driver", of_machines(record, [](const Machine& machine) { return machine.map.driver_version; })},
+      {"GPU paths", of_machines(record,
+                                [](const Machine& machine) {
+                                  return path_counts(machine.map, static_cast<size_t>(machine.map.gpus()));
+                                })},
       {"launched as", record.launch},
       {"pinned", record.binding},
       {"most ranks", count_or_nothing(record.ranks)},

@@ -23,6 +23,9 @@ std::string backend(const Run& run) {
 std::string precision(const Run& run) {
   return run.precision;
 }
+std::string kernels(const Run& run) {
+  return run.kernels;
+}
 std::string memory_format(const Run& run) {
   return run.memory_format;
 }
@@ -57,6 +60,7 @@ const std::vector<Attribute>& attributes() {
       {"strategy", strategy, strategy},
       {"backend", backend, backend, true},
       {"precision", precision, precision},
+      {"kernels", kernels, [](const Run& run) { return fmt::format("{} kernels", run.kernels); }},
       {"memory format", memory_format, memory_format},
       {"input", input, [](const Run& run) { return fmt::format("input {}", run.input); }},
       {"input options", input_options,

@@ -19,7 +19,7 @@ struct Attribute {
   bool of_communication = false;
 };
 
-/// strategy, backend, precision, memory format, input, image size, bucket size, threads per rank.
+/// strategy, backend, precision, kernels, memory format, input, image size, bucket size, threads per rank.
 const std::vector<Attribute>& attributes();
 
 /// The attributes whose text is not the same for all of these runs.

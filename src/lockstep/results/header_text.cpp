@@ -4,10 +4,13 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/results/notices.h"
+#include "lockstep/results/system_text.h"
 #include "lockstep/results/text.h"
 
 namespace lockstep::results {
 namespace {
+
+using topology::DeviceMap;
 
 std::string item(std::string_view name, const std::string& value) {
   return wrapped(fmt::format("* {}: ", name), value, 4);
@@ -48,7 +51,27 @@ std::string memory_text(const Machine& machine) {
   return text;
 }
 
-std::string machine_text(const Machine& machine) {
+/// The paths between the devices of a host with GPUs; those of the host before, if they are the same, by its
+/// name only.
+std::string topology_text(const Machine& machine, const Machine* before) {
+  const DeviceMap& map = machine.map;
+  if (map.gpus() == 0) return "";
+  std::string text;
+  if (!map.driver_version.empty()) text += item("GPU driver", map.driver_version);
+  if (map.devices.size() < 2) return text;
+  const std::string matrix = path_matrix(map);
+  if (before != nullptr && path_matrix(before->map) == matrix)
+    return text + item("Topology", "as of " + before->host);
+  text += item("Topology", "in the words of nvidia-smi topo -m, which lockstep topo explains");
+  for (size_t at = 0; at < matrix.size();) {
+    const size_t end = matrix.find('\n', at) + 1;
+    text += "    " + matrix.substr(at, end - at);
+    at = end;
+  }
+  return text;
+}
+
+std::string machine_text(const Machine& machine, const Machine* before) {
   std::string system = machine.os;
   if (!machine.kernel.empty())
     system += fmt::format("{}Linux {}", system.empty() ? "" : ", ", machine.kernel);
@@ -56,6 +79,7 @@ std::string machine_text(const Machine& machine) {
   std::string text = item("Host", fmt::format("{} ({})", machine.host, system));
   text += item("Processor", cores_text(machine));
   for (const std::string& gpu : machine.gpus) text += item("GPU", gpu);
+  text += topology_text(machine, before);
   text += item("Memory", memory_text(machine));
   if (machine.load_average) text += item("Load before the run", fmt::format("{:.2f}", *machine.load_average));
   return text;
@@ -98,6 +122,15 @@ std::string backend_text(const RunRecord& record) {
 
 }  // namespace
 
+std::string kernels_text(const RunRecord& record) {
+  std::vector<std::string> all = record.kernels;
+  for (std::string& kernels : all) {
+    if (kernels == "fused" && !record.kernel_detail.empty())
+      kernels += fmt::format(" ({})", record.kernel_detail);
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
 std::string header_text(const RunRecord& record) {
   const bool ours = record.source == "lockstep";
   const std::string name =
@@ -109,8 +142,13 @@ std::string header_text(const RunRecord& record) {
   text += item("CUDA version", record.cuda_version.empty() ? "None" : record.cuda_version);
   text += item("Distributed backend", backend_text(record));
   text += item("Maximum bucket size", fmt::format("{}MB", record.bucket_size_mb));
-  for (const Machine& machine : record.machines) text += machine_text(machine);
+  const Machine* before = nullptr;
+  for (const Machine& machine : record.machines) {
+    text += machine_text(machine, before);
+    before = &machine;
+  }
   text += item_if("Ranks", ranks_text(record));
+  text += item_if("Kernels", kernels_text(record));
   text += item_if("Memory allocation", record.allocator);
   text += item_if("Command", fmt::format("{}", fmt::join(record.command, " ")));
   text += item_if("Started", record.started_at);

@@ -12,8 +12,11 @@
 #include "lockstep/base/file.h"
 #include "lockstep/results/baseline.h"
 #include "lockstep/results/json_findings.h"
+#include "lockstep/results/json_layers.h"
 #include "lockstep/results/json_node.h"
+#include "lockstep/results/json_parse.h"
 #include "lockstep/results/json_state.h"
+#include "lockstep/results/system_json.h"
 
 namespace lockstep::results {
 namespace {
@@ -22,40 +25,6 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// More than any machine has; a list of the ranks is made from their number.
 constexpr int64_t kMostRanks = 1'000'000;
-
-/// Python writes these where a number is none; JSON has no such words.
-void refuse_non_numbers(std::string_view text, size_t at, std::string_view name) {
-  for (const std::string_view word : {"NaN", "Infinity"}) {
-    if (!text.substr(std::min(at, text.size())).starts_with(word)) continue;
-    throw Error(
-        fmt::format("'{}': byte {} is {}, which is no number", name, at + 1, word),
-        "Whatever wrote it measured nothing there: measure again, or take that result out of the file.");
-  }
-}
-
-nlohmann::json parse(std::string_view text, std::string_view name) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) {
-    throw Error(fmt::format("'{}' is empty", name), "The run that was to write it did not get that far.");
-  }
-  try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& error) {
-    // The parser stands one past the last character when it wanted more.
-    if ((text[first] == '{' || text[first] == '[') && error.byte > text.size()) {
-      throw Error(fmt::format("'{}' is cut off after {} bytes: JSON that does not end", name, text.size()),
-                  "Copy it again, or read the .partial file beside it.");
-    }
-    if (error.byte > 0) refuse_non_numbers(text, error.byte - 1, name);
-    throw Error(fmt::format("'{}' is not JSON: byte {} does not fit", name, error.byte),
-                "Give a file that lockstep bench wrote with --json.");
-  } catch (const nlohmann::json::out_of_range&) {
-    throw Error(fmt::format("'{}' holds a number that is too large to be one", name),
-                "Give a file that lockstep bench wrote with --json.");
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(fmt::format("'{}' is not usable JSON: {}", name, error.what()));
-  }
-}
 
 std::vector<Warning> read_warnings(const JsonNode& node) {
   std::vector<Warning> warnings;
@@ -119,6 +88,7 @@ Machine read_machine(const JsonNode& node) {
   machine.virtual_machine = node["virtual_machine"].flag_or(false);
   machine.transparent_hugepages = node["transparent_hugepages"].text_or("");
   machine.gpus = read_texts(node["gpus"]);
+  machine.map = read_device_map(node["topology"]);
   return machine;
 }
 
@@ -152,6 +122,8 @@ void read_findings(Run& run, const JsonNode& node) {
   run.replica_checks = read_replica_checks(node["replica_checks"]);
   run.own_measures = read_own_measures(node["own_measures"]);
   run.input_queues = read_input_queues(node["input_queues"]);
+  run.limit_images_per_s = node["limit_images_per_s"].optional_number();
+  run.layers = read_layers(node["layers"]);
   if (const JsonNode loss = node["loss"]; !loss.missing()) {
     run.loss_first = loss["first"].number_or(kNaN);
     run.loss_last = loss["last"].number_or(kNaN);
@@ -177,6 +149,7 @@ Run read_run(const JsonNode& node) {
   run.strategy = node["strategy"].text();
   run.backend = node["backend"].text_or("");
   run.precision = node["precision"].text_or("fp32");
+  run.kernels = node["kernels"].text_or("aten");
   run.memory_format = node["memory_format"].text_or("");
   run.device = node["device"].text_or("cpu");
   run.input = node["input"].text_or("device");
@@ -216,6 +189,8 @@ void read_ours(RunRecord& record, const JsonNode& node, std::string_view name) {
   record.rank_cpus = read_texts(node["rank_cpus"]);
   record.allocator = node["allocator"].text_or("");
   record.backend_detail = node["backend_detail"].text_or("");
+  record.kernels = read_texts(node["kernels"]);
+  record.kernel_detail = node["kernel_detail"].text_or("");
   record.strategies = read_texts(node["strategies"]);
   if (const JsonNode baseline = node["baseline"]; !baseline.missing()) {
     record.baseline_strategy = baseline["strategy"].text_or("single");
@@ -274,7 +249,7 @@ void read_pytorch(RunRecord& record, const JsonNode& root) {
 }  // namespace
 
 RunRecord from_json(std::string_view text, std::string_view name) {
-  const nlohmann::json document = parse(text, name);
+  const nlohmann::json document = parse_json(text, name);
   const JsonNode root(document, name);
   if (!document.is_object() || root["benchmark_results"].missing()) {
     throw Error(
@@ -301,7 +276,7 @@ RunRecord read_record(const std::filesystem::path& path) {
 }
 
 Machine machine_from_json(std::string_view text) {
-  const nlohmann::json document = parse(text, "machine");
+  const nlohmann::json document = parse_json(text, "machine");
   return read_machine(JsonNode(document, "machine"));
 }
 

@@ -6,9 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/results/json_findings.h"
+#include "lockstep/results/json_layers.h"
 #include "lockstep/results/json_state.h"
 #include "lockstep/results/pytorch_rows.h"
 #include "lockstep/results/summarize.h"
+#include "lockstep/results/system_json.h"
 
 namespace lockstep::results {
 namespace {
@@ -68,6 +70,7 @@ Json to_json(const Machine& machine) {
       {"virtual_machine", machine.virtual_machine},
       {"transparent_hugepages", known(machine.transparent_hugepages)},
       {"gpus", machine.gpus},
+      {"topology", device_map_json(machine.map)},
   };
 }
 
@@ -89,6 +92,7 @@ Json to_json(const Run& run) {
       {"strategy", run.strategy},
       {"backend", known(run.backend)},
       {"precision", run.precision},
+      {"kernels", run.kernels},
       {"memory_format", run.memory_format},
       {"device", run.device},
       {"input", run.input},
@@ -130,6 +134,9 @@ Json to_json(const Run& run) {
       {"replica_checks", replica_checks_json(run.replica_checks)},
       {"own_measures", own_measures_json(run.own_measures)},
       {"input_queues", input_queues_json(run.input_queues)},
+      {"limit_images_per_s", number(run.limit_images_per_s)},
+      {"of_limit", number(run.of_limit())},
+      {"layers", layers_json(run.layers)},
       {"loss", {{"first", number(run.loss_first)}, {"last", number(run.loss_last)}}},
       {"warnings", to_json(run.warnings)},
       {"launch_steps", run.launch_steps},
@@ -184,6 +191,8 @@ Json ours(const RunRecord& record) {
       {"rank_cpus", record.rank_cpus},
       {"allocator", known(record.allocator)},
       {"backend_detail", known(record.backend_detail)},
+      {"kernels", record.kernels},
+      {"kernel_detail", known(record.kernel_detail)},
       {"strategies", record.strategies},
       {"baseline", {{"strategy", record.baseline_strategy}, {"ranks", known(record.baseline_ranks)}}},
       {"machine", record.machines.empty() ? Json(nullptr) : to_json(record.machines.front())},

@@ -56,6 +56,9 @@ void add_launch(Run& run, Run launch) {
   if (launch.breakdown) run.breakdown = std::move(launch.breakdown);
   run.own_measures = std::move(launch.own_measures);
   run.input_queues = std::move(launch.input_queues);
+  run.layers = std::move(launch.layers);
+  // The best time of either launch could be reached.
+  if (launch.limit_images_per_s > run.limit_images_per_s) run.limit_images_per_s = launch.limit_images_per_s;
   if (launch.resources) run.resources = std::move(launch.resources);
   if (launch.memory) run.memory = std::move(launch.memory);
   if (launch.tuning) run.tuning = std::move(launch.tuning);
@@ -76,6 +79,12 @@ void require_same(const char* what, const std::string& before, const std::string
       fmt::format("a launch cannot be added to a record of another {}: '{}' there, '{}' now", what, before,
                   now),
       "Write it to a file of its own (--json without --append), and compare the two with 'lockstep diff'.");
+}
+
+void add_missing(std::vector<std::string>& all, const std::vector<std::string>& more) {
+  for (const std::string& one : more) {
+    if (std::ranges::find(all, one) == all.end()) all.push_back(one);
+  }
 }
 
 std::string processor_of(const RunRecord& record) {
@@ -131,16 +140,16 @@ void add_launch(RunRecord& record, RunRecord launch) {
   require_same("version of lockstep", record.lockstep_version, launch.lockstep_version);
   require_same("version of LibTorch", record.torch_version, launch.torch_version);
   require_same("processor", processor_of(record), processor_of(launch));
+  if (record.kernel_detail.empty()) record.kernel_detail = launch.kernel_detail;
+  if (!launch.kernel_detail.empty())
+    require_same("library of fused kernels", record.kernel_detail, launch.kernel_detail);
   if (record.launches_started_at.empty()) record.launches_started_at = {record.started_at};
   if (launch.launches_started_at.empty()) launch.launches_started_at = {launch.started_at};
   record.launches_started_at.insert(record.launches_started_at.end(), launch.launches_started_at.begin(),
                                     launch.launches_started_at.end());
   add_missing_warnings(record.warnings, launch.warnings);
-  for (const std::string& strategy : launch.strategies) {
-    if (std::ranges::find(record.strategies, strategy) == record.strategies.end()) {
-      record.strategies.push_back(strategy);
-    }
-  }
+  add_missing(record.strategies, launch.strategies);
+  add_missing(record.kernels, launch.kernels);
   for (Run& run : launch.runs) {
     const auto known =
         std::ranges::find_if(record.runs, [&](const Run& other) { return same_row(other, run); });

@@ -33,7 +33,8 @@ std::vector<PytorchRows> pytorch_rows(const RunRecord& record) {
       continue;
     }
     if (first == nullptr || run.strategy != first->strategy || run.backend != first->backend ||
-        run.precision != first->precision || run.bucket_mb != first->bucket_mb) {
+        run.precision != first->precision || run.kernels != first->kernels ||
+        run.bucket_mb != first->bucket_mb) {
       continue;
     }
     if (rows->ddp.empty() || same_work(*rows->ddp.front(), run)) rows->ddp.push_back(&run);

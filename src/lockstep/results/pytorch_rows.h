@@ -8,7 +8,7 @@
 namespace lockstep::results {
 
 /// What PyTorch's diff.py compares: of each model and batch the row without a strategy, then the first
-/// strategy of the sweep by ascending ranks, with the first backend, precision and bucket size.
+/// strategy of the sweep by ascending ranks, with the first backend, precision, kernels and bucket size.
 struct PytorchRows {
   std::string model;
   int batch_size = 0;

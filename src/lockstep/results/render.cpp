@@ -14,9 +14,9 @@ std::string lockstep_style(const RunRecord& record, const RenderOptions& options
   const TextForm form = options.form();
   std::string text = ddp_tables(record, form) + '\n' + scaling_tables(record, form);
   for (const std::string& part :
-       {phases_tables(record, form), factors_tables(record, form), input_tables(record, form),
-        measures_tables(record, form), memory_tables(record, form), tuning_text(record, form),
-        checks_text(record, form)}) {
+       {phases_tables(record, form), factors_tables(record, form), limit_tables(record, form),
+        layers_tables(record, form), input_tables(record, form), measures_tables(record, form),
+        memory_tables(record, form), tuning_text(record, form), checks_text(record, form)}) {
     if (!part.empty()) text += '\n' + part;
   }
   return text;

@@ -40,6 +40,7 @@ const std::vector<Setting>& settings() {
       {"strategy options", [](const Run& run) { return options_or_none(run); }, true, true},
       {"accumulation", [](const Run& run) { return fmt::format("{} batches", run.accumulate); }},
       {"precision", [](const Run& run) { return run.precision; }},
+      {"kernels", [](const Run& run) { return run.kernels; }},
       {"memory format", [](const Run& run) { return run.memory_format; }},
       {"device", [](const Run& run) { return run.device; }},
       {"input", [](const Run& run) { return run.input; }},

@@ -8,6 +8,7 @@
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/breakdown.h"
 #include "lockstep/results/input_queue.h"
+#include "lockstep/results/layer_times.h"
 #include "lockstep/results/replica_state.h"
 #include "lockstep/topology/machine.h"
 
@@ -60,6 +61,8 @@ struct Run {
   std::string strategy;
   std::string backend;
   std::string precision;
+  /// "aten" (LibTorch's operations) or "fused" (RunRecord::kernel_detail says whose).
+  std::string kernels = "aten";
   std::string memory_format;
   std::string device = "cpu";
   std::string input = "device";
@@ -128,6 +131,17 @@ struct Run {
   /// Of the last launch, nearest to the step last; empty where batches are there from the beginning.
   std::vector<InputQueue> input_queues;
 
+  /// Images per second of one rank alone, if its step took no longer than its layers must; empty where that
+  /// was not measured.
+  std::optional<double> limit_images_per_s;
+  /// What its layers take, in the order of the network, from a run of its own; of the last launch.
+  std::vector<LayerTimes> layers;
+
+  /// What a rank reaches of its limit.
+  std::optional<double> of_limit() const {
+    if (!limit_images_per_s || ranks == 0) return std::nullopt;
+    return images_per_s / ranks / *limit_images_per_s;
+  }
   /// That one rank computes in a step.
   double images_per_rank_step() const { return static_cast<double>(batch_per_rank) * accumulate; }
   /// Where it was asked for.
@@ -147,6 +161,11 @@ struct RunRecord {
   std::string cuda_version;
   /// Library and version of each backend used: "Gloo 0.0~git20220518 (TCP)".
   std::string backend_detail;
+  /// The kernels of all rows, in order; empty: the file does not say.
+  std::vector<std::string> kernels;
+  /// Library, version and instruction set of the fused ones: "oneDNN 3.2.0, avx512_core"; empty where no row
+  /// has them.
+  std::string kernel_detail;
   /// UTC, ISO 8601; of the first launch.
   std::string started_at;
   /// Of every launch, in order; empty: there was one.

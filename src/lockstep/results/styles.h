@@ -26,6 +26,12 @@ std::string tensorpack_style(const RunRecord& record, const RenderOptions& optio
 /// where there is none.
 std::string phases_tables(const RunRecord& record, TextForm form);
 
+/// What each row reaches of the processor's limit. Empty where that was not measured.
+std::string limit_tables(const RunRecord& record, TextForm form);
+
+/// What the layers of each row take, worst first. Empty where they were not timed.
+std::string layers_tables(const RunRecord& record, TextForm form);
+
 /// Efficiency and the factors that multiply to it, the share of communication that was hidden, and who was
 /// waited for. Empty where no row has any of these.
 std::string factors_tables(const RunRecord& record, TextForm form);

@@ -11,6 +11,9 @@ namespace lockstep::results {
 /// warning with what to do about it. Ends with a newline, as all of these.
 std::string header_text(const RunRecord& record);
 
+/// "aten, fused (oneDNN 3.2.0, avx512_core)"; empty where the record does not say.
+std::string kernels_text(const RunRecord& record);
+
 /// One table per model, batch and whatever else was swept, in the form of PyTorch's DDP benchmark: a row
 /// without a strategy, then one per number of ranks, with p50, p75, p90 and p95 as seconds per iteration and
 /// examples per second (of one rank: batch / seconds). "-" where there are too few steps.

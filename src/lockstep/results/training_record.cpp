@@ -52,6 +52,7 @@ std::string to_json(const TrainingRecord& record) {
                   {"backend", record.backend},
                   {"launch", record.launch},
                   {"threads_per_rank", record.threads_per_rank},
+                  {"kernel_detail", record.kernel_detail},
                   {"settings", settings},
                   {"resumed_at_step", or_null(record.resumed_at_step)},
                   {"epochs", epochs},

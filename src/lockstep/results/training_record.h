@@ -39,6 +39,8 @@ struct TrainingRecord {
   std::string backend;
   std::string launch;
   int threads_per_rank = 0;
+  /// As RunRecord::kernel_detail.
+  std::string kernel_detail;
   /// By name, in words.
   std::vector<std::pair<std::string, std::string>> settings;
   /// Steps that the checkpoint had which was resumed from.

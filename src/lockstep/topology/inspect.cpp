@@ -2,42 +2,32 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
-#include <hwloc.h>
 #include <unistd.h>
 
 #include "lockstep/topology/cgroup.h"
+#include "lockstep/topology/cpu_list.h"
+#include "lockstep/topology/hwloc_handle.h"
 #include "lockstep/topology/system_files.h"
 
 namespace lockstep::topology {
 namespace {
 
-struct DestroyTopology {
-  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
-};
-struct FreeBitmap {
-  void operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }
-};
-using Topology = std::unique_ptr<hwloc_topology, DestroyTopology>;
-using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
-
 /// Null when hwloc cannot tell anything.
-Topology load_topology() {
-  hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return nullptr;
-  Topology topology(raw);
+HwlocTopology load_topology() {
+  HwlocTopology topology = new_hwloc_topology();
+  if (!topology) return nullptr;
   // Cores outside of the cpuset belong to the host too.
-  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
-  return hwloc_topology_load(raw) == 0 ? std::move(topology) : nullptr;
+  hwloc_topology_set_flags(topology.get(), HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+  return hwloc_topology_load(topology.get()) == 0 ? std::move(topology) : nullptr;
 }
 
-int count(const Topology& topology, hwloc_obj_type_t type) {
+int count(const HwlocTopology& topology, hwloc_obj_type_t type) {
   return std::max(0, hwloc_get_nbobjs_by_type(topology.get(), type));
 }
 
 /// How many objects of this type have at least one hardware thread in the mask.
-int count_inside(const Topology& topology, hwloc_obj_type_t type, const Bitmap& mask) {
+int count_inside(const HwlocTopology& topology, hwloc_obj_type_t type, const Bitmap& mask) {
   int inside = 0;
   hwloc_obj_t object = nullptr;
   while ((object = hwloc_get_next_obj_by_type(topology.get(), type, object)) != nullptr) {
@@ -49,7 +39,7 @@ int count_inside(const Topology& topology, hwloc_obj_type_t type, const Bitmap& 
 void count_cores(Machine& machine) {
   const int online = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   machine.cores = machine.host_cores = machine.hardware_threads = machine.host_hardware_threads = online;
-  const Topology topology = load_topology();
+  const HwlocTopology topology = load_topology();
   if (!topology) return;
   machine.packages = count(topology, HWLOC_OBJ_PACKAGE);
   machine.numa_nodes = count(topology, HWLOC_OBJ_NUMANODE);
@@ -60,7 +50,7 @@ void count_cores(Machine& machine) {
   machine.host_cores = count(topology, core);
   machine.cores = machine.host_cores;
   machine.hardware_threads = machine.host_hardware_threads;
-  const Bitmap mask(hwloc_bitmap_alloc());
+  const Bitmap mask = new_bitmap();
   if (hwloc_get_cpubind(topology.get(), mask.get(), HWLOC_CPUBIND_THREAD) == 0) {
     machine.cores = count_inside(topology, core, mask);
     machine.hardware_threads = hwloc_bitmap_weight(mask.get());

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/topology/device_map.h"
+
 namespace lockstep::topology {
 
 /// One host as this job sees it, as far as it explains a number. Empty strings and optionals: not to be found
@@ -45,6 +47,8 @@ struct Machine {
   std::string transparent_hugepages;
   /// Names of NVIDIA GPUs that the driver shows, whether or not this build can use them.
   std::vector<std::string> gpus;
+  /// GPUs, network devices and the paths between them; filled by inspect_gpus, empty without a GPU.
+  DeviceMap map;
 };
 
 }  // namespace lockstep::topology

@@ -72,6 +72,8 @@ models::Output DataParallelModel::forward(const at::Tensor& images, const kernel
     const auto index = static_cast<size_t>(device);
     kernels::Context own = context;
     own.first_sample += device * parts[index].size(0);
+    // A watch belongs to one thread.
+    if (device > 0) own.layers = nullptr;
     outputs_[index] = replicas_[index]->forward(parts[index], own);
   });
   return gather(at::GradMode::is_enabled());

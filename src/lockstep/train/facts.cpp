@@ -71,9 +71,10 @@ std::string difference_in(const std::string& name, const std::vector<Facts>& by_
 
 Facts facts_of(const RowPlan& row) {
   // By name and all of them: what is added to a row does not compile until it is told here too.
-  const auto& [model, batch_per_rank, ranks, strategy, precision, bucket_mb, strategy_options, options_text,
-               memory_format, input, data, input_flags, image_size, global_batch, accumulate, pacing,
-               tune_budget_s, verify_every, seed, learning_rate, momentum, weight_decay, device_cpus] = row;
+  const auto& [model, batch_per_rank, ranks, strategy, precision, kernels, bucket_mb, strategy_options,
+               options_text, memory_format, input, data, input_flags, image_size, global_batch, accumulate,
+               pacing, tune_budget_s, verify_every, seed, learning_rate, momentum, weight_decay,
+               device_cpus] = row;
   // Each host has its own.
   static_cast<void>(device_cpus);
   Facts facts{{"network", model},
@@ -81,6 +82,7 @@ Facts facts_of(const RowPlan& row) {
               {"number of ranks", std::to_string(ranks)},
               {"strategy", strategy},
               {"precision", precision},
+              {"--kernels", kernels},
               {"--bucket-mb", number(bucket_mb)},
               {"memory format", memory_format},
               {"input", input},

@@ -61,6 +61,7 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
                                  launch::Progress& progress) {
   StepLoopOptions options{.pacing = pacing,
                           .precision = replica::parse_precision(row_.precision),
+                          .kernels = kernels::parse_kernels(row_.kernels),
                           .seed = row_.seed,
                           .accumulate = row_.accumulate,
                           .coupled = coupled};
@@ -72,7 +73,7 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
       require_equal_replicas(state_hash(), row_, steps, *group_);
     };
   }
-  return run_steps({*model_, *input_, *strategy_, group_, stamp_phases, tracer_}, options, progress);
+  return run_steps({*model_, *input_, *strategy_, group_, stamp_phases, tracer_, layers_}, options, progress);
 }
 
 StepLoopResult RowTrainee::train_steps(int steps, int64_t first_step, StepHooks hooks,
@@ -80,6 +81,7 @@ StepLoopResult RowTrainee::train_steps(int steps, int64_t first_step, StepHooks 
   return run_steps({*model_, *input_, *strategy_, group_},
                    {.pacing = {.warmup_steps = 0, .steps = steps},
                     .precision = replica::parse_precision(row_.precision),
+                    .kernels = kernels::parse_kernels(row_.kernels),
                     .seed = row_.seed,
                     .accumulate = row_.accumulate,
                     .first_step = first_step,

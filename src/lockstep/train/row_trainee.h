@@ -44,6 +44,9 @@ class RowTrainee {
   StepLoopResult train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
                        launch::Progress& progress);
 
+  /// From now on `clock` stamps the layers of every step; null: none does. It outlives this.
+  void time_layers(kernels::LayerClock* clock) { layers_ = clock; }
+
   /// From now on every step has the batch that would have been next.
   void repeat_one_batch();
 
@@ -86,6 +89,7 @@ class RowTrainee {
   DataParallelModel* devices_ = nullptr;
   std::unique_ptr<inputs::Input> input_;
   std::unique_ptr<strategies::Strategy> strategy_;
+  kernels::LayerClock* layers_ = nullptr;
   int64_t steps_ = 0;
 };
 

@@ -154,13 +154,16 @@ class StepLoop {
     stamp(stamps.input_s);
     if (index == 0) trainee_.strategy.begin_step();
     at::Tensor loss, logits;
+    if (trainee_.layers != nullptr) trainee_.layers->begin_pass();
     {
       const replica::AutocastScope autocast(options_.precision);
       const kernels::Context context{.training = true,
+                                     .kernels = options_.kernels,
                                      .seed = options_.seed,
                                      .step = (options_.first_step + step_) * options_.accumulate + index,
                                      .first_sample = batch.first_sample,
-                                     .cost = nullptr};
+                                     .cost = nullptr,
+                                     .layers = trainee_.layers};
       const models::Output output = trainee_.model.forward(batch.images, context);
       if (options_.hooks.after_backward) logits = output.logits.detach();
       loss = models::cross_entropy(output, batch.labels);
@@ -169,6 +172,7 @@ class StepLoop {
     if (options_.accumulate > 1) loss = loss.div(options_.accumulate);
     trainee_.strategy.before_backward(index == options_.accumulate - 1);
     loss.backward();
+    if (trainee_.layers != nullptr) trainee_.layers->end_pass();
     stamp(stamps.backward_s);
     if (options_.hooks.after_backward) options_.hooks.after_backward(logits, batch.labels);
     return loss.detach();

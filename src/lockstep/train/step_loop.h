@@ -6,6 +6,8 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/inputs/input.h"
+#include "lockstep/kernels/kernel_choice.h"
+#include "lockstep/kernels/layer_clock.h"
 #include "lockstep/launch/progress.h"
 #include "lockstep/measure/phases.h"
 #include "lockstep/models/model.h"
@@ -29,6 +31,7 @@ struct StepHooks {
 struct StepLoopOptions {
   PacingOptions pacing;
   replica::Precision precision = replica::Precision::kFp32;
+  kernels::KernelChoice kernels = kernels::KernelChoice::kAten;
   uint64_t seed = 1;
   /// Micro-batches per step: each is one batch of the input, and gradients are combined once for all.
   int accumulate = 1;
@@ -74,6 +77,8 @@ struct Trainee {
   /// does. Not for a run whose throughput counts.
   bool stamp_phases = false;
   TracedCommunicator* tracer = nullptr;
+  /// Stamps the layers of every step. Not for a run whose throughput counts.
+  kernels::LayerClock* layers = nullptr;
 };
 
 /// Trains as many steps as the pacing says and stamps the end of each. Collective over the communicator, as

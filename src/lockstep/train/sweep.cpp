@@ -1,16 +1,13 @@
 #include "lockstep/train/sweep.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
 
 #include <fmt/format.h>
 
-#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/registry.h"
-#include "lockstep/base/units.h"
 #include "lockstep/inputs/input.h"
+#include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/train/memory_format.h"
@@ -20,10 +17,6 @@
 
 namespace lockstep::train {
 namespace {
-
-/// What a row takes where precision decides and the machine is quiet.
-constexpr int kUsualSteps = 60;
-constexpr int kUsualWarmup = 5;
 
 constexpr const char* kAllStrategies = "all";
 
@@ -86,6 +79,15 @@ void check_tuning(const SweepOptions& options) {
   }
 }
 
+void check_kernels(const std::string& name) {
+  if (kernels::parse_kernels(name) == kernels::KernelChoice::kAten) return;
+  const std::string why = kernels::why_no_fused_kernels();
+  if (!why.empty()) {
+    throw BackendMissing(fmt::format("--kernels {} cannot be had: {}", name, why),
+                         kernels::kNoFusedKernelsAdvice);
+  }
+}
+
 void check_values(const SweepOptions& options) {
   for (const int batch : options.batches) require_positive("--batch", batch);
   for (const int ranks : options.ranks) require_positive("--ranks", ranks);
@@ -110,8 +112,25 @@ void check_values(const SweepOptions& options) {
     if (name != kAllStrategies) strategies::registry().get(name);
   }
   for (const std::string& name : options.precisions) replica::parse_precision(name);
+  for (const std::string& name : options.kernels) check_kernels(name);
   inputs::registry().get(options.input);
   parse_memory_format(options.memory_format);
+}
+
+struct Computation {
+  std::string precision;
+  std::string kernels;
+};
+
+/// Each precision with each choice of kernels.
+std::vector<Computation> computations(const SweepOptions& options) {
+  std::vector<std::string> kernels = without_repeats(options.kernels);
+  if (kernels.empty()) kernels = {kernels::default_kernels()};
+  std::vector<Computation> all;
+  for (const std::string& precision : without_repeats(options.precisions)) {
+    for (const std::string& choice : kernels) all.push_back({precision, choice});
+  }
+  return all;
 }
 
 int image_size_of(const SweepOptions& options, const std::string& model) {
@@ -121,7 +140,7 @@ int image_size_of(const SweepOptions& options, const std::string& model) {
   return options.image_size;
 }
 
-/// The rows of one model, batch and precision.
+/// The rows of one model, batch, precision and choice of kernels.
 class GroupPlanner {
  public:
   GroupPlanner(const SweepOptions& options, RowPlan prototype, std::vector<RowPlan>& rows)
@@ -205,13 +224,14 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
     std::vector<int> batches = without_repeats(strong ? options.global_batches : options.batches);
     if (batches.empty()) batches = {info.default_batch};
     for (const int batch : batches) {
-      for (const std::string& precision : without_repeats(options.precisions)) {
+      for (const auto& [precision, kernels] : computations(options)) {
         RowPlan prototype;
         prototype.model = model;
         prototype.batch_per_rank = batch;
         prototype.global_batch = strong ? batch : 0;
         prototype.accumulate = options.accumulate;
         prototype.precision = precision;
+        prototype.kernels = kernels;
         prototype.memory_format = options.memory_format;
         prototype.input = options.input;
         prototype.data = options.data;
@@ -266,70 +286,6 @@ int most_ranks(const std::vector<RowPlan>& rows) {
   int most = 1;
   for (const RowPlan& row : rows) most = std::max(most, row.ranks);
   return most;
-}
-
-namespace {
-
-MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost) {
-  const models::ModelInfo& info = models::registry().get(row.model);
-  MemoryEstimate estimate;
-  estimate.process_bytes = 350 * kMiB;
-  // Parameters, gradients and momentum, and a second set of gradients: autograd's beside the buckets.
-  estimate.parameter_bytes = 4 * 4 * info.parameters;
-  // The backward pass holds gradients of the activations that it is working on beside those kept.
-  estimate.activation_bytes = row.batch_per_rank * cost.activation_bytes * 5 / 4;
-  return estimate;
-}
-
-models::ModelCost cost_of(const RowPlan& row) {
-  return models::measure_cost(models::registry().get(row.model), row.image_size, row.precision == "bf16");
-}
-
-}  // namespace
-
-MemoryEstimate estimate_memory(const RowPlan& row) {
-  return estimate_memory(row, cost_of(row));
-}
-
-RowEstimate estimate_row(const RowPlan& row) {
-  const models::ModelInfo& info = models::registry().get(row.model);
-  models::measure_cost(info, row.image_size, row.precision == "bf16");
-  const double begin_s = now_s();
-  RowEstimate estimate{.memory = estimate_memory(row)};
-  const double forward_s = now_s() - begin_s;
-  // Backward costs twice as much as forward.
-  const double step_s = 3 * forward_s * row.images_per_rank_step();
-  const double steps =
-      row.pacing.steps.value_or(kUsualSteps) + row.pacing.warmup_steps.value_or(kUsualWarmup);
-  estimate.duration_s = step_s * steps;
-  if (!row.pacing.steps) estimate.duration_s = std::min(estimate.duration_s, row.pacing.max_time_s);
-  estimate.duration_s += row.tune_budget_s;
-  return estimate;
-}
-
-void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t available_bytes) {
-  // One network is built once, whatever number of rows it has.
-  std::map<std::tuple<std::string, int, std::string>, models::ModelCost> costs;
-  for (const RowPlan& row : rows) {
-    const auto key = std::make_tuple(row.model, row.image_size, row.precision);
-    if (!costs.contains(key)) costs[key] = cost_of(row);
-    const MemoryEstimate estimate = estimate_memory(row, costs[key]);
-    const int local_ranks = std::min(row.ranks, ranks_per_host);
-    // The ranks that sleep while this row runs hold their processes.
-    const int64_t idle_bytes = int64_t{ranks_per_host - local_ranks} * estimate.process_bytes;
-    const int64_t needed_bytes = local_ranks * estimate.total_bytes() + idle_bytes;
-    if (needed_bytes <= available_bytes) continue;
-    const int64_t fixed_bytes =
-        idle_bytes + local_ranks * (estimate.process_bytes + estimate.parameter_bytes);
-    const int64_t per_image_bytes = local_ranks * estimate.activation_bytes / row.batch_per_rank;
-    const int64_t fitting = std::max<int64_t>(0, (available_bytes - fixed_bytes) / per_image_bytes);
-    throw ConfigError(
-        fmt::format("{} needs about {} on one host ({} per rank), but only {} are available", row.label(),
-                    format_bytes(needed_bytes), format_bytes(estimate.total_bytes()),
-                    format_bytes(available_bytes)),
-        fitting > 0 ? fmt::format("Use --batch {} or less, fewer ranks, or a smaller --image-size.", fitting)
-                    : std::string("Use fewer ranks or a smaller model: not even a batch of 1 would fit."));
-  }
 }
 
 }  // namespace lockstep::train

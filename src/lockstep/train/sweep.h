@@ -34,6 +34,8 @@ struct SweepOptions {
   /// `all`: every one but `single` and `independent`.
   std::vector<std::string> strategies{"ddp"};
   std::vector<std::string> precisions{"fp32"};
+  /// Empty: kernels::default_kernels().
+  std::vector<std::string> kernels;
   std::vector<double> bucket_mb{25};
   /// Flags of the group "Strategy", for those strategies that know them.
   std::vector<strategies::GivenOption> strategy_options;
@@ -70,6 +72,8 @@ struct RowPlan {
   int ranks = 1;
   std::string strategy;
   std::string precision;
+  /// Name of a kernels::KernelChoice.
+  std::string kernels = "aten";
   double bucket_mb = 25;
   /// Without bucket_mb.
   strategies::StrategyOptions strategy_options;
@@ -101,9 +105,9 @@ struct RowPlan {
   int images_per_rank_step() const { return batch_per_rank * accumulate; }
 };
 
-/// All rows in the order in which they are measured: per model, batch and precision first the baseline, then
-/// each strategy by ascending ranks, then the `independent` control at the same ranks. Throws ConfigError for
-/// every name and value that cannot be measured, before anything is started.
+/// All rows in the order in which they are measured: per model, batch, precision and kernels first the
+/// baseline, then each strategy by ascending ranks, then the `independent` control at the same ranks. Throws
+/// ConfigError for every name and value that cannot be measured, before anything is started.
 std::vector<RowPlan> plan_rows(const SweepOptions& options);
 
 /// What a row's strategy promises.

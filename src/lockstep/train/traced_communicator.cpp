@@ -1,11 +1,11 @@
 #include "lockstep/train/traced_communicator.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <mutex>
 #include <utility>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/comm/followed_work.h"
 
 namespace lockstep::train {
 
@@ -44,80 +44,6 @@ class TracedCommunicator::Stamps {
   int lanes_ = 0;
 };
 
-namespace {
-
-/// A Work whose one callback is taken by the tracer: the user's is called after it. Who waits for it waits
-/// for the callback too, which may come later than the end: only then is the stamp there.
-class TracedWork final : public comm::Work {
- public:
-  TracedWork(comm::WorkPtr real, std::function<void()> ended)
-      : real_(std::move(real)), chain_(std::make_shared<Chain>()) {
-    real_->on_complete([chain = chain_, ended = std::move(ended)] {
-      ended();
-      chain->complete();
-    });
-  }
-
-  bool test() override { return real_->test() && chain_->completed(); }
-  void wait(comm::Duration timeout) override {
-    real_->wait(timeout);
-    chain_->wait();
-  }
-  void wait() override {
-    real_->wait();
-    chain_->wait();
-  }
-  int source() const override { return real_->source(); }
-  void on_complete(std::function<void()> done) override { chain_->then(std::move(done)); }
-
- private:
-  class Chain {
-   public:
-    void complete() {
-      std::function<void()> next;
-      {
-        const std::lock_guard lock(mutex_);
-        completed_ = true;
-        next = std::move(next_);
-      }
-      changed_.notify_all();
-      if (next) next();
-    }
-
-    bool completed() {
-      const std::lock_guard lock(mutex_);
-      return completed_;
-    }
-
-    void wait() {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return completed_; });
-    }
-
-    void then(std::function<void()> next) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (!completed_) {
-          next_ = std::move(next);
-          return;
-        }
-      }
-      next();
-    }
-
-   private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool completed_ = false;
-    std::function<void()> next_;
-  };
-
-  comm::WorkPtr real_;
-  std::shared_ptr<Chain> chain_;
-};
-
-}  // namespace
-
 TracedCommunicator::TracedCommunicator(comm::Communicator& real)
     : ForwardingCommunicator(real), stamps_(std::make_shared<Stamps>()), lane_(stamps_->add_lane()) {}
 
@@ -137,7 +63,8 @@ std::vector<CollectiveStamp> TracedCommunicator::take_stamps() {
 template <typename Issue>
 comm::WorkPtr TracedCommunicator::stamp(int64_t bytes, Issue issue) {
   const size_t index = stamps_->issued(bytes, now_s(), lane_);
-  return std::make_unique<TracedWork>(issue(), [stamps = stamps_, index] { stamps->ended(index, now_s()); });
+  // Who waits finds the stamp.
+  return comm::followed_by(issue(), [stamps = stamps_, index] { stamps->ended(index, now_s()); });
 }
 
 comm::WorkPtr TracedCommunicator::all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) {

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""What the fused kernels bring: networks side by side with LibTorch's operations and with Python PyTorch.
+
+  bench/kernels_table.py                              resnet50, 101, resnext50, vgg16, alexnet, googlenet, inception_v3
+  bench/kernels_table.py --precision bf16 --models resnet50:16 --repeats 9
+
+One rank on all cores. Each repetition runs lockstep with --kernels fused, with --kernels aten, and Python
+(channels-last, fused SGD, set-to-none gradients, the same threads and pinning), each in processes of its own, and the
+order turns from one repetition to the next. Printed as Markdown: median steps, and step of the other / step of fused
+(over 1: fused is faster) with 95 % intervals (Student's t on the logarithms of the repetitions' ratios), and their
+geometric means over the networks. --limit adds how much of the processor's limit each fused run reached, by its median
+step and by its shortest, the limit (which takes the shortest time of each primitive) measured in the same run.
+
+Needs the Python that `make setup-python` makes (.venv-dev); without it (or with --no-python) that column is left out.
+"""
+
+import argparse
+import math
+import os
+import statistics
+import sys
+from pathlib import Path
+
+from vs_python import ROOT, bench_runs, ratio_interval, run_python
+
+NETWORKS = "resnet50:16,resnet101:8,resnext50_32x4d:8,vgg16:8,alexnet:64,googlenet:16,inception_v3:8"
+IMAGE_SIZE = {"inception_v3": 299}
+
+
+def run_fused(options, network):
+    flags = ["--kernels", "fused"] + (["--limit"] if options.limit else [])
+    return run_lockstep(options, network, flags)
+
+
+def run_lockstep(options, network, flags):
+    runs = bench_runs(options, "--model", network.name, "--batch", str(network.batch), "--ranks", "1", "--strategy",
+                      "single", "--precision", options.precision, "--threads", str(options.threads), *flags)
+    steps = [max(step) for step in runs[0]["samples"]]
+    return statistics.median(steps), min(steps), runs[0].get("limit_images_per_s")
+
+
+class Network:
+    def __init__(self, text):
+        self.name, _, batch = text.partition(":")
+        if not batch.isdigit():
+            sys.exit(f"--models wants NAME:BATCH, not '{text}'")
+        self.batch = int(batch)
+
+
+def python_step(options, network, cpus):
+    wanted = argparse.Namespace(**vars(options), ranks=1, model=network.name, batch=network.batch,
+                                image_size=IMAGE_SIZE.get(network.name, 224))
+    return statistics.median(run_python(wanted, cpus, "fused"))
+
+
+def measure(options, network, cpus):
+    """Step times by who took them, a list each; with --limit what part of it each fused run's median and shortest step
+    reached, as logarithms."""
+    jobs = {"fused": lambda: run_fused(options, network),
+            "aten": lambda: run_lockstep(options, network, ["--kernels", "aten"])}
+    if options.with_python:
+        jobs["python"] = lambda: (python_step(options, network, cpus), None, None)
+    steps = {name: [] for name in jobs}
+    reached = []
+    for repetition in range(options.repeats):
+        order = list(jobs)
+        shift = repetition % len(order)
+        for name in order[shift:] + order[:shift]:
+            step, shortest, limit = jobs[name]()
+            steps[name].append(step)
+            beside = ""
+            if limit:
+                limit_s = network.batch / limit
+                reached.append((math.log(limit_s / step), math.log(limit_s / shortest)))
+                beside = f", shortest {shortest:.4f} s, limit {limit_s:.4f} s"
+            print(f"{network.name} {options.precision} {name}: {step:.4f} s{beside}", file=sys.stderr, flush=True)
+    return steps, reached
+
+
+def ratio_text(interval):
+    return f"{interval[0]:.3f} [{interval[1]:.2f}, {interval[2]:.2f}]"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=NETWORKS, help="NAME:BATCH,...")
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
+    parser.add_argument("--threads", type=int, default=0, help="[all cores]")
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--limit", action="store_true", help="measure the processor's limit, too")
+    parser.add_argument("--no-python", action="store_true")
+    parser.add_argument("--python", default=str(ROOT / ".venv-dev" / "bin" / "python"))
+    parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"), help="the program")
+    parser.add_argument("--lockstep-flag", action="append", default=[], help="passed on to lockstep bench")
+    options = parser.parse_args()
+    cpus = sorted(os.sched_getaffinity(0))
+    options.threads = options.threads or len(cpus)
+    options.with_python = not options.no_python and Path(options.python).exists()
+
+    others = ["aten"] + (["python"] if options.with_python else [])
+    print("| network | batch | fused | " + " | ".join(f"{other} | {other} / fused" for other in others)
+          + (" | of the limit | shortest step of the limit" if options.limit else "") + " |")
+    print("|---" * (3 + 2 * len(others) + 2 * int(options.limit)) + "|")
+    logs = {other: [] for other in others}
+    for network in map(Network, options.models.split(",")):
+        steps, reached = measure(options, network, cpus)
+        fused = statistics.median(steps["fused"])
+        cells = [f"`{network.name}`", str(network.batch), f"{fused * 1e3:.0f} ms"]
+        for other in others:
+            ratios = [math.log(theirs / ours) for theirs, ours in zip(steps[other], steps["fused"])]
+            logs[other].append(statistics.mean(ratios))
+            cells += [f"{statistics.median(steps[other]) * 1e3:.0f} ms", ratio_text(ratio_interval(ratios))]
+        if options.limit:
+            cells += [ratio_text(ratio_interval(logs_of_runs)) for logs_of_runs in zip(*reached)]
+        print("| " + " | ".join(cells) + " |", flush=True)
+    for other in others:
+        print(f"\nGeometric mean over the networks, {other} / fused: {math.exp(statistics.mean(logs[other])):.3f}")
+
+
+if __name__ == "__main__":
+    main()

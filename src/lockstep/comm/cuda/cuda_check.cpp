@@ -1,0 +1,121 @@
+#include "lockstep/comm/cuda/cuda_check.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+/// CUDA's numbers: 12040 is 12.4.
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+[[noreturn]] void throw_no_gpu(cudaError_t result) {
+  const std::string reason = fmt::format("{}: {}", cudaGetErrorName(result), cudaGetErrorString(result));
+  int driver = 0;
+  int runtime = 0;
+  // Both are there without a driver or a GPU; a missing driver is version 0.
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  if (driver == 0) {
+    throw BackendMissing(fmt::format("there is no NVIDIA driver on this machine ({})", reason),
+                         "install the driver of the machine's GPU, or use a machine with one");
+  }
+  if (result == cudaErrorInsufficientDriver || driver < runtime) {
+    throw BackendMissing(
+        fmt::format("the NVIDIA driver is for CUDA up to {}, and this lockstep for CUDA {} ({})",
+                    version_text(driver), version_text(runtime), reason),
+        "update the driver");
+  }
+  throw BackendMissing(fmt::format("this process sees no NVIDIA GPU ({})", reason),
+                       "see whether nvidia-smi lists one, and what CUDA_VISIBLE_DEVICES leaves of them");
+}
+
+}  // namespace
+
+void check_cuda(cudaError_t result, const char* call) {
+  if (result == cudaSuccess) return;
+  throw CommError(fmt::format("{}: {} ({})", call, cudaGetErrorString(result), cudaGetErrorName(result)));
+}
+
+int count_gpus() {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result != cudaSuccess || count == 0) throw_no_gpu(result == cudaSuccess ? cudaErrorNoDevice : result);
+  return count;
+}
+
+void check_gpu(int device, const char* needed_by) {
+  const int count = count_gpus();
+  if (device < 0) {
+    throw ConfigError(fmt::format("{} needs a GPU for every rank, and this rank was given none", needed_by),
+                      "ask for a GPU with --device cuda");
+  }
+  if (device >= count) {
+    throw ConfigError(fmt::format("{} is to use GPU {}, but this process sees {} (numbered from 0)",
+                                  needed_by, device, count),
+                      "start at most as many ranks on a host as it has GPUs");
+  }
+}
+
+bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+OnGpu::OnGpu(int device) {
+  check_cuda(cudaGetDevice(&before_), "cudaGetDevice");
+  if (before_ == device) {
+    before_ = -1;
+    return;
+  }
+  check_cuda(cudaSetDevice(device), "cudaSetDevice");
+}
+
+OnGpu::~OnGpu() {
+  if (before_ >= 0) cudaSetDevice(before_);
+}
+
+CaptureExempt::CaptureExempt() noexcept {
+  cudaThreadExchangeStreamCaptureMode(&before_);
+}
+
+CaptureExempt::~CaptureExempt() {
+  cudaThreadExchangeStreamCaptureMode(&before_);
+}
+
+CudaEvent::CudaEvent(int device) {
+  const OnGpu gpu(device);
+  check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming | cudaEventBlockingSync),
+             "cudaEventCreateWithFlags");
+}
+
+CudaEvent::~CudaEvent() {
+  cudaEventDestroy(event_);
+}
+
+void CudaEvent::record(cudaStream_t stream) {
+  check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
+}
+
+void CudaEvent::hold(cudaStream_t stream) const {
+  check_cuda(cudaStreamWaitEvent(stream, event_, cudaEventWaitDefault), "cudaStreamWaitEvent");
+}
+
+bool CudaEvent::reached() const {
+  const CaptureExempt exempt;
+  const cudaError_t result = cudaEventQuery(event_);
+  if (result == cudaErrorNotReady) return false;
+  check_cuda(result, "cudaEventQuery");
+  return true;
+}
+
+void CudaEvent::wait() const {
+  const CaptureExempt exempt;
+  check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
+}
+
+}  // namespace lockstep::comm

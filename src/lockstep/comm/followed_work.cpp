@@ -1,0 +1,47 @@
+#include "lockstep/comm/followed_work.h"
+
+#include <memory>
+#include <utility>
+
+#include "lockstep/comm/operation.h"
+
+namespace lockstep::comm {
+namespace {
+
+class FollowedWork final : public Work {
+ public:
+  FollowedWork(WorkPtr real, std::function<void()> last)
+      : real_(std::move(real)), end_(std::make_shared<Operation>(OperationInfo())) {
+    real_->on_complete([end = end_, last = std::move(last)] {
+      last();
+      end->complete();
+    });
+  }
+
+  bool test() override { return real_->test() && end_->has_outcome(); }
+  void wait(Duration timeout) override {
+    real_->wait(timeout);
+    wait_for_end();
+  }
+  void wait() override {
+    real_->wait();
+    wait_for_end();
+  }
+  void wait_in_stream(void* stream) override { real_->wait_in_stream(stream); }
+  int source() const override { return real_->source(); }
+  void on_complete(std::function<void()> done) override { end_->on_complete(std::move(done)); }
+
+ private:
+  void wait_for_end() { end_->wait_until(deadline_after(Duration::max())); }
+
+  WorkPtr real_;
+  std::shared_ptr<Operation> end_;
+};
+
+}  // namespace
+
+WorkPtr followed_by(WorkPtr real, std::function<void()> last) {
+  return std::make_unique<FollowedWork>(std::move(real), std::move(last));
+}
+
+}  // namespace lockstep::comm

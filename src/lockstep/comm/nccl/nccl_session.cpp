@@ -1,0 +1,241 @@
+#include "lockstep/comm/nccl/nccl_session.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/units.h"
+#include "lockstep/comm/nccl/nccl_errors.h"
+
+namespace lockstep::comm {
+namespace {
+
+/// The communicators of a GPU that hold messages.
+class Holders {
+ public:
+  static Holders& get() {
+    static Holders holders;
+    return holders;
+  }
+
+  void add(int device, const std::shared_ptr<NcclSession>& session) {
+    const std::lock_guard lock(mutex_);
+    sessions_[device].push_back(session);
+  }
+
+  std::vector<std::shared_ptr<NcclSession>> take(int device) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<NcclSession>> alive;
+    for (const auto& session : std::exchange(sessions_[device], {})) {
+      if (auto one = session.lock()) alive.push_back(std::move(one));
+    }
+    return alive;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::vector<std::weak_ptr<NcclSession>>> sessions_;
+};
+
+}  // namespace
+
+NcclSession::NcclSession(std::shared_ptr<NcclLink> link, Duration timeout)
+    : link_(std::move(link)),
+      timeout_(timeout),
+      where_(fmt::format("rank {} of {} over nccl", link_->rank(), link_->size())),
+      ready_(link_->device()) {}
+
+std::shared_ptr<NcclSession> NcclSession::create(std::shared_ptr<NcclLink> link, Duration timeout) {
+  std::shared_ptr<NcclSession> session(new NcclSession(std::move(link), timeout));
+  auto failed = [weak = std::weak_ptr(session)](const Failure& failure) {
+    if (const auto alive = weak.lock()) alive->break_with(failure);
+  };
+  session->watch_ = std::make_unique<NcclWatch>(session->link_, std::move(failed));
+  return session;
+}
+
+template <typename Action>
+void NcclSession::or_break(const std::string& what,
+                           const std::vector<std::shared_ptr<NcclOperation>>& operations, Action action) {
+  try {
+    action();
+  } catch (...) {
+    Failure failure = Failure::from_current_exception();
+    failure.what = fmt::format("{} on {}: {}", what, where_, failure.what);
+    break_with(failure);
+    for (const auto& operation : operations) operation->fail(failure);
+    failure.raise();
+  }
+}
+
+std::shared_ptr<NcclOperation> NcclSession::issue(OperationInfo info, const std::vector<Buffer>& buffers,
+                                                  const NcclLink::Call& call) {
+  flush();
+  const std::lock_guard issuing(issuing_);
+  check_usable();
+  const bool is_captured = captured(info.name, buffers);
+  auto operation = std::make_shared<NcclOperation>(info);
+  put({operation}, buffers, call, is_captured);
+  return operation;
+}
+
+std::shared_ptr<NcclOperation> NcclSession::hold(OperationInfo info, const Buffer& buffer,
+                                                 NcclLink::Call call) {
+  const std::lock_guard issuing(issuing_);
+  check_usable();
+  if (captured(info.name, {buffer})) {
+    throw ConfigError(
+        fmt::format("{} on {}: messages cannot be captured into a CUDA graph", info.name, where_),
+        "send them outside of the graph, or use a collective");
+  }
+  auto operation = std::make_shared<NcclOperation>(info);
+  if (held_.empty()) Holders::get().add(link_->device(), shared_from_this());
+  held_.push_back({operation, buffer, std::move(call)});
+  return operation;
+}
+
+void NcclSession::flush() {
+  for (const auto& session : Holders::get().take(link_->device())) {
+    try {
+      session->flush_held();
+    } catch (...) {
+      if (session.get() == this) throw;
+    }
+  }
+}
+
+void NcclSession::flush_held() {
+  const std::lock_guard issuing(issuing_);
+  if (held_.empty()) return;
+  const std::vector<Held> held = std::exchange(held_, {});
+  std::vector<std::shared_ptr<NcclOperation>> operations;
+  std::vector<Buffer> buffers;
+  for (const Held& message : held) {
+    operations.push_back(message.operation);
+    buffers.push_back(message.buffer);
+  }
+  const NcclLink::Call group = [&](ncclComm_t comm, cudaStream_t stream) {
+    return grouped([&](const auto& keep_error) {
+      for (const Held& message : held) keep_error(message.call(comm, stream));
+    });
+  };
+  put(operations, buffers, group, false);
+}
+
+bool NcclSession::captured(const char* name, const std::vector<Buffer>& buffers) const {
+  size_t capturing = 0;
+  for (const Buffer& buffer : buffers) {
+    if (is_capturing(static_cast<cudaStream_t>(buffer.stream))) ++capturing;
+  }
+  if (capturing == buffers.size() && capturing > 0) return true;
+  if (capturing > 0 || is_capturing(link_->stream())) {
+    throw ConfigError(
+        fmt::format("{} on {}: a CUDA graph is being captured that this operation is not part of", name,
+                    where_),
+        "give all buffers of a captured step the stream that is captured; barriers and messages stay "
+        "outside");
+  }
+  return false;
+}
+
+void NcclSession::put(const std::vector<std::shared_ptr<NcclOperation>>& operations,
+                      const std::vector<Buffer>& buffers, const NcclLink::Call& call, bool is_captured) {
+  const OperationInfo& info = operations.front()->info();
+  const Deadline deadline = deadline_after(timeout_);
+  or_break(info.describe(), operations, [&] {
+    check_usable();
+    std::vector<void*> streams;
+    for (const Buffer& buffer : buffers) {
+      if (std::find(streams.begin(), streams.end(), buffer.stream) == streams.end()) {
+        streams.push_back(buffer.stream);
+      }
+    }
+    // While these are being captured, this is what draws the communicator's stream into the same graph.
+    for (void* stream : streams) {
+      ready_.record(static_cast<cudaStream_t>(stream));
+      ready_.hold(link_->stream());
+    }
+    if (call) link_->launch(info.name, call, deadline);
+    auto end = std::make_shared<CudaEvent>(link_->device());
+    end->record(link_->stream());
+    for (const auto& operation : operations) operation->issued(end, is_captured, deadline);
+  });
+  if (is_captured) return watch_->watch_graphs();
+  for (const auto& operation : operations) watch_->add(operation);
+}
+
+std::shared_ptr<NcclLink> NcclSession::split(bool member, int new_rank, int new_size) {
+  // NCCL may hang in a split while anything else is on its way.
+  const auto last = issue({"split"}, {}, nullptr);
+  hurry(*last);
+  const Deadline deadline = deadline_after(timeout_);
+  std::shared_ptr<NcclLink> part;
+  or_break("split", {}, [&] {
+    if (!last->wait_until(deadline)) timeout_failure(*last, timeout_).raise();
+    const std::lock_guard issuing(issuing_);
+    part = link_->split(member, new_rank, new_size, deadline);
+  });
+  return part;
+}
+
+void NcclSession::register_memory(void* data, size_t bytes) {
+  const std::lock_guard issuing(issuing_);
+  check_usable();
+  or_break("register_memory", {}, [&] { link_->register_memory(data, bytes, deadline_after(timeout_)); });
+}
+
+void NcclSession::hurry(NcclOperation& operation) {
+  operation.hurry();
+  watch_->wake();
+}
+
+void NcclSession::check_usable() const {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) return;
+  Failure again = *failure_;
+  again.what = "this communicator is unusable since it failed: " + again.what;
+  again.raise();
+}
+
+void NcclSession::break_with(const Failure& failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = failure;
+  }
+  watch_->fail(failure);
+}
+
+Failure NcclSession::timeout_failure(const Operation& operation, Duration waited) const {
+  return {Failure::Kind::kTimeout,
+          fmt::format("{} on {}: not complete after {}", operation.info().describe(), where_,
+                      format_duration(waited.count())),
+          "see whether every rank is alive and takes the same steps; a longer --timeout helps only if one is "
+          "slow"};
+}
+
+void NcclSession::shut_down() {
+  std::vector<Held> held;
+  {
+    const std::lock_guard issuing(issuing_);
+    held = std::exchange(held_, {});
+  }
+  bool idle = held.empty();
+  try {
+    idle = idle && watch_->idle();
+  } catch (...) {
+    idle = false;
+  }
+  if (!idle) {
+    const Failure failure{Failure::Kind::kComm,
+                          fmt::format("{} was destroyed with operations in flight", where_), ""};
+    break_with(failure);
+    for (const Held& message : held) message.operation->fail(failure);
+  }
+  watch_->stop();
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+namespace lockstep::comm {
+
+/// A plugin's file, and what to tell the user who lacks it.
+struct PluginFile {
+  /// "gloo", of lockstep_gloo.so.
+  std::string name;
+  /// Who needs it: "the gloo backend".
+  std::string purpose;
+  /// The library that it needs in turn, and what to do where that is missing.
+  std::string library;
+  std::string install_advice;
+  /// What to do where the plugin itself is missing.
+  std::string build_advice;
+  /// dlopen's.
+  int open_flags;
+};
+
+/// What the function `entry` of the plugin returns: a table that begins with a number of the binary
+/// interface. Opened once per process and never closed; thread-safe. Throws BackendMissing.
+const void* open_plugin_file(const PluginFile& file, const char* entry, unsigned abi_version);
+
+}  // namespace lockstep::comm

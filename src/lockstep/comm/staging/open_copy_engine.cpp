@@ -1,0 +1,25 @@
+#include "lockstep/comm/staging/open_copy_engine.h"
+
+#include <dlfcn.h>
+
+#include "lockstep/comm/plugin_file.h"
+
+namespace lockstep::comm {
+
+std::shared_ptr<CopyEngine> open_copy_engine(int device) {
+  const PluginFile file{.name = "cuda_copies",
+                        .purpose = "memory of a GPU over a backend of host memory",
+                        .library = "the CUDA runtime",
+                        .install_advice =
+                            "install CUDA, or put the folder of LibTorch's copy (nvidia/cu13/lib of "
+                            "the Python packages) in LD_LIBRARY_PATH",
+                        .build_advice =
+                            "it is built where the CUDA toolkit is: install that, then build "
+                            "lockstep again",
+                        .open_flags = RTLD_NOW | RTLD_LOCAL};
+  const auto& plugin = *static_cast<const CopyEnginePluginV1*>(
+      open_plugin_file(file, "lockstep_copy_engine_plugin", kCopyEnginePluginAbiVersion));
+  return std::shared_ptr<CopyEngine>(plugin.open(device));
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::kernels {
+
+/// Height and width; one number stands for both.
+struct Extent {
+  constexpr Extent(int64_t both) : height(both), width(both) {}
+  constexpr Extent(int64_t height_, int64_t width_) : height(height_), width(width_) {}
+
+  int64_t height;
+  int64_t width;
+};
+
+struct ConvShape {
+  int64_t in_channels = 0;
+  int64_t out_channels = 0;
+  Extent kernel = 1;
+  int64_t stride = 1;
+  Extent padding = 0;
+  int64_t groups = 1;
+
+  /// How many inputs each output sums up.
+  int64_t fan_in() const { return in_channels / groups * kernel.height * kernel.width; }
+};
+
+}  // namespace lockstep::kernels

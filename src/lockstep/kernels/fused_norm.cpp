@@ -1,0 +1,314 @@
+#include "lockstep/kernels/fused_norm.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "lockstep/kernels/norm_loops.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// A blocked image as norm_loops.h takes it apart.
+struct Blocks {
+  explicit Blocks(const at::Tensor& x)
+      : images(x.size(0)), blocks(x.size(1)), pixels(x.size(2) * x.size(3)), width(x.size(4)) {}
+
+  int64_t offset(int64_t image, int64_t block) const { return (image * blocks + block) * pixels * width; }
+  /// Values of a channel.
+  int64_t count() const { return images * pixels; }
+
+  int64_t images, blocks, pixels, width;
+};
+
+/// Calls sum(image, block, sums) for every image, finish(block, sums) with what that makes over all images,
+/// in their order, and apply(image, block) for every image after that. With enough blocks for all threads
+/// each thread does all of that block by block, so that the second pass finds what the first one read in the
+/// cache.
+template <typename Sum, typename Finish, typename Apply>
+void for_blocks(const Blocks& shape, const Sum& sum, const Finish& finish, const Apply& apply) {
+  const auto add_up = [&](const ChannelSums* of_images) {
+    ChannelSums all;
+    for (int64_t image = 0; image < shape.images; ++image) {
+      for (int64_t c = 0; c < shape.width; ++c) {
+        all.first[c] += of_images[image].first[c];
+        all.second[c] += of_images[image].second[c];
+      }
+    }
+    return all;
+  };
+  const int64_t threads = at::get_num_threads();
+  if (shape.blocks % threads == 0 || shape.blocks >= 4 * threads) {
+    at::parallel_for(0, shape.blocks, 1, [&](int64_t begin, int64_t end) {
+      std::vector<ChannelSums> of_images(static_cast<size_t>(shape.images));
+      for (int64_t block = begin; block < end; ++block) {
+        for (int64_t image = 0; image < shape.images; ++image) {
+          of_images[static_cast<size_t>(image)] = {};
+          sum(image, block, of_images[static_cast<size_t>(image)]);
+        }
+        finish(block, add_up(of_images.data()));
+        for (int64_t image = 0; image < shape.images; ++image) apply(image, block);
+      }
+    });
+    return;
+  }
+  const int64_t parts = shape.blocks * shape.images;
+  std::vector<ChannelSums> sums(static_cast<size_t>(parts));
+  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) {
+      sum(part % shape.images, part / shape.images, sums[static_cast<size_t>(part)]);
+    }
+  });
+  for (int64_t block = 0; block < shape.blocks; ++block) {
+    finish(block, add_up(sums.data() + block * shape.images));
+  }
+  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) apply(part % shape.images, part / shape.images);
+  });
+}
+
+template <typename T>
+const T* data_of(const at::Tensor& tensor) {
+  return tensor.defined() ? static_cast<const T*>(tensor.const_data_ptr()) : nullptr;
+}
+
+template <typename T>
+T* writable_data_of(const at::Tensor& tensor) {
+  return tensor.defined() ? static_cast<T*>(tensor.mutable_data_ptr()) : nullptr;
+}
+
+template <typename T>
+T* plus(T* data, int64_t offset) {
+  return data == nullptr ? nullptr : data + offset;
+}
+
+float as_float(float value) {
+  return value;
+}
+
+float as_float(uint16_t bf16) {
+  return std::bit_cast<float>(uint32_t{bf16} << 16);
+}
+
+/// body(T()) with the type that NormLoops has for the tensor's.
+template <typename Body>
+void with_type(const at::Tensor& tensor, const Body& body) {
+  if (tensor.scalar_type() == at::kFloat) {
+    body(float());
+  } else {
+    body(uint16_t());
+  }
+}
+
+/// What backward needs of the statistics, [channels] each, fp32. scale: weight / deviation.
+struct Statistics {
+  at::Tensor scale;
+  at::Tensor mean;
+  at::Tensor inverse_deviation;
+};
+
+template <typename T>
+Statistics normalize(const at::Tensor& x, const at::Tensor& residual, const NormLayer& layer, bool relu,
+                     const at::Tensor& y) {
+  const Blocks shape(x);
+  const int64_t width = shape.width;
+  const NormLoops<T>& loops = norm_loops<T>();
+  const T* const in = data_of<T>(x);
+  const T* const added = data_of<T>(residual);
+  T* const out = writable_data_of<T>(y);
+  const at::TensorOptions fp32 = x.options().dtype(at::kFloat);
+  const at::Tensor values = at::empty({4, layer.weight.numel()}, fp32);
+  float* const shift = values[0].mutable_data_ptr<float>();
+  float* const scale = values[1].mutable_data_ptr<float>();
+  float* const mean = values[2].mutable_data_ptr<float>();
+  float* const inverse = values[3].mutable_data_ptr<float>();
+  const float* const weight = layer.weight.const_data_ptr<float>();
+  const float* const bias = layer.bias.const_data_ptr<float>();
+  float* const running_mean = layer.running_mean.mutable_data_ptr<float>();
+  float* const running_variance = layer.running_variance.mutable_data_ptr<float>();
+  const auto count = static_cast<double>(shape.count());
+  const double unbiased = shape.count() > 1 ? count / (count - 1) : 1;
+
+  // Some value of each channel: where the mean is large against the deviation, nothing is lost.
+  for (int64_t c = 0; c < shape.blocks * width; ++c)
+    shift[c] = as_float(in[shape.offset(0, c / width) + c % width]);
+  for_blocks(
+      shape,
+      [&](int64_t image, int64_t block, ChannelSums& sums) {
+        loops.add_moments(in + shape.offset(image, block), shape.pixels, shift + block * width, sums);
+      },
+      [&](int64_t block, const ChannelSums& sums) {
+        for (int64_t i = 0; i < width; ++i) {
+          const int64_t c = block * width + i;
+          const double difference = sums.first[i] / count;
+          const double variance = std::max(0.0, sums.second[i] / count - difference * difference);
+          const double own_mean = shift[c] + difference;
+          const double own_inverse = 1 / std::sqrt(variance + layer.epsilon);
+          mean[c] = static_cast<float>(own_mean);
+          inverse[c] = static_cast<float>(own_inverse);
+          scale[c] = static_cast<float>(weight[c] * own_inverse);
+          running_mean[c] =
+              static_cast<float>((1 - layer.momentum) * running_mean[c] + layer.momentum * own_mean);
+          running_variance[c] = static_cast<float>((1 - layer.momentum) * running_variance[c] +
+                                                   layer.momentum * unbiased * variance);
+        }
+      },
+      [&](int64_t image, int64_t block) {
+        const int64_t offset = shape.offset(image, block);
+        const int64_t c = block * width;
+        loops.normalize(in + offset, plus(added, offset), shape.pixels, mean + c, scale + c, bias + c, relu,
+                        out + offset);
+      });
+  return {values[1], values[2], values[3]};
+}
+
+struct Gradients {
+  at::Tensor x;
+  /// Undefined without one.
+  at::Tensor residual;
+  at::Tensor weight;
+  at::Tensor bias;
+};
+
+/// What comes back to a normalisation, and what it kept.
+struct Returned {
+  at::Tensor dy;
+  /// Of the other path; undefined without one.
+  at::Tensor more;
+  /// Undefined without a residual or ReLU; without a residual x tells what ReLU let through.
+  at::Tensor y;
+  at::Tensor x;
+  at::Tensor weight;
+  at::Tensor bias;
+  Statistics statistics;
+  bool has_residual = false;
+  bool relu = false;
+};
+
+template <typename T>
+Gradients backward_of(const Returned& given) {
+  const Blocks shape(given.x);
+  const int64_t width = shape.width;
+  const int64_t channels = given.weight.numel();
+  const NormLoops<T>& loops = norm_loops<T>();
+  const at::TensorOptions fp32 = given.x.options().dtype(at::kFloat);
+  Gradients found{at::empty_like(given.x), at::Tensor(), at::empty({channels}, fp32),
+                  at::empty({channels}, fp32)};
+  // The gradient behind mask and sum, where somebody needs it; without either it is dy.
+  const bool keeps = given.more.defined() || (given.has_residual && given.relu);
+  const at::Tensor behind = keeps ? at::empty_like(given.x) : given.dy;
+  if (given.has_residual) found.residual = behind;
+  const at::Tensor factors = at::empty({3, channels}, fp32);
+  float* const scale = factors[0].mutable_data_ptr<float>();
+  float* const slope = factors[1].mutable_data_ptr<float>();
+  float* const offsets = factors[2].mutable_data_ptr<float>();
+  const float* const mean = given.statistics.mean.const_data_ptr<float>();
+  const float* const inverse = given.statistics.inverse_deviation.const_data_ptr<float>();
+  const float* const weights = given.weight.const_data_ptr<float>();
+  float* const of_weight = found.weight.mutable_data_ptr<float>();
+  float* const of_bias = found.bias.mutable_data_ptr<float>();
+  const T* const gradient = data_of<T>(given.dy);
+  const T* const more = data_of<T>(given.more);
+  const bool masks_by_x = given.relu && !given.has_residual;
+  const ReluMask<T> whole{.y = data_of<T>(given.y),
+                          .scale = masks_by_x ? given.statistics.scale.const_data_ptr<float>() : nullptr,
+                          .bias = masks_by_x ? given.bias.const_data_ptr<float>() : nullptr};
+  const auto mask_at = [&](int64_t offset, int64_t channel) {
+    return ReluMask<T>{plus(whole.y, offset), plus(whole.scale, channel), plus(whole.bias, channel)};
+  };
+  const T* const in = data_of<T>(given.x);
+  T* const dx = writable_data_of<T>(found.x);
+  T* const dz = keeps ? writable_data_of<T>(behind) : nullptr;
+  const auto count = static_cast<double>(shape.count());
+
+  for_blocks(
+      shape,
+      [&](int64_t image, int64_t block, ChannelSums& sums) {
+        const int64_t offset = shape.offset(image, block);
+        const int64_t c = block * width;
+        loops.add_gradient_sums(gradient + offset, plus(more, offset), mask_at(offset, c), in + offset,
+                                shape.pixels, mean + c, plus(dz, offset), sums);
+      },
+      [&](int64_t block, const ChannelSums& sums) {
+        for (int64_t i = 0; i < width; ++i) {
+          const int64_t c = block * width + i;
+          of_bias[c] = static_cast<float>(sums.first[i]);
+          of_weight[c] = static_cast<float>(sums.second[i] * inverse[c]);
+          const double factor = double{weights[c]} * inverse[c];
+          scale[c] = static_cast<float>(factor);
+          slope[c] = static_cast<float>(-factor * inverse[c] * inverse[c] * sums.second[i] / count);
+          offsets[c] = static_cast<float>(-factor * sums.first[i] / count);
+        }
+      },
+      [&](int64_t image, int64_t block) {
+        const int64_t offset = shape.offset(image, block);
+        const int64_t c = block * width;
+        loops.backward((keeps ? dz : gradient) + offset, keeps ? ReluMask<T>() : mask_at(offset, c),
+                       in + offset, shape.pixels, mean + c, scale + c, slope + c, offsets + c, dx + offset);
+      });
+  return found;
+}
+
+class FusedNorm : public torch::autograd::Function<FusedNorm> {
+ public:
+  /// weight and bias: the layer's, for autograd to see them. One tensor, or two where steps.forks.
+  static variable_list forward(AutogradContext* saved, const at::Tensor& x, const at::Tensor& weight,
+                               const at::Tensor& bias, const std::optional<at::Tensor>& residual,
+                               const NormLayer& layer, const NormSteps& steps) {
+    Statistics statistics;
+    const at::Tensor y = at::empty_like(x);
+    with_type(x, [&](auto type) {
+      statistics = normalize<decltype(type)>(x, residual.value_or(at::Tensor()), layer, steps.relu, y);
+    });
+    saved->save_for_backward({x, weight, bias, statistics.scale, statistics.mean,
+                              statistics.inverse_deviation, steps.relu && residual ? y : at::Tensor()});
+    saved->saved_data["has_residual"] = residual.has_value();
+    saved->saved_data["relu"] = steps.relu;
+    saved->set_materialize_grads(false);
+    if (steps.forks) return {y, y.variable_data()};
+    return {y};
+  }
+
+  static variable_list backward(AutogradContext* saved, const variable_list& gradients) {
+    const variable_list variables = saved->get_saved_variables();
+    // What comes back from a mean is expanded.
+    const auto dense = [](const at::Tensor& gradient) {
+      return gradient.defined() ? gradient.contiguous() : gradient;
+    };
+    Returned given{.dy = dense(gradients[0]),
+                   .more = gradients.size() > 1 ? dense(gradients[1]) : at::Tensor(),
+                   .y = variables[6],
+                   .x = variables[0],
+                   .weight = variables[1],
+                   .bias = variables[2],
+                   .statistics = {variables[3], variables[4], variables[5]},
+                   .has_residual = saved->saved_data["has_residual"].toBool(),
+                   .relu = saved->saved_data["relu"].toBool()};
+    if (!given.dy.defined()) std::swap(given.dy, given.more);
+    Gradients found;
+    with_type(given.x, [&](auto type) { found = backward_of<decltype(type)>(given); });
+    return {found.x, found.weight, found.bias, found.residual, at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+Fork fused_norm(const at::Tensor& x, const at::Tensor& residual, const NormLayer& layer,
+                const NormSteps& steps) {
+  const variable_list made = FusedNorm::apply(
+      x, layer.weight, layer.bias, residual.defined() ? std::optional(residual) : std::nullopt, layer, steps);
+  return {made.front(), made.back()};
+}
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,46 @@
+#include "lockstep/kernels/kernel_choice.h"
+
+#include "lockstep/kernels/onednn/instruction_set.h"
+
+namespace lockstep::kernels {
+
+const Registry<KernelsInfo>& registry() {
+  static const Registry<KernelsInfo> all(
+      "kernels", "lockstep info kernels",
+      {{"aten",
+        {.choice = KernelChoice::kAten,
+         .description = "LibTorch's operations, one after the other",
+         .covers = {},
+         .falls_back = {}}},
+       {"fused",
+        {.choice = KernelChoice::kFused,
+         .description = "oneDNN's and own ones, in the layouts that suit them",
+         .covers = {"convolutions with bias and ReLU, whose channels fill blocks of 16 (AVX-512) or 8",
+                    "convolutions of the network's images, of up to three channels",
+                    "convolutions in groups, narrow ones in a layout of their own",
+                    "batch normalisation with the addition and the ReLU that follow it",
+                    "maximum and mean pooling, and the mean over the whole image", "linear layers"},
+         .falls_back = {"local response normalisation, and layers whose channels fill no blocks",
+                        "what oneDNN has no fast code for on this processor",
+                        "evaluation, whole: these kernels are for training"}}}});
+  return all;
+}
+
+KernelChoice parse_kernels(const std::string& name) {
+  return registry().get(name).choice;
+}
+
+std::string why_no_fused_kernels() {
+  return onednn::why_unusable();
+}
+
+std::string kernel_detail(const std::string& name) {
+  const bool fused = parse_kernels(name) == KernelChoice::kFused && why_no_fused_kernels().empty();
+  return fused ? onednn::version_and_instructions() : "";
+}
+
+std::string default_kernels() {
+  return why_no_fused_kernels().empty() ? "fused" : "aten";
+}
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,129 @@
+#include "lockstep/kernels/onednn/fused_linear.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "lockstep/kernels/onednn/engine.h"
+
+namespace lockstep::kernels::onednn {
+
+using dnnl::memory;
+using replica::GradientPlace;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct LinearPlan {
+  memory::desc x, y, bias, weights;
+  /// Of the weight: scaled and added where that is asked for.
+  Reorder gradient;
+  dnnl::inner_product_forward::primitive_desc forward;
+  dnnl::inner_product_forward forward_primitive;
+  dnnl::inner_product_backward_data::primitive_desc backward_data;
+  dnnl::inner_product_backward_data backward_data_primitive;
+  dnnl::inner_product_backward_weights::primitive_desc backward_weights;
+  dnnl::inner_product_backward_weights backward_weights_primitive;
+};
+
+namespace {
+
+/// Null where it would be slow.
+std::unique_ptr<LinearPlan> make_plan(const at::Tensor& x, const at::Tensor& weight) {
+  auto plan = std::make_unique<LinearPlan>();
+  const memory::data_type type = type_of(x.scalar_type());
+  const memory::data_type fp32 = memory::data_type::f32;
+  const int64_t out = weight.size(0);
+  plan->x = {x.sizes().vec(), type, memory::format_tag::ab};
+  plan->y = {{x.size(0), out}, type, memory::format_tag::ab};
+  plan->bias = {{out}, fp32, memory::format_tag::a};
+  const memory::desc parameter(weight.sizes().vec(), fp32, memory::format_tag::ab);
+  // What the primitives like better takes longer to come by than it saves: so few rows meet so many weights.
+  const memory::desc weights(weight.sizes().vec(), type, memory::format_tag::ab);
+  try {
+    plan->forward = {
+        engine(),         dnnl::prop_kind::forward_training, plan->x, weights, plan->bias, plan->y,
+        user_scratchpad()};
+    plan->backward_data = {engine(), plan->x, weights, plan->y, plan->forward, user_scratchpad()};
+    plan->backward_weights = {engine(), plan->x,       parameter,        plan->bias,
+                              plan->y,  plan->forward, user_scratchpad()};
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_unimplemented) return nullptr;
+    throw;
+  }
+  if (is_reference(plan->forward.impl_info_str()) || is_reference(plan->backward_data.impl_info_str()) ||
+      is_reference(plan->backward_weights.impl_info_str())) {
+    return nullptr;
+  }
+  plan->forward_primitive = dnnl::inner_product_forward(plan->forward);
+  plan->backward_data_primitive = dnnl::inner_product_backward_data(plan->backward_data);
+  plan->backward_weights_primitive = dnnl::inner_product_backward_weights(plan->backward_weights);
+  plan->weights = weights;
+  plan->gradient = {parameter, parameter};
+  return plan;
+}
+
+class LinearFunction : public torch::autograd::Function<LinearFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* saved, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias, const LinearPlan* plan, const GradientPlace* place) {
+    at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
+    // For both passes.
+    const at::Tensor weights = weight.to(x.scalar_type());
+    run(plan->forward_primitive, plan->forward.scratchpad_desc(),
+        {{DNNL_ARG_SRC, memory_of(plan->x, x)},
+         {DNNL_ARG_WEIGHTS, memory_of(plan->weights, weights)},
+         {DNNL_ARG_BIAS, memory_of(plan->bias, bias)},
+         {DNNL_ARG_DST, memory_of(plan->y, y)}});
+    saved->save_for_backward({x, weight, weights});
+    saved->saved_data["plan"] = reinterpret_cast<int64_t>(plan);
+    saved->saved_data["place"] = reinterpret_cast<int64_t>(place);
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* saved, const variable_list& gradients) {
+    const variable_list variables = saved->get_saved_variables();
+    const at::Tensor& x = variables[0];
+    const at::Tensor& weight = variables[1];
+    const auto& plan = *reinterpret_cast<const LinearPlan*>(saved->saved_data["plan"].toInt());
+    const auto& place = *reinterpret_cast<const GradientPlace*>(saved->saved_data["place"].toInt());
+    const at::Tensor gradient = gradients[0].contiguous();
+    const memory behind = memory_of(plan.y, gradient);
+    at::Tensor of_x;
+    if (saved->needs_input_grad(0)) {
+      of_x = at::empty_like(x);
+      run(plan.backward_data_primitive, plan.backward_data.scratchpad_desc(),
+          {{DNNL_ARG_DIFF_DST, behind},
+           {DNNL_ARG_WEIGHTS, memory_of(plan.weights, variables[2])},
+           {DNNL_ARG_DIFF_SRC, memory_of(plan.x, of_x)}});
+    }
+    const bool placed = place.tensor.defined();
+    const at::Tensor of_weight = placed ? place.tensor : at::empty_like(weight);
+    const at::Tensor of_bias = at::empty({weight.size(0)}, weight.options());
+    Written out(plan.gradient, of_weight, placed ? place.scale : 1, placed && place.add);
+    run(plan.backward_weights_primitive, plan.backward_weights.scratchpad_desc(),
+        {{DNNL_ARG_SRC, memory_of(plan.x, x)},
+         {DNNL_ARG_DIFF_DST, behind},
+         {DNNL_ARG_DIFF_WEIGHTS, out.memory()},
+         {DNNL_ARG_DIFF_BIAS, memory_of(plan.bias, of_bias)}});
+    out.finish();
+    return {of_x, of_weight, of_bias, at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+FusedLinear::FusedLinear() = default;
+FusedLinear::~FusedLinear() = default;
+
+at::Tensor FusedLinear::operator()(const at::Tensor& given, const at::Tensor& weight, const at::Tensor& bias,
+                                   const GradientPlace& place) {
+  const at::Tensor x = given.to(computing_type(given)).contiguous();
+  std::vector<int64_t> key = x.sizes().vec();
+  key.push_back(static_cast<int64_t>(x.scalar_type()));
+  const auto [found, is_new] = plans_.try_emplace(std::move(key));
+  if (is_new) found->second = make_plan(x, weight);
+  if (!found->second) return {};
+  return LinearFunction::apply(x, weight, bias, found->second.get(), &place);
+}
+
+}  // namespace lockstep::kernels::onednn

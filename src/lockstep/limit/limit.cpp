@@ -1,0 +1,140 @@
+#include "lockstep/limit/limit.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <ATen/Parallel.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/kernels/kernel_choice.h"
+#include "lockstep/limit/layer_parts.h"
+
+namespace lockstep::limit {
+namespace {
+
+using kernels::Layer;
+
+bool alike(const Layer& a, const Layer& b) {
+  return a.form.kind == b.form.kind && a.form.ending == b.form.ending && a.form.bias == b.form.bias &&
+         a.form.window == b.form.window && a.in == b.in && a.out == b.out && a.input_learns == b.input_learns;
+}
+
+std::vector<LayerLimit> group(const std::vector<Layer>& layers) {
+  std::vector<LayerLimit> groups;
+  for (const Layer& layer : layers) {
+    const auto same =
+        std::ranges::find_if(groups, [&](const LayerLimit& other) { return alike(other.layer, layer); });
+    LayerLimit& own = same == groups.end()
+                          ? groups.emplace_back(LayerLimit{.layer = layer, .names = {}, .parts = {}})
+                          : *same;
+    own.names.push_back(layer.form.name);
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::string_view to_string(Work work) {
+  switch (work) {
+    case Work::kConvolution:
+      return "conv";
+    case Work::kNorm:
+      return "norm";
+    case Work::kRelu:
+      return "relu";
+    case Work::kPool:
+      return "pool";
+    case Work::kResponseNorm:
+      return "response norm";
+    case Work::kLinear:
+      return "linear";
+  }
+  return "";
+}
+
+std::string_view to_string(Direction direction) {
+  switch (direction) {
+    case Direction::kForward:
+      return "forward";
+    case Direction::kBackward:
+      return "backward";
+    case Direction::kBackwardData:
+      return "backward data";
+    case Direction::kBackwardWeights:
+      return "backward weights";
+  }
+  return "";
+}
+
+double LayerLimit::forward_s() const {
+  double sum_s = 0;
+  for (const PartLimit& part : parts) {
+    if (part.direction == Direction::kForward) sum_s += part.time_s;
+  }
+  return sum_s;
+}
+
+double LayerLimit::backward_s() const {
+  double sum_s = 0;
+  for (const PartLimit& part : parts) {
+    if (part.direction != Direction::kForward) sum_s += part.time_s;
+  }
+  return sum_s;
+}
+
+double Limit::total_s(Work work, Direction direction) const {
+  double sum_s = 0;
+  for (const LayerLimit& layer : layers) {
+    for (const PartLimit& part : layer.parts) {
+      if (part.work == work && part.direction == direction)
+        sum_s += part.time_s * static_cast<double>(layer.count());
+    }
+  }
+  return sum_s;
+}
+
+double Limit::total_s(Work work) const {
+  return total_s(work, Direction::kForward) + total_s(work, Direction::kBackward) +
+         total_s(work, Direction::kBackwardData) + total_s(work, Direction::kBackwardWeights);
+}
+
+double Limit::step_s() const {
+  double sum_s = 0;
+  for (const LayerLimit& layer : layers) {
+    sum_s += (layer.forward_s() + layer.backward_s()) * static_cast<double>(layer.count());
+  }
+  return sum_s;
+}
+
+const LayerLimit* Limit::find(std::string_view layer) const {
+  for (const LayerLimit& group : layers) {
+    if (std::ranges::find(group.names, layer) != group.names.end()) return &group;
+  }
+  return nullptr;
+}
+
+std::string why_no_limit() {
+  return kernels::why_no_fused_kernels();
+}
+
+void require_limit() {
+  if (const std::string reason = why_no_limit(); !reason.empty()) {
+    throw BackendMissing("there is no limit to measure: " + reason,
+                         "Install oneDNN 3 with 'make setup' and build again.");
+  }
+}
+
+Limit measure_limit(const std::vector<Layer>& layers, const LimitOptions& options) {
+  require_limit();
+  Limit limit{.batch = layers.empty() ? 0 : layers.front().in[0],
+              .bf16 = options.bf16,
+              .threads = at::get_num_threads(),
+              .layers = group(layers)};
+  for (size_t i = 0; i < limit.layers.size(); ++i) {
+    if (options.progress) options.progress(i, limit.layers.size());
+    limit.layers[i].parts = measure_parts(limit.layers[i].layer, options);
+  }
+  return limit;
+}
+
+}  // namespace lockstep::limit

@@ -1,0 +1,175 @@
+#include "lockstep/limit/trial.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::limit {
+namespace {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+using Seconds = std::chrono::duration<double>;
+
+/// A way that takes so many times as long as the best one in its first runs will not be the best.
+constexpr double kHopeless = 1.5;
+constexpr int kRunsToJudge = 2;
+
+double run_s(const Trial& trial, dnnl::stream& stream) {
+  const auto begin = std::chrono::steady_clock::now();
+  trial.run(stream);
+  return Seconds(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// What oneDNN has for every shape and type, a hundred times as slow as what it has for those that matter.
+bool is_reference(const Trial& trial) {
+  return trial.implementation().starts_with("ref");
+}
+
+/// The shortest run; of a hopeless way, of its first runs.
+double best_run_s(const Trial& trial, int runs, double best_other_s) {
+  dnnl::stream stream(processor());
+  // The first run generates code, and is not timed.
+  trial.run(stream);
+  double best_s = run_s(trial, stream);
+  for (int done = 1; done < runs; ++done) {
+    if (done >= kRunsToJudge && best_s > kHopeless * best_other_s) break;
+    best_s = std::min(best_s, run_s(trial, stream));
+  }
+  return best_s;
+}
+
+/// What is repeated to fill an operand.
+constexpr size_t kPattern_bytes = 1 << 20;
+
+/// Values of either sign, or about 1: what they are does not matter as long as none is denormal or infinite.
+void fill(void* data, const memory::desc& desc, bool ones) {
+  const size_t bytes = std::min(desc.get_size(), kPattern_bytes);
+  uint32_t state = 1;
+  const auto next = [&] {
+    state = state * 1664525 + 1013904223;
+    return static_cast<float>(state >> 8) / static_cast<float>(1 << 24) - 0.5F;
+  };
+  if (desc.get_data_type() == memory::data_type::f32) {
+    auto* values = static_cast<float*>(data);
+    for (size_t i = 0; i < bytes / sizeof(float); ++i) values[i] = ones ? 1 + 0.1F * next() : next();
+  } else if (desc.get_data_type() == memory::data_type::bf16) {
+    auto* values = static_cast<uint16_t*>(data);
+    for (size_t i = 0; i < bytes / sizeof(uint16_t); ++i) {
+      const float value = ones ? 1 + 0.1F * next() : next();
+      uint32_t bits = 0;
+      std::memcpy(&bits, &value, sizeof bits);
+      values[i] = static_cast<uint16_t>(bits >> 16);
+    }
+  } else {
+    return;
+  }
+  auto* begin = static_cast<std::byte*>(data);
+  for (size_t done = bytes; done < desc.get_size(); done += bytes) {
+    std::memcpy(begin + done, begin, std::min(bytes, desc.get_size() - done));
+  }
+}
+
+}  // namespace
+
+const dnnl::engine& processor() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+memory Trial::operand(const memory::desc& desc, bool ones) {
+  return operands_.emplace_back(Operand{{desc, processor(), DNNL_MEMORY_NONE}, ones}).memory;
+}
+
+void Trial::allocate() {
+  for (size_t i = pages_.size(); i < operands_.size(); ++i) {
+    dnnl::memory& operand = operands_[i].memory;
+    const memory::desc desc = operand.get_desc();
+    const Pages& pages = pages_.emplace_back(desc.get_size());
+    fill(pages.data(), desc, operands_[i].ones);
+    operand.set_data_handle(pages.data());
+  }
+}
+
+void Trial::release() {
+  pages_.clear();
+}
+
+bool Trial::equals(const Trial& other) const {
+  return implementation_ == other.implementation_ &&
+         std::ranges::equal(operands_, other.operands_, [](const Operand& a, const Operand& b) {
+           return a.memory.get_desc() == b.memory.get_desc();
+         });
+}
+
+void Trial::add(const dnnl::primitive& primitive, const std::string& implementation, Operands operands) {
+  for (const auto& [ignored, operand] : operands)
+    bytes_ += static_cast<int64_t>(operand.get_desc().get_size());
+  if (!implementation_.empty()) implementation_ += ", ";
+  implementation_ += implementation;
+  steps_.push_back({primitive, std::move(operands)});
+}
+
+void Trial::run(dnnl::stream& stream) const {
+  for (const Step& step : steps_) step.primitive.execute(stream, step.operands);
+  stream.wait();
+}
+
+const std::vector<Layout>& plain_layouts() {
+  static const std::vector<Layout> kAll{
+      {"nhwc", Tag::nhwc}, {"nChw16c", Tag::nChw16c}, {"nChw8c", Tag::nChw8c}};
+  return kAll;
+}
+
+const std::vector<Layout>& layouts_or_any() {
+  static const std::vector<Layout> kAll{
+      {"any", Tag::any}, {"nhwc", Tag::nhwc}, {"nChw16c", Tag::nChw16c}, {"nChw8c", Tag::nChw8c}};
+  return kAll;
+}
+
+const std::vector<Layout>& matrix_layouts() {
+  static const std::vector<Layout> kAll{{"any", Tag::any}, {"nc", Tag::nc}};
+  return kAll;
+}
+
+PartLimit measure_best(Work work, Direction direction, const std::vector<Layout>& layouts,
+                       const std::vector<Prepare>& ways, const LimitOptions& options) {
+  PartLimit best{.work = work, .direction = direction, .time_s = std::numeric_limits<double>::infinity()};
+  std::string refusal;
+  std::vector<Trial> tried;
+  for (const auto& [name, tag] : layouts) {
+    for (const Prepare& prepare : ways) {
+      Trial trial;
+      try {
+        prepare(trial, tag);
+      } catch (const dnnl::error& error) {
+        refusal = error.message;
+        continue;
+      }
+      if (is_reference(trial) && !best.layout.empty()) continue;
+      if (std::ranges::any_of(tried, [&](const Trial& other) { return trial.equals(other); })) continue;
+      trial.allocate();
+      const double time_s = best_run_s(trial, options.runs, best.time_s);
+      trial.release();
+      tried.push_back(std::move(trial));
+      if (time_s >= best.time_s) continue;
+      best.time_s = time_s;
+      best.bytes = tried.back().bytes();
+      best.layout = name;
+      best.implementation = tried.back().implementation();
+    }
+  }
+  if (best.layout.empty()) {
+    throw Error(fmt::format("oneDNN cannot compute {} {} in {} here: {}", to_string(work),
+                            to_string(direction), options.bf16 ? "bf16" : "fp32", refusal),
+                "Measure the limit of fp32.");
+  }
+  return best;
+}
+
+}  // namespace lockstep::limit

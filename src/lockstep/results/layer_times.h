@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::results {
+
+/// What one layer of a network takes in a training step, on the first rank.
+struct LayerTimes {
+  std::string name;
+  /// "conv 3x3/2 64->128 56x56 + norm + relu"
+  std::string what;
+  double forward_s = 0;
+  double backward_s = 0;
+  /// 0 for a layer that has none.
+  int64_t multiply_adds = 0;
+  int64_t backward_multiply_adds = 0;
+  /// Of images, gradients and weights, each read or written once.
+  int64_t bytes = 0;
+  int64_t backward_bytes = 0;
+  /// What the layer takes at least; empty where the limit was not measured.
+  std::optional<double> limit_forward_s;
+  std::optional<double> limit_backward_s;
+
+  double time_s() const { return forward_s + backward_s; }
+  /// Of both directions; two operations per multiply-add.
+  double gflop_per_s() const;
+  double gb_per_s() const;
+  std::optional<double> of_limit() const;
+};
+
+/// Worst first: by GFLOP/s what multiplies, then by GB/s the rest.
+std::vector<const LayerTimes*> worst_first(const std::vector<LayerTimes>& layers);
+
+}  // namespace lockstep::results

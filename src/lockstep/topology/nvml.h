@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/topology/gpu_report.h"
+#include "lockstep/topology/nvml_api.h"
+
+namespace lockstep::topology {
+
+/// What a GPU is doing at one moment. Empty: its driver does not tell.
+struct GpuSample {
+  std::optional<double> sm_clock_mhz;
+  std::optional<double> max_sm_clock_mhz;
+  std::optional<double> memory_clock_mhz;
+  std::optional<double> temperature_c;
+  /// Mean of the last second from Ampere on (but for A100), else of this moment.
+  std::optional<double> power_w;
+  std::optional<double> power_limit_w;
+  /// Share of the driver's last sampling period (1/6 s to 1 s) in which a kernel ran, or memory was used.
+  std::optional<double> kernel_share;
+  std::optional<double> memory_share;
+  std::optional<int64_t> memory_used_bytes;
+  std::optional<int64_t> memory_bytes;
+  /// What keeps the clocks below what they could be, in words ("power cap", "hardware thermal slowdown");
+  /// idleness is none of these.
+  std::vector<std::string> slowed_by;
+};
+
+/// What keeps clocks down, by the bits of nvmlDeviceGetCurrentClocksEventReasons.
+std::vector<std::string> slowdown_names(unsigned long long bits);
+
+/// NVIDIA's management library, opened where the driver has installed it. Nothing here throws for what is
+/// missing, and nothing changes a GPU's settings. May be used from several threads, as the library may.
+class Nvml {
+ public:
+  static constexpr const char* kLibrary = "libnvidia-ml.so.1";
+
+  explicit Nvml(const std::string& library = kLibrary);
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  /// Why GPUs cannot be asked, in a sentence; empty where they can be, even when there is none.
+  const std::string& why_not() const { return why_not_; }
+
+  /// GPUs that this process may talk to; indices below are from 0 to here. The order is the driver's, which
+  /// need not be that of the CUDA runtime.
+  int gpus() const { return static_cast<int>(devices_.size()); }
+  /// The index of the GPU at this place of the PCI bus, in any notation.
+  std::optional<int> index_of(std::string_view pci_bus_id) const;
+
+  GpuReport report() const;
+  GpuSample sample(int index) const;
+
+ private:
+  void open(const std::string& library);
+  std::string reason(const char* what, nvml::Return result) const;
+  GpuFacts facts(nvml::Device device) const;
+  std::vector<NvLink> links(nvml::Device device) const;
+  Path pci_path(nvml::Device one, nvml::Device other) const;
+
+  nvml::Functions call_;
+  bool initialized_ = false;
+  std::string why_not_;
+  std::vector<nvml::Device> devices_;
+};
+
+}  // namespace lockstep::topology

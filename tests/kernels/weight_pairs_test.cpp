@@ -1,0 +1,78 @@
+// The own loops for bf16 weights make what oneDNN's reorder makes.
+
+#include "lockstep/kernels/onednn/weight_pairs.h"
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/randn.h>
+
+#include "lockstep/kernels/onednn/engine.h"
+#include "lockstep/kernels/onednn/instruction_set.h"
+
+namespace lockstep::kernels::onednn {
+namespace {
+
+using dnnl::memory;
+using tag = memory::format_tag;
+
+class WeightPairs : public testing::TestWithParam<tag> {
+ protected:
+  static memory::desc narrow(const memory::dims& sizes, tag layout) {
+    return {sizes, memory::data_type::bf16, layout};
+  }
+  static memory::desc parameter(const memory::dims& sizes) {
+    return {sizes, memory::data_type::f32, tag::acdb};
+  }
+};
+
+TEST_P(WeightPairs, are_what_a_reorder_makes) {
+  if (instruction_set() != InstructionSet::kAvx512) GTEST_SKIP() << "oneDNN has no bf16 for this processor";
+  at::set_num_threads(1);
+  for (const memory::dims& sizes : {memory::dims{32, 48, 3, 3}, {64, 16, 1, 1}, {16, 32, 1, 7}}) {
+    at::Tensor values = at::randn(sizes).contiguous(at::MemoryFormat::ChannelsLast);
+    // Halfway between two of bf16, and what is no number.
+    values[0][0][0][0] = 1.00390625;
+    values[1][1][0][0] = 1.01171875;
+    values[2][3][0][0] = std::numeric_limits<float>::quiet_NaN();
+    values[3][2][0][0] = std::numeric_limits<float>::infinity();
+    const memory::desc into = narrow(sizes, GetParam());
+    ASSERT_TRUE(can_make_pairs(parameter(sizes), into));
+    const memory from = memory_of(parameter(sizes), values);
+    const at::Tensor found = allocate(into);
+    make_pairs(from, memory_of(into, found));
+    const at::Tensor wanted = allocate(into);
+    const dnnl::reorder::primitive_desc reorder(engine(), parameter(sizes), engine(), into,
+                                                user_scratchpad());
+    run(dnnl::reorder(reorder), reorder.scratchpad_desc(),
+        {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, memory_of(into, wanted)}});
+    const auto* bits = static_cast<const uint16_t*>(found.const_data_ptr());
+    const auto* wanted_bits = static_cast<const uint16_t*>(wanted.const_data_ptr());
+    const size_t count = into.get_size() / sizeof(uint16_t);
+    EXPECT_EQ(std::vector<uint16_t>(bits, bits + count),
+              std::vector<uint16_t>(wanted_bits, wanted_bits + count));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, WeightPairs,
+                         testing::Values(tag::OIhw8i16o2i, tag::OIhw8o16i2o, tag::IOhw8o16i2o));
+
+TEST(WeightPairsTest, leave_to_oneDNN_what_they_do_not_know) {
+  const memory::dims sizes{32, 48, 3, 3};
+  const memory::desc pairs(sizes, memory::data_type::bf16, tag::OIhw8i16o2i);
+  const memory::desc last(sizes, memory::data_type::f32, tag::acdb);
+  EXPECT_FALSE(can_make_pairs({sizes, memory::data_type::f32, tag::abcd}, pairs));
+  EXPECT_FALSE(can_make_pairs({sizes, memory::data_type::bf16, tag::acdb}, pairs));
+  EXPECT_FALSE(can_make_pairs(last, {sizes, memory::data_type::bf16, tag::OIhw16i16o}));
+  EXPECT_FALSE(can_make_pairs(last, {sizes, memory::data_type::f32, tag::OIhw16i16o}));
+  const memory::dims odd{40, 24, 3, 3};
+  EXPECT_FALSE(can_make_pairs({odd, memory::data_type::f32, tag::acdb},
+                              {odd, memory::data_type::bf16, tag::OIhw8i16o2i}));
+}
+
+}  // namespace
+}  // namespace lockstep::kernels::onednn

@@ -1,0 +1,66 @@
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+
+#include "lockstep/kernels/kernel_choice.h"
+#include "lockstep/models/model.h"
+#include "lockstep/replica/sgd.h"
+
+#include "models/hashed_values.h"
+
+namespace lockstep::models {
+namespace {
+
+using kernels::KernelChoice;
+
+constexpr int kSteps = 20;
+constexpr int64_t kBatch = 4;
+constexpr int64_t kImageSize = 64;
+constexpr double kLearningRate = 1e-4;
+
+/// The losses of a training on the same few images.
+std::vector<double> losses(KernelChoice kernels, at::MemoryFormat memory_format) {
+  const std::unique_ptr<Model> model = registry().get("resnet50").create({.memory_format = memory_format});
+  const at::Tensor images = hashed(0, kBatch * 3 * kImageSize * kImageSize)
+                                .mul(2)
+                                .to(at::kFloat)
+                                .view({kBatch, 3, kImageSize, kImageSize})
+                                .contiguous(memory_format);
+  const at::Tensor labels = at::arange(kBatch) * 7;
+  replica::Sgd optimizer(model->parameters().tensors(), {.learning_rate = kLearningRate});
+  std::vector<double> found;
+  for (int step = 0; step < kSteps; ++step) {
+    const at::Tensor loss =
+        cross_entropy(model->forward(images, {.kernels = kernels, .dropout = false}), labels);
+    loss.backward();
+    found.push_back(loss.item<double>());
+    optimizer.step();
+    optimizer.clear_gradients();
+  }
+  return found;
+}
+
+/// Sums in another order part two trainings, the more the longer they run and the faster they learn.
+TEST(TrainingLossesTest, of_fused_kernels_are_as_far_from_atens_as_atens_from_each_other) {
+  if (!kernels::why_no_fused_kernels().empty()) GTEST_SKIP() << kernels::why_no_fused_kernels();
+  const std::vector<double> aten = losses(KernelChoice::kAten, at::MemoryFormat::ChannelsLast);
+  const std::vector<double> other_aten = losses(KernelChoice::kAten, at::MemoryFormat::Contiguous);
+  const std::vector<double> fused = losses(KernelChoice::kFused, at::MemoryFormat::ChannelsLast);
+  double spread = 1e-5;
+  for (int step = 0; step < kSteps; ++step) {
+    const auto [least, most] = std::minmax(aten[step], other_aten[step]);
+    spread = std::max(spread, most - least);
+    EXPECT_GE(fused[step], least - 2 * spread) << "step " << step;
+    EXPECT_LE(fused[step], most + 2 * spread) << "step " << step;
+  }
+  EXPECT_LT(fused.back(), 0.5 * fused.front());
+}
+
+}  // namespace
+}  // namespace lockstep::models

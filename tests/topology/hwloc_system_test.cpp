@@ -1,0 +1,131 @@
+#include "lockstep/topology/hwloc_system.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/topology/inspect.h"
+
+namespace lockstep::topology {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+System recorded(const std::string& name) {
+  const std::string path = std::string(LOCKSTEP_GOLDEN) + "/topology/" + name;
+  return system_from_xml(read_file(path), path);
+}
+
+std::vector<std::vector<std::string>> words(const DeviceMap& map) {
+  std::vector<std::vector<std::string>> all;
+  for (const std::vector<Path>& row : map.paths) {
+    std::vector<std::string>& texts = all.emplace_back();
+    for (const Path& path : row) texts.push_back(to_string(path));
+  }
+  return all;
+}
+
+std::vector<std::string> labels(const DeviceMap& map) {
+  std::vector<std::string> all;
+  for (const Device& device : map.devices) all.push_back(device.label);
+  return all;
+}
+
+TEST(HwlocSystemTest, paths_follow_switches_host_bridges_and_nodes) {
+  const DeviceMap map = recorded("two_gpus.xml").map;
+  ASSERT_THAT(labels(map), ElementsAre("GPU0", "GPU1", "mlx5_0", "mlx5_1", "eth0", "eth1"));
+  // mlx5_0 shares GPU0's switch, mlx5_1 is behind a second one, eth0 has a root port of its own below the
+  // same host bridge, eth1 is below another host bridge of that node, GPU1 is on the other socket.
+  EXPECT_THAT(words(map), ElementsAre(ElementsAre("X", "SYS", "PIX", "PXB", "PHB", "NODE"),
+                                      ElementsAre("SYS", "X", "SYS", "SYS", "SYS", "SYS"),
+                                      ElementsAre("PIX", "SYS", "X", "PXB", "PHB", "NODE"),
+                                      ElementsAre("PXB", "SYS", "PXB", "X", "PHB", "NODE"),
+                                      ElementsAre("PHB", "SYS", "PHB", "PHB", "X", "NODE"),
+                                      ElementsAre("NODE", "SYS", "NODE", "NODE", "NODE", "X")));
+}
+
+TEST(HwlocSystemTest, devices_have_their_names_and_what_is_near_them) {
+  const DeviceMap map = recorded("two_gpus.xml").map;
+  const Device& gpu = map.devices[1];
+  EXPECT_EQ(gpu.kind, DeviceKind::kGpu);
+  EXPECT_EQ(gpu.name, "GA100 [A100 PCIe 80GB]");
+  EXPECT_EQ(gpu.pci_bus_id, "0000:81:00.0");
+  EXPECT_EQ(gpu.numa_node, 1);
+  EXPECT_EQ(gpu.cpu_affinity, "8-15");
+  EXPECT_EQ(gpu.memory_bytes, 0);
+  const Device& nic = map.devices[2];
+  EXPECT_EQ(nic.kind, DeviceKind::kNic);
+  EXPECT_EQ(nic.name, "MT28908 Family [ConnectX-6], ib0");
+  EXPECT_EQ(nic.numa_node, 0);
+}
+
+TEST(HwlocSystemTest, packages_caches_and_memory_of_two_sockets) {
+  const System system = recorded("two_sockets.xml");
+  ASSERT_EQ(system.packages.size(), 2u);
+  for (const Package& package : system.packages) {
+    EXPECT_EQ(package.cores, 8);
+    EXPECT_EQ(package.hardware_threads, 16);
+    std::vector<std::string> caches;
+    for (const CacheGroup& cache : package.caches) {
+      caches.push_back(cache.name + " " + std::to_string(cache.count) + " " +
+                       std::to_string(cache.cores_each));
+    }
+    EXPECT_THAT(caches, ElementsAre("L3 2 4", "L2 8 1", "L1d 8 1"));
+  }
+  EXPECT_EQ(system.packages[1].cpus, "16-31");
+  ASSERT_EQ(system.numa_nodes.size(), 2u);
+  EXPECT_EQ(system.numa_nodes[1].index, 1);
+  EXPECT_EQ(system.numa_nodes[1].cpus, "16-31");
+  EXPECT_EQ(system.numa_nodes[1].memory_bytes, int64_t{256} << 30);
+  EXPECT_TRUE(system.map.devices.empty());
+}
+
+TEST(HwlocSystemTest, without_packages_or_cores_the_machine_is_one_and_every_thread_is_one) {
+  const System system = system_from_synthetic("l3:2 pu:3");
+  ASSERT_EQ(system.packages.size(), 1u);
+  EXPECT_EQ(system.packages[0].cores, 6);
+  EXPECT_EQ(system.packages[0].hardware_threads, 6);
+  ASSERT_EQ(system.packages[0].caches.size(), 1u);
+  EXPECT_EQ(system.packages[0].caches[0].cores_each, 3);
+}
+
+TEST(HwlocSystemTest, what_is_no_topology_is_named) {
+  const std::string whole = read_file(std::string(LOCKSTEP_GOLDEN) + "/topology/two_gpus.xml");
+  for (const std::string& text :
+       {std::string(""), std::string("<"), std::string("<html><body>502</body></html>"),
+        std::string("<topology version=\"2.0\"></topology>"), whole.substr(0, whole.size() / 2)}) {
+    try {
+      system_from_xml(text, "node7.xml");
+      ADD_FAILURE() << "read: " << text.substr(0, 60);
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("'node7.xml' is no topology"));
+      EXPECT_THAT(error.advice(), HasSubstr("lstopo"));
+    }
+  }
+  EXPECT_THROW(system_from_synthetic("package:two"), ConfigError);
+}
+
+TEST(HwlocSystemTest, this_machine_is_what_inspect_host_says) {
+  const System system = read_host_system();
+  const Machine machine = inspect_host();
+  EXPECT_EQ(system.host, machine.host);
+  EXPECT_EQ(static_cast<int>(system.packages.size()), std::max(1, machine.packages));
+  EXPECT_EQ(static_cast<int>(system.numa_nodes.size()), machine.numa_nodes);
+  int cores = 0, threads = 0;
+  for (const Package& package : system.packages) {
+    cores += package.cores;
+    threads += package.hardware_threads;
+  }
+  EXPECT_EQ(cores, machine.host_cores);
+  EXPECT_EQ(threads, machine.host_hardware_threads);
+  ASSERT_EQ(system.map.paths.size(), system.map.devices.size());
+  for (size_t i = 0; i < system.map.devices.size(); ++i) {
+    EXPECT_EQ(system.map.paths[i][i].kind, PathKind::kSelf);
+    EXPECT_FALSE(system.map.devices[i].pci_bus_id.empty());
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::topology
