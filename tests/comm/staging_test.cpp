@@ -98,6 +98,21 @@ TEST_F(StagingPipelineTest, nothing_is_copied_that_nobody_wants) {
   EXPECT_EQ(log_, (std::vector<std::string>{"call 10", "in 1x40", "out 1x40", "call 10"}));
 }
 
+TEST_F(StagingPipelineTest, no_copy_goes_on_after_a_failure) {
+  auto engine = std::make_shared<HostCopyEngine>();
+  StagingPipeline pipeline(engine, 1 << 20);
+  constexpr size_t kValues = 4 << 20;
+  auto values = std::make_unique<std::vector<float>>(kValues, 1.f);
+  const Buffer buffer = host_buffer(values->data(), kValues);
+  const auto fail = [](const Buffer&, const Buffer&) { throw CommError("the peer has left"); };
+  EXPECT_THROW(pipeline.run({.input = buffer, .output = buffer, .columns = kValues, .in_place = true}, {}, fail),
+               CommError);
+  // What still copied would read freed memory, which the sanitizers report.
+  const auto marked = engine->mark_lane(CopyEngine::Lane::kOut);
+  values.reset();
+  engine->wait(*marked);
+}
+
 Buffer on_device(std::vector<float>& values, void* stream = nullptr) {
   Buffer buffer = host_buffer(values.data(), values.size());
   buffer.device = DeviceKind::kCuda;

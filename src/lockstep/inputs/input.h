@@ -10,6 +10,7 @@
 
 #include "lockstep/base/registry.h"
 #include "lockstep/feed/queue_use.h"
+#include "lockstep/replica/accelerator.h"
 
 namespace lockstep::inputs {
 
@@ -67,6 +68,8 @@ struct InputOptions {
   std::string address;
   /// Without a batch of another process for so long, none will come.
   double timeout_s = 30;
+  /// Where the batches are to be; null: on the CPU.
+  std::shared_ptr<replica::Accelerator> accelerator;
 };
 
 struct InputInfo {

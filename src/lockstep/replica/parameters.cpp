@@ -64,6 +64,12 @@ void Parameters::place_gradient(size_t index, GradientPlace place) {
   *gradient_places_.at(index) = std::move(place);
 }
 
+void Parameters::move_to(at::Device device) {
+  for (const auto* tensors : {&trainable_, &buffers_}) {
+    for (const NamedTensor& tensor : *tensors) tensor.value.set_data(tensor.value.detach().to(device));
+  }
+}
+
 int64_t Parameters::count() const {
   int64_t sum = 0;
   for (const NamedTensor& parameter : trainable_) sum += parameter.value.numel();

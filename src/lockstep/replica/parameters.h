@@ -55,6 +55,9 @@ class Parameters {
 
   const std::vector<NamedTensor>& trainable() const { return trainable_; }
   const std::vector<NamedTensor>& buffers() const { return buffers_; }
+  /// All of them move, and those handed out with them. Before anybody has laid them out otherwise.
+  void move_to(at::Device device);
+
   /// Number of trainable values.
   int64_t count() const;
   /// The trainable tensors, in order.

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/registry.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/replica/accelerator.h"
 #include "lockstep/replica/parameters.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/replica/state.h"
@@ -119,6 +120,8 @@ struct StrategyContext {
   /// Null for strategies that do not communicate.
   comm::Communicator* communicator = nullptr;
   StrategyOptions options;
+  /// Where the parameters are; null: on the CPU.
+  replica::Accelerator* accelerator = nullptr;
 };
 
 struct StrategyInfo {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include "lockstep/base/error.h"
 
 namespace lockstep::strategies {
@@ -28,11 +30,29 @@ comm::DType dtype_of(at::ScalarType type) {
   }
 }
 
+/// The calling thread's, as the GPU's library knows it.
+void* current_stream(const at::Tensor& tensor) {
+  return c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device()).native_handle();
+}
+
 }  // namespace
 
 comm::Buffer buffer_of(const at::Tensor& tensor) {
   if (!tensor.is_non_overlapping_and_dense()) throw Error("a tensor with holes cannot be communicated");
-  return {tensor.data_ptr(), static_cast<size_t>(tensor.numel()), dtype_of(tensor.scalar_type())};
+  comm::Buffer buffer{tensor.data_ptr(), static_cast<size_t>(tensor.numel()), dtype_of(tensor.scalar_type())};
+  if (tensor.is_cuda()) {
+    buffer.device = comm::DeviceKind::kCuda;
+    buffer.stream = current_stream(tensor);
+  }
+  return buffer;
+}
+
+void wait_for(comm::Work& work, const at::Tensor& tensor) {
+  if (tensor.is_cuda()) {
+    work.wait_in_stream(current_stream(tensor));
+  } else {
+    work.wait();
+  }
 }
 
 }  // namespace lockstep::strategies

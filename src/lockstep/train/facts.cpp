@@ -72,11 +72,12 @@ std::string difference_in(const std::string& name, const std::vector<Facts>& by_
 Facts facts_of(const RowPlan& row) {
   // By name and all of them: what is added to a row does not compile until it is told here too.
   const auto& [model, batch_per_rank, ranks, strategy, precision, kernels, bucket_mb, strategy_options,
-               options_text, memory_format, input, data, input_flags, image_size, global_batch, accumulate,
+               options_text, memory_format, device, device_index, cuda_graph, input, data, input_flags, image_size, global_batch, accumulate,
                pacing, tune_budget_s, verify_every, seed, learning_rate, momentum, weight_decay,
                device_cpus] = row;
   // Each host has its own.
   static_cast<void>(device_cpus);
+  static_cast<void>(device_index);
   Facts facts{{"network", model},
               {"batch per rank", std::to_string(batch_per_rank)},
               {"number of ranks", std::to_string(ranks)},
@@ -85,6 +86,8 @@ Facts facts_of(const RowPlan& row) {
               {"--kernels", kernels},
               {"--bucket-mb", number(bucket_mb)},
               {"memory format", memory_format},
+              {"--device", device},
+              {"--cuda-graph", cuda_graph ? "on" : "off"},
               {"input", input},
               {"--data", data.empty() ? "none" : data},
               {"flags of the input", input_flags.text().empty() ? "none" : input_flags.text()},

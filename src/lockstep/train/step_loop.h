@@ -11,6 +11,7 @@
 #include "lockstep/launch/progress.h"
 #include "lockstep/measure/phases.h"
 #include "lockstep/models/model.h"
+#include "lockstep/replica/accelerator.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/pacing.h"
@@ -79,6 +80,8 @@ struct Trainee {
   TracedCommunicator* tracer = nullptr;
   /// Stamps the layers of every step. Not for a run whose throughput counts.
   kernels::LayerClock* layers = nullptr;
+  /// Null: the CPU.
+  replica::Accelerator* accelerator = nullptr;
 };
 
 /// Trains as many steps as the pacing says and stamps the end of each. Collective over the communicator, as

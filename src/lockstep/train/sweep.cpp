@@ -233,6 +233,8 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
         prototype.precision = precision;
         prototype.kernels = kernels;
         prototype.memory_format = options.memory_format;
+        prototype.device = options.device;
+        prototype.cuda_graph = options.cuda_graph;
         prototype.input = options.input;
         prototype.data = options.data;
         prototype.input_flags = options.input_flags;

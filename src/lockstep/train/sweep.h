@@ -40,6 +40,9 @@ struct SweepOptions {
   /// Flags of the group "Strategy", for those strategies that know them.
   std::vector<strategies::GivenOption> strategy_options;
   std::string memory_format = "channels_last";
+  /// cpu or cuda.
+  std::string device = "cpu";
+  bool cuda_graph = false;
   std::string input = "device";
   /// Folder of the input `dataset`.
   std::string data;
@@ -80,6 +83,11 @@ struct RowPlan {
   /// Those of this row's strategy as one types them, without defaults.
   std::string strategy_options_text;
   std::string memory_format;
+  /// cpu or cuda, and which of the GPUs that its process sees a rank has: each rank its own.
+  std::string device = "cpu";
+  int device_index = 0;
+  /// A step is recorded once and carried out again and again.
+  bool cuda_graph = false;
   std::string input;
   std::string data;
   InputFlags input_flags;

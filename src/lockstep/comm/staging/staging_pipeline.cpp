@@ -28,7 +28,7 @@ StagingPipeline::StagingPipeline(std::shared_ptr<CopyEngine> engine, size_t piec
 
 StagingPipeline::Slot& StagingPipeline::free_slot(size_t piece, size_t bytes) {
   Slot& slot = slots_[piece % kSlots];
-  if (slot.emptied) engine_->wait(*std::exchange(slot.emptied, nullptr));
+  wait_for(slot.emptied);
   if (slot.bytes < bytes) {
     slot.memory = engine_->host_memory(bytes);
     slot.bytes = bytes;
@@ -42,6 +42,17 @@ void StagingPipeline::run(const StagedTables& tables, const std::vector<CopyEngi
     engine_->hold_lane(Lane::kOut, *mark);
     engine_->hold_lane(Lane::kIn, *mark);
   }
+  try {
+    run_pieces(tables, call);
+  } catch (...) {
+    // The owner of the tables may free them as soon as it hears of this.
+    wait_for_copies();
+    throw;
+  }
+  wait_for_copies();
+}
+
+void StagingPipeline::run_pieces(const StagedTables& tables, const HostCall& call) {
   const DType dtype = tables.input.dtype;
   const size_t width = element_bytes(dtype);
   const size_t pitch = tables.columns * width;
@@ -52,21 +63,20 @@ void StagingPipeline::run(const StagedTables& tables, const std::vector<CopyEngi
       output_offset + (tables.in_place ? tables.input_rows : tables.output_rows) * step * width;
   const auto columns_of = [&](size_t piece) { return std::min(step, tables.columns - piece * step); };
 
-  std::array<CopyEngine::MarkPtr, kSlots> is_out;
   const auto start_out = [&](size_t piece) {
-    const Slot& slot = free_slot(piece, slot_bytes);
+    Slot& slot = free_slot(piece, slot_bytes);
     if (!tables.reads_input) return;
     const size_t row_bytes = columns_of(piece) * width;
     engine_->copy(Lane::kOut, slot.memory.get(), row_bytes, at(tables.input, piece * step), pitch, row_bytes,
                   tables.input_rows);
-    is_out[piece % kSlots] = engine_->mark_lane(Lane::kOut);
+    slot.filled = engine_->mark_lane(Lane::kOut);
   };
 
   if (pieces > 0) start_out(0);
   for (size_t piece = 0; piece < pieces; ++piece) {
     if (piece + 1 < pieces) start_out(piece + 1);
     Slot& slot = slots_[piece % kSlots];
-    if (tables.reads_input) engine_->wait(*is_out[piece % kSlots]);
+    wait_for(slot.filled);
     const size_t columns = columns_of(piece);
     const Buffer input{slot.memory.get(), tables.input_rows * columns, dtype};
     const Buffer output{slot.memory.get() + output_offset, tables.output_rows * columns, dtype};
@@ -76,8 +86,16 @@ void StagingPipeline::run(const StagedTables& tables, const std::vector<CopyEngi
                   columns * width, tables.output_rows);
     slot.emptied = engine_->mark_lane(Lane::kIn);
   }
+}
+
+void StagingPipeline::wait_for(CopyEngine::MarkPtr& mark) {
+  if (mark) engine_->wait(*std::exchange(mark, nullptr));
+}
+
+void StagingPipeline::wait_for_copies() {
   for (Slot& slot : slots_) {
-    if (slot.emptied) engine_->wait(*std::exchange(slot.emptied, nullptr));
+    wait_for(slot.filled);
+    wait_for(slot.emptied);
   }
 }
 

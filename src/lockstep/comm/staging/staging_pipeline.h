@@ -36,19 +36,25 @@ class StagingPipeline {
   /// `piece_bytes`: host memory that one piece may take, where a row allows; three pieces are on their way.
   StagingPipeline(std::shared_ptr<CopyEngine> engine, size_t piece_bytes);
 
-  /// Blocks until the output is in the device's memory. Nothing is read before `after`, nor written.
+  /// Blocks until the output is in the device's memory. Nothing is read before `after`, nor written. When it
+  /// throws, no copy of it reads or writes the tables any more.
   void run(const StagedTables& tables, const std::vector<CopyEngine::MarkPtr>& after, const HostCall& call);
 
  private:
   struct Slot {
     std::shared_ptr<std::byte> memory;
     size_t bytes = 0;
+    /// When the piece that is to come here has come out of the device.
+    CopyEngine::MarkPtr filled;
     /// When the piece that was here last is back in the device.
     CopyEngine::MarkPtr emptied;
   };
   static constexpr size_t kSlots = 3;
 
   Slot& free_slot(size_t piece, size_t bytes);
+  void run_pieces(const StagedTables& tables, const HostCall& call);
+  void wait_for(CopyEngine::MarkPtr& mark);
+  void wait_for_copies();
 
   const std::shared_ptr<CopyEngine> engine_;
   const size_t piece_bytes_;
