@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "lockstep/comm/types.h"
+#include "lockstep/comm/communicator.h"
 
 namespace lockstep::strategies {
 
