@@ -50,8 +50,7 @@ std::vector<results::LayerTimes> time_layers(const RowPlan& row, const RankGroup
   trainee.train(pacing, /*coupled=*/true, /*stamp_phases=*/true, progress);
   if (group.rank() != 0) return {};
 
-  const int64_t bytes_per_value =
-      replica::parse_precision(row.precision) == replica::Precision::kBf16 ? 2 : 4;
+  const int64_t bytes_per_value = replica::bytes_per_number(replica::parse_precision(row.precision));
   const auto warmup = static_cast<size_t>(kWarmup * row.accumulate);
   std::vector<results::LayerTimes> all;
   for (size_t i = 0; i < clock.layers().size(); ++i) {

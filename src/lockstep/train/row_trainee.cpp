@@ -39,7 +39,10 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
       tracer_(tracer),
       traits_(traits_of(row)),
       accelerator_(row.device == kCuda ? replica::open_accelerator(row.device_index) : nullptr) {
+  const replica::Precision precision = replica::parse_precision(row.precision);
+  const at::Device device = accelerator_ ? accelerator_->device() : at::Device(at::kCPU);
   if (accelerator_) accelerator_->enter_thread();
+  replica::set_up_precision(precision, device.type());
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
   const models::ModelInfo& model_info = models::registry().get(row.model);
   const auto create = [&] { return model_info.create({.seed = row.seed, .memory_format = memory_format}); };
@@ -53,18 +56,23 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   // Before the strategy hides by a broadcast, or hangs in, what the ranks do not have in common.
   if (group.control != nullptr) agree_on_replica(row, model_->parameters(), *group.control);
   if (start.initialise) start.initialise(model_->parameters());
-  if (accelerator_) model_->parameters().move_to(accelerator_->device());
+  if (accelerator_) model_->parameters().move_to(device);
   input_ = start.make_input ? start.make_input(accelerator_) : create_input(row, group.rank(), accelerator_);
   if (tracer != nullptr) tracer->stamp_on(accelerator_);
   comm::Communicator* communicator = tracer == nullptr ? group.data : tracer;
   strategies::StrategyOptions options = row.strategy_options;
   options.bucket_mb = row.bucket_mb;
+  replica::SgdOptions optimizer{
+      .learning_rate = row.learning_rate, .momentum = row.momentum, .weight_decay = row.weight_decay};
+  if (row.cuda_graph) optimizer.keep_rate_on(device);
+  if (replica::needs_loss_scale(precision)) {
+    loss_scale_ = std::make_shared<replica::LossScale>(device);
+    optimizer.loss_scale = loss_scale_;
+  }
   strategy_ = strategies::registry()
                   .get(row.strategy)
                   .create({.parameters = model_->parameters(),
-                           .optimizer = {.learning_rate = row.learning_rate,
-                                         .momentum = row.momentum,
-                                         .weight_decay = row.weight_decay},
+                           .optimizer = optimizer,
                            .communicator = traits_.communicates ? communicator : nullptr,
                            .options = options,
                            .accelerator = accelerator_.get(),
@@ -99,7 +107,8 @@ StepLoopResult RowTrainee::train_steps(int steps, int64_t first_step, StepHooks 
                     .input = *input_,
                     .strategy = *strategy_,
                     .communicator = group_.control,
-                    .accelerator = accelerator_.get()},
+                    .accelerator = accelerator_.get(),
+                    .loss_scale = loss_scale_.get()},
                    {.pacing = {.warmup_steps = 0, .steps = steps},
                     .precision = replica::parse_precision(row_.precision),
                     .kernels = kernels::parse_kernels(row_.kernels),

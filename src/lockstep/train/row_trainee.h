@@ -91,6 +91,8 @@ class RowTrainee {
   strategies::Traits traits_;
   /// Null: the CPU.
   std::shared_ptr<replica::Accelerator> accelerator_;
+  /// Null where none is needed.
+  std::shared_ptr<replica::LossScale> loss_scale_;
   std::unique_ptr<models::Model> model_;
   /// model_ where it has several devices, else null.
   DataParallelModel* devices_ = nullptr;

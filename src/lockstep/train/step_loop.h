@@ -14,6 +14,7 @@
 #include "lockstep/measure/phases.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/accelerator.h"
+#include "lockstep/replica/loss_scale.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/pacing.h"
@@ -88,6 +89,8 @@ struct Trainee {
   kernels::LayerClock* layers = nullptr;
   /// Null: the CPU.
   replica::Accelerator* accelerator = nullptr;
+  /// What the strategy's optimizer undoes; null: the loss is as it is.
+  const replica::LossScale* loss_scale = nullptr;
 };
 
 /// Trains as many steps as the pacing says and stamps the end of each. Collective over the communicator, as

@@ -120,7 +120,7 @@ StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, int64_
   at::Tensor loss, logits;
   if (trainee_.layers != nullptr) trainee_.layers->begin_pass();
   {
-    const replica::AutocastScope autocast(options_.precision);
+    const replica::AutocastScope autocast(options_.precision, batch.images.device().type());
     const kernels::Context context{.training = true,
                                    .kernels = options_.kernels,
                                    .seed = options_.seed,
@@ -135,7 +135,7 @@ StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, int64_
   stamp(at.forward);
   if (options_.accumulate > 1) loss = loss.div(options_.accumulate);
   trainee_.strategy.before_backward(index == options_.accumulate - 1);
-  loss.backward();
+  (trainee_.loss_scale == nullptr ? loss : trainee_.loss_scale->scaled(loss)).backward();
   if (trainee_.layers != nullptr) trainee_.layers->end_pass();
   stamp(at.backward);
   outcome.loss = loss.detach();
