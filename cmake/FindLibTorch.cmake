@@ -1,4 +1,5 @@
-# The CPU part of LibTorch as the imported target LibTorch::cpu.
+# The CPU part of LibTorch as the imported target LibTorch::cpu, and where it has one, with its headers, the CUDA part
+# as LibTorch::cuda.
 #
 # Looked for in, first hit wins:
 #   LOCKSTEP_TORCH (CMake variable, else environment): a LibTorch folder, a Python interpreter that has torch,
@@ -47,5 +48,10 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   target_link_options(LibTorch::cpu INTERFACE ${_rpath_flags} "LINKER:--allow-shlib-undefined")
   target_link_libraries(LibTorch::cpu INTERFACE
     "-Wl,--no-as-needed" ${_lib}/libtorch_cpu.so ${_lib}/libc10.so "-Wl,--as-needed")
+  # Of LibTorch's builds without CUDA some have these headers, but not the one that was generated for CUDA.
+  if(EXISTS ${_lib}/libtorch_cuda.so AND EXISTS ${LibTorch_ROOT_DIR}/include/c10/cuda/impl/cuda_cmake_macros.h)
+    add_library(LibTorch::cuda INTERFACE IMPORTED)
+    target_link_libraries(LibTorch::cuda INTERFACE LibTorch::cpu ${_lib}/libtorch_cuda.so ${_lib}/libc10_cuda.so)
+  endif()
   message(STATUS "LibTorch ${LibTorch_VERSION} in ${LibTorch_ROOT_DIR}")
 endif()

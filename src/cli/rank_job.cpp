@@ -16,9 +16,9 @@
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/tcp_store.h"
 #include "lockstep/launch/threads.h"
+#include "lockstep/replica/torch_error.h"
 #include "lockstep/topology/inspect.h"
 #include "lockstep/train/agreement.h"
-#include "lockstep/train/torch_error.h"
 
 #include "console.h"
 #include "version.h"
@@ -210,7 +210,7 @@ int RankJob::run_process(const Body& body, const OnDeparture& on_departure) cons
     const std::unique_ptr<launch::TcpStore> store = launch::join_tcp_store(*environment_, kUntilRanksMeet);
     session.start_watch(store.get());
     at::set_num_threads(binding_.threads_per_rank);
-    train::with_plain_errors([&] { body({*environment_, *store, session.progress()}); });
+    replica::with_plain_errors([&] { body({*environment_, *store, session.progress()}); });
     session.finish();
   } catch (const std::exception& error) {
     fail(session, error, on_departure);
@@ -232,7 +232,7 @@ int RankJob::run_threads(const Body& body, const OnDeparture& on_departure) cons
         environment.world = environment.local_world = ranks_;
         launch::bind_this_thread(binding_.cpus[index]);
         at::set_num_threads(binding_.threads_per_rank);
-        train::with_plain_errors([&] { body({environment, store, progress[index]}); });
+        replica::with_plain_errors([&] { body({environment, store, progress[index]}); });
       },
       [&](int /*rank*/, const std::exception_ptr& error) {
         // The other threads may be blocked for good in a collective that this one has left.

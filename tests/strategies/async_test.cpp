@@ -72,7 +72,7 @@ class Worker {
   MessageChannel& channel_;
 };
 
-constexpr replica::SgdOptions kPlain{.learning_rate = 1, .momentum = 0, .weight_decay = 0};
+const replica::SgdOptions kPlain{.learning_rate = 1, .momentum = 0, .weight_decay = 0};
 
 TEST(GradientServerTest, staleness_counts_updates_of_the_bucket_since_the_workers_fetch) {
   test::with_thread_ranks(2, [](comm::Communicator& group) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,9 +47,5 @@ BackendStatus backend_status(const std::string& name);
 /// joining fails. The thread backend joins ranks of one process that pass the same Store. With nccl every
 /// rank needs a GPU of its own (ConfigError that names the ranks otherwise).
 std::unique_ptr<Communicator> connect(const std::string& backend, const ConnectOptions& options);
-
-/// Where plugins are looked for: the folders of LOCKSTEP_PLUGIN_PATH (separated by colons) and no others when
-/// it is set; else plugins/ beside the program, then ../lib/lockstep/ of it.
-std::vector<std::filesystem::path> plugin_folders();
 
 }  // namespace lockstep::comm

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "lockstep/comm/plugin_file.h"
+#include "lockstep/base/plugin_file.h"
 
 namespace lockstep::comm {
 namespace {

@@ -10,7 +10,9 @@
 
 namespace lockstep::replica {
 
-/// What a GPU's queue was given once and carries out again and again: a CUDA graph.
+/// What a GPU's queue was given once and carries out again and again: a CUDA graph. Whatever tensors were made
+/// while it was recorded have their memory from it, and every launch writes them anew: it has to outlive their
+/// use. Destroying waits for what was launched.
 class RecordedWork {
  public:
   virtual ~RecordedWork() = default;
@@ -42,11 +44,12 @@ class Accelerator {
   /// For comm::Buffer (a cudaStream_t).
   virtual void* stream() const = 0;
 
-  /// The end of what the stream holds now. Never blocks.
+  /// The end of what the stream holds now. Never blocks. Throws Error while something is recorded.
   virtual MarkPtr mark() = 0;
   virtual bool reached(const Mark& mark) = 0;
   virtual void wait(const Mark& mark) = 0;
-  /// As the GPU's own clock says, of two that are reached; microseconds are right for as long as an hour.
+  /// As the GPU's own clock says, of two that are reached. Right to half a microsecond up to 8 s apart, then
+  /// to seven digits: CUDA gives milliseconds as a float.
   virtual double seconds_between(const Mark& from, const Mark& to) = 0;
   /// Waits for all that the GPU was given.
   virtual void synchronize() = 0;
@@ -54,11 +57,16 @@ class Accelerator {
   /// Host memory that copies to and from the GPU need not wait for.
   virtual at::Tensor pinned(at::IntArrayRef shape, at::ScalarType dtype) = 0;
 
-  /// Runs `work` without carrying it out and keeps what it put into the stream. No other thread may use this
-  /// GPU meanwhile but for NCCL's. Throws Error where something in it cannot be recorded.
+  /// Runs `work` in this stream without carrying it out, and keeps what it put there. It has to have been
+  /// carried out a few times before: libraries allocate, and choose their kernels, at the first use. It must
+  /// neither wait for the GPU nor read from it, and what the host decides or computes in it is decided once. No
+  /// other thread may use this GPU meanwhile but for NCCL's. Throws Error where something in it cannot be
+  /// recorded, BackendMissing where there is no plugin for it; what `work` throws comes out, and the stream is
+  /// as usable as before.
   virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& work) = 0;
 
-  /// The most bytes that tensors had at a time since the last reset.
+  /// The most bytes that tensors of this GPU had at a time since the last reset, whichever of the process's
+  /// threads made them; those of recorded work count when it is launched.
   virtual int64_t peak_memory_bytes() const = 0;
   virtual void reset_peak_memory() = 0;
 };
@@ -73,11 +81,12 @@ struct AcceleratorStatus {
   int count = 0;
 };
 
-/// Opens LibTorch's part for CUDA, where it has one. Never throws.
+/// Opens LibTorch's part for CUDA, where it has one, which takes seconds. Thread-safe. Never throws.
 AcceleratorStatus accelerator_status();
 
-/// The GPU of that number among those that the process sees, and a stream of its own: each call another one.
-/// Throws BackendMissing where there are none, ConfigError where there are fewer.
+/// The GPU of that number among those that the process sees, and a stream of its own: each call another one,
+/// up to 32 of a GPU. Before the process's first backward pass. Thread-safe. Throws BackendMissing where there
+/// are none, ConfigError where there are fewer.
 std::shared_ptr<Accelerator> open_accelerator(int index);
 
 }  // namespace lockstep::replica

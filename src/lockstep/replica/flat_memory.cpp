@@ -38,6 +38,9 @@ FlatMemory::FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_
     if (parameter.value.scalar_type() != at::kFloat || !parameter.value.is_non_overlapping_and_dense()) {
       throw Error(fmt::format("parameter {} is not dense fp32", parameter.name));
     }
+    if (parameter.value.device() != parameters.trainable().front().value.device()) {
+      throw Error(fmt::format("parameter {} is on another device than the others", parameter.name));
+    }
   }
   lay_out();
 }
@@ -56,10 +59,12 @@ void FlatMemory::lay_out() {
   const std::vector<Range> ranges_before = ranges_;
   const at::Tensor momenta_before = momenta_;
   const int64_t count = (parameters_.count() + multiple_of_ - 1) / multiple_of_ * multiple_of_;
-  values_ = at::empty({count}, at::kFloat);
+  const at::Device device = trainable.empty() ? at::Device(at::kCPU) : trainable.front().value.device();
+  const at::TensorOptions options = at::TensorOptions().dtype(at::kFloat).device(device);
+  values_ = at::empty({count}, options);
   // What the old views show is copied below, so the old buffers live until then.
-  const at::Tensor gradients = at::zeros({count}, at::kFloat);
-  momenta_ = at::zeros({count}, at::kFloat);
+  const at::Tensor gradients = at::zeros({count}, options);
+  momenta_ = at::zeros({count}, options);
   ranges_.assign(trainable.size(), {});
   gradient_views_.resize(trainable.size());
   int64_t begin = 0;
@@ -87,7 +92,7 @@ void FlatMemory::lay_out() {
 void FlatMemory::keep_momenta_of(std::vector<Range> ranges) {
   int64_t count = 0;
   for (const Range& range : ranges) count += range.count();
-  momenta_ = at::zeros({count}, at::kFloat);
+  momenta_ = at::zeros({count}, values_.options());
   momentum_ranges_ = std::move(ranges);
   // No range at all is not the same as every range.
   if (momentum_ranges_.empty()) momentum_ranges_.push_back({});

@@ -18,19 +18,19 @@ struct Range {
   int64_t count() const { return end - begin; }
 };
 
-/// The parameters, gradients and momenta of a replica, each in one flat fp32 buffer, tensor after tensor in a
-/// chosen order without gaps. Parameters and their `.grad` become views with the parameter's own strides, so
+/// The parameters, gradients and momenta of a replica, each in one flat fp32 buffer on the parameters' device,
+/// tensor after tensor in a chosen order without gaps. Parameters and their `.grad` become views with the parameter's own strides, so
 /// a stretch of a buffer is what a communicator sends and what the optimizer updates, whatever tensors lie in
 /// it. A replica that updates only a part of its parameters keeps the momenta of that part only. Not thread
 /// safe; must not outlive the Parameters.
 class FlatMemory {
  public:
   /// `order`: the parameters' indices (Parameters::trainable), each once. Throws Error for anything else, and
-  /// for a parameter that is not dense fp32. The buffers are padded with zeros to a multiple of `multiple_of`
+  /// for a parameter that is not dense fp32, or on another device than the first. The buffers are padded with zeros to a multiple of `multiple_of`
   /// elements.
   FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_t multiple_of = 1);
 
-  /// Lays everything out anew; values, gradients and momenta go along. Throws Error once there are momenta of
+  /// Lays everything out anew, in other memory; values, gradients and momenta go along. Throws Error once there are momenta of
   /// a part only.
   void reorder(std::vector<size_t> order);
 
@@ -56,7 +56,8 @@ class FlatMemory {
   at::Tensor gradient_view(size_t index) const { return gradient_views_[index]; }
 
   /// Applies the gradients of a range to its values. Every element is to be updated once in a step;
-  /// `first_step`: the momentum begins with the gradient.
+  /// `first_step`: the momentum begins with the gradient. With a loss scale all gradients that this replica
+  /// applies in the step have to be unscaled before (LossScale says who else has to be asked).
   void apply(Range range, const SgdOptions& options, bool first_step);
 
   /// Order and momenta. Restoring orders as it was; throws Error where that cannot be.

@@ -1,16 +1,43 @@
 #include "lockstep/replica/precision.h"
 
+#include <algorithm>
+#include <mutex>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/registry.h"
 
 namespace lockstep::replica {
 namespace {
 
-const Registry<Precision>& registry() {
-  static const Registry<Precision> precisions("precision", "lockstep bench --help",
-                                              {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}});
+struct PrecisionInfo {
+  Precision precision;
+  bool needs_gpu;
+};
+
+const Registry<PrecisionInfo>& registry() {
+  static const Registry<PrecisionInfo> precisions("precision", "lockstep bench --help",
+                                                  {{"fp32", {Precision::kFp32, false}},
+                                                   {"tf32", {Precision::kTf32, true}},
+                                                   {"bf16", {Precision::kBf16, false}},
+                                                   {"fp16", {Precision::kFp16, true}}});
   return precisions;
+}
+
+/// LibTorch warns of its older switches, which set the newer ones as well; of the newer ones alone its CUDA part
+/// thinks that they contradict each other.
+class Quiet final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
+bool computes_in_half(Precision precision) {
+  return precision == Precision::kBf16 || precision == Precision::kFp16;
 }
 
 }  // namespace
@@ -20,21 +47,59 @@ std::vector<std::string> precision_names() {
 }
 
 Precision parse_precision(const std::string& name) {
-  return registry().get(name);
+  return registry().get(name).precision;
 }
 
-AutocastScope::AutocastScope(Precision precision) : active_(precision == Precision::kBf16) {
+std::vector<std::string> precision_names(c10::DeviceType device) {
+  std::vector<std::string> names;
+  for (const auto& [name, info] : registry().entries()) {
+    if (!info.needs_gpu || device != c10::DeviceType::CPU) names.push_back(name);
+  }
+  return names;
+}
+
+void check_precision(const std::string& name, c10::DeviceType device) {
+  parse_precision(name);
+  const std::vector<std::string> known = precision_names(device);
+  if (std::ranges::find(known, name) != known.end()) return;
+  throw ConfigError(fmt::format("--precision {} needs a GPU, and --device is {}", name,
+                                c10::DeviceTypeName(device, /*lower_case=*/true)),
+                    fmt::format("Use one of {}, or --device cuda.", fmt::join(known, ", ")));
+}
+
+int bytes_per_number(Precision precision) {
+  return computes_in_half(precision) ? 2 : 4;
+}
+
+bool needs_loss_scale(Precision precision) {
+  return precision == Precision::kFp16;
+}
+
+void set_up_precision(Precision precision, c10::DeviceType device) {
+  if (device == c10::DeviceType::CPU) return;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  Quiet quiet;
+  const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
+  at::Context& context = at::globalContext();
+  context.setAllowTF32CuBLAS(precision == Precision::kTf32);
+  context.setAllowTF32CuDNN(precision == Precision::kTf32);
+  context.setBenchmarkCuDNN(true);
+}
+
+AutocastScope::AutocastScope(Precision precision, c10::DeviceType device)
+    : active_(computes_in_half(precision)), device_(device) {
   if (!active_) return;
-  was_enabled_ = at::autocast::is_autocast_enabled(at::kCPU);
-  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-  at::autocast::set_autocast_enabled(at::kCPU, true);
+  was_enabled_ = at::autocast::is_autocast_enabled(device_);
+  at::autocast::set_autocast_dtype(device_, precision == Precision::kBf16 ? at::kBFloat16 : at::kHalf);
+  at::autocast::set_autocast_enabled(device_, true);
 }
 
 AutocastScope::~AutocastScope() {
   if (!active_) return;
   // The cast weights of this step are stale after the optimizer's update.
   at::autocast::clear_cache();
-  at::autocast::set_autocast_enabled(at::kCPU, was_enabled_);
+  at::autocast::set_autocast_enabled(device_, was_enabled_);
 }
 
 }  // namespace lockstep::replica

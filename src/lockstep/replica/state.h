@@ -17,7 +17,7 @@ struct State {
   /// Whether every rank has the same, so that one rank's will do for all.
   bool same_on_all_ranks = false;
 
-  /// Keeps a copy in the plain layout.
+  /// Keeps a copy in the plain layout, in host memory.
   void add(const std::string& name, const at::Tensor& value);
   void add(const std::string& name, int64_t number);
   void add(const std::string& name, const std::vector<size_t>& numbers);
@@ -27,7 +27,7 @@ struct State {
   const at::Tensor& get(const std::string& name) const;
   int64_t number(const std::string& name) const;
   std::vector<size_t> numbers(const std::string& name) const;
-  /// Throws Error where it has another shape or type.
+  /// To where that lies. Throws Error where it has another shape or type.
   void copy_to(const std::string& name, const at::Tensor& into) const;
 };
 

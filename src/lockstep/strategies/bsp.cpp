@@ -97,7 +97,7 @@ class CombinedMomenta final : public Bsp {
     }
   }
 
-  void set_learning_rate(double rate) override { options_.learning_rate = rate; }
+  void set_learning_rate(double rate) override { options_.set_learning_rate(rate); }
 
   void save(replica::State& state) override {
     state.add("first_step", int64_t{first_step_});

@@ -71,7 +71,7 @@ void GradientServer::open() {
 
 void GradientServer::set_learning_rate(double rate) {
   const std::lock_guard lock(mutex_);
-  optimizer_.learning_rate = rate;
+  optimizer_.set_learning_rate(rate);
 }
 
 void GradientServer::wait_until_done() {

@@ -86,7 +86,7 @@ class Horovod final : public Strategy {
 
   void apply() override { memory_.apply({0, memory_.count()}, optimizer_, steps_ == 1); }
 
-  void set_learning_rate(double rate) override { optimizer_.learning_rate = rate; }
+  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
 
   std::vector<at::Tensor> equal_on_all_ranks() const override {
     return {memory_.gradients({0, memory_.count()})};

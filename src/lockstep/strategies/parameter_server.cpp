@@ -64,7 +64,7 @@ class ParameterServer final : public Strategy {
   // Done by the owners, bucket by bucket as they arrived.
   void apply() override {}
 
-  void set_learning_rate(double rate) override { optimizer_.learning_rate = rate; }
+  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
 
   void finish() override { fetch(); }
 

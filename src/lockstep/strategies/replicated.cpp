@@ -54,7 +54,7 @@ class Replicated final : public Strategy {
   // Done bucket by bucket as they arrived.
   void apply() override {}
 
-  void set_learning_rate(double rate) override { optimizer_.learning_rate = rate; }
+  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
 
   std::vector<at::Tensor> equal_on_all_ranks() const override {
     return {memory_.gradients({0, memory_.count()})};

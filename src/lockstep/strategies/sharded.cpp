@@ -50,7 +50,7 @@ class Sharded final : public Strategy {
   // Done shard by shard as they arrived.
   void apply() override {}
 
-  void set_learning_rate(double rate) override { optimizer_.learning_rate = rate; }
+  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
 
   void save(replica::State& state) override {
     state.add("steps", steps_);

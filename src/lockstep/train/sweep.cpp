@@ -111,7 +111,8 @@ void check_values(const SweepOptions& options) {
   for (const std::string& name : options.strategies) {
     if (name != kAllStrategies) strategies::registry().get(name);
   }
-  for (const std::string& name : options.precisions) replica::parse_precision(name);
+  const auto device = options.device == "cuda" ? c10::DeviceType::CUDA : c10::DeviceType::CPU;
+  for (const std::string& name : options.precisions) replica::check_precision(name, device);
   for (const std::string& name : options.kernels) check_kernels(name);
   inputs::registry().get(options.input);
   parse_memory_format(options.memory_format);

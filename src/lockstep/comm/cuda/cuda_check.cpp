@@ -3,34 +3,19 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/no_gpu.h"
 
 namespace lockstep::comm {
 namespace {
 
-/// CUDA's numbers: 12040 is 12.4.
-std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 [[noreturn]] void throw_no_gpu(cudaError_t result) {
-  const std::string reason = fmt::format("{}: {}", cudaGetErrorName(result), cudaGetErrorString(result));
-  int driver = 0;
-  int runtime = 0;
+  NoGpu found{.reason = fmt::format("{}: {}", cudaGetErrorName(result), cudaGetErrorString(result)),
+              .driver_too_old = result == cudaErrorInsufficientDriver,
+              .runtime_of = "this lockstep"};
   // Both are there without a driver or a GPU; a missing driver is version 0.
-  cudaDriverGetVersion(&driver);
-  cudaRuntimeGetVersion(&runtime);
-  if (driver == 0) {
-    throw BackendMissing(fmt::format("there is no NVIDIA driver on this machine ({})", reason),
-                         "install the driver of the machine's GPU, or use a machine with one");
-  }
-  if (result == cudaErrorInsufficientDriver || driver < runtime) {
-    throw BackendMissing(
-        fmt::format("the NVIDIA driver is for CUDA up to {}, and this lockstep for CUDA {} ({})",
-                    version_text(driver), version_text(runtime), reason),
-        "update the driver");
-  }
-  throw BackendMissing(fmt::format("this process sees no NVIDIA GPU ({})", reason),
-                       "see whether nvidia-smi lists one, and what CUDA_VISIBLE_DEVICES leaves of them");
+  cudaDriverGetVersion(&found.driver_version);
+  cudaRuntimeGetVersion(&found.runtime_version);
+  lockstep::throw_no_gpu(found);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "lockstep/comm/plugin_file.h"
+#include "lockstep/base/plugin_file.h"
 
 namespace lockstep::comm {
 

@@ -1,21 +1,18 @@
-#include "lockstep/comm/plugin_file.h"
+#include "lockstep/base/plugin_file.h"
 
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <string_view>
-#include <vector>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/comm/backend.h"
 
-namespace lockstep::comm {
+namespace lockstep {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -90,4 +87,4 @@ const void* open_plugin_file(const PluginFile& file, const char* entry, unsigned
                        file.build_advice + "; LOCKSTEP_PLUGIN_PATH names another folder");
 }
 
-}  // namespace lockstep::comm
+}  // namespace lockstep

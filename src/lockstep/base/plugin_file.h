@@ -1,8 +1,10 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
-namespace lockstep::comm {
+namespace lockstep {
 
 /// A plugin's file, and what to tell the user who lacks it.
 struct PluginFile {
@@ -23,4 +25,8 @@ struct PluginFile {
 /// interface. Opened once per process and never closed; thread-safe. Throws BackendMissing.
 const void* open_plugin_file(const PluginFile& file, const char* entry, unsigned abi_version);
 
-}  // namespace lockstep::comm
+/// Where plugins are looked for: the folders of LOCKSTEP_PLUGIN_PATH (separated by colons) and no others when
+/// it is set; else plugins/ beside the program, then ../lib/lockstep/ of it.
+std::vector<std::filesystem::path> plugin_folders();
+
+}  // namespace lockstep

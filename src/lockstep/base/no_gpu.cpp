@@ -1,0 +1,29 @@
+#include "lockstep/base/no_gpu.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+
+std::string cuda_version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+void throw_no_gpu(const NoGpu& found) {
+  if (found.driver_version == 0) {
+    throw BackendMissing(fmt::format("there is no NVIDIA driver on this machine ({})", found.reason),
+                         "install the driver of the machine's GPU, or use a machine with one");
+  }
+  if (found.driver_too_old || found.driver_version < found.runtime_version) {
+    throw BackendMissing(
+        fmt::format("the NVIDIA driver is for CUDA up to {}, and {} for CUDA {} ({})",
+                    cuda_version_text(found.driver_version), found.runtime_of,
+                    cuda_version_text(found.runtime_version), found.reason),
+        "update the driver");
+  }
+  throw BackendMissing(fmt::format("this process sees no NVIDIA GPU ({})", found.reason),
+                       "see whether nvidia-smi lists one, and what CUDA_VISIBLE_DEVICES leaves of them");
+}
+
+}  // namespace lockstep

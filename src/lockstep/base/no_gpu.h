@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+namespace lockstep {
+
+/// What the CUDA runtime says on a machine where it finds no GPU to work with. Versions as CUDA counts them:
+/// 12040 is 12.4.
+struct NoGpu {
+  /// Its error, by name and in words: "cudaErrorNoDevice: no CUDA-capable device is detected".
+  std::string reason;
+  /// cudaErrorInsufficientDriver.
+  bool driver_too_old = false;
+  /// The newest CUDA that the driver is for; 0: there is no driver.
+  int driver_version = 0;
+  /// The runtime's own version, and who brought it: "this lockstep".
+  int runtime_version = 0;
+  std::string runtime_of;
+};
+
+/// "12.4" of 12040.
+std::string cuda_version_text(int version);
+
+/// Throws BackendMissing: no driver, a driver that is too old, or no GPU.
+[[noreturn]] void throw_no_gpu(const NoGpu& found);
+
+}  // namespace lockstep

@@ -1,0 +1,132 @@
+#include "lockstep/replica/torch_cuda.h"
+
+#include <mutex>
+#include <optional>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <torch/headeronly/version.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/no_gpu.h"
+
+namespace lockstep::replica {
+namespace {
+
+constexpr const char* kTorchAdvice =
+    "build lockstep with a LibTorch that has CUDA: 'make setup' installs one where nvidia-smi lists a GPU, and "
+    "'LOCKSTEP_TORCH=PATH make setup' takes one that is there (a LibTorch folder, or a Python with torch)";
+
+/// The functions of the CUDA runtime by which a process finds out about its GPUs, from the copy that LibTorch
+/// has brought. Declared here because its header comes with the toolkit, which need not be there to build.
+/// Names and numbers are those of NVIDIA's "CUDA Runtime API" reference.
+class CudaRuntime {
+ public:
+  CudaRuntime() {
+    find("cudaGetDeviceCount", count_);
+    find("cudaDriverGetVersion", driver_version_);
+    find("cudaRuntimeGetVersion", runtime_version_);
+    find("cudaGetErrorName", error_name_);
+    find("cudaGetErrorString", error_text_);
+  }
+
+  /// Throws as throw_no_gpu.
+  int count_gpus() const {
+    int count = 0;
+    int error = count_(&count);
+    if (error == kSuccess && count > 0) return count;
+    if (error == kSuccess) error = kNoDevice;
+    NoGpu found{.reason = fmt::format("{}: {}", error_name_(error), error_text_(error)),
+                .driver_too_old = error == kInsufficientDriver,
+                .runtime_of = fmt::format("LibTorch {}", TORCH_VERSION)};
+    driver_version_(&found.driver_version);
+    runtime_version_(&found.runtime_version);
+    throw_no_gpu(found);
+  }
+
+ private:
+  static constexpr int kSuccess = 0;
+  static constexpr int kInsufficientDriver = 35;
+  static constexpr int kNoDevice = 100;
+
+  template <typename Function>
+  static void find(const char* name, Function*& function) {
+    function = reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
+    if (function == nullptr) {
+      throw BackendMissing(fmt::format("the CUDA runtime of LibTorch has no function {}", name),
+                           kTorchAdvice);
+    }
+  }
+
+  int (*count_)(int*) = nullptr;
+  int (*driver_version_)(int*) = nullptr;
+  int (*runtime_version_)(int*) = nullptr;
+  const char* (*error_name_)(int) = nullptr;
+  const char* (*error_text_)(int) = nullptr;
+};
+
+/// Who is about to install some gigabytes is to know whether they would help.
+std::string and_no_driver() {
+  // Stays open, as a driver's library may have threads of its own.
+  const bool there = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr;
+  return there ? "" : ", and there is no NVIDIA driver on this machine";
+}
+
+std::string versions() {
+  const at::CUDAHooksInterface& hooks = at::detail::getCUDAHooks();
+  if (!hooks.hasCUDA()) {
+    throw Error("LibTorch had settled for the CPU before its part for CUDA was opened",
+                "Please report this with the command line.");
+  }
+  std::string text = fmt::format("LibTorch {} with CUDA {}", TORCH_VERSION,
+                                 cuda_version_text(static_cast<int>(hooks.versionCUDART())));
+  if (hooks.hasCuDNN()) {
+    const long cudnn = hooks.versionRuntimeCuDNN();
+    text += fmt::format(", cuDNN {}.{}.{}", cudnn / 10000, cudnn % 10000 / 100, cudnn % 100);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::filesystem::path torch_library_folder() {
+  Dl_info found{};
+  if (::dladdr(reinterpret_cast<void*>(&at::detail::getCUDAHooks), &found) == 0) {
+    throw Error("the system's loader does not say where LibTorch is");
+  }
+  return std::filesystem::path(found.dli_fname).parent_path();
+}
+
+void open_torch_cuda_of(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "libtorch_cuda.so";
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) {
+    throw BackendMissing(fmt::format("LibTorch {} in {} is for CPUs only{}", TORCH_VERSION, folder.string(),
+                                     and_no_driver()),
+                         kTorchAdvice);
+  }
+  // Global, as the program would have it if it linked it: plugins that were built with it find it.
+  if (::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    const std::string reason = ::dlerror();
+    throw BackendMissing(
+        fmt::format("LibTorch's part for CUDA cannot be loaded{}: {}", and_no_driver(), reason),
+        fmt::format("install what it needs beside it (pip install torch=={} without --no-deps), or {}",
+                    TORCH_VERSION, kTorchAdvice));
+  }
+}
+
+const TorchCuda& torch_cuda() {
+  static std::mutex mutex;
+  static std::optional<TorchCuda> opened;
+  const std::lock_guard lock(mutex);
+  if (!opened) {
+    open_torch_cuda_of(torch_library_folder());
+    const int gpus = CudaRuntime().count_gpus();
+    opened = TorchCuda{gpus, versions()};
+  }
+  return *opened;
+}
+
+}  // namespace lockstep::replica

@@ -1,0 +1,29 @@
+#include "lockstep/replica/torch_error.h"
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::replica {
+namespace {
+
+/// LibTorch tells what was asked for and how the memory is used, then how to set up Python's allocator.
+std::string without_python_advice(const std::string& text) {
+  return text.substr(0, text.find(" If reserved but unallocated memory"));
+}
+
+}  // namespace
+
+void throw_plain(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) {
+    throw Error(without_python_advice(text),
+                "Use a smaller --batch (with --accumulate for the same step), a --precision of fewer bytes, or "
+                "a GPU that nobody else uses.");
+  }
+  throw Error(text);
+}
+
+}  // namespace lockstep::replica

@@ -1,0 +1,152 @@
+#include "lockstep/replica/sgd.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand_like.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/replica/parameters.h"
+
+namespace lockstep::replica {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+std::vector<at::Tensor> sample_parameters() {
+  at::set_num_threads(1);
+  Parameters parameters(1, at::MemoryFormat::ChannelsLast);
+  parameters.add("conv", {4, 3, 5, 5}, Init::normal(1));
+  parameters.add("bias", {4}, Init::normal(1));
+  return parameters.tensors();
+}
+
+/// Both get the same gradients, `factor` times as large in the second one.
+void give_gradients(const std::vector<at::Tensor>& first, const std::vector<at::Tensor>& second,
+                    double factor = 1) {
+  for (size_t i = 0; i < first.size(); ++i) {
+    const at::Tensor gradient = at::rand_like(first[i].detach());
+    first[i].mutable_grad() = gradient;
+    second[i].mutable_grad() = gradient * factor;
+  }
+}
+
+void expect_same(const std::vector<at::Tensor>& first, const std::vector<at::Tensor>& second) {
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(at::equal(first[i], second[i])) << i;
+}
+
+std::shared_ptr<LossScale> loss_scale() {
+  return std::make_shared<LossScale>(at::Device(at::kCPU), LossScaleOptions{.initial = 1024});
+}
+
+TEST(SgdTest, a_rate_in_memory_gives_the_bits_of_the_number) {
+  const std::vector<at::Tensor> plain = sample_parameters();
+  const std::vector<at::Tensor> following = sample_parameters();
+  // The number that a float holds.
+  const double rate = 0.1F;
+  SgdOptions options{.learning_rate = rate, .weight_decay = 0.01};
+  Sgd by_number(plain, options);
+  options.keep_rate_on(at::kCPU);
+  Sgd by_tensor(following, options);
+  for (int step = 0; step < 4; ++step) {
+    if (step == 2) {
+      by_number.set_learning_rate(0.5);
+      by_tensor.set_learning_rate(0.5);
+    }
+    give_gradients(plain, following);
+    by_number.step();
+    by_tensor.step();
+    expect_same(plain, following);
+  }
+}
+
+TEST(SgdTest, a_pass_that_was_prepared_reads_the_rate_that_is_set_later) {
+  // What a recorded step keeps is a copy of the options; it sees the rate through the memory that they share.
+  SgdOptions options{.learning_rate = 0.5, .momentum = 0, .weight_decay = 0};
+  options.keep_rate_on(at::kCPU);
+  const SgdOptions kept = options;
+  options.set_learning_rate(0.25);
+  const at::Tensor value = at::full({8}, 1.0F);
+  fused_sgd({value}, {at::full({8}, 1.0F)}, {at::zeros_like(value)}, kept, false);
+  EXPECT_TRUE(at::equal(value, at::full({8}, 0.75F)));
+}
+
+TEST(SgdTest, scaled_gradients_give_the_bits_of_plain_ones) {
+  const std::vector<at::Tensor> plain = sample_parameters();
+  const std::vector<at::Tensor> scaled = sample_parameters();
+  SgdOptions options{.learning_rate = 0.1};
+  Sgd without(plain, options);
+  options.loss_scale = loss_scale();
+  Sgd with(scaled, options);
+  for (int step = 0; step < 3; ++step) {
+    give_gradients(plain, scaled, 1024);
+    without.step();
+    with.step();
+    expect_same(plain, scaled);
+  }
+}
+
+TEST(SgdTest, a_step_that_overflows_changes_nothing_but_the_scale) {
+  for (const float bad : {kInfinity, std::nanf("")}) {
+    const std::vector<at::Tensor> parameters = sample_parameters();
+    const std::vector<at::Tensor> reference = sample_parameters();
+    SgdOptions options{.learning_rate = 0.1};
+    Sgd without(reference, options);
+    options.loss_scale = loss_scale();
+    Sgd with(parameters, options);
+    // The first step of all among them: momenta that were never written must not be read.
+    for (int step = 0; step < 5; ++step) {
+      const bool overflows = step == 0 || step == 3;
+      give_gradients(reference, parameters, options.loss_scale->value());
+      if (overflows) {
+        parameters[1].mutable_grad()[2] = bad;
+      } else {
+        without.step();
+      }
+      with.step();
+      expect_same(reference, parameters);
+    }
+    EXPECT_EQ(options.loss_scale->value(), 256);
+    EXPECT_EQ(options.loss_scale->steps_left_out(), 2);
+  }
+}
+
+TEST(SgdTest, goes_on_with_the_same_bits_from_what_it_saved) {
+  std::vector<at::Tensor> first = sample_parameters();
+  std::vector<at::Tensor> second = sample_parameters();
+  SgdOptions options{.learning_rate = 0.1};
+  options.loss_scale = loss_scale();
+  Sgd saved(first, options);
+  options.loss_scale = loss_scale();
+  Sgd restored(second, options);
+  give_gradients(first, second, 1024);
+  first[0].mutable_grad()[0] = kInfinity;
+  saved.step();
+  give_gradients(first, second, 512);
+  saved.step();
+
+  State state;
+  saved.save(state);
+  for (const NamedTensor& tensor : state.tensors) EXPECT_TRUE(tensor.value.is_cpu()) << tensor.name;
+  restored.restore(state);
+  EXPECT_EQ(options.loss_scale->value(), 512);
+  EXPECT_EQ(options.loss_scale->steps_left_out(), 1);
+  for (size_t i = 0; i < first.size(); ++i) {
+    const at::NoGradGuard no_grad;
+    second[i].copy_(first[i]);
+  }
+  give_gradients(first, second);
+  saved.step();
+  restored.step();
+  expect_same(first, second);
+}
+
+}  // namespace
+}  // namespace lockstep::replica
