@@ -69,7 +69,9 @@ def make_network(torch, options, world_size):
     import torchvision
 
     torch.manual_seed(options.seed)
-    network = getattr(torchvision.models, options.model)(weights=None).train()
+    # As lockstep's networks of these names: without auxiliary classifiers, which have names of their own there.
+    plain = {"aux_logits": False, "init_weights": False} if options.model in ("googlenet", "inception_v3") else {}
+    network = getattr(torchvision.models, options.model)(weights=None, **plain).train()
     if options.memory_format == "channels_last":
         network = network.to(memory_format=torch.channels_last)
     if world_size > 1:

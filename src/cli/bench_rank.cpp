@@ -67,7 +67,7 @@ void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& job_
     if (scribe) scribe->row_begins(i);
     std::optional<results::BucketTuning> tuning;
     if (row.tune_budget_s > 0) {
-      tuning = train::tune_buckets(row, *subgroups.of(row), rank.progress);
+      tuning = train::tune_buckets(row, subgroups.of(row), rank.progress);
       row.bucket_mb = tuning->chosen_mb;
       rank.progress.begin(row.label());
       // What is left is told from here on.

@@ -13,7 +13,11 @@ namespace lockstep::test {
 train::StepLoopResult TrainedReplica::train(int steps, bool coupled) {
   launch::Progress progress;
   return train::run_steps(
-      {*model, *input, *strategy, communicator},
+      {.model = *model,
+       .input = *input,
+       .strategy = *strategy,
+       .communicator = communicator,
+       .accelerator = accelerator.get()},
       {.pacing = {.warmup_steps = 0, .steps = steps}, .accumulate = accumulate, .coupled = coupled},
       progress);
 }
@@ -22,7 +26,8 @@ std::vector<float> TrainedReplica::parameters() const {
   std::vector<float> flat;
   for (const at::Tensor& tensor : model->parameters().tensors()) {
     // The memory as it lies: the same layout on every replica.
-    const auto* begin = static_cast<const float*>(tensor.const_data_ptr());
+    const at::Tensor here = tensor.detach().cpu();
+    const auto* begin = static_cast<const float*>(here.const_data_ptr());
     flat.insert(flat.end(), begin, begin + tensor.numel());
   }
   return flat;
@@ -33,21 +38,26 @@ TrainedReplica make_replica(const ReplicaChoice& choice, comm::Communicator* com
   const models::ModelInfo& info = models::registry().get(choice.model);
   TrainedReplica replica;
   replica.model = info.create({});
+  replica.accelerator = choice.accelerator;
+  if (choice.accelerator) replica.model->parameters().move_to(choice.accelerator->device());
   replica.input = inputs::registry().get("device").create(
       {.batch = choice.batch,
        .channels = info.channels,
        .image_size = choice.image_size == 0 ? info.image_size : choice.image_size,
        .classes = info.classes,
        .rank = communicator == nullptr ? 0 : communicator->rank(),
-       .ranks = communicator == nullptr ? 1 : communicator->size()});
-  replica.communicator = communicator;
+       .ranks = communicator == nullptr ? 1 : communicator->size(),
+       .accelerator = choice.accelerator});
+  replica.communicator = choice.control == nullptr ? communicator : choice.control;
   replica.accumulate = choice.accumulate;
   replica.strategy = strategies::registry()
                          .get(choice.strategy)
                          .create({.parameters = replica.model->parameters(),
                                   .optimizer = {.learning_rate = choice.learning_rate},
                                   .communicator = communicator,
-                                  .options = choice.strategy_options});
+                                  .options = choice.strategy_options,
+                                  .accelerator = choice.accelerator.get(),
+                                  .control = choice.control});
   return replica;
 }
 

@@ -10,6 +10,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/inputs/input.h"
 #include "lockstep/models/model.h"
+#include "lockstep/replica/accelerator.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/step_loop.h"
@@ -18,6 +19,8 @@ namespace lockstep::test {
 
 /// One rank's network with everything that trains it.
 struct TrainedReplica {
+  /// Null: the CPU.
+  std::shared_ptr<replica::Accelerator> accelerator;
   std::unique_ptr<models::Model> model;
   std::unique_ptr<inputs::Input> input;
   std::unique_ptr<strategies::Strategy> strategy;
@@ -39,6 +42,10 @@ struct ReplicaChoice {
   int accumulate = 1;
   double learning_rate = 0.05;
   strategies::StrategyOptions strategy_options;
+  /// Where it computes, entered by the calling thread; null: on the CPU.
+  std::shared_ptr<replica::Accelerator> accelerator;
+  /// For what lies in host memory; null: the communicator.
+  comm::Communicator* control = nullptr;
 };
 
 /// Collective over `communicator` (null for a rank alone).

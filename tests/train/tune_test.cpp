@@ -37,7 +37,7 @@ std::vector<BucketTuning> tuned(const train::RowPlan& row, const test::LinkCost&
     test::SlowLink link(group, cost);
     launch::Progress progress;
     found[static_cast<size_t>(group.rank())] = train::tune_buckets(
-        row, link, progress, train::TuningPlan{.blocks = 20, .steps = 3, .least_mb = 0.02});
+        row, &link, progress, train::TuningPlan{.blocks = 20, .steps = 3, .least_mb = 0.02});
   });
   return found;
 }

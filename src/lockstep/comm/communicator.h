@@ -56,6 +56,9 @@ struct Capabilities {
   bool message_tags = true;
   /// Whether one process may hold several ranks of one communicator (as threads).
   bool ranks_as_threads = false;
+  /// Whether operations on a GPU's memory are put into its queues, where a stream waits for them without the
+  /// host (Work::wait_in_stream), and can be recorded into a CUDA graph.
+  bool gpu_queues = false;
 };
 
 /// What ranks say to each other. One object per rank; used by one thread of that rank at a time.

@@ -39,6 +39,12 @@ struct Traits {
   std::string depends_on_timing;
   /// Whether each rank's gradient is applied on its own when it arrives, whatever the others do.
   bool applies_on_arrival = false;
+  /// Why a step on a GPU cannot be recorded into a CUDA graph, over whatever backend; empty where it can be
+  /// (why_not_recordable has the whole answer).
+  std::string not_recordable;
+  /// Steps to train before the one that is recorded: momenta begin in the first, the order of buckets is
+  /// agreed on after it, and a communicator makes its connections where an operation is new.
+  int steps_before_recording = 3;
 };
 
 /// A quantity that a strategy measures of itself on one rank, over the steps so far: seconds where the name
@@ -69,6 +75,12 @@ const char* to_string(Measured::Over over);
 /// training thread: begin_step, forward, before_backward, backward (these three once for every micro-batch),
 /// combine, apply, and again. Coupled
 /// strategies communicate in any of these, so every rank must call all of them the same number of times.
+///
+/// On a GPU these enqueue, in the stream that the training thread has entered, and unless they say otherwise
+/// the host waits for nothing there; what a step leaves is final in that stream. A step that is recorded into
+/// a CUDA graph and launched again calls none of these: between two steps that are called, any number of
+/// launches leaves the strategy as one step does. It is recorded straight after a step, not after finish,
+/// which may leave the next step less to do.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -120,8 +132,13 @@ struct StrategyContext {
   /// Null for strategies that do not communicate.
   comm::Communicator* communicator = nullptr;
   StrategyOptions options;
-  /// Where the parameters are; null: on the CPU.
+  /// Where the parameters are, entered by the thread that makes the strategy; null: on the CPU.
   replica::Accelerator* accelerator = nullptr;
+  /// What the ranks tell each other from host memory goes over this one, of the same ranks in the same order;
+  /// null: over `communicator`, which then takes host memory too. With nccl it has to be given.
+  comm::Communicator* control = nullptr;
+
+  comm::Communicator& host_communicator() const { return control == nullptr ? *communicator : *control; }
 };
 
 struct StrategyInfo {

@@ -8,8 +8,9 @@ constexpr uint64_t kPrime = 1099511628211ULL;
 }  // namespace
 
 void add_bits(uint64_t& hash, const at::Tensor& tensor) {
-  const auto* words = static_cast<const uint32_t*>(tensor.const_data_ptr());
-  const size_t count = tensor.nbytes() / sizeof(uint32_t);
+  const at::Tensor here = tensor.cpu();
+  const auto* words = static_cast<const uint32_t*>(here.const_data_ptr());
+  const size_t count = here.nbytes() / sizeof(uint32_t);
   for (size_t i = 0; i < count; ++i) hash = (hash ^ words[i]) * kPrime;
 }
 

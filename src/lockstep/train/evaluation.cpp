@@ -1,5 +1,6 @@
 #include "lockstep/train/evaluation.h"
 
+#include <utility>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -16,11 +17,11 @@ namespace {
 class BorrowedBuffers {
  public:
   /// Collective.
-  BorrowedBuffers(replica::Parameters& parameters, comm::Communicator* group) : parameters_(parameters) {
-    if (group == nullptr) return;
+  BorrowedBuffers(replica::Parameters& parameters, comm::Communicator* data) : parameters_(parameters) {
+    if (data == nullptr) return;
     for (const replica::NamedTensor& buffer : parameters_.buffers()) {
       own_.push_back(buffer.value.clone());
-      group->broadcast(strategies::buffer_of(buffer.value), 0)->wait();
+      data->broadcast(strategies::buffer_of(buffer.value), 0)->wait();
     }
   }
   ~BorrowedBuffers() {
@@ -49,14 +50,15 @@ Tally over_all_ranks(const Tally& own, comm::Communicator* group) {
   return {sums[0], static_cast<int64_t>(sums[1]), static_cast<int64_t>(sums[2])};
 }
 
-Evaluation::Evaluation(const RowPlan& row, comm::Communicator* group)
+Evaluation::Evaluation(const RowPlan& row, const RankGroup& group,
+                       std::shared_ptr<replica::Accelerator> accelerator)
     : row_(row),
       group_(group),
-      input_(create_input(row, group == nullptr ? 0 : group->rank(), /*evaluation=*/true)) {}
+      input_(create_input(row, group.rank(), std::move(accelerator), /*evaluation=*/true)) {}
 
 Tally Evaluation::run(models::Model& model) {
   const at::NoGradGuard no_grad;
-  const BorrowedBuffers borrowed(model.parameters(), group_);
+  const BorrowedBuffers borrowed(model.parameters(), group_.data);
   const replica::Precision precision = replica::parse_precision(row_.precision);
   Tally tally;
   // Ranks may have different numbers of batches: nothing in here may be collective.
@@ -69,7 +71,7 @@ Tally Evaluation::run(models::Model& model) {
     tally.loss_sum += mean * static_cast<double>(batch.labels.size(0));
     tally.add_predictions(output.logits, batch.labels);
   }
-  return over_all_ranks(tally, group_);
+  return over_all_ranks(tally, group_.control);
 }
 
 }  // namespace lockstep::train

@@ -6,6 +6,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/inputs/input.h"
 #include "lockstep/models/model.h"
+#include "lockstep/train/rank_group.h"
 #include "lockstep/train/sweep.h"
 
 namespace lockstep::train {
@@ -24,8 +25,8 @@ struct Tally {
 /// ranks; otherwise the batches that are trained on.
 class Evaluation {
  public:
-  /// `row` and `group`, which may be null for one rank, outlive this.
-  Evaluation(const RowPlan& row, comm::Communicator* group);
+  /// `row` and `group` outlive this. `accelerator`: where the network is; null: on the CPU.
+  Evaluation(const RowPlan& row, const RankGroup& group, std::shared_ptr<replica::Accelerator> accelerator);
 
   /// With the running statistics of rank 0, as PyTorch's DistributedDataParallel does, whatever statistics
   /// this rank keeps; its own are there again afterwards. Nothing is learned. Returns the tally of all ranks,
@@ -34,7 +35,7 @@ class Evaluation {
 
  private:
   const RowPlan& row_;
-  comm::Communicator* group_;
+  RankGroup group_;
   std::unique_ptr<inputs::Input> input_;
 };
 

@@ -23,16 +23,16 @@ void write(const std::filesystem::path& path, const TensorDict& tensors) {
 TensorDict parameters_of(const RowTrainee& trainee) {
   TensorDict tensors;
   for (const replica::NamedTensor& parameter : trainee.parameters().trainable()) {
-    tensors.insert(parameter.name, parameter.value.detach().contiguous().clone());
+    tensors.insert(parameter.name, parameter.value.detach().cpu().contiguous().clone());
   }
   return tensors;
 }
 
 }  // namespace
 
-void export_training(const RowPlan& row, int steps, comm::Communicator* group,
+void export_training(const RowPlan& row, int steps, const RankGroup& group,
                      const std::filesystem::path& folder, launch::Progress& progress) {
-  const int rank = group == nullptr ? 0 : group->rank();
+  const int rank = group.rank();
   {
     const std::unique_ptr<inputs::Input> input = create_input(row, rank);
     TensorDict batches;

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/launch/progress.h"
+#include "lockstep/train/rank_group.h"
 #include "lockstep/train/sweep.h"
 
 namespace lockstep::train {
@@ -11,9 +11,9 @@ namespace lockstep::train {
 /// Trains `steps` steps of a row and writes into `folder` (which exists) what another program needs to do the
 /// same and compare: `initial.pt` and `final.pt` with the parameters by name (rank 0), and `batches.N.pt` of
 /// every rank N with `images.S` and `labels.S` of every step S. Each file is a dictionary of names to tensors
-/// that Python's torch.load reads. Collective over `group` (null for one rank). Throws Error when a file
+/// that Python's torch.load reads. Collective over `group`. Throws Error when a file
 /// cannot be written.
-void export_training(const RowPlan& row, int steps, comm::Communicator* group,
+void export_training(const RowPlan& row, int steps, const RankGroup& group,
                      const std::filesystem::path& folder, launch::Progress& progress);
 
 }  // namespace lockstep::train

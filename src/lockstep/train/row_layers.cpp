@@ -41,14 +41,14 @@ results::LayerTimes times_of(const Layer& layer, int64_t bytes_per_value) {
 
 }  // namespace
 
-std::vector<results::LayerTimes> time_layers(const RowPlan& row, comm::Communicator* group,
+std::vector<results::LayerTimes> time_layers(const RowPlan& row, const RankGroup& group,
                                              launch::Progress& progress) {
   LayerClock clock;
   RowTrainee trainee(row, group);
   trainee.time_layers(&clock);
   const PacingOptions pacing{.warmup_steps = kWarmup, .steps = kSteps};
   trainee.train(pacing, /*coupled=*/true, /*stamp_phases=*/true, progress);
-  if (group != nullptr && group->rank() != 0) return {};
+  if (group.rank() != 0) return {};
 
   const int64_t bytes_per_value = replica::bytes_per_number(replica::parse_precision(row.precision));
   const auto warmup = static_cast<size_t>(kWarmup * row.accumulate);

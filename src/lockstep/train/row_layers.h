@@ -2,17 +2,17 @@
 
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/kernels/layer.h"
 #include "lockstep/launch/progress.h"
 #include "lockstep/results/layer_times.h"
+#include "lockstep/train/rank_group.h"
 #include "lockstep/train/sweep.h"
 
 namespace lockstep::train {
 
 /// Trains a few steps more with the row's settings, in which every layer is stamped: the median of each
 /// layer's times on the row's rank 0, and nothing on the others. Collective over `group`.
-std::vector<results::LayerTimes> time_layers(const RowPlan& row, comm::Communicator* group,
+std::vector<results::LayerTimes> time_layers(const RowPlan& row, const RankGroup& group,
                                              launch::Progress& progress);
 
 }  // namespace lockstep::train

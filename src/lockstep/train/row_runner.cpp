@@ -146,14 +146,17 @@ std::vector<feed::QueueUse> unflatten_queues(const std::vector<double>& flat,
 
 }  // namespace
 
-std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group, launch::Progress& progress) {
-  RowTrainee trainee(row, group, nullptr);
+std::optional<RowSamples> run_row(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress) {
+  comm::Communicator* group = ranks.control;
+  RowTrainee trainee(row, ranks);
   const topology::UseWatch watch;
-  const double communication_cpu_s = group == nullptr ? 0 : group->progress_thread_cpu_s();
+  const double communication_cpu_s = ranks.data == nullptr ? 0 : ranks.data->progress_thread_cpu_s();
   StepLoopResult own = trainee.train(row.pacing, trainee.coupled(), false, progress);
   topology::RankUse use = watch.finish();
   const std::vector<feed::QueueUse> queues = trainee.input_queues();
-  if (group != nullptr) use.communication_cpu_s = group->progress_thread_cpu_s() - communication_cpu_s;
+  if (ranks.data != nullptr) {
+    use.communication_cpu_s = ranks.data->progress_thread_cpu_s() - communication_cpu_s;
+  }
   const size_t steps = own.warmup_s.size() + own.step_s.size();
   RowSamples samples{.warmup_s = gather(own.warmup_s, group),
                      .step_s = gather(own.step_s, group),
@@ -188,16 +191,17 @@ std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group,
   return samples;
 }
 
-std::vector<measure::RankStamps> break_down_row(const RowPlan& row, comm::Communicator* group,
+std::vector<measure::RankStamps> break_down_row(const RowPlan& row, const RankGroup& ranks,
                                                 launch::Progress& progress) {
+  comm::Communicator* group = ranks.control;
   std::optional<TracedCommunicator> tracer;
   ClockOffset clock;
   if (group != nullptr) {
-    tracer.emplace(*group);
+    tracer.emplace(*ranks.data);
     clock = estimate_clock_offset(*group);
   }
-  RowTrainee trainee(row, group, tracer ? &*tracer : nullptr);
-  if (tracer) tracer->take_stamps();
+  RowTrainee trainee(row, ranks, tracer ? &*tracer : nullptr);
+  if (tracer) tracer->forget_stamps();
   // Also of uncoupled ranks the same steps are wanted of each.
   const PacingOptions pacing{.warmup_steps = row.pacing.warmup_steps.value_or(kBreakdownWarmup),
                              .steps = std::min(row.pacing.steps.value_or(kBreakdownSteps), kBreakdownSteps)};
@@ -205,15 +209,15 @@ std::vector<measure::RankStamps> break_down_row(const RowPlan& row, comm::Commun
 
   const std::vector<std::vector<double>> offsets_s = gather({clock.offset_s, clock.error_s}, group);
   const std::vector<std::vector<double>> stamps = gather(flatten(own.stamps), group);
-  std::vector<measure::RankStamps> ranks;
-  if (group != nullptr && group->rank() != 0) return ranks;
+  std::vector<measure::RankStamps> by_rank;
+  if (group != nullptr && group->rank() != 0) return by_rank;
   for (size_t rank = 0; rank < stamps.size(); ++rank) {
-    ranks.push_back({.steps = unflatten(stamps[rank]),
-                     .clock_offset_s = offsets_s[rank][0],
-                     .clock_error_s = offsets_s[rank][1]});
+    by_rank.push_back({.steps = unflatten(stamps[rank]),
+                       .clock_offset_s = offsets_s[rank][0],
+                       .clock_error_s = offsets_s[rank][1]});
   }
-  ranks.resize(ranks.size() * static_cast<size_t>(trainee.devices()), ranks.front());
-  return ranks;
+  by_rank.resize(by_rank.size() * static_cast<size_t>(trainee.devices()), by_rank.front());
+  return by_rank;
 }
 
 }  // namespace lockstep::train

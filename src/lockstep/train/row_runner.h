@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/measure/phases.h"
 #include "lockstep/replica/memory_use.h"
 #include "lockstep/topology/use.h"
+#include "lockstep/train/rank_group.h"
 #include "lockstep/train/step_loop.h"
 #include "lockstep/train/sweep.h"
 
@@ -38,14 +38,14 @@ struct RowSamples {
 };
 
 /// Of a run of its own with the row's settings, in which every phase and collective is stamped: as many steps
-/// as show it. Collective over `group`; the stamps of all ranks are there on its rank 0, for
+/// as show it. Collective over `ranks`; the stamps of all of them are there on rank 0, for
 /// measure::break_down.
-std::vector<measure::RankStamps> break_down_row(const RowPlan& row, comm::Communicator* group,
+std::vector<measure::RankStamps> break_down_row(const RowPlan& row, const RankGroup& ranks,
                                                 launch::Progress& progress);
 
 /// Builds the row's model, input and strategy on this rank, trains, and brings the samples together.
-/// Collective over `group`, the ranks of this row (null when the row has one). The result is there on its
+/// Collective over `ranks`, those of this row (of nobody when the row has one). The result is there on its
 /// rank 0.
-std::optional<RowSamples> run_row(const RowPlan& row, comm::Communicator* group, launch::Progress& progress);
+std::optional<RowSamples> run_row(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress);
 
 }  // namespace lockstep::train

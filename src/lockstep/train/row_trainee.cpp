@@ -1,5 +1,7 @@
 #include "lockstep/train/row_trainee.h"
 
+#include <utility>
+
 #include "lockstep/train/agreement.h"
 #include "lockstep/train/bits.h"
 #include "lockstep/train/memory_format.h"
@@ -20,16 +22,27 @@ class OneBatch final : public inputs::Input {
 
 }  // namespace
 
-std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank, bool evaluation) {
+std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank,
+                                            std::shared_ptr<replica::Accelerator> accelerator,
+                                            bool evaluation) {
   inputs::InputOptions options = input_options_of(row);
+  options.accelerator = std::move(accelerator);
   options.rank = rank;
   options.evaluation = evaluation;
   return inputs::registry().get(row.input).create(options);
 }
 
-RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer,
+RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommunicator* tracer,
                        TraineeStart start)
-    : row_(row), group_(group), tracer_(tracer), traits_(traits_of(row)) {
+    : row_(row),
+      group_(group),
+      tracer_(tracer),
+      traits_(traits_of(row)),
+      accelerator_(row.device == kCuda ? replica::open_accelerator(row.device_index) : nullptr) {
+  const replica::Precision precision = replica::parse_precision(row.precision);
+  const at::Device device = accelerator_ ? accelerator_->device() : at::Device(at::kCPU);
+  if (accelerator_) accelerator_->enter_thread();
+  replica::set_up_precision(precision, device.type());
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
   const models::ModelInfo& model_info = models::registry().get(row.model);
   const auto create = [&] { return model_info.create({.seed = row.seed, .memory_format = memory_format}); };
@@ -41,20 +54,29 @@ RowTrainee::RowTrainee(const RowPlan& row, comm::Communicator* group, TracedComm
     model_ = create();
   }
   // Before the strategy hides by a broadcast, or hangs in, what the ranks do not have in common.
-  if (group != nullptr) agree_on_replica(row, model_->parameters(), *group);
+  if (group.control != nullptr) agree_on_replica(row, model_->parameters(), *group.control);
   if (start.initialise) start.initialise(model_->parameters());
-  input_ = start.input ? std::move(start.input) : create_input(row, group == nullptr ? 0 : group->rank());
-  comm::Communicator* communicator = tracer == nullptr ? group : tracer;
+  if (accelerator_) model_->parameters().move_to(device);
+  input_ = start.make_input ? start.make_input(accelerator_) : create_input(row, group.rank(), accelerator_);
+  if (tracer != nullptr) tracer->stamp_on(accelerator_);
+  comm::Communicator* communicator = tracer == nullptr ? group.data : tracer;
   strategies::StrategyOptions options = row.strategy_options;
   options.bucket_mb = row.bucket_mb;
+  replica::SgdOptions optimizer{
+      .learning_rate = row.learning_rate, .momentum = row.momentum, .weight_decay = row.weight_decay};
+  if (row.cuda_graph) optimizer.keep_rate_on(device);
+  if (replica::needs_loss_scale(precision)) {
+    loss_scale_ = std::make_shared<replica::LossScale>(device);
+    optimizer.loss_scale = loss_scale_;
+  }
   strategy_ = strategies::registry()
                   .get(row.strategy)
                   .create({.parameters = model_->parameters(),
-                           .optimizer = {.learning_rate = row.learning_rate,
-                                         .momentum = row.momentum,
-                                         .weight_decay = row.weight_decay},
+                           .optimizer = optimizer,
                            .communicator = traits_.communicates ? communicator : nullptr,
-                           .options = options});
+                           .options = options,
+                           .accelerator = accelerator_.get(),
+                           .control = group.control == group.data ? nullptr : group.control});
 }
 
 StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
@@ -65,20 +87,28 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
                           .seed = row_.seed,
                           .accumulate = row_.accumulate,
                           .coupled = coupled};
+  if (row_.cuda_graph && !stamp_phases) options.record_after = traits_.steps_before_recording;
   // A run that is stamped is to show what the strategy does, and nothing else.
   if (!stamp_phases && why_not_compared().empty()) {
     options.check_every = row_.verify_every;
     options.check = [this](int64_t steps) {
       strategy_->finish();
-      require_equal_replicas(state_hash(), row_, steps, *group_);
+      require_equal_replicas(state_hash(), row_, steps, *group_.control);
     };
   }
-  return run_steps({*model_, *input_, *strategy_, group_, stamp_phases, tracer_, layers_}, options, progress);
+  return run_steps(
+      {*model_, *input_, *strategy_, group_.control, stamp_phases, tracer_, layers_, accelerator_.get()},
+      options, progress);
 }
 
 StepLoopResult RowTrainee::train_steps(int steps, int64_t first_step, StepHooks hooks,
                                        launch::Progress& progress) {
-  return run_steps({*model_, *input_, *strategy_, group_},
+  return run_steps({.model = *model_,
+                    .input = *input_,
+                    .strategy = *strategy_,
+                    .communicator = group_.control,
+                    .accelerator = accelerator_.get(),
+                    .loss_scale = loss_scale_.get()},
                    {.pacing = {.warmup_steps = 0, .steps = steps},
                     .precision = replica::parse_precision(row_.precision),
                     .kernels = kernels::parse_kernels(row_.kernels),
@@ -90,7 +120,7 @@ StepLoopResult RowTrainee::train_steps(int steps, int64_t first_step, StepHooks 
 }
 
 std::string RowTrainee::why_not_compared() const {
-  return why_not_comparable(traits_, group_ == nullptr ? 1 : group_->size());
+  return why_not_comparable(traits_, group_.control == nullptr ? 1 : group_.control->size());
 }
 
 void RowTrainee::repeat_one_batch() {
@@ -136,7 +166,8 @@ std::vector<float> RowTrainee::values() const {
   std::vector<float> flat;
   flat.reserve(static_cast<size_t>(model_->parameters().count()));
   for (const at::Tensor& tensor : model_->parameters().tensors()) {
-    const auto* begin = static_cast<const float*>(tensor.const_data_ptr());
+    const at::Tensor here = tensor.detach().cpu();
+    const auto* begin = static_cast<const float*>(here.const_data_ptr());
     flat.insert(flat.end(), begin, begin + tensor.numel());
   }
   return flat;

@@ -11,6 +11,7 @@
 #include "lockstep/replica/memory_use.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/data_parallel_model.h"
+#include "lockstep/train/rank_group.h"
 #include "lockstep/train/step_loop.h"
 #include "lockstep/train/sweep.h"
 #include "lockstep/train/traced_communicator.h"
@@ -18,16 +19,19 @@
 namespace lockstep::train {
 
 /// Where the batches of one of a row's training ranks come from: where that is one for all devices, the batch
-/// of all of them. With `evaluation` it is the data to evaluate with, where the input has such.
-std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank, bool evaluation = false);
+/// of all of them. They are on the accelerator; null: on the CPU. With `evaluation` it is the data to
+/// evaluate with, where the input has such.
+std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank,
+                                            std::shared_ptr<replica::Accelerator> accelerator = nullptr,
+                                            bool evaluation = false);
 
 /// With what a trainee begins that is not the row's own.
 struct TraineeStart {
   /// Changes initial values and buffers, which the ranks have compared before, to what is the same on all of
   /// them too; the strategy is made after it.
   std::function<void(replica::Parameters& parameters)> initialise;
-  /// Null: the row's.
-  std::unique_ptr<inputs::Input> input;
+  /// Empty: the row's.
+  std::function<std::unique_ptr<inputs::Input>(std::shared_ptr<replica::Accelerator>)> make_input;
 };
 
 /// One rank's part of a row: network, input and strategy, as the row says.
@@ -35,8 +39,8 @@ class RowTrainee {
  public:
   /// Collective over `group`, whose ranks must have the same row and the same initial values (ConfigError,
   /// agree_on_replica). The strategy communicates through `tracer` if given, else through `group`; both, and
-  /// the row, outlive this.
-  RowTrainee(const RowPlan& row, comm::Communicator* group, TracedCommunicator* tracer = nullptr,
+  /// the row, outlive this. The calling thread, which trains, is on the row's device from then on.
+  RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommunicator* tracer = nullptr,
              TraineeStart start = {});
 
   /// Collective as run_steps. With RowPlan::verify_every the replicas are compared on the way, where they are
@@ -58,6 +62,7 @@ class RowTrainee {
   StepLoopResult train_steps(int steps, int64_t first_step, StepHooks hooks, launch::Progress& progress);
 
   models::Model& model() { return *model_; }
+  const std::shared_ptr<replica::Accelerator>& accelerator() const { return accelerator_; }
   strategies::Strategy& strategy() { return *strategy_; }
 
   /// Why the replicas cannot be compared; empty where they can.
@@ -81,9 +86,13 @@ class RowTrainee {
 
  private:
   const RowPlan& row_;
-  comm::Communicator* group_;
+  RankGroup group_;
   TracedCommunicator* tracer_;
   strategies::Traits traits_;
+  /// Null: the CPU.
+  std::shared_ptr<replica::Accelerator> accelerator_;
+  /// Null where none is needed.
+  std::shared_ptr<replica::LossScale> loss_scale_;
   std::unique_ptr<models::Model> model_;
   /// model_ where it has several devices, else null.
   DataParallelModel* devices_ = nullptr;

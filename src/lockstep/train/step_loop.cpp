@@ -6,6 +6,8 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/train/issued_steps.h"
+#include "lockstep/train/training_step.h"
 
 namespace lockstep::train {
 namespace {
@@ -13,13 +15,19 @@ namespace {
 class StepLoop {
  public:
   StepLoop(const Trainee& trainee, const StepLoopOptions& options, launch::Progress& progress)
-      : trainee_(trainee), options_(options), progress_(progress) {
+      : trainee_(trainee),
+        options_(options),
+        progress_(progress),
+        clock_(trainee.accelerator),
+        issued_(trainee.accelerator, clock_),
+        training_step_(trainee, options, clock_) {
     // No step is to pay for a growing vector; uncoupled ranks go on beyond their own last step.
     durations_s_.reserve(options.pacing.fixed() ? 4 * steps_to_first_look(options.pacing) : size_t{1} << 14);
   }
 
   StepLoopResult run() {
     begin_together();
+    if (options_.record_after) record();
     if (options_.pacing.fixed()) {
       run_fixed();
     } else {
@@ -29,6 +37,7 @@ class StepLoop {
       const comm::WorkPtr all_finished = trainee_.communicator->barrier();
       while (!all_finished->test()) timed_step();
     }
+    settle();
     trainee_.strategy.finish();
     if (options_.check_every > 0 && !just_checked_) check();
     const auto first_measured = durations_s_.begin() + static_cast<std::ptrdiff_t>(warmup_steps_);
@@ -44,8 +53,22 @@ class StepLoop {
  private:
   /// The common start, and the start of the next step.
   void begin_together() {
+    settle();
     if (trainee_.communicator != nullptr) trainee_.communicator->barrier()->wait();
-    end_s_ = now_s();
+    begin_here();
+  }
+
+  /// Likewise of this rank alone.
+  void begin_here() {
+    settle();
+    end_s_ = clock_.synchronize();
+  }
+
+  void record() {
+    for (int i = 0; i < *options_.record_after; ++i) issue(/*timed=*/false);
+    settle();
+    training_step_.record(options_.first_step + step_);
+    begin_together();
   }
 
   void run_fixed() {
@@ -63,138 +86,108 @@ class StepLoop {
     size_t further = steps_to_first_look(options_.pacing);
     while (true) {
       for (size_t i = 0; i < further; ++i) checked_step();
+      settle();
       PacingDecision decision = look(durations_s_, now_s() - begin_s, options_.pacing, deciders);
       warmup_steps_ = decision.warmup_steps;
       if (decision.stop) {
         result_.warmup_choice = std::move(decision.warmup_choice);
         result_.stopped = std::move(decision.stopped);
-        end_s_ = now_s();
+        begin_here();
         return;
       }
       further = decision.further_steps;
       if (deciders != nullptr) {
         begin_together();
       } else {
-        end_s_ = now_s();
+        begin_here();
       }
     }
   }
 
   void checked_step() {
     if (just_checked_) {
-      measure::StepStamps not_kept;
-      count(train_one_step(not_kept));
+      issue(/*timed=*/false);
       begin_together();
       just_checked_ = false;
     }
     timed_step();
     if (options_.check_every == 0) return;
-    if (durations_s_.size() % static_cast<size_t>(options_.check_every) == 0) check();
+    if (++steps_since_check_ % options_.check_every == 0) check();
   }
 
   void check() {
+    settle();
     options_.check(step_);
     just_checked_ = true;
     ++result_.checks;
   }
 
-  void count(double loss) {
-    if (step_ == 0) result_.loss_first = loss;
-    result_.loss_last = loss;
-    ++step_;
-    progress_.completed(options_.first_step + step_);
-  }
-
   void timed_step() {
-    measure::StepStamps stamps;
-    stamps.begin_s = end_s_;
-    const double loss = train_one_step(stamps);
-    const double end_s = now_s();
-    durations_s_.push_back(end_s - end_s_);
+    issue(/*timed=*/true);
+    while (issued_.count() > issued_.most_ahead()) finish_oldest();
+  }
+
+  /// Waits for what the device was given, and takes note of it.
+  void settle() {
+    while (issued_.count() > 0) finish_oldest();
+  }
+
+  void issue(bool timed) {
+    IssuedStep step{.step = options_.first_step + step_, .timed = timed};
+    const StepOutcome outcome = training_step_.run(step.step, step.at);
+    if (trainee_.tracer != nullptr) {
+      step.collectives = trainee_.tracer->issued() - collectives_ahead_;
+      collectives_ahead_ += step.collectives;
+    }
+    issued_.add(std::move(step), outcome);
+    ++step_;
+  }
+
+  void finish_oldest() {
+    const IssuedStep done = issued_.finish_oldest();
+    if (!std::isfinite(done.loss)) refuse_loss(done);
+    if (options_.hooks.after_step) options_.hooks.after_step(done.loss, done.hits);
+    if (done.step == options_.first_step) result_.loss_first = done.loss;
+    result_.loss_last = done.loss;
+    const double end_s = clock_.seconds(done.at.end);
+    std::vector<CollectiveStamp> collectives;
+    if (trainee_.tracer != nullptr) collectives = trainee_.tracer->take_stamps(done.collectives, clock_);
+    collectives_ahead_ -= done.collectives;
+    if (done.timed) {
+      durations_s_.push_back(end_s - end_s_);
+      if (trainee_.stamp_phases) {
+        result_.stamps.push_back(done.at.stamps(end_s_, clock_));
+        result_.stamps.back().collectives = std::move(collectives);
+      }
+    }
     end_s_ = end_s;
-    count(loss);
-    if (trainee_.stamp_phases) keep(std::move(stamps), end_s);
+    clock_.set_by(done.at.end);
+    progress_.completed(done.step + 1);
   }
 
-  void keep(measure::StepStamps stamps, double end_s) {
-    stamps.end_s = end_s;
-    if (trainee_.tracer != nullptr) stamps.collectives = trainee_.tracer->take_stamps();
-    result_.stamps.push_back(std::move(stamps));
-  }
-
-  /// Stamps the end of a phase when this run is for that.
-  void stamp(double& at_s) const {
-    if (trainee_.stamp_phases) at_s = now_s();
-  }
-
-  double train_one_step(measure::StepStamps& stamps) {
-    const StepHooks& hooks = options_.hooks;
-    if (hooks.before_step) hooks.before_step(options_.first_step + step_);
-    at::Tensor loss = train_micro_batch(0, stamps);
-    for (int i = 1; i < options_.accumulate; ++i) {
-      const double begin_s = stamps.last_micro_batch_s();
-      stamps.earlier_input_s += stamps.input_s - begin_s;
-      stamps.earlier_forward_s += stamps.forward_s - stamps.input_s;
-      stamps.earlier_backward_s += stamps.backward_s - stamps.forward_s;
-      loss = loss.add(train_micro_batch(i, stamps));
-    }
-    trainee_.strategy.combine();
-    stamp(stamps.combined_s);
-    trainee_.strategy.apply();
-    stamp(stamps.applied_s);
-    const double value = loss.item<float>();
-    if (!std::isfinite(value)) refuse_loss(value);
-    if (hooks.after_step) hooks.after_step(value);
-    return value;
-  }
-
-  /// Returns its part of the step's loss. `index`: in the step.
-  at::Tensor train_micro_batch(int index, measure::StepStamps& stamps) {
-    const inputs::Batch& batch = trainee_.input.next();
-    stamp(stamps.input_s);
-    if (index == 0) trainee_.strategy.begin_step();
-    at::Tensor loss, logits;
-    if (trainee_.layers != nullptr) trainee_.layers->begin_pass();
-    {
-      const replica::AutocastScope autocast(options_.precision);
-      const kernels::Context context{.training = true,
-                                     .kernels = options_.kernels,
-                                     .seed = options_.seed,
-                                     .step = (options_.first_step + step_) * options_.accumulate + index,
-                                     .first_sample = batch.first_sample,
-                                     .cost = nullptr,
-                                     .layers = trainee_.layers};
-      const models::Output output = trainee_.model.forward(batch.images, context);
-      if (options_.hooks.after_backward) logits = output.logits.detach();
-      loss = models::cross_entropy(output, batch.labels);
-    }
-    stamp(stamps.forward_s);
-    if (options_.accumulate > 1) loss = loss.div(options_.accumulate);
-    trainee_.strategy.before_backward(index == options_.accumulate - 1);
-    loss.backward();
-    if (trainee_.layers != nullptr) trainee_.layers->end_pass();
-    stamp(stamps.backward_s);
-    if (options_.hooks.after_backward) options_.hooks.after_backward(logits, batch.labels);
-    return loss.detach();
-  }
-
-  [[noreturn]] void refuse_loss(double value) const {
+  [[noreturn]] void refuse_loss(const IssuedStep& step) const {
     const int rank = trainee_.communicator == nullptr ? 0 : trainee_.communicator->rank();
-    throw Error(
-        fmt::format("the loss of rank {} is {} in step {}", rank, value, options_.first_step + step_ + 1),
-        "Try a smaller --lr, or --precision fp32.");
+    throw Error(fmt::format("the loss of rank {} is {} in step {}", rank, step.loss, step.step + 1),
+                "Try a smaller --lr, or --precision fp32.");
   }
 
   const Trainee& trainee_;
   const StepLoopOptions& options_;
   launch::Progress& progress_;
+  StepClock clock_;
+  IssuedSteps issued_;
+  TrainingStep training_step_;
   StepLoopResult result_;
-  /// Of all steps so far, warm-up included.
+  /// Of all timed steps so far, warm-up included.
   std::vector<double> durations_s_;
   size_t warmup_steps_ = 0;
   /// When the last step ended, or the next one begins.
   double end_s_ = 0;
+  /// Issued so far.
   int64_t step_ = 0;
+  /// Of the steps that are issued and not finished.
+  size_t collectives_ahead_ = 0;
+  int64_t steps_since_check_ = 0;
   /// The next step is not to be timed.
   bool just_checked_ = false;
 };

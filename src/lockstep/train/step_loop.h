@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
@@ -12,6 +14,7 @@
 #include "lockstep/measure/phases.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/accelerator.h"
+#include "lockstep/replica/loss_scale.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/pacing.h"
@@ -23,10 +26,10 @@ namespace lockstep::train {
 struct StepHooks {
   /// Called with the number of steps that were trained before, those of earlier loops included.
   std::function<void(int64_t steps)> before_step;
-  /// Called after the backward pass of every micro-batch with what the network said of it.
-  std::function<void(const at::Tensor& logits, const at::Tensor& labels)> after_backward;
-  /// Called with this rank's loss in the step.
-  std::function<void(double loss)> after_step;
+  /// Called with this rank's loss in the step, and of its images those whose largest logit is that of their
+  /// label, where these are counted; on a GPU some steps later, but in order and before the loop ends.
+  std::function<void(double loss, int64_t hits)> after_step;
+  bool counts_hits = false;
 };
 
 struct StepLoopOptions {
@@ -39,6 +42,10 @@ struct StepLoopOptions {
   /// Steps that were trained before these; dropout depends on it.
   int64_t first_step = 0;
   StepHooks hooks = {};
+  /// After so many steps, which are not timed, a step is recorded and from then on carried out again and
+  /// again; empty: never. Of a trainee with an accelerator that does the same in every step: no before_step,
+  /// one micro-batch, no phases stamped.
+  std::optional<int> record_after = {};
   /// false: this rank goes its own way; it goes on after its steps until every rank has finished its own, so
   /// that all ranks load the machine for as long as anybody is measured.
   bool coupled = true;
@@ -82,6 +89,8 @@ struct Trainee {
   kernels::LayerClock* layers = nullptr;
   /// Null: the CPU.
   replica::Accelerator* accelerator = nullptr;
+  /// What the strategy's optimizer undoes; null: the loss is as it is.
+  const replica::LossScale* loss_scale = nullptr;
 };
 
 /// Trains as many steps as the pacing says and stamps the end of each. Collective over the communicator, as

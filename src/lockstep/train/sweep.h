@@ -24,6 +24,10 @@ struct InputFlags {
   std::string text() const;
 };
 
+/// Names of devices.
+constexpr const char* kCpu = "cpu";
+constexpr const char* kCuda = "cuda";
+
 /// What the user asked `lockstep bench` to measure. Lists sweep: every combination is a row.
 struct SweepOptions {
   std::vector<std::string> models{"resnet50"};
@@ -41,7 +45,7 @@ struct SweepOptions {
   std::vector<strategies::GivenOption> strategy_options;
   std::string memory_format = "channels_last";
   /// cpu or cuda.
-  std::string device = "cpu";
+  std::string device = kCpu;
   bool cuda_graph = false;
   std::string input = "device";
   /// Folder of the input `dataset`.
@@ -84,7 +88,7 @@ struct RowPlan {
   std::string strategy_options_text;
   std::string memory_format;
   /// cpu or cuda, and which of the GPUs that its process sees a rank has: each rank its own.
-  std::string device = "cpu";
+  std::string device = kCpu;
   int device_index = 0;
   /// A step is recorded once and carried out again and again.
   bool cuda_graph = false;

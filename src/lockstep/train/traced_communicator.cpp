@@ -1,10 +1,9 @@
 #include "lockstep/train/traced_communicator.h"
 
-#include <algorithm>
+#include <deque>
 #include <mutex>
 #include <utility>
 
-#include "lockstep/base/clock.h"
 #include "lockstep/comm/followed_work.h"
 
 namespace lockstep::train {
@@ -18,27 +17,59 @@ class TracedCommunicator::Stamps {
     return lanes_++;
   }
 
-  size_t issued(int64_t bytes, double at_s, int lane) {
+  size_t issued(int64_t bytes, Instant at, int lane) {
     const std::lock_guard lock(mutex_);
-    stamps_.push_back({.bytes = bytes, .issued_s = at_s, .lane = lane});
+    stamps_.push_back({.bytes = bytes, .issued = std::move(at), .ended = {}, .lane = lane});
     return taken_ + stamps_.size() - 1;
   }
 
   /// Does nothing for one that was taken before it ended.
-  void ended(size_t index, double at_s) {
+  void ended(size_t index, Instant at) {
     const std::lock_guard lock(mutex_);
-    if (index >= taken_) stamps_[index - taken_].ended_s = at_s;
+    if (index >= taken_) stamps_[index - taken_].ended = std::move(at);
   }
 
-  std::vector<CollectiveStamp> take() {
+  size_t count() const {
+    const std::lock_guard lock(mutex_);
+    return stamps_.size();
+  }
+
+  std::vector<CollectiveStamp> take(size_t count, const StepClock& clock) {
+    const std::lock_guard lock(mutex_);
+    std::vector<CollectiveStamp> taken;
+    for (size_t i = 0; i < count; ++i) {
+      const Stamp& stamp = stamps_[i];
+      taken.push_back({.bytes = stamp.bytes,
+                       .issued_s = clock.seconds(stamp.issued),
+                       .ended_s = clock.seconds(stamp.ended),
+                       .lane = stamp.lane});
+    }
+    stamps_.erase(stamps_.begin(), stamps_.begin() + static_cast<std::ptrdiff_t>(count));
+    taken_ += count;
+    return taken;
+  }
+
+  void forget() {
     const std::lock_guard lock(mutex_);
     taken_ += stamps_.size();
-    return std::exchange(stamps_, {});
+    stamps_.clear();
   }
 
+  // Null on the CPU, and `aside` where a backend works on the host.
+  std::shared_ptr<replica::Accelerator> accelerator;
+  /// A stream that does nothing but wait for collectives.
+  std::shared_ptr<replica::Accelerator> aside;
+
  private:
-  std::mutex mutex_;
-  std::vector<CollectiveStamp> stamps_;
+  struct Stamp {
+    int64_t bytes = 0;
+    Instant issued;
+    Instant ended;
+    int lane = 0;
+  };
+
+  mutable std::mutex mutex_;
+  std::deque<Stamp> stamps_;
   /// How many were taken before the first of these.
   size_t taken_ = 0;
   int lanes_ = 0;
@@ -56,15 +87,40 @@ TracedCommunicator::TracedCommunicator(std::unique_ptr<comm::Communicator> real,
 
 TracedCommunicator::~TracedCommunicator() = default;
 
+void TracedCommunicator::stamp_on(std::shared_ptr<replica::Accelerator> accelerator) {
+  if (accelerator && capabilities().gpu_queues)
+    stamps_->aside = replica::open_accelerator(accelerator->device().index());
+  stamps_->accelerator = std::move(accelerator);
+}
+
+size_t TracedCommunicator::issued() const {
+  return stamps_->count();
+}
+
+std::vector<CollectiveStamp> TracedCommunicator::take_stamps(size_t count, const StepClock& clock) {
+  return stamps_->take(count, clock);
+}
+
 std::vector<CollectiveStamp> TracedCommunicator::take_stamps() {
-  return stamps_->take();
+  return take_stamps(issued(), StepClock(nullptr));
+}
+
+void TracedCommunicator::forget_stamps() {
+  stamps_->forget();
 }
 
 template <typename Issue>
 comm::WorkPtr TracedCommunicator::stamp(int64_t bytes, Issue issue) {
-  const size_t index = stamps_->issued(bytes, now_s(), lane_);
+  const size_t index = stamps_->issued(bytes, StepClock(stamps_->accelerator.get()).now(), lane_);
+  comm::WorkPtr work = issue();
+  if (stamps_->aside) {
+    work->wait_in_stream(stamps_->aside->stream());
+    stamps_->ended(index, StepClock(stamps_->aside.get()).now());
+    return work;
+  }
   // Who waits finds the stamp.
-  return comm::followed_by(issue(), [stamps = stamps_, index] { stamps->ended(index, now_s()); });
+  return comm::followed_by(std::move(work),
+                           [stamps = stamps_, index] { stamps->ended(index, StepClock(nullptr).now()); });
 }
 
 comm::WorkPtr TracedCommunicator::all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) {

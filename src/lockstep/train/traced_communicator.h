@@ -6,6 +6,8 @@
 
 #include "lockstep/comm/forwarding_communicator.h"
 #include "lockstep/measure/phases.h"
+#include "lockstep/replica/accelerator.h"
+#include "lockstep/train/step_clock.h"
 
 namespace lockstep::train {
 
@@ -13,14 +15,26 @@ using measure::CollectiveStamp;
 
 /// Hands everything on to another communicator (owned by the caller, outliving this) and stamps every
 /// collective, a barrier as one of no bytes; those of its duplicates too, as lanes of their own. Used like
-/// any communicator.
+/// any communicator. What is put into a GPU's queues is stamped there: when the stream of the step came to
+/// it, and when it was done.
 class TracedCommunicator final : public comm::ForwardingCommunicator {
  public:
   explicit TracedCommunicator(comm::Communicator& real);
   ~TracedCommunicator() override;
 
-  /// The collectives issued since the last call, in order; to be called when all of them are complete.
+  /// From now on the buffers are on this GPU, null: on the CPU. Before anybody duplicates this, or issues
+  /// anything that is to be stamped there.
+  void stamp_on(std::shared_ptr<replica::Accelerator> accelerator);
+
+  /// Collectives that were issued and not taken.
+  size_t issued() const;
+  /// The oldest `count` of them, in order; to be called when they are complete, and where that is a GPU's
+  /// affair, when it has come to the end of the step.
+  std::vector<CollectiveStamp> take_stamps(size_t count, const StepClock& clock);
+  /// All of them, on the CPU.
   std::vector<CollectiveStamp> take_stamps();
+  /// They are of no interest.
+  void forget_stamps();
 
   comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override;
   comm::WorkPtr reduce(const comm::Buffer& buffer, comm::ReduceOp op, int root) override;

@@ -37,19 +37,19 @@ void agree_on_start(const replica::Parameters& parameters, int64_t step, comm::C
 /// One rank's part of a training.
 class Training {
  public:
-  Training(const TrainingPlan& plan, comm::Communicator* group, launch::Progress& progress,
+  Training(const TrainingPlan& plan, const RankGroup& ranks, launch::Progress& progress,
            const OnEpoch& on_epoch)
       : plan_(plan),
-        group_(group),
+        ranks_(ranks),
+        group_(ranks.control),
         progress_(progress),
         on_epoch_(on_epoch),
         schedule_(plan.schedule, plan.row.ranks, plan.steps_per_epoch),
         settings_(settings_of(plan)) {
-    const int rank = group == nullptr ? 0 : group->rank();
     RankState own;
     if (!plan.resume_path.empty()) {
       Checkpoint checkpoint = read_checkpoint_of(plan);
-      own = checkpoint.ranks.at(static_cast<size_t>(rank));
+      own = checkpoint.ranks.at(static_cast<size_t>(ranks.rank()));
       step_ = checkpoint.step;
       epochs_ = checkpoint.epochs;
       tally_ = own.epoch;
@@ -79,16 +79,19 @@ class Training {
 
  private:
   void make_trainee(const std::function<void(replica::Parameters&)>& load) {
-    std::unique_ptr<inputs::Input> input = create_input(plan_.row, group_ == nullptr ? 0 : group_->rank());
-    // The batches that were trained are not to come again before their turn.
-    input->skip(step_ * plan_.row.accumulate);
+    const auto make_input = [&](std::shared_ptr<replica::Accelerator> accelerator) {
+      std::unique_ptr<inputs::Input> input = create_input(plan_.row, ranks_.rank(), std::move(accelerator));
+      // The batches that were trained are not to come again before their turn.
+      input->skip(step_ * plan_.row.accumulate);
+      return input;
+    };
     const auto initialise = [&](replica::Parameters& parameters) {
       if (load) load(parameters);
       // Before the strategy hides by a broadcast what differs.
       agree_on_start(parameters, step_, group_);
     };
-    trainee_.emplace(plan_.row, group_, nullptr,
-                     TraineeStart{.initialise = initialise, .input = std::move(input)});
+    trainee_.emplace(plan_.row, ranks_, nullptr,
+                     TraineeStart{.initialise = initialise, .make_input = make_input});
   }
 
   int64_t end() const {
@@ -110,12 +113,18 @@ class Training {
 
   void train_until(int64_t stop) {
     progress_.begin(fmt::format("{}, epoch {}", plan_.row.label(), epochs_.size() + 1));
+    const RowPlan& row = plan_.row;
+    const int64_t images_per_step = int64_t{row.images_per_rank_step()} * (row.ranks / training_ranks(row));
     const StepHooks hooks{
         .before_step =
             [this](int64_t steps) { trainee_->strategy().set_learning_rate(schedule_.rate(steps)); },
-        .after_backward = [this](const at::Tensor& logits,
-                                 const at::Tensor& labels) { tally_.add_predictions(logits, labels); },
-        .after_step = [this](double loss) { tally_.loss_sum += loss; }};
+        .after_step =
+            [this, images_per_step](double loss, int64_t hits) {
+              tally_.loss_sum += loss;
+              tally_.correct += hits;
+              tally_.samples += images_per_step;
+            },
+        .counts_hits = true};
     const StepLoopResult result =
         trainee_->train_steps(static_cast<int>(stop - step_), step_, hooks, progress_);
     epoch_s_ += longest(std::accumulate(result.step_s.begin(), result.step_s.end(), 0.0), group_);
@@ -134,7 +143,7 @@ class Training {
     epoch.loss = tally.loss_sum / losses;
     epoch.training_accuracy = static_cast<double>(tally.correct) / static_cast<double>(tally.samples);
     if (plan_.evaluate) {
-      if (!evaluation_) evaluation_.emplace(row, group_);
+      if (!evaluation_) evaluation_.emplace(row, ranks_, trainee_->accelerator());
       const Tally found = evaluation_->run(trainee_->model());
       const auto samples = static_cast<double>(found.samples);
       epoch.evaluation_loss = found.loss_sum / samples;
@@ -164,6 +173,8 @@ class Training {
   }
 
   const TrainingPlan& plan_;
+  RankGroup ranks_;
+  /// For what lies in host memory.
   comm::Communicator* group_;
   launch::Progress& progress_;
   const OnEpoch& on_epoch_;
@@ -289,9 +300,9 @@ std::string changed_circumstances(const TrainingPlan& plan, const Checkpoint& ch
   return fmt::format("{}", fmt::join(differences_in(checkpoint.circumstances, plan.circumstances), "; "));
 }
 
-TrainingResult train(const TrainingPlan& plan, comm::Communicator* group, launch::Progress& progress,
+TrainingResult train(const TrainingPlan& plan, const RankGroup& ranks, launch::Progress& progress,
                      const OnEpoch& on_epoch) {
-  return Training(plan, group, progress, on_epoch).run();
+  return Training(plan, ranks, progress, on_epoch).run();
 }
 
 }  // namespace lockstep::train

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/launch/progress.h"
 #include "lockstep/results/training_record.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/facts.h"
+#include "lockstep/train/rank_group.h"
 #include "lockstep/train/schedule.h"
 #include "lockstep/train/sweep.h"
 
@@ -69,10 +69,10 @@ struct TrainingResult {
 /// Called on every rank after each epoch with all epochs so far.
 using OnEpoch = std::function<void(const std::vector<results::EpochRecord>& epochs)>;
 
-/// Trains. Collective over `group`, null for one rank without a communicator; every rank of it reads the
+/// Trains. Collective over `ranks`; every rank of it reads the
 /// files that the plan names. Throws ConfigError on all ranks where a file is of another network or training,
 /// or the ranks have read different ones.
-TrainingResult train(const TrainingPlan& plan, comm::Communicator* group, launch::Progress& progress,
+TrainingResult train(const TrainingPlan& plan, const RankGroup& ranks, launch::Progress& progress,
                      const OnEpoch& on_epoch);
 
 }  // namespace lockstep::train

@@ -30,28 +30,28 @@ double told_by_rank_0(double value, comm::Communicator& group) {
 }
 
 /// The steps of the job, on all ranks. Collective.
-std::vector<double> measure_block(RowPlan row, double bucket_mb, int steps, comm::Communicator& group,
+std::vector<double> measure_block(RowPlan row, double bucket_mb, int steps, const RankGroup& ranks,
                                   launch::Progress& progress) {
   progress.begin(fmt::format("tuning buckets, {:g} MiB, of {}", bucket_mb, row.label()));
   row.bucket_mb = bucket_mb;
   row.verify_every = 0;
-  RowTrainee trainee(row, &group);
+  RowTrainee trainee(row, ranks);
   std::vector<double> step_s =
       trainee.train({.warmup_steps = kBlockWarmup, .steps = steps}, true, false, progress).step_s;
-  group.all_reduce(comm::host_buffer(step_s.data(), step_s.size()), comm::ReduceOp::kMax)->wait();
+  ranks.control->all_reduce(comm::host_buffer(step_s.data(), step_s.size()), comm::ReduceOp::kMax)->wait();
   return step_s;
 }
 
 /// From a first block that does not count otherwise. Collective.
-TuningPlan find_plan(const RowPlan& row, comm::Communicator& group, launch::Progress& progress) {
+TuningPlan find_plan(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress) {
   const double begin_s = now_s();
-  const std::vector<double> step_s = measure_block(row, row.bucket_mb, kFewestSteps, group, progress);
+  const std::vector<double> step_s = measure_block(row, row.bucket_mb, kFewestSteps, ranks, progress);
   const double took_s = now_s() - begin_s;
   const double median_s = measure::median_of(step_s);
   const double setup_s = std::max(0.0, took_s - (kBlockWarmup + kFewestSteps) * median_s);
   const TuningPlan plan = plan_tuning(row.tune_budget_s - took_s, setup_s, median_s);
   std::array<int64_t, 2> told{plan.blocks, plan.steps};
-  group.broadcast(comm::host_buffer(told.data(), told.size()), 0)->wait();
+  ranks.control->broadcast(comm::host_buffer(told.data(), told.size()), 0)->wait();
   return {.blocks = static_cast<int>(told[0]), .steps = static_cast<int>(told[1])};
 }
 
@@ -70,9 +70,10 @@ bool has_cap_to_tune(const RowPlan& row) {
   return row.ranks > 1 && traits_of(row).has_buckets;
 }
 
-results::BucketTuning tune_buckets(const RowPlan& row, comm::Communicator& group, launch::Progress& progress,
+results::BucketTuning tune_buckets(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress,
                                    const std::optional<TuningPlan>& plan) {
-  const TuningPlan measured = plan ? *plan : find_plan(row, group, progress);
+  comm::Communicator& group = *ranks.control;
+  const TuningPlan measured = plan ? *plan : find_plan(row, ranks, progress);
   const int64_t bytes = 4 * models::registry().get(row.model).parameters;
   BucketSearch search({.least_mb = measured.least_mb,
                        .default_mb = row.bucket_mb,
@@ -83,7 +84,7 @@ results::BucketTuning tune_buckets(const RowPlan& row, comm::Communicator& group
   while (true) {
     const double cap = told_by_rank_0(decides ? search.next().value_or(kOver) : kOver, group);
     if (cap == kOver) break;
-    const std::vector<double> step_s = measure_block(row, cap, measured.steps, group, progress);
+    const std::vector<double> step_s = measure_block(row, cap, measured.steps, ranks, progress);
     if (decides) search.told(step_s);
   }
   results::BucketTuning tuning;

@@ -2,10 +2,10 @@
 
 #include <optional>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/launch/progress.h"
 #include "lockstep/results/replica_state.h"
 #include "lockstep/train/bucket_search.h"
+#include "lockstep/train/rank_group.h"
 #include "lockstep/train/sweep.h"
 
 namespace lockstep::train {
@@ -28,9 +28,9 @@ bool has_cap_to_tune(const RowPlan& row);
 
 /// Finds the cap of a bucket for a row within RowPlan::tune_budget_s: trains blocks of steps with one cap
 /// after the other, each from a row built anew. Rank 0 decides what is measured and what is best, and tells
-/// the others. `plan`: instead of the one that a first block gives. Collective over `group`. The cap is there
-/// on all ranks, what it was chosen by on the group's rank 0.
-results::BucketTuning tune_buckets(const RowPlan& row, comm::Communicator& group, launch::Progress& progress,
+/// the others. `plan`: instead of the one that a first block gives. Collective over `ranks`, of two or
+/// more. The cap is there on all of them, what it was chosen by on rank 0.
+results::BucketTuning tune_buckets(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress,
                                    const std::optional<TuningPlan>& plan = std::nullopt);
 
 }  // namespace lockstep::train

@@ -29,8 +29,8 @@ struct Trained {
   bool has_batch_norm = false;
 };
 
-Trained train_ranks(const RowPlan& row, int steps, comm::Communicator* group, launch::Progress& progress) {
-  RowTrainee trainee(row, group);
+Trained train_ranks(const RowPlan& row, int steps, const RankGroup& ranks, launch::Progress& progress) {
+  RowTrainee trainee(row, ranks);
   Trained trained;
   trained.devices = trainee.devices();
   for (int step = 0; step < steps; ++step) {
@@ -164,11 +164,12 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
   return check;
 }
 
-Check check_run_to_run(const RowPlan& row, int steps, const Trained& own, comm::Communicator* group,
+Check check_run_to_run(const RowPlan& row, int steps, const Trained& own, const RankGroup& ranks,
                        launch::Progress& progress) {
   const std::string why_not = traits_of(row).depends_on_timing;
   if (!why_not.empty()) return {"run to run", Check::Outcome::kNotApplicable, why_not};
-  const Trained again = train_ranks(row, steps, group, progress);
+  const Trained again = train_ranks(row, steps, ranks, progress);
+  comm::Communicator* group = ranks.control;
   int64_t different = again.hashes != own.hashes ? 1 : 0;
   if (group != nullptr) group->all_reduce(comm::host_buffer(&different, 1), comm::ReduceOp::kMax)->wait();
   if (different == 0) return {"run to run", Check::Outcome::kRight, "the same bits again"};
@@ -199,16 +200,17 @@ const char* outcome_text(Check::Outcome outcome) {
   return "n/a";
 }
 
-std::vector<Check> verify_row(const RowPlan& row, int steps, comm::Communicator* group,
+std::vector<Check> verify_row(const RowPlan& row, int steps, const RankGroup& ranks,
                               launch::Progress& progress) {
   const strategies::Traits traits = traits_of(row);
-  const bool checks_here = group == nullptr || group->rank() == 0;
+  comm::Communicator* group = ranks.control;
+  const bool checks_here = ranks.rank() == 0;
   if (traits.applies_on_arrival) {
-    std::vector<Check> checks = verify_on_arrival(row, steps, group, progress);
+    std::vector<Check> checks = verify_on_arrival(row, steps, ranks, progress);
     if (!checks_here) checks.clear();
     return checks;
   }
-  const Trained own = train_ranks(row, steps, group, progress);
+  const Trained own = train_ranks(row, steps, ranks, progress);
   std::vector<Check> checks;
   checks.push_back(check_replicas(traits, own, group));
   Check joint;
@@ -216,11 +218,11 @@ std::vector<Check> verify_row(const RowPlan& row, int steps, comm::Communicator*
   if (agreed(joint.outcome == Check::Outcome::kWrong, group)) {
     RowPlan other = row;
     other.seed = row.seed + 1;
-    const Trained again = train_ranks(other, steps, group, progress);
+    const Trained again = train_ranks(other, steps, ranks, progress);
     if (checks_here) joint = check_joint_batch(other, steps, traits, again, progress);
   }
   checks.push_back(joint);
-  checks.push_back(check_run_to_run(row, steps, own, group, progress));
+  checks.push_back(check_run_to_run(row, steps, own, ranks, progress));
   if (!checks_here) checks.clear();
   return checks;
 }

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/launch/progress.h"
+#include "lockstep/train/rank_group.h"
 #include "lockstep/train/sweep.h"
 
 namespace lockstep::train {
@@ -38,9 +38,9 @@ const char* outcome_text(Check::Outcome outcome);
 ///   beyond the tolerance from two seeds is wrong;
 /// - run to run: training again gives the same bits.
 /// Of a strategy that applies gradients as they arrive, what verify_on_arrival checks.
-/// Collective over `group` (null for one rank without a communicator). The checks are there on its rank 0,
+/// Collective over `ranks`. The checks are there on its rank 0,
 /// empty elsewhere.
-std::vector<Check> verify_row(const RowPlan& row, int steps, comm::Communicator* group,
+std::vector<Check> verify_row(const RowPlan& row, int steps, const RankGroup& ranks,
                               launch::Progress& progress);
 
 }  // namespace lockstep::train

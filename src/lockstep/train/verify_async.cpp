@@ -51,11 +51,12 @@ Check check_loss(const StepLoopResult& own, int ranks, int steps, comm::Communic
 
 }  // namespace
 
-std::vector<Check> verify_on_arrival(const RowPlan& row, int steps, comm::Communicator* group,
+std::vector<Check> verify_on_arrival(const RowPlan& row, int steps, const RankGroup& ranks,
                                      launch::Progress& progress) {
   steps = std::max(steps, kLeastSteps);
-  const int ranks = group == nullptr ? 1 : group->size();
-  RowTrainee trainee(row, group);
+  comm::Communicator* group = ranks.control;
+  const int count = group == nullptr ? 1 : group->size();
+  RowTrainee trainee(row, ranks);
   trainee.repeat_one_batch();
   // Each takes just so many steps, instead of going on until the last is done.
   const StepLoopResult own =
@@ -64,9 +65,9 @@ std::vector<Check> verify_on_arrival(const RowPlan& row, int steps, comm::Commun
   return {{"replicas equal", Outcome::kNotApplicable, "each rank computes with what it fetched last"},
           {"joint batch", Outcome::kNotApplicable, "gradients are applied one by one, in no fixed order"},
           {"run to run", Outcome::kNotApplicable, traits_of(row).depends_on_timing},
-          check_applied_once(measured, int64_t{ranks} * steps),
-          check_staleness(measured, ranks - 1, steps),
-          check_loss(own, ranks, steps, group)};
+          check_applied_once(measured, int64_t{count} * steps),
+          check_staleness(measured, count - 1, steps),
+          check_loss(own, count, steps, group)};
 }
 
 }  // namespace lockstep::train

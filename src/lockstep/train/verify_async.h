@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/launch/progress.h"
+#include "lockstep/train/rank_group.h"
 #include "lockstep/train/sweep.h"
 #include "lockstep/train/verify.h"
 
@@ -17,7 +17,7 @@ namespace lockstep::train {
 ///   bounds it: a rank waits for no other one, so a slow one may be overtaken by all their steps;
 /// - loss falls: the mean over the ranks, from the first step to the last.
 /// What holds of coupled strategies does not apply. Collective over `group`.
-std::vector<Check> verify_on_arrival(const RowPlan& row, int steps, comm::Communicator* group,
+std::vector<Check> verify_on_arrival(const RowPlan& row, int steps, const RankGroup& ranks,
                                      launch::Progress& progress);
 
 }  // namespace lockstep::train

@@ -24,7 +24,8 @@ constexpr Capabilities kCapabilities{.cpu_buffers = false,
                                      .cuda_buffers = true,
                                      .receive_any = false,
                                      .message_tags = false,
-                                     .ranks_as_threads = true};
+                                     .ranks_as_threads = true,
+                                     .gpu_queues = true};
 
 class NcclWork final : public Work {
  public:
