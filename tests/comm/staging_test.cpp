@@ -105,8 +105,9 @@ TEST_F(StagingPipelineTest, no_copy_goes_on_after_a_failure) {
   auto values = std::make_unique<std::vector<float>>(kValues, 1.f);
   const Buffer buffer = host_buffer(values->data(), kValues);
   const auto fail = [](const Buffer&, const Buffer&) { throw CommError("the peer has left"); };
-  EXPECT_THROW(pipeline.run({.input = buffer, .output = buffer, .columns = kValues, .in_place = true}, {}, fail),
-               CommError);
+  EXPECT_THROW(
+      pipeline.run({.input = buffer, .output = buffer, .columns = kValues, .in_place = true}, {}, fail),
+      CommError);
   // What still copied would read freed memory, which the sanitizers report.
   const auto marked = engine->mark_lane(CopyEngine::Lane::kOut);
   values.reset();
@@ -266,6 +267,25 @@ TEST(StagedTransportTest, a_rank_alone_takes_device_memory_and_waits_for_its_str
     reduced->wait();
     copied->wait();
     EXPECT_EQ(gathered[9], 7.f);
+  });
+}
+
+TEST(StagedTransportTest, a_rank_alone_leaves_the_order_within_a_stream_to_the_stream) {
+  run_staged_threads(1, test_timeout(), [](Communicator& comm) {
+    HostStream stream;
+    Gate computed;
+    std::vector<float> values(10, 0.f);
+    stream.run([&] { computed.wait(); });
+    const WorkPtr reduced = comm.all_reduce(on_device(values, &stream), ReduceOp::kSum);
+    const WorkPtr gathered = comm.all_gather(on_device(values, &stream), on_device(values, &stream));
+    // Both would wait for the gate.
+    reduced->wait_in_stream(&stream);
+    gathered->wait_in_stream(&stream);
+    EXPECT_FALSE(reduced->test());
+    computed.open();
+    HostStream other;
+    reduced->wait_in_stream(&other);
+    EXPECT_TRUE(reduced->test());
   });
 }
 

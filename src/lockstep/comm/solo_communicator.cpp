@@ -1,4 +1,5 @@
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "lockstep/comm/argument_checks.h"
@@ -19,13 +20,17 @@ class CompletedWork final : public Work {
 /// On a GPU: complete when the GPU has come so far.
 class MarkedWork final : public Work {
  public:
-  MarkedWork(std::shared_ptr<CopyEngine> engine, CopyEngine::MarkPtr mark)
-      : engine_(std::move(engine)), mark_(std::move(mark)) {}
+  /// `stream`: whose own order is enough, because the mark is in it.
+  MarkedWork(std::shared_ptr<CopyEngine> engine, CopyEngine::MarkPtr mark, std::optional<void*> stream = {})
+      : engine_(std::move(engine)), mark_(std::move(mark)), stream_(stream) {}
 
   bool test() override { return engine_->reached(*mark_); }
   // The GPU comes so far without anybody's help.
   void wait(Duration) override { wait(); }
   void wait() override { engine_->wait(*mark_); }
+  void wait_in_stream(void* stream) override {
+    if (stream_ != stream) wait();
+  }
   void on_complete(std::function<void()> done) override {
     wait();
     done();
@@ -34,6 +39,7 @@ class MarkedWork final : public Work {
  private:
   std::shared_ptr<CopyEngine> engine_;
   CopyEngine::MarkPtr mark_;
+  std::optional<void*> stream_;
 };
 
 Capabilities with_cuda_buffers(Capabilities capabilities, bool has_engine) {
@@ -111,7 +117,7 @@ class SoloCommunicator final : public Communicator {
 
   WorkPtr in_place(const Buffer& buffer) const {
     if (buffer.device == DeviceKind::kCpu) return done();
-    return std::make_unique<MarkedWork>(engine_, engine_->mark_stream(buffer.stream));
+    return std::make_unique<MarkedWork>(engine_, engine_->mark_stream(buffer.stream), buffer.stream);
   }
 
   WorkPtr copy(const Buffer& input, const Buffer& output) const {
@@ -122,6 +128,7 @@ class SoloCommunicator final : public Communicator {
 
   WorkPtr copy_on_device(const Buffer& input, const Buffer& output) const {
     constexpr auto kLane = CopyEngine::Lane::kOut;
+    if (input.data == output.data && input.stream == output.stream) return in_place(output);
     engine_->hold_lane(kLane, *engine_->mark_stream(input.stream));
     engine_->hold_lane(kLane, *engine_->mark_stream(output.stream));
     if (input.data != output.data) {

@@ -12,7 +12,7 @@ namespace {
 using replica::stream_generator;
 using replica::stream_seed;
 
-/// `first` is the number of the batch's first sample among all samples of all batches.
+/// On the host. `first` is the number of the batch's first sample among all samples of all batches.
 Batch make_batch(const InputOptions& options, int64_t first) {
   Batch batch;
   batch.images = at::empty({options.batch, options.channels, options.image_size, options.image_size},
@@ -33,12 +33,18 @@ Batch make_batch(const InputOptions& options, int64_t first) {
   return batch;
 }
 
+void move_to(at::Device device, Batch& batch) {
+  batch.images = batch.images.to(device);
+  batch.labels = batch.labels.to(device);
+}
+
 class DeviceInput : public Input {
  public:
   explicit DeviceInput(const InputOptions& options) {
     const int64_t global_batch = options.batch * options.ranks;
     for (int64_t i = 0; i < kDeviceBatches; ++i) {
       batches_.push_back(make_batch(options, i * global_batch + options.rank * options.batch));
+      if (options.accelerator) move_to(options.accelerator->device(), batches_.back());
     }
   }
 

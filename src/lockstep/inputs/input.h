@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,7 +28,8 @@ struct Batch {
 class Input {
  public:
   virtual ~Input() = default;
-  /// The next batch, already on the device. Called by one thread.
+  /// The next batch, already on the device: on a GPU for what the calling thread's stream gets from now on.
+  /// Called by one thread, which has entered the accelerator of the options.
   virtual const Batch& next() = 0;
 
   /// Leaves out so many batches, as when a training goes on where another ended. Before the first next().
@@ -38,6 +40,10 @@ class Input {
   /// Batches that this rank gets of one pass over the data, then the next pass begins; empty where there are
   /// no passes. In an evaluation ranks may differ by one, and have none, where next() may not be called.
   virtual std::optional<int64_t> batches_per_epoch() const { return std::nullopt; }
+
+  /// While the lock is held no thread of this input calls the GPU, as while a step is recorded; next() is not
+  /// called meanwhile. Waits until they have done what they are at.
+  virtual std::unique_lock<std::mutex> keep_off_gpu() { return {}; }
 
   /// How the queues between where batches come from and next() were used so far, nearest to next() last, with
   /// the same names on every rank.

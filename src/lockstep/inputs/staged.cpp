@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/inputs/gpu_stage.h"
 
 namespace lockstep::inputs {
 
@@ -41,7 +42,9 @@ StagedInput::~StagedInput() {
 
 const Batch& StagedInput::next() {
   if (!thread_.joinable()) thread_ = std::thread([this] { stage(); });
-  return *staged_.next();
+  StagedBatch& batch = *staged_.next();
+  GpuStage::hand_over(batch);
+  return batch;
 }
 
 std::vector<feed::QueueUse> StagedInput::queues() const {
@@ -53,11 +56,17 @@ std::vector<feed::QueueUse> StagedInput::queues() const {
 void StagedInput::stage() {
   name_this_thread("ls-stager");
   try {
+    const std::unique_ptr<GpuStage> gpu = open_gpu();
     while (auto place = staged_.claim()) {
       const std::optional<HostBatch> host = source_->next();
       if (!host) return;
       place->begin_s = now_s();
-      put_on_device(*host, *place->slot);
+      if (gpu == nullptr) {
+        normalize(*host, *place->slot);
+      } else {
+        const std::scoped_lock lock(on_gpu_);
+        gpu->put(*host, *place->slot);
+      }
       staged_.publish(*place);
     }
   } catch (...) {
@@ -65,7 +74,13 @@ void StagedInput::stage() {
   }
 }
 
-void StagedInput::put_on_device(const HostBatch& host, Batch& batch) const {
+std::unique_ptr<GpuStage> StagedInput::open_gpu() {
+  if (!options_.accelerator || options_.accelerator->device().is_cpu()) return nullptr;
+  const std::scoped_lock lock(on_gpu_);
+  return std::make_unique<GpuStage>(options_, scaling_);
+}
+
+void StagedInput::normalize(const HostBatch& host, Batch& batch) const {
   // New tensors, since who got the old ones may have kept them.
   batch.images = at::empty({host.batch, options_.channels, options_.image_size, options_.image_size},
                            at::kFloat, std::nullopt, std::nullopt, std::nullopt, options_.memory_format);

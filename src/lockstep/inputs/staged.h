@@ -1,7 +1,12 @@
 #pragma once
 
 #include <array>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <thread>
+
+#include <c10/core/Event.h>
 
 #include "lockstep/feed/normalize.h"
 #include "lockstep/feed/ordered_ring.h"
@@ -31,8 +36,17 @@ class HostSource {
   virtual std::vector<feed::QueueUse> queues() const { return {}; }
 };
 
+/// A batch between the stager and who trains.
+struct StagedBatch : Batch {
+  /// On a GPU, in the stager's stream.
+  std::optional<c10::Event> arrived;
+};
+
+class GpuStage;
+
 /// Has a thread of its own take batches from a source and put them on the device, normalised, one step ahead
-/// of who trains; the thread begins with the first next().
+/// of who trains; the thread begins with the first next(). On a GPU next() waits until the thread has put a
+/// batch on its way; who trains then waits for its arrival in its stream, and the host does not.
 class StagedInput : public Input {
  public:
   StagedInput(const InputOptions& options, const feed::Scaling& scaling, std::unique_ptr<HostSource> source);
@@ -40,16 +54,22 @@ class StagedInput : public Input {
 
   const Batch& next() override;
   void skip(int64_t batches) override { source_->skip(batches); }
+  std::unique_lock<std::mutex> keep_off_gpu() override { return std::unique_lock(on_gpu_); }
   std::vector<feed::QueueUse> queues() const override;
 
  private:
   void stage();
-  void put_on_device(const HostBatch& host, Batch& batch) const;
+  /// Null without one.
+  std::unique_ptr<GpuStage> open_gpu();
+  /// In the memory of the host.
+  void normalize(const HostBatch& host, Batch& batch) const;
 
   InputOptions options_;
   feed::Scaling scaling_;
   std::unique_ptr<HostSource> source_;
-  feed::OrderedRing<Batch> staged_;
+  feed::OrderedRing<StagedBatch> staged_;
+  /// Held while the stager calls the GPU.
+  std::mutex on_gpu_;
   std::thread thread_;
 };
 

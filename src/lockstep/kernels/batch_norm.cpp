@@ -1,5 +1,6 @@
 #include "lockstep/kernels/batch_norm.h"
 
+#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/batch_norm.h>
 
 #include "lockstep/kernels/image_layout.h"
@@ -8,6 +9,10 @@
 namespace lockstep::kernels {
 
 using replica::Init;
+
+void count_batch(const std::vector<at::Tensor>& counters) {
+  if (!counters.empty()) at::_foreach_add_(counters, at::Scalar(1));
+}
 
 BatchNorm::BatchNorm(replica::Parameters& parameters, const std::string& name, int64_t channels,
                      double epsilon)
@@ -20,8 +25,12 @@ BatchNorm::BatchNorm(replica::Parameters& parameters, const std::string& name, i
 
 Fork BatchNorm::operator()(const at::Tensor& x, const NormTail& tail, const Context& context) const {
   if (context.cost != nullptr) context.cost->keep(x);
-  if (context.training) num_batches_tracked_.add_(1);
-  if (context.fuses() && can_block(channels_of(x))) {
+  if (context.training && context.batch_counters != nullptr) {
+    context.batch_counters->push_back(num_batches_tracked_);
+  } else if (context.training) {
+    num_batches_tracked_.add_(1);
+  }
+  if (context.fuses(x) && can_block(channels_of(x))) {
     const at::Tensor residual =
         tail.residual ? to_blocked(tail.residual()).to(x.scalar_type()) : at::Tensor();
     return fused_norm(to_blocked(x), residual, layer_, tail.steps);

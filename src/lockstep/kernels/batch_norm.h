@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -10,6 +11,9 @@
 #include "lockstep/replica/parameters.h"
 
 namespace lockstep::kernels {
+
+/// What Context::batch_counters was given in a forward pass.
+void count_batch(const std::vector<at::Tensor>& counters);
 
 /// What follows a normalisation, in this order.
 struct NormTail {

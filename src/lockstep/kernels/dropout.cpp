@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
+#include "lockstep/kernels/counter_mask.h"
 #include "lockstep/replica/random.h"
 
 namespace lockstep::kernels {
@@ -14,7 +15,10 @@ Dropout::Dropout(std::string name, double probability) : name_(std::move(name)),
 
 at::Tensor Dropout::operator()(const at::Tensor& x, const Context& context) const {
   if (!context.training || !context.dropout) return x;
-  const at::Tensor mask = draw_mask(x, context);
+  const at::Tensor mask =
+      x.is_cpu()
+          ? draw_mask(x, context)
+          : counter_mask(x, probability_, replica::stream_seed(context.seed, name_ + ".mask"), context);
   if (context.cost != nullptr) context.cost->keep(mask);
   return x * mask;
 }

@@ -10,7 +10,7 @@ namespace lockstep::kernels {
 
 /// In training sets each value to zero with a probability, and divides the others by what is left of 1. A
 /// sample's mask comes from (seed, layer, step, its index in the global batch) alone, so ranks draw for their
-/// parts what one rank draws for the joint batch.
+/// parts what one rank draws for the joint batch. A GPU's masks are others than the CPU's (counter_mask).
 class Dropout {
  public:
   /// `name` tells this layer from the network's others.

@@ -25,7 +25,7 @@ LayerForm pool_form(LayerKind kind, const PoolShape& shape) {
 
 /// Undefined where it is not for fused kernels.
 at::Tensor fused(const at::Tensor& x, const PoolShape& shape, PoolKind kind, const Context& context) {
-  if (!context.fuses() || !is_blocked(x)) return {};
+  if (!context.fuses(x) || !is_blocked(x)) return {};
   return onednn::fused_pool(x, shape, kind);
 }
 

@@ -30,6 +30,14 @@ comm::Communicator& able_to_receive_from_any(comm::Communicator& group) {
                     "Use --backend gloo, mpi or thread, or --consistency sync.");
 }
 
+/// A copy of these, where --parameter-device says.
+at::Tensor variables(const at::Tensor& values, const StrategyContext& context) {
+  if (context.accelerator == nullptr || context.options.parameter_device == ParameterDevice::kGpu) {
+    return values.clone();
+  }
+  return context.accelerator->pinned(values.sizes(), values.scalar_type()).copy_(values);
+}
+
 class AsyncParameterServer final : public Strategy {
  public:
   explicit AsyncParameterServer(const StrategyContext& context)
@@ -51,8 +59,8 @@ class AsyncParameterServer final : public Strategy {
     }
     replica::SgdOptions optimizer = context.optimizer;
     optimizer.weight_decay /= channel_.size();
-    server_ =
-        std::make_unique<GradientServer>(channel_, memory_.values(own).clone(), std::move(places), optimizer);
+    server_ = std::make_unique<GradientServer>(channel_, variables(memory_.values(own), context),
+                                               std::move(places), optimizer, context.accelerator);
   }
 
   ~AsyncParameterServer() override {
@@ -96,7 +104,8 @@ class AsyncParameterServer final : public Strategy {
     fetch_own();
     for (int owner = 0; owner < channel_.size(); ++owner) {
       if (owned_by(owner).count() > 0) {
-        channel_.broadcast(buffer_of(memory_.values(owned_by(owner))), owner)->wait();
+        const at::Tensor values = memory_.values(owned_by(owner));
+        wait_for(*channel_.broadcast(buffer_of(values), owner), values);
       }
     }
   }

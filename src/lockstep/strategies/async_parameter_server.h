@@ -23,6 +23,9 @@ namespace lockstep::strategies {
 /// staleness: how many updates an owner applied to a bucket between the fetch that a gradient was computed
 /// with and its own application, as mean and as the most.
 ///
+/// On a GPU messages carry its memory, staged by the communicator, and the owner's thread works in a stream
+/// of its own; with `parameter_device` cpu the owner keeps and updates its variables in host memory.
+///
 /// Throws ConfigError for a backend that cannot receive from whoever is ready. Collective.
 std::unique_ptr<Strategy> create_async_parameter_server(const StrategyContext& context);
 

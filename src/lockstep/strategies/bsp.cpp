@@ -19,9 +19,12 @@ class Bsp : public Strategy {
  public:
   explicit Bsp(const StrategyContext& context)
       : group_(*context.communicator),
-        exchanger_(create_exchanger(context.options.exchange, context.options.wire, group_)) {
+        control_(context.host_communicator()),
+        accelerator_(context.accelerator),
+        exchanger_(create_exchanger(context)) {
     for (const at::Tensor& tensor : context.parameters.tensors()) {
-      group_.broadcast(buffer_of(tensor.detach()), 0)->wait();
+      const at::Tensor values = tensor.detach();
+      wait_for(*group_.broadcast(buffer_of(values), 0), values);
     }
   }
 
@@ -33,10 +36,12 @@ class Bsp : public Strategy {
   void combine() override {
     const at::NoGradGuard no_grad;
     update_locally();
+    let_device_finish();
     const double trained_s = now_s();
-    group_.barrier()->wait();
+    control_.barrier()->wait();
     const double together_s = now_s();
     for (const at::Tensor& tensor : exchanged()) exchanger_->sum(tensor);
+    let_device_finish();
     train_s_ += trained_s - begin_s_;
     synchronisation_s_ += together_s - trained_s;
     communication_s_ += now_s() - together_s;
@@ -60,7 +65,14 @@ class Bsp : public Strategy {
   double share() const { return 1.0 / group_.size(); }
 
  private:
+  /// Its own kind: who has not trained to the end is not at the barrier, and the times are those of the host.
+  void let_device_finish() {
+    if (accelerator_ != nullptr) accelerator_->wait(*accelerator_->mark());
+  }
+
   comm::Communicator& group_;
+  comm::Communicator& control_;
+  replica::Accelerator* accelerator_;
   std::unique_ptr<Exchanger> exchanger_;
   double begin_s_ = 0;
   double train_s_ = 0;

@@ -14,6 +14,8 @@ namespace lockstep::strategies {
 /// is what the mean gradient gives. avg: every rank applies the optimizer to its parameters, and these are
 /// averaged. Theano-MPI itself sums momenta.
 ///
+/// On a GPU the host waits until it has come to the barrier, and until it has done the exchange.
+///
 /// Measures train_s (from the begin of a step to the barrier), synchronisation_s (the barrier) and
 /// communication_s (the exchange). Parameters are broadcast from rank 0 at the start, batch-norm buffers
 /// never. Collective.

@@ -20,7 +20,8 @@ BucketFiller::BucketFiller(replica::Parameters& parameters, replica::FlatMemory&
     : overlap_(overlap),
       on_full_(std::move(on_full)),
       buckets_of_(parameters.trainable().size()),
-      gradients_(parameters, memory, scale, [this](size_t index) { gradient_final(index); }) {}
+      gradients_(parameters, memory, scale, copying_for(memory),
+                 [this](size_t index) { gradient_final(index); }) {}
 
 void BucketFiller::set_plan(std::vector<Bucket> buckets) {
   buckets_ = std::move(buckets);
@@ -54,6 +55,8 @@ void BucketFiller::gradient_final(size_t index) {
 }
 
 void BucketFiller::tell_full_buckets() {
+  if (told_ == buckets_.size() || missing_[told_] > 0) return;
+  gradients_.fill_places();
   while (told_ < buckets_.size() && missing_[told_] == 0) on_full_(told_++);
 }
 

@@ -50,10 +50,11 @@ class Ddp final : public Strategy {
       : names_(names_of(context.parameters)),
         options_(context.options),
         optimizer_(context.parameters.tensors(), context.optimizer),
-        group_(make_process_group(*context.communicator)) {
+        group_(make_process_group(*context.communicator, optimizer_.parameters().front().device())) {
     const std::vector<at::Tensor> tensors = context.parameters.tensors();
     for (const at::Tensor& tensor : tensors) {
-      context.communicator->broadcast(buffer_of(tensor.detach()), 0)->wait();
+      const at::Tensor values = tensor.detach();
+      wait_for(*context.communicator->broadcast(buffer_of(values), 0), values);
     }
     // As PyTorch: one bucket in the first step, so that what is rebuilt follows the real ready order.
     auto [buckets, limits] =
@@ -125,6 +126,8 @@ class Ddp final : public Strategy {
         tensors, std::move(buckets), group_, std::vector<bool>(tensors.size(), false), cap,
         /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true, names_, first_cap,
         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<int64_t>{});
+    // Nobody looks at its timings, whose events do not belong into a step that is recorded.
+    reducer_->set_ddp_runtime_logging_sample_rate(std::numeric_limits<int>::max());
     if (options_.wire != Wire::kFp32) {
       reducer_->register_comm_hook(std::make_unique<CompressionHook>(group_, scalar_type_of(options_.wire)));
     }

@@ -21,8 +21,11 @@ class Scratch {
  public:
   explicit Scratch(at::ScalarType dtype) : dtype_(dtype) {}
 
-  at::Tensor get(int64_t count) {
-    if (!memory_.defined() || memory_.numel() < count) memory_ = at::empty({count}, dtype_);
+  /// On that device.
+  at::Tensor get(int64_t count, at::Device device) {
+    if (!memory_.defined() || memory_.numel() < count) {
+      memory_ = at::empty({count}, at::TensorOptions(device).dtype(dtype_));
+    }
     return memory_.slice(0, 0, count);
   }
 
@@ -39,22 +42,27 @@ class Direct final : public Exchanger {
   explicit Direct(comm::Communicator& group) : group_(group) {}
 
   void sum(const at::Tensor& tensor) override {
-    group_.all_reduce(buffer_of(tensor), comm::ReduceOp::kSum)->wait();
+    wait_for(*group_.all_reduce(buffer_of(tensor), comm::ReduceOp::kSum), tensor);
   }
 
  private:
   comm::Communicator& group_;
 };
 
-/// The backend's own all-reduce of a copy.
+/// An all-reduce of a copy.
 class ThroughCopy final : public Exchanger {
  public:
-  ThroughCopy(comm::Communicator& group, at::ScalarType wire) : group_(group), copy_(wire) {}
+  enum class Where { kDevice, kHost };
+
+  /// `group` takes memory of where the copy is.
+  ThroughCopy(comm::Communicator& group, at::ScalarType wire, Where where)
+      : group_(group), where_(where), copy_(wire) {}
 
   void sum(const at::Tensor& tensor) override {
-    const at::Tensor copy = copy_.get(tensor.numel());
+    const at::Tensor copy = copy_.get(tensor.numel(), where_ == Where::kHost ? at::kCPU : tensor.device());
+    // To and from the host this waits for the copy.
     copy.copy_(flat(tensor));
-    group_.all_reduce(buffer_of(copy), comm::ReduceOp::kSum)->wait();
+    wait_for(*group_.all_reduce(buffer_of(copy), comm::ReduceOp::kSum), copy);
     flat(tensor).copy_(copy);
   }
 
@@ -62,6 +70,7 @@ class ThroughCopy final : public Exchanger {
 
  private:
   comm::Communicator& group_;
+  Where where_;
   Scratch copy_;
 };
 
@@ -74,18 +83,18 @@ class AllToAllSumAllGather final : public Exchanger {
   void sum(const at::Tensor& tensor) override {
     const int64_t ranks = group_.size();
     const int64_t part = (tensor.numel() + ranks - 1) / ranks;
-    const at::Tensor mine = mine_.get(part * ranks);
+    const at::Tensor mine = mine_.get(part * ranks, tensor.device());
     mine.slice(0, 0, tensor.numel()).copy_(flat(tensor));
     mine.slice(0, tensor.numel()).zero_();
-    const at::Tensor theirs = theirs_.get(part * ranks);
-    group_.all_to_all(buffer_of(mine), buffer_of(theirs))->wait();
-    const at::Tensor sum = sum_.get(part);
+    const at::Tensor theirs = theirs_.get(part * ranks, tensor.device());
+    wait_for(*group_.all_to_all(buffer_of(mine), buffer_of(theirs)), theirs);
+    const at::Tensor sum = sum_.get(part, tensor.device());
     sum.copy_(theirs.slice(0, 0, part));
     for (int64_t rank = 1; rank < ranks; ++rank) sum.add_(theirs.slice(0, rank * part, (rank + 1) * part));
     // This rank takes its own part as rounded for the wire too, so that all have the same.
     const at::Tensor own = mine.slice(0, group_.rank() * part, (group_.rank() + 1) * part);
     own.copy_(sum);
-    group_.all_gather(buffer_of(own), buffer_of(mine))->wait();
+    wait_for(*group_.all_gather(buffer_of(own), buffer_of(mine)), mine);
     flat(tensor).copy_(mine.slice(0, 0, tensor.numel()));
   }
 
@@ -98,15 +107,18 @@ class AllToAllSumAllGather final : public Exchanger {
 
 }  // namespace
 
-std::unique_ptr<Exchanger> create_exchanger(Exchange exchange, Wire wire, comm::Communicator& group) {
-  switch (exchange) {
+std::unique_ptr<Exchanger> create_exchanger(const StrategyContext& context) {
+  using enum ThroughCopy::Where;
+  comm::Communicator& group = *context.communicator;
+  const Wire wire = context.options.wire;
+  switch (context.options.exchange) {
     case Exchange::kAr:
-      return std::make_unique<ThroughCopy>(group, scalar_type_of(wire));
+      return std::make_unique<ThroughCopy>(context.host_communicator(), scalar_type_of(wire), kHost);
     case Exchange::kNccl32:
       if (wire == Wire::kFp32) return std::make_unique<Direct>(group);
-      return std::make_unique<ThroughCopy>(group, scalar_type_of(wire));
+      return std::make_unique<ThroughCopy>(group, scalar_type_of(wire), kDevice);
     case Exchange::kNccl16:
-      return std::make_unique<ThroughCopy>(group, at::kHalf);
+      return std::make_unique<ThroughCopy>(group, at::kHalf, kDevice);
     case Exchange::kAsa32:
       return std::make_unique<AllToAllSumAllGather>(group, scalar_type_of(wire));
     case Exchange::kAsa16:

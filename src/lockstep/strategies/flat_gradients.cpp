@@ -3,6 +3,9 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/mul.h>
 
 namespace lockstep::strategies {
@@ -20,17 +23,37 @@ void copy(const at::Tensor& gradient, double scale, bool add, at::Tensor place) 
   }
 }
 
+/// The same for many, all dense in the same order as their places: otherwise none of them would be fast.
+void copy_together(const std::vector<at::Tensor>& gradients, double scale, bool add,
+                   const std::vector<at::Tensor>& places) {
+  if (gradients.empty()) return;
+  const at::NoGradGuard no_grad;
+  if (add) {
+    at::_foreach_add_(places, gradients, at::Scalar(scale));
+    return;
+  }
+  at::_foreach_copy_(places, gradients, /*non_blocking=*/true);
+  if (scale != 1) at::_foreach_mul_(places, at::Scalar(scale));
+}
+
 }  // namespace
 
+Copying copying_for(const replica::FlatMemory& memory) {
+  return memory.gradients({}).is_cuda() ? Copying::kTogether : Copying::kEach;
+}
+
 FlatGradients::FlatGradients(replica::Parameters& parameters, replica::FlatMemory& memory, double scale,
-                             OnFinal on_final)
+                             Copying copying, OnFinal on_final)
     : parameters_(parameters),
       memory_(memory),
-      placeable_(parameters.placeable_gradients()),
+      copying_(copying),
       scale_(scale),
       on_final_(std::move(on_final)),
       hooks_(parameters.tensors(),
              [this](size_t index, const at::Tensor& gradient) { gradient_ready(index, gradient); }) {
+  // A GPU's autocast is none that blocks look at before they write.
+  const bool on_gpu = memory.gradients({}).is_cuda();
+  if (copying_ == Copying::kEach && !on_gpu) placeable_ = parameters.placeable_gradients();
   assign_places();
 }
 
@@ -38,15 +61,41 @@ FlatGradients::~FlatGradients() {
   for (const size_t index : placeable_) parameters_.place_gradient(index, {});
 }
 
+void FlatGradients::begin_step() {
+  passes_ = 0;
+  waiting_.clear();
+}
+
 void FlatGradients::begin_backward(bool last) {
+  // Those of the micro-batch before this one.
+  fill_places();
   ++passes_;
   last_ = last;
   assign_places();
 }
 
+void FlatGradients::fill_places() {
+  std::vector<at::Tensor> gradients, places;
+  for (auto& [index, gradient] : waiting_) {
+    const at::Tensor place = memory_.gradient_view(index);
+    if (gradient.strides() != place.strides()) {
+      copy(gradient, scale_, passes_ > 1, place);
+      continue;
+    }
+    gradients.push_back(std::move(gradient));
+    places.push_back(place);
+  }
+  waiting_.clear();
+  copy_together(gradients, scale_, passes_ > 1, places);
+}
+
 void FlatGradients::gradient_ready(size_t index, const at::Tensor& gradient) {
-  const at::Tensor place = memory_.gradient_view(index);
-  if (gradient.data_ptr() != place.data_ptr()) copy(gradient, scale_, passes_ > 1, place);
+  if (copying_ == Copying::kTogether) {
+    waiting_.emplace_back(index, gradient);
+  } else {
+    const at::Tensor place = memory_.gradient_view(index);
+    if (gradient.data_ptr() != place.data_ptr()) copy(gradient, scale_, passes_ > 1, place);
+  }
   if (last_) on_final_(index);
 }
 

@@ -1,6 +1,7 @@
 #include "lockstep/strategies/gradient_server.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +11,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/helper_thread.h"
@@ -25,12 +28,15 @@ struct Stopped {};
 }  // namespace
 
 GradientServer::GradientServer(MessageChannel& channel, at::Tensor values,
-                               std::vector<replica::Range> buckets, const replica::SgdOptions& optimizer)
+                               std::vector<replica::Range> buckets, const replica::SgdOptions& optimizer,
+                               replica::Accelerator* accelerator)
     : channel_(channel),
       buckets_(std::move(buckets)),
+      accelerator_(accelerator),
       optimizer_(optimizer),
       values_(std::move(values)),
       momenta_(at::zeros_like(values_)),
+      turns_(values_.device()),
       versions_(buckets_.size(), 0),
       fetched_(static_cast<size_t>(channel.size()), std::vector<int64_t>(buckets_.size(), 0)),
       applied_(fetched_) {
@@ -39,6 +45,7 @@ GradientServer::GradientServer(MessageChannel& channel, at::Tensor values,
   for (const replica::Range& bucket : buckets_) largest = std::max(largest, bucket.count());
   gradient_ = at::empty({largest}, values_.options());
   reply_ = at::empty_like(values_);
+  turns_.end();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -106,6 +113,8 @@ void GradientServer::run() {
   comm::set_up_helper_thread("ls-server");
   at::set_num_threads(1);
   try {
+    std::optional<c10::StreamGuard> own_stream;
+    if (accelerator_ != nullptr && !accelerator_->device().is_cpu()) enter_stream(own_stream);
     while (true) {
       {
         std::unique_lock lock(mutex_);
@@ -123,6 +132,19 @@ void GradientServer::run() {
     failure_ = std::current_exception();
     changed_.notify_all();
   }
+}
+
+void GradientServer::enter_stream(std::optional<c10::StreamGuard>& own_stream) {
+  accelerator_->enter_thread();
+  const at::Device gpu = accelerator_->device();
+  // Nobody's request is to wait for a whole step of the training thread.
+  own_stream.emplace(c10::impl::VirtualGuardImpl(gpu.type()).getStreamFromGlobalPool(gpu));
+  const std::lock_guard lock(mutex_);
+  // The training thread made all of this, and frees it.
+  for (const at::Tensor& tensor : {values_, momenta_, gradient_, reply_}) {
+    if (tensor.is_cuda()) tensor.record_stream(own_stream->current_stream());
+  }
+  turns_.begin();
 }
 
 void GradientServer::serve_session() {
@@ -150,8 +172,9 @@ void GradientServer::handle(const Notice& notice, int worker) {
   apply_of(worker, bucket, notice.words[2], gradient);
 }
 
-void GradientServer::apply_of(int worker, size_t bucket, int64_t number, const at::Tensor& gradient) {
+void GradientServer::apply_of(int worker, size_t bucket, int64_t number, const at::Tensor& given) {
   const at::NoGradGuard no_grad;
+  const at::Tensor gradient = given.to(values_.device());
   const std::lock_guard lock(mutex_);
   const auto index = static_cast<size_t>(worker);
   if (number != applied_[index][bucket]) {
@@ -160,9 +183,11 @@ void GradientServer::apply_of(int worker, size_t bucket, int64_t number, const a
                 "Each is to be applied exactly once: please report this.");
   }
   const replica::Range range = buckets_[bucket];
+  turns_.begin();
   replica::fused_sgd({values_.slice(0, range.begin, range.end)}, {gradient},
                      {momenta_.slice(0, range.begin, range.end)}, optimizer_,
                      !begun_ && versions_[bucket] == 0);
+  turns_.end();
   const int64_t staleness = versions_[bucket] - fetched_[index][bucket];
   ++versions_[bucket];
   ++applied_[index][bucket];
@@ -174,7 +199,9 @@ void GradientServer::apply_of(int worker, size_t bucket, int64_t number, const a
 void GradientServer::fetch_of(int worker, const at::Tensor& into) {
   const at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
+  turns_.begin();
   into.copy_(values_);
+  turns_.end();
   fetched_[static_cast<size_t>(worker)] = versions_;
 }
 

@@ -5,15 +5,19 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/StreamGuard.h>
 
+#include "lockstep/replica/accelerator.h"
 #include "lockstep/replica/flat_memory.h"
 #include "lockstep/replica/memory_use.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/strategies/message_channel.h"
+#include "lockstep/strategies/stream_turns.h"
 
 namespace lockstep::strategies {
 
@@ -35,21 +39,23 @@ struct Notice {
 /// one worker are served in the order in which they were sent, so a fetch sees the worker's own gradients.
 ///
 /// It serves in sessions: from open() until every other rank has said that it is done; between them nothing
-/// is awaited. The thread computes with one thread. Functions are for the training thread of the same rank,
-/// which is a worker too, and needs no messages.
+/// is awaited. The thread computes with one thread, and on a GPU in a stream of its own. Functions are for
+/// the training thread of the same rank (and autograd's, within a backward pass), which is a worker too, and
+/// needs no messages.
 class GradientServer {
  public:
-  /// `values`: one-dimensional, of all that the rank owns, kept and updated here. `buckets`: where in these
-  /// the gradients of each bucket belong; empty ranges for buckets of other owners. The channel outlives this
-  /// and is closed after stop(), before this is destroyed.
+  /// `values`: one-dimensional, of all that the rank owns, kept and updated here, where they are. `buckets`:
+  /// where in these the gradients of each bucket belong; empty ranges for buckets of other owners.
+  /// `accelerator`: whose memory the replica is in, null for the CPU's; it and the channel outlive this, and
+  /// the channel is closed after stop(), before this is destroyed.
   GradientServer(MessageChannel& channel, at::Tensor values, std::vector<replica::Range> buckets,
-                 const replica::SgdOptions& optimizer);
+                 const replica::SgdOptions& optimizer, replica::Accelerator* accelerator = nullptr);
   ~GradientServer();
 
   void open();
   /// Of all gradients that are applied from now on.
   void set_learning_rate(double rate);
-  /// A gradient of this rank's own.
+  /// A gradient of this rank's own; where it is not on the device of the values, the host waits for it.
   void apply(size_t bucket, int64_t number, const at::Tensor& gradient);
   /// Copies the values for this rank itself.
   void fetch(const at::Tensor& into);
@@ -78,14 +84,17 @@ class GradientServer {
 
  private:
   void run();
+  /// On a GPU, of the thread.
+  void enter_stream(std::optional<c10::StreamGuard>& own_stream);
   void serve_session();
   void handle(const Notice& notice, int worker);
-  void apply_of(int worker, size_t bucket, int64_t number, const at::Tensor& gradient);
+  void apply_of(int worker, size_t bucket, int64_t number, const at::Tensor& given);
   void fetch_of(int worker, const at::Tensor& into);
   void wait(comm::Work& work);
 
   MessageChannel& channel_;
   const std::vector<replica::Range> buckets_;
+  replica::Accelerator* const accelerator_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -94,6 +103,8 @@ class GradientServer {
   bool stopping_ = false;
   std::exception_ptr failure_;
   at::Tensor values_, momenta_;
+  /// At these two.
+  StreamTurns turns_;
   /// The momenta are those of an earlier training.
   bool begun_ = false;
   /// Updates of each bucket.

@@ -36,6 +36,7 @@ class Horovod final : public Strategy {
   explicit Horovod(const StrategyContext& context)
       : optimizer_(context.optimizer),
         group_(*context.communicator),
+        accelerator_(context.accelerator),
         all_reduce_(group_, context.options.wire),
         cycle_(std::chrono::duration<double, std::milli>(context.options.cycle_ms)),
         deterministic_(context.options.deterministic),
@@ -43,15 +44,15 @@ class Horovod final : public Strategy {
         fusion_(memory_, static_cast<int64_t>(context.options.fusion_mb * static_cast<double>(kMiB)),
                 deterministic_),
         announcements_(context.parameters.trainable().size()),
-        negotiation_(comm::split_first(group_, group_.size())),
-        gradients_(context.parameters, memory_, 1.0 / group_.size(),
+        negotiation_(comm::split_first(context.host_communicator(), group_.size())),
+        gradients_(context.parameters, memory_, 1.0 / group_.size(), Copying::kEach,
                    [this](size_t index) { announcements_.announce(index); }) {
     negotiator_ =
         std::make_unique<Negotiator>(*negotiation_, names_of(context.parameters), [this](comm::Work& work) {
           if (!announcements_.wait(work)) throw Stopped{};
         });
     at::Tensor values = memory_.values({0, memory_.count()});
-    group_.broadcast(buffer_of(values), 0)->wait();
+    wait_for(*group_.broadcast(buffer_of(values), 0), values);
     thread_ = std::thread([this] { run(); });
   }
 
@@ -78,7 +79,7 @@ class Horovod final : public Strategy {
     while (true) {
       const comm::WorkPtr work = announcements_.next_started();
       if (work == nullptr) break;
-      work->wait();
+      wait_for(*work, memory_.gradients({}));
     }
     ++steps_;
   }
@@ -125,6 +126,8 @@ class Horovod final : public Strategy {
   void run() {
     comm::set_up_helper_thread("ls-horovod");
     try {
+      // What it sends comes after what autograd has put into the same stream.
+      if (accelerator_ != nullptr) accelerator_->enter_thread();
       while (announcements_.wait_for_step()) {
         if (!negotiate_step()) return;
       }
@@ -173,6 +176,7 @@ class Horovod final : public Strategy {
 
   replica::SgdOptions optimizer_;
   comm::Communicator& group_;
+  replica::Accelerator* accelerator_;
   WireAllReduce all_reduce_;
   std::chrono::duration<double, std::milli> cycle_;
   bool deterministic_;

@@ -7,10 +7,10 @@
 namespace lockstep::strategies {
 
 /// Horovod's way: gradients are announced by name as they become ready, a background thread negotiates every
-/// `cycle_ms` which are ready on every rank (Negotiator, over a communicator split off for it), and these are
-/// fused up to `fusion_mb` and all-reduced. Gradients lie in flat memory in the order in which the first step
-/// agreed on them, so that what is fused are neighbours, sent from where they are. The optimizer runs over
-/// all parameters when all have arrived.
+/// `cycle_ms` which are ready on every rank (Negotiator, over a host communicator split off for it), and
+/// these are fused up to `fusion_mb` and all-reduced. Gradients lie in flat memory in the order in which the
+/// first step agreed on them, so that what is fused are neighbours, sent from where they are. The optimizer
+/// runs over all parameters when all have arrived.
 ///
 /// What fuses depends on timing, and with it the order of summation where the backend's depends on a tensor's
 /// place in a buffer. `deterministic` packs whole tensors up to `fusion_mb` beforehand, in the reverse order

@@ -2,16 +2,23 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <ranges>
 
 #include "lockstep/strategies/async_parameter_server.h"
 #include "lockstep/strategies/bucket_filler.h"
+#include "lockstep/strategies/host_shard.h"
 #include "lockstep/strategies/parameter_shards.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
 namespace lockstep::strategies {
 
 namespace {
+
+/// Where the replica is in host memory anyway, there is no difference.
+bool keeps_on_host(const StrategyContext& context) {
+  return context.accelerator != nullptr && context.options.parameter_device == ParameterDevice::kCpu;
+}
 
 class ParameterServer final : public Strategy {
  public:
@@ -23,7 +30,10 @@ class ParameterServer final : public Strategy {
         filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
                 [this](size_t bucket) { send(bucket); }) {
     filler_.set_plan(plan_owned_buckets(memory_, owners_, group_.size(), context.options.bucket_bytes()));
-    memory_.keep_momenta_of({owned_range(memory_, owners_, group_.rank())});
+    const replica::Range owned = owned_range(memory_, owners_, group_.rank());
+    const bool on_host = keeps_on_host(context);
+    memory_.keep_momenta_of({on_host ? replica::Range{} : owned});
+    if (on_host) shard_.emplace(memory_, owned, context.accelerator);
   }
 
   void begin_step() override {
@@ -37,11 +47,16 @@ class ParameterServer final : public Strategy {
   void combine() override {
     filler_.finish();
     for (size_t i = 0; i < works_.size(); ++i) {
-      works_[i]->wait();
-      if (owner_of(filler_.buckets()[i], owners_) == group_.rank()) {
-        memory_.apply(filler_.buckets()[i].range, optimizer_, steps_ == 0);
+      const replica::Range range = filler_.buckets()[i].range;
+      wait_for(*works_[i], memory_.gradients(range));
+      if (owner_of(filler_.buckets()[i], owners_) != group_.rank()) continue;
+      if (shard_) {
+        shard_->take_gradients(range);
+      } else {
+        memory_.apply(range, optimizer_, steps_ == 0);
       }
     }
+    if (shard_) shard_->apply(optimizer_, steps_ == 0);
     fetched_ = false;
     ++steps_;
   }
@@ -56,16 +71,21 @@ class ParameterServer final : public Strategy {
   void save(replica::State& state) override {
     state.add("steps", steps_);
     memory_.save(state);
+    if (shard_) shard_->save(state);
   }
 
   void restore(const replica::State& state) override {
     steps_ = state.number("steps");
     memory_.restore(state);
+    if (shard_) shard_->restore(state);
     // All ranks began with the values that were fetched before the state was saved.
     fetched_ = steps_ > 0;
   }
 
-  int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
+  int64_t momentum_bytes() const override {
+    return shard_ ? shard_->momentum_bytes() : memory_.momentum_bytes();
+  }
+  int64_t buffer_bytes() const override { return shard_ ? shard_->buffer_bytes() : 0; }
 
  private:
   void send(size_t bucket) {
@@ -77,11 +97,10 @@ class ParameterServer final : public Strategy {
   void fetch() {
     if (fetched_) return;
     std::vector<comm::WorkPtr> works;
-    for (size_t i = filler_.buckets().size(); i-- > 0;) {
-      const at::Tensor values = memory_.values(filler_.buckets()[i].range);
-      works.push_back(group_.broadcast(buffer_of(values), owner_of(filler_.buckets()[i], owners_)));
+    for (const Bucket& bucket : filler_.buckets() | std::views::reverse) {
+      works.push_back(group_.broadcast(buffer_of(memory_.values(bucket.range)), owner_of(bucket, owners_)));
     }
-    for (const comm::WorkPtr& work : works) work->wait();
+    for (const comm::WorkPtr& work : works) wait_for(*work, memory_.values({}));
     fetched_ = true;
   }
 
@@ -91,6 +110,8 @@ class ParameterServer final : public Strategy {
   std::vector<int> owners_;
   replica::FlatMemory memory_;
   BucketFiller filler_;
+  /// Where what this rank owns is kept on the host.
+  std::optional<HostShard> shard_;
   std::vector<comm::WorkPtr> works_;
   bool fetched_ = false;
   int64_t steps_ = 0;

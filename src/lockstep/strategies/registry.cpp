@@ -25,6 +25,13 @@ Traits mean_of_gradients(const StrategyOptions&) {
   return traits;
 }
 
+/// c10d's Reducer records events of its own in its first ten iterations.
+Traits mean_of_reducers_gradients(const StrategyOptions& options) {
+  Traits traits = mean_of_gradients(options);
+  traits.steps_before_recording = 11;
+  return traits;
+}
+
 /// Of a strategy whose gradients travel in buckets.
 template <Traits (*traits_of)(const StrategyOptions&)>
 Traits in_buckets(const StrategyOptions& options) {
@@ -35,6 +42,7 @@ Traits in_buckets(const StrategyOptions& options) {
 
 Traits mean_of_what_is_ready(const StrategyOptions& options) {
   Traits traits = mean_of_gradients(options);
+  traits.not_recordable = "what is sent as one is negotiated on the host in every step";
   if (!options.deterministic) {
     traits.depends_on_timing = "the order of summation depends on timing; --deterministic fixes it";
   }
@@ -44,6 +52,9 @@ Traits mean_of_what_is_ready(const StrategyOptions& options) {
 Traits gradients_at_owner(const StrategyOptions& options) {
   Traits traits;
   traits.combines = "gradients, mean over all ranks, at the variable's owner";
+  if (options.parameter_device == ParameterDevice::kCpu) {
+    traits.not_recordable = "the host updates the variables in every step";
+  }
   if (options.consistency == Consistency::kSync) return traits;
   traits.combines = "each rank's own gradients over the number of ranks, at the variable's owner";
   traits.coupled = false;
@@ -52,6 +63,7 @@ Traits gradients_at_owner(const StrategyOptions& options) {
   traits.replicas_equal = false;
   traits.depends_on_timing = "gradients are applied in the order in which they arrive";
   traits.applies_on_arrival = true;
+  traits.not_recordable = "owners apply what arrives when it arrives";
   return traits;
 }
 
@@ -60,6 +72,7 @@ Traits sum_on_device_0(const StrategyOptions&) {
   traits.combines = "gradients of one loss over the whole batch, sum over all devices";
   traits.communicates = false;
   traits.one_process = true;
+  traits.not_recordable = "several threads drive the GPUs";
   traits.batch_norm = "each device's own while training, device 0's kept";
   return traits;
 }
@@ -68,6 +81,7 @@ Traits mean_of_momenta(const StrategyOptions& options) {
   Traits traits;
   traits.combines =
       options.bsp_sync == BspSync::kAvg ? "parameters, mean over all ranks" : "momenta, mean over all ranks";
+  traits.not_recordable = "the host waits at a barrier in every step";
   return traits;
 }
 
@@ -96,7 +110,7 @@ const Registry<StrategyInfo>& registry() {
          &nothing_combined, &create_uncoupled}},
        {"ddp",
         {"PyTorch's own c10d::Reducer: buckets of gradients, all-reduced while backward goes on",
-         &in_buckets<mean_of_gradients>, &create_ddp}},
+         &in_buckets<mean_of_reducers_gradients>, &create_ddp}},
        {"replicated",
         {"flat memory, buckets all-reduced while backward goes on, the optimizer applied to each as it "
          "arrives",

@@ -15,17 +15,21 @@ class Replicated final : public Strategy {
   explicit Replicated(const StrategyContext& context)
       : optimizer_(context.optimizer),
         group_(*context.communicator),
+        control_(context.host_communicator()),
         cap_bytes_(context.options.bucket_bytes()),
         memory_(context.parameters, reverse_order(context.parameters.trainable().size())),
         filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
                 [this](size_t bucket) { send(bucket); }) {
     lanes_.emplace_back(group_, context.options.wire);
-    for (int i = 1; i < context.options.in_flight; ++i) {
+    // In the GPU's queues one operation takes all that the links give; several at a time would take more of
+    // the GPU from the backward pass.
+    const int in_flight = group_.capabilities().gpu_queues ? 1 : context.options.in_flight;
+    for (int i = 1; i < in_flight; ++i) {
       duplicates_.push_back(group_.duplicate());
       lanes_.emplace_back(*duplicates_.back(), context.options.wire);
     }
     at::Tensor values = memory_.values({0, memory_.count()});
-    group_.broadcast(buffer_of(values), 0)->wait();
+    wait_for(*group_.broadcast(buffer_of(values), 0), values);
     filler_.set_plan(plan_buckets(memory_, cap_bytes_));
   }
 
@@ -40,8 +44,9 @@ class Replicated final : public Strategy {
   void combine() override {
     filler_.finish();
     for (size_t i = 0; i < works_.size(); ++i) {
-      works_[i]->wait();
-      memory_.apply(filler_.buckets()[i].range, optimizer_, steps_ == 0);
+      const replica::Range range = filler_.buckets()[i].range;
+      wait_for(*works_[i], memory_.gradients(range));
+      memory_.apply(range, optimizer_, steps_ == 0);
     }
     ++steps_;
   }
@@ -82,7 +87,7 @@ class Replicated final : public Strategy {
   void agree_on_order() {
     if (order_agreed_) return;
     std::vector<int64_t> order(filler_.ready_order().begin(), filler_.ready_order().end());
-    group_.broadcast(comm::host_buffer(order.data(), order.size()), 0)->wait();
+    control_.broadcast(comm::host_buffer(order.data(), order.size()), 0)->wait();
     memory_.reorder({order.begin(), order.end()});
     filler_.set_plan(plan_buckets(memory_, cap_bytes_));
     order_agreed_ = true;
@@ -90,6 +95,7 @@ class Replicated final : public Strategy {
 
   replica::SgdOptions optimizer_;
   comm::Communicator& group_;
+  comm::Communicator& control_;
   /// Of the lanes but the first.
   std::vector<std::unique_ptr<comm::Communicator>> duplicates_;
   /// Buckets take turns, so that one moves while another is reduced.

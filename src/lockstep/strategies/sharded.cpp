@@ -18,7 +18,7 @@ class Sharded final : public Strategy {
         filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
                 [this](size_t bucket) { send(bucket); }) {
     at::Tensor values = memory_.values({0, memory_.count()});
-    group_.broadcast(buffer_of(values), 0)->wait();
+    wait_for(*group_.broadcast(buffer_of(values), 0), values);
     const auto cap = context.options.bucket_bytes();
     filler_.set_plan(plan_buckets(memory_, cap, {.multiple_of = group_.size()}));
     std::vector<replica::Range> shards;
@@ -37,13 +37,13 @@ class Sharded final : public Strategy {
     filler_.finish();
     const std::vector<Bucket>& buckets = filler_.buckets();
     for (size_t i = 0; i < buckets.size(); ++i) {
-      works_[i]->wait();
       const replica::Range shard = shard_of(buckets[i]);
+      wait_for(*works_[i], memory_.gradients(shard));
       memory_.apply(shard, optimizer_, steps_ == 0);
       works_[i] =
           group_.all_gather(buffer_of(memory_.values(shard)), buffer_of(memory_.values(buckets[i].range)));
     }
-    for (const comm::WorkPtr& work : works_) work->wait();
+    for (size_t i = 0; i < buckets.size(); ++i) wait_for(*works_[i], memory_.values(buckets[i].range));
     ++steps_;
   }
 

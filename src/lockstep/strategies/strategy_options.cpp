@@ -40,6 +40,8 @@ const Choices<int> kInFlight{{"1", 1}, {"2", 2}, {"3", 3}, {"4", 4}};
 const Choices<ParameterOwners> kOwners{{"sharded", ParameterOwners::kSharded},
                                        {"rank0", ParameterOwners::kRank0}};
 const Choices<Consistency> kConsistencies{{"sync", Consistency::kSync}, {"async", Consistency::kAsync}};
+const Choices<ParameterDevice> kParameterDevices{{"gpu", ParameterDevice::kGpu},
+                                                 {"cpu", ParameterDevice::kCpu}};
 const Choices<Exchange> kExchanges{{"ar", Exchange::kAr},
                                    {"nccl32", Exchange::kNccl32},
                                    {"nccl16", Exchange::kNccl16},
@@ -121,6 +123,17 @@ const std::vector<OptionInfo>& option_infos() {
        .values = values_of(kConsistencies),
        .set = [](StrategyOptions& options,
                  const std::string& value) { options.consistency = choice_of(kConsistencies, value); }},
+      {.flag = "--parameter-device",
+       .description = "where owners keep variables and update them: in the GPU's memory or the host's; the "
+                      "same where the "
+                      "network computes on the CPU",
+       .default_value = "gpu",
+       .strategies = {"parameter_server"},
+       .values = values_of(kParameterDevices),
+       .set =
+           [](StrategyOptions& options, const std::string& value) {
+             options.parameter_device = choice_of(kParameterDevices, value);
+           }},
       {.flag = "--exchange",
        .description =
            "how a tensor is summed: through a copy in host memory (ar), by the backend's own "
@@ -171,13 +184,14 @@ Wire wire_of(const std::string& strategy, const StrategyOptions& options) {
 
 std::vector<GivenOption> spelled_out(const StrategyOptions& options) {
   // By name and all of them: an option that is added does not compile until it is told here too.
-  const auto& [bucket_mb, overlap, wire, in_flight, owners, consistency, exchange, bsp_sync, cycle_ms,
-               fusion_mb, deterministic] = options;
+  const auto& [bucket_mb, overlap, wire, in_flight, owners, consistency, parameter_device, exchange, bsp_sync,
+               cycle_ms, fusion_mb, deterministic] = options;
   return {{"--overlap", value_of(kOverlap, overlap)},
           {"--wire", value_of(kWires, wire)},
           {"--in-flight", value_of(kInFlight, in_flight)},
           {"--parameter-owners", value_of(kOwners, owners)},
           {"--consistency", value_of(kConsistencies, consistency)},
+          {"--parameter-device", value_of(kParameterDevices, parameter_device)},
           {"--exchange", value_of(kExchanges, exchange)},
           {"--bsp-sync", value_of(kBspSyncs, bsp_sync)},
           {"--cycle-ms", fmt::format("{}", cycle_ms)},

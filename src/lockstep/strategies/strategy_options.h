@@ -10,6 +10,7 @@ namespace lockstep::strategies {
 
 enum class ParameterOwners { kSharded, kRank0 };
 enum class Consistency { kSync, kAsync };
+enum class ParameterDevice { kGpu, kCpu };
 enum class Exchange { kAr, kNccl32, kNccl16, kAsa32, kAsa16 };
 enum class BspSync { kCdd, kAvg };
 enum class Wire { kFp32, kFp16, kBf16 };
@@ -29,6 +30,8 @@ struct StrategyOptions {
   ParameterOwners parameter_owners = ParameterOwners::kSharded;
   /// Whether a parameter server waits for all gradients, or applies each on arrival.
   Consistency consistency = Consistency::kSync;
+  /// Where its owners keep variables and momenta, and update them; where there are no GPUs, on the CPU.
+  ParameterDevice parameter_device = ParameterDevice::kGpu;
   /// How bsp sums a tensor over the ranks, and what: momenta or parameters.
   Exchange exchange = Exchange::kNccl32;
   BspSync bsp_sync = BspSync::kCdd;

@@ -30,12 +30,12 @@ comm::DType dtype_of(at::ScalarType type) {
   }
 }
 
-/// The calling thread's, as the GPU's library knows it.
+}  // namespace
+
 void* current_stream(const at::Tensor& tensor) {
+  if (!tensor.is_cuda()) return nullptr;
   return c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device()).native_handle();
 }
-
-}  // namespace
 
 comm::Buffer buffer_of(const at::Tensor& tensor) {
   if (!tensor.is_non_overlapping_and_dense()) throw Error("a tensor with holes cannot be communicated");

@@ -4,6 +4,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
 namespace lockstep::strategies {
@@ -19,7 +20,12 @@ class NarrowedWork final : public comm::Work {
 
   /// The communicator may still be writing to the copy when nobody waits any more, after a failure elsewhere.
   ~NarrowedWork() override {
-    if (narrow_.defined() && !followed_) work_->on_complete([narrow = std::move(narrow_)] {});
+    if (!narrow_.defined() || followed_) return;
+    try {
+      work_->on_complete([narrow = std::move(narrow_)] {});
+    } catch (...) {
+      // It was recorded into a CUDA graph that nobody launches, or has failed: nothing is on its way.
+    }
   }
 
   bool test() override { return work_->test(); }
@@ -31,6 +37,15 @@ class NarrowedWork final : public comm::Work {
 
   void wait() override {
     work_->wait();
+    widen();
+  }
+
+  void wait_in_stream(void* stream) override {
+    if (narrow_.defined() && stream != current_stream(values_)) {
+      throw Error("what arrived in a narrower type can be widened in the calling thread's stream only");
+    }
+    work_->wait_in_stream(stream);
+    // The copy's memory is this stream's again, which comes after the communicator's last use of it.
     widen();
   }
 

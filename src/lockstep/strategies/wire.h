@@ -18,8 +18,9 @@ class WireAllReduce {
  public:
   WireAllReduce(comm::Communicator& group, Wire wire) : group_(group), wire_(wire) {}
 
-  /// Collective. `values`: dense fp32; it is the sum once wait() of the work has returned. In a narrower type
-  /// a copy travels, which lives from here until then.
+  /// Collective. `values`: dense fp32; it is the sum once wait() of the work has returned, and in the calling
+  /// thread's stream after wait_in_stream() with that. In a narrower type a copy travels, which lives from
+  /// here until then.
   comm::WorkPtr start(const at::Tensor& values) const;
 
  private:

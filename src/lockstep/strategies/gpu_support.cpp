@@ -1,0 +1,38 @@
+#include "lockstep/strategies/gpu_support.h"
+
+#include <fmt/format.h>
+
+namespace lockstep::strategies {
+
+std::optional<ConfigError> why_not_on_gpu(const std::string& strategy, const StrategyOptions& options,
+                                          const GpuUse& use) {
+  const Traits traits = registry().get(strategy).traits(options);
+  const bool shares = use.share_gpus && use.ranks > 1;
+  // LibTorch has one thread per process and GPU for backward passes, and these two wait in there for others
+  // that need it: the Reducer for its last bucket, device 0 for the backward passes of the other devices.
+  if (strategy == "ddp" && shares && use.are_threads) {
+    return ConfigError(
+        "ddp cannot have several ranks of one process on one GPU: LibTorch runs their backward passes in one "
+        "thread, where the first that waits for the others keeps them from going on",
+        "Use --launch processes.");
+  }
+  if (traits.one_process && shares) {
+    return ConfigError(fmt::format("{} needs a GPU for every rank, in one process", strategy),
+                       "Use fewer --ranks, or another strategy.");
+  }
+  if (traits.applies_on_arrival && use.backend == "nccl") {
+    return ConfigError(
+        fmt::format("{} --consistency async needs messages from whoever is ready, which nccl does not have",
+                    strategy),
+        "Use --backend gloo or mpi, or --consistency sync.");
+  }
+  return std::nullopt;
+}
+
+std::string why_not_recordable(const Traits& traits, const comm::Communicator* communicator) {
+  if (!traits.not_recordable.empty()) return traits.not_recordable;
+  if (!traits.communicates || communicator == nullptr || communicator->capabilities().gpu_queues) return "";
+  return fmt::format("over {} the host waits in every step", communicator->backend());
+}
+
+}  // namespace lockstep::strategies
