@@ -115,7 +115,7 @@ TEST_F(GpuReplicaTest, memory_that_runs_out_says_what_was_asked_for) {
 TEST_F(GpuReplicaTest, recorded_work_is_not_carried_out_until_it_is_launched) {
   const at::Tensor in = full_on_gpu({1000}, 1);
   const at::Tensor out = full_on_gpu({1000}, 0);
-  const auto work = [&] { out.add_(in * 2); };
+  const auto work = [&] { out.add_(in, 2); };
   work();
   out.zero_();
   const std::unique_ptr<RecordedWork> recorded = accelerator_->record(work);
@@ -166,8 +166,8 @@ TEST_F(GpuReplicaTest, an_overflow_in_a_recorded_step_is_left_out_on_the_gpu) {
   const at::NoGradGuard no_grad;
   SgdOptions options{.learning_rate = 0.5, .momentum = 0.9, .weight_decay = 0};
   options.keep_rate_on(accelerator_->device());
-  options.loss_scale =
-      std::make_shared<LossScale>(accelerator_->device(), LossScaleOptions{.initial = 16, .growth_interval = 4});
+  options.loss_scale = std::make_shared<LossScale>(accelerator_->device(),
+                                                   LossScaleOptions{.initial = 16, .growth_interval = 4});
   const at::Tensor value = full_on_gpu({1000}, 1);
   const at::Tensor momentum = full_on_gpu({1000}, 0);
   const at::Tensor arrived = full_on_gpu({1000}, 0);
@@ -267,7 +267,7 @@ TEST_F(GpuReplicaTest, tf32_rounds_and_fp32_does_not) {
   const auto error_in = [&](Precision precision) {
     set_up_precision(precision, c10::DeviceType::CUDA);
     const at::Tensor product = on_gpu(left).matmul(on_gpu(right)).cpu().to(at::kDouble);
-    return (product - exact).abs().max().item<double>() / exact.abs().max().item<double>();
+    return product.sub(exact).abs().max().item<double>() / exact.abs().max().item<double>();
   };
   EXPECT_LT(error_in(Precision::kFp32), 1e-5);
   const double rounded = error_in(Precision::kTf32);

@@ -44,7 +44,7 @@ TEST(LossScaleTest, gradients_of_the_scaled_loss_come_back_as_those_of_the_loss)
 TEST(LossScaleTest, grows_after_so_many_good_steps_in_a_row_and_shrinks_after_a_bad_one) {
   LossScale scale = sample_scale();
   const float bad = kInfinity;
-  const std::pair<float, double> steps[] = {{1, 8}, {1, 8}, {1, 16}, {1, 16}, {1, 16}, {bad, 8},
+  const std::pair<float, double> steps[] = {{1, 8}, {1, 8}, {1, 16}, {1, 16},  {1, 16}, {bad, 8},
                                             {1, 8}, {1, 8}, {1, 16}, {bad, 8}, {bad, 4}};
   for (const auto& [gradient, expected] : steps) {
     step(scale, gradient);

@@ -48,7 +48,8 @@ TEST(PrecisionTest, says_how_wide_numbers_are_and_which_need_a_scaled_loss) {
 }
 
 TEST(PrecisionTest, tf32_is_allowed_where_it_is_asked_for_and_nowhere_else) {
-  // LibTorch keeps these switches with or without a GPU, and checks when it reads them that old and new ones agree.
+  // LibTorch keeps these switches with or without a GPU, and checks when it reads them that old and new ones
+  // agree.
   const at::Context& context = at::globalContext();
   for (const Precision precision :
        {Precision::kTf32, Precision::kFp32, Precision::kTf32, Precision::kBf16, Precision::kFp16}) {
@@ -59,7 +60,8 @@ TEST(PrecisionTest, tf32_is_allowed_where_it_is_asked_for_and_nowhere_else) {
     EXPECT_EQ(context.allowTF32CuBLAS(), tf32);
     EXPECT_EQ(context.allowTF32CuDNN(), tf32);
     EXPECT_EQ(context.allowTF32CuDNN(at::Float32Op::CONV), tf32);
-    EXPECT_EQ(context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL) == at::Float32Precision::TF32,
+    EXPECT_EQ(context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL) ==
+                  at::Float32Precision::TF32,
               tf32);
     EXPECT_TRUE(context.benchmarkCuDNN());
   }

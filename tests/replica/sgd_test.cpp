@@ -34,7 +34,7 @@ void give_gradients(const std::vector<at::Tensor>& first, const std::vector<at::
   for (size_t i = 0; i < first.size(); ++i) {
     const at::Tensor gradient = at::rand_like(first[i].detach());
     first[i].mutable_grad() = gradient;
-    second[i].mutable_grad() = gradient * factor;
+    second[i].mutable_grad() = gradient.mul(factor);
   }
 }
 

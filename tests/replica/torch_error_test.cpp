@@ -19,7 +19,8 @@ constexpr const char* kOutOfMemory =
     "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 139.80 GiB of which 9.50 "
     "GiB is free. Including non-PyTorch memory, this process has 130.30 GiB memory in use. Of the allocated "
     "memory 128.00 GiB is allocated by PyTorch, and 1.10 GiB is reserved by PyTorch but unallocated. If "
-    "reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid "
+    "reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to "
+    "avoid "
     "fragmentation.  See documentation for Memory Management";
 
 Error thrown_by(const std::function<void()>& body) {

@@ -16,11 +16,10 @@ void throw_no_gpu(const NoGpu& found) {
                          "install the driver of the machine's GPU, or use a machine with one");
   }
   if (found.driver_too_old || found.driver_version < found.runtime_version) {
-    throw BackendMissing(
-        fmt::format("the NVIDIA driver is for CUDA up to {}, and {} for CUDA {} ({})",
-                    cuda_version_text(found.driver_version), found.runtime_of,
-                    cuda_version_text(found.runtime_version), found.reason),
-        "update the driver");
+    throw BackendMissing(fmt::format("the NVIDIA driver is for CUDA up to {}, and {} for CUDA {} ({})",
+                                     cuda_version_text(found.driver_version), found.runtime_of,
+                                     cuda_version_text(found.runtime_version), found.reason),
+                         "update the driver");
   }
   throw BackendMissing(fmt::format("this process sees no NVIDIA GPU ({})", found.reason),
                        "see whether nvidia-smi lists one, and what CUDA_VISIBLE_DEVICES leaves of them");

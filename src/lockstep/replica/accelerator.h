@@ -10,9 +10,9 @@
 
 namespace lockstep::replica {
 
-/// What a GPU's queue was given once and carries out again and again: a CUDA graph. Whatever tensors were made
-/// while it was recorded have their memory from it, and every launch writes them anew: it has to outlive their
-/// use. Destroying waits for what was launched.
+/// What a GPU's queue was given once and carries out again and again: a CUDA graph. Whatever tensors were
+/// made while it was recorded have their memory from it, and every launch writes them anew: it has to outlive
+/// their use. Destroying waits for what was launched.
 class RecordedWork {
  public:
   virtual ~RecordedWork() = default;
@@ -59,10 +59,10 @@ class Accelerator {
 
   /// Runs `work` in this stream without carrying it out, and keeps what it put there. It has to have been
   /// carried out a few times before: libraries allocate, and choose their kernels, at the first use. It must
-  /// neither wait for the GPU nor read from it, and what the host decides or computes in it is decided once. No
-  /// other thread may use this GPU meanwhile but for NCCL's. Throws Error where something in it cannot be
-  /// recorded, BackendMissing where there is no plugin for it; what `work` throws comes out, and the stream is
-  /// as usable as before.
+  /// neither wait for the GPU nor read from it, and what the host decides or computes in it is decided once.
+  /// No other thread may use this GPU meanwhile but for NCCL's. Throws Error where something in it cannot be
+  /// recorded, BackendMissing where there is no plugin for it; what `work` throws comes out, and the stream
+  /// is as usable as before.
   virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& work) = 0;
 
   /// The most bytes that tensors of this GPU had at a time since the last reset, whichever of the process's
@@ -85,8 +85,8 @@ struct AcceleratorStatus {
 AcceleratorStatus accelerator_status();
 
 /// The GPU of that number among those that the process sees, and a stream of its own: each call another one,
-/// up to 32 of a GPU. Before the process's first backward pass. Thread-safe. Throws BackendMissing where there
-/// are none, ConfigError where there are fewer.
+/// up to 32 of a GPU. Before the process's first backward pass. Thread-safe. Throws BackendMissing where
+/// there are none, ConfigError where there are fewer.
 std::shared_ptr<Accelerator> open_accelerator(int index);
 
 }  // namespace lockstep::replica

@@ -18,20 +18,20 @@ struct Range {
   int64_t count() const { return end - begin; }
 };
 
-/// The parameters, gradients and momenta of a replica, each in one flat fp32 buffer on the parameters' device,
-/// tensor after tensor in a chosen order without gaps. Parameters and their `.grad` become views with the parameter's own strides, so
-/// a stretch of a buffer is what a communicator sends and what the optimizer updates, whatever tensors lie in
-/// it. A replica that updates only a part of its parameters keeps the momenta of that part only. Not thread
-/// safe; must not outlive the Parameters.
+/// The parameters, gradients and momenta of a replica, each in one flat fp32 buffer on the parameters'
+/// device, tensor after tensor in a chosen order without gaps. Parameters and their `.grad` become views with
+/// the parameter's own strides, so a stretch of a buffer is what a communicator sends and what the optimizer
+/// updates, whatever tensors lie in it. A replica that updates only a part of its parameters keeps the
+/// momenta of that part only. Not thread safe; must not outlive the Parameters.
 class FlatMemory {
  public:
   /// `order`: the parameters' indices (Parameters::trainable), each once. Throws Error for anything else, and
-  /// for a parameter that is not dense fp32, or on another device than the first. The buffers are padded with zeros to a multiple of `multiple_of`
-  /// elements.
+  /// for a parameter that is not dense fp32, or on another device than the first. The buffers are padded with
+  /// zeros to a multiple of `multiple_of` elements.
   FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_t multiple_of = 1);
 
-  /// Lays everything out anew, in other memory; values, gradients and momenta go along. Throws Error once there are momenta of
-  /// a part only.
+  /// Lays everything out anew, in other memory; values, gradients and momenta go along. Throws Error once
+  /// there are momenta of a part only.
   void reorder(std::vector<size_t> order);
 
   /// From now on there are momenta of these ranges only (ascending, apart from each other), all zero; apply

@@ -112,7 +112,8 @@ class GpuAccelerator final : public Accelerator, public std::enable_shared_from_
 
   MarkPtr mark() override {
     if (recording_) {
-      throw Error("what is recorded in a CUDA graph cannot be marked", "Mark what comes before and after it.");
+      throw Error("what is recorded in a CUDA graph cannot be marked",
+                  "Mark what comes before and after it.");
     }
     return with_plain_errors([&] {
       auto mark = std::make_shared<GpuMark>(events_);
@@ -205,8 +206,8 @@ class RecordedGraph final : public RecordedWork {
 std::unique_ptr<RecordedWork> GpuAccelerator::record(const std::function<void()>& work) {
   const CudaGraphPluginV1& plugin = open_cuda_graph();
   const InStream here(gpu_, stream_);
-  // As torch.cuda.graph: what runs takes its memory back first, and what nobody uses is there for the graph, as
-  // it cannot be had while recording.
+  // As torch.cuda.graph: what runs takes its memory back first, and what nobody uses is there for the graph,
+  // as it cannot be had while recording.
   synchronize();
   with_plain_errors([] { allocator().emptyCache(); });
   const int64_t peak_before = peak_memory_bytes();
@@ -218,8 +219,9 @@ std::unique_ptr<RecordedWork> GpuAccelerator::record(const std::function<void()>
   } catch (const c10::OutOfMemoryError& error) {
     throw_plain(error);
   } catch (const c10::Error& error) {
-    throw Error(fmt::format("what is to be recorded in a CUDA graph fails: {}", error.what_without_backtrace()),
-                "Leave out --cuda-graph.");
+    throw Error(
+        fmt::format("what is to be recorded in a CUDA graph fails: {}", error.what_without_backtrace()),
+        "Leave out --cuda-graph.");
   }
   const int64_t peak = peak_memory_bytes();
   launched_peak_bytes_ = peak_before;

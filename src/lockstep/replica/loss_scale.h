@@ -19,14 +19,16 @@ struct LossScaleOptions {
 };
 
 /// Dynamic loss scaling: gradients of half precision are those of a loss that is so large that they do not
-/// vanish. A step whose gradients overflow is left out, and the next one has a smaller scale. All of it lies in
-/// the device's memory and is decided there, so nothing waits, and a step can be recorded.
+/// vanish. A step whose gradients overflow is left out, and the next one has a smaller scale. All of it lies
+/// in the device's memory and is decided there, so nothing waits, and a step can be recorded.
 ///
-/// In a step: backward from scaled(loss); the gradients are summed over the ranks; unscale() with all of them;
-/// the optimizer, with SgdOptions::loss_scale; update(). Sgd::step does the last three. What of it is on whom:
+/// In a step: backward from scaled(loss); the gradients are summed over the ranks; unscale() with all of
+/// them; the optimizer, with SgdOptions::loss_scale; update(). Sgd::step does the last three. What of it is
+/// on whom:
 ///
 /// - An overflow on one rank is infinite in the sum, so all ranks that have all sums decide alike. Whoever
-///   applies the optimizer bucket by bucket has to wait for the last bucket first: one overflow leaves out all.
+///   applies the optimizer bucket by bucket has to wait for the last bucket first: one overflow leaves out
+///   all.
 /// - Ranks that see only some of the sums (shards) agree: between unscale() and the optimizer overflow() is
 ///   all-reduced by comm::ReduceOp::kMax, in the same stream.
 /// - Ranks that update alone have a scale each, and need not agree.
@@ -39,11 +41,12 @@ class LossScale {
   /// The loss to go backward from; shaped like it.
   at::Tensor scaled(const at::Tensor& loss) const;
 
-  /// Divides gradients by the scale where they lie, and notes in overflow() whether one of them is not finite.
+  /// Divides gradients by the scale where they lie, and notes in overflow() whether one of them is not
+  /// finite.
   void unscale(const std::vector<at::Tensor>& gradients);
 
-  /// One fp32 number on the device: 1 where unscale() has found what is not finite since the last update, else
-  /// 0.
+  /// One fp32 number on the device: 1 where unscale() has found what is not finite since the last update,
+  /// else 0.
   const at::Tensor& overflow() const { return overflow_; }
 
   /// Ends the step: adapts the scale and forgets the overflow. After all that was to be left out with it.

@@ -29,8 +29,8 @@ const Registry<PrecisionInfo>& registry() {
   return precisions;
 }
 
-/// LibTorch warns of its older switches, which set the newer ones as well; of the newer ones alone its CUDA part
-/// thinks that they contradict each other.
+/// LibTorch warns of its older switches, which set the newer ones as well; of the newer ones alone its CUDA
+/// part thinks that they contradict each other.
 class Quiet final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& /*warning*/) override {}

@@ -30,8 +30,8 @@ int bytes_per_number(Precision precision);
 bool needs_loss_scale(Precision precision);
 
 /// Sets what LibTorch knows per process and not per operation: on a GPU whether TF32 is allowed, and that
-/// cuDNN times its algorithms at the first use of every shape and takes the fastest. Nothing on a CPU. Before a
-/// row is trained; the same for all threads of the process that train at a time. Thread-safe.
+/// cuDNN times its algorithms at the first use of every shape and takes the fastest. Nothing on a CPU. Before
+/// a row is trained; the same for all threads of the process that train at a time. Thread-safe.
 void set_up_precision(Precision precision, c10::DeviceType device);
 
 /// Autocast state of this thread for one forward pass and its loss; the previous state comes back at the end.

@@ -30,8 +30,8 @@ struct SgdOptions {
 };
 
 /// One fused pass over lists of the same length: what Sgd does to its parameters, for whoever keeps gradients
-/// and momenta elsewhere. All on one device. `first_step`: momenta are written, not read; with a loss scale they
-/// are read, and have to be zero, since the first step may be left out.
+/// and momenta elsewhere. All on one device. `first_step`: momenta are written, not read; with a loss scale
+/// they are read, and have to be zero, since the first step may be left out.
 void fused_sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
                std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step);
 

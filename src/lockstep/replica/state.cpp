@@ -19,8 +19,8 @@ constexpr const char* kAdvice = "It was written by another version, or is damage
 }  // namespace
 
 void State::add(const std::string& name, const at::Tensor& value) {
-  tensors.push_back({name, value.detach().to(at::kCPU, value.scalar_type(), /*non_blocking=*/false, /*copy=*/true,
-                                             at::MemoryFormat::Contiguous)});
+  tensors.push_back({name, value.detach().to(at::kCPU, value.scalar_type(), /*non_blocking=*/false,
+                                             /*copy=*/true, at::MemoryFormat::Contiguous)});
 }
 
 void State::add(const std::string& name, int64_t number) {

@@ -16,7 +16,8 @@ namespace lockstep::replica {
 namespace {
 
 constexpr const char* kTorchAdvice =
-    "build lockstep with a LibTorch that has CUDA: 'make setup' installs one where nvidia-smi lists a GPU, and "
+    "build lockstep with a LibTorch that has CUDA: 'make setup' installs one where nvidia-smi lists a GPU, "
+    "and "
     "'LOCKSTEP_TORCH=PATH make setup' takes one that is there (a LibTorch folder, or a Python with torch)";
 
 /// The functions of the CUDA runtime by which a process finds out about its GPUs, from the copy that LibTorch
@@ -103,9 +104,9 @@ void open_torch_cuda_of(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "libtorch_cuda.so";
   std::error_code error;
   if (!std::filesystem::exists(file, error)) {
-    throw BackendMissing(fmt::format("LibTorch {} in {} is for CPUs only{}", TORCH_VERSION, folder.string(),
-                                     and_no_driver()),
-                         kTorchAdvice);
+    throw BackendMissing(
+        fmt::format("LibTorch {} in {} is for CPUs only{}", TORCH_VERSION, folder.string(), and_no_driver()),
+        kTorchAdvice);
   }
   // Global, as the program would have it if it linked it: plugins that were built with it find it.
   if (::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {

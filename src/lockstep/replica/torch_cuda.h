@@ -21,9 +21,9 @@ std::filesystem::path torch_library_folder();
 void open_torch_cuda_of(const std::filesystem::path& folder);
 
 /// Opens it once per process and counts the GPUs. Thread-safe. Has to come before LibTorch is asked anything
-/// about CUDA and before its first backward pass, where it settles for what it has. Throws BackendMissing that
-/// says what is missing: that part of LibTorch, one of its libraries, a driver, a driver that is new enough, a
-/// GPU.
+/// about CUDA and before its first backward pass, where it settles for what it has. Throws BackendMissing
+/// that says what is missing: that part of LibTorch, one of its libraries, a driver, a driver that is new
+/// enough, a GPU.
 const TorchCuda& torch_cuda();
 
 }  // namespace lockstep::replica

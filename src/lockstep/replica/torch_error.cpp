@@ -19,9 +19,10 @@ std::string without_python_advice(const std::string& text) {
 void throw_plain(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) {
-    throw Error(without_python_advice(text),
-                "Use a smaller --batch (with --accumulate for the same step), a --precision of fewer bytes, or "
-                "a GPU that nobody else uses.");
+    throw Error(
+        without_python_advice(text),
+        "Use a smaller --batch (with --accumulate for the same step), a --precision of fewer bytes, or "
+        "a GPU that nobody else uses.");
   }
   throw Error(text);
 }

@@ -14,9 +14,9 @@ namespace {
 using lockstep::replica::RecordedWork;
 
 [[noreturn]] void throw_not_recorded(const c10::Error& error) {
-  throw lockstep::Error(std::string("the step cannot be recorded in a CUDA graph: ") +
-                            error.what_without_backtrace(),
-                        "Leave out --cuda-graph.");
+  throw lockstep::Error(
+      std::string("the step cannot be recorded in a CUDA graph: ") + error.what_without_backtrace(),
+      "Leave out --cuda-graph.");
 }
 
 class CudaGraph final : public RecordedWork {
@@ -37,14 +37,16 @@ class CudaGraph final : public RecordedWork {
     try {
       graph_.replay();
     } catch (const c10::Error& error) {
-      throw lockstep::Error(std::string("a CUDA graph cannot be launched: ") + error.what_without_backtrace());
+      throw lockstep::Error(std::string("a CUDA graph cannot be launched: ") +
+                            error.what_without_backtrace());
     }
   }
 
  private:
   void begin() {
     try {
-      // Of this thread only: NCCL's own threads, which capture nothing, stay free to do what a capture forbids.
+      // Of this thread only: NCCL's own threads, which capture nothing, stay free to do what a capture
+      // forbids.
       graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     } catch (const c10::Error& error) {
       give_pool_back();
@@ -70,8 +72,8 @@ class CudaGraph final : public RecordedWork {
     }
   }
 
-  /// Where a capture fails, LibTorch leaves its allocators with the order to serve it from the pool. What they
-  /// have not begun, or have ended already, they refuse.
+  /// Where a capture fails, LibTorch leaves its allocators with the order to serve it from the pool. What
+  /// they have not begun, or have ended already, they refuse.
   void give_pool_back() noexcept {
     try {
       at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool_);
@@ -95,7 +97,8 @@ RecordedWork* record(const std::function<void()>& work) {
   return new CudaGraph(work);
 }
 
-constexpr lockstep::replica::CudaGraphPluginV1 kPlugin = {lockstep::replica::kCudaGraphPluginAbiVersion, record};
+constexpr lockstep::replica::CudaGraphPluginV1 kPlugin = {lockstep::replica::kCudaGraphPluginAbiVersion,
+                                                          record};
 
 }  // namespace
 
