@@ -65,7 +65,7 @@ Tally Evaluation::run(models::Model& model) {
   const int64_t batches = input_->batches_per_epoch().value_or(inputs::kDeviceBatches);
   for (int64_t i = 0; i < batches; ++i) {
     const inputs::Batch& batch = input_->next();
-    const replica::AutocastScope autocast(precision);
+    const replica::AutocastScope autocast(precision, batch.images.device().type());
     const models::Output output = model.forward(batch.images, {.training = false});
     const double mean = models::cross_entropy(output, batch.labels).item<double>();
     tally.loss_sum += mean * static_cast<double>(batch.labels.size(0));
