@@ -34,20 +34,23 @@ std::string steps_text(const train::PacingOptions& pacing) {
 std::string describe_plan(const BenchPlan& plan, const RankJob& job) {
   const int ranks = job.ranks();
   std::string text =
-      fmt::format("{} rows, up to {} {} with {} {} each, backend {}, launched as {}\n", plan.rows.size(),
+      fmt::format("{} rows, up to {} {} with {} {}{} each, backend {}, launched as {}\n", plan.rows.size(),
                   ranks, ranks == 1 ? "rank" : "ranks", job.binding().threads_per_rank,
-                  job.binding().threads_per_rank == 1 ? "thread" : "threads", job.options().backend,
-                  job.options().launch);
+                  job.binding().threads_per_rank == 1 ? "thread" : "threads",
+                  !job.on_gpus()               ? ""
+                  : job.options().share_device ? " and a GPU that may be shared"
+                                               : " and a GPU",
+                  job.options().backend, job.options().launch);
   text +=
       fmt::format("  {:<44} {:>9} {:>7} {:>14} {:>10}\n", "row", "bucket", "steps", "memory/rank", "time");
   double total_s = 0;
   for (const train::RowPlan& row : plan.rows) {
     const train::RowEstimate estimate = train::estimate_row(row);
-    total_s += estimate.duration_s;
+    if (estimate.duration_s) total_s += *estimate.duration_s;
     text += fmt::format("  {:<44} {:>9} {:>7} {:>14} {:>10}\n", row.label(),
                         row.tune_budget_s > 0 ? "tuned" : fmt::format("{:g} MiB", row.bucket_mb),
                         steps_text(row.pacing), format_bytes(estimate.memory.total_bytes()),
-                        format_duration(estimate.duration_s));
+                        estimate.duration_s ? format_duration(*estimate.duration_s) : "-");
   }
   if (plan.options.limit)
     text += "  and the limit of each network, batch and precision: about a minute each\n";
@@ -55,6 +58,7 @@ std::string describe_plan(const BenchPlan& plan, const RankJob& job) {
   if (plan.options.breakdown) text += "  and a breakdown of each row: 25 steps more\n";
   total_s *= plan.launches;
   if (plan.launches > 1) text += fmt::format("  all of it in {} launches\n", plan.launches);
+  if (job.on_gpus()) return text + "how long it takes on GPUs is not estimated\n";
   return text + fmt::format("about {} in all, by the speed of one forward pass on this machine\n",
                             format_duration(total_s));
 }
@@ -69,6 +73,13 @@ void keep_and_tell(const BenchPlan& plan, const std::string& reason, const std::
   } catch (const std::exception& error) {
     report(error);
   }
+}
+
+/// Whoever has a GPU and did not choose may wonder why it is idle.
+void note_unused_gpus(const BenchOptions& options, const RankJob& job) {
+  const std::vector<std::string>& gpus = job.machine().gpus;
+  if (gpus.empty() || job.on_gpus() || options.ranks.device != "auto" || !job.speaks()) return;
+  print_note(fmt::format("measuring processors, not {}: {}", gpus.front(), job.why_no_gpus()));
 }
 
 /// Every launch measures every row. A process that is a rank runs its own launch.
@@ -124,9 +135,8 @@ BenchPlan make_plan(BenchOptions options, RankJob& job, const std::vector<std::s
       !plan.options.trace_path.empty() || results::styles().get(plan.options.how.style).needs_breakdown;
   if (breakdown_implied) plan.options.breakdown = true;
   train::SweepOptions& sweep = plan.options.sweep;
-  if (sweep.ranks.empty()) {
-    sweep.ranks = powers_of_two_up_to(job.environment() ? job.environment()->world : job.usable_cores());
-  }
+  sweep.device = job.options().device;
+  if (sweep.ranks.empty()) sweep.ranks = powers_of_two_up_to(job.usual_ranks());
   sweep.pacing.precision_target = parse_share(plan.options.precision_target, "--precision-target");
   sweep.input_flags.timeout_s = plan.options.ranks.timeout_s;
   plan.rows = train::plan_rows(sweep);
@@ -147,15 +157,19 @@ int run_bench(BenchOptions options, const std::vector<std::string>& command) {
   set_quiet(options.quiet);
   try {
     check_options(options);
-    if (options.limit) limit::require_limit();
+    // Who asks for one wants a GPU, and is to hear what keeps it away.
+    if (options.sweep.cuda_graph && options.ranks.device == "auto") options.ranks.device = "cuda";
     RankJob job(options.ranks);
+    check_device_options(options, job.options().device);
+    if (options.limit) limit::require_limit();
     if (!options.preset_note.empty() && job.speaks() && !job.supervised()) print_note(options.preset_note);
     const BenchPlan plan = make_plan(std::move(options), job, command);
     if (!job.supervised()) {
       // Estimating runs the network once, so with the threads that a rank will have.
       at::set_num_threads(job.binding().threads_per_rank);
       job.check_backend();
-      train::check_memory(plan.rows, job.local_ranks(), job.machine().available_memory_bytes);
+      job.check_memory(plan.rows);
+      note_unused_gpus(plan.options, job);
     }
     if (plan.options.dry_run) {
       if (job.speaks()) print_result(describe_plan(plan, job));

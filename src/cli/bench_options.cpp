@@ -48,6 +48,12 @@ constexpr const char* kExamples = R"(Examples:
       random images made by 2 threads per rank, 8 batches ahead, and how often a step waited for one
   lockstep bench --input zmq --address ipc:///tmp/batches --ranks 1
       batches that another process sends: lockstep feed --address ipc:///tmp/batches
+  lockstep bench --device cuda --ranks 1,2,4,8 --precision bf16 --batch 256
+      GPUs, one for every rank, over NCCL
+  lockstep bench --device cuda --ranks 1 --precision bf16 --cuda-graph
+      what a small batch gains when the GPU is told a step once, and not again every time
+  lockstep bench --device cuda --ranks 2 --share-device
+      two ranks on one GPU, over gloo: that all works, not how fast
   lockstep bench --dry-run
       what would be measured, how long it would take, how much memory it needs
 )";
@@ -78,8 +84,9 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
       ->delimiter(',')
       ->group(what);
   command
-      .add_option("--ranks", sweep.ranks,
-                  "numbers of ranks [powers of two up to the cores, or to what the launcher started]")
+      .add_option(
+          "--ranks", sweep.ranks,
+          "numbers of ranks [powers of two up to the cores, or GPUs, or to what the launcher started]")
       ->delimiter(',')
       ->group(what);
   command
@@ -103,6 +110,12 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
   add_step_flags(command, sweep, what);
   add_input_flags(command, sweep, what);
   add_strategy_flags(command, sweep.strategy_options);
+
+  command
+      .add_flag("--cuda-graph", sweep.cuda_graph,
+                "record a step on the GPU once, after warm-up, and carry it out again and again; of --device "
+                "cuda")
+      ->group(what);
 
   const std::string how = "How to measure";
   command
@@ -199,6 +212,27 @@ void check_files(const BenchOptions& options) {
   if (!options.json_path.empty()) check_writable(options.json_path, "--json");
   if (!options.csv_path.empty()) check_writable(options.csv_path, "--csv");
   if (!options.trace_path.empty()) check_writable(options.trace_path, "--trace");
+}
+
+void check_device_options(const BenchOptions& options, const std::string& device) {
+  if (device == "cuda" && options.limit) {
+    throw ConfigError("--limit measures what a step takes at least on a processor, with oneDNN",
+                      "Leave --limit out, or use --device cpu.");
+  }
+  if (device == "cuda" && options.layers) {
+    throw ConfigError("--layers takes the time of layers on the host, which a GPU's work comes after",
+                      "Leave --layers out, or use --device cpu; --trace shows a step's work on a GPU.");
+  }
+  if (!options.sweep.cuda_graph) return;
+  const char* stamped = !options.trace_path.empty() ? "--trace" : options.breakdown ? "--breakdown" : nullptr;
+  const std::string style = results::styles().get(options.how.style).needs_breakdown
+                                ? fmt::format("--style {}", options.how.style)
+                                : "";
+  if (stamped != nullptr || !style.empty()) {
+    throw ConfigError(fmt::format("{} stamps the phases of a step, and --cuda-graph makes them one piece",
+                                  stamped != nullptr ? stamped : style),
+                      "Measure one without the other: the phases of steps that are not recorded.");
+  }
 }
 
 BaselineChoice choose_baseline(const BenchOptions& options, const std::vector<train::RowPlan>& rows) {

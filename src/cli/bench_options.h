@@ -55,6 +55,9 @@ struct BaselineChoice {
 /// Throws ConfigError for a baseline that no row will be.
 BaselineChoice choose_baseline(const BenchOptions& options, const std::vector<train::RowPlan>& rows);
 
+/// What cannot be shown of a step on that device, or of a recorded one. Throws ConfigError.
+void check_device_options(const BenchOptions& options, const std::string& device);
+
 /// That the files can be written. Throws ConfigError.
 void check_files(const BenchOptions& options);
 

@@ -7,6 +7,7 @@
 
 #include "lockstep/results/json_writer.h"
 #include "lockstep/topology/inspect_system.h"
+#include "lockstep/train/out_of_memory.h"
 #include "lockstep/train/row_layers.h"
 #include "lockstep/train/row_runner.h"
 #include "lockstep/train/tune.h"
@@ -42,20 +43,46 @@ train::Facts facts_of(const BenchPlan& plan) {
   return facts;
 }
 
+/// All that is measured of a row, in runs of their own. Collective over `group`; the samples are there on its
+/// rank 0.
+MeasuredRow measure_row(train::RowPlan row, size_t index, const train::RankGroup& group,
+                        const BenchRank& rank, std::optional<Scribe>& scribe) {
+  MeasuredRow measured;
+  if (row.tune_budget_s > 0) {
+    measured.tuning = train::tune_buckets(row, group, rank.progress);
+    row.bucket_mb = measured.tuning->chosen_mb;
+    rank.progress.begin(row.label());
+    // What is left is told from here on.
+    if (scribe) scribe->row_begins(index);
+  }
+  if (auto samples = train::run_row(row, group, rank.progress))
+    measured.samples = std::move(*samples);
+  if (rank.plan.options.breakdown) {
+    rank.progress.begin("breakdown of " + row.label());
+    measured.stamps = train::break_down_row(row, group, rank.progress);
+  }
+  if (rank.plan.options.layers) {
+    rank.progress.begin("layers of " + row.label());
+    measured.layers = train::time_layers(row, group, rank.progress);
+  }
+  measured.row = std::move(row);
+  return measured;
+}
+
 }  // namespace
 
 void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& job_rank) {
-  const BenchRank rank{job_rank, plan, job};
-  agree_on("bench", facts_of(plan), job.options(), rank);
+  agree_on("bench", facts_of(plan), job.options(), job_rank);
+  const BenchRank rank{job_rank, plan, job, compare_gpus(job, job_rank)};
   tell_machine(rank);
   std::optional<Scribe> scribe;
   if (rank.environment.rank == 0) scribe.emplace(rank);
 
-  const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
-  const Subgroups subgroups(*world, plan.rows);
+  const JobLinks links = connect_all(job, rank);
+  const Subgroups subgroups(links, plan.rows);
   RowLimits limits(rank);
   for (size_t i = 0; i < plan.rows.size(); ++i) {
-    train::RowPlan row = plan.rows[i];
+    train::RowPlan row = rank.own(plan.rows[i]);
     const std::string done = fmt::format("row/{}/done", i);
     if (rank.environment.rank >= train::training_ranks(row)) {
       rank.progress.begin("waiting for " + row.label());
@@ -65,36 +92,17 @@ void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& job_
     const limit::Limit* limit = plan.options.limit ? limits.of(row) : nullptr;
     rank.progress.begin(row.label());
     if (scribe) scribe->row_begins(i);
-    std::optional<results::BucketTuning> tuning;
-    if (row.tune_budget_s > 0) {
-      tuning = train::tune_buckets(row, subgroups.of(row), rank.progress);
-      row.bucket_mb = tuning->chosen_mb;
-      rank.progress.begin(row.label());
-      // What is left is told from here on.
-      if (scribe) scribe->row_begins(i);
-    }
-    std::optional<train::RowSamples> samples = train::run_row(row, subgroups.of(row), rank.progress);
-    std::vector<measure::RankStamps> stamps;
-    if (plan.options.breakdown) {
-      rank.progress.begin("breakdown of " + row.label());
-      stamps = train::break_down_row(row, subgroups.of(row), rank.progress);
-    }
-    std::vector<results::LayerTimes> layers;
-    if (plan.options.layers) {
-      rank.progress.begin("layers of " + row.label());
-      layers = train::time_layers(row, subgroups.of(row), rank.progress);
-    }
+    MeasuredRow measured;
+    train::with_fitting_batch(row, [&] { measured = measure_row(row, i, subgroups.of(row), rank, scribe); });
     if (!scribe) continue;
-    std::optional<double> limit_images_per_s;
     if (limit != nullptr) {
-      limit_images_per_s = limit->images_per_s();
-      add_limits(layers, *limit);
+      measured.limit_images_per_s = limit->images_per_s();
+      add_limits(measured.layers, *limit);
     }
-    scribe->row_ends(i, {row, std::move(*samples), std::move(stamps), std::move(tuning), limit_images_per_s,
-                         std::move(layers)});
+    scribe->row_ends(i, std::move(measured));
     rank.store.set(done, "1");
   }
-  world->barrier()->wait();
+  links.control->barrier()->wait();
   if (scribe) scribe->finish();
 }
 

@@ -13,8 +13,11 @@
 #include "lockstep/inputs/input.h"
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/models/model.h"
+#include "lockstep/replica/accelerator.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/topology/inspect.h"
+#include "lockstep/topology/nvml.h"
+#include "lockstep/topology/visible_gpus.h"
 
 #include "console.h"
 #include "presets.h"
@@ -35,6 +38,48 @@ std::string backends() {
     const comm::BackendStatus status = comm::backend_status(name);
     text += fmt::format("  {:<12} {:<12} {}\n", name, status.usable ? "usable" : "not usable", status.detail);
     if (!status.usable && !status.advice.empty()) text += fmt::format("  {:<25} {}\n", "", status.advice);
+  }
+  return text;
+}
+
+std::string size_and_use(const topology::Nvml& nvml, const topology::VisibleGpu& gpu) {
+  const std::optional<int> index = nvml.index_of(gpu.pci_bus_id);
+  const topology::GpuSample now = index ? nvml.sample(*index) : topology::GpuSample();
+  std::string text = format_bytes(gpu.memory_bytes);
+  if (now.memory_used_bytes) text += fmt::format(", {} in use", format_bytes(*now.memory_used_bytes));
+  if (now.temperature_c) text += fmt::format(", {:.0f} °C", *now.temperature_c);
+  if (now.power_w && now.power_limit_w)
+    text += fmt::format(", {:.0f} of {:.0f} W", *now.power_w, *now.power_limit_w);
+  return text;
+}
+
+/// What the driver says, whether or not LibTorch can use it.
+std::string driver_text(const topology::Nvml& nvml) {
+  if (!nvml.why_not().empty()) return nvml.why_not();
+  const topology::GpuReport report = nvml.report();
+  std::vector<std::string> names;
+  for (const topology::GpuFacts& gpu : report.gpus) names.push_back(gpu.name);
+  return fmt::format("NVIDIA driver {}, for CUDA up to {}: {}", report.driver_version, report.cuda_version,
+                     names.empty() ? "no GPU" : fmt::format("{}", fmt::join(names, ", ")));
+}
+
+std::string devices() {
+  const topology::Machine host = topology::inspect_host();
+  std::string text = "Devices: --device\n";
+  const auto line = [&](const std::string& name, const std::string& usable, const std::string& detail) {
+    text += fmt::format("  {:<12} {:<12} {}\n", name, usable, detail);
+  };
+  line("cpu", "usable", fmt::format("{}, {} cores", host.processor, host.cores));
+  const replica::AcceleratorStatus status = replica::accelerator_status();
+  line("cuda", status.usable ? "usable" : "not usable", status.detail);
+  if (!status.usable && !status.advice.empty()) line("", "", status.advice);
+  const topology::Nvml nvml;
+  line("", "", driver_text(nvml));
+  // By the numbers that ranks have them by.
+  int number = 0;
+  for (const topology::VisibleGpu& gpu : topology::visible_gpus()) {
+    line("", fmt::format("GPU {}", number++),
+         fmt::format("{} ({}), {}", gpu.name, gpu.pci_bus_id, size_and_use(nvml, gpu)));
   }
   return text;
 }
@@ -120,7 +165,8 @@ std::string preset_list() {
 
 const Registry<std::string (*)()>& topics() {
   static const Registry<std::string (*)()> all("topic", "lockstep info --help",
-                                               {{"backends", &backends},
+                                               {{"devices", &devices},
+                                                {"backends", &backends},
                                                 {"models", &models},
                                                 {"strategies", &strategies},
                                                 {"inputs", &inputs},
@@ -133,8 +179,8 @@ const Registry<std::string (*)()>& topics() {
 
 void add_info_flags(CLI::App& command, InfoOptions& options) {
   command.add_option("topic", options.topic,
-                     "backends, models, strategies, inputs, kernels or presets [all of them]");
-  command.footer("Examples:\n  lockstep info\n  lockstep info models\n");
+                     "devices, backends, models, strategies, inputs, kernels or presets [all of them]");
+  command.footer("Examples:\n  lockstep info\n  lockstep info models\n  lockstep info devices\n");
 }
 
 int run_info(const InfoOptions& options) {

@@ -7,7 +7,7 @@
 namespace lockstep::cli {
 
 struct InfoOptions {
-  /// "", or what `lockstep info --help` names: "backends", "models", ...
+  /// "", or what `lockstep info --help` names: "devices", "backends", ...
   std::string topic;
 };
 

@@ -58,7 +58,8 @@ int main(int argc, char** argv) {
   add_verify_flags(*verify, verify_options);
 
   InfoOptions info_options;
-  CLI::App* info = app.add_subcommand("info", "versions, backends, models, strategies, inputs and presets");
+  CLI::App* info =
+      app.add_subcommand("info", "versions, devices, backends, models, strategies, inputs and presets");
   add_info_flags(*info, info_options);
 
   DiffCommandOptions diff_options;

@@ -3,68 +3,30 @@
 #include <algorithm>
 #include <chrono>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include <ATen/Parallel.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/registry.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/hash_store.h"
+#include "lockstep/launch/gpu_placement.h"
 #include "lockstep/launch/local_processes.h"
+#include "lockstep/launch/signals.h"
 #include "lockstep/launch/tcp_store.h"
 #include "lockstep/launch/threads.h"
 #include "lockstep/replica/torch_error.h"
 #include "lockstep/topology/inspect.h"
-#include "lockstep/train/agreement.h"
+#include "lockstep/topology/nvml.h"
+#include "lockstep/topology/visible_gpus.h"
+#include "lockstep/train/device_rules.h"
 
-#include "console.h"
-#include "version.h"
+#include "job_links.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr std::chrono::duration<double> kUntilRanksMeet{60};
-
-void check(const RankOptions& options) {
-  const Registry<bool> launches("way to launch", "lockstep bench --help",
-                                {{"auto", true}, {"processes", true}, {"threads", true}});
-  launches.get(options.launch);
-  const Registry<bool> bindings("way to bind", "lockstep bench --help",
-                                {{"core", true}, {"numa", true}, {"none", true}});
-  bindings.get(options.bind);
-  if (options.threads < 0) {
-    throw ConfigError(fmt::format("--threads must be greater than 0, not {}", options.threads));
-  }
-  if (!(options.timeout_s >= 1)) {
-    throw ConfigError(fmt::format("--timeout must be at least 1 second, not {:g}", options.timeout_s));
-  }
-}
-
-/// The way of launching that --launch, --backend and what started this process leave.
-void settle_launch(RankOptions& options, const std::optional<launch::RankEnvironment>& environment) {
-  const bool threads_backend = options.backend == "thread";
-  if (environment) {
-    if (threads_backend || options.launch == "threads") {
-      throw ConfigError(
-          fmt::format("ranks as threads cannot be started by {}", to_string(environment->launcher)),
-          "Run lockstep without a launcher, or choose --backend gloo or mpi.");
-    }
-    options.launch = to_string(environment->launcher);
-    return;
-  }
-  if (threads_backend && options.launch == "processes") {
-    throw ConfigError("--backend thread connects the threads of one process, not processes",
-                      "Use --launch threads, or --backend gloo or mpi.");
-  }
-  if (options.launch == "threads" && options.backend == "mpi") {
-    throw ConfigError("--backend mpi has one rank per process",
-                      "Use --launch processes, or --backend thread.");
-  }
-  if (options.launch == "auto") options.launch = threads_backend ? "threads" : "processes";
-}
 
 void tell(const launch::Departure& departure, const RankJob::OnDeparture& on_departure) {
   if (departure.prints) on_departure(departure.reason, departure.advice);
@@ -78,31 +40,23 @@ void fail(launch::RankSession& session, const std::exception& error,
   launch::RankSession::leave(departure.exit_code);
 }
 
+bool in_one_process(const train::RowPlan& row) {
+  return train::traits_of(row).one_process && row.ranks > 1;
+}
+
+/// The GPUs that LibTorch can use, as far as that matters.
+replica::AcceleratorStatus look_for_gpus(const RankOptions& options) {
+  // Opening CUDA's libraries may start threads, which must not be what a signal meets.
+  const launch::BlockedSignals blocked;
+  if (may_use_gpus(options)) return replica::accelerator_status();
+  return {.usable = false, .detail = "NVIDIA's driver shows none to this process", .advice = "", .count = 0};
+}
+
 }  // namespace
 
-void add_rank_flags(CLI::App& command, RankOptions& options) {
-  const std::string group = "Ranks";
-  command
-      .add_option("--backend", options.backend,
-                  "gloo, mpi or thread; 'lockstep info backends' says which can be used")
-      ->capture_default_str()
-      ->group(group);
-  command
-      .add_option("--launch", options.launch,
-                  "processes, threads, or auto: those that a launcher started, else processes")
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--threads", options.threads, "threads per rank [cores / the most ranks of the sweep]")
-      ->group(group);
-  command.add_option("--bind", options.bind, "pin ranks: core, numa or none")
-      ->capture_default_str()
-      ->group(group);
-  command
-      .add_option("--interface", options.interface, "address or network interface for gloo [found by itself]")
-      ->group(group);
-  command.add_option("--timeout", options.timeout_s, "seconds after which a silent rank counts as lost")
-      ->capture_default_str()
-      ->group(group);
+train::RowPlan JobRank::own(train::RowPlan row) const {
+  if (gpu >= 0) row.device_index = gpu;
+  return row;
 }
 
 RankJob::RankJob(RankOptions options)
@@ -110,8 +64,14 @@ RankJob::RankJob(RankOptions options)
       environment_(launch::detect_environment()),
       cores_(launch::usable_cores()),
       machine_(topology::inspect_host()) {
-  check(options_);
-  settle_launch(options_, environment_);
+  check_rank_options(options_);
+  gpus_ = look_for_gpus(options_);
+  settle_rank_options(options_, environment_, gpus_);
+}
+
+int RankJob::usual_ranks() const {
+  if (environment_) return environment_->world;
+  return on_gpus() ? std::max(1, gpus_.count) : static_cast<int>(cores_.size());
 }
 
 void RankJob::plan(int most_ranks) {
@@ -134,21 +94,36 @@ std::vector<RowLeftOut> RankJob::place_devices(std::vector<train::RowPlan>& rows
   std::vector<RowLeftOut> left_out;
   std::vector<train::RowPlan> kept;
   for (train::RowPlan& row : rows) {
-    const bool in_one_process = train::traits_of(row).one_process && row.ranks > 1;
-    const std::optional<ConfigError> obstacle = in_one_process ? why_not_one_process(row) : std::nullopt;
+    const std::optional<ConfigError> obstacle = why_not(row);
     if (obstacle && std::ranges::find(strategies, row.strategy) != strategies.end()) throw *obstacle;
     if (obstacle) {
       left_out.push_back({std::move(row), obstacle->what()});
       continue;
     }
-    if (in_one_process) row.device_cpus = binding_.cpus;
+    if (in_one_process(row)) row.device_cpus = binding_.cpus;
     kept.push_back(std::move(row));
   }
   rows = std::move(kept);
   return left_out;
 }
 
+std::optional<ConfigError> RankJob::why_not(const train::RowPlan& row) const {
+  const std::optional<ConfigError> on_device =
+      train::why_not_on_device(row, {.backend = options_.backend,
+                                     .ranks = row.ranks,
+                                     .are_threads = options_.launch == "threads",
+                                     .share_gpus = options_.share_device});
+  if (on_device) return on_device;
+  return in_one_process(row) ? why_not_one_process(row) : std::nullopt;
+}
+
 std::optional<ConfigError> RankJob::why_not_one_process(const train::RowPlan& row) const {
+  if (on_gpus() && gpus_.usable && row.ranks > gpus_.count) {
+    return ConfigError(
+        fmt::format("{} has all GPUs in one process, which sees {} of the {} that {} ranks need",
+                    row.strategy, gpus_.count, row.ranks, row.ranks),
+        "Let every rank see all GPUs of its host, use fewer --ranks, or ddp.");
+  }
   if (!environment_) return std::nullopt;
   if (row.ranks > environment_->local_world) {
     return ConfigError(fmt::format("{} has all devices in one process, but its {} ranks are on several hosts "
@@ -168,10 +143,54 @@ std::optional<ConfigError> RankJob::why_not_one_process(const train::RowPlan& ro
 void RankJob::check_backend() const {
   // Throws for an unknown name, with the nearest.
   const comm::BackendStatus status = comm::backend_status(options_.backend);
+  if (on_gpus() && !gpus_.usable) {
+    throw BackendMissing("--device cuda cannot be had: " + gpus_.detail, gpus_.advice);
+  }
+  // Under a launcher this process may see its own GPU alone; the ranks compare theirs when they meet.
+  if (on_gpus() && !environment_ && !options_.share_device) launch::require_enough_gpus(ranks_, gpus_.count);
   if (!status.usable) {
     throw BackendMissing(fmt::format("backend {} cannot be used: {}", options_.backend, status.detail),
                          status.advice);
   }
+  require_helpers(options_);
+}
+
+void RankJob::check_memory(const std::vector<train::RowPlan>& rows) const {
+  train::check_memory(rows, local_ranks(), machine_.available_memory_bytes);
+  if (on_gpus()) train::check_gpu_memory(rows, gpu_rooms());
+}
+
+int RankJob::gpu_of(const launch::RankEnvironment& environment) const {
+  return on_gpus() && gpus_.count > 0 ? launch::gpu_of_rank(environment.local_rank, gpus_.count) : -1;
+}
+
+std::vector<train::GpuRoom> RankJob::gpu_rooms() const {
+  // A launcher's ranks each look at their own.
+  std::vector<int> local_ranks;
+  if (environment_) {
+    local_ranks = {environment_->local_rank};
+  } else {
+    for (int rank = 0; rank < ranks_; ++rank) local_ranks.push_back(rank);
+  }
+  const std::vector<topology::VisibleGpu> visible = topology::visible_gpus();
+  const topology::Nvml nvml;
+  std::vector<train::GpuRoom> rooms;
+  for (const int rank : local_ranks) {
+    const auto number = static_cast<size_t>(launch::gpu_of_rank(rank, gpus_.count));
+    // What is not known cannot be too small.
+    if (number >= visible.size() || visible[number].memory_bytes == 0) continue;
+    const topology::VisibleGpu& gpu = visible[number];
+    int64_t available_bytes = gpu.memory_bytes;
+    if (const std::optional<int> index = nvml.index_of(gpu.pci_bus_id)) {
+      const topology::GpuSample now = nvml.sample(*index);
+      if (now.memory_bytes && now.memory_used_bytes) {
+        // Of a slice of a GPU, NVML tells what the whole has.
+        available_bytes = std::min(available_bytes, *now.memory_bytes - *now.memory_used_bytes);
+      }
+    }
+    rooms.push_back({fmt::format("GPU {} ({})", number, gpu.name), available_bytes});
+  }
+  return rooms;
 }
 
 int RankJob::run(const Body& body, const OnDeparture& on_departure,
@@ -210,7 +229,9 @@ int RankJob::run_process(const Body& body, const OnDeparture& on_departure) cons
     const std::unique_ptr<launch::TcpStore> store = launch::join_tcp_store(*environment_, kUntilRanksMeet);
     session.start_watch(store.get());
     at::set_num_threads(binding_.threads_per_rank);
-    replica::with_plain_errors([&] { body({*environment_, *store, session.progress()}); });
+    replica::with_plain_errors([&] {
+      body({*environment_, *store, session.progress(), gpu_of(*environment_)});
+    });
     session.finish();
   } catch (const std::exception& error) {
     fail(session, error, on_departure);
@@ -232,7 +253,7 @@ int RankJob::run_threads(const Body& body, const OnDeparture& on_departure) cons
         environment.world = environment.local_world = ranks_;
         launch::bind_this_thread(binding_.cpus[index]);
         at::set_num_threads(binding_.threads_per_rank);
-        replica::with_plain_errors([&] { body({environment, store, progress[index]}); });
+        replica::with_plain_errors([&] { body({environment, store, progress[index], gpu_of(environment)}); });
       },
       [&](int /*rank*/, const std::exception_ptr& error) {
         // The other threads may be blocked for good in a collective that this one has left.
@@ -244,25 +265,6 @@ int RankJob::run_threads(const Body& body, const OnDeparture& on_departure) cons
       });
   session.finish();
   return kExitDone;
-}
-
-void agree_on(const char* command, const train::Facts& plan, const RankOptions& options,
-              const JobRank& rank) {
-  // What explains the most comes first.
-  train::Facts facts{{"version", version_text()},
-                     {"command", command},
-                     {"--backend", options.backend},
-                     {"--threads", std::to_string(options.threads)}};
-  facts.insert(facts.end(), plan.begin(), plan.end());
-  train::agree_on_plan(facts, rank.environment.rank, rank.environment.world, rank.store);
-}
-
-std::unique_ptr<comm::Communicator> connect_all(const RankOptions& options, const JobRank& rank) {
-  return comm::connect(options.backend, {.rank = rank.environment.rank,
-                                         .size = rank.environment.world,
-                                         .store = &rank.store,
-                                         .timeout = comm::Duration(std::max(300.0, 10 * options.timeout_s)),
-                                         .interface = options.interface});
 }
 
 }  // namespace lockstep::cli

@@ -6,39 +6,31 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/App.hpp>
-
 #include "lockstep/base/error.h"
-#include "lockstep/comm/communicator.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/binding.h"
 #include "lockstep/launch/lost_rank.h"
 #include "lockstep/launch/progress.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/launch/rank_session.h"
+#include "lockstep/replica/accelerator.h"
 #include "lockstep/topology/machine.h"
-#include "lockstep/train/facts.h"
 #include "lockstep/train/sweep.h"
 
+#include "rank_options.h"
+
 namespace lockstep::cli {
-
-/// How ranks come to be and talk to each other: what every command that has ranks is told.
-struct RankOptions {
-  std::string backend = "gloo";
-  std::string launch = "auto";
-  std::string bind = "core";
-  std::string interface;
-  int threads = 0;
-  double timeout_s = 30;
-};
-
-void add_rank_flags(CLI::App& command, RankOptions& options);
 
 /// One rank of a job, in the thread that is to do its work.
 struct JobRank {
   launch::RankEnvironment environment;
   comm::Store& store;
   launch::Progress& progress;
+  /// The number of its GPU among those that its process sees; -1: it computes on the CPU.
+  int gpu = -1;
+
+  /// The row as this rank trains it.
+  train::RowPlan own(train::RowPlan row) const;
 };
 
 /// A row that cannot be had here, and why.
@@ -57,13 +49,17 @@ class RankJob {
   /// `most_ranks`: that take part. Settles threads and pinning; throws ConfigError where the launcher started
   /// fewer, or a flag asks for more threads than there are.
   void plan(int most_ranks);
-  /// Gives the rows that train all devices in one process the cores of their ranks. Where these are not on
-  /// one host, or not this process's to use, it throws ConfigError if `strategies` (as the user gave them)
-  /// names the strategy, and takes the row out if it only came with `all`.
+  /// Gives the rows that train all devices in one process the cores of their ranks. A row that cannot be had
+  /// (these are not on one host, or not this process's to use; its strategy cannot work on a GPU) is a
+  /// ConfigError if `strategies` (as the user gave them) names the strategy, and is taken out if it only came
+  /// with `all`.
   std::vector<RowLeftOut> place_devices(std::vector<train::RowPlan>& rows,
                                         const std::vector<std::string>& strategies) const;
-  /// Throws BackendMissing with what to install.
+  /// Throws BackendMissing with what to install, ConfigError where each rank is to have a GPU of its own and
+  /// this host has fewer. After plan().
   void check_backend() const;
+  /// Throws ConfigError where the rows do not fit into the memory of this host, or of its GPUs.
+  void check_memory(const std::vector<train::RowPlan>& rows) const;
 
   const RankOptions& options() const { return options_; }
   const std::optional<launch::RankEnvironment>& environment() const { return environment_; }
@@ -74,7 +70,12 @@ class RankJob {
   int ranks() const { return ranks_; }
   /// The most of them on this host.
   int local_ranks() const { return environment_ ? environment_->local_world : ranks_; }
-  int usable_cores() const { return static_cast<int>(cores_.size()); }
+  /// How many ranks there are to be where nobody says: as many as a launcher started, as this host has GPUs,
+  /// or cores.
+  int usual_ranks() const;
+  bool on_gpus() const { return options_.on_gpus(); }
+  /// Why LibTorch can use no GPU, where a job that could be on GPUs is not.
+  const std::string& why_no_gpus() const { return gpus_.detail; }
   /// Of the ranks on this host.
   const launch::BindingPlan& binding() const { return binding_; }
   /// This host, as it was before ranks were bound to a part of it.
@@ -90,8 +91,12 @@ class RankJob {
           const std::vector<std::pair<std::string, std::string>>& variables = {}) const;
 
  private:
-  /// Why the ranks of a row cannot be devices of one process; nothing where they can.
+  /// Why a row cannot be had, or its ranks not be devices of one process; nothing where they can.
+  std::optional<ConfigError> why_not(const train::RowPlan& row) const;
   std::optional<ConfigError> why_not_one_process(const train::RowPlan& row) const;
+  int gpu_of(const launch::RankEnvironment& environment) const;
+  /// The GPUs of this host's ranks, by local rank, as far as this process sees them.
+  std::vector<train::GpuRoom> gpu_rooms() const;
 
   int run_process(const Body& body, const OnDeparture& on_departure) const;
   int run_threads(const Body& body, const OnDeparture& on_departure) const;
@@ -101,17 +106,12 @@ class RankJob {
 
   RankOptions options_;
   std::optional<launch::RankEnvironment> environment_;
+  /// Only of a job on GPUs, or that could be.
+  replica::AcceleratorStatus gpus_;
   std::vector<launch::Core> cores_;
   topology::Machine machine_;
   launch::BindingPlan binding_;
   int ranks_ = 1;
 };
-
-/// That every rank is about to do the same: the command, its plan, and with what. Throws ConfigError on all
-/// of them, naming the ranks and what differs. Collective over the job, before anything else that is.
-void agree_on(const char* command, const train::Facts& plan, const RankOptions& options, const JobRank& rank);
-
-/// All ranks of the job as one communicator. Collective.
-std::unique_ptr<comm::Communicator> connect_all(const RankOptions& options, const JobRank& rank);
 
 }  // namespace lockstep::cli

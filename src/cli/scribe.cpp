@@ -13,6 +13,7 @@
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/results/baseline.h"
 #include "lockstep/results/factors.h"
+#include "lockstep/results/gpu_warnings.h"
 #include "lockstep/results/host_differences.h"
 #include "lockstep/results/json_reader.h"
 #include "lockstep/results/launches.h"
@@ -22,6 +23,7 @@
 #include "lockstep/results/text.h"
 
 #include "console.h"
+#include "device_facts.h"
 #include "version.h"
 
 namespace lockstep::cli {
@@ -33,6 +35,11 @@ results::RunRecord describe_job(const BenchRank& rank) {
   record.lockstep_version = lockstep_version();
   record.torch_version = torch_version();
   record.backend_detail = comm::backend_status(rank.job.options().backend).detail;
+  if (rank.job.on_gpus()) {
+    record.cuda_version = cuda_version();
+    record.cudnn_version = cudnn_version();
+    record.rank_gpus = rank.gpus;
+  }
   for (const train::RowPlan& row : rank.plan.rows) {
     if (std::ranges::find(record.kernels, row.kernels) == record.kernels.end())
       record.kernels.push_back(row.kernels);
@@ -74,6 +81,10 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
   for (results::Warning& warning : results::host_differences(record.machines)) {
     record.warnings.push_back(std::move(warning));
   }
+  for (results::Warning& warning : results::shared_gpu_warnings(record.rank_gpus)) {
+    print_warning(warning.text, warning.advice);
+    record.warnings.push_back(std::move(warning));
+  }
 }
 
 results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
@@ -88,6 +99,8 @@ results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
   run.precision = row.precision;
   run.kernels = row.kernels;
   run.memory_format = row.memory_format;
+  run.device = row.device;
+  run.cuda_graph = row.cuda_graph;
   run.input = row.input;
   run.data = row.data;
   run.input_options = row.input_flags.text();
@@ -160,6 +173,10 @@ void explain(results::Run& run, const train::RowSamples& samples,
   run.input_queues = queues_of(samples.input_queues);
   run.resources = results::resources_of(samples.use, run.threads_per_rank);
   for (results::Warning& warning : results::resource_warnings(samples.use))
+    run.warnings.push_back(std::move(warning));
+  run.gpu_use = samples.gpus;
+  run.device_settings = samples.device_settings;
+  for (results::Warning& warning : results::gpu_warnings(samples.gpus))
     run.warnings.push_back(std::move(warning));
   for (results::Warning& warning : results::series_warnings(run)) run.warnings.push_back(std::move(warning));
   if (!stamps.empty()) run.breakdown = measure::break_down(stamps);

@@ -22,6 +22,8 @@ namespace lockstep::cli {
 struct BenchRank : JobRank {
   const BenchPlan& plan;
   const RankJob& job;
+  /// [rank]: of the ranks that rows need, on rank 0; empty on CPUs.
+  std::vector<results::RankGpu> gpus;
 };
 
 /// Where the results of this launch go.

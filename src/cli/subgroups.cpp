@@ -10,16 +10,23 @@ std::vector<int> powers_of_two_up_to(int most) {
   return powers;
 }
 
-Subgroups::Subgroups(comm::Communicator& world, const std::vector<train::RowPlan>& rows) {
+Subgroups::Subgroups(const JobLinks& links, const std::vector<train::RowPlan>& rows)
+    : all_data_(links.data.get()) {
   for (const train::RowPlan& row : rows) {
-    if (groups_.contains(row.ranks)) continue;
-    groups_[row.ranks] = comm::split_first(world, row.ranks);
+    if (control_.contains(row.ranks)) continue;
+    control_[row.ranks] = comm::split_first(*links.control, row.ranks);
+    // NCCL keeps memory of every GPU for each communicator: no second one of the same ranks.
+    if (all_data_ == nullptr || row.ranks == all_data_->size()) continue;
+    data_[row.ranks] = comm::split_first(*all_data_, row.ranks);
   }
 }
 
-comm::Communicator* Subgroups::of(const train::RowPlan& row) const {
+train::RankGroup Subgroups::of(const train::RowPlan& row) const {
   const bool alone = train::training_ranks(row) == 1 && !train::traits_of(row).communicates;
-  return alone ? nullptr : groups_.at(row.ranks).get();
+  if (alone) return {};
+  comm::Communicator* control = control_.at(row.ranks).get();
+  if (all_data_ == nullptr) return control;
+  return {control, row.ranks == all_data_->size() ? all_data_ : data_.at(row.ranks).get()};
 }
 
 }  // namespace lockstep::cli

@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/train/rank_group.h"
 #include "lockstep/train/sweep.h"
+
+#include "job_links.h"
 
 namespace lockstep::cli {
 
@@ -20,14 +23,18 @@ std::vector<int> powers_of_two_up_to(int most);
 /// rank of the job takes part in making each.
 class Subgroups {
  public:
-  /// Collective.
-  Subgroups(comm::Communicator& world, const std::vector<train::RowPlan>& rows);
+  /// Collective over `links`, which outlive this.
+  Subgroups(const JobLinks& links, const std::vector<train::RowPlan>& rows);
 
-  /// Null where the row needs none. The ranks of the row may ask.
-  comm::Communicator* of(const train::RowPlan& row) const;
+  /// Of nobody where the row needs none. The ranks of the row may ask.
+  train::RankGroup of(const train::RowPlan& row) const;
 
  private:
-  std::map<int, std::unique_ptr<comm::Communicator>> groups_;
+  std::map<int, std::unique_ptr<comm::Communicator>> control_;
+  /// Empty where `control_` carries everything.
+  std::map<int, std::unique_ptr<comm::Communicator>> data_;
+  /// Of all ranks that rows need.
+  comm::Communicator* all_data_;
 };
 
 }  // namespace lockstep::cli

@@ -10,8 +10,11 @@
 #include "lockstep/base/units.h"
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/results/training_record.h"
+#include "lockstep/topology/visible_gpus.h"
+#include "lockstep/train/out_of_memory.h"
 
 #include "console.h"
+#include "job_links.h"
 #include "subgroups.h"
 #include "version.h"
 
@@ -73,27 +76,33 @@ class TrainingReport {
 void train_rank(const train::TrainingPlan& plan, const RankJob& job, const JobRank& rank,
                 TrainingReport* report) {
   agree_on("train", train::facts_of(plan), job.options(), rank);
-  const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
-  const Subgroups subgroups(*world, {plan.row});
+  compare_gpus(job, rank);
+  const JobLinks links = connect_all(job, rank);
+  const Subgroups subgroups(links, {plan.row});
   if (rank.environment.rank >= train::training_ranks(plan.row)) {
     rank.progress.begin("waiting for " + plan.row.label());
     rank.store.get(kDone, kUntilRowEnds);
   } else {
-    const train::TrainingResult result = train::train(plan, subgroups.of(plan.row), rank.progress,
-                                                      [&](const std::vector<results::EpochRecord>& epochs) {
-                                                        if (report != nullptr) report->epoch_ends(epochs);
-                                                      });
+    train::TrainingPlan own = plan;
+    own.row = rank.own(plan.row);
+    train::TrainingResult result;
+    train::with_fitting_batch(own.row, [&] {
+      result = train::train(own, subgroups.of(own.row), rank.progress,
+                            [&](const std::vector<results::EpochRecord>& epochs) {
+                              if (report != nullptr) report->epoch_ends(epochs);
+                            });
+    });
     if (report != nullptr) {
       report->finish(result);
       rank.store.set(kDone, "1");
     }
   }
-  world->barrier()->wait();
+  links.control->barrier()->wait();
 }
 
 train::TrainingPlan make_plan(const TrainOptions& options, RankJob& job) {
   const int ranks = options.ranks ? *options.ranks : job.environment() ? job.environment()->world : 1;
-  train::TrainingPlan plan = make_training_plan(options, ranks);
+  train::TrainingPlan plan = make_training_plan(options, ranks, job.options().device);
   job.plan(plan.row.ranks);
   std::vector<train::RowPlan> rows{plan.row};
   job.place_devices(rows, {plan.row.strategy});
@@ -102,6 +111,10 @@ train::TrainingPlan make_plan(const TrainOptions& options, RankJob& job) {
                         {"threads per rank", std::to_string(job.binding().threads_per_rank)}};
   if (const std::string detail = kernels::kernel_detail(plan.row.kernels); !detail.empty())
     plan.circumstances.push_back({"fused kernels", detail});
+  if (job.on_gpus()) {
+    const std::vector<topology::VisibleGpu> gpus = topology::visible_gpus();
+    if (!gpus.empty()) plan.circumstances.push_back({"GPU", gpus.front().name});
+  }
   return plan;
 }
 
@@ -116,7 +129,7 @@ std::string describe(const train::TrainingPlan& plan) {
 void check_before_start(const train::TrainingPlan& plan, const TrainOptions& options, const RankJob& job) {
   at::set_num_threads(job.binding().threads_per_rank);
   job.check_backend();
-  train::check_memory({plan.row}, job.local_ranks(), job.machine().available_memory_bytes);
+  job.check_memory({plan.row});
   if (job.speaks() && !plan.resume_path.empty()) {
     const train::Checkpoint checkpoint = train::read_checkpoint_of(plan);
     print_note(fmt::format("going on after step {} of '{}'", checkpoint.step, plan.resume_path));

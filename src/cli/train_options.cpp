@@ -135,11 +135,12 @@ void add_train_flags(CLI::App& command, TrainOptions& options) {
   command.add_flag("-q,--quiet", options.quiet, "no notes")->group(output);
 }
 
-train::TrainingPlan make_training_plan(const TrainOptions& options, int ranks) {
+train::TrainingPlan make_training_plan(const TrainOptions& options, int ranks, const std::string& device) {
   if (options.strategy == "all") {
     throw ConfigError("--strategy all is several, and a training has one", "'lockstep bench' compares them.");
   }
   train::SweepOptions sweep = options.sweep;
+  sweep.device = device;
   sweep.input = !options.input.empty() ? options.input : sweep.data.empty() ? "device" : "dataset";
   sweep.input_flags.timeout_s = options.job.timeout_s;
   sweep.models = {options.model};

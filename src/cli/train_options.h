@@ -44,7 +44,7 @@ struct TrainOptions {
 
 void add_train_flags(CLI::App& command, TrainOptions& options);
 
-/// Throws ConfigError for what cannot be. `ranks`: where none are given.
-train::TrainingPlan make_training_plan(const TrainOptions& options, int ranks);
+/// Throws ConfigError for what cannot be. `ranks`: where none are given. `device`: what --device leaves.
+train::TrainingPlan make_training_plan(const TrainOptions& options, int ranks, const std::string& device);
 
 }  // namespace lockstep::cli

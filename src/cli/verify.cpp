@@ -12,9 +12,11 @@
 #include "lockstep/base/error.h"
 #include "lockstep/results/text_table.h"
 #include "lockstep/train/export_training.h"
+#include "lockstep/train/out_of_memory.h"
 #include "lockstep/train/verify.h"
 
 #include "console.h"
+#include "job_links.h"
 #include "row_flags.h"
 #include "strategy_flags.h"
 #include "subgroups.h"
@@ -31,6 +33,8 @@ constexpr const char* kExamples = R"(Examples:
       with gradients of two batches added up, and sent in 16 bits
   lockstep verify --strategy parameter_server --consistency async --ranks 2
       with an option of the strategy
+  lockstep verify --device cuda --ranks 2 --share-device
+      on a GPU that two ranks share
 
 Checks: "replicas equal" (all ranks have the same parameters, bit for bit), "joint batch" (they agree with one
 rank on the batches of all, as closely as rounding allows), "run to run" (the same bits again). A check that
@@ -38,8 +42,9 @@ does not apply says why. Of a strategy that applies gradients as they arrive: "a
 was sent), "staleness" (within what the steps allow), "loss falls" (on one batch). Exit code 1 when one fails.
 )";
 
-std::vector<train::RowPlan> plan_rows(const VerifyOptions& options) {
+std::vector<train::RowPlan> plan_rows(const VerifyOptions& options, const std::string& device) {
   train::SweepOptions sweep;
+  sweep.device = device;
   sweep.models = options.models;
   sweep.batches = {options.batch};
   sweep.ranks = options.ranks;
@@ -103,16 +108,18 @@ class VerifyReport {
   int wrong_ = 0;
 };
 
-void export_row(const train::RowPlan& row, const std::string& folder, const RankJob& job,
+void export_row(const train::RowPlan& planned, const std::string& folder, const RankJob& job,
                 const JobRank& rank) {
+  const train::RowPlan row = rank.own(planned);
   agree_on("verify --export", train::facts_of({row}), job.options(), rank);
-  const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
+  compare_gpus(job, rank);
+  const JobLinks links = connect_all(job, rank);
   rank.progress.begin(row.label());
-  const Subgroups subgroups(*world, {row});
+  const Subgroups subgroups(links, {row});
   if (rank.environment.rank < train::training_ranks(row)) {
     train::export_training(row, *row.pacing.steps, subgroups.of(row), folder, rank.progress);
   }
-  world->barrier()->wait();
+  links.control->barrier()->wait();
 }
 
 void check_export(const VerifyOptions& options, const std::vector<train::RowPlan>& rows) {
@@ -129,12 +136,13 @@ void check_export(const VerifyOptions& options, const std::vector<train::RowPlan
 int verify_rows(const std::vector<train::RowPlan>& rows, const std::vector<RowLeftOut>& left_out,
                 const RankJob& job, const JobRank& rank) {
   agree_on("verify", train::facts_of(rows), job.options(), rank);
-  const std::unique_ptr<comm::Communicator> world = connect_all(job.options(), rank);
-  const Subgroups subgroups(*world, rows);
+  compare_gpus(job, rank);
+  const JobLinks links = connect_all(job, rank);
+  const Subgroups subgroups(links, rows);
   VerifyReport report(std::ranges::any_of(
       rows, [&](const train::RowPlan& row) { return row.kernels != rows.front().kernels; }));
   for (size_t i = 0; i < rows.size(); ++i) {
-    const train::RowPlan& row = rows[i];
+    const train::RowPlan row = rank.own(rows[i]);
     const std::string done = fmt::format("row/{}/done", i);
     if (rank.environment.rank >= train::training_ranks(row)) {
       rank.progress.begin("waiting for " + row.label());
@@ -142,14 +150,16 @@ int verify_rows(const std::vector<train::RowPlan>& rows, const std::vector<RowLe
       continue;
     }
     rank.progress.begin(row.label());
-    const std::vector<train::Check> checks =
-        train::verify_row(row, *row.pacing.steps, subgroups.of(row), rank.progress);
+    std::vector<train::Check> checks;
+    train::with_fitting_batch(row, [&] {
+      checks = train::verify_row(row, *row.pacing.steps, subgroups.of(row), rank.progress);
+    });
     if (rank.environment.rank != 0) continue;
     report.add(row, checks);
     print_note(fmt::format("[{}/{}] {}", i + 1, rows.size(), row.label()));
     rank.store.set(done, "1");
   }
-  world->barrier()->wait();
+  links.control->barrier()->wait();
   for (const auto& [row, reason] : left_out) report.add_left_out(row, reason);
   if (rank.environment.rank == 0) report.print();
   return report.wrong();
@@ -169,8 +179,9 @@ void add_verify_flags(CLI::App& command, VerifyOptions& options) {
       ->capture_default_str()
       ->group(what);
   command
-      .add_option("--ranks", options.ranks,
-                  "numbers of ranks [powers of two up to the cores, or to what the launcher started]")
+      .add_option(
+          "--ranks", options.ranks,
+          "numbers of ranks [powers of two up to the cores, or GPUs, or to what the launcher started]")
       ->delimiter(',')
       ->group(what);
   command.add_option("--batch", options.batch, "images per rank")->capture_default_str()->group(what);
@@ -193,6 +204,8 @@ void add_verify_flags(CLI::App& command, VerifyOptions& options) {
       ->capture_default_str()
       ->group(what);
   add_strategy_flags(command, options.strategy_options);
+  // What strategies compute does not depend on it, and where there is one GPU it leaves one rank.
+  options.job.device = "cpu";
   add_rank_flags(command, options.job);
 }
 
@@ -200,10 +213,8 @@ int run_verify(const VerifyOptions& asked) {
   VerifyOptions options = asked;
   std::atomic<int> wrong{0};
   RankJob job(options.job);
-  if (options.ranks.empty()) {
-    options.ranks = powers_of_two_up_to(job.environment() ? job.environment()->world : job.usable_cores());
-  }
-  std::vector<train::RowPlan> rows = plan_rows(options);
+  if (options.ranks.empty()) options.ranks = powers_of_two_up_to(job.usual_ranks());
+  std::vector<train::RowPlan> rows = plan_rows(options, job.options().device);
   job.plan(train::most_ranks(rows));
   const std::vector<RowLeftOut> left_out = job.place_devices(rows, options.strategies);
   if (!options.export_folder.empty()) check_export(options, rows);

@@ -74,6 +74,12 @@ TEST(BadInputTest, is_refused_with_what_is_wrong_and_what_to_do) {
        {"--json", "missing/a.json", "No such file"}},
       {{"--model", "lenet5", "--csv", folder.path("")}, {"--csv", "folder"}},
       {{"--batch", "1000000"}, {"resnet50", "are available", "Use --batch "}},
+      {{"--device", "gpu"}, {"unknown device 'gpu'", "did you mean cuda", "lockstep info devices"}},
+      {{"--device", "cpuu"}, {"unknown device 'cpuu'", "did you mean cpu"}},
+      {{"--device", "cuda:0"}, {"--device cuda:0", "CUDA_VISIBLE_DEVICES=0"}},
+      {{"--device", "cpu", "--share-device"}, {"--share-device", "--device cpu has none"}},
+      {{"--device", "cpu", "--backend", "nccl"}, {"nccl", "--device cpu has none", "gloo"}},
+      {{"--device", "cpu", "--cuda-graph"}, {"--cuda-graph", "Use --device cuda"}},
   };
   for (const Refused& refused : cases) {
     const test::Finished finished = bench(refused.flags);
@@ -82,6 +88,73 @@ TEST(BadInputTest, is_refused_with_what_is_wrong_and_what_to_do) {
     EXPECT_EQ(finished.output, "") << refused.flags.front();
   }
   EXPECT_EQ(folder.files(), 0u);
+}
+
+// Whether or not there is a GPU: what is wrong with the flags is said before what is missing.
+TEST(BadInputTest, flags_that_gpus_cannot_have_are_refused_before_they_are_looked_for) {
+  const test::ScratchFolder folder;
+  const std::vector<Refused> cases{
+      {{"--share-device", "--backend", "nccl"}, {"--share-device", "NCCL refuses two ranks on one GPU"}},
+      {{"--share-device", "--launch", "threads"},
+       {"ddp cannot have several ranks of one process on one GPU"}},
+      {{"--share-device", "--backend", "thread"},
+       {"ddp cannot have several ranks of one process on one GPU"}},
+      {{"--share-device", "--strategy", "data_parallel"}, {"data_parallel needs a GPU for every rank"}},
+      {{"--kernels", "fused"}, {"--kernels fused are made for processors", "--device cpu"}},
+      {{"--limit"}, {"--limit measures", "processor"}},
+      {{"--layers"}, {"--layers", "--device cpu"}},
+      {{"--cuda-graph", "--breakdown"}, {"--breakdown stamps the phases"}},
+      {{"--cuda-graph", "--trace", folder.path("t.json")}, {"--trace stamps the phases"}},
+      {{"--cuda-graph", "--style", "theano"}, {"--style theano stamps the phases"}},
+      {{"--cuda-graph", "--layers"}, {"--layers"}},
+      {{"--cuda-graph", "--verify-every", "5"}, {"--verify-every"}},
+      {{"--cuda-graph", "--accumulate", "2"}, {"--cuda-graph", "--accumulate 2"}},
+      {{"--cuda-graph", "--strategy", "horovod"}, {"horovod cannot be recorded with --cuda-graph"}},
+      {{"--cuda-graph", "--share-device"}, {"ddp cannot be recorded", "gloo", "--backend nccl"}},
+      {{"--cuda-graph", "--backend", "gloo"}, {"ddp cannot be recorded", "gloo", "--backend nccl"}},
+      {{"--model", "resnt50"}, {"did you mean resnet50"}},
+      {{"--backend", "ncll"}, {"unknown backend 'ncll'", "did you mean nccl"}},
+      {{"--strategy", "dpp"}, {"did you mean ddp"}},
+  };
+  for (const Refused& refused : cases) {
+    std::vector<std::string> flags{"--device", "cuda", "--ranks", "2"};
+    flags.insert(flags.end(), refused.flags.begin(), refused.flags.end());
+    const test::Finished finished = bench(flags);
+    EXPECT_EQ(finished.exit_code, 2) << refused.flags.front() << "\n" << finished.error;
+    for (const std::string& text : refused.texts) EXPECT_THAT(finished.error, HasSubstr(text));
+    EXPECT_EQ(finished.output, "") << refused.flags.front();
+  }
+  EXPECT_EQ(folder.files(), 0u);
+}
+
+TEST(BadInputTest, without_a_gpu_what_is_missing_is_named) {
+  // Also where there is one, it is not shown.
+  const test::Program::Environment hidden{{"CUDA_VISIBLE_DEVICES", "-1"}};
+  for (const std::vector<std::string>& flags : {std::vector<std::string>{"--device", "cuda"},
+                                               {"--device", "cuda", "--dry-run"},
+                                               {"--backend", "nccl"},
+                                               {"--share-device"},
+                                               {"--cuda-graph"},
+                                               {"--device", "cuda", "--backend", "gloo", "--ranks", "64"}}) {
+    std::vector<std::string> command{"--model", "lenet5"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    const test::Finished finished = bench(command, hidden);
+    EXPECT_EQ(finished.exit_code, 4) << flags.front() << "\n" << finished.error;
+    EXPECT_THAT(finished.error, HasSubstr("--device cuda cannot be had: "));
+    EXPECT_EQ(finished.output, "");
+  }
+  for (const char* command : {"train", "verify"}) {
+    const test::Finished finished = test::run({"lockstep", command, "--device", "cuda"}, hidden);
+    EXPECT_EQ(finished.exit_code, 4) << command << "\n" << finished.error;
+    EXPECT_THAT(finished.error, HasSubstr("--device cuda cannot be had: "));
+  }
+}
+
+TEST(BadInputTest, without_a_gpu_auto_means_processors) {
+  const test::Finished finished =
+      bench({"--model", "lenet5", "--ranks", "1", "--steps", "5", "--device", "auto"},
+            {{"CUDA_VISIBLE_DEVICES", "-1"}});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
 }
 
 TEST(BadInputTest, a_missing_backend_is_said_with_what_to_install) {

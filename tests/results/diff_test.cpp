@@ -184,6 +184,25 @@ TEST(DiffTest, entries_of_the_header_that_differ_come_first_but_not_the_time) {
   for (size_t i = 1; i < header.size(); ++i) EXPECT_FALSE(header[i].differs) << header[i].name;
 }
 
+TEST(DiffTest, another_gpu_or_driver_is_warned_of) {
+  const RunRecord base = gpu_record();
+  EXPECT_THAT(diff_text(compare_records(base, base)), Not(HasSubstr("Warning")));
+  RunRecord test = base;
+  for (RankGpu& gpu : test.rank_gpus) gpu.name = "NVIDIA H100";
+  test.cudnn_version = "9.1.0";
+  test.machines[0].map.driver_version = "570.1";
+  for (results::Run& run : test.runs)
+    run.device_settings = "fp32 matrix products in tf32, convolutions in tf32";
+  EXPECT_THAT(
+      diff_text(compare_records(base, test)),
+      AllOf(HasSubstr("Warning: the two were not measured on the same device ("),
+            HasSubstr("GPUs of the ranks"), HasSubstr("2 x NVIDIA H200"), HasSubstr("2 x NVIDIA H100"),
+            HasSubstr("GPU driver"), HasSubstr("cuDNN"), HasSubstr("device settings")));
+  RunRecord shared = base;
+  shared.rank_gpus[1] = shared.rank_gpus[0];
+  EXPECT_THAT(diff_text(compare_records(base, shared)), HasSubstr("device (GPUs shared)"));
+}
+
 TEST(DiffTest, no_common_row_is_said_with_what_there_is) {
   const RunRecord base = drawn_record({0.5}, 1);
   RunRecord test = base;

@@ -2,6 +2,7 @@
 
 #include "lockstep/results/csv.h"
 #include "lockstep/results/json_writer.h"
+#include "lockstep/results/styles.h"
 #include "lockstep/results/text.h"
 
 #include "results/sample_runs.h"
@@ -22,6 +23,10 @@ TEST(GoldenTest, ddp_tables) {
 
 TEST(GoldenTest, scaling_tables) {
   expect_golden("scaling_tables.txt", scaling_tables(sweep_record()));
+}
+
+TEST(GoldenTest, gpu_header_and_tables) {
+  expect_golden("gpu.txt", header_text(gpu_record()) + '\n' + gpu_tables(gpu_record(), TextForm::kTerminal));
 }
 
 TEST(GoldenTest, closing_text_of_an_incomplete_record) {

@@ -43,7 +43,7 @@ TEST(JsonReaderTest, what_was_written_reads_back_and_writes_the_same_again) {
   RunRecord two_hosts = small_record();
   two_hosts.machines.push_back(two_hosts.machines[0]);
   two_hosts.machines[1].host = "node2";
-  for (const RunRecord& record : {small_record(), sweep_record(), two_hosts, RunRecord()}) {
+  for (const RunRecord& record : {small_record(), sweep_record(), gpu_record(), two_hosts, RunRecord()}) {
     const std::string text = to_json(record);
     EXPECT_EQ(to_json(from_json(text, "a.json")), text);
     EXPECT_EQ(from_json(text, "a.json").machines.size(), record.machines.size());

@@ -51,6 +51,29 @@ TEST(LaunchesTest, throughput_is_all_images_over_all_time) {
   EXPECT_DOUBLE_EQ(*record.runs[1].speedup, record.runs[1].images_per_s / record.runs[0].images_per_s);
 }
 
+TEST(LaunchesTest, recorded_steps_are_another_row_and_another_gpu_another_record) {
+  RunRecord record = gpu_record();
+  RunRecord eager = gpu_record();
+  for (results::Run& run : eager.runs) run.cuda_graph = false;
+  add_launch(record, eager);
+  EXPECT_EQ(record.runs.size(), 8U);
+  RunRecord other_gpu = gpu_record();
+  other_gpu.rank_gpus[0].name = "NVIDIA A100";
+  EXPECT_THROW(add_launch(record, other_gpu), ConfigError);
+  RunRecord other_cudnn = gpu_record();
+  other_cudnn.cudnn_version = "9.1.0";
+  EXPECT_THROW(add_launch(record, other_cudnn), ConfigError);
+}
+
+TEST(LaunchesTest, what_gpus_did_is_told_of_the_last_launch) {
+  RunRecord record = gpu_record();
+  RunRecord later = gpu_record();
+  later.runs[2].gpu_use[0].samples = 99;
+  add_launch(record, later);
+  ASSERT_EQ(record.runs[2].gpu_use.size(), 2U);
+  EXPECT_EQ(record.runs[2].gpu_use[0].samples, 99);
+}
+
 TEST(LaunchesTest, launches_that_differ_widen_the_interval_beyond_their_steps) {
   RunRecord record = launch(0.5);
   const Interval within = *record.runs[1].step_interval_s;

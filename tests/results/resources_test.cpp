@@ -18,6 +18,7 @@ RankUse rank_use(int64_t host, int64_t process) {
           .cpu_s = 8,
           .communication_cpu_s = 0.5,
           .peak_memory_bytes = 1000 * process,
+          .peak_device_memory_bytes = 0,
           .host_busy_s = 16,
           .host_stolen_s = 0,
           .host_hardware_threads = 4,
@@ -35,6 +36,14 @@ TEST(ResourcesTest, use_is_a_share_of_the_cores_that_the_ranks_had) {
   EXPECT_DOUBLE_EQ(*found.other_load, 0);
   EXPECT_DOUBLE_EQ(*found.mean_frequency_mhz, 3000);
   EXPECT_THAT(found.peak_memory_bytes, ElementsAre(1000, 2000));
+  EXPECT_TRUE(found.peak_device_memory_bytes.empty());
+}
+
+TEST(ResourcesTest, memory_of_gpus_is_that_of_ranks_that_have_one) {
+  std::vector<RankUse> use{rank_use(1, 1), rank_use(1, 2)};
+  use[0].peak_device_memory_bytes = 5000;
+  use[1].peak_device_memory_bytes = 6000;
+  EXPECT_THAT(resources_of(use, 1).peak_device_memory_bytes, ElementsAre(5000, 6000));
 }
 
 TEST(ResourcesTest, threads_of_one_process_are_counted_once) {

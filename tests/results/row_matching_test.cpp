@@ -56,6 +56,7 @@ TEST(RowMatchingTest,
       {[](Row& run) { run.input = "host"; }, "input:device>host "},
       {[](Row& run) { run.threads_per_rank = 4; }, "threads per rank:1>4 "},
       {[](Row& run) { run.device = "cuda"; }, "device:cpu>cuda "},
+      {[](Row& run) { run.cuda_graph = true; }, "CUDA graph:off>on "},
       {[](Row& run) { run.hosts = 2; }, "hosts:1>2 "},
       {[](Row& run) {
          if (run.strategy == "ddp") run.strategy = "sharded";

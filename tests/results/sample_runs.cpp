@@ -1,5 +1,7 @@
 #include "results/sample_runs.h"
 
+#include <string>
+
 #include "lockstep/results/baseline.h"
 #include "lockstep/results/factors.h"
 #include "lockstep/results/summarize.h"
@@ -76,6 +78,66 @@ Breakdown breakdown_of(int ranks, double step_s, double waiting_s, double transf
     breakdown.ranks.push_back(std::move(own));
   }
   return breakdown;
+}
+
+topology::GpuUse throttled_gpu() {
+  return {.samples = 40,
+          .sm_clock_mhz = topology::Spread{1410, 1755, 1980},
+          .max_sm_clock_mhz = 1980,
+          .memory_clock_mhz = topology::Spread{3201, 3201, 3201},
+          .temperature_c = topology::Spread{41, 62, 74.5},
+          .power_w = topology::Spread{120, 690.5, 701},
+          .power_limit_w = 700,
+          .kernel_share = topology::Spread{0.5, 0.96875, 1},
+          .memory_share = topology::Spread{0.25, 0.5, 0.625},
+          .memory_used_bytes = topology::Spread{1e9, 4e10, 4e10},
+          .memory_bytes = static_cast<double>(int64_t{140} << 30),
+          .slowed_share = 0.375,
+          .slowed_by = {{"power cap", 0.25}, {"hardware thermal slowdown", 0.125}}};
+}
+
+std::vector<RankGpu> rank_gpus(int ranks) {
+  std::vector<RankGpu> gpus;
+  for (int rank = 0; rank < ranks; ++rank) {
+    gpus.push_back({.host = "node1",
+                    .name = "NVIDIA H200",
+                    .pci_bus_id = "0000:0" + std::to_string(6 + rank) + ":00.0",
+                    .uuid = "f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe0" + std::to_string(rank)});
+  }
+  return gpus;
+}
+
+RunRecord gpu_record() {
+  RunRecord record = described_record();
+  record.cuda_version = "13.0";
+  record.cudnn_version = "9.15.0";
+  record.rank_gpus = rank_gpus(2);
+  record.kernels = {"aten"};
+  record.kernel_detail = "";
+  record.distributed_backend = "nccl";
+  record.backend_detail = "NCCL 2.28.9";
+  record.runs = {measured_run("single", 1, 24, 0.015625), measured_run("ddp", 1, 24, 0.016),
+                 measured_run("ddp", 2, 24, 0.0165), measured_run("independent", 2, 24, 0.015625)};
+  for (Run& run : record.runs) {
+    run.device = "cuda";
+    run.backend = "nccl";
+    run.kernels = "aten";
+    run.cuda_graph = true;
+    run.device_settings = "fp32 matrix products in ieee, convolutions in tf32, cuDNN autotuned";
+    topology::GpuUse calm = throttled_gpu();
+    calm.sm_clock_mhz = topology::Spread{1980, 1980, 1980};
+    calm.slowed_share = 0;
+    calm.slowed_by.clear();
+    run.gpu_use.assign(static_cast<size_t>(run.ranks), calm);
+    run.resources.emplace();
+    run.resources->peak_device_memory_bytes.assign(static_cast<size_t>(run.ranks), int64_t{6} << 30);
+  }
+  record.runs[2].gpu_use[1] = throttled_gpu();
+  // As a driver that tells little.
+  record.runs[1].gpu_use[0] = {};
+  record.runs[1].resources->peak_device_memory_bytes.clear();
+  assign_baselines(record);
+  return record;
 }
 
 RunRecord described_record() {
@@ -177,11 +239,15 @@ RunRecord small_record() {
   record.launches_started_at = {record.started_at, "2030-01-02T03:14:05Z"};
   ddp.breakdown = breakdown_of(2, 0.5625, 0.03125, 0.0625);
   ddp.resources = Resources{.peak_memory_bytes = {1 << 30, 1 << 29},
-                            .peak_device_memory_bytes = {},
+                            .peak_device_memory_bytes = {int64_t{3} << 30, int64_t{2} << 30},
                             .processor_utilisation = 0.75,
                             .communication_threads = 0.0625,
                             .other_load = 0.125,
                             .mean_frequency_mhz = 3000};
+  ddp.gpu_use = {throttled_gpu(), {}};
+  ddp.device_settings = "fp32 matrix products in ieee, convolutions in tf32";
+  record.rank_gpus = rank_gpus(2);
+  record.cudnn_version = "9.15.0";
   ddp.memory = ReplicaMemory{.parameters = {102228128, 102228128},
                              .gradients = {102228128, 102228128},
                              .momenta = {51114064, 51114068},

@@ -16,6 +16,15 @@ Run measured_run(const std::string& strategy, int ranks, int steps, double step_
 /// step.
 Breakdown breakdown_of(int ranks, double step_s, double waiting_s, double transfer_s);
 
+/// What a GPU did that was kept down now and then; all is set.
+topology::GpuUse throttled_gpu();
+
+/// Of a record's ranks, on one host.
+std::vector<RankGpu> rank_gpus(int ranks);
+
+/// A sweep on GPUs: ddp at 1 and 2 ranks, with both controls.
+RunRecord gpu_record();
+
 /// A record without runs in which every field is set, so that one that is lost on the way is noticed.
 RunRecord described_record();
 

@@ -28,20 +28,23 @@ class FlatGradientsTest : public testing::Test {
     x_ = at::rand({2, 3, 5, 5});
   }
 
-  /// The flat gradients after a step of so many micro-batches.
+  /// The flat gradients after the second step of so many micro-batches.
   at::Tensor train(Copying copying, int micro_batches, double scale) const {
     replica::Parameters parameters = parameters_of_several_shapes();
     replica::FlatMemory memory(parameters, {2, 0, 1});
     std::vector<size_t> final_order;
     FlatGradients gradients(parameters, memory, scale, copying,
                             [&](size_t index) { final_order.push_back(index); });
-    gradients.begin_step();
-    for (int i = 0; i < micro_batches; ++i) {
-      gradients.begin_backward(i == micro_batches - 1);
-      loss(parameters, 1 + i).backward();
+    for (int step = 0; step < 2; ++step) {
+      final_order.clear();
+      gradients.begin_step();
+      for (int i = 0; i < micro_batches; ++i) {
+        gradients.begin_backward(i == micro_batches - 1);
+        loss(parameters, 1 + step + i).backward();
+      }
+      EXPECT_EQ(final_order.size(), 3u);
+      gradients.fill_places();
     }
-    EXPECT_EQ(final_order.size(), 3u);
-    gradients.fill_places();
     return memory.gradients({0, memory.count()}).clone();
   }
 

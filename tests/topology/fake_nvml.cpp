@@ -6,6 +6,7 @@
 //   bare       one GPU whose driver tells nothing but that it is there
 //   no_driver  the library without a driver
 //   hidden     two GPUs, of which this process may talk to the second
+//   slowing    one GPU that is slower, and hot, every time that it is asked again
 
 #include <cstdio>
 #include <cstdlib>
@@ -62,6 +63,9 @@ Return write_text(char* text, unsigned bytes, const char* value) {
   return kSuccess;
 }
 
+/// How often the clock was asked for before.
+unsigned times_asked = 0;
+
 Return tells(unsigned* value, unsigned what) {
   if (plays("bare")) return kUnsupported;
   *value = what;
@@ -89,7 +93,7 @@ Return nvmlSystemGetCudaDriverVersion_v2(int* version) {
   return kSuccess;
 }
 Return nvmlDeviceGetCount_v2(unsigned* count) {
-  *count = plays("bare") ? 1 : plays("hidden") ? 2 : plays("switches") ? 4 : 8;
+  *count = plays("bare") || plays("slowing") ? 1 : plays("hidden") ? 2 : plays("switches") ? 4 : 8;
   return kSuccess;
 }
 Return nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
@@ -148,10 +152,11 @@ Return nvmlDeviceGetNvLinkRemotePciInfo_v2(Device device, unsigned link, PciInfo
   return write_bus_id(info, static_cast<unsigned>(peer_of(index_of(device), link)));
 }
 Return nvmlDeviceGetClockInfo(Device, int type, unsigned* mhz) {
+  if (plays("slowing") && type == kSmClock) return tells(mhz, 1980 - 30 * times_asked++);
   return tells(mhz, type == kSmClock ? 1290 : type == kMemoryClock ? 877 : 0);
 }
 Return nvmlDeviceGetMaxClockInfo(Device, int, unsigned* mhz) {
-  return tells(mhz, 1530);
+  return tells(mhz, plays("slowing") ? 1980 : 1530);
 }
 Return nvmlDeviceGetTemperatureV(Device, Temperature* temperature) {
   if (plays("bare")) return kUnsupported;
@@ -174,6 +179,8 @@ Return nvmlDeviceGetEnforcedPowerLimit(Device, unsigned* milliwatt) {
 Return nvmlDeviceGetCurrentClocksEventReasons(Device, unsigned long long* bits) {
   if (plays("bare")) return kUnsupported;
   *bits = kReasonPowerCap | kReasonSoftwareThermal;
+  // Every sample asks for the clock first.
+  if (plays("slowing")) *bits = times_asked > 1 ? kReasonHardwareThermal : kReasonIdle;
   return kSuccess;
 }
 Return nvmlDeviceGetUtilizationRates(Device, Utilization* utilization) {

@@ -1,43 +1,17 @@
 // lockstep's own declarations of NVML against NVIDIA's header. All of it is checked by compiling it,
 // which is done where that header is.
 
-#include <type_traits>
-
 #include <nvml.h>
 
 #include "lockstep/topology/nvml_api.h"
+
+#include "topology/same_call.h"
 
 // Older headers lack some of the functions.
 #if NVML_API_VERSION >= 13
 
 namespace lockstep::topology::nvml {
 namespace {
-
-// Whether values of both types are passed the same way: numbers of one size, or pointers to such.
-template <typename One, typename Other>
-consteval bool same_passing() {
-  if constexpr (std::is_same_v<One, Device> || std::is_same_v<Other, nvmlDevice_t>) {
-    return std::is_same_v<One, Device> && std::is_same_v<Other, nvmlDevice_t>;
-  } else if constexpr (std::is_pointer_v<One> && std::is_pointer_v<Other>) {
-    return sizeof(std::remove_pointer_t<One>) == sizeof(std::remove_pointer_t<Other>);
-  } else {
-    return std::is_pointer_v<One> == std::is_pointer_v<Other> && sizeof(One) == sizeof(Other);
-  }
-}
-
-template <typename Ours, typename Theirs>
-struct SameCall : std::false_type {};
-template <typename Result, typename... Parameters, typename TheirResult, typename... TheirParameters>
-struct SameCall<Result (*)(Parameters...), TheirResult (*)(TheirParameters...)> {
-  static constexpr bool value = [] {
-    if constexpr (sizeof...(Parameters) != sizeof...(TheirParameters)) {
-      return false;
-    } else {
-      return same_passing<Result, TheirResult>() &&
-             (same_passing<Parameters, TheirParameters>() && ... && true);
-    }
-  }();
-};
 
 #define EXPECT_SAME_CALL(ours, theirs) \
   static_assert(SameCall<decltype(Functions::ours), decltype(&theirs)>::value, #theirs)

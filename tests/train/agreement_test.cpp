@@ -203,5 +203,27 @@ TEST(AgreementTest, plans_are_compared_through_the_store_which_lives_until_all_h
   EXPECT_THAT(texts, Each(HasSubstr("rank 2 has seed 7, rank 0 has seed 1")));
 }
 
+TEST(AgreementTest, rank_0_judges_what_all_have_to_say_and_all_hear_why) {
+  for (const bool refused : {false, true}) {
+    comm::HashStore store;
+    std::vector<std::string> told(3);
+    std::vector<std::string> texts(3, "accepted");
+    launch::run_threads(3, [&](int rank) {
+      const auto judge = [&](const std::vector<std::string>& by_rank) -> std::optional<ConfigError> {
+        told = by_rank;
+        if (!refused) return std::nullopt;
+        return ConfigError("two are alike", "Be different.");
+      };
+      try {
+        train::agree("guests", "name of " + std::to_string(rank), rank, 3, store, judge);
+      } catch (const ConfigError& error) {
+        texts[static_cast<size_t>(rank)] = std::string(error.what()) + ". " + error.advice();
+      }
+    });
+    EXPECT_THAT(told, testing::ElementsAre("name of 0", "name of 1", "name of 2"));
+    EXPECT_THAT(texts, Each(refused ? "two are alike. Be different." : "accepted"));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

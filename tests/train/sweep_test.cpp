@@ -6,6 +6,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/kernels/kernel_choice.h"
+#include "lockstep/train/device_rules.h"
+#include "lockstep/train/out_of_memory.h"
 
 namespace lockstep {
 namespace {
@@ -28,6 +30,12 @@ std::string refusal(const SweepOptions& options) {
     return std::string(error.what()) + " " + error.advice();
   }
   return "accepted";
+}
+
+/// Empty where it can be had.
+std::string why_not(const train::RowPlan& row, const train::GpuSetting& setting) {
+  const auto reason = train::why_not_on_device(row, setting);
+  return reason ? reason->what() : "";
 }
 
 TEST(SweepTest, controls_stand_beside_every_number_of_ranks) {
@@ -67,6 +75,67 @@ TEST(SweepTest, kernels_sweep_where_there_are_several) {
 
 TEST(SweepTest, the_default_batch_is_the_networks_own) {
   EXPECT_EQ(plan_rows({.models = {"resnet50"}, .ranks = {1}}).front().batch_per_rank, 32);
+}
+
+TEST(SweepTest, rows_on_gpus_have_kernels_for_gpus) {
+  for (const train::RowPlan& row : plan_rows({.models = {"lenet5"}, .ranks = {2}, .device = "cuda"})) {
+    EXPECT_EQ(row.device, "cuda");
+    EXPECT_EQ(row.kernels, "aten");
+    EXPECT_FALSE(row.cuda_graph);
+  }
+  EXPECT_TRUE(plan_rows({.models = {"lenet5"}, .ranks = {1}, .device = "cuda", .cuda_graph = true})
+                  .front()
+                  .cuda_graph);
+}
+
+TEST(SweepTest, what_a_device_cannot_have_is_refused_with_the_reason) {
+  EXPECT_THAT(refusal({.ranks = {1}, .device = "gpu"}),
+              HasSubstr("unknown device 'gpu'; did you mean cuda?"));
+  EXPECT_THAT(refusal({.ranks = {1}, .device = "cudda"}), HasSubstr("did you mean cuda?"));
+  EXPECT_THAT(refusal({.ranks = {1}, .device = "cuda:1"}), HasSubstr("CUDA_VISIBLE_DEVICES=1"));
+  EXPECT_THAT(refusal({.ranks = {1}, .kernels = {"aten", "fused"}, .device = "cuda"}),
+              HasSubstr("--kernels fused are made for processors"));
+  EXPECT_THAT(refusal({.ranks = {1}, .cuda_graph = true}), HasSubstr("Use --device cuda"));
+  EXPECT_THAT(refusal({.ranks = {1}, .device = "cuda", .cuda_graph = true, .accumulate = 2}),
+              HasSubstr("--accumulate 2"));
+  EXPECT_THAT(refusal({.ranks = {2}, .device = "cuda", .cuda_graph = true, .verify_every = 5}),
+              HasSubstr("--verify-every"));
+}
+
+TEST(SweepTest, which_strategies_are_recorded_is_said_of_every_row) {
+  SweepOptions options{
+      .models = {"lenet5"}, .ranks = {2}, .strategies = {"all"}, .device = "cuda", .cuda_graph = true};
+  for (const train::RowPlan& row : plan_rows(options)) {
+    const std::string reason = why_not(row, {.backend = "nccl"});
+    const bool recorded = row.strategy == "single" || row.strategy == "independent" ||
+                          row.strategy == "ddp" || row.strategy == "replicated";
+    EXPECT_EQ(reason.empty(), recorded) << row.strategy << ": " << reason;
+    if (!recorded) {
+      EXPECT_THAT(reason, HasSubstr("--cuda-graph"));
+    }
+  }
+  // Through the host only what does not communicate.
+  options.strategies = {"ddp"};
+  for (const train::RowPlan& row : plan_rows(options)) {
+    EXPECT_THAT(why_not(row, {.backend = "gloo"}),
+                row.strategy == "ddp" ? HasSubstr("over gloo") : HasSubstr(""));
+    EXPECT_EQ(why_not(row, {.backend = "gloo"}).empty(), row.strategy != "ddp");
+  }
+}
+
+TEST(SweepTest, which_strategies_share_a_gpu_is_said_of_every_row) {
+  SweepOptions options{.models = {"lenet5"}, .ranks = {1, 2}, .strategies = {"all"}, .device = "cuda"};
+  for (const train::RowPlan& row : plan_rows(options)) {
+    const bool in_one_process = row.strategy == "data_parallel" && row.ranks > 1;
+    EXPECT_EQ(why_not(row, {.backend = "gloo", .share_gpus = true}).empty(), !in_one_process) << row.label();
+    const bool waits = in_one_process || (row.strategy == "ddp" && row.ranks > 1);
+    EXPECT_EQ(why_not(row, {.backend = "thread", .are_threads = true, .share_gpus = true}).empty(), !waits)
+        << row.label();
+    EXPECT_EQ(why_not(row, {.backend = "nccl", .are_threads = true}), "");
+  }
+  options.device = "cpu";
+  for (const train::RowPlan& row : plan_rows(options))
+    EXPECT_EQ(why_not(row, {.backend = "thread", .are_threads = true, .share_gpus = true}), "");
 }
 
 TEST(SweepTest, what_cannot_be_measured_is_refused_by_name) {
@@ -120,6 +189,81 @@ TEST(SweepTest, a_batch_that_does_not_fit_is_refused_with_one_that_does) {
         plan_rows({.models = {"resnet18"}, .batches = {fitting + 2}, .ranks = {1}, .image_size = 64});
     EXPECT_THROW(train::check_memory(larger, 1, 2 * kGiB), ConfigError);
   }
+}
+
+/// The batch that the refusal advises; 0: it advises none.
+int advised_batch(const std::vector<train::RowPlan>& rows, const std::vector<train::GpuRoom>& gpus) {
+  try {
+    train::check_gpu_memory(rows, gpus);
+  } catch (const ConfigError& error) {
+    const std::string advice = error.advice();
+    const size_t flag = advice.find("--batch ");
+    return flag == std::string::npos ? 0 : std::stoi(advice.substr(flag + 8));
+  }
+  return -1;
+}
+
+std::vector<train::RowPlan> rows_on_gpus(int batch, int ranks) {
+  return plan_rows({.models = {"resnet18"},
+                    .batches = {batch},
+                    .ranks = {ranks},
+                    .device = "cuda",
+                    .image_size = 64,
+                    .controls = false});
+}
+
+TEST(GpuMemoryTest, a_batch_that_does_not_fit_is_refused_with_the_gpu_and_the_one_that_does) {
+  const train::GpuRoom room{"GPU 0 (NVIDIA Test)", 4 * kGiB};
+  const int fitting = advised_batch(rows_on_gpus(65536, 1), {room});
+  ASSERT_GT(fitting, 0);
+  EXPECT_EQ(advised_batch(rows_on_gpus(fitting, 1), {room}), -1);
+  EXPECT_GT(advised_batch(rows_on_gpus(fitting + fitting / 8 + 2, 1), {room}), 0);
+  try {
+    train::check_gpu_memory(rows_on_gpus(65536, 1), {room});
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("on GPU 0 (NVIDIA Test)"));
+    EXPECT_THAT(error.what(), HasSubstr("only 4.0 GiB are available"));
+  }
+  // Not even the parameters.
+  EXPECT_EQ(advised_batch(rows_on_gpus(8, 1), {{"GPU 0 (NVIDIA Test)", kGiB}}), 0);
+}
+
+TEST(GpuMemoryTest, ranks_that_share_a_gpu_share_its_memory) {
+  const std::vector<train::GpuRoom> shared(2, {"GPU 0 (NVIDIA Test)", 4 * kGiB});
+  const std::vector<train::GpuRoom> own{{"GPU 0 (NVIDIA Test)", 4 * kGiB}, {"GPU 1 (NVIDIA Test)", 4 * kGiB}};
+  const int alone = advised_batch(rows_on_gpus(65536, 2), own);
+  const int together = advised_batch(rows_on_gpus(65536, 2), shared);
+  EXPECT_GT(alone, 2 * together);
+  EXPECT_GT(together, 0);
+  // The second is too small, which only two ranks meet.
+  const std::vector<train::GpuRoom> uneven{own[0], {"GPU 1 (NVIDIA Test)", kGiB}};
+  EXPECT_EQ(advised_batch(rows_on_gpus(8, 1), uneven), -1);
+  EXPECT_EQ(advised_batch(rows_on_gpus(8, 2), uneven), 0);
+}
+
+TEST(GpuMemoryTest, rows_of_processors_need_no_gpu) {
+  EXPECT_NO_THROW(
+      train::check_gpu_memory(plan_rows({.models = {"lenet5"}, .ranks = {1}}), {{"GPU 0 (NVIDIA Test)", 0}}));
+}
+
+TEST(GpuMemoryTest, a_host_holds_less_of_a_row_on_gpus) {
+  EXPECT_NO_THROW(train::check_memory(rows_on_gpus(65536, 2), 2, 8 * kGiB));
+  EXPECT_THROW(train::check_memory(rows_on_gpus(8, 2), 2, 2 * kGiB), ConfigError);
+}
+
+TEST(OutOfMemoryTest, the_batch_that_would_fit_follows_from_what_was_used) {
+  train::RowPlan row;
+  row.batch_per_rank = 256;
+  const train::MemoryEstimate estimate{
+      .process_bytes = kGiB, .parameter_bytes = kGiB, .activation_bytes = 64 * kGiB};
+  // Half of the activations were there when it ended.
+  EXPECT_EQ(train::fitting_batch(row, estimate, 33 * kGiB), 115);
+  // All that was estimated, and it did not do.
+  EXPECT_EQ(train::fitting_batch(row, estimate, 80 * kGiB), 230);
+  EXPECT_EQ(train::fitting_batch(row, estimate, kGiB / 2), 0);
+  row.batch_per_rank = 1;
+  EXPECT_EQ(train::fitting_batch(row, estimate, 80 * kGiB), 0);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ std::string versions_of(const results::RunRecord& record) {
   if (!record.lockstep_version.empty()) parts.push_back("lockstep " + record.lockstep_version);
   if (!record.torch_version.empty()) parts.push_back("PyTorch " + record.torch_version);
   if (!record.cuda_version.empty()) parts.push_back("CUDA " + record.cuda_version);
+  if (!record.cudnn_version.empty()) parts.push_back("cuDNN " + record.cudnn_version);
   if (!record.backend_detail.empty()) parts.push_back(record.backend_detail);
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -66,7 +67,9 @@ std::string circumstances(const NamedRecord& named) {
   if (record.machines.size() > kMostMachines) {
     text += item("", fmt::format("and {}", counted(record.machines.size() - kMostMachines, "more machine")));
   }
-  text += item("ranks", ranks_text(record)) + item("memory allocator", record.allocator);
+  text += item("ranks", ranks_text(record)) +
+          item("GPUs of the ranks", results::rank_gpus_text(record.rank_gpus)) +
+          item("memory allocator", record.allocator);
   return text.empty() ? "" : "<dl>\n" + text + "</dl>\n";
 }
 

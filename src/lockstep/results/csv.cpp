@@ -51,12 +51,39 @@ std::optional<double> phase(const Run& run, double PhaseTimes::*member) {
 }
 
 /// Of the rank that used the most.
-std::string most_memory(const Run& run) {
-  if (!run.resources || run.resources->peak_memory_bytes.empty()) return "";
-  return known(std::ranges::max(run.resources->peak_memory_bytes));
+std::string most_memory(const Run& run, std::vector<int64_t> Resources::*bytes) {
+  if (!run.resources || ((*run.resources).*bytes).empty()) return "";
+  return known(std::ranges::max((*run.resources).*bytes));
+}
+
+/// Over the GPUs of a row that tell it.
+template <typename Choose>
+std::optional<double> over_gpus(const Run& run, std::optional<topology::Spread> topology::GpuUse::*member,
+                                double topology::Spread::*of, Choose choose) {
+  std::optional<double> found;
+  for (const topology::GpuUse& use : run.gpu_use) {
+    if (!(use.*member)) continue;
+    const double value = (*(use.*member)).*of;
+    found = found ? choose(*found, value) : value;
+  }
+  return found;
+}
+
+double lower(double one, double other) {
+  return std::min(one, other);
+}
+double higher(double one, double other) {
+  return std::max(one, other);
+}
+
+std::optional<double> most_slowed(const Run& run) {
+  if (run.gpu_use.empty()) return std::nullopt;
+  return std::ranges::max(run.gpu_use, {}, &topology::GpuUse::slowed_share).slowed_share;
 }
 
 Row row_of(const Run& run) {
+  using topology::GpuUse;
+  using topology::Spread;
   return {
       {"model", run.model},
       {"batch_per_rank", fmt::format("{}", run.batch_per_rank)},
@@ -70,6 +97,7 @@ Row row_of(const Run& run) {
       {"kernels", run.kernels},
       {"memory_format", run.memory_format},
       {"device", run.device},
+      {"cuda_graph", run.cuda_graph ? "1" : "0"},
       {"input", run.input},
       {"image_size", known(run.image_size)},
       {"bucket_mb", number(run.bucket_mb)},
@@ -111,10 +139,16 @@ Row row_of(const Run& run) {
       {"optimizer_s", number(phase(run, &PhaseTimes::optimizer_s))},
       {"other_s", number(phase(run, &PhaseTimes::other_s))},
       {"breakdown_step_s", number(phase(run, &PhaseTimes::step_s))},
-      {"peak_memory_bytes", most_memory(run)},
+      {"peak_memory_bytes", most_memory(run, &Resources::peak_memory_bytes)},
+      {"peak_device_memory_bytes", most_memory(run, &Resources::peak_device_memory_bytes)},
       {"processor_utilisation", number(of(run.resources, &Resources::processor_utilisation))},
       {"other_load", number(of(run.resources, &Resources::other_load))},
       {"mean_frequency_mhz", number(of(run.resources, &Resources::mean_frequency_mhz))},
+      {"gpu_sm_clock_mhz", number(over_gpus(run, &GpuUse::sm_clock_mhz, &Spread::median, lower))},
+      {"gpu_temperature_c", number(over_gpus(run, &GpuUse::temperature_c, &Spread::most, higher))},
+      {"gpu_power_w", number(over_gpus(run, &GpuUse::power_w, &Spread::median, higher))},
+      {"gpu_busy_share", number(over_gpus(run, &GpuUse::kernel_share, &Spread::median, lower))},
+      {"gpu_slowed_share", number(most_slowed(run))},
       {"loss_first", number(run.loss_first)},
       {"loss_last", number(run.loss_last)},
   };

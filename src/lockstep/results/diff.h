@@ -25,6 +25,8 @@ struct HeaderEntry {
   std::string test;
   /// Worth a mark: not alike, and not bound to be so as the time of the start is.
   bool differs = false;
+  /// Says what computes: a GPU, its driver, its libraries.
+  bool of_device = false;
 };
 
 /// The change of one percentile of a row's step time.

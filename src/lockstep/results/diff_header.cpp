@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <set>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -37,6 +39,34 @@ std::string count_or_nothing(int count) {
   return count > 0 ? fmt::format("{}", count) : "";
 }
 
+/// What the rows say, each once.
+std::string of_runs(const RunRecord& record, std::string (*text)(const Run& run)) {
+  std::vector<std::string> found;
+  for (const Run& run : record.runs) {
+    std::string one = text(run);
+    if (!one.empty() && std::ranges::find(found, one) == found.end()) found.push_back(std::move(one));
+  }
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+/// "2 x NVIDIA H200".
+std::string rank_gpu_names(const RunRecord& record) {
+  std::vector<std::pair<std::string, int>> counts;
+  for (const RankGpu& gpu : record.rank_gpus) {
+    auto known = std::ranges::find(counts, gpu.name, &std::pair<std::string, int>::first);
+    if (known == counts.end()) known = counts.insert(counts.end(), {gpu.name, 0});
+    ++known->second;
+  }
+  std::vector<std::string> texts;
+  for (const auto& [name, count] : counts) texts.push_back(fmt::format("{} x {}", count, name));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string sharing_text(const RunRecord& record) {
+  if (record.rank_gpus.empty()) return "";
+  return ranks_by_shared_gpu(record.rank_gpus).empty() ? "no" : "yes";
+}
+
 std::string launches_text(const RunRecord& record) {
   std::set<int> counts;
   for (const Run& run : record.runs) counts.insert(launches(run));
@@ -45,6 +75,10 @@ std::string launches_text(const RunRecord& record) {
 
 /// What the files are bound to differ in is not marked.
 constexpr const char* kStarted = "started";
+
+/// What decides how fast a GPU is, the launched program aside.
+constexpr std::array<std::string_view, 7> kOfDevice{
+    "cuda_version", "device", "device settings", "GPUs of the ranks", "GPUs shared", "cuDNN", "GPU driver"};
 
 /// Under the names of PyTorch's diff.py as far as it has them, in its order.
 std::vector<std::pair<std::string, std::string>> entries(const RunRecord& record) {
@@ -57,6 +91,11 @@ std::vector<std::pair<std::string, std::string>> entries(const RunRecord& record
       {"lockstep", record.lockstep_version},
       {"backend library", record.backend_detail},
       {"kernels", kernels_text(record)},
+      {"device", of_runs(record, [](const Run& run) { return run.device; })},
+      {"device settings", of_runs(record, [](const Run& run) { return run.device_settings; })},
+      {"GPUs of the ranks", rank_gpu_names(record)},
+      {"GPUs shared", sharing_text(record)},
+      {"cuDNN", record.cudnn_version},
       {"host", of_machines(record, [](const Machine& machine) { return machine.host; })},
       {"processor", of_machines(record, [](const Machine& machine) { return machine.processor; })},
       {"cores", of_machines(record, [](const Machine& machine) { return fmt::format("{}", machine.cores); })},
@@ -97,8 +136,10 @@ std::vector<HeaderEntry> compare_headers(const RunRecord& base, const RunRecord&
     const auto& [name, base_text] = of_base[i];
     const std::string& test_text = of_test[i].second;
     if (base_text.empty() && test_text.empty()) continue;
+    const bool of_device = std::ranges::find(kOfDevice, name) != kOfDevice.end();
     header.push_back({name, base_text.empty() ? kNothing : base_text,
-                      test_text.empty() ? kNothing : test_text, base_text != test_text && name != kStarted});
+                      test_text.empty() ? kNothing : test_text, base_text != test_text && name != kStarted,
+                      of_device});
   }
   std::stable_partition(header.begin(), header.end(), [](const HeaderEntry& entry) { return entry.differs; });
   return header;

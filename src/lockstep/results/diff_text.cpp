@@ -47,6 +47,17 @@ std::string header_part(const Diff& diff, TextForm form) {
   std::string text = table.text(form) + long_entries;
   const bool any = std::ranges::any_of(diff.header, &HeaderEntry::differs);
   text += remark("", any ? "(* differs)" : "(nothing of this differs)", form);
+  std::vector<std::string> of_device;
+  for (const HeaderEntry& entry : diff.header) {
+    if (entry.differs && entry.of_device) of_device.push_back(entry.name);
+  }
+  if (!of_device.empty()) {
+    text += remark("Warning: ",
+                   fmt::format("the two were not measured on the same device ({}): a change below may be the "
+                               "device's.",
+                               fmt::join(of_device, ", ")),
+                   form);
+  }
   std::vector<std::string> changes;
   for (const SettingChange& change : diff.changes) {
     changes.push_back(fmt::format("{} ({} in base, {} in test)", change.name, change.base, change.test));

@@ -29,6 +29,12 @@ std::string kernels(const Run& run) {
 std::string memory_format(const Run& run) {
   return run.memory_format;
 }
+std::string device(const Run& run) {
+  return run.device;
+}
+std::string cuda_graph(const Run& run) {
+  return run.cuda_graph ? "on" : "off";
+}
 std::string input(const Run& run) {
   return run.input;
 }
@@ -62,6 +68,9 @@ const std::vector<Attribute>& attributes() {
       {"precision", precision, precision},
       {"kernels", kernels, [](const Run& run) { return fmt::format("{} kernels", run.kernels); }},
       {"memory format", memory_format, memory_format},
+      {"device", device, device},
+      {"CUDA graph", cuda_graph,
+       [](const Run& run) { return std::string(run.cuda_graph ? "CUDA graph" : "no CUDA graph"); }},
       {"input", input, [](const Run& run) { return fmt::format("input {}", run.input); }},
       {"input options", input_options,
        [](const Run& run) {

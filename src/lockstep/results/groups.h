@@ -19,7 +19,8 @@ struct Attribute {
   bool of_communication = false;
 };
 
-/// strategy, backend, precision, kernels, memory format, input, image size, bucket size, threads per rank.
+/// strategy, backend, precision, kernels, memory format, device, CUDA graph, input, image size, bucket size,
+/// threads per rank.
 const std::vector<Attribute>& attributes();
 
 /// The attributes whose text is not the same for all of these runs.

@@ -140,6 +140,7 @@ std::string header_text(const RunRecord& record) {
   std::string text = fmt::format("{}\n{}\n{}\n\n", line, name, line);
   text += item("PyTorch version", record.torch_version);
   text += item("CUDA version", record.cuda_version.empty() ? "None" : record.cuda_version);
+  text += item_if("cuDNN version", record.cudnn_version);
   text += item("Distributed backend", backend_text(record));
   text += item("Maximum bucket size", fmt::format("{}MB", record.bucket_size_mb));
   const Machine* before = nullptr;
@@ -148,6 +149,7 @@ std::string header_text(const RunRecord& record) {
     before = &machine;
   }
   text += item_if("Ranks", ranks_text(record));
+  text += item_if("GPUs of the ranks", rank_gpus_text(record.rank_gpus));
   text += item_if("Kernels", kernels_text(record));
   text += item_if("Memory allocation", record.allocator);
   text += item_if("Command", fmt::format("{}", fmt::join(record.command, " ")));

@@ -12,6 +12,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/results/baseline.h"
 #include "lockstep/results/json_findings.h"
+#include "lockstep/results/json_gpus.h"
 #include "lockstep/results/json_layers.h"
 #include "lockstep/results/json_node.h"
 #include "lockstep/results/json_parse.h"
@@ -117,6 +118,7 @@ void read_findings(Run& run, const JsonNode& node) {
   run.factors = read_factors(node["factors"]);
   run.breakdown = read_breakdown(node["breakdown"], run.ranks);
   run.resources = read_resources(node["resources"]);
+  run.gpu_use = read_gpu_use(node["gpu_use"]);
   run.memory = read_memory(node["memory"]);
   run.tuning = read_tuning(node["tuning"]);
   run.replica_checks = read_replica_checks(node["replica_checks"]);
@@ -152,6 +154,7 @@ Run read_run(const JsonNode& node) {
   run.kernels = node["kernels"].text_or("aten");
   run.memory_format = node["memory_format"].text_or("");
   run.device = node["device"].text_or("cpu");
+  run.cuda_graph = node["cuda_graph"].flag_or(false);
   run.input = node["input"].text_or("device");
   run.data = node["data"].text_or("");
   run.input_options = node["input_options"].text_or("");
@@ -165,6 +168,7 @@ Run read_run(const JsonNode& node) {
   run.learning_rate = node["learning_rate"].number_or(0);
   run.momentum = node["momentum"].number_or(0);
   run.weight_decay = node["weight_decay"].number_or(0);
+  run.device_settings = node["device_settings"].text_or("");
   read_findings(run, node);
   return run;
 }
@@ -187,6 +191,8 @@ void read_ours(RunRecord& record, const JsonNode& node, std::string_view name) {
   record.ranks = node["ranks"].count_or(0, 0);
   record.threads_per_rank = node["threads_per_rank"].count_or(0, 0);
   record.rank_cpus = read_texts(node["rank_cpus"]);
+  record.rank_gpus = read_rank_gpus(node["rank_gpus"]);
+  record.cudnn_version = node["cudnn_version"].text_or("");
   record.allocator = node["allocator"].text_or("");
   record.backend_detail = node["backend_detail"].text_or("");
   record.kernels = read_texts(node["kernels"]);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/results/json_findings.h"
+#include "lockstep/results/json_gpus.h"
 #include "lockstep/results/json_layers.h"
 #include "lockstep/results/json_state.h"
 #include "lockstep/results/pytorch_rows.h"
@@ -95,6 +96,7 @@ Json to_json(const Run& run) {
       {"kernels", run.kernels},
       {"memory_format", run.memory_format},
       {"device", run.device},
+      {"cuda_graph", run.cuda_graph},
       {"input", run.input},
       {"data", known(run.data)},
       {"input_options", known(run.input_options)},
@@ -108,6 +110,7 @@ Json to_json(const Run& run) {
       {"learning_rate", number(run.learning_rate)},
       {"momentum", number(run.momentum)},
       {"weight_decay", number(run.weight_decay)},
+      {"device_settings", known(run.device_settings)},
       {"warmup_steps", run.warmup_steps},
       {"warmup_choice", known(run.warmup_choice)},
       {"stopped", known(run.stopped)},
@@ -129,6 +132,7 @@ Json to_json(const Run& run) {
       {"factors", factors_json(run.factors)},
       {"breakdown", breakdown_json(run.breakdown)},
       {"resources", resources_json(run.resources)},
+      {"gpu_use", gpu_use_json(run.gpu_use)},
       {"memory", memory_json(run.memory)},
       {"tuning", tuning_json(run.tuning)},
       {"replica_checks", replica_checks_json(run.replica_checks)},
@@ -189,6 +193,9 @@ Json ours(const RunRecord& record) {
       {"ranks", known(record.ranks)},
       {"threads_per_rank", known(record.threads_per_rank)},
       {"rank_cpus", record.rank_cpus},
+      {"rank_gpus", rank_gpus_json(record.rank_gpus)},
+      {"gpus_shared", !ranks_by_shared_gpu(record.rank_gpus).empty()},
+      {"cudnn_version", known(record.cudnn_version)},
       {"allocator", known(record.allocator)},
       {"backend_detail", known(record.backend_detail)},
       {"kernels", record.kernels},

@@ -60,6 +60,7 @@ void add_launch(Run& run, Run launch) {
   // The best time of either launch could be reached.
   if (launch.limit_images_per_s > run.limit_images_per_s) run.limit_images_per_s = launch.limit_images_per_s;
   if (launch.resources) run.resources = std::move(launch.resources);
+  if (!launch.gpu_use.empty()) run.gpu_use = std::move(launch.gpu_use);
   if (launch.memory) run.memory = std::move(launch.memory);
   if (launch.tuning) run.tuning = std::move(launch.tuning);
   if (launch.replica_checks) {
@@ -89,6 +90,11 @@ void add_missing(std::vector<std::string>& all, const std::vector<std::string>& 
 
 std::string processor_of(const RunRecord& record) {
   return record.machines.empty() ? "" : record.machines.front().processor;
+}
+
+/// Of rank 0, which every launch has.
+std::string gpu_of(const RunRecord& record) {
+  return record.rank_gpus.empty() ? "" : record.rank_gpus.front().name;
 }
 
 }  // namespace
@@ -140,6 +146,16 @@ void add_launch(RunRecord& record, RunRecord launch) {
   require_same("version of lockstep", record.lockstep_version, launch.lockstep_version);
   require_same("version of LibTorch", record.torch_version, launch.torch_version);
   require_same("processor", processor_of(record), processor_of(launch));
+  if (record.rank_gpus.empty()) {
+    record.rank_gpus = launch.rank_gpus;
+    record.cuda_version = launch.cuda_version;
+    record.cudnn_version = launch.cudnn_version;
+  }
+  if (!launch.rank_gpus.empty()) {
+    require_same("GPU", gpu_of(record), gpu_of(launch));
+    require_same("version of CUDA", record.cuda_version, launch.cuda_version);
+    require_same("version of cuDNN", record.cudnn_version, launch.cudnn_version);
+  }
   if (record.kernel_detail.empty()) record.kernel_detail = launch.kernel_detail;
   if (!launch.kernel_detail.empty())
     require_same("library of fused kernels", record.kernel_detail, launch.kernel_detail);

@@ -16,7 +16,8 @@ std::string lockstep_style(const RunRecord& record, const RenderOptions& options
   for (const std::string& part :
        {phases_tables(record, form), factors_tables(record, form), limit_tables(record, form),
         layers_tables(record, form), input_tables(record, form), measures_tables(record, form),
-        memory_tables(record, form), tuning_text(record, form), checks_text(record, form)}) {
+        memory_tables(record, form), gpu_tables(record, form), tuning_text(record, form),
+        checks_text(record, form)}) {
     if (!part.empty()) text += '\n' + part;
   }
   return text;

@@ -69,6 +69,8 @@ Resources resources_of(const std::vector<RankUse>& use, int threads_per_rank) {
   for (const RankUse* process : processes(use)) cpu_s += process->cpu_s;
   for (const RankUse& rank : use) {
     resources.peak_memory_bytes.push_back(rank.peak_memory_bytes);
+    if (rank.peak_device_memory_bytes > 0)
+      resources.peak_device_memory_bytes.push_back(rank.peak_device_memory_bytes);
     communication_s += rank.communication_cpu_s;
     wall_s += rank.wall_s;
     for (const double mhz : {rank.frequency_at_begin_mhz, rank.frequency_at_end_mhz}) {

@@ -43,6 +43,7 @@ const std::vector<Setting>& settings() {
       {"kernels", [](const Run& run) { return run.kernels; }},
       {"memory format", [](const Run& run) { return run.memory_format; }},
       {"device", [](const Run& run) { return run.device; }},
+      {"CUDA graph", [](const Run& run) { return std::string(run.cuda_graph ? "on" : "off"); }},
       {"input", [](const Run& run) { return run.input; }},
       {"data", [](const Run& run) { return run.data; }},
       {"input options",

@@ -9,7 +9,9 @@
 #include "lockstep/results/breakdown.h"
 #include "lockstep/results/input_queue.h"
 #include "lockstep/results/layer_times.h"
+#include "lockstep/results/rank_gpus.h"
 #include "lockstep/results/replica_state.h"
+#include "lockstep/topology/gpu_use.h"
 #include "lockstep/topology/machine.h"
 
 namespace lockstep::results {
@@ -64,7 +66,10 @@ struct Run {
   /// "aten" (LibTorch's operations) or "fused" (RunRecord::kernel_detail says whose).
   std::string kernels = "aten";
   std::string memory_format;
+  /// "cpu", "cuda".
   std::string device = "cpu";
+  /// The GPU was given a step once and carried it out again and again.
+  bool cuda_graph = false;
   std::string input = "device";
   /// The folder that the input read, as it was given; empty: none.
   std::string data;
@@ -83,6 +88,9 @@ struct Run {
   double learning_rate = 0;
   double momentum = 0;
   double weight_decay = 0;
+  /// How LibTorch was set to compute on GPUs: "fp32 matrix products in ieee, convolutions in tf32"; empty on
+  /// a CPU.
+  std::string device_settings;
   /// Of all launches together.
   int warmup_steps = 0;
   /// How the end of warm-up was chosen, and why measuring ended, in words; of the last launch.
@@ -126,6 +134,8 @@ struct Run {
   std::optional<Breakdown> breakdown;
   std::optional<EfficiencyFactors> factors;
   std::optional<Resources> resources;
+  /// [rank]: what the driver told of its GPU while it was measured; of the last launch. Empty on a CPU.
+  std::vector<topology::GpuUse> gpu_use;
   /// Of the last launch.
   std::vector<OwnMeasure> own_measures;
   /// Of the last launch, nearest to the step last; empty where batches are there from the beginning.
@@ -159,6 +169,9 @@ struct RunRecord {
   std::string torch_version;
   /// Empty on a CPU.
   std::string cuda_version;
+  std::string cudnn_version;
+  /// [rank]: what each computes on; empty on a CPU.
+  std::vector<RankGpu> rank_gpus;
   /// Library and version of each backend used: "Gloo 0.0~git20220518 (TCP)".
   std::string backend_detail;
   /// The kernels of all rows, in order; empty: the file does not say.

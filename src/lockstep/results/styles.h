@@ -42,6 +42,9 @@ std::string input_tables(const RunRecord& record, TextForm form);
 /// What a replica of each row with a breakdown keeps from step to step. Empty where there is none.
 std::string memory_tables(const RunRecord& record, TextForm form);
 
+/// What the GPUs did while each row was measured. Empty where no row had one.
+std::string gpu_tables(const RunRecord& record, TextForm form);
+
 /// Which cap of a bucket was found for each row that looked for one, and what it brings. Empty where none
 /// did.
 std::string tuning_text(const RunRecord& record, TextForm form);

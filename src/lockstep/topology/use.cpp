@@ -117,6 +117,7 @@ RankUse UseWatch::finish() const {
           .cpu_s = process.cpu_s - process_.cpu_s,
           .communication_cpu_s = 0,
           .peak_memory_bytes = process.peak_memory_bytes,
+          .peak_device_memory_bytes = 0,
           .host_busy_s = host.busy_s - host_.busy_s,
           .host_stolen_s = host.stolen_s - host_.stolen_s,
           .host_hardware_threads = static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN)),

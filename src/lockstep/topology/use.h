@@ -39,6 +39,8 @@ struct RankUse {
   double cpu_s = 0;
   double communication_cpu_s = 0;
   int64_t peak_memory_bytes = 0;
+  /// Of tensors on the rank's GPU; 0 on a CPU.
+  int64_t peak_device_memory_bytes = 0;
   /// Of the rank's whole host.
   double host_busy_s = 0;
   double host_stolen_s = 0;
@@ -56,7 +58,7 @@ struct RankUse {
 class UseWatch {
  public:
   UseWatch();
-  /// `communication_cpu_s` is for the caller to fill in.
+  /// `communication_cpu_s` and `peak_device_memory_bytes` are for the caller to fill in.
   RankUse finish() const;
 
  private:

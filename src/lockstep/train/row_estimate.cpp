@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/models/model.h"
+#include "lockstep/train/device_rules.h"
 #include "lockstep/train/sweep.h"
 
 namespace lockstep::train {
@@ -19,10 +21,17 @@ namespace {
 constexpr int kUsualSteps = 60;
 constexpr int kUsualWarmup = 5;
 
+/// LibTorch with its libraries and their buffers, in host memory and on a GPU: CUDA's context, cuDNN's and
+/// cuBLAS's work spaces, NCCL's buffers.
+constexpr int64_t kHostProcessBytes = 350 * kMiB;
+constexpr int64_t kGpuHostProcessBytes = 2 * kGiB;
+constexpr int64_t kGpuContextBytes = 1 * kGiB;
+
+/// Where the row's tensors are.
 MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost) {
   const models::ModelInfo& info = models::registry().get(row.model);
   MemoryEstimate estimate;
-  estimate.process_bytes = 350 * kMiB;
+  estimate.process_bytes = on_gpu(row) ? kGpuContextBytes : kHostProcessBytes;
   // Parameters, gradients and momentum, and a second set of gradients: autograd's beside the buckets.
   estimate.parameter_bytes = 4 * 4 * info.parameters;
   // The backward pass holds gradients of the activations that it is working on beside those kept.
@@ -30,9 +39,55 @@ MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost
   return estimate;
 }
 
+/// What a rank needs of its host where its tensors are on a GPU: parameters are made there.
+MemoryEstimate estimate_host_memory(const RowPlan& row) {
+  const models::ModelInfo& info = models::registry().get(row.model);
+  return {
+      .process_bytes = kGpuHostProcessBytes, .parameter_bytes = 4 * info.parameters, .activation_bytes = 0};
+}
+
+/// The ranks that share some memory.
+struct Tenants {
+  int ranks = 1;
+  /// Of what is there, those that sleep while a row runs.
+  int64_t idle_bytes = 0;
+};
+
+void require_room(const RowPlan& row, const MemoryEstimate& estimate, const Tenants& tenants,
+                  int64_t available_bytes, const std::string& where) {
+  const int64_t needed_bytes = tenants.ranks * estimate.total_bytes() + tenants.idle_bytes;
+  if (needed_bytes <= available_bytes) return;
+  const int64_t fixed_bytes =
+      tenants.idle_bytes + tenants.ranks * (estimate.process_bytes + estimate.parameter_bytes);
+  const int64_t per_image_bytes =
+      std::max<int64_t>(1, tenants.ranks * estimate.activation_bytes / row.batch_per_rank);
+  const int64_t fitting = std::min<int64_t>(
+      row.batch_per_rank - 1, std::max<int64_t>(0, available_bytes - fixed_bytes) / per_image_bytes);
+  throw ConfigError(
+      fmt::format("{} needs about {} on {} ({} per rank), but only {} are available", row.label(),
+                  format_bytes(needed_bytes), where, format_bytes(estimate.total_bytes()),
+                  format_bytes(available_bytes)),
+      fitting > 0 ? fmt::format("Use --batch {} or less, fewer ranks, or a smaller --image-size.", fitting)
+                  : std::string("Use fewer ranks or a smaller model: not even a batch of 1 would fit."));
+}
+
 models::ModelCost cost_of(const RowPlan& row) {
   return models::measure_cost(models::registry().get(row.model), row.image_size, row.precision == "bf16");
 }
+
+/// What a row's network costs; one network is looked at once, whatever number of rows it has.
+class Costs {
+ public:
+  const models::ModelCost& of(const RowPlan& row) {
+    const auto key = std::make_tuple(row.model, row.image_size, row.precision);
+    auto known = costs_.find(key);
+    if (known == costs_.end()) known = costs_.emplace(key, cost_of(row)).first;
+    return known->second;
+  }
+
+ private:
+  std::map<std::tuple<std::string, int, std::string>, models::ModelCost> costs_;
+};
 
 }  // namespace
 
@@ -41,43 +96,48 @@ MemoryEstimate estimate_memory(const RowPlan& row) {
 }
 
 RowEstimate estimate_row(const RowPlan& row) {
+  if (on_gpu(row)) return {.memory = estimate_memory(row), .duration_s = std::nullopt};
   const models::ModelInfo& info = models::registry().get(row.model);
   models::measure_cost(info, row.image_size, row.precision == "bf16");
   const double begin_s = now_s();
-  RowEstimate estimate{.memory = estimate_memory(row)};
+  const MemoryEstimate memory = estimate_memory(row);
   const double forward_s = now_s() - begin_s;
   // Backward costs twice as much as forward.
   const double step_s = 3 * forward_s * row.images_per_rank_step();
   const double steps =
       row.pacing.steps.value_or(kUsualSteps) + row.pacing.warmup_steps.value_or(kUsualWarmup);
-  estimate.duration_s = step_s * steps;
-  if (!row.pacing.steps) estimate.duration_s = std::min(estimate.duration_s, row.pacing.max_time_s);
-  estimate.duration_s += row.tune_budget_s;
-  return estimate;
+  double duration_s = step_s * steps;
+  if (!row.pacing.steps) duration_s = std::min(duration_s, row.pacing.max_time_s);
+  return {.memory = memory, .duration_s = duration_s + row.tune_budget_s};
 }
 
 void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t available_bytes) {
-  // One network is built once, whatever number of rows it has.
-  std::map<std::tuple<std::string, int, std::string>, models::ModelCost> costs;
+  Costs costs;
   for (const RowPlan& row : rows) {
-    const auto key = std::make_tuple(row.model, row.image_size, row.precision);
-    if (!costs.contains(key)) costs[key] = cost_of(row);
-    const MemoryEstimate estimate = estimate_memory(row, costs[key]);
+    const MemoryEstimate estimate =
+        on_gpu(row) ? estimate_host_memory(row) : estimate_memory(row, costs.of(row));
     const int local_ranks = std::min(row.ranks, ranks_per_host);
-    // The ranks that sleep while this row runs hold their processes.
     const int64_t idle_bytes = int64_t{ranks_per_host - local_ranks} * estimate.process_bytes;
-    const int64_t needed_bytes = local_ranks * estimate.total_bytes() + idle_bytes;
-    if (needed_bytes <= available_bytes) continue;
-    const int64_t fixed_bytes =
-        idle_bytes + local_ranks * (estimate.process_bytes + estimate.parameter_bytes);
-    const int64_t per_image_bytes = local_ranks * estimate.activation_bytes / row.batch_per_rank;
-    const int64_t fitting = std::max<int64_t>(0, (available_bytes - fixed_bytes) / per_image_bytes);
-    throw ConfigError(
-        fmt::format("{} needs about {} on one host ({} per rank), but only {} are available", row.label(),
-                    format_bytes(needed_bytes), format_bytes(estimate.total_bytes()),
-                    format_bytes(available_bytes)),
-        fitting > 0 ? fmt::format("Use --batch {} or less, fewer ranks, or a smaller --image-size.", fitting)
-                    : std::string("Use fewer ranks or a smaller model: not even a batch of 1 would fit."));
+    require_room(row, estimate, {.ranks = local_ranks, .idle_bytes = idle_bytes}, available_bytes,
+                 "one host");
+  }
+}
+
+void check_gpu_memory(const std::vector<RowPlan>& rows, const std::vector<GpuRoom>& gpus) {
+  Costs costs;
+  for (const RowPlan& row : rows) {
+    if (!on_gpu(row)) continue;
+    const MemoryEstimate estimate = estimate_memory(row, costs.of(row));
+    const size_t ranks = std::min(gpus.size(), static_cast<size_t>(row.ranks));
+    std::map<std::string, Tenants> tenants;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      const auto [on_this, is_first] = tenants.try_emplace(gpus[rank].name);
+      if (!is_first) ++on_this->second.ranks;
+    }
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      const GpuRoom& gpu = gpus[rank];
+      require_room(row, estimate, tenants.at(gpu.name), gpu.available_bytes, gpu.name);
+    }
   }
 }
 

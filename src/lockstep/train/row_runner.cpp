@@ -7,6 +7,7 @@
 #include "lockstep/train/clock_sync.h"
 #include "lockstep/train/gather.h"
 #include "lockstep/train/own_measures.h"
+#include "lockstep/train/row_gpus.h"
 #include "lockstep/train/row_trainee.h"
 
 namespace lockstep::train {
@@ -40,7 +41,8 @@ std::vector<double> flatten(const topology::RankUse& use) {
           use.frequency_at_begin_mhz,
           use.frequency_at_end_mhz,
           static_cast<double>(use.process),
-          static_cast<double>(use.host)};
+          static_cast<double>(use.host),
+          static_cast<double>(use.peak_device_memory_bytes)};
 }
 
 topology::RankUse unflatten_use(const std::vector<double>& flat) {
@@ -48,6 +50,7 @@ topology::RankUse unflatten_use(const std::vector<double>& flat) {
           .cpu_s = flat[1],
           .communication_cpu_s = flat[2],
           .peak_memory_bytes = static_cast<int64_t>(flat[3]),
+          .peak_device_memory_bytes = static_cast<int64_t>(flat[12]),
           .host_busy_s = flat[4],
           .host_stolen_s = flat[5],
           .host_hardware_threads = flat[6],
@@ -150,9 +153,13 @@ std::optional<RowSamples> run_row(const RowPlan& row, const RankGroup& ranks, la
   comm::Communicator* group = ranks.control;
   RowTrainee trainee(row, ranks);
   const topology::UseWatch watch;
+  RowGpuWatch gpu_watch(row);
   const double communication_cpu_s = ranks.data == nullptr ? 0 : ranks.data->progress_thread_cpu_s();
+  if (trainee.accelerator()) trainee.accelerator()->reset_peak_memory();
   StepLoopResult own = trainee.train(row.pacing, trainee.coupled(), false, progress);
   topology::RankUse use = watch.finish();
+  if (trainee.accelerator()) use.peak_device_memory_bytes = trainee.accelerator()->peak_memory_bytes();
+  const std::vector<topology::GpuUse> gpus = gpu_watch.finish(own.step_s);
   const std::vector<feed::QueueUse> queues = trainee.input_queues();
   if (ranks.data != nullptr) {
     use.communication_cpu_s = ranks.data->progress_thread_cpu_s() - communication_cpu_s;
@@ -167,7 +174,9 @@ std::optional<RowSamples> run_row(const RowPlan& row, const RankGroup& ranks, la
                      .loss_last = mean_over_ranks(own.loss_last, group),
                      .replica_checks = own.checks,
                      .why_not_compared = trainee.why_not_compared(),
+                     .device_settings = device_settings(row),
                      .use = {},
+                     .gpus = gather_gpu_use(gpus, group),
                      .memory = {},
                      .measured = combine_measured(trainee.measured(), steps, group),
                      .input_queues = {}};

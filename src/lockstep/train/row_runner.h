@@ -6,6 +6,7 @@
 
 #include "lockstep/measure/phases.h"
 #include "lockstep/replica/memory_use.h"
+#include "lockstep/topology/gpu_use.h"
 #include "lockstep/topology/use.h"
 #include "lockstep/train/rank_group.h"
 #include "lockstep/train/step_loop.h"
@@ -28,8 +29,12 @@ struct RowSamples {
   /// How often the replicas were compared, and why they were not.
   int replica_checks = 0;
   std::string why_not_compared;
+  /// How LibTorch was set to compute on GPUs; empty on a CPU.
+  std::string device_settings;
   /// [rank]
   std::vector<topology::RankUse> use;
+  /// [rank]: of its GPU while it measured; empty on a CPU.
+  std::vector<topology::GpuUse> gpus;
   std::vector<replica::MemoryUse> memory;
   /// What the strategy measured of itself, of all ranks together (combine_measured).
   std::vector<strategies::Measured> measured;

@@ -4,6 +4,7 @@
 
 #include "lockstep/train/agreement.h"
 #include "lockstep/train/bits.h"
+#include "lockstep/train/device_rules.h"
 #include "lockstep/train/memory_format.h"
 #include "lockstep/train/replica_check.h"
 #include "lockstep/train/row_input.h"
@@ -38,7 +39,7 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
       group_(group),
       tracer_(tracer),
       traits_(traits_of(row)),
-      accelerator_(row.device == kCuda ? replica::open_accelerator(row.device_index) : nullptr) {
+      accelerator_(on_gpu(row) ? replica::open_accelerator(row.device_index) : nullptr) {
   const replica::Precision precision = replica::parse_precision(row.precision);
   const at::Device device = accelerator_ ? accelerator_->device() : at::Device(at::kCPU);
   if (accelerator_) accelerator_->enter_thread();

@@ -10,6 +10,7 @@
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/precision.h"
+#include "lockstep/train/device_rules.h"
 #include "lockstep/train/memory_format.h"
 #include "lockstep/train/replica_check.h"
 #include "lockstep/train/row_input.h"
@@ -111,8 +112,9 @@ void check_values(const SweepOptions& options) {
   for (const std::string& name : options.strategies) {
     if (name != kAllStrategies) strategies::registry().get(name);
   }
-  const auto device = options.device == "cuda" ? c10::DeviceType::CUDA : c10::DeviceType::CPU;
+  const auto device = options.device == kCuda ? c10::DeviceType::CUDA : c10::DeviceType::CPU;
   for (const std::string& name : options.precisions) replica::check_precision(name, device);
+  check_device_rules(options);
   for (const std::string& name : options.kernels) check_kernels(name);
   inputs::registry().get(options.input);
   parse_memory_format(options.memory_format);
@@ -126,7 +128,7 @@ struct Computation {
 /// Each precision with each choice of kernels.
 std::vector<Computation> computations(const SweepOptions& options) {
   std::vector<std::string> kernels = without_repeats(options.kernels);
-  if (kernels.empty()) kernels = {kernels::default_kernels()};
+  if (kernels.empty()) kernels = {default_kernels(options.device)};
   std::vector<Computation> all;
   for (const std::string& precision : without_repeats(options.precisions)) {
     for (const std::string& choice : kernels) all.push_back({precision, choice});

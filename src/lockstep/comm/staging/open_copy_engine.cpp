@@ -5,8 +5,9 @@
 #include "lockstep/base/plugin_file.h"
 
 namespace lockstep::comm {
+namespace {
 
-std::shared_ptr<CopyEngine> open_copy_engine(int device) {
+const CopyEnginePluginV1& plugin() {
   const PluginFile file{.name = "cuda_copies",
                         .purpose = "memory of a GPU over a backend of host memory",
                         .library = "the CUDA runtime",
@@ -17,9 +18,18 @@ std::shared_ptr<CopyEngine> open_copy_engine(int device) {
                             "it is built where the CUDA toolkit is: install that, then build "
                             "lockstep again",
                         .open_flags = RTLD_NOW | RTLD_LOCAL};
-  const auto& plugin = *static_cast<const CopyEnginePluginV1*>(
+  return *static_cast<const CopyEnginePluginV1*>(
       open_plugin_file(file, "lockstep_copy_engine_plugin", kCopyEnginePluginAbiVersion));
-  return std::shared_ptr<CopyEngine>(plugin.open(device));
+}
+
+}  // namespace
+
+std::shared_ptr<CopyEngine> open_copy_engine(int device) {
+  return std::shared_ptr<CopyEngine>(plugin().open(device));
+}
+
+void require_copy_engine() {
+  plugin();
 }
 
 }  // namespace lockstep::comm

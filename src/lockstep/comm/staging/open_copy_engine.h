@@ -25,4 +25,7 @@ using CopyEnginePluginEntry = const CopyEnginePluginV1* (*)();
 /// no GPU has.
 std::shared_ptr<CopyEngine> open_copy_engine(int device);
 
+/// Opens the plugin and leaves the GPUs alone. Throws BackendMissing.
+void require_copy_engine();
+
 }  // namespace lockstep::comm

@@ -1,0 +1,102 @@
+#include "lockstep/results/rank_gpus.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/results/gpu_warnings.h"
+#include "lockstep/results/json_gpus.h"
+
+#include "results/sample_runs.h"
+
+namespace lockstep::results {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using topology::GpuUse;
+using topology::Spread;
+
+RankGpu gpu(const std::string& host, const std::string& bus_id, const std::string& uuid) {
+  return {.host = host, .name = "NVIDIA Test", .pci_bus_id = bus_id, .uuid = uuid};
+}
+
+TEST(RankGpusTest, a_gpu_is_shared_where_host_and_identity_are_the_same) {
+  EXPECT_THAT(ranks_by_shared_gpu({gpu("a", "1", "x"), gpu("a", "1", "y"), gpu("b", "1", "x")}), IsEmpty())
+      << "slices of one GPU";
+  EXPECT_THAT(
+      ranks_by_shared_gpu({gpu("a", "1", ""), gpu("a", "2", ""), gpu("a", "1", ""), gpu("b", "1", "")}),
+      ElementsAre(ElementsAre(0, 2)));
+  EXPECT_THAT(ranks_by_shared_gpu({RankGpu(), RankGpu()}), IsEmpty()) << "not known is not the same";
+}
+
+TEST(RankGpusTest, many_that_share_are_told_in_few_words) {
+  EXPECT_EQ(shared_gpus_text({gpu("a", "1", "x"), gpu("a", "2", "y")}), "");
+  EXPECT_EQ(shared_gpus_text({gpu("a", "1", "x"), gpu("a", "1", "x"), gpu("a", "1", "x")}),
+            "ranks 0, 1 and 2 have NVIDIA Test (1) of a in common");
+  std::vector<RankGpu> many;
+  for (int rank = 0; rank < 16; ++rank) many.push_back(gpu("a", "1", std::to_string(rank % 8)));
+  EXPECT_THAT(shared_gpus_text(many), HasSubstr("and so on for 5 more"));
+}
+
+TEST(RankGpusTest, gpus_are_listed_by_rank) {
+  EXPECT_EQ(rank_gpus_text({}), "");
+  EXPECT_EQ(rank_gpus_text({gpu("a", "1", "x"), gpu("a", "2", "y")}), "NVIDIA Test (1|2)");
+  RankGpu other = gpu("a", "", "z");
+  other.name = "NVIDIA Other";
+  EXPECT_EQ(rank_gpus_text({gpu("a", "1", "x"), other}), "NVIDIA Test|NVIDIA Other (1|?)");
+  EXPECT_THAT(rank_gpus_text(std::vector<RankGpu>(20, gpu("a", "1", "x"))), HasSubstr("1|..."));
+}
+
+TEST(RankGpusTest, the_way_to_another_rank_changes_nothing) {
+  const RankGpu known = gpu("a", "0000:06:00.0", "f0");
+  EXPECT_EQ(rank_gpu_from_json(rank_gpu_to_json(known)), known);
+  EXPECT_EQ(rank_gpu_from_json(rank_gpu_to_json(RankGpu())), RankGpu());
+  const std::vector<GpuUse> uses{throttled_gpu(), GpuUse()};
+  EXPECT_EQ(gpu_use_from_json(gpu_use_to_json(uses)), uses);
+  EXPECT_THAT(gpu_use_from_json(gpu_use_to_json({})), IsEmpty());
+  EXPECT_THROW(gpu_use_from_json("{}"), Error);
+  EXPECT_THROW(gpu_use_from_json(R"([{"sm_clock_mhz": {"min": "fast"}}])"), Error);
+}
+
+TEST(GpuWarningsTest, a_gpu_that_was_slowed_down_is_named_with_the_reasons) {
+  GpuUse calm = throttled_gpu();
+  calm.slowed_share = 0.04;
+  calm.sm_clock_mhz = Spread{1700, 1700, 1700};
+  EXPECT_THAT(gpu_warnings({calm, calm}), IsEmpty());
+  const std::vector<Warning> warnings = gpu_warnings({calm, throttled_gpu()});
+  ASSERT_THAT(warnings, SizeIs(1));
+  EXPECT_THAT(warnings[0].text,
+              AllOf(HasSubstr("The GPU of rank 1 was slowed down: power cap in 25 % of the samples, hardware "
+                              "thermal slowdown in 12 %."),
+                    HasSubstr("1410 to 1980 of 1980 MHz")));
+  EXPECT_THAT(gpu_warnings({throttled_gpu(), throttled_gpu()})[0].text,
+              HasSubstr("Of 2 ranks it is the worst"));
+  EXPECT_THAT(gpu_warnings({GpuUse(), GpuUse()}), IsEmpty()) << "a driver that tells nothing";
+}
+
+TEST(GpuWarningsTest, a_gpu_that_is_slower_than_the_others_is_named) {
+  GpuUse fast;
+  fast.sm_clock_mhz = Spread{1980, 1980, 1980};
+  GpuUse slow;
+  slow.sm_clock_mhz = Spread{1400, 1500, 1980};
+  const std::vector<Warning> warnings = gpu_warnings({fast, GpuUse(), slow, fast});
+  ASSERT_THAT(warnings, SizeIs(1));
+  EXPECT_THAT(warnings[0].text, HasSubstr("The GPU of rank 2 ran at 1500 MHz, that of rank 0 at 1980 MHz."));
+  slow.sm_clock_mhz->median = 1900;
+  EXPECT_THAT(gpu_warnings({fast, slow}), IsEmpty());
+}
+
+TEST(GpuWarningsTest, sharing_a_gpu_is_said_loudly) {
+  EXPECT_THAT(shared_gpu_warnings({gpu("a", "1", "x"), gpu("a", "2", "y")}), IsEmpty());
+  const std::vector<Warning> warnings = shared_gpu_warnings({gpu("a", "1", "x"), gpu("a", "1", "x")});
+  ASSERT_THAT(warnings, SizeIs(1));
+  EXPECT_TRUE(warnings[0].loud);
+  EXPECT_THAT(warnings[0].text, AllOf(HasSubstr("ranks 0 and 1 have NVIDIA Test"), HasSubstr("take turns")));
+}
+
+}  // namespace
+}  // namespace lockstep::results

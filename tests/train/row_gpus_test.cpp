@@ -1,0 +1,49 @@
+#include "lockstep/train/row_gpus.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "strategies/trained_replica.h"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+topology::GpuUse use_of(int rank) {
+  topology::GpuUse use;
+  use.samples = 10 + rank;
+  use.sm_clock_mhz = topology::Spread{1000, 1500.5, 1980};
+  use.slowed_share = 0.1;
+  use.slowed_by = {{"power cap", 0.1}};
+  return use;
+}
+
+TEST(RowGpusTest, what_the_gpus_of_all_ranks_did_comes_together_on_all) {
+  test::with_thread_ranks(3, [](comm::Communicator& group) {
+    // The last rank has two.
+    std::vector<topology::GpuUse> own{use_of(group.rank())};
+    if (group.rank() == 2) own.push_back(use_of(3));
+    EXPECT_EQ(train::gather_gpu_use(own, &group),
+              (std::vector<topology::GpuUse>{use_of(0), use_of(1), use_of(2), use_of(3)}));
+    EXPECT_THAT(train::gather_gpu_use({}, &group), IsEmpty());
+  });
+  EXPECT_EQ(train::gather_gpu_use({use_of(7)}, nullptr), (std::vector<topology::GpuUse>{use_of(7)}));
+}
+
+TEST(RowGpusTest, a_row_on_a_processor_watches_nothing_and_sets_nothing) {
+  const train::RowPlan row;
+  train::RowGpuWatch watch(row);
+  EXPECT_THAT(watch.finish(std::vector<double>{0.1, 0.2}), IsEmpty());
+  EXPECT_EQ(train::device_settings(row), "");
+}
+
+TEST(RowGpusTest, how_libtorch_is_set_is_told_of_a_row_on_a_gpu) {
+  train::RowPlan row;
+  row.device = "cuda";
+  EXPECT_THAT(train::device_settings(row), HasSubstr("fp32 matrix products in ieee, convolutions in "));
+}
+
+}  // namespace
+}  // namespace lockstep
