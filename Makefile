@@ -6,7 +6,7 @@ BENCH_ARGS ?= --model resnet50 --batch 4 --ranks 1,2 --steps 20 --warmup 3
 FILES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-python build bench test test-all format lint clean
+.PHONY: help setup setup-python build bench test test-all gpu-bundle format lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -28,6 +28,9 @@ test: setup ## build and run the tests (release build; without Torch also under 
 
 test-all: setup ## the same, the slow tests, and what uses Torch under the sanitizers
 	@tests/run.sh --all
+
+gpu-bundle: build ## pack the program for a machine with GPUs that has LibTorch, and no compiler
+	@setup/gpu-bundle.sh
 
 format: ## format the sources
 	@setup/install.sh --dev

@@ -119,7 +119,7 @@ class FusedConvBlocks : public testing::TestWithParam<ConvCase> {
     at::Tensor y;
     Fork fork;
     {
-      const replica::AutocastScope scope(own.precision);
+      const replica::AutocastScope scope(own.precision, at::kCPU);
       const auto add = [&] { return residual; };
       const LayerInit init = uniform_fan_in(own.shape.fan_in());
       switch (own.tail) {

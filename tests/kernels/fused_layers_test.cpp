@@ -121,7 +121,7 @@ TEST_P(FusedLinearTest, errs_no_more_than_libtorch_and_writes_where_it_is_told) 
     const at::Tensor own_x = x.clone().set_requires_grad(true);
     at::Tensor y;
     {
-      const replica::AutocastScope scope(GetParam());
+      const replica::AutocastScope scope(GetParam(), at::kCPU);
       y = linear(own_x, context);
     }
     y.backward(gradient.to(y.scalar_type()));

@@ -23,7 +23,7 @@ class LinearTest : public testing::Test {
   std::vector<at::Tensor> gradients(replica::Precision precision = replica::Precision::kFp32) {
     at::Tensor loss;
     {
-      const replica::AutocastScope autocast(precision);
+      const replica::AutocastScope autocast(precision, at::kCPU);
       loss = (layer_(x_, {}).to(at::kFloat) * coefficients_).sum();
     }
     return torch::autograd::grad({loss}, {weight(), parameters_.tensors()[1], x_});

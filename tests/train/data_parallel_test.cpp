@@ -124,7 +124,7 @@ TEST(DataParallelModelTest, parts_know_their_samples_and_the_state_of_the_callin
   const auto model = DataParallelModel::make([&] { return std::make_unique<Witness>(seen); }, 3, {});
   const at::Tensor images = at::ones({6, 2});
   {
-    const replica::AutocastScope autocast(replica::Precision::kBf16);
+    const replica::AutocastScope autocast(replica::Precision::kBf16, at::kCPU);
     const at::Tensor output = model->forward(images, {.first_sample = 12}).logits;
     output.sum().backward();
   }

@@ -37,7 +37,7 @@ void set_up_precision(Precision precision, c10::DeviceType device);
 /// Autocast state of this thread for one forward pass and its loss; the previous state comes back at the end.
 class AutocastScope {
  public:
-  explicit AutocastScope(Precision precision, c10::DeviceType device = c10::DeviceType::CPU);
+  AutocastScope(Precision precision, c10::DeviceType device);
   ~AutocastScope();
   AutocastScope(const AutocastScope&) = delete;
   AutocastScope& operator=(const AutocastScope&) = delete;
