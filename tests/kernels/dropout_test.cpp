@@ -7,6 +7,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/scalar_tensor.h>
 
 namespace lockstep::kernels {
 namespace {
@@ -31,6 +32,11 @@ TEST(DropoutTest, seed_layer_and_step_have_masks_of_their_own) {
   EXPECT_FALSE(at::equal(mask, drop("fc", 1, {.seed = 2})));
   EXPECT_FALSE(at::equal(mask, drop("fc", 1, {.step = 1})));
   EXPECT_FALSE(at::equal(mask, drop("fc2", 1, {})));
+}
+
+TEST(DropoutTest, a_step_that_lies_in_memory_counts_as_one_that_was_told) {
+  const at::Tensor in_memory = at::scalar_tensor(int64_t{3}, at::kLong);
+  EXPECT_TRUE(at::equal(drop("fc", 2, {.step = 3}), drop("fc", 2, {.step_on_device = &in_memory})));
 }
 
 TEST(DropoutTest, what_is_left_makes_up_for_what_is_dropped) {

@@ -17,7 +17,8 @@ train::StepLoopResult TrainedReplica::train(int steps, bool coupled) {
        .input = *input,
        .strategy = *strategy,
        .communicator = communicator,
-       .accelerator = accelerator.get()},
+       .accelerator = accelerator.get(),
+       .loss_scale = loss_scale.get()},
       {.pacing = {.warmup_steps = 0, .steps = steps}, .accumulate = accumulate, .coupled = coupled},
       progress);
 }
@@ -50,14 +51,20 @@ TrainedReplica make_replica(const ReplicaChoice& choice, comm::Communicator* com
        .accelerator = choice.accelerator});
   replica.communicator = choice.control == nullptr ? communicator : choice.control;
   replica.accumulate = choice.accumulate;
-  replica.strategy = strategies::registry()
-                         .get(choice.strategy)
-                         .create({.parameters = replica.model->parameters(),
-                                  .optimizer = {.learning_rate = choice.learning_rate},
-                                  .communicator = communicator,
-                                  .options = choice.strategy_options,
-                                  .accelerator = choice.accelerator.get(),
-                                  .control = choice.control});
+  const at::Device device = choice.accelerator ? choice.accelerator->device() : at::Device(at::kCPU);
+  if (choice.loss_scale) {
+    replica.loss_scale = std::make_shared<replica::LossScale>(
+        device, replica::LossScaleOptions{.initial = *choice.loss_scale});
+  }
+  replica.strategy =
+      strategies::registry()
+          .get(choice.strategy)
+          .create({.parameters = replica.model->parameters(),
+                   .optimizer = {.learning_rate = choice.learning_rate, .loss_scale = replica.loss_scale},
+                   .communicator = communicator,
+                   .options = choice.strategy_options,
+                   .accelerator = choice.accelerator.get(),
+                   .control = choice.control});
   return replica;
 }
 

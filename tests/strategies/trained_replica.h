@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct TrainedReplica {
   std::unique_ptr<strategies::Strategy> strategy;
   comm::Communicator* communicator = nullptr;
   int accumulate = 1;
+  /// Null: the loss is as it is.
+  std::shared_ptr<replica::LossScale> loss_scale;
 
   /// Trains `steps` further steps; returns what was measured.
   train::StepLoopResult train(int steps, bool coupled = true);
@@ -46,6 +49,8 @@ struct ReplicaChoice {
   std::shared_ptr<replica::Accelerator> accelerator;
   /// For what lies in host memory; null: the communicator.
   comm::Communicator* control = nullptr;
+  /// What the loss is scaled by in the first step; none: it is as it is.
+  std::optional<double> loss_scale;
 };
 
 /// Collective over `communicator` (null for a rank alone).

@@ -144,5 +144,43 @@ TEST_F(AcceleratedStepTest, a_recorded_step_trains_on_every_batch_as_if_it_were_
   EXPECT_LT(result.loss_last, result.loss_first);
 }
 
+/// Remembers the numbers of the steps that a network is told.
+class Witness final : public models::Model {
+ public:
+  Witness(std::unique_ptr<models::Model> real, std::vector<int64_t>& steps)
+      : Model(real->parameters()), real_(std::move(real)), steps_(steps) {}
+
+  models::Output forward(const at::Tensor& images, const kernels::Context& context) override {
+    steps_.push_back(context.step_on_device == nullptr ? context.step
+                                                       : context.step_on_device->item<int64_t>());
+    return real_->forward(images, context);
+  }
+
+ private:
+  std::unique_ptr<models::Model> real_;
+  std::vector<int64_t>& steps_;
+};
+
+TEST_F(AcceleratedStepTest, launches_of_a_recorded_step_are_counted_where_the_device_finds_it) {
+  test::TrainedReplica own = replica();
+  std::vector<int64_t> steps;
+  own.model = std::make_unique<Witness>(std::move(own.model), steps);
+  run(own, {.pacing = {.warmup_steps = 2, .steps = 5}, .record_after = 3});
+  EXPECT_THAT(steps, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+}
+
+TEST_F(AcceleratedStepTest, every_batch_is_counted_once_by_batch_norm) {
+  test::TrainedReplica own =
+      test::make_replica({.model = "resnet20", .strategy = "single", .batch = 2}, nullptr);
+  run(own, {.pacing = {.warmup_steps = 1, .steps = 2}, .record_after = 2});
+  int counters = 0;
+  for (const replica::NamedTensor& buffer : own.model->parameters().buffers()) {
+    if (buffer.value.scalar_type() != at::kLong) continue;
+    EXPECT_EQ(buffer.value.item<int64_t>(), 5) << buffer.name;
+    ++counters;
+  }
+  EXPECT_GT(counters, 10);
+}
+
 }  // namespace
 }  // namespace lockstep

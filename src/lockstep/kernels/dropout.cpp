@@ -25,8 +25,9 @@ at::Tensor Dropout::operator()(const at::Tensor& x, const Context& context) cons
 
 at::Tensor Dropout::draw_mask(const at::Tensor& x, const Context& context) const {
   const at::NoGradGuard no_grad;
-  const uint64_t stream =
-      replica::stream_seed(context.seed, name_ + ".mask", static_cast<uint64_t>(context.step));
+  const int64_t step =
+      context.step_on_device == nullptr ? context.step : context.step_on_device->item<int64_t>();
+  const uint64_t stream = replica::stream_seed(context.seed, name_ + ".mask", static_cast<uint64_t>(step));
   at::Tensor mask = at::empty(x.sizes(), x.options());
   for (int64_t i = 0; i < x.size(0); ++i) {
     mask.select(0, i).bernoulli_(

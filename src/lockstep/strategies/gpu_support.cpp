@@ -26,6 +26,11 @@ std::optional<ConfigError> why_not_on_gpu(const std::string& strategy, const Str
                     strategy),
         "Use --backend gloo or mpi, or --consistency sync.");
   }
+  if (use.scales_loss && !traits.no_loss_scale.empty()) {
+    return ConfigError(
+        fmt::format("{} cannot train with --precision fp16 so: {}", strategy, traits.no_loss_scale),
+        "Use --precision bf16, or another strategy.");
+  }
   return std::nullopt;
 }
 

@@ -17,6 +17,8 @@ struct GpuUse {
   bool are_threads = false;
   /// Several of them have the same GPU (--share-device).
   bool share_gpus = false;
+  /// With --precision fp16 (replica::needs_loss_scale).
+  bool scales_loss = false;
 };
 
 /// Why a strategy cannot train so, and what the user can do; nothing where it can.

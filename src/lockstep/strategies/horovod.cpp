@@ -84,7 +84,12 @@ class Horovod final : public Strategy {
     ++steps_;
   }
 
-  void apply() override { memory_.apply({0, memory_.count()}, optimizer_, steps_ == 1); }
+  void apply() override {
+    const replica::Range all{0, memory_.count()};
+    if (optimizer_.loss_scale) optimizer_.loss_scale->unscale({memory_.gradients(all)});
+    memory_.apply(all, optimizer_, steps_ == 1);
+    if (optimizer_.loss_scale) optimizer_.loss_scale->update();
+  }
 
   void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
 
@@ -96,11 +101,13 @@ class Horovod final : public Strategy {
     if (steps_ > 0) follow_agreed_order();
     state.same_on_all_ranks = true;
     state.add("steps", steps_);
+    if (optimizer_.loss_scale) optimizer_.loss_scale->save(state);
     memory_.save(state);
   }
 
   void restore(const replica::State& state) override {
     steps_ = state.number("steps");
+    if (optimizer_.loss_scale) optimizer_.loss_scale->restore(state);
     memory_.restore(state);
     // Names are negotiated anew, the order is not.
     if (steps_ > 0) agreed_order_ = memory_.order();

@@ -8,6 +8,7 @@
 #include "lockstep/strategies/async_parameter_server.h"
 #include "lockstep/strategies/bucket_filler.h"
 #include "lockstep/strategies/host_shard.h"
+#include "lockstep/strategies/overflow.h"
 #include "lockstep/strategies/parameter_shards.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
@@ -46,6 +47,7 @@ class ParameterServer final : public Strategy {
 
   void combine() override {
     filler_.finish();
+    if (optimizer_.loss_scale) unscale();
     for (size_t i = 0; i < works_.size(); ++i) {
       const replica::Range range = filler_.buckets()[i].range;
       wait_for(*works_[i], memory_.gradients(range));
@@ -57,6 +59,7 @@ class ParameterServer final : public Strategy {
       }
     }
     if (shard_) shard_->apply(optimizer_, steps_ == 0);
+    if (optimizer_.loss_scale) optimizer_.loss_scale->update();
     fetched_ = false;
     ++steps_;
   }
@@ -70,12 +73,14 @@ class ParameterServer final : public Strategy {
 
   void save(replica::State& state) override {
     state.add("steps", steps_);
+    if (optimizer_.loss_scale) optimizer_.loss_scale->save(state);
     memory_.save(state);
     if (shard_) shard_->save(state);
   }
 
   void restore(const replica::State& state) override {
     steps_ = state.number("steps");
+    if (optimizer_.loss_scale) optimizer_.loss_scale->restore(state);
     memory_.restore(state);
     if (shard_) shard_->restore(state);
     // All ranks began with the values that were fetched before the state was saved.
@@ -91,6 +96,14 @@ class ParameterServer final : public Strategy {
   void send(size_t bucket) {
     works_.push_back(group_.reduce(buffer_of(memory_.gradients(filler_.buckets()[bucket].range)),
                                    comm::ReduceOp::kSum, owner_of(filler_.buckets()[bucket], owners_)));
+  }
+
+  /// One overflow at any owner leaves out the step at all of them.
+  void unscale() {
+    const at::Tensor own = memory_.gradients(owned_range(memory_, owners_, group_.rank()));
+    for (const comm::WorkPtr& work : works_) wait_for(*work, own);
+    if (own.numel() > 0) optimizer_.loss_scale->unscale({own});
+    agree_on_overflow(*optimizer_.loss_scale, group_);
   }
 
   /// What forward needs first comes first.

@@ -54,6 +54,7 @@ Traits gradients_at_owner(const StrategyOptions& options) {
   traits.combines = "gradients, mean over all ranks, at the variable's owner";
   if (options.parameter_device == ParameterDevice::kCpu) {
     traits.not_recordable = "the host updates the variables in every step";
+    traits.no_loss_scale = "the GPU finds overflows, but the host updates";
   }
   if (options.consistency == Consistency::kSync) return traits;
   traits.combines = "each rank's own gradients over the number of ranks, at the variable's owner";
@@ -64,6 +65,7 @@ Traits gradients_at_owner(const StrategyOptions& options) {
   traits.depends_on_timing = "gradients are applied in the order in which they arrive";
   traits.applies_on_arrival = true;
   traits.not_recordable = "owners apply what arrives when it arrives";
+  traits.no_loss_scale = "owners apply what arrives before they could know of an overflow elsewhere";
   return traits;
 }
 
@@ -82,6 +84,9 @@ Traits mean_of_momenta(const StrategyOptions& options) {
   traits.combines =
       options.bsp_sync == BspSync::kAvg ? "parameters, mean over all ranks" : "momenta, mean over all ranks";
   traits.not_recordable = "the host waits at a barrier in every step";
+  if (options.bsp_sync == BspSync::kCdd) {
+    traits.no_loss_scale = "momenta follow a rank's own gradients, before others could tell of an overflow";
+  }
   return traits;
 }
 

@@ -43,11 +43,13 @@ class Replicated final : public Strategy {
 
   void combine() override {
     filler_.finish();
+    if (optimizer_.loss_scale) unscale();
     for (size_t i = 0; i < works_.size(); ++i) {
       const replica::Range range = filler_.buckets()[i].range;
       wait_for(*works_[i], memory_.gradients(range));
       memory_.apply(range, optimizer_, steps_ == 0);
     }
+    if (optimizer_.loss_scale) optimizer_.loss_scale->update();
     ++steps_;
   }
 
@@ -65,11 +67,13 @@ class Replicated final : public Strategy {
     if (steps_ > 0) agree_on_order();
     state.same_on_all_ranks = true;
     state.add("steps", steps_);
+    if (optimizer_.loss_scale) optimizer_.loss_scale->save(state);
     memory_.save(state);
   }
 
   void restore(const replica::State& state) override {
     steps_ = state.number("steps");
+    if (optimizer_.loss_scale) optimizer_.loss_scale->restore(state);
     memory_.restore(state);
     filler_.set_plan(plan_buckets(memory_, cap_bytes_));
     order_agreed_ = steps_ > 0;
@@ -81,6 +85,14 @@ class Replicated final : public Strategy {
   void send(size_t bucket) {
     const WireAllReduce& lane = lanes_[bucket % lanes_.size()];
     works_.push_back(lane.start(memory_.gradients(filler_.buckets()[bucket].range)));
+  }
+
+  /// Every rank has every sum. One overflow leaves out all, so the last bucket is waited for before the first
+  /// is applied.
+  void unscale() {
+    const at::Tensor gradients = memory_.gradients({0, memory_.count()});
+    for (const comm::WorkPtr& work : works_) wait_for(*work, gradients);
+    optimizer_.loss_scale->unscale({gradients});
   }
 
   /// The order in which rank 0's gradients became ready in the first step.

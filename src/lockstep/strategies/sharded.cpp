@@ -4,6 +4,7 @@
 
 #include "lockstep/strategies/bucket_filler.h"
 #include "lockstep/strategies/bucket_plan.h"
+#include "lockstep/strategies/overflow.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
 namespace lockstep::strategies {
@@ -36,6 +37,7 @@ class Sharded final : public Strategy {
   void combine() override {
     filler_.finish();
     const std::vector<Bucket>& buckets = filler_.buckets();
+    if (optimizer_.loss_scale) unscale();
     for (size_t i = 0; i < buckets.size(); ++i) {
       const replica::Range shard = shard_of(buckets[i]);
       wait_for(*works_[i], memory_.gradients(shard));
@@ -44,6 +46,7 @@ class Sharded final : public Strategy {
           group_.all_gather(buffer_of(memory_.values(shard)), buffer_of(memory_.values(buckets[i].range)));
     }
     for (size_t i = 0; i < buckets.size(); ++i) wait_for(*works_[i], memory_.values(buckets[i].range));
+    if (optimizer_.loss_scale) optimizer_.loss_scale->update();
     ++steps_;
   }
 
@@ -54,11 +57,13 @@ class Sharded final : public Strategy {
 
   void save(replica::State& state) override {
     state.add("steps", steps_);
+    if (optimizer_.loss_scale) optimizer_.loss_scale->save(state);
     memory_.save(state);
   }
 
   void restore(const replica::State& state) override {
     steps_ = state.number("steps");
+    if (optimizer_.loss_scale) optimizer_.loss_scale->restore(state);
     memory_.restore(state);
   }
 
@@ -70,6 +75,17 @@ class Sharded final : public Strategy {
     works_.push_back(group_.reduce_scatter(buffer_of(memory_.gradients(full.range)),
                                            buffer_of(memory_.gradients(shard_of(full))),
                                            comm::ReduceOp::kSum));
+  }
+
+  /// One overflow in any shard leaves out all of them.
+  void unscale() {
+    std::vector<at::Tensor> shards;
+    for (size_t i = 0; i < works_.size(); ++i) {
+      shards.push_back(memory_.gradients(shard_of(filler_.buckets()[i])));
+      wait_for(*works_[i], shards.back());
+    }
+    optimizer_.loss_scale->unscale(shards);
+    agree_on_overflow(*optimizer_.loss_scale, group_);
   }
 
   replica::Range shard_of(const Bucket& bucket) const {

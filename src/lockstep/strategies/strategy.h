@@ -39,6 +39,8 @@ struct Traits {
   std::string depends_on_timing;
   /// Whether each rank's gradient is applied on its own when it arrives, whatever the others do.
   bool applies_on_arrival = false;
+  /// Why it cannot have the gradients of a scaled loss (fp16); empty where it can.
+  std::string no_loss_scale;
   /// Why a step on a GPU cannot be recorded into a CUDA graph, over whatever backend; empty where it can be
   /// (why_not_recordable has the whole answer).
   std::string not_recordable;

@@ -4,7 +4,10 @@
 #include <memory>
 #include <vector>
 
+#include <c10/core/Stream.h>
+
 #include "lockstep/models/model.h"
+#include "lockstep/replica/accelerator.h"
 #include "lockstep/train/device_threads.h"
 
 namespace lockstep::train {
@@ -18,13 +21,22 @@ namespace lockstep::train {
 ///
 /// Its parameters and buffers are device 0's: running statistics of the other devices are lost. Samples keep
 /// their numbers. Used by one thread, which is device 0's.
+///
+/// On GPUs every device has one of its own and works in its accelerator's stream; copies between two devices
+/// are in both of their streams, and the host waits for none of it.
 class DataParallelModel final : public models::Model {
  public:
   using Create = std::function<std::unique_ptr<models::Model>()>;
 
-  /// `create` makes one replica; `cpus` as for DeviceThreads.
+  using Accelerators = std::vector<std::shared_ptr<replica::Accelerator>>;
+
+  /// `create` makes one replica, in host memory; `cpus` as for DeviceThreads. `accelerators`: of each device,
+  /// that of device 0 entered by the calling thread; empty: all of them are on the CPU. Throws ConfigError
+  /// where two have the same GPU, because LibTorch has one thread per GPU for backward passes, in which
+  /// device 0 waits for the others.
   static std::unique_ptr<DataParallelModel> make(const Create& create, int devices,
-                                                 const std::vector<std::vector<int>>& cpus);
+                                                 const std::vector<std::vector<int>>& cpus,
+                                                 Accelerators accelerators = {});
 
   /// Throws Error unless the batch can be split into equal parts; outside of training device 0 then takes it.
   /// The gradient's graph must not outlive this, and only that of the last pass has one.
@@ -38,16 +50,22 @@ class DataParallelModel final : public models::Model {
   class Backward;
 
   DataParallelModel(std::vector<std::unique_ptr<models::Model>> replicas,
-                    const std::vector<std::vector<int>>& cpus);
+                    const std::vector<std::vector<int>>& cpus, Accelerators accelerators);
 
+  /// Every thread on its GPU, and its replica with it.
+  void enter_gpus();
+  at::Device device_of(int device) const;
   void replicate();
   /// The outputs of all devices as one.
   models::Output gather(bool learns);
-  /// Equal parts of a batch, copied.
+  /// Equal parts of a batch, copied to the devices.
   std::vector<at::Tensor> scatter(const at::Tensor& batch) const;
   /// The gradient of each parameter, of all devices together.
   std::vector<at::Tensor> backward(const std::vector<at::Tensor>& output_gradients);
 
+  /// By device; empty on the CPU.
+  Accelerators accelerators_;
+  std::vector<c10::Stream> streams_;
   /// By device.
   std::vector<std::unique_ptr<models::Model>> replicas_;
   /// Of the last forward pass, with their graphs.

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/registry.h"
 #include "lockstep/kernels/kernel_choice.h"
+#include "lockstep/replica/precision.h"
 
 namespace lockstep::train {
 namespace {
@@ -64,6 +65,7 @@ void check_device_rules(const SweepOptions& options) {
 
 std::optional<ConfigError> why_not_on_device(const RowPlan& row, strategies::GpuUse use) {
   use.ranks = row.ranks;
+  use.scales_loss = replica::needs_loss_scale(replica::parse_precision(row.precision));
   if (!on_gpu(row)) return std::nullopt;
   if (auto why = strategies::why_not_on_gpu(row.strategy, row.strategy_options, use)) return why;
   if (!row.cuda_graph) return std::nullopt;

@@ -21,6 +21,17 @@ class OneBatch final : public inputs::Input {
   inputs::Batch batch_;
 };
 
+/// Of the devices that one process has all of: those behind the first are the next GPUs of the host.
+DataParallelModel::Accelerators accelerators_of(const RowPlan& row,
+                                                const std::shared_ptr<replica::Accelerator>& first) {
+  if (first == nullptr) return {};
+  DataParallelModel::Accelerators all{first};
+  for (int device = 1; device < row.ranks; ++device) {
+    all.push_back(replica::open_accelerator(row.device_index + device));
+  }
+  return all;
+}
+
 }  // namespace
 
 std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank,
@@ -48,7 +59,8 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   const models::ModelInfo& model_info = models::registry().get(row.model);
   const auto create = [&] { return model_info.create({.seed = row.seed, .memory_format = memory_format}); };
   if (traits_.one_process) {
-    auto model = DataParallelModel::make(create, row.ranks, row.device_cpus);
+    auto model =
+        DataParallelModel::make(create, row.ranks, row.device_cpus, accelerators_of(row, accelerator_));
     devices_ = model.get();
     model_ = std::move(model);
   } else {

@@ -1,11 +1,16 @@
 #include "lockstep/train/training_step.h"
 
 #include <functional>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+
+#include "lockstep/kernels/batch_norm.h"
 
 namespace lockstep::train {
 
@@ -33,16 +38,20 @@ measure::StepStamps StepInstants::stamps(double begin_s, const StepClock& clock)
 /// A step on tensors that stay where they are: each batch is copied there.
 class TrainingStep::Recorded {
  public:
-  using Compute = std::function<StepOutcome(const inputs::Batch& batch)>;
+  using Compute = std::function<StepOutcome(const inputs::Batch& batch, const at::Tensor& step)>;
 
-  /// `first`: the batch of the first launch.
-  Recorded(const inputs::Batch& first, replica::Accelerator& accelerator, Compute compute)
+  /// `first`, `step`: the batch of the first launch, and the steps before it.
+  Recorded(const inputs::Batch& first, int64_t step, replica::Accelerator& accelerator, Compute compute)
       : batch_{.images = at::empty_like(first.images),
                .labels = at::empty_like(first.labels),
                .first_sample = first.first_sample},
+        step_(at::full({}, step, first.labels.options())),
         compute_(std::move(compute)) {
     take(first);
-    work_ = accelerator.record([this] { outcome_ = compute_(batch_); });
+    work_ = accelerator.record([this] {
+      outcome_ = compute_(batch_, step_);
+      step_.add_(1);
+    });
   }
 
   StepOutcome launch(inputs::Input& input) {
@@ -63,6 +72,8 @@ class TrainingStep::Recorded {
   inputs::Batch batch_;
   /// One that no launch has used.
   bool has_batch_ = false;
+  /// Steps before the next launch, which counts it.
+  at::Tensor step_;
   Compute compute_;
   /// Written anew by every launch.
   StepOutcome outcome_;
@@ -77,15 +88,17 @@ StepOutcome TrainingStep::run(int64_t step, StepInstants& at) const {
   StepInstants::MicroBatch input;
   const inputs::Batch& first = next_batch(input);
   if (trainee_.stamp_phases) at.micro_batches.front() = input;
-  return compute(first, step, at);
+  return compute(first, {step}, at);
 }
 
 void TrainingStep::record(int64_t step) {
   recorded_.reset();
-  recorded_ = std::make_shared<Recorded>(trainee_.input.next(), *trainee_.accelerator,
-                                         [this, step](const inputs::Batch& batch) {
+  const inputs::Batch& first = trainee_.input.next();
+  const std::unique_lock<std::mutex> alone = trainee_.input.keep_off_gpu();
+  recorded_ = std::make_shared<Recorded>(first, step, *trainee_.accelerator,
+                                         [this, step](const inputs::Batch& batch, const at::Tensor& number) {
                                            StepInstants not_stamped;
-                                           return compute(batch, step, not_stamped);
+                                           return compute(batch, {step, &number}, not_stamped);
                                          });
 }
 
@@ -95,15 +108,16 @@ const inputs::Batch& TrainingStep::next_batch(StepInstants::MicroBatch& at) cons
   return batch;
 }
 
-StepOutcome TrainingStep::compute(const inputs::Batch& first, int64_t step, StepInstants& at) const {
+StepOutcome TrainingStep::compute(const inputs::Batch& first, const StepNumber& number,
+                                  StepInstants& at) const {
   StepInstants::MicroBatch not_stamped;
   const auto instants = [&](int index) -> StepInstants::MicroBatch& {
     return at.micro_batches.empty() ? not_stamped : at.micro_batches[static_cast<size_t>(index)];
   };
   trainee_.strategy.begin_step();
-  StepOutcome sum = compute_micro_batch(first, step, 0, instants(0));
+  StepOutcome sum = compute_micro_batch(first, number, 0, instants(0));
   for (int i = 1; i < options_.accumulate; ++i) {
-    const StepOutcome one = compute_micro_batch(next_batch(instants(i)), step, i, instants(i));
+    const StepOutcome one = compute_micro_batch(next_batch(instants(i)), number, i, instants(i));
     sum.loss = sum.loss.add(one.loss);
     if (sum.hits.defined()) sum.hits = sum.hits.add(one.hits);
   }
@@ -114,23 +128,27 @@ StepOutcome TrainingStep::compute(const inputs::Batch& first, int64_t step, Step
   return sum;
 }
 
-StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, int64_t step, int index,
+StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, const StepNumber& number, int index,
                                               StepInstants::MicroBatch& at) const {
   StepOutcome outcome;
   at::Tensor loss, logits;
+  std::vector<at::Tensor> counters;
   if (trainee_.layers != nullptr) trainee_.layers->begin_pass();
   {
     const replica::AutocastScope autocast(options_.precision, batch.images.device().type());
     const kernels::Context context{.training = true,
                                    .kernels = options_.kernels,
                                    .seed = options_.seed,
-                                   .step = step * options_.accumulate + index,
+                                   .step = number.step * options_.accumulate + index,
                                    .first_sample = batch.first_sample,
+                                   .step_on_device = number.on_device,
+                                   .batch_counters = trainee_.accelerator == nullptr ? nullptr : &counters,
                                    .cost = nullptr,
                                    .layers = trainee_.layers};
     const models::Output output = trainee_.model.forward(batch.images, context);
     if (counts_hits()) logits = output.logits.detach();
     loss = models::cross_entropy(output, batch.labels);
+    kernels::count_batch(counters);
   }
   stamp(at.forward);
   if (options_.accumulate > 1) loss = loss.div(options_.accumulate);

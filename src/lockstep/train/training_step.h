@@ -50,13 +50,19 @@ class TrainingStep {
  private:
   class Recorded;
 
+  /// How many steps were trained before, and where a device finds that, if it is to look (kernels::Context).
+  struct StepNumber {
+    int64_t step = 0;
+    const at::Tensor* on_device = nullptr;
+  };
+
   bool counts_hits() const { return options_.hooks.counts_hits; }
   void stamp(Instant& at) const {
     if (trainee_.stamp_phases) at = clock_.now();
   }
-  StepOutcome compute(const inputs::Batch& first, int64_t step, StepInstants& at) const;
+  StepOutcome compute(const inputs::Batch& first, const StepNumber& number, StepInstants& at) const;
   /// `index`: in the step.
-  StepOutcome compute_micro_batch(const inputs::Batch& batch, int64_t step, int index,
+  StepOutcome compute_micro_batch(const inputs::Batch& batch, const StepNumber& number, int index,
                                   StepInstants::MicroBatch& at) const;
   const inputs::Batch& next_batch(StepInstants::MicroBatch& at) const;
 
