@@ -110,7 +110,6 @@ std::vector<RowLeftOut> RankJob::place_devices(std::vector<train::RowPlan>& rows
 std::optional<ConfigError> RankJob::why_not(const train::RowPlan& row) const {
   const std::optional<ConfigError> on_device =
       train::why_not_on_device(row, {.backend = options_.backend,
-                                     .ranks = row.ranks,
                                      .are_threads = options_.launch == "threads",
                                      .share_gpus = options_.share_device});
   if (on_device) return on_device;

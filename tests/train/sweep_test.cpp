@@ -33,8 +33,8 @@ std::string refusal(const SweepOptions& options) {
 }
 
 /// Empty where it can be had.
-std::string why_not(const train::RowPlan& row, const train::GpuSetting& setting) {
-  const auto reason = train::why_not_on_device(row, setting);
+std::string why_not(const train::RowPlan& row, const strategies::GpuUse& use) {
+  const auto reason = train::why_not_on_device(row, use);
   return reason ? reason->what() : "";
 }
 

@@ -62,7 +62,8 @@ void check_device_rules(const SweepOptions& options) {
   }
 }
 
-std::optional<ConfigError> why_not_on_device(const RowPlan& row, const strategies::GpuUse& use) {
+std::optional<ConfigError> why_not_on_device(const RowPlan& row, strategies::GpuUse use) {
+  use.ranks = row.ranks;
   if (!on_gpu(row)) return std::nullopt;
   if (auto why = strategies::why_not_on_gpu(row.strategy, row.strategy_options, use)) return why;
   if (!row.cuda_graph) return std::nullopt;

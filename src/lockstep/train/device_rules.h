@@ -21,7 +21,7 @@ void check_device_rules(const SweepOptions& options);
 
 /// Why the row's strategy cannot be had on GPUs in that way, or not in steps that are recorded, and what the
 /// user can do; nothing where it can, and for rows on a CPU.
-std::optional<ConfigError> why_not_on_device(const RowPlan& row, const strategies::GpuUse& use);
+std::optional<ConfigError> why_not_on_device(const RowPlan& row, strategies::GpuUse use);
 
 /// Whether `row` is trained on a GPU.
 inline bool on_gpu(const RowPlan& row) {

@@ -26,7 +26,8 @@ struct Tally {
 class Evaluation {
  public:
   /// `row` and `group` outlive this. `accelerator`: where the network is; null: on the CPU.
-  Evaluation(const RowPlan& row, const RankGroup& group, std::shared_ptr<replica::Accelerator> accelerator);
+  Evaluation(const RowPlan& row, const RankGroup& group,
+             std::shared_ptr<replica::Accelerator> accelerator = nullptr);
 
   /// With the running statistics of rank 0, as PyTorch's DistributedDataParallel does, whatever statistics
   /// this rank keeps; its own are there again afterwards. Nothing is learned. Returns the tally of all ranks,
