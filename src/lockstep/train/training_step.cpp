@@ -101,6 +101,7 @@ StepOutcome TrainingStep::compute(const inputs::Batch& first, int64_t step, Step
     return at.micro_batches.empty() ? not_stamped : at.micro_batches[static_cast<size_t>(index)];
   };
   trainee_.strategy.begin_step();
+  if (trainee_.weight_copies != nullptr) trainee_.weight_copies->refresh();
   StepOutcome sum = compute_micro_batch(first, step, 0, instants(0));
   for (int i = 1; i < options_.accumulate; ++i) {
     const StepOutcome one = compute_micro_batch(next_batch(instants(i)), step, i, instants(i));
@@ -126,6 +127,7 @@ StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, int64_
                                    .seed = options_.seed,
                                    .step = step * options_.accumulate + index,
                                    .first_sample = batch.first_sample,
+                                   .weight_copies = trainee_.weight_copies != nullptr,
                                    .cost = nullptr,
                                    .layers = trainee_.layers};
     const models::Output output = trainee_.model.forward(batch.images, context);
