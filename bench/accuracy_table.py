@@ -41,8 +41,8 @@ def accuracies(options, strategy, ranks, seed):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "training.json"
         command = [
-            options.lockstep, "train", "--quiet", "--json", str(path), "--model", options.model, "--data",
-            str(Path(options.data).resolve()), "--eval", "--strategy", strategy.split()[0],
+            options.lockstep, "train", "--quiet", "--device", "cpu", "--json", str(path), "--model", options.model,
+            "--data", str(Path(options.data).resolve()), "--eval", "--strategy", strategy.split()[0],
             *STRATEGIES.get(strategy, []), "--ranks", str(ranks), "--backend", options.backend, "--threads", "1",
             "--bind", "none", "--global-batch", str(options.global_batch), "--epochs", str(options.epochs), "--lr",
             str(options.lr), "--weight-decay", str(options.weight_decay), "--schedule", "cosine", "--seed", str(seed),

@@ -81,9 +81,9 @@ def launch(options, cell, hosts, overlap):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.json"
         command = [
-            options.lockstep, "bench", "--quiet", "--no-controls", "--breakdown", "--model", model, "--image-size", size,
-            "--batch", batch, "--ranks", "2", "--threads", "1", "--bind", "none", "--strategy", strategy, "--overlap",
-            overlap, "--steps", str(options.steps), "--warmup", str(options.warmup),
+            options.lockstep, "bench", "--quiet", "--no-controls", "--breakdown", "--device", "cpu", "--model", model,
+            "--image-size", size, "--batch", batch, "--ranks", "2", "--threads", "1", "--bind", "none", "--strategy",
+            strategy, "--overlap", overlap, "--steps", str(options.steps), "--warmup", str(options.warmup),
         ]
         if strategy == "replicated":
             # One at a time, as the prediction has it.

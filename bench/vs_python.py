@@ -31,8 +31,11 @@ def bench_runs(options, *flags):
     """The runs of one launch of `lockstep bench` with these flags and --lockstep-flag; ends where it fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.json"
+        # What stands beside it is measured on processors, unless a flag says otherwise.
+        chosen = any(flag.startswith("--device") for flag in options.lockstep_flag)
+        device = [] if chosen else ["--device", "cpu"]
         command = [options.lockstep, "bench", "--quiet", "--no-controls", "--json", str(path), "--steps",
-                   str(options.steps), "--warmup", str(options.warmup), *flags, *options.lockstep_flag]
+                   str(options.steps), "--warmup", str(options.warmup), *device, *flags, *options.lockstep_flag]
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=folder)
         if done.returncode != 0:
             sys.exit(f"lockstep failed:\n{done.stderr}")

@@ -95,7 +95,9 @@ void add_bench_flags(CLI::App& command, BenchOptions& options) {
       ->delimiter(',')
       ->capture_default_str()
       ->group(what);
-  command.add_option("--precision", sweep.precisions, "fp32, bf16 (autocast); on a GPU also tf32 and fp16")
+  command
+      .add_option("--precision", sweep.precisions,
+                  "fp32, bf16 (autocast); on a GPU also tf32, bf16_pure and fp16")
       ->delimiter(',')
       ->capture_default_str()
       ->group(what);

@@ -18,6 +18,7 @@
 #include "lockstep/topology/inspect.h"
 #include "lockstep/topology/nvml.h"
 #include "lockstep/topology/visible_gpus.h"
+#include "lockstep/train/device_rules.h"
 
 #include "console.h"
 #include "presets.h"
@@ -146,7 +147,10 @@ std::string kernel_list() {
     if (!why_not.empty()) text += fmt::format("  {:<25} {}\n", "", kernels::kNoFusedKernelsAdvice);
     listed("covers", info.covers);
     listed("left to LibTorch", info.falls_back);
-    if (name == kernels::default_kernels()) text += fmt::format("  {:<25} the default\n", "");
+    for (const char* device : {"cpu", "cuda"}) {
+      if (name == train::default_kernels(device))
+        text += fmt::format("  {:<25} the default with --device {}\n", "", device);
+    }
   }
   return text;
 }

@@ -113,7 +113,9 @@ void add_train_flags(CLI::App& command, TrainOptions& options) {
                   "steps of an epoch [one pass over the data; without data the 4 batches of 'device']")
       ->group(what);
   command.add_flag("--eval", options.evaluate, "evaluate after every epoch")->group(what);
-  command.add_option("--precision", options.precision, "fp32, bf16 (autocast); on a GPU also tf32 and fp16")
+  command
+      .add_option("--precision", options.precision,
+                  "fp32, bf16 (autocast); on a GPU also tf32, bf16_pure and fp16")
       ->capture_default_str()
       ->group(what);
   command.add_option("--kernels", options.kernels, kKernelsHelp)->group(what);

@@ -17,7 +17,7 @@ class Program {
   using Environment = std::map<std::string, std::string>;
 
   /// command[0] is looked up in PATH; "lockstep" is the program that was just built. An environment entry
-  /// with an empty value removes the variable.
+  /// with an empty value removes the variable. The program sees no GPU, unless an entry says otherwise.
   explicit Program(std::vector<std::string> command, const Environment& environment = {});
   /// Kills what is still there.
   ~Program();

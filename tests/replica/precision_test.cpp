@@ -17,8 +17,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(PrecisionTest, a_device_says_which_it_knows) {
-  EXPECT_THAT(precision_names(), ElementsAre("fp32", "tf32", "bf16", "fp16"));
-  EXPECT_THAT(precision_names(c10::DeviceType::CUDA), ElementsAre("fp32", "tf32", "bf16", "fp16"));
+  EXPECT_THAT(precision_names(), ElementsAre("fp32", "tf32", "bf16", "bf16_pure", "fp16"));
+  EXPECT_THAT(precision_names(c10::DeviceType::CUDA), ElementsAre("fp32", "tf32", "bf16", "bf16_pure", "fp16"));
   EXPECT_THAT(precision_names(c10::DeviceType::CPU), ElementsAre("fp32", "bf16"));
   for (const std::string& name : precision_names(c10::DeviceType::CPU)) {
     check_precision(name, c10::DeviceType::CPU);
@@ -27,7 +27,7 @@ TEST(PrecisionTest, a_device_says_which_it_knows) {
 }
 
 TEST(PrecisionTest, one_that_the_device_does_not_know_is_refused_with_those_that_it_does) {
-  for (const char* name : {"tf32", "fp16"}) {
+  for (const char* name : {"tf32", "bf16_pure", "fp16"}) {
     try {
       check_precision(name, c10::DeviceType::CPU);
       ADD_FAILURE() << name;
@@ -45,6 +45,8 @@ TEST(PrecisionTest, says_how_wide_numbers_are_and_which_need_a_scaled_loss) {
   EXPECT_EQ(bytes_per_number(Precision::kFp16), 2);
   EXPECT_TRUE(needs_loss_scale(Precision::kFp16));
   EXPECT_FALSE(needs_loss_scale(Precision::kBf16));
+  EXPECT_TRUE(keeps_weight_copies(Precision::kBf16Pure));
+  EXPECT_FALSE(keeps_weight_copies(Precision::kBf16));
 }
 
 TEST(PrecisionTest, tf32_is_allowed_where_it_is_asked_for_and_nowhere_else) {

@@ -107,8 +107,9 @@ TEST(SweepTest, which_strategies_are_recorded_is_said_of_every_row) {
       .models = {"lenet5"}, .ranks = {2}, .strategies = {"all"}, .device = "cuda", .cuda_graph = true};
   for (const train::RowPlan& row : plan_rows(options)) {
     const std::string reason = why_not(row, {.backend = "nccl"});
-    const bool recorded = row.strategy == "single" || row.strategy == "independent" ||
-                          row.strategy == "ddp" || row.strategy == "replicated";
+    const std::set<std::string> alike{"single",     "independent", "ddp",
+                                      "replicated", "sharded",     "parameter_server"};
+    const bool recorded = alike.contains(row.strategy);
     EXPECT_EQ(reason.empty(), recorded) << row.strategy << ": " << reason;
     if (!recorded) {
       EXPECT_THAT(reason, HasSubstr("--cuda-graph"));

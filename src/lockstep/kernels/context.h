@@ -29,6 +29,8 @@ struct Context {
   /// Where blocks in training leave their counters of batches, for who runs the pass to raise all of them at
   /// once (count_batch): a launch for each takes a GPU longer than the sums. Null: each raises its own.
   std::vector<at::Tensor>* batch_counters = nullptr;
+  /// Blocks compute with the narrower copies of their weights, where they have one: these are up to date.
+  bool weight_copies = false;
   /// Null in normal operation.
   CostMeter* cost = nullptr;
   /// Likewise.

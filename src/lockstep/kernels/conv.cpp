@@ -4,6 +4,7 @@
 
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/layer_watch.h"
+#include "lockstep/kernels/narrow_weight.h"
 #include "lockstep/kernels/onednn/fused_conv.h"
 #include "lockstep/kernels/relu.h"
 
@@ -32,6 +33,7 @@ Conv2d::Conv2d(replica::Parameters& parameters, const std::string& name, const C
           {shape.out_channels, shape.in_channels / shape.groups, shape.kernel.height, shape.kernel.width},
           init.weight)),
       weight_gradient_(parameters.gradient_place(name + ".weight")),
+      weight_copy_(parameters.narrow_copy(name + ".weight")),
       fused_(std::make_shared<onednn::FusedConv>(shape, relu)) {
   if (init.bias) bias_ = parameters.add(name + ".bias", {shape.out_channels}, *init.bias);
 }
@@ -47,7 +49,8 @@ at::Tensor Conv2d::convolve(const at::Tensor& given, const Context& context) con
     if (y.defined()) return y;
   }
   const at::Tensor x = to_plain(given);
-  at::Tensor y = at::conv2d(x, weight_, bias_, shape_.stride, {shape_.padding.height, shape_.padding.width},
+  at::Tensor y = at::conv2d(x, narrow_weight(weight_, *weight_copy_, context), bias_, shape_.stride,
+                            {shape_.padding.height, shape_.padding.width},
                             /*dilation=*/1, shape_.groups);
   if (context.cost != nullptr) {
     context.cost->multiply_add(y.numel() * shape_.fan_in());

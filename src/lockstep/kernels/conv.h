@@ -39,6 +39,7 @@ class Conv2d {
   /// Undefined when there is none.
   at::Tensor bias_;
   std::shared_ptr<const replica::GradientPlace> weight_gradient_;
+  std::shared_ptr<const at::Tensor> weight_copy_;
   std::shared_ptr<onednn::FusedConv> fused_;
 };
 

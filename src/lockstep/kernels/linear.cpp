@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/kernels/layer_watch.h"
+#include "lockstep/kernels/narrow_weight.h"
 #include "lockstep/kernels/onednn/fused_linear.h"
 #include "lockstep/kernels/relu.h"
 
@@ -56,6 +57,7 @@ Linear::Linear(replica::Parameters& parameters, const std::string& name, int64_t
       weight_(parameters.add(name + ".weight", {out, in}, init.weight)),
       bias_(parameters.add(name + ".bias", out, *init.bias)),
       weight_gradient_(parameters.gradient_place(name + ".weight")),
+      weight_copy_(parameters.narrow_copy(name + ".weight")),
       fused_(std::make_shared<onednn::FusedLinear>()) {}
 
 at::Tensor Linear::operator()(const at::Tensor& x, const Context& context) const {
@@ -70,9 +72,9 @@ at::Tensor Linear::multiply(const at::Tensor& x, const Context& context) const {
   }
   // Autocast computes with a narrower copy of the weight.
   const bool into_place = weight_gradient_->tensor.defined() && x.scalar_type() == at::kFloat &&
-                          !at::autocast::is_autocast_enabled(at::kCPU);
+                          !at::autocast::is_autocast_enabled(x.device().type());
   at::Tensor y = into_place ? LinearIntoPlace::apply(x, weight_, bias_, weight_gradient_.get())
-                            : at::linear(x, weight_, bias_);
+                            : at::linear(x, narrow_weight(weight_, *weight_copy_, context), bias_);
   if (context.cost != nullptr) {
     context.cost->multiply_add(y.numel() * in_);
     context.cost->keep(x);

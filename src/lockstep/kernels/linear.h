@@ -34,6 +34,7 @@ class Linear {
   at::Tensor weight_;
   at::Tensor bias_;
   std::shared_ptr<const replica::GradientPlace> weight_gradient_;
+  std::shared_ptr<const at::Tensor> weight_copy_;
   std::shared_ptr<onednn::FusedLinear> fused_;
 };
 

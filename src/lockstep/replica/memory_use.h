@@ -9,6 +9,7 @@ namespace lockstep::replica {
 
 /// What one replica keeps from step to step, in bytes; activations come on top.
 struct MemoryUse {
+  /// With narrower copies of them.
   int64_t parameters = 0;
   int64_t gradients = 0;
   int64_t momenta = 0;

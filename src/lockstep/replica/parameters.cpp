@@ -10,6 +10,19 @@
 #include "lockstep/replica/random.h"
 
 namespace lockstep::replica {
+namespace {
+
+/// The indices of what is not null.
+template <typename Thing>
+std::vector<size_t> asked_for(const std::vector<std::shared_ptr<Thing>>& things) {
+  std::vector<size_t> indices;
+  for (size_t index = 0; index < things.size(); ++index) {
+    if (things[index]) indices.push_back(index);
+  }
+  return indices;
+}
+
+}  // namespace
 
 Parameters::Parameters(uint64_t seed, at::MemoryFormat memory_format)
     : seed_(seed), memory_format_(memory_format) {}
@@ -33,6 +46,7 @@ at::Tensor Parameters::add(const std::string& name, at::IntArrayRef shape, Init 
   values.set_requires_grad(true);
   trainable_.push_back({name, values});
   gradient_places_.emplace_back();
+  narrow_copies_.emplace_back();
   return values;
 }
 
@@ -45,23 +59,31 @@ at::Tensor Parameters::add_buffer(const std::string& name, at::IntArrayRef shape
 }
 
 std::shared_ptr<const GradientPlace> Parameters::gradient_place(const std::string& name) {
-  const auto parameter = std::ranges::find(trainable_, name, &NamedTensor::name);
-  if (parameter == trainable_.end()) throw Error("the network has no parameter '" + name + "'");
-  auto& place = gradient_places_[static_cast<size_t>(parameter - trainable_.begin())];
+  auto& place = gradient_places_[index_of(name)];
   if (!place) place = std::make_shared<GradientPlace>();
   return place;
 }
 
 std::vector<size_t> Parameters::placeable_gradients() const {
-  std::vector<size_t> indices;
-  for (size_t index = 0; index < gradient_places_.size(); ++index) {
-    if (gradient_places_[index]) indices.push_back(index);
-  }
-  return indices;
+  return asked_for(gradient_places_);
 }
 
 void Parameters::place_gradient(size_t index, GradientPlace place) {
   *gradient_places_.at(index) = std::move(place);
+}
+
+std::shared_ptr<const at::Tensor> Parameters::narrow_copy(const std::string& name) {
+  auto& copy = narrow_copies_[index_of(name)];
+  if (!copy) copy = std::make_shared<at::Tensor>();
+  return copy;
+}
+
+std::vector<size_t> Parameters::narrowable() const {
+  return asked_for(narrow_copies_);
+}
+
+void Parameters::set_narrow_copy(size_t index, at::Tensor copy) {
+  *narrow_copies_.at(index) = std::move(copy);
 }
 
 void Parameters::move_to(at::Device device) {
@@ -88,6 +110,12 @@ void Parameters::check_unused(const std::string& name) const {
   if (std::ranges::any_of(trainable_, has_name) || std::ranges::any_of(buffers_, has_name)) {
     throw Error("two tensors of one network are named '" + name + "'", "Give every block a name of its own.");
   }
+}
+
+size_t Parameters::index_of(const std::string& name) const {
+  const auto parameter = std::ranges::find(trainable_, name, &NamedTensor::name);
+  if (parameter == trainable_.end()) throw Error("the network has no parameter '" + name + "'");
+  return static_cast<size_t>(parameter - trainable_.begin());
 }
 
 at::Tensor Parameters::in_memory_format(const at::Tensor& values) const {

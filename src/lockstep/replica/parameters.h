@@ -53,6 +53,14 @@ class Parameters {
   /// From the next forward pass on; `index`: one of these.
   void place_gradient(size_t index, GradientPlace place);
 
+  /// For the block that can compute with a narrower copy of trainable parameter `name`: where that is,
+  /// undefined while there is none. Throws Error for an unknown name.
+  std::shared_ptr<const at::Tensor> narrow_copy(const std::string& name);
+  /// The parameters for a copy of which a block has asked: indices into trainable().
+  std::vector<size_t> narrowable() const;
+  /// `index`: one of these. Whoever gives one keeps it up to date (WeightCopies).
+  void set_narrow_copy(size_t index, at::Tensor copy);
+
   const std::vector<NamedTensor>& trainable() const { return trainable_; }
   const std::vector<NamedTensor>& buffers() const { return buffers_; }
   /// All of them move, and those handed out with them. Before anybody has laid them out otherwise.
@@ -66,6 +74,7 @@ class Parameters {
 
  private:
   void check_unused(const std::string& name) const;
+  size_t index_of(const std::string& name) const;
   at::Tensor in_memory_format(const at::Tensor& values) const;
 
   uint64_t seed_;
@@ -74,6 +83,7 @@ class Parameters {
   std::vector<NamedTensor> buffers_;
   /// As trainable_; null where nobody asked for one.
   std::vector<std::shared_ptr<GradientPlace>> gradient_places_;
+  std::vector<std::shared_ptr<at::Tensor>> narrow_copies_;
 };
 
 }  // namespace lockstep::replica

@@ -25,6 +25,7 @@ const Registry<PrecisionInfo>& registry() {
                                                   {{"fp32", {Precision::kFp32, false}},
                                                    {"tf32", {Precision::kTf32, true}},
                                                    {"bf16", {Precision::kBf16, false}},
+                                                   {"bf16_pure", {Precision::kBf16Pure, true}},
                                                    {"fp16", {Precision::kFp16, true}}});
   return precisions;
 }
@@ -37,7 +38,7 @@ class Quiet final : public c10::WarningHandler {
 };
 
 bool computes_in_half(Precision precision) {
-  return precision == Precision::kBf16 || precision == Precision::kFp16;
+  return precision == Precision::kBf16 || precision == Precision::kBf16Pure || precision == Precision::kFp16;
 }
 
 }  // namespace
@@ -75,6 +76,10 @@ bool needs_loss_scale(Precision precision) {
   return precision == Precision::kFp16;
 }
 
+bool keeps_weight_copies(Precision precision) {
+  return precision == Precision::kBf16Pure;
+}
+
 void set_up_precision(Precision precision, c10::DeviceType device) {
   if (device == c10::DeviceType::CPU) return;
   static std::mutex mutex;
@@ -91,7 +96,7 @@ AutocastScope::AutocastScope(Precision precision, c10::DeviceType device)
     : active_(computes_in_half(precision)), device_(device) {
   if (!active_) return;
   was_enabled_ = at::autocast::is_autocast_enabled(device_);
-  at::autocast::set_autocast_dtype(device_, precision == Precision::kBf16 ? at::kBFloat16 : at::kHalf);
+  at::autocast::set_autocast_dtype(device_, precision == Precision::kFp16 ? at::kHalf : at::kBFloat16);
   at::autocast::set_autocast_enabled(device_, true);
 }
 

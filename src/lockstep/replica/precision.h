@@ -13,7 +13,9 @@ namespace lockstep::replica {
 /// - tf32: the same, where a GPU may round the factors of convolutions and matrix products to 10 bits of
 ///   mantissa, as its tensor cores do.
 /// - bf16, fp16: autocast, so convolutions and linear layers compute in that type; fp16 with LossScale.
-enum class Precision { kFp32, kTf32, kBf16, kFp16 };
+/// - bf16_pure: the same numbers as bf16 from weights that are bf16 to begin with (WeightCopies), with fp32
+///   masters. Batch normalisation's are not.
+enum class Precision { kFp32, kTf32, kBf16, kBf16Pure, kFp16 };
 
 std::vector<std::string> precision_names();
 /// Throws ConfigError with the nearest names.
@@ -28,6 +30,8 @@ void check_precision(const std::string& name, c10::DeviceType device);
 int bytes_per_number(Precision precision);
 /// Whether the loss has to be scaled (LossScale).
 bool needs_loss_scale(Precision precision);
+/// Whether blocks compute with copies of their weights that are kept beside them (WeightCopies, of bf16).
+bool keeps_weight_copies(Precision precision);
 
 /// Sets what LibTorch knows per process and not per operation: on a GPU whether TF32 is allowed, and that
 /// cuDNN times its algorithms at the first use of every shape and takes the fastest. Nothing on a CPU. Before

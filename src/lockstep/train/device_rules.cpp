@@ -73,7 +73,7 @@ std::optional<ConfigError> why_not_on_device(const RowPlan& row, strategies::Gpu
   if (!traits.not_recordable.empty()) {
     return ConfigError(
         fmt::format("{} cannot be recorded with --cuda-graph: {}", row.strategy, traits.not_recordable),
-        "Use single, ddp, replicated or sharded.");
+        "Use single, ddp, replicated, sharded or parameter_server.");
   }
   if (use.backend != "nccl" && traits.communicates) {
     return ConfigError(fmt::format("{} cannot be recorded with --cuda-graph over {}, which carries a GPU's "

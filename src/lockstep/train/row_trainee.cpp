@@ -70,6 +70,9 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   if (group.control != nullptr) agree_on_replica(row, model_->parameters(), *group.control);
   if (start.initialise) start.initialise(model_->parameters());
   if (accelerator_) model_->parameters().move_to(device);
+  if (replica::keeps_weight_copies(precision)) {
+    weight_copies_ = std::make_unique<replica::WeightCopies>(model_->parameters(), at::kBFloat16);
+  }
   input_ = start.make_input ? start.make_input(accelerator_) : create_input(row, group.rank(), accelerator_);
   if (tracer != nullptr) tracer->stamp_on(accelerator_);
   comm::Communicator* communicator = tracer == nullptr ? group.data : tracer;
@@ -109,9 +112,17 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
       require_equal_replicas(state_hash(), row_, steps, *group_.control);
     };
   }
-  return run_steps(
-      {*model_, *input_, *strategy_, group_.control, stamp_phases, tracer_, layers_, accelerator_.get()},
-      options, progress);
+  return run_steps({.model = *model_,
+                    .input = *input_,
+                    .strategy = *strategy_,
+                    .communicator = group_.control,
+                    .stamp_phases = stamp_phases,
+                    .tracer = tracer_,
+                    .layers = layers_,
+                    .accelerator = accelerator_.get(),
+                    .loss_scale = loss_scale_.get(),
+                    .weight_copies = weight_copies_.get()},
+                   options, progress);
 }
 
 StepLoopResult RowTrainee::train_steps(int steps, int64_t first_step, StepHooks hooks,
@@ -121,7 +132,8 @@ StepLoopResult RowTrainee::train_steps(int steps, int64_t first_step, StepHooks 
                     .strategy = *strategy_,
                     .communicator = group_.control,
                     .accelerator = accelerator_.get(),
-                    .loss_scale = loss_scale_.get()},
+                    .loss_scale = loss_scale_.get(),
+                    .weight_copies = weight_copies_.get()},
                    {.pacing = {.warmup_steps = 0, .steps = steps},
                     .precision = replica::parse_precision(row_.precision),
                     .kernels = kernels::parse_kernels(row_.kernels),
@@ -169,7 +181,8 @@ replica::MemoryUse RowTrainee::memory() const {
     const std::vector<at::Tensor> copies = devices_->replica(device).parameters().tensors();
     parameters.insert(parameters.end(), copies.begin(), copies.end());
   }
-  return {.parameters = replica::storage_bytes(parameters),
+  const int64_t copies_bytes = weight_copies_ ? weight_copies_->bytes() : 0;
+  return {.parameters = replica::storage_bytes(parameters) + copies_bytes,
           .gradients = replica::storage_bytes(gradients),
           .momenta = strategy_->momentum_bytes(),
           .buffers = strategy_->buffer_bytes()};

@@ -94,6 +94,8 @@ class RowTrainee {
   /// Null where none is needed.
   std::shared_ptr<replica::LossScale> loss_scale_;
   std::unique_ptr<models::Model> model_;
+  /// Likewise; of model_.
+  std::unique_ptr<replica::WeightCopies> weight_copies_;
   /// model_ where it has several devices, else null.
   DataParallelModel* devices_ = nullptr;
   std::unique_ptr<inputs::Input> input_;

@@ -16,6 +16,7 @@
 #include "lockstep/replica/accelerator.h"
 #include "lockstep/replica/loss_scale.h"
 #include "lockstep/replica/precision.h"
+#include "lockstep/replica/weight_copies.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/pacing.h"
 #include "lockstep/train/traced_communicator.h"
@@ -91,6 +92,8 @@ struct Trainee {
   replica::Accelerator* accelerator = nullptr;
   /// What the strategy's optimizer undoes; null: the loss is as it is.
   const replica::LossScale* loss_scale = nullptr;
+  /// What blocks compute with instead of the parameters; null: the parameters.
+  replica::WeightCopies* weight_copies = nullptr;
 };
 
 /// Trains as many steps as the pacing says and stamps the end of each. Collective over the communicator, as

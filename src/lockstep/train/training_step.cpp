@@ -115,6 +115,7 @@ StepOutcome TrainingStep::compute(const inputs::Batch& first, const StepNumber& 
     return at.micro_batches.empty() ? not_stamped : at.micro_batches[static_cast<size_t>(index)];
   };
   trainee_.strategy.begin_step();
+  if (trainee_.weight_copies != nullptr) trainee_.weight_copies->refresh();
   StepOutcome sum = compute_micro_batch(first, number, 0, instants(0));
   for (int i = 1; i < options_.accumulate; ++i) {
     const StepOutcome one = compute_micro_batch(next_batch(instants(i)), number, i, instants(i));
@@ -143,6 +144,7 @@ StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, const 
                                    .first_sample = batch.first_sample,
                                    .step_on_device = number.on_device,
                                    .batch_counters = trainee_.accelerator == nullptr ? nullptr : &counters,
+                                   .weight_copies = trainee_.weight_copies != nullptr,
                                    .cost = nullptr,
                                    .layers = trainee_.layers};
     const models::Output output = trainee_.model.forward(batch.images, context);

@@ -1,0 +1,37 @@
+#include "lockstep/replica/weight_copies.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/empty_like.h>
+
+namespace lockstep::replica {
+
+WeightCopies::WeightCopies(Parameters& parameters, at::ScalarType dtype)
+    : parameters_(parameters), indices_(parameters.narrowable()) {
+  for (const size_t index : indices_) {
+    const at::Tensor weight = parameters_.trainable()[index].value.detach();
+    copies_.push_back(at::empty_like(weight, weight.options().dtype(dtype)));
+    parameters_.set_narrow_copy(index, copies_.back());
+  }
+}
+
+WeightCopies::~WeightCopies() {
+  for (const size_t index : indices_) parameters_.set_narrow_copy(index, {});
+}
+
+void WeightCopies::refresh() {
+  if (copies_.empty()) return;
+  const at::NoGradGuard no_grad;
+  // Where they lie may have changed since the last time.
+  std::vector<at::Tensor> weights;
+  for (const size_t index : indices_) weights.push_back(parameters_.trainable()[index].value.detach());
+  at::_foreach_copy_(copies_, weights, /*non_blocking=*/true);
+}
+
+int64_t WeightCopies::bytes() const {
+  int64_t bytes = 0;
+  for (const at::Tensor& copy : copies_) bytes += static_cast<int64_t>(copy.nbytes());
+  return bytes;
+}
+
+}  // namespace lockstep::replica

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Asks the program for what it promises of GPUs, on a machine that has one.
+
+    check_program.py LOCKSTEP
+
+Every line is a check: placing ranks, refusing what cannot be, and what results say of the GPU. Exit code 1 when one
+fails.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+BENCH = ["bench", "--no-controls", "--model", "resnet18", "--image-size", "64", "--steps", "200", "--warmup", "20"]
+ALONE = ["--strategy", "single", "--ranks", "1"]
+BATCH = ["--batch", "64"]
+
+
+class Checks:
+    """Runs the program and keeps count."""
+
+    def __init__(self, program):
+        self.program = program
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.failed = 0
+
+    def run(self, *flags, **environment):
+        """What the program did."""
+        command = [self.program, *flags]
+        return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False,
+                              env={**os.environ, **environment})
+
+    def expect(self, what, holds, done=None):
+        """Says whether it holds, and what the program said where it does not."""
+        print(f"{'ok' if holds else 'FAILED'}: {what}", flush=True)
+        if holds:
+            return
+        self.failed += 1
+        if done is not None:
+            print(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}", flush=True)
+
+    def refused(self, what, code, texts, done):
+        """With this exit code and all of these words on stderr."""
+        self.expect(what, done.returncode == code and all(text in done.stderr for text in texts), done)
+
+    def bench(self, *flags, **environment):
+        """The record of a bench, None where it failed, and what the program did."""
+        path = self.folder / "result.json"
+        path.unlink(missing_ok=True)
+        done = self.run(*BENCH, *BATCH, "--json", str(path), *flags, **environment)
+        if not path.exists():
+            return None, done
+        file = json.loads(path.read_text())
+        return {**file["lockstep"], "cuda_version": file["cuda_version"]}, done
+
+
+def check_listing(checks):
+    """What `lockstep info` says."""
+    done = checks.run("info", "devices")
+    checks.expect("a GPU is usable, with its memory and driver", done.returncode == 0 and "GPU 0" in done.stdout
+                  and "cuda         usable" in done.stdout and "NVIDIA driver" in done.stdout and "GiB" in done.stdout,
+                  done)
+    done = checks.run("info", "devices", CUDA_VISIBLE_DEVICES="-1")
+    checks.expect("a hidden GPU is not usable", "cuda         not usable" in done.stdout, done)
+
+
+def check_record(checks):
+    """What a result says of the GPU."""
+    record, done = checks.bench(*ALONE, "--device", "cuda")
+    checks.expect("a bench on a GPU", done.returncode == 0 and record is not None, done)
+    if record is None:
+        return
+    run = record["runs"][0]
+    (gpu,) = record["rank_gpus"]
+    checks.expect("the rank's GPU is named", gpu["name"] and gpu["uuid"] and gpu["pci_bus_id"])
+    checks.expect("versions are there", record["cuda_version"] and record["cudnn_version"])
+    checks.expect("the row is of a GPU", run["device"] == "cuda" and run["device_settings"])
+    (use,) = run["gpu_use"]
+    checks.expect(f"the GPU was sampled: {use}", use["samples"] > 0 and use["sm_clock_mhz"]["median"] > 0
+                  and use["power_w"]["max"] > 0 and use["temperature_c"]["max"] > 0 and use["memory_bytes"] > 0)
+    checks.expect("it was busy", use["kernel_share"]["max"] > 0.2)
+    (peak,) = run["resources"]["peak_device_memory_bytes"]
+    checks.expect(f"tensors had {peak} bytes, less than is in use", 0 < peak < use["memory_used_bytes"]["max"])
+    record, done = checks.bench(*ALONE)
+    checks.expect("auto is a GPU", record is not None and record["runs"][0]["device"] == "cuda", done)
+    record, done = checks.bench(*ALONE, "--device", "auto", CUDA_VISIBLE_DEVICES="-1")
+    checks.expect("auto without a GPU is a processor",
+                  record is not None and record["runs"][0]["device"] == "cpu", done)
+
+
+def check_places(checks):
+    """Which GPU a rank gets, and which it does not."""
+    gpus = len(subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True,
+                              check=True).stdout.strip().splitlines())
+    too_many = str(gpus + 1)
+    checks.refused("more ranks than GPUs", 2, [f"want {too_many} GPUs", "--share-device"],
+                   checks.run(*BENCH, *BATCH, "--strategy", "replicated", "--device", "cuda", "--ranks", too_many))
+    record, done = checks.bench("--strategy", "replicated", "--device", "cuda", "--ranks", too_many, "--share-device")
+    checks.expect("the same, sharing", record is not None and record["gpus_shared"]
+                  and any("share GPUs" in warning["text"] and warning["loud"] for warning in record["warnings"])
+                  and "share GPUs" in done.stderr, done)
+    checks.refused("no GPU", 4, ["--device cuda cannot be had"],
+                   checks.run(*BENCH, *BATCH, *ALONE, "--device", "cuda", CUDA_VISIBLE_DEVICES="-1"))
+    # Two ranks that each see one GPU with the number 0, the same one.
+    ranks = [subprocess.Popen(
+        [checks.program, *BENCH, *BATCH, "--strategy", "replicated", "--device", "cuda", "--backend", "gloo", "--ranks",
+         "2"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2",
+             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29617", "CUDA_VISIBLE_DEVICES": "0"}) for rank in range(2)]
+    ends = [(*rank.communicate(timeout=280), rank.returncode) for rank in ranks]
+    checks.expect("two ranks of a launcher with one GPU are refused by name",
+                  all(code == 2 for _, _, code in ends) and "ranks 0 and 1 have" in ends[0][1])
+    if any(code != 2 for _, _, code in ends):
+        print(ends)
+
+
+def check_memory(checks):
+    """A batch that is too large, seen before the start and found out on the way."""
+    checks.refused("a batch that cannot fit is refused with one that does", 2, ["on GPU 0 (", "Use --batch "],
+                   checks.run(*BENCH, *ALONE, "--device", "cuda", "--batch", "10000000"))
+    done = checks.run(*BENCH, *ALONE, "--device", "cuda", "--batch", "8192",
+                      PYTORCH_CUDA_ALLOC_CONF="per_process_memory_fraction:0.01")
+    checks.refused("memory that runs out is said with a batch that follows from what was used", 1,
+                   ["does not fit into the memory of its GPU", "Use --batch "], done)
+
+
+def main():
+    """All of them."""
+    checks = Checks(sys.argv[1])
+    check_listing(checks)
+    check_record(checks)
+    check_places(checks)
+    check_memory(checks)
+    print(f"{checks.failed} failed")
+    return 1 if checks.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
