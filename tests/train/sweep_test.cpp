@@ -243,6 +243,27 @@ TEST(GpuMemoryTest, ranks_that_share_a_gpu_share_its_memory) {
   EXPECT_EQ(advised_batch(rows_on_gpus(8, 2), uneven), 0);
 }
 
+TEST(GpuMemoryTest, numbers_of_16_bits_take_half_as_much) {
+  const auto estimate = [](const char* precision) {
+    return train::estimate_memory(plan_rows({.models = {"resnet18"},
+                                             .batches = {64},
+                                             .ranks = {1},
+                                             .precisions = {precision},
+                                             .device = "cuda",
+                                             .image_size = 64,
+                                             .controls = false})
+                                      .front());
+  };
+  const auto fp32_bytes = static_cast<double>(estimate("fp32").activation_bytes);
+  EXPECT_EQ(static_cast<double>(estimate("tf32").activation_bytes), fp32_bytes);
+  for (const char* precision : {"bf16", "bf16_pure", "fp16"}) {
+    const int64_t bytes = estimate(precision).activation_bytes;
+    EXPECT_LT(static_cast<double>(bytes), 0.7 * fp32_bytes) << precision;
+    EXPECT_EQ(bytes, estimate("bf16").activation_bytes) << precision;
+  }
+  EXPECT_GT(estimate("bf16_pure").parameter_bytes, estimate("bf16").parameter_bytes);
+}
+
 TEST(GpuMemoryTest, rows_of_processors_need_no_gpu) {
   EXPECT_NO_THROW(
       train::check_gpu_memory(plan_rows({.models = {"lenet5"}, .ranks = {1}}), {{"GPU 0 (NVIDIA Test)", 0}}));

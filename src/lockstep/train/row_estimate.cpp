@@ -11,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/models/model.h"
+#include "lockstep/replica/precision.h"
 #include "lockstep/train/device_rules.h"
 #include "lockstep/train/sweep.h"
 
@@ -34,6 +35,9 @@ MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost
   estimate.process_bytes = on_gpu(row) ? kGpuContextBytes : kHostProcessBytes;
   // Parameters, gradients and momentum, and a second set of gradients: autograd's beside the buckets.
   estimate.parameter_bytes = 4 * 4 * info.parameters;
+  // And these with their gradients.
+  if (replica::keeps_weight_copies(replica::parse_precision(row.precision)))
+    estimate.parameter_bytes += 2 * 2 * info.parameters;
   // The backward pass holds gradients of the activations that it is working on beside those kept.
   estimate.activation_bytes = row.batch_per_rank * cost.activation_bytes * 5 / 4;
   return estimate;
@@ -71,8 +75,13 @@ void require_room(const RowPlan& row, const MemoryEstimate& estimate, const Tena
                   : std::string("Use fewer ranks or a smaller model: not even a batch of 1 would fit."));
 }
 
+/// Whether activations are kept in so many.
+bool in_16_bits(const RowPlan& row) {
+  return replica::bytes_per_number(replica::parse_precision(row.precision)) == 2;
+}
+
 models::ModelCost cost_of(const RowPlan& row) {
-  return models::measure_cost(models::registry().get(row.model), row.image_size, row.precision == "bf16");
+  return models::measure_cost(models::registry().get(row.model), row.image_size, in_16_bits(row));
 }
 
 /// What a row's network costs; one network is looked at once, whatever number of rows it has.
@@ -98,7 +107,7 @@ MemoryEstimate estimate_memory(const RowPlan& row) {
 RowEstimate estimate_row(const RowPlan& row) {
   if (on_gpu(row)) return {.memory = estimate_memory(row), .duration_s = std::nullopt};
   const models::ModelInfo& info = models::registry().get(row.model);
-  models::measure_cost(info, row.image_size, row.precision == "bf16");
+  models::measure_cost(info, row.image_size, in_16_bits(row));
   const double begin_s = now_s();
   const MemoryEstimate memory = estimate_memory(row);
   const double forward_s = now_s() - begin_s;
