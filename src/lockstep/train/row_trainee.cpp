@@ -56,7 +56,8 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   const replica::Precision precision = replica::parse_precision(row.precision);
   const at::Device device = accelerator_ ? accelerator_->device() : at::Device(at::kCPU);
   if (accelerator_) accelerator_->enter_thread();
-  replica::set_up_precision(precision, device.type());
+  using enum replica::Algorithms;
+  replica::set_up_precision(precision, device.type(), row.repeatable ? kRepeatable : kFastest);
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
   const models::ModelInfo& model_info = models::registry().get(row.model);
   const auto create = [&] { return model_info.create({.seed = row.seed, .memory_format = memory_format}); };
