@@ -55,7 +55,11 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
       accelerators_(accelerators_of(row, accelerator_)) {
   const replica::Precision precision = replica::parse_precision(row.precision);
   const at::Device device = accelerator_ ? accelerator_->device() : at::Device(at::kCPU);
-  if (accelerator_) accelerator_->enter_thread();
+  if (accelerator_) {
+    accelerator_->enter_thread();
+    // Of the row before, whose graph has memory of its own.
+    accelerator_->release_unused_memory();
+  }
   using enum replica::Algorithms;
   replica::set_up_precision(precision, device.type(), row.repeatable ? kRepeatable : kFastest);
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
