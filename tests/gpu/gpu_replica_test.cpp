@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
@@ -78,6 +79,31 @@ TEST_F(GpuReplicaTest, every_accelerator_has_a_stream_of_its_own) {
     EXPECT_FALSE(other->reached(*own));
     other->wait(*own);
   }).join();
+}
+
+TEST_F(GpuReplicaTest, streams_are_used_again_and_never_by_two) {
+  void* const own = accelerator_->stream();
+  void* other = nullptr;
+  {
+    const auto second = open_accelerator(0);
+    other = second->stream();
+    EXPECT_NE(other, own);
+  }
+  EXPECT_EQ(open_accelerator(0)->stream(), other);
+}
+
+TEST_F(GpuReplicaTest, memory_that_no_tensor_has_goes_back_where_it_is_asked_for) {
+  constexpr int64_t kBytes = int64_t{1} << 30;
+  const auto free_bytes = [&] {
+    accelerator_->synchronize();
+    return static_cast<int64_t>(at::accelerator::getMemoryInfo(0).first);
+  };
+  accelerator_->release_unused_memory();
+  const int64_t before = free_bytes();
+  full_on_gpu({kBytes / 4}, 1);
+  EXPECT_LT(free_bytes(), before - kBytes / 2);
+  accelerator_->release_unused_memory();
+  EXPECT_GT(free_bytes(), before - kBytes / 2);
 }
 
 TEST_F(GpuReplicaTest, pinned_memory_is_pinned_and_copies_arrive) {

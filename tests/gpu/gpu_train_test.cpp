@@ -9,6 +9,7 @@
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/hash_store.h"
 #include "lockstep/replica/accelerator.h"
+#include "lockstep/replica/precision.h"
 #include "lockstep/train/step_loop.h"
 #include "lockstep/train/traced_communicator.h"
 
@@ -37,6 +38,9 @@ class GpuTrainTest : public testing::TestWithParam<const char*> {
     if (!status.usable) GTEST_SKIP() << "no GPU: " << status.detail;
     accelerator_ = replica::open_accelerator(0);
     accelerator_->enter_thread();
+    // Two trainings are to differ by what is tested alone.
+    replica::set_up_precision(replica::Precision::kFp32, c10::DeviceType::CUDA,
+                              replica::Algorithms::kRepeatable);
     nccl_ = comm::connect("nccl", {.rank = 0, .size = 1, .store = &store_, .cuda_device = 0});
     host_ = comm::connect("thread", {.rank = 0, .size = 1, .store = &store_});
   }

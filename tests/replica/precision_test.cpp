@@ -18,7 +18,8 @@ using testing::HasSubstr;
 
 TEST(PrecisionTest, a_device_says_which_it_knows) {
   EXPECT_THAT(precision_names(), ElementsAre("fp32", "tf32", "bf16", "bf16_pure", "fp16"));
-  EXPECT_THAT(precision_names(c10::DeviceType::CUDA), ElementsAre("fp32", "tf32", "bf16", "bf16_pure", "fp16"));
+  EXPECT_THAT(precision_names(c10::DeviceType::CUDA),
+              ElementsAre("fp32", "tf32", "bf16", "bf16_pure", "fp16"));
   EXPECT_THAT(precision_names(c10::DeviceType::CPU), ElementsAre("fp32", "bf16"));
   for (const std::string& name : precision_names(c10::DeviceType::CPU)) {
     check_precision(name, c10::DeviceType::CPU);
@@ -66,6 +67,15 @@ TEST(PrecisionTest, tf32_is_allowed_where_it_is_asked_for_and_nowhere_else) {
                   at::Float32Precision::TF32,
               tf32);
     EXPECT_TRUE(context.benchmarkCuDNN());
+  }
+}
+
+TEST(PrecisionTest, algorithms_are_the_fastest_or_give_the_same_bits_again) {
+  const at::Context& context = at::globalContext();
+  for (const Algorithms algorithms : {Algorithms::kRepeatable, Algorithms::kFastest}) {
+    set_up_precision(Precision::kFp32, c10::DeviceType::CUDA, algorithms);
+    EXPECT_EQ(context.benchmarkCuDNN(), algorithms == Algorithms::kFastest);
+    EXPECT_EQ(context.deterministicCuDNN(), algorithms == Algorithms::kRepeatable);
   }
 }
 

@@ -88,6 +88,24 @@ TEST_F(AcceleratedStepTest, losses_come_late_but_each_as_its_own) {
   EXPECT_EQ(late, at_once);
 }
 
+TEST_F(AcceleratedStepTest, losses_before_a_recording_are_each_their_own_too) {
+  const auto into = [](std::vector<double>& losses) {
+    return train::StepHooks{.after_step = [&](double loss, int64_t) { losses.push_back(loss); }};
+  };
+  std::vector<double> at_once, late;
+  test::TrainedReplica own = replica();
+  launch::Progress progress;
+  train::run_steps({*own.model, *own.input, *own.strategy},
+                   {.pacing = {.warmup_steps = 11, .steps = 4}, .hooks = into(at_once)}, progress);
+  test::TrainedReplica other = replica();
+  make_busy(other, 0.005);
+  // As many as ddp wants.
+  const train::StepLoopResult result =
+      run(other, {.pacing = {.warmup_steps = 0, .steps = 4}, .hooks = into(late), .record_after = 11});
+  EXPECT_EQ(late, at_once);
+  EXPECT_EQ(result.loss_first, at_once.front());
+}
+
 TEST_F(AcceleratedStepTest, hits_are_counted_where_asked_for) {
   test::TrainedReplica own = replica();
   int64_t hits = 0;

@@ -35,6 +35,7 @@ class HostAccelerator final : public replica::Accelerator {
   std::unique_ptr<replica::RecordedWork> record(const std::function<void()>& work) override;
   int64_t peak_memory_bytes() const override { return 0; }
   void reset_peak_memory() override {}
+  void release_unused_memory() override {}
 
  private:
   void put(std::function<void()> task);

@@ -124,6 +124,23 @@ TEST(SweepTest, which_strategies_are_recorded_is_said_of_every_row) {
   }
 }
 
+TEST(SweepTest, threads_that_share_a_gpu_cannot_record_their_steps) {
+  SweepOptions options{
+      .models = {"lenet5"}, .ranks = {2}, .strategies = {"single"}, .device = "cuda", .cuda_graph = true};
+  const strategies::GpuUse sharing{.backend = "thread", .are_threads = true, .share_gpus = true};
+  const strategies::GpuUse not_sharing{.backend = "thread", .are_threads = true};
+  const strategies::GpuUse in_processes{.backend = "gloo", .share_gpus = true};
+  int several = 0;
+  for (const train::RowPlan& row : plan_rows(options)) {
+    several += row.ranks > 1 ? 1 : 0;
+    EXPECT_EQ(why_not(row, sharing).empty(), row.ranks == 1) << row.label();
+    EXPECT_EQ(why_not(row, not_sharing), "");
+    EXPECT_EQ(why_not(row, in_processes), "");
+  }
+  // The control.
+  EXPECT_EQ(several, 1);
+}
+
 TEST(SweepTest, which_strategies_share_a_gpu_is_said_of_every_row) {
   SweepOptions options{.models = {"lenet5"}, .ranks = {1, 2}, .strategies = {"all"}, .device = "cuda"};
   for (const train::RowPlan& row : plan_rows(options)) {

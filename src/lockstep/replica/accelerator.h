@@ -69,6 +69,10 @@ class Accelerator {
   /// threads made them; those of recorded work count when it is launched.
   virtual int64_t peak_memory_bytes() const = 0;
   virtual void reset_peak_memory() = 0;
+  /// Gives back to the GPU what LibTorch keeps for tensors to come: for NCCL, cuDNN and other processes,
+  /// which do not ask LibTorch, and so that the memory in use is what is used. Of all GPUs of the process;
+  /// waits for them.
+  virtual void release_unused_memory() = 0;
 };
 
 /// Whether LibTorch can use GPUs here, and what is missing where it cannot.
@@ -84,9 +88,9 @@ struct AcceleratorStatus {
 /// Opens LibTorch's part for CUDA, where it has one, which takes seconds. Thread-safe. Never throws.
 AcceleratorStatus accelerator_status();
 
-/// The GPU of that number among those that the process sees, and a stream of its own: each call another one,
-/// up to 32 of a GPU. Before the process's first backward pass. Thread-safe. Throws BackendMissing where
-/// there are none, ConfigError where there are fewer.
+/// The GPU of that number among those that the process sees, and a stream of its own, which no other one has
+/// while this one lives, up to 32 of a GPU. Before the process's first backward pass. Thread-safe. Throws
+/// BackendMissing where there are none, ConfigError where there are fewer.
 std::shared_ptr<Accelerator> open_accelerator(int index);
 
 }  // namespace lockstep::replica

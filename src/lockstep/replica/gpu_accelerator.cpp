@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -60,6 +61,41 @@ const c10::Event& event_of(const Accelerator::Mark& mark) {
   return static_cast<const GpuMark&>(mark).event;
 }
 
+/// The streams of accelerators that are no more, for the next ones: LibTorch keeps unused memory and cuBLAS's
+/// work spaces by stream, so a stream for every row would take more with every row.
+class IdleStreams {
+ public:
+  /// Lives as long as the process.
+  static IdleStreams& get() {
+    static auto* const streams = new IdleStreams;
+    return *streams;
+  }
+
+  c10::Stream take(const c10::impl::VirtualGuardImpl& gpu, c10::Device device) {
+    {
+      const std::lock_guard lock(mutex_);
+      // The last one, as its memory is there still.
+      const auto found = std::find_if(streams_.rbegin(), streams_.rend(),
+                                      [&](c10::Stream stream) { return stream.device() == device; });
+      if (found != streams_.rend()) {
+        const c10::Stream stream = *found;
+        streams_.erase(std::next(found).base());
+        return stream;
+      }
+    }
+    return gpu.getStreamFromGlobalPool(device);
+  }
+
+  void give_back(c10::Stream stream) {
+    const std::lock_guard lock(mutex_);
+    streams_.push_back(stream);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<c10::Stream> streams_;
+};
+
 /// True while it lives.
 class Meanwhile {
  public:
@@ -95,9 +131,12 @@ class GpuAccelerator final : public Accelerator, public std::enable_shared_from_
   explicit GpuAccelerator(int index)
       : device_(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)),
         gpu_(c10::DeviceType::CUDA),
-        stream_(gpu_.getStreamFromGlobalPool(device_)),
+        stream_(IdleStreams::get().take(gpu_, device_)),
         handle_(gpu_.getStreamNativeHandle(stream_)),
         events_(std::make_shared<EventPool>()) {}
+  ~GpuAccelerator() override { IdleStreams::get().give_back(stream_); }
+  GpuAccelerator(const GpuAccelerator&) = delete;
+  GpuAccelerator& operator=(const GpuAccelerator&) = delete;
 
   at::Device device() const override { return device_; }
 
@@ -158,6 +197,10 @@ class GpuAccelerator final : public Accelerator, public std::enable_shared_from_
     launched_peak_bytes_ = 0;
   }
 
+  void release_unused_memory() override {
+    with_plain_errors([&] { allocator().emptyCache(); });
+  }
+
   /// Puts the graph into the stream; it uses as much memory as its recording did.
   void launch(RecordedWork& graph, int64_t peak_bytes) {
     const InStream here(gpu_, stream_);
@@ -209,7 +252,7 @@ std::unique_ptr<RecordedWork> GpuAccelerator::record(const std::function<void()>
   // As torch.cuda.graph: what runs takes its memory back first, and what nobody uses is there for the graph,
   // as it cannot be had while recording.
   synchronize();
-  with_plain_errors([] { allocator().emptyCache(); });
+  release_unused_memory();
   const int64_t peak_before = peak_memory_bytes();
   reset_peak_memory();
   std::unique_ptr<RecordedWork> graph;

@@ -80,7 +80,7 @@ bool keeps_weight_copies(Precision precision) {
   return precision == Precision::kBf16Pure;
 }
 
-void set_up_precision(Precision precision, c10::DeviceType device) {
+void set_up_precision(Precision precision, c10::DeviceType device, Algorithms algorithms) {
   if (device == c10::DeviceType::CPU) return;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -89,7 +89,8 @@ void set_up_precision(Precision precision, c10::DeviceType device) {
   at::Context& context = at::globalContext();
   context.setAllowTF32CuBLAS(precision == Precision::kTf32);
   context.setAllowTF32CuDNN(precision == Precision::kTf32);
-  context.setBenchmarkCuDNN(true);
+  context.setBenchmarkCuDNN(algorithms == Algorithms::kFastest);
+  context.setDeterministicCuDNN(algorithms == Algorithms::kRepeatable);
 }
 
 AutocastScope::AutocastScope(Precision precision, c10::DeviceType device)

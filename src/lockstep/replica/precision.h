@@ -33,10 +33,20 @@ bool needs_loss_scale(Precision precision);
 /// Whether blocks compute with copies of their weights that are kept beside them (WeightCopies, of bf16).
 bool keeps_weight_copies(Precision precision);
 
-/// Sets what LibTorch knows per process and not per operation: on a GPU whether TF32 is allowed, and that
-/// cuDNN times its algorithms at the first use of every shape and takes the fastest. Nothing on a CPU. Before
-/// a row is trained; the same for all threads of the process that train at a time. Thread-safe.
-void set_up_precision(Precision precision, c10::DeviceType device);
+/// How cuDNN chooses its algorithms.
+enum class Algorithms {
+  /// It times them at the first use of every shape and takes the fastest. Some add up in the order in which
+  /// their threads come, so that the same numbers give other bits.
+  kFastest,
+  /// Of those that always give the same bits, the one that it thinks best.
+  kRepeatable
+};
+
+/// Sets what LibTorch knows per process and not per operation: on a GPU whether TF32 is allowed, and how
+/// algorithms are chosen. Nothing on a CPU. Before a row is trained; the same for all threads of the process
+/// that train at a time. Thread-safe.
+void set_up_precision(Precision precision, c10::DeviceType device,
+                      Algorithms algorithms = Algorithms::kFastest);
 
 /// Autocast state of this thread for one forward pass and its loss; the previous state comes back at the end.
 class AutocastScope {

@@ -75,6 +75,14 @@ std::optional<ConfigError> why_not_on_device(const RowPlan& row, strategies::Gpu
         fmt::format("{} cannot be recorded with --cuda-graph: {}", row.strategy, traits.not_recordable),
         "Use single, ddp, replicated, sharded or parameter_server.");
   }
+  if (use.share_gpus && use.are_threads && row.ranks > 1) {
+    return ConfigError(
+        fmt::format(
+            "{} cannot be recorded with --cuda-graph by several ranks of one process on one GPU: what "
+            "one of them records forbids the others to wait for it",
+            row.strategy),
+        "Use --launch processes, or a GPU for every rank.");
+  }
   if (use.backend != "nccl" && traits.communicates) {
     return ConfigError(fmt::format("{} cannot be recorded with --cuda-graph over {}, which carries a GPU's "
                                    "memory through the host",

@@ -72,12 +72,14 @@ std::string difference_in(const std::string& name, const std::vector<Facts>& by_
 Facts facts_of(const RowPlan& row) {
   // By name and all of them: what is added to a row does not compile until it is told here too.
   const auto& [model, batch_per_rank, ranks, strategy, precision, kernels, bucket_mb, strategy_options,
-               options_text, memory_format, device, device_index, cuda_graph, input, data, input_flags,
-               image_size, global_batch, accumulate, pacing, tune_budget_s, verify_every, seed, learning_rate,
-               momentum, weight_decay, device_cpus] = row;
+               options_text, memory_format, device, device_index, cuda_graph, repeatable, input, data,
+               input_flags, image_size, global_batch, accumulate, pacing, tune_budget_s, verify_every, seed,
+               learning_rate, momentum, weight_decay, device_cpus] = row;
   // Each host has its own.
   static_cast<void>(device_cpus);
   static_cast<void>(device_index);
+  // Follows from the command.
+  static_cast<void>(repeatable);
   Facts facts{{"network", model},
               {"batch per rank", std::to_string(batch_per_rank)},
               {"number of ranks", std::to_string(ranks)},

@@ -32,7 +32,7 @@ class IssuedSteps {
   /// `accelerator` outlives this; null: the CPU.
   IssuedSteps(replica::Accelerator* accelerator, const StepClock& clock);
 
-  /// Adds a step and stamps its end. Never waits for a GPU.
+  /// Adds a step and stamps its end. Never waits for a GPU. At most most_ahead() others are left.
   void add(IssuedStep step, const StepOutcome& outcome);
 
   /// How many may be left when the next one is issued.

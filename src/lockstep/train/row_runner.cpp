@@ -155,10 +155,11 @@ std::optional<RowSamples> run_row(const RowPlan& row, const RankGroup& ranks, la
   const topology::UseWatch watch;
   RowGpuWatch gpu_watch(row);
   const double communication_cpu_s = ranks.data == nullptr ? 0 : ranks.data->progress_thread_cpu_s();
-  if (trainee.accelerator()) trainee.accelerator()->reset_peak_memory();
+  trainee.reset_peak_memory();
   StepLoopResult own = trainee.train(row.pacing, trainee.coupled(), false, progress);
   topology::RankUse use = watch.finish();
-  if (trainee.accelerator()) use.peak_device_memory_bytes = trainee.accelerator()->peak_memory_bytes();
+  const std::vector<int64_t> peaks = trainee.peak_memory_bytes();
+  if (!peaks.empty()) use.peak_device_memory_bytes = peaks.front();
   const std::vector<topology::GpuUse> gpus = gpu_watch.finish(own.step_s);
   const std::vector<feed::QueueUse> queues = trainee.input_queues();
   if (ranks.data != nullptr) {
@@ -197,6 +198,10 @@ std::optional<RowSamples> run_row(const RowPlan& row, const RankGroup& ranks, la
   samples.warmup_s.resize(samples.warmup_s.size() * devices, samples.warmup_s.front());
   samples.step_s.resize(samples.step_s.size() * devices, samples.step_s.front());
   samples.use.resize(samples.use.size() * devices, samples.use.front());
+  // The memory of each is its own.
+  for (size_t device = 1; device < peaks.size(); ++device) {
+    samples.use[device].peak_device_memory_bytes = peaks[device];
+  }
   return samples;
 }
 

@@ -21,12 +21,13 @@ class OneBatch final : public inputs::Input {
   inputs::Batch batch_;
 };
 
-/// Of the devices that one process has all of: those behind the first are the next GPUs of the host.
+/// Of a rank's devices. Where one process has those of all ranks, they are its first GPU and the next ones.
 DataParallelModel::Accelerators accelerators_of(const RowPlan& row,
                                                 const std::shared_ptr<replica::Accelerator>& first) {
   if (first == nullptr) return {};
   DataParallelModel::Accelerators all{first};
-  for (int device = 1; device < row.ranks; ++device) {
+  const int devices = traits_of(row).one_process ? row.ranks : 1;
+  for (int device = 1; device < devices; ++device) {
     all.push_back(replica::open_accelerator(row.device_index + device));
   }
   return all;
@@ -50,17 +51,22 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
       group_(group),
       tracer_(tracer),
       traits_(traits_of(row)),
-      accelerator_(on_gpu(row) ? replica::open_accelerator(row.device_index) : nullptr) {
+      accelerator_(on_gpu(row) ? replica::open_accelerator(row.device_index) : nullptr),
+      accelerators_(accelerators_of(row, accelerator_)) {
   const replica::Precision precision = replica::parse_precision(row.precision);
   const at::Device device = accelerator_ ? accelerator_->device() : at::Device(at::kCPU);
-  if (accelerator_) accelerator_->enter_thread();
-  replica::set_up_precision(precision, device.type());
+  if (accelerator_) {
+    accelerator_->enter_thread();
+    // Of the row before, whose graph has memory of its own.
+    accelerator_->release_unused_memory();
+  }
+  using enum replica::Algorithms;
+  replica::set_up_precision(precision, device.type(), row.repeatable ? kRepeatable : kFastest);
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
   const models::ModelInfo& model_info = models::registry().get(row.model);
   const auto create = [&] { return model_info.create({.seed = row.seed, .memory_format = memory_format}); };
   if (traits_.one_process) {
-    auto model =
-        DataParallelModel::make(create, row.ranks, row.device_cpus, accelerators_of(row, accelerator_));
+    auto model = DataParallelModel::make(create, row.ranks, row.device_cpus, accelerators_);
     devices_ = model.get();
     model_ = std::move(model);
   } else {
@@ -142,6 +148,16 @@ StepLoopResult RowTrainee::train_steps(int steps, int64_t first_step, StepHooks 
                     .first_step = first_step,
                     .hooks = std::move(hooks)},
                    progress);
+}
+
+std::vector<int64_t> RowTrainee::peak_memory_bytes() const {
+  std::vector<int64_t> peaks;
+  for (const auto& accelerator : accelerators_) peaks.push_back(accelerator->peak_memory_bytes());
+  return peaks;
+}
+
+void RowTrainee::reset_peak_memory() {
+  for (const auto& accelerator : accelerators_) accelerator->reset_peak_memory();
 }
 
 std::string RowTrainee::why_not_compared() const {

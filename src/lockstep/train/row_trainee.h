@@ -63,6 +63,11 @@ class RowTrainee {
 
   models::Model& model() { return *model_; }
   const std::shared_ptr<replica::Accelerator>& accelerator() const { return accelerator_; }
+
+  /// The most bytes that tensors had at a time since the last reset, on each GPU of this rank; empty on a
+  /// CPU.
+  std::vector<int64_t> peak_memory_bytes() const;
+  void reset_peak_memory();
   strategies::Strategy& strategy() { return *strategy_; }
 
   /// Why the replicas cannot be compared; empty where they can.
@@ -91,6 +96,8 @@ class RowTrainee {
   strategies::Traits traits_;
   /// Null: the CPU.
   std::shared_ptr<replica::Accelerator> accelerator_;
+  /// Of each device of this rank; empty: the CPU.
+  DataParallelModel::Accelerators accelerators_;
   /// Null where none is needed.
   std::shared_ptr<replica::LossScale> loss_scale_;
   std::unique_ptr<models::Model> model_;

@@ -122,16 +122,14 @@ class StepLoop {
     ++result_.checks;
   }
 
-  void timed_step() {
-    issue(/*timed=*/true);
-    while (issued_.count() > issued_.most_ahead()) finish_oldest();
-  }
+  void timed_step() { issue(/*timed=*/true); }
 
   /// Waits for what the device was given, and takes note of it.
   void settle() {
     while (issued_.count() > 0) finish_oldest();
   }
 
+  /// The device is never more steps behind than it has places for their losses.
   void issue(bool timed) {
     IssuedStep step{.step = options_.first_step + step_, .timed = timed};
     const StepOutcome outcome = training_step_.run(step.step, step.at);
@@ -141,6 +139,7 @@ class StepLoop {
     }
     issued_.add(std::move(step), outcome);
     ++step_;
+    while (issued_.count() > issued_.most_ahead()) finish_oldest();
   }
 
   void finish_oldest() {

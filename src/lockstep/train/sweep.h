@@ -92,6 +92,8 @@ struct RowPlan {
   int device_index = 0;
   /// A step is recorded once and carried out again and again.
   bool cuda_graph = false;
+  /// A GPU has only algorithms that give the same bits again (replica::Algorithms); a CPU has no others.
+  bool repeatable = false;
   std::string input;
   std::string data;
   InputFlags input_flags;

@@ -41,7 +41,8 @@ class TracedCommunicator::Stamps {
       const Stamp& stamp = stamps_[i];
       taken.push_back({.bytes = stamp.bytes,
                        .issued_s = clock.seconds(stamp.issued),
-                       .ended_s = clock.seconds(stamp.ended),
+                       // The step has come to its end, and the stream aside soon will.
+                       .ended_s = clock.wait_for(stamp.ended),
                        .lane = stamp.lane});
     }
     stamps_.erase(stamps_.begin(), stamps_.begin() + static_cast<std::ptrdiff_t>(count));

@@ -200,8 +200,11 @@ const char* outcome_text(Check::Outcome outcome) {
   return "n/a";
 }
 
-std::vector<Check> verify_row(const RowPlan& row, int steps, const RankGroup& ranks,
+std::vector<Check> verify_row(const RowPlan& asked, int steps, const RankGroup& ranks,
                               launch::Progress& progress) {
+  RowPlan row = asked;
+  // What differs from run to run is to be the strategy's doing.
+  row.repeatable = true;
   const strategies::Traits traits = traits_of(row);
   comm::Communicator* group = ranks.control;
   const bool checks_here = ranks.rank() == 0;

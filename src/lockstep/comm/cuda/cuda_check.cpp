@@ -51,17 +51,10 @@ bool is_capturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-OnGpu::OnGpu(int device) {
-  check_cuda(cudaGetDevice(&before_), "cudaGetDevice");
-  if (before_ == device) {
-    before_ = -1;
-    return;
-  }
-  check_cuda(cudaSetDevice(device), "cudaSetDevice");
-}
-
-OnGpu::~OnGpu() {
-  if (before_ >= 0) cudaSetDevice(before_);
+void enter_gpu(int device) {
+  int current = -1;
+  check_cuda(cudaGetDevice(&current), "cudaGetDevice");
+  if (current != device) check_cuda(cudaSetDevice(device), "cudaSetDevice");
 }
 
 CaptureExempt::CaptureExempt() noexcept {
@@ -73,7 +66,7 @@ CaptureExempt::~CaptureExempt() {
 }
 
 CudaEvent::CudaEvent(int device) {
-  const OnGpu gpu(device);
+  enter_gpu(device);
   check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming | cudaEventBlockingSync),
              "cudaEventCreateWithFlags");
 }

@@ -20,17 +20,10 @@ void check_gpu(int device, const char* needed_by);
 /// Whether `stream` is being captured into a CUDA graph.
 bool is_capturing(cudaStream_t stream);
 
-/// While it lives, the calling thread's current GPU is another one.
-class OnGpu {
- public:
-  explicit OnGpu(int device);
-  ~OnGpu();
-  OnGpu(const OnGpu&) = delete;
-  OnGpu& operator=(const OnGpu&) = delete;
-
- private:
-  int before_ = -1;
-};
+/// The calling thread's current GPU is that one from now on. It is not set back: a thread that chose none is
+/// taken to be on GPU 0, and to choose that one, or to use it unasked, gives this process a context there:
+/// hundreds of megabytes on what is another rank's GPU.
+void enter_gpu(int device);
 
 /// While it lives, a capture that another thread has begun does not forbid this thread to query, allocate or
 /// wait, and is not spoilt by it: what it does is no part of what is captured.

@@ -17,28 +17,34 @@ const CudaEvent& event_of(const CopyEngine::Mark& mark) {
   return static_cast<const CudaMark&>(mark).event;
 }
 
+/// Called from the communicator's threads, none of which has chosen a GPU: every call does.
 class CudaCopyEngine final : public CopyEngine {
  public:
   explicit CudaCopyEngine(int device) : device_(device) {
-    const OnGpu gpu(device_);
+    enter_gpu(device_);
     for (cudaStream_t& stream : lanes_) {
       check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     }
   }
 
   ~CudaCopyEngine() override {
+    cudaSetDevice(device_);
     for (cudaStream_t stream : lanes_) cudaStreamDestroy(stream);
   }
 
   std::shared_ptr<std::byte> host_memory(size_t bytes) override {
     const CaptureExempt exempt;
-    const OnGpu gpu(device_);
+    enter_gpu(device_);
     void* memory = nullptr;
     check_cuda(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable), "cudaHostAlloc");
-    return {static_cast<std::byte*>(memory), [](std::byte* address) { cudaFreeHost(address); }};
+    return {static_cast<std::byte*>(memory), [device = device_](std::byte* address) {
+              cudaSetDevice(device);
+              cudaFreeHost(address);
+            }};
   }
 
   MarkPtr mark_stream(void* stream) override {
+    enter_gpu(device_);
     auto* const queue = static_cast<cudaStream_t>(stream);
     if (is_capturing(queue)) {
       throw ConfigError("memory that is staged through the host cannot take part in a CUDA graph",
@@ -49,11 +55,15 @@ class CudaCopyEngine final : public CopyEngine {
 
   MarkPtr mark_lane(Lane lane) override { return mark(stream_of(lane)); }
 
-  void hold_lane(Lane lane, const Mark& mark) override { event_of(mark).hold(stream_of(lane)); }
+  void hold_lane(Lane lane, const Mark& mark) override {
+    enter_gpu(device_);
+    event_of(mark).hold(stream_of(lane));
+  }
 
   void copy(Lane lane, void* to, size_t to_pitch_bytes, const void* from, size_t from_pitch_bytes,
             size_t row_bytes, size_t rows) override {
     if (row_bytes == 0) return;
+    enter_gpu(device_);
     // Row by row: there are at most as many as ranks, and CUDA limits the pitch of a copy of many.
     for (size_t row = 0; row < rows; ++row) {
       check_cuda(cudaMemcpyAsync(static_cast<char*>(to) + row * to_pitch_bytes,
@@ -63,8 +73,14 @@ class CudaCopyEngine final : public CopyEngine {
     }
   }
 
-  void wait(const Mark& mark) override { event_of(mark).wait(); }
-  bool reached(const Mark& mark) override { return event_of(mark).reached(); }
+  void wait(const Mark& mark) override {
+    enter_gpu(device_);
+    event_of(mark).wait();
+  }
+  bool reached(const Mark& mark) override {
+    enter_gpu(device_);
+    return event_of(mark).reached();
+  }
 
  private:
   cudaStream_t stream_of(Lane lane) const { return lanes_[lane == Lane::kOut ? 0 : 1]; }

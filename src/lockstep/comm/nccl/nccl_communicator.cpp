@@ -292,7 +292,7 @@ std::unique_ptr<Communicator> connect_nccl(const ConnectOptions& options) {
   // With several communicators on a GPU: their kernels start in the order of the calls, so that no two GPUs
   // wait for each other. NCCL reads it once, at the first call.
   ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
-  const OnGpu gpu(options.cuda_device);
+  enter_gpu(options.cuda_device);
   const std::string bytes = unique_id(options);
   ncclUniqueId id{};
   if (bytes.size() != sizeof id.internal) {

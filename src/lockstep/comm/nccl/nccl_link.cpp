@@ -36,7 +36,7 @@ ncclConfig_t non_blocking() {
 }  // namespace
 
 NcclLink::NcclLink(int rank, int size, int device) : rank_(rank), size_(size), device_(device) {
-  const OnGpu gpu(device_);
+  enter_gpu(device_);
   int least = 0;
   int greatest = 0;
   check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
@@ -59,7 +59,7 @@ NcclLink::~NcclLink() {
 std::shared_ptr<NcclLink> NcclLink::join(const ncclUniqueId& id, int rank, int size, int device,
                                          Deadline deadline) {
   std::shared_ptr<NcclLink> link(new NcclLink(rank, size, device));
-  const OnGpu gpu(device);
+  enter_gpu(device);
   try {
     std::unique_lock lock(link->mutex_);
     ncclConfig_t config = non_blocking();
