@@ -20,6 +20,7 @@ Exit code 1 when a promise is broken or Python's side failed. Wants a GPU and a 
 import argparse
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -33,6 +34,14 @@ CAPTURED, EAGER, DDP, COMPILED = "captured", "eager", "Python DDP", "torch.compi
 OTHERS = [EAGER, DDP, COMPILED]
 
 
+def python_environment():
+    """Without the libraries that a bundle of setup/gpu-bundle.sh brings, which are lockstep's alone."""
+    environment = dict(os.environ)
+    folders = environment.get("LD_LIBRARY_PATH", "").split(":")
+    environment["LD_LIBRARY_PATH"] = ":".join(folder for folder in folders if folder and Path(folder) != ROOT / "lib")
+    return environment
+
+
 class Python:
     """A Python training that is warm, and measures when it is told to."""
 
@@ -44,7 +53,7 @@ class Python:
             [options.python, str(script), "--wait", "--model", options.model, "--batch", str(batch),
              "--image-size", str(options.image_size), "--precision", precision, "--variant", variant,
              "--steps", str(options.steps), "--warmup", str(options.warmup), "--device", options.python_device],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=python_environment())
 
     def read(self, key):
         """The next line of JSON with that key; None when the process has ended instead."""
