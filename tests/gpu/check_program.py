@@ -113,6 +113,10 @@ def check_phases(checks):
     spans = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
     checks.expect(f"the trace has {len(spans)} spans", {"forward", "backward", "optimizer"}
                   <= {span["name"] for span in spans})
+    gaps = [span["args"]["gap_us_before"] for span in spans if "gap_us_before" in span["args"]]
+    checks.expect(f"and {len(gaps)} kernels with the gaps between them", len(gaps) > 300 and max(gaps) < 1e6
+                  and any("kernels, stream" in event["args"].get("name", "")
+                          for event in json.loads(trace.read_text())["traceEvents"]))
 
 
 def check_places(checks):
