@@ -1,7 +1,9 @@
 // What lockstep adds to a training step: stamping, bookkeeping and the strategy's hooks, against the bare
-// loop of the same network, loss and optimizer, and what the stamps of --breakdown add to that. Blocks of
-// both alternate in one process; printed are the medians over the blocks of each block's median step, and the
-// difference with the 2.5 % and 97.5 % quantiles of a bootstrap over blocks.
+// loop of the same network, loss and optimizer, and what the stamps of --breakdown add to that; and the same
+// where steps are issued ahead and stamped by marks in a queue, as on a GPU, with a thread in the GPU's place
+// (what a GPU's own calls take comes on top). Blocks of both alternate in one process; printed are the
+// medians over the blocks of each block's median step, and the difference with the 2.5 % and 97.5 % quantiles
+// of a bootstrap over blocks.
 //
 //   step_overhead [MODEL=trivial] [BATCH=1] [IMAGE_SIZE=32] [BLOCKS=15] [STEPS_PER_BLOCK=200]
 
@@ -23,6 +25,8 @@
 #include "lockstep/comm/hash_store.h"
 #include "lockstep/train/step_loop.h"
 
+#include "train/host_accelerator.h"
+
 namespace {
 
 using namespace lockstep;
@@ -38,7 +42,10 @@ double median(std::vector<double> values) {
 /// One replica with what it takes to train it.
 class Bench {
  public:
-  Bench(const std::string& model, const std::string& strategy, int batch, int image_size) {
+  /// `accelerator`: what steps are issued to; null: the CPU.
+  Bench(const std::string& model, const std::string& strategy, int batch, int image_size,
+        replica::Accelerator* accelerator = nullptr)
+      : accelerator_(accelerator) {
     const models::ModelInfo& info = models::registry().get(model);
     model_ = info.create({});
     input_ = inputs::registry().get("device").create(
@@ -76,11 +83,17 @@ class Bench {
  private:
   std::vector<double> train(int steps, bool stamped) {
     const train::StepLoopOptions options{.pacing = {.warmup_steps = 0, .steps = steps}, .coupled = true};
-    return train::run_steps({*model_, *input_, *strategy_, nullptr, stamped, stamped ? &*tracer_ : nullptr},
+    return train::run_steps({.model = *model_,
+                             .input = *input_,
+                             .strategy = *strategy_,
+                             .stamp_phases = stamped,
+                             .tracer = stamped ? &*tracer_ : nullptr,
+                             .accelerator = accelerator_},
                             options, progress_)
         .step_s;
   }
 
+  replica::Accelerator* accelerator_;
   comm::HashStore store_;
   std::unique_ptr<models::Model> model_;
   std::unique_ptr<inputs::Input> input_;
@@ -142,4 +155,13 @@ int main(int argc, char** argv) {
         model + ", " + strategy + " -> breakdown", [&](int n) { return measured.lockstep_median_s(n); },
         [&](int n) { return measured.stamped_median_s(n); }, blocks, steps);
   }
+  test::HostAccelerator queue;
+  Bench plain(model, "single", batch, image_size);
+  Bench issued(model, "single", batch, image_size, &queue);
+  compare(
+      model + ", bare -> issued ahead", [&](int n) { return plain.bare_median_s(n); },
+      [&](int n) { return issued.lockstep_median_s(n); }, blocks, steps);
+  compare(
+      model + ", issued -> breakdown", [&](int n) { return issued.lockstep_median_s(n); },
+      [&](int n) { return issued.stamped_median_s(n); }, blocks, steps);
 }

@@ -32,7 +32,7 @@ def bench_runs(options, *flags):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.json"
         # What stands beside it is measured on processors, unless a flag says otherwise.
-        chosen = any(flag.startswith("--device") for flag in options.lockstep_flag)
+        chosen = any(flag.startswith("--device") for flag in [*flags, *options.lockstep_flag])
         device = [] if chosen else ["--device", "cpu"]
         command = [options.lockstep, "bench", "--quiet", "--no-controls", "--json", str(path), "--steps",
                    str(options.steps), "--warmup", str(options.warmup), *device, *flags, *options.lockstep_flag]

@@ -30,7 +30,7 @@ archive=$(realpath "${2:-$build}")/$name.tar.gz
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 bundle=$folder/$name
-mkdir -p "$bundle"/build/plugins "$bundle"/build/tests/gpu "$bundle"/tests/gpu "$bundle"/lib
+mkdir -p "$bundle"/build/plugins "$bundle"/build/tests/gpu "$bundle"/tests/gpu "$bundle"/lib "$bundle"/bench/python
 
 # Libraries that the other machine has, or that have to be its own: the C and C++ runtime, LibTorch with its OpenMP,
 # CUDA and what belongs to the driver.
@@ -75,7 +75,10 @@ for program in "$build"/tests/gpu/*_test; do
   cp "$program" "$bundle/build/tests/gpu/"
   copy_libraries_of "$program"
 done
-cp tests/gpu/run "$bundle/tests/gpu/"
+# What tests/gpu/run runs beside the programs.
+cp tests/gpu/run tests/gpu/check_program.py "$bundle/tests/gpu/"
+cp bench/gpu_vs_python.py bench/gpu_promises.py bench/vs_python.py "$bundle/bench/"
+cp bench/python/gpu_train_step.py bench/python/step_bytes.py "$bundle/bench/python/"
 cp LICENSE "$bundle/"
 cp setup/with-torch.sh "$bundle/with-torch"
 cat >"$bundle/lockstep" <<'LAUNCHER'

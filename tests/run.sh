@@ -141,6 +141,9 @@ if $everything; then
   sanitize tsan build/tsan-torch
 fi
 
+if [ ! -e build/plugins/lockstep_nccl.so ] || [ ! -e build/plugins/lockstep_cuda_graph.so ]; then
+  printf '\nThe CUDA code was not compiled, or not all of it: the CUDA toolkit, NCCL or a LibTorch with CUDA is missing.\n'
+fi
 if [ -n "$failures" ]; then printf '\n== failed\n%s\n' "$failures"; fi
 printf '\n%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

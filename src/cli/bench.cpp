@@ -10,6 +10,7 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/limit/limit.h"
+#include "lockstep/replica/accelerator.h"
 
 #include "bench_rank.h"
 #include "console.h"
@@ -168,6 +169,7 @@ int run_bench(BenchOptions options, const std::vector<std::string>& command) {
       // Estimating runs the network once, so with the threads that a rank will have.
       at::set_num_threads(job.binding().threads_per_rank);
       job.check_backend();
+      if (plan.options.sweep.cuda_graph) replica::require_recording();
       job.check_memory(plan.rows);
       note_unused_gpus(plan.options, job);
     }

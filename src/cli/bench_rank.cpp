@@ -38,6 +38,7 @@ void tell_machine(const BenchRank& rank) {
 train::Facts facts_of(const BenchPlan& plan) {
   train::Facts facts = train::facts_of(plan.rows);
   facts.push_back({"--breakdown", plan.options.breakdown ? "on" : "off"});
+  facts.push_back({"--trace", plan.options.trace_path.empty() ? "off" : "on"});
   facts.push_back({"--layers", plan.options.layers ? "on" : "off"});
   facts.push_back({"--limit", plan.options.limit ? "on" : "off"});
   return facts;
@@ -60,6 +61,11 @@ MeasuredRow measure_row(train::RowPlan row, size_t index, const train::RankGroup
   if (rank.plan.options.breakdown) {
     rank.progress.begin("breakdown of " + row.label());
     measured.stamps = train::break_down_row(row, group, rank.progress);
+    // A processor's operations are no more than its phases; a GPU's kernels have gaps between them.
+    if (!rank.plan.options.trace_path.empty() && rank.job.on_gpus()) {
+      rank.progress.begin("kernels of " + row.label());
+      measured.kernels = train::trace_kernels(row, group, rank.progress);
+    }
   }
   if (rank.plan.options.layers) {
     rank.progress.begin("layers of " + row.label());

@@ -91,7 +91,7 @@ const Registry<Preset>& presets() {
        {"tensorpack-fp16-128",
         tensorpack("replicated, fp16, 8 V100, batch 128, not compiled", "128",
                    {{"--strategy", "replicated"}, {"--precision", "bf16"}},
-                   {"bf16 (autocast) in place of fp16, which lockstep does not train in",
+                   {"bf16 (autocast) in place of fp16, which lockstep trains in on GPUs only",
                     "gradients are averaged, not summed, and sent in fp32",
                     "nothing is compiled: the row with XLA has no counterpart here"})},
        {"tf-cnn-benchmarks",

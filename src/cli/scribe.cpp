@@ -212,7 +212,7 @@ void Scribe::row_begins(size_t index) {
 }
 
 void Scribe::row_ends(size_t index, MeasuredRow measured) {
-  const auto& [row, samples, stamps, tuning, limit_images_per_s, layers] = measured;
+  const auto& [row, samples, stamps, kernels, tuning, limit_images_per_s, layers] = measured;
   results::Run run = describe_run(rank_, row);
   run.hosts = hosts_before_[static_cast<size_t>(row.ranks)];
   run.loss_first = samples.loss_first;
@@ -239,7 +239,7 @@ void Scribe::row_ends(size_t index, MeasuredRow measured) {
   results::assign_factors(record_);
   keeper_.row_finished(whole_record());
   if (!stamps.empty() && !rank_.plan.options.trace_path.empty()) {
-    traced_.push_back({row.label(), std::move(measured.stamps)});
+    traced_.push_back({row.label(), kernels.empty() ? stamps : kernels});
   }
 }
 

@@ -36,6 +36,8 @@ struct MeasuredRow {
   train::RowSamples samples;
   /// Of the breakdown run; empty without one.
   std::vector<measure::RankStamps> stamps;
+  /// Of the run that a trace shows instead of that one, with the kernels; empty without one.
+  std::vector<measure::RankStamps> kernels;
   /// Where one was asked for.
   std::optional<results::BucketTuning> tuning;
   std::optional<double> limit_images_per_s;

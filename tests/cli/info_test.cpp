@@ -1,3 +1,5 @@
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,6 +48,30 @@ TEST(InfoTest, a_backend_that_is_not_there_is_listed_with_what_to_install) {
   EXPECT_THAT(info.output, HasSubstr("mpi          not usable"));
   EXPECT_THAT(info.output, HasSubstr("nccl         not usable"));
 }
+
+#if LOCKSTEP_HAS_NCCL
+// With tests/topology/fake_cuda.cpp where the loader finds NVIDIA's driver, and CUDA's own runtime.
+TEST(InfoTest, a_driver_that_is_too_old_for_nccl_is_said_with_both_versions) {
+  const test::Finished info =
+      test::run({"lockstep", "info", "backends"},
+                {{"LD_LIBRARY_PATH", LOCKSTEP_FAKE_CUDA_FOLDER}, {"LOCKSTEP_FAKE_CUDA", "old"}});
+  EXPECT_EQ(info.exit_code, 0);
+  EXPECT_THAT(info.output,
+              ContainsRegex("nccl +not usable +the NVIDIA driver is for CUDA up to 12\\.4, and this "
+                            "lockstep for CUDA 1[2-9]\\.[0-9]"));
+  EXPECT_THAT(info.output, HasSubstr("update the driver"));
+}
+
+TEST(InfoTest, an_nccl_that_cannot_be_loaded_is_named) {
+  const test::ScratchFolder folder;
+  std::ofstream(folder.path("libnccl.so.2")) << "not a library";
+  const test::Finished info =
+      test::run({"lockstep", "info", "backends"}, {{"LD_LIBRARY_PATH", folder.path("")}});
+  EXPECT_EQ(info.exit_code, 0);
+  EXPECT_THAT(info.output, ContainsRegex("nccl +not usable .*libnccl\\.so\\.2: file too short"));
+  EXPECT_THAT(info.output, HasSubstr("install NCCL 2 (libnccl2)"));
+}
+#endif
 
 TEST(InfoTest, kernels_are_listed_with_what_they_compute_and_on_what) {
   const test::Finished info = test::run({"lockstep", "info", "kernels"});

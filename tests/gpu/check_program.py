@@ -3,8 +3,8 @@
 
     check_program.py LOCKSTEP
 
-Every line is a check: placing ranks, refusing what cannot be, and what results say of the GPU. Exit code 1 when one
-fails.
+Every line is a check: placing ranks, refusing what cannot be, what results say of the GPU, and that phases sum to the
+step. Exit code 1 when one fails.
 """
 
 import json
@@ -91,6 +91,34 @@ def check_record(checks):
                   record is not None and record["runs"][0]["device"] == "cpu", done)
 
 
+def check_phases(checks):
+    """Where the time of a step goes, by the GPU's own events."""
+    trace = checks.folder / "trace.json"
+    record, done = checks.bench("--strategy", "replicated", "--ranks", "1", "--device", "cuda", "--breakdown",
+                                "--trace", str(trace))
+    checks.expect("a breakdown on a GPU", record is not None and record["runs"][0]["breakdown"], done)
+    if record is None or not record["runs"][0]["breakdown"]:
+        return
+    phases = dict(record["runs"][0]["breakdown"]["phases"])
+    step_s = phases.pop("step_s")
+    checks.expect(f"phases sum to the step: {phases}, {step_s}",
+                  abs(sum(phases.values()) - step_s) < 1e-6 and min(phases.values()) > -1e-6)
+    # What is left over is what no phase is for.
+    checks.expect("and next to nothing is left over", phases["other_s"] < 0.02 * step_s)
+    checks.expect("the GPU is at work in forward and backward pass and optimizer",
+                  all(phases[phase] > 1e-5 for phase in ("forward_s", "backward_s", "optimizer_s")))
+    throughput_s = record["runs"][0]["step_s"]["p50"]
+    checks.expect(f"stamping costs little: {throughput_s} s a step without, {step_s} s with",
+                  step_s < 1.3 * throughput_s)
+    spans = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+    checks.expect(f"the trace has {len(spans)} spans", {"forward", "backward", "optimizer"}
+                  <= {span["name"] for span in spans})
+    gaps = [span["args"]["gap_us_before"] for span in spans if "gap_us_before" in span["args"]]
+    checks.expect(f"and {len(gaps)} kernels with the gaps between them", len(gaps) > 300 and max(gaps) < 1e6
+                  and any("kernels, stream" in event["args"].get("name", "")
+                          for event in json.loads(trace.read_text())["traceEvents"]))
+
+
 def check_places(checks):
     """Which GPU a rank gets, and which it does not."""
     gpus = len(subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True,
@@ -128,13 +156,33 @@ def check_memory(checks):
                    ["does not fit into the memory of its GPU", "Use --batch "], done)
 
 
+def check_missing(checks):
+    """What is not there is named: plugins without which there is no NCCL, and no CUDA graph."""
+    plugins = pathlib.Path(os.environ.get("LOCKSTEP_PLUGIN_PATH") or pathlib.Path(checks.program).parent / "plugins")
+    for missing, flags in (("nccl", ["--strategy", "replicated", "--backend", "nccl"]),
+                           ("cuda_graph", ["--strategy", "single", "--cuda-graph"])):
+        rest = checks.folder / f"without-{missing}"
+        rest.mkdir()
+        for plugin in plugins.glob("*.so"):
+            if plugin.stem != f"lockstep_{missing}":
+                (rest / plugin.name).symlink_to(plugin.resolve())
+        checks.refused(f"no plugin {missing}", 4, [f"lockstep_{missing}.so"],
+                       checks.run(*BENCH, *BATCH, *flags, "--ranks", "1", "--device", "cuda",
+                                  LOCKSTEP_PLUGIN_PATH=str(rest)))
+
+
 def main():
     """All of them."""
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
     checks = Checks(sys.argv[1])
     check_listing(checks)
     check_record(checks)
+    check_phases(checks)
     check_places(checks)
     check_memory(checks)
+    check_missing(checks)
     print(f"{checks.failed} failed")
     return 1 if checks.failed else 0
 

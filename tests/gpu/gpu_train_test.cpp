@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -156,12 +158,59 @@ TEST_P(GpuTrainTest, phases_are_events_that_sum_to_the_step) {
   }
 }
 
+class GpuCostTest : public GpuTrainTest {
+ protected:
+  /// Per step, of a loop that does what a step does and nothing more.
+  double bare_step_s(test::TrainedReplica& of, replica::Sgd& optimizer, int steps) {
+    accelerator_->synchronize();
+    const double begin_s = now_s();
+    for (int i = 0; i < steps; ++i) {
+      optimizer.clear_gradients();
+      const inputs::Batch& batch = of.input->next();
+      models::cross_entropy(of.model->forward(batch.images, {}), batch.labels).backward();
+      optimizer.step();
+    }
+    accelerator_->synchronize();
+    return (now_s() - begin_s) / steps;
+  }
+
+  double lockstep_step_s(test::TrainedReplica& of, int steps) {
+    accelerator_->synchronize();
+    const double begin_s = now_s();
+    run(of, {.pacing = {.warmup_steps = 0, .steps = steps}});
+    return (now_s() - begin_s) / steps;
+  }
+};
+
+TEST_P(GpuCostTest, lockstep_adds_less_than_50_us_to_a_step) {
+  // Of so small a network that the host's time is the step's.
+  constexpr int kBlocks = 11;
+  constexpr int kBlockSteps = 300;
+  test::TrainedReplica bare = on_gpu("trivial", "single");
+  replica::Sgd optimizer(bare.model->parameters().tensors(), {.learning_rate = 0.01});
+  test::TrainedReplica own = on_gpu("trivial", GetParam());
+  bare_step_s(bare, optimizer, kBlockSteps);
+  lockstep_step_s(own, kBlockSteps);
+  std::vector<double> added_s;
+  double bare_s = 0;
+  for (int i = 0; i < kBlocks; ++i) {
+    bare_s = bare_step_s(bare, optimizer, kBlockSteps);
+    added_s.push_back(lockstep_step_s(own, kBlockSteps) - bare_s);
+  }
+  std::ranges::nth_element(added_s, added_s.begin() + kBlocks / 2);
+  std::cout << "lockstep adds " << added_s[kBlocks / 2] * 1e6 << " us to a step of " << bare_s * 1e6
+            << " us\n";
+  EXPECT_LT(added_s[kBlocks / 2], 50e-6);
+}
+
 std::string name_of(const testing::TestParamInfo<const char*>& of) {
   return of.param;
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, GpuTrainTest, testing::Values("single", "replicated", "sharded", "ddp"),
                          name_of);
+// What other strategies add is communication, which is theirs.
+INSTANTIATE_TEST_SUITE_P(Strategies, GpuCostTest, testing::Values("single"), name_of);
 INSTANTIATE_TEST_SUITE_P(Strategies, GpuRecordTest, testing::Values("single", "replicated", "sharded", "ddp"),
                          name_of);
 

@@ -72,6 +72,19 @@ TEST(AcceleratorTest, says_what_there_is_or_what_is_missing) {
   }
 }
 
+TEST(AcceleratorTest, a_plugin_that_is_missing_for_recording_is_named_before_anything_is_recorded) {
+  const ScratchFolder folder;
+  ::setenv("LOCKSTEP_PLUGIN_PATH", folder.path().c_str(), 1);
+  try {
+    require_recording();
+    ADD_FAILURE() << "recording is possible";
+  } catch (const BackendMissing& error) {
+    EXPECT_THAT(error.what(), HasSubstr("there is no lockstep_cuda_graph.so in " + folder.path().string()));
+    EXPECT_THAT(error.advice(), HasSubstr("leave out --cuda-graph"));
+  }
+  ::unsetenv("LOCKSTEP_PLUGIN_PATH");
+}
+
 TEST(TorchCudaTest, finds_the_libtorch_that_it_runs_with) {
   EXPECT_TRUE(std::filesystem::exists(torch_library_folder() / "libtorch_cpu.so")) << torch_library_folder();
 }

@@ -82,6 +82,24 @@ TEST(TraceTest, buckets_that_move_at_the_same_time_have_tracks_of_their_own) {
   EXPECT_THAT(trace, testing::HasSubstr("rank 1 buckets, lane 2"));
 }
 
+TEST(TraceTest, kernels_have_a_track_per_stream_and_tell_the_gap_before_them) {
+  TracedRow row = traced_row();
+  row.ranks[0].kernels = {
+      {"conv", 5.001, 5.002, 7}, {"copy", 5.0015, 5.003, 13}, {"relu", 5.0024, 5.0025, 7}};
+  const std::string text = to_trace({row});
+  EXPECT_EQ(checked_tracks(text), 6u);
+  std::map<std::string, nlohmann::json> kernels;
+  const auto trace = nlohmann::json::parse(text);
+  for (const auto& event : trace["traceEvents"]) kernels[event["name"]] = event;
+  EXPECT_NE(kernels["conv"]["tid"], kernels["copy"]["tid"]);
+  EXPECT_EQ(kernels["conv"]["tid"], kernels["relu"]["tid"]);
+  EXPECT_NEAR(kernels["conv"]["ts"], 1000, 1e-3);
+  EXPECT_FALSE(kernels["conv"]["args"].contains("gap_us_before"));
+  EXPECT_NEAR(kernels["relu"]["args"]["gap_us_before"], 400, 1e-3);
+  EXPECT_THAT(text, testing::HasSubstr("rank 0 kernels, stream 13"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("rank 1 kernels")));
+}
+
 TEST(TraceTest, clocks_are_aligned_and_rows_follow_each_other) {
   const auto trace = nlohmann::json::parse(to_trace({traced_row(), traced_row()}));
   std::map<std::pair<int, int>, double> first_step_us;

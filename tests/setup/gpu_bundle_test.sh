@@ -43,6 +43,19 @@ for program in "$there"/build/tests/gpu/*_test; do
     *) expect "Test." 0 "$there/with-torch" "$program" --gtest_list_tests ;;
   esac
 done
+# And the scripts beside them find each other.
+expect "the parts are communication replica training" 2 "$there/with-torch" tests/gpu/run --only all
+expect "check_program.py LOCKSTEP" 2 python3 "$there/tests/gpu/check_program.py"
+expect "is not what --json writes" 1 python3 "$there/bench/gpu_vs_python.py" --from "$folder/none.json"
+expect "PRECISION:BATCH" 2 python3 "$there/bench/gpu_vs_python.py" --rows bf16
+expect "--wait" 0 python3 "$there/bench/python/gpu_train_step.py" --help
+mapfile -t scripts < <(sed -nE 's@.* (tests/gpu/[a-z_]+\.py|bench/[a-z_]+\.py).*@\1@p' tests/gpu/run)
+for script in "${scripts[@]:-none}"; do
+  if [ ! -e "$there/$script" ]; then
+    echo "tests/gpu/run wants $script, which is not in the bundle"
+    failures=$((failures + 1))
+  fi
+done
 if readelf -d "$there"/build/lockstep "$there"/build/plugins/*.so | grep -E 'R(UN)?PATH'; then
   echo "these folders of the machine that packed it are still looked in"
   failures=$((failures + 1))

@@ -3,7 +3,9 @@
 //   two        two GPUs that tell all
 //   bare       one GPU that tells nothing but that it is there
 //   none       a driver that finds no GPU
+//   old        a driver for CUDA 12.4, as far as CUDA's runtime asks one before it gives up
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -16,10 +18,19 @@ using namespace lockstep::topology::cuda_driver;
 
 constexpr Result kNoDevice = 100;
 constexpr Result kUnsupported = 801;
+constexpr Result kNotFound = 500;
+// CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
+constexpr int kSymbolNotFound = 1;
+constexpr int kOldDriver = 12040;
 
 bool plays(std::string_view name) {
   const char* chosen = std::getenv("LOCKSTEP_FAKE_CUDA");
   return chosen != nullptr && chosen == name;
+}
+
+// Any function that the runtime has no use for once it knows the version.
+Result refuse() {
+  return kUnsupported;
 }
 
 // A handle is the number plus ten.
@@ -63,6 +74,33 @@ Result cuDeviceTotalMem_v2(size_t* bytes, Device device) {
   if (plays("bare")) return kUnsupported;
   *bytes = (size_t{1} << 34) + static_cast<size_t>(number_of(device));
   return kSuccess;
+}
+
+// How CUDA's runtime, newer than this driver, finds out about it.
+Result cuDriverGetVersion(int* version) {
+  *version = kOldDriver;
+  return plays("old") ? kSuccess : kUnsupported;
+}
+Result cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t /*flags*/, int* status) {
+  if (!plays("old") || version > kOldDriver) {
+    if (status != nullptr) *status = kSymbolNotFound;
+    return kNotFound;
+  }
+  if (status != nullptr) *status = 0;
+  const std::string_view wanted = name;
+  if (wanted == "cuInit") {
+    *function = reinterpret_cast<void*>(&cuInit);
+  } else if (wanted == "cuDriverGetVersion") {
+    *function = reinterpret_cast<void*>(&cuDriverGetVersion);
+  } else if (wanted == "cuGetProcAddress") {
+    *function = reinterpret_cast<void*>(&cuGetProcAddress_v2);
+  } else {
+    *function = reinterpret_cast<void*>(&refuse);
+  }
+  return kSuccess;
+}
+Result cuGetProcAddress(const char* name, void** function, int version, uint64_t flags) {
+  return cuGetProcAddress_v2(name, function, version, flags, nullptr);
 }
 
 }  // extern "C"

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace lockstep::measure {
@@ -49,12 +50,23 @@ struct StepStamps {
 /// whichever is first.
 double gradients_final_s(const StepStamps& step);
 
+/// A kernel or a copy that a rank's device carried out, in seconds on that host's steady clock.
+struct KernelSpan {
+  std::string name;
+  double begin_s = 0;
+  double end_s = 0;
+  /// The stream that it was in.
+  int64_t queue = 0;
+};
+
 /// All steps of one rank.
 struct RankStamps {
   std::vector<StepStamps> steps;
   /// This rank's clock minus rank 0's, and how wrong that may be.
   double clock_offset_s = 0;
   double clock_error_s = 0;
+  /// In the order of beginning; empty where nobody asked the device.
+  std::vector<KernelSpan> kernels = {};
 };
 
 /// Where the time of a step goes; docs/measuring.md defines each phase. Seconds per step.

@@ -88,6 +88,10 @@ struct AcceleratorStatus {
 /// Opens LibTorch's part for CUDA, where it has one, which takes seconds. Thread-safe. Never throws.
 AcceleratorStatus accelerator_status();
 
+/// Throws BackendMissing where steps cannot be recorded (Accelerator::record) for want of the plugin or of
+/// what it needs. After accelerator_status; thread-safe.
+void require_recording();
+
 /// The GPU of that number among those that the process sees, and a stream of its own, which no other one has
 /// while this one lives, up to 32 of a GPU. Before the process's first backward pass. Thread-safe. Throws
 /// BackendMissing where there are none, ConfigError where there are fewer.

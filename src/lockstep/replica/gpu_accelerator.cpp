@@ -285,6 +285,10 @@ AcceleratorStatus accelerator_status() {
   }
 }
 
+void require_recording() {
+  open_cuda_graph();
+}
+
 std::shared_ptr<Accelerator> open_accelerator(int index) {
   const int count = torch_cuda().gpus;
   if (index < 0 || index >= count) {

@@ -17,7 +17,12 @@ using measure::StepStamps;
 class RowTrace {
  public:
   RowTrace(const TracedRow& row, int process, double origin_s, Json& events)
-      : row_(row), process_(process), origin_s_(origin_s), events_(events), lanes_(lanes_of(row)) {}
+      : row_(row),
+        process_(process),
+        origin_s_(origin_s),
+        events_(events),
+        lanes_(lanes_of(row)),
+        streams_(streams_of(row)) {}
 
   void write() {
     name("process_name", 0, row_.label);
@@ -31,12 +36,30 @@ class RowTrace {
         write_step(rank, step);
         write_buckets(rank, step);
       }
+      write_kernels(rank);
     }
   }
 
  private:
-  int phases_track(size_t rank) const { return static_cast<int>(rank) * (1 + lanes_) + 1; }
+  int phases_track(size_t rank) const {
+    return static_cast<int>(rank) * (1 + lanes_ + static_cast<int>(streams_.size())) + 1;
+  }
   int buckets_track(size_t rank, int lane) const { return phases_track(rank) + 1 + lane; }
+
+  int kernels_track(size_t rank, size_t stream) const {
+    return buckets_track(rank, lanes_) + static_cast<int>(stream);
+  }
+
+  /// In the order in which they are used first.
+  static std::vector<int64_t> streams_of(const TracedRow& row) {
+    std::vector<int64_t> streams;
+    for (const RankStamps& rank : row.ranks) {
+      for (const measure::KernelSpan& kernel : rank.kernels) {
+        if (std::ranges::find(streams, kernel.queue) == streams.end()) streams.push_back(kernel.queue);
+      }
+    }
+    return streams;
+  }
 
   static int lanes_of(const TracedRow& row) {
     int most = 1;
@@ -107,6 +130,23 @@ class RowTrace {
     }
   }
 
+  void write_kernels(size_t rank) {
+    std::vector<double> ended_s(streams_.size(), 0);
+    for (const measure::KernelSpan& kernel : row_.ranks[rank].kernels) {
+      const auto stream = static_cast<size_t>(std::ranges::find(streams_, kernel.queue) - streams_.begin());
+      double& last_s = ended_s[stream];
+      if (last_s == 0) {
+        name("thread_name", kernels_track(rank, stream),
+             fmt::format("rank {} kernels, stream {}", rank, kernel.queue));
+      }
+      Json arguments = Json::object();
+      if (last_s > 0) arguments["gap_us_before"] = std::max(0.0, 1e6 * (kernel.begin_s - last_s));
+      slice(rank, kernels_track(rank, stream), kernel.name, kernel.begin_s, kernel.end_s,
+            std::move(arguments));
+      last_s = std::max(last_s, kernel.end_s);
+    }
+  }
+
   struct LastArrival {
     size_t rank = 0;
     double on_rank_0_s = 0;
@@ -131,6 +171,8 @@ class RowTrace {
   Json& events_;
   /// Tracks for buckets, since slices of one track must not overlap.
   int lanes_;
+  /// A track each.
+  std::vector<int64_t> streams_;
 };
 
 double first_begin_s(const TracedRow& row) {

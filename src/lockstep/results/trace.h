@@ -16,7 +16,8 @@ struct TracedRow {
 
 /// A trace in Chrome's event format, which Perfetto (ui.perfetto.dev) opens: a process per row of the sweep,
 /// in it two tracks per rank, one with its steps and their phases, one with its buckets and how long each
-/// waited for the last rank. Times on rank 0's clock, rows one after the other from 0.
+/// waited for the last rank; where kernels were recorded, a track for every stream that they were in, each
+/// with the gap before it. Times on rank 0's clock, rows one after the other from 0.
 std::string to_trace(const std::vector<TracedRow>& rows);
 
 }  // namespace lockstep::results

@@ -6,6 +6,7 @@
 
 #include "lockstep/train/clock_sync.h"
 #include "lockstep/train/gather.h"
+#include "lockstep/train/kernel_recorder.h"
 #include "lockstep/train/own_measures.h"
 #include "lockstep/train/row_gpus.h"
 #include "lockstep/train/row_trainee.h"
@@ -16,6 +17,8 @@ namespace {
 /// Of a breakdown run; what it shows are means, which 20 steps give well enough.
 constexpr int kBreakdownWarmup = 5;
 constexpr int kBreakdownSteps = 20;
+/// Of a trace with kernels, of which a step has a thousand.
+constexpr int kTracedSteps = 3;
 
 /// values[rank], on all ranks. Collective.
 std::vector<std::vector<double>> gather(const std::vector<double>& values, comm::Communicator* group) {
@@ -147,6 +150,54 @@ std::vector<feed::QueueUse> unflatten_queues(const std::vector<double>& flat,
   return own;
 }
 
+c10::Device device_of(const RowTrainee& trainee) {
+  return trainee.accelerator() ? trainee.accelerator()->device() : c10::Device(c10::DeviceType::CPU);
+}
+
+/// Leaves out what was carried out before the first of these steps or after the last, in warm-up mostly.
+void keep_within(const std::vector<measure::StepStamps>& steps, std::vector<measure::KernelSpan>& spans) {
+  std::erase_if(spans, [&](const measure::KernelSpan& span) {
+    return steps.empty() || span.begin_s < steps.front().begin_s || span.end_s > steps.back().end_s;
+  });
+}
+
+/// `kernels`: recorded on rank 0.
+std::vector<measure::RankStamps> stamp_row(const RowPlan& row, const RankGroup& ranks,
+                                           const PacingOptions& pacing, bool kernels,
+                                           launch::Progress& progress) {
+  comm::Communicator* group = ranks.control;
+  std::optional<TracedCommunicator> tracer;
+  ClockOffset clock;
+  if (group != nullptr) {
+    tracer.emplace(*ranks.data);
+    clock = estimate_clock_offset(*group);
+  }
+  RowTrainee trainee(row, ranks, tracer ? &*tracer : nullptr);
+  if (tracer) tracer->forget_stamps();
+  std::optional<KernelRecorder> recorder;
+  if (kernels && (group == nullptr || group->rank() == 0)) recorder.emplace(device_of(trainee));
+  // Also of uncoupled ranks the same steps are wanted of each.
+  const StepLoopResult own = trainee.train(pacing, /*coupled=*/true, /*stamp_phases=*/true, progress);
+  std::vector<measure::KernelSpan> spans;
+  if (recorder) {
+    spans = recorder->finish();
+    keep_within(own.stamps, spans);
+  }
+
+  const std::vector<std::vector<double>> offsets_s = gather({clock.offset_s, clock.error_s}, group);
+  const std::vector<std::vector<double>> stamps = gather(flatten(own.stamps), group);
+  std::vector<measure::RankStamps> by_rank;
+  if (group != nullptr && group->rank() != 0) return by_rank;
+  for (size_t rank = 0; rank < stamps.size(); ++rank) {
+    by_rank.push_back({.steps = unflatten(stamps[rank]),
+                       .clock_offset_s = offsets_s[rank][0],
+                       .clock_error_s = offsets_s[rank][1]});
+  }
+  by_rank.resize(by_rank.size() * static_cast<size_t>(trainee.devices()), by_rank.front());
+  by_rank.front().kernels = std::move(spans);
+  return by_rank;
+}
+
 }  // namespace
 
 std::optional<RowSamples> run_row(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress) {
@@ -207,31 +258,16 @@ std::optional<RowSamples> run_row(const RowPlan& row, const RankGroup& ranks, la
 
 std::vector<measure::RankStamps> break_down_row(const RowPlan& row, const RankGroup& ranks,
                                                 launch::Progress& progress) {
-  comm::Communicator* group = ranks.control;
-  std::optional<TracedCommunicator> tracer;
-  ClockOffset clock;
-  if (group != nullptr) {
-    tracer.emplace(*ranks.data);
-    clock = estimate_clock_offset(*group);
-  }
-  RowTrainee trainee(row, ranks, tracer ? &*tracer : nullptr);
-  if (tracer) tracer->forget_stamps();
-  // Also of uncoupled ranks the same steps are wanted of each.
-  const PacingOptions pacing{.warmup_steps = row.pacing.warmup_steps.value_or(kBreakdownWarmup),
-                             .steps = std::min(row.pacing.steps.value_or(kBreakdownSteps), kBreakdownSteps)};
-  const StepLoopResult own = trainee.train(pacing, /*coupled=*/true, /*stamp_phases=*/true, progress);
+  return stamp_row(row, ranks,
+                   {.warmup_steps = row.pacing.warmup_steps.value_or(kBreakdownWarmup),
+                    .steps = std::min(row.pacing.steps.value_or(kBreakdownSteps), kBreakdownSteps)},
+                   /*kernels=*/false, progress);
+}
 
-  const std::vector<std::vector<double>> offsets_s = gather({clock.offset_s, clock.error_s}, group);
-  const std::vector<std::vector<double>> stamps = gather(flatten(own.stamps), group);
-  std::vector<measure::RankStamps> by_rank;
-  if (group != nullptr && group->rank() != 0) return by_rank;
-  for (size_t rank = 0; rank < stamps.size(); ++rank) {
-    by_rank.push_back({.steps = unflatten(stamps[rank]),
-                       .clock_offset_s = offsets_s[rank][0],
-                       .clock_error_s = offsets_s[rank][1]});
-  }
-  by_rank.resize(by_rank.size() * static_cast<size_t>(trainee.devices()), by_rank.front());
-  return by_rank;
+std::vector<measure::RankStamps> trace_kernels(const RowPlan& row, const RankGroup& ranks,
+                                               launch::Progress& progress) {
+  return stamp_row(row, ranks, {.warmup_steps = kBreakdownWarmup, .steps = kTracedSteps}, /*kernels=*/true,
+                   progress);
 }
 
 }  // namespace lockstep::train

@@ -48,6 +48,12 @@ struct RowSamples {
 std::vector<measure::RankStamps> break_down_row(const RowPlan& row, const RankGroup& ranks,
                                                 launch::Progress& progress);
 
+/// Of one more run, of a few steps: stamped likewise, and on rank 0 with the kernels that its device carried
+/// out, or the CPU's operations. Recording these makes steps slower, so it is for looking at, not for
+/// measure::break_down. Collective as above, its result likewise.
+std::vector<measure::RankStamps> trace_kernels(const RowPlan& row, const RankGroup& ranks,
+                                               launch::Progress& progress);
+
 /// Builds the row's model, input and strategy on this rank, trains, and brings the samples together.
 /// Collective over `ranks`, those of this row (of nobody when the row has one). The result is there on its
 /// rank 0.
