@@ -10,7 +10,7 @@ namespace lockstep::kernels {
 // Between fused blocks images are blocked: [batch, channels / b, height, width, b], contiguous, b channels
 // side by side. That is oneDNN's nChw16c (nChw8c where vectors are shorter than 512 bits) as a tensor that
 // says what it is: sums, copies and concatenation along dimension 1 mean the same as ever. A plain image is
-// [batch, channels, height, width], channels-last where a convolution left it. All of this is differentiable.
+// [batch, channels, height, width]. All of this is differentiable.
 
 /// b on this processor, within the limit that ONEDNN_MAX_CPU_ISA sets.
 int64_t channels_per_block();

@@ -1,3 +1,5 @@
+#include "lockstep/kernels/image_layout.h"
+#include "lockstep/kernels/winograd.h"
 #include "lockstep/limit/primitives.h"
 
 namespace lockstep::limit {
@@ -77,22 +79,84 @@ void prepare_backward_weights(Trial& trial, const kernels::Layer& layer, const S
   trial.add(descriptor, dnnl::convolution_backward_weights(descriptor), std::move(operands));
 }
 
+/// The same by Winograd's filtering, which there is for one layout, in fp32.
+class Winograd {
+ public:
+  /// Throws dnnl::error where it does not suit.
+  Winograd(Trial& trial, const kernels::Layer& layer, const LimitOptions& options, Tag tag)
+      : trial_(trial), relu_(layer.form.ending == kernels::LayerEnding::kRelu) {
+    const kernels::Window& window = layer.form.window;
+    const kernels::ConvShape conv{.in_channels = layer.in[1],
+                                  .out_channels = layer.out[1],
+                                  .kernel = {window.kernel_height, window.kernel_width},
+                                  .stride = window.stride,
+                                  .padding = {window.pad_height, window.pad_width},
+                                  .groups = window.groups};
+    const Tag own = kernels::channels_per_block() == 16 ? Tag::nChw16c : Tag::nChw8c;
+    shape_ = kernels::winograd_shape(conv, layer.in[0], layer.in[2], layer.in[3]);
+    if (options.bf16 || tag != own || !kernels::suits_winograd(conv, shape_))
+      throw dnnl::error(dnnl_unimplemented, "not a convolution for Winograd's filtering");
+    const auto fp32 = memory::data_type::f32;
+    x_ = trial.operand({layer.in, fp32, own});
+    y_ = trial.operand({layer.out, fp32, own});
+    weight_ = trial.operand({Shape::weight_sizes(layer), fp32, Tag::ohwi});
+    if (layer.form.bias) bias_ = trial.operand({{layer.out[1]}, fp32, Tag::x});
+  }
+
+  void forward() {
+    add([shape = shape_, relu = relu_, x = x_, y = y_, weight = weight_, bias = bias_] {
+      kernels::winograd_forward(shape, data(x), data(weight), bias ? data(bias) : nullptr, relu, data(y));
+    });
+  }
+
+  void backward_data() {
+    add([shape = shape_, dx = x_, dy = y_, weight = weight_] {
+      kernels::winograd_backward_data(shape, data(dy), data(weight), data(dx));
+    });
+  }
+
+  void backward_weights() {
+    add([shape = shape_, x = x_, dy = y_, weight = weight_] {
+      kernels::winograd_backward_weights(shape, data(x), data(dy), 1, false, data(weight));
+    });
+  }
+
+ private:
+  static float* data(const memory& operand) { return static_cast<float*>(operand.get_data_handle()); }
+
+  void add(std::function<void()> compute) {
+    trial_.add("winograd", std::move(compute),
+               {{DNNL_ARG_SRC, x_}, {DNNL_ARG_WEIGHTS, weight_}, {DNNL_ARG_DST, y_}});
+  }
+
+  Trial& trial_;
+  kernels::WinogradShape shape_;
+  bool relu_;
+  memory x_, y_, weight_, bias_;
+};
+
 }  // namespace
 
 void add_convolution(std::vector<PartLimit>& parts, const kernels::Layer& layer,
                      const LimitOptions& options) {
-  const auto add = [&](Direction direction, auto prepare) {
-    const Prepare way = [&](Trial& trial, Tag tag) {
+  const auto add = [&](Direction direction, auto prepare, void (Winograd::*filter)()) {
+    const Prepare direct = [&](Trial& trial, Tag tag) {
       prepare(trial, Shape(layer, value_type(options), tag));
     };
-    PartLimit part = measure_best(Work::kConvolution, direction, layouts_or_any(), {way}, options);
+    const Prepare filtered = [&](Trial& trial, Tag tag) { (Winograd(trial, layer, options, tag).*filter)(); };
+    PartLimit part =
+        measure_best(Work::kConvolution, direction, layouts_or_any(), {direct, filtered}, options);
     part.multiply_adds = layer.multiply_adds();
     parts.push_back(std::move(part));
   };
-  add(Direction::kForward, [&](Trial& trial, const Shape& shape) { prepare_forward(trial, layer, shape); });
-  if (layer.input_learns) add(Direction::kBackwardData, prepare_backward_data);
-  add(Direction::kBackwardWeights,
-      [&](Trial& trial, const Shape& shape) { prepare_backward_weights(trial, layer, shape); });
+  add(
+      Direction::kForward, [&](Trial& trial, const Shape& shape) { prepare_forward(trial, layer, shape); },
+      &Winograd::forward);
+  if (layer.input_learns) add(Direction::kBackwardData, prepare_backward_data, &Winograd::backward_data);
+  add(
+      Direction::kBackwardWeights,
+      [&](Trial& trial, const Shape& shape) { prepare_backward_weights(trial, layer, shape); },
+      &Winograd::backward_weights);
 }
 
 }  // namespace lockstep::limit

@@ -28,7 +28,7 @@ struct PartLimit {
   int64_t bytes = 0;
   /// "nhwc", "nChw16c", or "any" where the library chose.
   std::string layout;
-  /// As oneDNN calls it; several where it takes several primitives.
+  /// As oneDNN calls it, or "winograd" (kernels/winograd.h); several where it takes several primitives.
   std::string implementation;
 
   /// Two operations per multiply-add; 0 without any.

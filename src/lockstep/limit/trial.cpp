@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -107,16 +108,20 @@ bool Trial::equals(const Trial& other) const {
          });
 }
 
-void Trial::add(const dnnl::primitive& primitive, const std::string& implementation, Operands operands) {
+void Trial::add(const std::string& implementation, std::function<void()> compute, const Operands& operands) {
+  note(implementation, operands);
+  steps_.push_back([compute = std::move(compute)](dnnl::stream& /*stream*/) { compute(); });
+}
+
+void Trial::note(const std::string& implementation, const Operands& operands) {
   for (const auto& [ignored, operand] : operands)
     bytes_ += static_cast<int64_t>(operand.get_desc().get_size());
   if (!implementation_.empty()) implementation_ += ", ";
   implementation_ += implementation;
-  steps_.push_back({primitive, std::move(operands)});
 }
 
 void Trial::run(dnnl::stream& stream) const {
-  for (const Step& step : steps_) step.primitive.execute(stream, step.operands);
+  for (const Step& step : steps_) step(stream);
   stream.wait();
 }
 

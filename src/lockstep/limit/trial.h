@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -16,7 +17,8 @@ namespace lockstep::limit {
 /// The one processor that oneDNN computes on.
 const dnnl::engine& processor();
 
-/// One way to compute something: primitives one after the other, on operands of their own.
+/// One way to compute something: primitives, oneDNN's or our own, one after the other, on operands of their
+/// own.
 class Trial {
  public:
   using Operands = std::unordered_map<int, dnnl::memory>;
@@ -27,8 +29,13 @@ class Trial {
   /// One more primitive behind those that are there.
   template <typename Descriptor>
   void add(const Descriptor& descriptor, const dnnl::primitive& primitive, Operands operands) {
-    add(primitive, descriptor.impl_info_str(), std::move(operands));
+    note(descriptor.impl_info_str(), operands);
+    steps_.push_back([primitive, operands = std::move(operands)](dnnl::stream& stream) {
+      primitive.execute(stream, operands);
+    });
   }
+  /// One of our own. The operands have memory when it runs.
+  void add(const std::string& implementation, std::function<void()> compute, const Operands& operands);
 
   /// Of all operands, each counted once for every primitive that has it.
   int64_t bytes() const { return bytes_; }
@@ -43,12 +50,9 @@ class Trial {
   bool equals(const Trial& other) const;
 
  private:
-  struct Step {
-    dnnl::primitive primitive;
-    Operands operands;
-  };
+  using Step = std::function<void(dnnl::stream& stream)>;
 
-  void add(const dnnl::primitive& primitive, const std::string& implementation, Operands operands);
+  void note(const std::string& implementation, const Operands& operands);
 
   struct Operand {
     dnnl::memory memory;

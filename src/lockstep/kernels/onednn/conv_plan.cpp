@@ -162,17 +162,10 @@ std::unique_ptr<ConvPlan> make_conv_plan(const ConvShape& shape, bool relu, cons
   if (height < 1 || width < 1) return nullptr;
   auto plan = std::make_unique<ConvPlan>();
   plan->relu = relu;
-  const bool of_the_network = !can_block(shape.in_channels);
-  const memory::dims output_sizes{x.size(0), shape.out_channels, height, width};
-  auto layout = memory::format_tag::nhwc;
-  if (is_blocked(x) || of_the_network) {
-    layout = block == 16 ? memory::format_tag::nChw16c : memory::format_tag::nChw8c;
-    plan->output_sizes = {x.size(0), shape.out_channels / block, height, width, block};
-  } else {
-    plan->output_sizes = output_sizes;
-    plan->output_format = at::MemoryFormat::ChannelsLast;
-  }
-  plan->output = {output_sizes, type_of(x.scalar_type()), layout};
+  plan->output_sizes = {x.size(0), shape.out_channels / block, height, width, block};
+  plan->output = {{x.size(0), shape.out_channels, height, width},
+                  type_of(x.scalar_type()),
+                  block == 16 ? memory::format_tag::nChw16c : memory::format_tag::nChw8c};
   if (with_bias) plan->bias = {{shape.out_channels}, memory::data_type::f32, memory::format_tag::x};
   const Asked asked{.shape = shape,
                     .relu = relu,
@@ -182,8 +175,8 @@ std::unique_ptr<ConvPlan> make_conv_plan(const ConvShape& shape, bool relu, cons
                     .y = plan->output};
   try {
     add_forward(asked, *plan);
-    // Whose gradient nobody wants.
-    if (!of_the_network) add_backward_data(asked, *plan);
+    // Without blocks the input is the network's, whose gradient nobody wants.
+    if (is_blocked(x)) add_backward_data(asked, *plan);
     add_backward_weights(asked, *plan);
     if (relu) add_relu_backward(*plan);
   } catch (const dnnl::error& error) {

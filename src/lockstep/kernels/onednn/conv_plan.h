@@ -9,12 +9,11 @@
 namespace lockstep::kernels::onednn {
 
 /// A convolution's primitives for inputs of one shape and type, and how what they read and write differs from
-/// what is given: images are blocked or channels-last (the network's own as they are), weights as the
-/// parameter lies in memory, bias and gradients of parameters fp32.
+/// what is given: images are blocked (but for the network's own), weights as the parameter lies in memory,
+/// bias and gradients of parameters fp32.
 struct ConvPlan {
   bool relu = false;
   std::vector<int64_t> output_sizes;
-  at::MemoryFormat output_format = at::MemoryFormat::Contiguous;
   dnnl::memory::desc output, bias;
 
   dnnl::convolution_forward::primitive_desc forward;
@@ -33,10 +32,8 @@ struct ConvPlan {
   dnnl::eltwise_backward relu_backward_primitive;
 };
 
-/// x: the input as it comes: blocked, or channels-last with channels that fill blocks, and so is the output;
-/// or the network's own image, contiguous and without a gradient, to a blocked output. Where oneDNN has no
-/// fast code for such images (narrow groups), its primitives choose their own layouts. Null where there is
-/// none at all.
+/// x: the input as it comes, blocked, or contiguous and without a gradient. Where oneDNN has no fast code for
+/// blocked images (narrow groups), its primitives choose their own layouts. Null where there is none at all.
 std::unique_ptr<ConvPlan> make_conv_plan(const ConvShape& shape, bool relu, const at::Tensor& x,
                                          const at::Tensor& weight, bool with_bias);
 

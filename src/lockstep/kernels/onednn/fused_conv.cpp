@@ -1,6 +1,5 @@
 #include "lockstep/kernels/onednn/fused_conv.h"
 
-#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -10,6 +9,7 @@
 
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/onednn/conv_plan.h"
+#include "lockstep/kernels/winograd_conv.h"
 
 namespace lockstep::kernels::onednn {
 namespace {
@@ -21,24 +21,12 @@ using torch::autograd::variable_list;
 /// Images of so few channels go in as they are.
 constexpr int64_t kFewChannels = 3;
 
-/// Rows shorter than this do not fill the registers of oneDNN's code for blocked images, which its code for
-/// channels last does not mind: AlexNet's 3x3 convolutions over 13x13 images are 4 to 7 % faster backward so.
-/// Not those of a few channels, which another layout on either side would cost more than it brings.
-constexpr int64_t kShortRow = 14;
-constexpr int64_t kManyChannels = 128;
-
-/// With a normalisation behind it, which wants blocks, a convolution is never asked for its own ReLU.
-bool is_faster_channels_last(const ConvShape& shape, bool relu, const at::Tensor& image) {
-  return relu && shape.groups == 1 && shape.stride == 1 && shape.kernel.width > 1 &&
-         image.size(3) < kShortRow && std::min(shape.in_channels, shape.out_channels) >= kManyChannels;
-}
-
 class ConvFunction : public torch::autograd::Function<ConvFunction> {
  public:
   static at::Tensor forward(AutogradContext* saved, const at::Tensor& x, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, const ConvPlan* plan,
                             const GradientPlace* place) {
-    const at::Tensor y = at::empty(plan->output_sizes, x.options(), plan->output_format);
+    const at::Tensor y = at::empty(plan->output_sizes, x.options());
     const Read in(plan->forward_x, x);
     const Read weights(plan->forward_weight, weight);
     Written out(plan->forward_y, y);
@@ -60,7 +48,7 @@ class ConvFunction : public torch::autograd::Function<ConvFunction> {
     const auto& place = *reinterpret_cast<const GradientPlace*>(saved->saved_data["place"].toInt());
     const at::Tensor& x = variables[0];
     const at::Tensor& weight = variables[1];
-    at::Tensor gradient = gradients[0].contiguous(plan.output_format);
+    at::Tensor gradient = gradients[0].contiguous();
     if (plan.relu) gradient = through_relu(plan, gradient, variables[2]);
     at::Tensor of_x;
     if (saved->needs_input_grad(0)) {
@@ -127,11 +115,8 @@ at::Tensor FusedConv::operator()(const at::Tensor& given, const at::Tensor& weig
   if (!can_block(shape_.out_channels)) return {};
   const bool blocks = can_block(shape_.in_channels);
   if (!blocks && (shape_.in_channels > kFewChannels || is_blocked(given) || given.requires_grad())) return {};
-  const bool last = blocks && is_faster_channels_last(shape_, relu_, given);
-  const at::Tensor image = last     ? to_plain(given).contiguous(at::MemoryFormat::ChannelsLast)
-                           : blocks ? to_blocked(given)
-                                    : given.contiguous();
-  const at::Tensor x = image.to(computing_type(given));
+  const at::Tensor x = (blocks ? to_blocked(given) : given.contiguous()).to(computing_type(given));
+  if (blocks && can_winograd(shape_, x, weight)) return winograd_conv(shape_, relu_, x, weight, bias, place);
   const ConvPlan* plan = plan_for(x, weight, bias.defined());
   if (plan == nullptr) return {};
   return ConvFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, plan, &place);

@@ -13,8 +13,9 @@ namespace lockstep::kernels::onednn {
 
 struct ConvPlan;
 
-/// One convolution of a network, with bias and ReLU where it has them, on oneDNN. Its primitives are made
-/// once per shape of the input and kept. Not thread safe: a replica belongs to one thread.
+/// One convolution of a network, with bias and ReLU where it has them, on oneDNN, or by own kernels where they
+/// are faster (winograd_conv.h). Its primitives are made once per shape of the input and kept. Not thread safe:
+/// a replica belongs to one thread.
 class FusedConv {
  public:
   FusedConv(const ConvShape& shape, bool relu);
@@ -22,11 +23,11 @@ class FusedConv {
   FusedConv(const FusedConv&) = delete;
   FusedConv& operator=(const FusedConv&) = delete;
 
-  /// x: an image of either kind. Returns a blocked one, or one in channels last where that is faster (short
-  /// rows, no normalisation behind it), or an undefined tensor where this convolution is not covered:
-  /// channels that do not fill blocks (but for images of at most three channels, whose gradient is not
-  /// wanted), groups that do not, or a type that oneDNN has no fast code for on this processor. Computes in
-  /// bf16 where autocast is on. `bias`: may be undefined. `place`: where the weight's gradient may be left.
+  /// x: an image of either kind. Returns a blocked one, or an undefined tensor where this convolution is not
+  /// covered: channels that do not fill blocks (but for images of at most three channels, whose gradient is
+  /// not wanted), groups that do not, or a type that oneDNN has no fast code for on this processor. Computes
+  /// in bf16 where autocast is on. `bias`: may be undefined. `place`: where the weight's gradient may be
+  /// left.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                         const replica::GradientPlace& place);
 
