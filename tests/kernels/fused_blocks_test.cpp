@@ -16,6 +16,7 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 
 #include "lockstep/kernels/conv_bn.h"
 #include "lockstep/kernels/image_layout.h"
@@ -225,6 +226,11 @@ TEST_P(FusedConvBlocks, gives_the_same_bits_again) {
   }
 }
 
+/// Whether that computed the convolution that `y` is.
+bool is_by_winograd(const at::Tensor& y) {
+  return y.grad_fn()->name().find("Winograd") != std::string::npos;
+}
+
 /// Batch and channels of the input: of a convolution by oneDNN, and of one by Winograd's filtering.
 class FusedConvGradientPlace : public testing::TestWithParam<std::pair<int64_t, int64_t>> {};
 
@@ -240,7 +246,9 @@ TEST_P(FusedConvGradientPlace, is_where_the_weights_gradient_is_left) {
     replica::Parameters parameters(5, at::MemoryFormat::ChannelsLast);
     const Conv2d conv(parameters, "conv", shape, kaiming_normal_fan_out(32, 9));
     if (place.tensor.defined()) parameters.place_gradient(0, place);
-    conv(x, Context{.kernels = KernelChoice::kFused}).sum().backward();
+    const at::Tensor y = conv(x, Context{.kernels = KernelChoice::kFused});
+    EXPECT_EQ(is_by_winograd(y), batch == 8);
+    y.sum().backward();
     return parameters.trainable()[0].value.grad();
   };
   const at::Tensor plain = gradient_of({});
@@ -291,6 +299,7 @@ INSTANTIATE_TEST_SUITE_P(
                     ConvCase{2, 14, 14, shape(32, 64), Tail::kNormRelu, kBf16},
                     ConvCase{2, 14, 14, shape(32, 64), Tail::kNormAddRelu, kBf16},
                     ConvCase{3, 9, 11, shape(16, 32, 3, 2, 1), Tail::kNorm, kBf16},
+                    ConvCase{4, 14, 9, shape(64, 64, 3, 1, 1), Tail::kBiasRelu, kBf16},
                     ConvCase{2, 13, 13, shape(48, 64, 5, 1, 2), Tail::kBiasRelu, kBf16},
                     ConvCase{1, 23, 23, shape(3, 64, 7, 2, 3), Tail::kNormRelu, kBf16}));
 

@@ -11,7 +11,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/conv2d.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -105,21 +104,23 @@ class WinogradConv : public testing::TestWithParam<WinogradCase> {
 };
 
 TEST_P(WinogradConv, errs_at_most_half_as_much_again_as_the_direct_sum) {
-  if (onednn::instruction_set() == onednn::InstructionSet::kAny)
-    GTEST_SKIP() << "without FMA it errs more, and is not taken";
+  // Where it is not taken, products are rounded before they are added up.
+  const double allowed = onednn::instruction_set() == onednn::InstructionSet::kAny ? 3 : 1.5;
   const Results exact = by_torch(at::kDouble);
   const Results direct = by_torch(at::kFloat);
+  if (GetParam().in_channels % channels_per_block() != 0) GTEST_SKIP() << "its channels fill no blocks here";
   const Results found = by_winograd();
   ASSERT_EQ(found.tensors.size(), exact.tensors.size());
   for (size_t i = 0; i < exact.tensors.size(); ++i) {
     ASSERT_EQ(found.tensors[i].sizes(), exact.tensors[i].sizes()) << Results::kNames[i];
     EXPECT_LE(error_of(found.tensors[i], exact.tensors[i]),
-              1.5 * error_of(direct.tensors[i], exact.tensors[i]))
+              allowed * error_of(direct.tensors[i], exact.tensors[i]))
         << Results::kNames[i];
   }
 }
 
 TEST_P(WinogradConv, gives_the_same_bits_on_any_number_of_threads) {
+  if (GetParam().in_channels % channels_per_block() != 0) GTEST_SKIP() << "its channels fill no blocks here";
   const Results alone = by_winograd();
   for (const int threads : {2, 3, 7}) {
     at::set_num_threads(threads);
@@ -138,6 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, WinogradConv,
                                          WinogradCase{8, 32, 256, 8, 8, 0, false, true},
                                          WinogradCase{30, 96, 48, 5, 4, {0, 1}, true, true},
                                          WinogradCase{5, 32, 48, 6, 31, {2, 1}},
+                                         WinogradCase{4, 40, 56, 9, 10, 1, true},
                                          WinogradCase{6, 192, 208, 7, 7}));
 
 TEST(WinogradConvTest, leaves_what_suits_it_not) {
@@ -159,6 +161,7 @@ TEST(WinogradConvTest, leaves_what_suits_it_not) {
   EXPECT_FALSE(can_winograd(wanted, images(7, 6, 6), weight));
   EXPECT_FALSE(can_winograd(wanted, images(3, 20, 20), weight));
   EXPECT_FALSE(can_winograd(wanted, images(8, 6, 6).to(at::kBFloat16), weight));
+  EXPECT_FALSE(can_winograd(wanted, to_blocked(at::randn({8, 48, 6, 6})), weight));
   EXPECT_FALSE(can_winograd(wanted, images(8, 6, 6), weight.contiguous()));
   EXPECT_FALSE(with([](ConvShape& shape) { shape.stride = 2; }));
   EXPECT_FALSE(with([](ConvShape& shape) { shape.groups = 2; }));

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/kernels/onednn/instruction_set.h"
+
 namespace lockstep::limit {
 namespace {
 
@@ -108,6 +110,20 @@ TEST_F(LimitTest, knows_what_the_other_networks_are_made_of) {
     const Limit limit = limit_of(model, image_size, 1);
     EXPECT_GT(limit.images_per_s(), 0) << model;
   }
+}
+
+TEST_F(LimitTest, counts_winograds_filtering_where_it_is_faster) {
+  if (kernels::onednn::instruction_set() == kernels::onednn::InstructionSet::kAny)
+    GTEST_SKIP() << "this processor has no AVX2";
+  const auto some_part_is_filtered = [](const Limit& limit) {
+    return std::ranges::any_of(limit.layers, [](const LayerLimit& layer) {
+      return std::ranges::any_of(layer.parts,
+                                 [](const PartLimit& part) { return part.implementation == "winograd"; });
+    });
+  };
+  EXPECT_TRUE(some_part_is_filtered(limit_of("vgg11", 32, 16)));
+  // Too few images for its rounding.
+  EXPECT_FALSE(some_part_is_filtered(limit_of("vgg11", 32, 2)));
 }
 
 TEST_F(LimitTest, tells_how_far_it_is) {

@@ -3,25 +3,22 @@
 #include <algorithm>
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
 
-#include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/onednn/instruction_set.h"
-#include "lockstep/kernels/winograd_loops.h"
+#include "lockstep/kernels/winograd_tiles.h"
 
 namespace lockstep::kernels {
 namespace {
 
+using winograd::divide_up;
+using winograd::floats;
+using winograd::kSkew;
+using winograd::Planes;
+using winograd::Tiles;
+
 /// Tiles that a thread takes through all three steps at once: enough to read weights for, and so few that
 /// what is made of them stays in the cache.
 constexpr int64_t kTilesAtOnce = 64;
-
-/// Tiles over which products for the weight's gradient are added up in registers, from 0 on.
-constexpr int64_t kTilesPerSum = 28;
-
-/// Channels of a thread's share of the weight's gradient, whose 16 frequencies stay in the cache.
-constexpr int64_t kOutChannelsAtOnce = 128;
-constexpr int64_t kInChannelsAtOnce = 64;
 
 constexpr int64_t kMostPadding = 2;
 
@@ -31,52 +28,6 @@ constexpr int64_t kFewestChannels = 32;
 constexpr int64_t kSmallestBatch = 4;
 constexpr int64_t kFewestPixels = 256;
 constexpr int64_t kSmallestImage = 4;
-
-/// Apart from a power of two, so that frequencies do not fall on the same lines of the cache.
-constexpr int64_t kSkew = 48;
-
-int64_t divide_up(int64_t value, int64_t by) {
-  return (value + by - 1) / by;
-}
-
-at::Tensor floats(int64_t count) {
-  return at::empty({count}, at::kFloat);
-}
-
-/// The tiles of a batch's outputs, in the order of the images.
-struct Tiles {
-  Tiles(int64_t batch_, int64_t height, int64_t width)
-      : batch(batch_), rows(divide_up(height, 2)), columns(divide_up(width, 2)) {}
-
-  int64_t count() const { return batch * rows * columns; }
-
-  /// each(image, run, first): for tiles [begin, end); `first`: number of the run's first one behind begin.
-  /// The run's row and column are those of its outputs.
-  template <typename Each>
-  void runs(int64_t begin, int64_t end, const Each& each) const {
-    for (int64_t at = begin; at < end;) {
-      const int64_t column = at % columns;
-      const int64_t count = std::min(columns - column, end - at);
-      each(at / (rows * columns), TileRun{2 * (at / columns % rows), 2 * column, count}, at - begin);
-      at += count;
-    }
-  }
-
-  int64_t batch, rows, columns;
-};
-
-/// Images of one kind: [batch][blocks][height][width][W].
-struct Planes {
-  Planes(int64_t channels, int64_t height, int64_t width)
-      : blocks(channels / channels_per_block()), size{height, width} {}
-
-  int64_t at(int64_t image, int64_t block) const {
-    return (image * blocks + block) * size.height * size.width * channels_per_block();
-  }
-
-  int64_t blocks;
-  PlaneSize size;
-};
 
 /// Weights as multiply() reads them.
 struct Packed {
@@ -148,6 +99,7 @@ void convolve(const Tiles& tiles, const float* in, const Planes& of_in, int64_t 
     float* const to = from + kFrequencies * in_stride;
     for (int64_t part = first; part < last; ++part) {
       const int64_t begin = part * at_once;
+      // Rows of what is multiplied behind the last tile hold anything, and make what nobody reads.
       const int64_t end = std::min(begin + at_once, tiles.count());
       for (int64_t block = 0; block < of_in.blocks; ++block) {
         tiles.runs(begin, end, [&](int64_t image, TileRun run, int64_t at) {
@@ -208,67 +160,6 @@ void winograd_backward_data(const WinogradShape& shape, const float* dy, const f
            {shape.out_channels, shape.out_height(), shape.out_width()}, 2 - shape.pad_height,
            2 - shape.pad_width, packed_backward(shape, weight), nullptr, false, dx,
            {shape.in_channels, shape.height, shape.width});
-}
-
-void winograd_backward_weights(const WinogradShape& shape, const float* x, const float* dy, float scale,
-                               bool add, float* gradient) {
-  const int64_t width = channels_per_block();
-  const WinogradLoops& loops = winograd_loops();
-  const Tiles tiles(shape.batch, shape.out_height(), shape.out_width());
-  const Planes of_x(shape.in_channels, shape.height, shape.width);
-  const Planes of_dy(shape.out_channels, shape.out_height(), shape.out_width());
-  const auto threads = static_cast<int64_t>(at::get_num_threads());
-  int64_t rows = std::min(kOutChannelsAtOnce / width, of_dy.blocks);
-  int64_t columns = std::min(kInChannelsAtOnce / width, of_x.blocks);
-  const auto shares = [&] { return divide_up(of_dy.blocks, rows) * divide_up(of_x.blocks, columns); };
-  while (shares() < threads && rows * columns > 1) {
-    int64_t& larger = rows > columns ? rows : columns;
-    larger = divide_up(larger, 2);
-  }
-  const int64_t left_stride = rows * width * kTilesPerSum + kSkew;
-  const int64_t right_stride = columns * width * kTilesPerSum + kSkew;
-  const int64_t sum_stride = rows * columns * width * width + kSkew;
-  const int64_t per_thread = kFrequencies * (left_stride + right_stride + sum_stride);
-  const at::Tensor scratch = floats(threads * per_thread);
-  at::parallel_for(0, shares(), 1, [&](int64_t first, int64_t last) {
-    float* const left = scratch.mutable_data_ptr<float>() + at::get_thread_num() * per_thread;
-    float* const right = left + kFrequencies * left_stride;
-    float* const sums = right + kFrequencies * right_stride;
-    for (int64_t share = first; share < last; ++share) {
-      const int64_t row = share / divide_up(of_x.blocks, columns) * rows;
-      const int64_t column = share % divide_up(of_x.blocks, columns) * columns;
-      const int64_t row_blocks = std::min(rows, of_dy.blocks - row);
-      const int64_t column_blocks = std::min(columns, of_x.blocks - column);
-      std::fill_n(sums, kFrequencies * sum_stride, 0.0F);
-      for (int64_t begin = 0; begin < tiles.count(); begin += kTilesPerSum) {
-        const int64_t end = std::min(begin + kTilesPerSum, tiles.count());
-        for (int64_t block = 0; block < column_blocks; ++block) {
-          tiles.runs(begin, end, [&](int64_t image, TileRun run, int64_t at) {
-            run.row -= shape.pad_height;
-            run.column -= shape.pad_width;
-            loops.read_patches(x + of_x.at(image, column + block), of_x.size, run,
-                               right + (block * (end - begin) + at) * width, right_stride);
-          });
-        }
-        for (int64_t block = 0; block < row_blocks; ++block) {
-          tiles.runs(begin, end, [&](int64_t image, TileRun run, int64_t at) {
-            loops.read_squares(dy + of_dy.at(image, row + block), of_dy.size, run,
-                               left + (block * (end - begin) + at) * width, left_stride);
-          });
-        }
-        for (int64_t f = 0; f < kFrequencies; ++f) {
-          loops.add_products(left + f * left_stride, row_blocks, right + f * right_stride, column_blocks,
-                             end - begin, sums + f * sum_stride);
-        }
-      }
-      const int64_t row_length = column_blocks * width;
-      for (int64_t block = 0; block < row_blocks; ++block) {
-        loops.unpack_gradient(sums + block * width * row_length, sum_stride, row_length, column_blocks, scale,
-                              add, gradient + (row + block) * width * 9 * shape.in_channels + column * width,
-                              shape.in_channels);
-      }
-    }
-  });
 }
 
 }  // namespace lockstep::kernels

@@ -8,8 +8,8 @@ namespace lockstep::kernels {
 
 // Convolutions with 3x3 kernels and stride 1 in fp32 by Winograd's minimal filtering F(2x2, 3x3) (Lavin and
 // Gray, "Fast Algorithms for Convolutional Neural Networks", 2016): 16 multiplications for four outputs
-// instead of 36, as 16 matrix products over tiles that stay in the cache. Sums run over channels only and not
-// over channels times nine, so rounding is no worse than that of the direct sum.
+// instead of 36, as 16 matrix products over tiles that stay in the cache. They are added up in short runs, so
+// that the result is about as exact as a direct sum's (suits_winograd() says where).
 //
 // Images are blocked (image_layout.h), all channels fill blocks; weights lie as [out][3][3][in], channels
 // last. Every function uses the calling thread's team; bits do not depend on the number of threads.

@@ -8,6 +8,7 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/norm_loops.h"
 #include "lockstep/kernels/winograd.h"
 
@@ -106,8 +107,9 @@ class WinogradFunction : public torch::autograd::Function<WinogradFunction> {
 }  // namespace
 
 bool can_winograd(const ConvShape& conv, const at::Tensor& x, const at::Tensor& weight) {
-  return x.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat &&
-         weight.is_contiguous(at::MemoryFormat::ChannelsLast) && suits_winograd(conv, shape_of(conv, x));
+  return channels_of(x) == conv.in_channels && x.scalar_type() == at::kFloat &&
+         weight.scalar_type() == at::kFloat && weight.is_contiguous(at::MemoryFormat::ChannelsLast) &&
+         suits_winograd(conv, shape_of(conv, x));
 }
 
 at::Tensor winograd_conv(const ConvShape& conv, bool relu, const at::Tensor& x, const at::Tensor& weight,

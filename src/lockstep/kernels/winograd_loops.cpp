@@ -2,6 +2,7 @@
 
 #include "lockstep/kernels/lanes.h"
 #include "lockstep/kernels/onednn/instruction_set.h"
+#include "lockstep/kernels/winograd_transforms.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -17,91 +18,6 @@ constexpr int64_t kRunOfChannels = 32;
 /// Of add_products(): rows of k by two vectors of c.
 template <int W>
 constexpr int kSumRows = W == 16 ? 8 : 4;
-
-/// d[i], i = 0..3 -> B^T d.
-template <int W>
-LOCKSTEP_INLINE void patch_frequencies(const Floats<W>* d, Floats<W>* f) {
-  f[0] = d[0] - d[2];
-  f[1] = d[1] + d[2];
-  f[2] = d[2] - d[1];
-  f[3] = d[1] - d[3];
-}
-
-/// d[i], i = 0..1 -> A d.
-template <int W>
-LOCKSTEP_INLINE void square_frequencies(const Floats<W>* d, Floats<W>* f) {
-  f[0] = d[0];
-  f[1] = d[0] + d[1];
-  f[2] = d[0] - d[1];
-  f[3] = -d[1];
-}
-
-/// f[i], i = 0..3 -> A^T f.
-template <int W>
-LOCKSTEP_INLINE void square_of(const Floats<W>* f, Floats<W>* d) {
-  d[0] = f[0] + f[1] + f[2];
-  d[1] = f[1] - f[2] - f[3];
-}
-
-/// g[i], i = 0..2 -> G g.
-template <int W>
-LOCKSTEP_INLINE void weight_frequencies(const Floats<W>* g, Floats<W>* f) {
-  const Floats<W> ends = 0.5F * (g[0] + g[2]);
-  const Floats<W> middle = 0.5F * g[1];
-  f[0] = g[0];
-  f[1] = ends + middle;
-  f[2] = ends - middle;
-  f[3] = g[2];
-}
-
-/// f[i], i = 0..3 -> G^T f.
-template <int W>
-LOCKSTEP_INLINE void weight_of(const Floats<W>* f, Floats<W>* g) {
-  const Floats<W> sum = 0.5F * (f[1] + f[2]);
-  g[0] = f[0] + sum;
-  g[1] = 0.5F * (f[1] - f[2]);
-  g[2] = sum + f[3];
-}
-
-/// [i][j], N x N vectors -> 4x4 vectors, first along i, then along j.
-template <int W, int N, void (*along)(const Floats<W>*, Floats<W>*)>
-LOCKSTEP_INLINE void to_frequencies(const Floats<W> (&from)[N][N], Floats<W> (&into)[4][4]) {
-  Floats<W> half[N][4];
-#pragma GCC unroll 4
-  for (int j = 0; j < N; ++j) {
-    Floats<W> column[N];
-#pragma GCC unroll 4
-    for (int i = 0; i < N; ++i) column[i] = from[i][j];
-    along(column, half[j]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    Floats<W> row[N];
-#pragma GCC unroll 4
-    for (int j = 0; j < N; ++j) row[j] = half[j][i];
-    along(row, into[i]);
-  }
-}
-
-/// 4x4 vectors -> N x N.
-template <int W, int N, void (*along)(const Floats<W>*, Floats<W>*)>
-LOCKSTEP_INLINE void from_frequencies(const Floats<W> (&from)[4][4], Floats<W> (&into)[N][N]) {
-  Floats<W> half[4][N];
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    Floats<W> column[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) column[i] = from[i][j];
-    along(column, half[j]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < N; ++i) {
-    Floats<W> row[4];
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) row[j] = half[j][i];
-    along(row, into[i]);
-  }
-}
 
 template <int W>
 LOCKSTEP_INLINE void store_frequencies(const Floats<W> (&values)[4][4], float* into, int64_t stride) {
@@ -224,11 +140,11 @@ LOCKSTEP_INLINE void multiply_panel(const float* in, const float* weights, int64
 template <int W, int V>
 LOCKSTEP_INLINE void multiply_panels(const float* in, const float* weights, int64_t in_blocks, int64_t tiles,
                                      float* out) {
-  constexpr int64_t blocks = kRunOfChannels / W;
-  multiply_panel<W, V, false>(in, weights, in_blocks < blocks ? in_blocks : blocks, tiles, out);
-  for (int64_t block = blocks; block < in_blocks; block += blocks) {
+  constexpr int64_t kBlocks = kRunOfChannels / W;
+  multiply_panel<W, V, false>(in, weights, in_blocks < kBlocks ? in_blocks : kBlocks, tiles, out);
+  for (int64_t block = kBlocks; block < in_blocks; block += kBlocks) {
     multiply_panel<W, V, true>(in + block * tiles * W, weights + block * W * V * W,
-                               in_blocks - block < blocks ? in_blocks - block : blocks, tiles, out);
+                               in_blocks - block < kBlocks ? in_blocks - block : kBlocks, tiles, out);
   }
 }
 
@@ -247,21 +163,21 @@ LOCKSTEP_INLINE void multiply_all(const float* in, const float* weights, int64_t
 template <int W, int V>
 LOCKSTEP_INLINE void add_product_rows(const float* left, const float* right, int64_t tiles, float* sums_of,
                                       int64_t row) {
-  constexpr int R = kSumRows<W>;
-  Floats<W> sums[R][V] = {};
+  constexpr int kRows = kSumRows<W>;
+  Floats<W> sums[kRows][V] = {};
 #pragma GCC unroll 1
   for (int64_t t = 0; t < tiles; ++t) {
     Floats<W> column[V];
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) column[v] = load<W>(right + (v * tiles + t) * W);
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
       for (int v = 0; v < V; ++v) sums[r][v] += left[t * W + r] * column[v];
     }
   }
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
+  for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) {
       float* const at = sums_of + r * row + v * W;

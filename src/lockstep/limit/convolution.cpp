@@ -145,7 +145,7 @@ void add_convolution(std::vector<PartLimit>& parts, const kernels::Layer& layer,
     };
     const Prepare filtered = [&](Trial& trial, Tag tag) { (Winograd(trial, layer, options, tag).*filter)(); };
     PartLimit part =
-        measure_best(Work::kConvolution, direction, layouts_or_any(), {direct, filtered}, options);
+        measure_best(Work::kConvolution, direction, layouts_or_any(), {filtered, direct}, options);
     part.multiply_adds = layer.multiply_adds();
     parts.push_back(std::move(part));
   };

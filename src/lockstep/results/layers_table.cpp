@@ -58,7 +58,7 @@ std::string limit_tables(const RunRecord& record, TextForm form) {
   if (text.empty()) return text;
   return text +
          remark("",
-                "limit: images/s of one rank alone, if every oneDNN primitive of its step took its best "
+                "limit: images/s of one rank alone, if every primitive of its step took its best "
                 "time and nothing else took any.",
                 form);
 }

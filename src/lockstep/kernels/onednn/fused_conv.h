@@ -13,9 +13,9 @@ namespace lockstep::kernels::onednn {
 
 struct ConvPlan;
 
-/// One convolution of a network, with bias and ReLU where it has them, on oneDNN, or by own kernels where they
-/// are faster (winograd_conv.h). Its primitives are made once per shape of the input and kept. Not thread safe:
-/// a replica belongs to one thread.
+/// One convolution of a network, with bias and ReLU where it has them, on oneDNN, or by own kernels where
+/// they are faster (winograd_conv.h). Its primitives are made once per shape of the input and kept. Not
+/// thread safe: a replica belongs to one thread.
 class FusedConv {
  public:
   FusedConv(const ConvShape& shape, bool relu);
