@@ -49,32 +49,21 @@ struct Packed {
   at::Tensor tensor;
 };
 
-Packed packed_forward(const WinogradShape& shape, const float* weight) {
+/// For the forward pass, or turned by 180 degrees, for the gradient of the input: there outputs go in.
+Packed pack(const WinogradShape& shape, const float* weight, bool turned) {
   const int64_t width = channels_per_block();
-  Packed packed(shape.in_channels, shape.out_channels);
-  auto* const into = packed.tensor.mutable_data_ptr<float>();
-  at::parallel_for(0, shape.out_channels / width, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) {
-      for (int64_t c = 0; c < shape.in_channels; c += width) {
-        winograd_loops().pack_forward(weight + k * width * 9 * shape.in_channels + c, shape.in_channels,
-                                      into + packed.begin(k) + c * packed.row(k), packed.stride,
-                                      packed.row(k));
-      }
-    }
-  });
-  return packed;
-}
-
-Packed packed_backward(const WinogradShape& shape, const float* weight) {
-  const int64_t width = channels_per_block();
-  Packed packed(shape.out_channels, shape.in_channels);
+  const auto pack_block = turned ? winograd_loops().pack_backward : winograd_loops().pack_forward;
+  Packed packed =
+      turned ? Packed(shape.out_channels, shape.in_channels) : Packed(shape.in_channels, shape.out_channels);
   auto* const into = packed.tensor.mutable_data_ptr<float>();
   at::parallel_for(0, shape.out_channels / width, 1, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       for (int64_t c = 0; c < shape.in_channels / width; ++c) {
-        winograd_loops().pack_backward(weight + k * width * 9 * shape.in_channels + c * width,
-                                       shape.in_channels, into + packed.begin(c) + k * width * packed.row(c),
-                                       packed.stride, packed.row(c));
+        const int64_t in_block = turned ? k : c;
+        const int64_t out_block = turned ? c : k;
+        const int64_t row = packed.row(out_block);
+        pack_block(weight + (k * 9 * shape.in_channels + c) * width, shape.in_channels,
+                   into + packed.begin(out_block) + in_block * width * row, packed.stride, row);
       }
     }
   });
@@ -151,14 +140,14 @@ void winograd_forward(const WinogradShape& shape, const float* x, const float* w
                       bool relu, float* y) {
   convolve({shape.batch, shape.out_height(), shape.out_width()}, x,
            {shape.in_channels, shape.height, shape.width}, shape.pad_height, shape.pad_width,
-           packed_forward(shape, weight), bias, relu, y,
+           pack(shape, weight, false), bias, relu, y,
            {shape.out_channels, shape.out_height(), shape.out_width()});
 }
 
 void winograd_backward_data(const WinogradShape& shape, const float* dy, const float* weight, float* dx) {
   convolve({shape.batch, shape.height, shape.width}, dy,
            {shape.out_channels, shape.out_height(), shape.out_width()}, 2 - shape.pad_height,
-           2 - shape.pad_width, packed_backward(shape, weight), nullptr, false, dx,
+           2 - shape.pad_width, pack(shape, weight, true), nullptr, false, dx,
            {shape.in_channels, shape.height, shape.width});
 }
 
