@@ -14,6 +14,7 @@ using winograd::divide_up;
 using winograd::floats;
 using winograd::kSkew;
 using winograd::Planes;
+using winograd::read_tiles;
 using winograd::Tiles;
 
 /// Tiles that a thread takes through all three steps at once: enough to read weights for, and so few that
@@ -71,8 +72,8 @@ Packed pack(const WinogradShape& shape, const float* weight, bool turned) {
 }
 
 /// out = in * weights.
-void convolve(const Tiles& tiles, const float* in, const Planes& of_in, int64_t pad_height, int64_t pad_width,
-              const Packed& weights, const float* bias, bool relu, float* out, const Planes& of_out) {
+void convolve(const Tiles& tiles, const float* in, const Planes& of_in, const Packed& weights,
+              const float* bias, bool relu, float* out, const Planes& of_out) {
   const int64_t width = channels_per_block();
   const WinogradLoops& loops = winograd_loops();
   const auto threads = static_cast<int64_t>(at::get_num_threads());
@@ -90,14 +91,8 @@ void convolve(const Tiles& tiles, const float* in, const Planes& of_in, int64_t 
       const int64_t begin = part * at_once;
       // Rows of what is multiplied behind the last tile hold anything, and make what nobody reads.
       const int64_t end = std::min(begin + at_once, tiles.count());
-      for (int64_t block = 0; block < of_in.blocks; ++block) {
-        tiles.runs(begin, end, [&](int64_t image, TileRun run, int64_t at) {
-          run.row -= pad_height;
-          run.column -= pad_width;
-          loops.read_patches(in + of_in.at(image, block), of_in.size, run,
-                             from + (block * at_once + at) * width, in_stride);
-        });
-      }
+      read_tiles(loops.read_patches, in, of_in, {0, of_in.blocks}, tiles, {begin, end}, from, at_once,
+                 in_stride);
       for (int64_t f = 0; f < kFrequencies; ++f) {
         loops.multiply(from + f * in_stride, packed + f * weights.stride, of_in.blocks, of_out.blocks,
                        at_once, to + f * out_stride);
@@ -139,16 +134,16 @@ bool suits_winograd(const ConvShape& conv, const WinogradShape& shape) {
 void winograd_forward(const WinogradShape& shape, const float* x, const float* weight, const float* bias,
                       bool relu, float* y) {
   convolve({shape.batch, shape.out_height(), shape.out_width()}, x,
-           {shape.in_channels, shape.height, shape.width}, shape.pad_height, shape.pad_width,
+           {shape.in_channels, shape.height, shape.width, shape.pad_height, shape.pad_width},
            pack(shape, weight, false), bias, relu, y,
            {shape.out_channels, shape.out_height(), shape.out_width()});
 }
 
 void winograd_backward_data(const WinogradShape& shape, const float* dy, const float* weight, float* dx) {
-  convolve({shape.batch, shape.height, shape.width}, dy,
-           {shape.out_channels, shape.out_height(), shape.out_width()}, 2 - shape.pad_height,
-           2 - shape.pad_width, pack(shape, weight, true), nullptr, false, dx,
-           {shape.in_channels, shape.height, shape.width});
+  convolve(
+      {shape.batch, shape.height, shape.width}, dy,
+      {shape.out_channels, shape.out_height(), shape.out_width(), 2 - shape.pad_height, 2 - shape.pad_width},
+      pack(shape, weight, true), nullptr, false, dx, {shape.in_channels, shape.height, shape.width});
 }
 
 }  // namespace lockstep::kernels

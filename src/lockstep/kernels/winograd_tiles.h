@@ -48,10 +48,19 @@ struct Tiles {
   int64_t batch, rows, columns;
 };
 
-/// Images of one kind: [batch][blocks][height][width][W].
+struct Range {
+  int64_t begin, end;
+
+  int64_t size() const { return end - begin; }
+};
+
+/// Images of one kind: [batch][blocks][height][width][W], the first tile's corner so far outside.
 struct Planes {
-  Planes(int64_t channels, int64_t height, int64_t width)
-      : blocks(channels / channels_per_block()), size{height, width} {}
+  Planes(int64_t channels, int64_t height, int64_t width, int64_t pad_height_ = 0, int64_t pad_width_ = 0)
+      : blocks(channels / channels_per_block()),
+        size{height, width},
+        pad_height(pad_height_),
+        pad_width(pad_width_) {}
 
   int64_t at(int64_t image, int64_t block) const {
     return (image * blocks + block) * size.height * size.width * channels_per_block();
@@ -59,6 +68,22 @@ struct Planes {
 
   int64_t blocks;
   PlaneSize size;
+  int64_t pad_height, pad_width;
 };
+
+/// Transforms those tiles of those blocks of `images` with one of WinogradLoops' two ways to read them.
+/// into: frequencies `stride` apart, in each of them [blocks.size()][rows][W], rows >= which.size().
+inline void read_tiles(decltype(WinogradLoops::read_patches) read, const float* images, const Planes& planes,
+                       Range blocks, const Tiles& tiles, Range which, float* into, int64_t rows,
+                       int64_t stride) {
+  for (int64_t block = 0; block < blocks.size(); ++block) {
+    tiles.runs(which.begin, which.end, [&](int64_t image, TileRun run, int64_t at) {
+      run.row -= planes.pad_height;
+      run.column -= planes.pad_width;
+      read(images + planes.at(image, blocks.begin + block), planes.size, run,
+           into + (block * rows + at) * channels_per_block(), stride);
+    });
+  }
+}
 
 }  // namespace lockstep::kernels::winograd

@@ -14,6 +14,8 @@ using winograd::divide_up;
 using winograd::floats;
 using winograd::kSkew;
 using winograd::Planes;
+using winograd::Range;
+using winograd::read_tiles;
 using winograd::Tiles;
 
 /// Tiles over which products for the weight's gradient are added up in registers, from 0 on.
@@ -22,12 +24,6 @@ constexpr int64_t kTilesPerSum = 28;
 /// Channels of a thread's share of the weight's gradient, whose 16 frequencies stay in the cache.
 constexpr int64_t kOutChannelsAtOnce = 128;
 constexpr int64_t kInChannelsAtOnce = 64;
-
-struct Range {
-  int64_t begin, end;
-
-  int64_t size() const { return end - begin; }
-};
 
 /// A matrix of blocks of output channels by blocks of input channels, in cells as even as they can be: no
 /// larger than asked for, and at least one for every thread where there are as many blocks.
@@ -65,11 +61,10 @@ class Grid {
 class WeightSums {
  public:
   WeightSums(const WinogradShape& shape, const float* x, const float* dy)
-      : shape_(shape),
-        x_(x),
+      : x_(x),
         dy_(dy),
         tiles_(shape.batch, shape.out_height(), shape.out_width()),
-        of_x_(shape.in_channels, shape.height, shape.width),
+        of_x_(shape.in_channels, shape.height, shape.width, shape.pad_height, shape.pad_width),
         of_dy_(shape.out_channels, shape.out_height(), shape.out_width()) {}
 
   const Planes& inputs() const { return of_x_; }
@@ -98,8 +93,8 @@ class WeightSums {
     std::fill_n(sums, kFrequencies * stride, 0.0F);
     for (int64_t begin = 0; begin < tiles_.count(); begin += kTilesPerSum) {
       const Range tiles{begin, std::min(begin + kTilesPerSum, tiles_.count())};
-      read_inputs(columns, tiles, right, right_stride);
-      read_outputs(rows, tiles, left, left_stride);
+      read_tiles(loops.read_patches, x_, of_x_, columns, tiles_, tiles, right, tiles.size(), right_stride);
+      read_tiles(loops.read_squares, dy_, of_dy_, rows, tiles_, tiles, left, tiles.size(), left_stride);
       for (int64_t f = 0; f < kFrequencies; ++f) {
         loops.add_products(left + f * left_stride, rows.size(), right + f * right_stride, columns.size(),
                            tiles.size(), sums + f * stride);
@@ -114,27 +109,6 @@ class WeightSums {
     return rows * columns * channels_per_block() * channels_per_block() + kSkew;
   }
 
-  void read_inputs(Range blocks, Range tiles, float* into, int64_t stride) const {
-    for (int64_t block = 0; block < blocks.size(); ++block) {
-      tiles_.runs(tiles.begin, tiles.end, [&](int64_t image, TileRun run, int64_t at) {
-        run.row -= shape_.pad_height;
-        run.column -= shape_.pad_width;
-        winograd_loops().read_patches(x_ + of_x_.at(image, blocks.begin + block), of_x_.size, run,
-                                      into + (block * tiles.size() + at) * channels_per_block(), stride);
-      });
-    }
-  }
-
-  void read_outputs(Range blocks, Range tiles, float* into, int64_t stride) const {
-    for (int64_t block = 0; block < blocks.size(); ++block) {
-      tiles_.runs(tiles.begin, tiles.end, [&](int64_t image, TileRun run, int64_t at) {
-        winograd_loops().read_squares(dy_ + of_dy_.at(image, blocks.begin + block), of_dy_.size, run,
-                                      into + (block * tiles.size() + at) * channels_per_block(), stride);
-      });
-    }
-  }
-
-  WinogradShape shape_;
   const float* x_;
   const float* dy_;
   Tiles tiles_;
