@@ -54,8 +54,9 @@ run() {
   bad=$(attribute failures "$head")
   not_run=$(($(attribute skipped "$head") + $(attribute disabled "$head")))
   if [ "$not_run" -gt 0 ] && [[ $name != *gpu* ]]; then
-    echo "skipped or not run, which counts as failed:" >&2
-    sed -nE 's/.*<testcase name="([^"]*)".* status="(notrun|disabled)".*/  \1/p' "$results" >&2
+    failures+=$(sed -nE \
+      "s/.*<testcase name=\"([^\"]*)\".* status=\"(notrun|disabled)\".*/\n\1 ($name)\n  skipped or not run, which counts as failed/p" \
+      "$results")
     bad=$((bad + not_run))
   elif [ "$not_run" -gt 0 ]; then
     total=$((total - not_run))

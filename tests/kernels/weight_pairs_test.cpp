@@ -31,7 +31,6 @@ class WeightPairs : public testing::TestWithParam<tag> {
 };
 
 TEST_P(WeightPairs, are_what_a_reorder_makes) {
-  if (instruction_set() != InstructionSet::kAvx512) GTEST_SKIP() << "oneDNN has no bf16 for this processor";
   at::set_num_threads(1);
   for (const memory::dims& sizes : {memory::dims{32, 48, 3, 3}, {64, 16, 1, 1}, {16, 32, 1, 7}}) {
     at::Tensor values = at::randn(sizes).contiguous(at::MemoryFormat::ChannelsLast);
@@ -41,7 +40,9 @@ TEST_P(WeightPairs, are_what_a_reorder_makes) {
     values[2][3][0][0] = std::numeric_limits<float>::quiet_NaN();
     values[3][2][0][0] = std::numeric_limits<float>::infinity();
     const memory::desc into = narrow(sizes, GetParam());
-    ASSERT_TRUE(can_make_pairs(parameter(sizes), into));
+    const bool has_bf16 = instruction_set() == InstructionSet::kAvx512;
+    ASSERT_EQ(can_make_pairs(parameter(sizes), into), has_bf16);
+    if (!has_bf16) continue;
     const memory from = memory_of(parameter(sizes), values);
     const at::Tensor found = allocate(into);
     make_pairs(from, memory_of(into, found));

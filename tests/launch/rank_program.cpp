@@ -51,8 +51,9 @@ Options parse(int argc, char** argv) {
   app.add_option("--ranks", options.ranks);
   app.add_flag("--mpirun", options.mpirun);
   app.add_option("--folder", options.folder);
-  app.add_option("--event", options.event,
-                 "what happens to --who after step --at; deaf: does not leave by itself");
+  app.add_option(
+      "--event", options.event,
+      "what happens to --who after step --at; deaf: does not leave by itself; slow: takes its time to keep");
   app.add_option("--who", options.who);
   app.add_option("--at", options.at);
   app.add_option("--steps", options.steps);
@@ -103,6 +104,7 @@ int rank(const launch::RankEnvironment& environment, const Options& options) {
   session_options.timeout = std::chrono::duration<double>(options.timeout_s);
   session_options.on_departure = [&](const launch::Departure& departure) {
     if (options.event == "deaf" && environment.rank == options.who) std::this_thread::sleep_for(1h);
+    if (options.event == "slow" && environment.rank == options.who) std::this_thread::sleep_for(300ms);
     const std::string me = "rank " + std::to_string(environment.rank);
     write_file_atomically(
         std::filesystem::path(options.folder) / ("kept." + std::to_string(environment.rank)),

@@ -34,7 +34,7 @@ class MpirunByUserTest : public ::testing::Test {
 };
 
 TEST_F(MpirunByUserTest, a_killed_rank_is_named_by_rank_0_once) {
-  const pid_t started = mpirun(3, {});
+  const pid_t started = mpirun(3, {"--event", "slow", "--who", "0"});
   run_.wait_for_ranks(3);
   ::kill(run_.pid_of_rank(2), SIGKILL);
   EXPECT_NE(run_.wait(started), 0);
@@ -47,8 +47,8 @@ TEST_F(MpirunByUserTest, a_killed_rank_is_named_by_rank_0_once) {
 }
 
 TEST_F(MpirunByUserTest, a_killed_rank_0_is_named_by_rank_1) {
-  const pid_t started = mpirun(2, {});
-  run_.wait_for_ranks(2);
+  const pid_t started = mpirun(3, {"--event", "slow", "--who", "1"});
+  run_.wait_for_ranks(3);
   ::kill(run_.pid_of_rank(0), SIGKILL);
   EXPECT_NE(run_.wait(started), 0);
   EXPECT_THAT(run_.output(),
@@ -79,8 +79,9 @@ TEST_F(MpirunByUserTest, the_error_of_a_rank_is_told_once) {
   EXPECT_THAT(run_.output(), Not(HasSubstr("rank 1 says")));
 }
 
+/// mpirun kills the ranks that are left once one has ended.
 TEST_F(MpirunByUserTest, terminating_mpirun_keeps_what_was_measured) {
-  const pid_t started = mpirun(2, {});
+  const pid_t started = mpirun(2, {"--event", "slow", "--who", "0"});
   run_.wait_for_ranks(2);
   ::kill(started, SIGTERM);
   EXPECT_NE(run_.wait(started), 0);

@@ -84,7 +84,7 @@ class WinogradFunction : public torch::autograd::Function<WinogradFunction> {
     const at::Tensor& x = variables[0];
     const at::Tensor& weight = variables[1];
     const auto& conv = *reinterpret_cast<const ConvShape*>(saved->saved_data["conv"].toInt());
-    const auto& place = *reinterpret_cast<const GradientPlace*>(saved->saved_data["place"].toInt());
+    const auto& wanted = *reinterpret_cast<const GradientPlace*>(saved->saved_data["place"].toInt());
     const WinogradShape shape = shape_of(conv, x);
     at::Tensor of_bias;
     if (saved->saved_data["bias"].toBool()) of_bias = at::empty({shape.out_channels}, at::kFloat);
@@ -95,12 +95,11 @@ class WinogradFunction : public torch::autograd::Function<WinogradFunction> {
       winograd_backward_data(shape, gradient.const_data_ptr<float>(), weight.const_data_ptr<float>(),
                              of_x.mutable_data_ptr<float>());
     }
-    const bool placed = place.tensor.defined();
-    const at::Tensor of_weight = placed ? place.tensor : at::empty_like(weight);
+    const GradientPlace place = wanted.or_new(weight);
     winograd_backward_weights(shape, x.const_data_ptr<float>(), gradient.const_data_ptr<float>(),
-                              placed ? static_cast<float>(place.scale) : 1, placed && place.add,
-                              of_weight.mutable_data_ptr<float>());
-    return {of_x, of_weight, of_bias, at::Tensor(), at::Tensor(), at::Tensor()};
+                              static_cast<float>(place.scale), place.add,
+                              place.tensor.mutable_data_ptr<float>());
+    return {of_x, place.tensor, of_bias, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 

@@ -27,8 +27,10 @@ constexpr std::initializer_list<int> kEndingSignals{SIGINT, SIGTERM, SIGHUP};
 constexpr std::chrono::milliseconds kLauncherKnowsFirst{200};
 /// How much later than another a rank may start.
 constexpr std::chrono::duration<double> kStartsLate{120};
-/// What rank 0 gets to tell that its parent is gone.
+/// What a rank gets to keep what was measured and to tell the user.
 constexpr std::chrono::milliseconds kTimeToTell{2000};
+/// The same where the others cannot see when it is done.
+constexpr std::chrono::milliseconds kTimeToTellUnseen{500};
 constexpr const char* kWatchKey = "watch";
 
 struct HostPort {
@@ -112,7 +114,9 @@ class RankSession::Impl {
     std::optional<LostRank> verdict;
     if (watcher_) verdict = watcher_->report(own, std::chrono::seconds(3));
     const LostRank& lost = verdict ? *verdict : own;
-    return departure_for(lost, verdict.has_value());
+    const Departure departure = departure_for(lost, verdict.has_value());
+    let_the_speaker_end_first(departure);
+    return departure;
   }
 
   void finish() {
@@ -190,7 +194,21 @@ class RankSession::Impl {
       state_ = State::kDeparting;
     }
     if (options_.on_departure) options_.on_departure(departure);
+    let_the_speaker_end_first(departure);
     leave(departure.exit_code);
+  }
+
+  /// Launchers kill all that are left as soon as one rank has ended: mpirun's second of grace after SIGTERM
+  /// is over then.
+  void let_the_speaker_end_first(const Departure& departure) {
+    if (departure.prints || environment_.supervised) return;
+    const Watcher* watcher = watcher_if_any();
+    if (watcher == nullptr) return;
+    if (departure.lost && rank_0_cannot_tell(*departure.lost)) {
+      std::this_thread::sleep_for(kTimeToTellUnseen);
+    } else {
+      watcher->wait_coordinator_ended(kTimeToTell);
+    }
   }
 
   LostRank own_failure(const std::exception& error) const {
@@ -211,6 +229,10 @@ class RankSession::Impl {
     return own;
   }
 
+  static bool rank_0_cannot_tell(const LostRank& lost) {
+    return lost.rank == 0 && lost.kind != LostRank::Kind::kFailed && lost.kind != LostRank::Kind::kDisturbed;
+  }
+
   Departure departure_for(const LostRank& lost, bool others_know) const {
     Departure departure;
     departure.exit_code = lost.exit_code;
@@ -219,9 +241,7 @@ class RankSession::Impl {
     departure.lost = lost;
     // Rank 0 tells the user; rank 1 does where rank 0 cannot, and when that was only stopped it has been
     // told.
-    const bool rank_0_cannot =
-        lost.rank == 0 && lost.kind != LostRank::Kind::kFailed && lost.kind != LostRank::Kind::kDisturbed;
-    const bool speaker = environment_.rank == (rank_0_cannot ? 1 : 0);
+    const bool speaker = environment_.rank == (rank_0_cannot_tell(lost) ? 1 : 0);
     departure.prints =
         lost.rank == kParent ? environment_.rank == 0 : !others_know || (!environment_.supervised && speaker);
     return departure;

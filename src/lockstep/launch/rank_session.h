@@ -37,7 +37,8 @@ class RankSession {
     /// A rank of which nothing is heard for so long counts as lost.
     std::chrono::duration<double> timeout{30};
     /// Called at most once, from a thread of the session, while the training thread may be blocked for good:
-    /// keep what was measured, print if `prints`, flush. The process then ends with _exit(exit_code). It must
+    /// keep what was measured, print if `prints`, flush. The process then ends with _exit(exit_code), without
+    /// a lockstep parent after the rank that prints, as launchers kill the others once one has ended. It must
     /// return within half a second: launchers send SIGKILL soon after SIGTERM.
     std::function<void(const Departure&)> on_departure;
   };

@@ -93,6 +93,12 @@ void Watcher::tell_to_leave(int signal) {
   changed_.wait_for(lock, kAnswer, [this] { return leaving_ || over_; });
 }
 
+void Watcher::wait_coordinator_ended(std::chrono::duration<double> patience) const {
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
+  pollfd wanted{channel_.fd(), POLLRDHUP, 0};
+  while (::poll(&wanted, 1, milliseconds_until(deadline)) < 0) continue;  // a signal
+}
+
 std::optional<LostRank> Watcher::wait_lost(std::chrono::duration<double> patience) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, patience, [this] { return lost_ || over_; });

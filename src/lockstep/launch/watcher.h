@@ -47,9 +47,12 @@ class Watcher {
   /// Says that this rank is done, and waits until that has been understood, a second at most.
   void goodbye();
 
-  /// Tells the coordinator that the user ends the job by this signal, and waits until it has told all ranks, a
-  /// second at most.
+  /// Tells the coordinator that the user ends the job by this signal, and waits until it has told all ranks,
+  /// a second at most.
   void tell_to_leave(int signal);
+
+  /// Waits until the coordinator's process has ended. From any thread, also when the watch is over.
+  void wait_coordinator_ended(std::chrono::duration<double> patience) const;
 
   /// Waits for a loss to be known.
   std::optional<LostRank> wait_lost(std::chrono::duration<double> patience);

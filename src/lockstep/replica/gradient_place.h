@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
 
 namespace lockstep::replica {
 
@@ -15,6 +16,12 @@ struct GradientPlace {
   double scale = 1;
   /// and added to what is there.
   bool add = false;
+
+  /// This place, or memory that is the gradient's own.
+  GradientPlace or_new(const at::Tensor& parameter) const {
+    if (tensor.defined()) return *this;
+    return {.tensor = at::empty_like(parameter)};
+  }
 };
 
 }  // namespace lockstep::replica

@@ -45,7 +45,7 @@ class ConvFunction : public torch::autograd::Function<ConvFunction> {
   static variable_list backward(AutogradContext* saved, const variable_list& gradients) {
     const variable_list variables = saved->get_saved_variables();
     const auto& plan = *reinterpret_cast<const ConvPlan*>(saved->saved_data["plan"].toInt());
-    const auto& place = *reinterpret_cast<const GradientPlace*>(saved->saved_data["place"].toInt());
+    const auto& wanted = *reinterpret_cast<const GradientPlace*>(saved->saved_data["place"].toInt());
     const at::Tensor& x = variables[0];
     const at::Tensor& weight = variables[1];
     at::Tensor gradient = gradients[0].contiguous();
@@ -64,8 +64,9 @@ class ConvFunction : public torch::autograd::Function<ConvFunction> {
     }
     at::Tensor of_bias;
     if (saved->saved_data["bias"].toBool()) of_bias = at::empty({weight.size(0)}, at::kFloat);
-    const at::Tensor of_weight = weight_gradient(plan, x, gradient, weight, of_bias, place);
-    return {of_x, of_weight, of_bias, at::Tensor(), at::Tensor()};
+    const GradientPlace place = wanted.or_new(weight);
+    write_weight_gradient(plan, x, gradient, of_bias, place);
+    return {of_x, place.tensor, of_bias, at::Tensor(), at::Tensor()};
   }
 
  private:
@@ -78,21 +79,17 @@ class ConvFunction : public torch::autograd::Function<ConvFunction> {
     return masked;
   }
 
-  static at::Tensor weight_gradient(const ConvPlan& plan, const at::Tensor& x, const at::Tensor& gradient,
-                                    const at::Tensor& weight, const at::Tensor& of_bias,
-                                    const GradientPlace& place) {
-    const bool placed = place.tensor.defined();
-    const at::Tensor found = placed ? place.tensor : at::empty_like(weight);
+  static void write_weight_gradient(const ConvPlan& plan, const at::Tensor& x, const at::Tensor& gradient,
+                                    const at::Tensor& of_bias, const GradientPlace& place) {
     const Read in(plan.backward_weights_x, x);
     const Read behind(plan.backward_weights_dy, gradient);
-    Written out(plan.backward_weights_gradient, found, placed ? place.scale : 1, placed && place.add);
+    Written out(plan.backward_weights_gradient, place.tensor, place.scale, place.add);
     Arguments arguments{{DNNL_ARG_SRC, in.memory()},
                         {DNNL_ARG_DIFF_DST, behind.memory()},
                         {DNNL_ARG_DIFF_WEIGHTS, out.memory()}};
     if (of_bias.defined()) arguments.emplace(DNNL_ARG_DIFF_BIAS, memory_of(plan.bias, of_bias));
     run(plan.backward_weights_primitive, plan.backward_weights.scratchpad_desc(), std::move(arguments));
     out.finish();
-    return found;
   }
 };
 

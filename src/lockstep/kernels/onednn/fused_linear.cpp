@@ -96,7 +96,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const at::Tensor& x = variables[0];
     const at::Tensor& weight = variables[1];
     const auto& plan = *reinterpret_cast<const LinearPlan*>(saved->saved_data["plan"].toInt());
-    const auto& place = *reinterpret_cast<const GradientPlace*>(saved->saved_data["place"].toInt());
+    const auto& wanted = *reinterpret_cast<const GradientPlace*>(saved->saved_data["place"].toInt());
     const at::Tensor gradient = gradients[0].contiguous();
     const memory behind = memory_of(plan.y, gradient);
     at::Tensor of_x;
@@ -107,17 +107,16 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
            {DNNL_ARG_WEIGHTS, memory_of(plan.weights, variables[2])},
            {DNNL_ARG_DIFF_SRC, memory_of(plan.x, of_x)}});
     }
-    const bool placed = place.tensor.defined();
-    const at::Tensor of_weight = placed ? place.tensor : at::empty_like(weight);
+    const GradientPlace place = wanted.or_new(weight);
     const at::Tensor of_bias = at::empty({weight.size(0)}, weight.options());
-    Written out(plan.gradient, of_weight, placed ? place.scale : 1, placed && place.add);
+    Written out(plan.gradient, place.tensor, place.scale, place.add);
     run(plan.backward_weights_primitive, plan.backward_weights.scratchpad_desc(),
         {{DNNL_ARG_SRC, memory_of(plan.x, x)},
          {DNNL_ARG_DIFF_DST, behind},
          {DNNL_ARG_DIFF_WEIGHTS, out.memory()},
          {DNNL_ARG_DIFF_BIAS, memory_of(plan.bias, of_bias)}});
     out.finish();
-    return {of_x, of_weight, of_bias, at::Tensor(), at::Tensor()};
+    return {of_x, place.tensor, of_bias, at::Tensor(), at::Tensor()};
   }
 };
 
