@@ -65,6 +65,18 @@ TEST(CounterMaskTest, has_the_type_of_what_it_is_for) {
   EXPECT_EQ(counter_mask(at::ones({2, 3}, at::kBFloat16), 0.5, kStream, {}).scalar_type(), at::kBFloat16);
 }
 
+TEST(CounterMaskTest, is_the_same_by_the_cpus_loop_as_by_a_gpus_operations) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
+    for (const double probability : {0.0, 0.3, 0.5, 0.9}) {
+      const at::Tensor x = at::ones({5, 3, 77}, type);
+      const Context context{.step = int64_t{1} << 35, .first_sample = 1000};
+      EXPECT_TRUE(at::equal(counter_mask(x, probability, kStream, context),
+                            counter_mask_by_operations(x, probability, kStream, context)))
+          << type << ", " << probability;
+    }
+  }
+}
+
 /// Fused kernels read the CPU's memory.
 TEST(ContextTest, fuses_only_what_lies_in_the_memory_of_the_cpu) {
   const Context fused{.kernels = KernelChoice::kFused};

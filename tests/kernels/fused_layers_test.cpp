@@ -102,6 +102,15 @@ TEST(FusedPoolTest, takes_the_mean_of_the_whole_image) {
   EXPECT_LE(difference(AdaptiveAvgPool(2)(to_blocked(x), kFused), AdaptiveAvgPool(2)(x, Context())), 1e-6);
 }
 
+TEST(FusedPoolTest, leaves_an_image_as_it_is_whose_windows_are_its_pixels) {
+  const at::Tensor x = images(2 * channels_per_block(), 6, 6).set_requires_grad(true);
+  const at::Tensor fused = AdaptiveAvgPool(6)(to_blocked(x), kFused);
+  EXPECT_TRUE(fused.equal(AdaptiveAvgPool(6)(x, Context())));
+  const at::Tensor gradient = at::randn(fused.sizes());
+  fused.backward(gradient);
+  EXPECT_TRUE(x.grad().equal(gradient));
+}
+
 class FusedLinearTest : public testing::TestWithParam<replica::Precision> {};
 
 TEST_P(FusedLinearTest, errs_no_more_than_libtorch_and_writes_where_it_is_told) {

@@ -3,10 +3,13 @@
 #include <bit>
 #include <cmath>
 
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bitwise_right_shift.h>
+#include <ATen/ops/empty.h>
 
 namespace lockstep::kernels {
 namespace {
@@ -16,7 +19,49 @@ constexpr uint64_t kPerStep = 0xd1b54a32d192ed03;
 constexpr uint64_t kPerSample = 0xaef17502108ef2d9;
 constexpr uint64_t kPerValue = 0x9e3779b97f4a7c15;
 
+constexpr uint64_t kFirstFactor = 0xbf58476d1ce4e5b9;
+constexpr uint64_t kSecondFactor = 0x94d049bb133111eb;
+
 constexpr int kUsedBits = 31;
+
+/// Of what kUsedBits bits can be, as many as that are dropped.
+int64_t dropped_of(double probability) {
+  return std::llround(std::ldexp(probability, kUsedBits));
+}
+
+/// splitmix64's output function.
+uint64_t mixed(uint64_t x) {
+  x = (x ^ (x >> 30)) * kFirstFactor;
+  x = (x ^ (x >> 27)) * kSecondFactor;
+  return x ^ (x >> 31);
+}
+
+/// On the CPU in one pass.
+at::Tensor counter_mask_by_loop(const at::Tensor& x, double probability, uint64_t stream,
+                                const Context& context) {
+  const at::Tensor mask = at::empty(x.sizes(), x.options());
+  const int64_t step =
+      context.step_on_device == nullptr ? context.step : context.step_on_device->item<int64_t>();
+  const uint64_t of_step = stream + static_cast<uint64_t>(step) * kPerStep;
+  const auto dropped = static_cast<uint64_t>(dropped_of(probability));
+  const int64_t values = x.numel() / x.size(0);
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, x.scalar_type(), "counter_mask", [&] {
+    const auto kept = static_cast<scalar_t>(1 / (1 - probability));
+    auto* const written = mask.mutable_data_ptr<scalar_t>();
+    at::parallel_for(0, x.size(0), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t sample = begin; sample < end; ++sample) {
+        const uint64_t of_sample =
+            mixed(static_cast<uint64_t>(context.first_sample + sample) * kPerSample + of_step);
+        scalar_t* const row = written + sample * values;
+        for (int64_t i = 0; i < values; ++i) {
+          const uint64_t bits = mixed(static_cast<uint64_t>(i) * kPerValue + of_sample);
+          row[i] = (bits >> (64 - kUsedBits)) >= dropped ? kept : scalar_t(0);
+        }
+      }
+    });
+  });
+  return mask;
+}
 
 /// ATen's integers are signed, and wrap.
 at::Scalar wrapped(uint64_t value) {
@@ -28,16 +73,22 @@ at::Tensor shifted_right(const at::Tensor& x, int bits) {
   return at::bitwise_right_shift(x, bits).bitwise_and_(wrapped(~uint64_t{0} >> bits));
 }
 
-/// splitmix64's output function, in place.
+/// What `mixed` does, in place.
 void mix(const at::Tensor& x) {
-  x.bitwise_xor_(shifted_right(x, 30)).mul_(wrapped(0xbf58476d1ce4e5b9));
-  x.bitwise_xor_(shifted_right(x, 27)).mul_(wrapped(0x94d049bb133111eb));
+  x.bitwise_xor_(shifted_right(x, 30)).mul_(wrapped(kFirstFactor));
+  x.bitwise_xor_(shifted_right(x, 27)).mul_(wrapped(kSecondFactor));
   x.bitwise_xor_(shifted_right(x, 31));
 }
 
 }  // namespace
 
 at::Tensor counter_mask(const at::Tensor& x, double probability, uint64_t stream, const Context& context) {
+  return x.is_cpu() ? counter_mask_by_loop(x, probability, stream, context)
+                    : counter_mask_by_operations(x, probability, stream, context);
+}
+
+at::Tensor counter_mask_by_operations(const at::Tensor& x, double probability, uint64_t stream,
+                                      const Context& context) {
   const at::NoGradGuard no_grad;
   const at::TensorOptions integers = x.options().dtype(at::kLong);
   const int64_t samples = x.size(0);
@@ -52,9 +103,8 @@ at::Tensor counter_mask(const at::Tensor& x, double probability, uint64_t stream
   const at::Tensor bits =
       at::arange(x.numel() / samples, integers).mul_(wrapped(kPerValue)).add(of_sample.unsqueeze(1));
   mix(bits);
-  const auto dropped = static_cast<int64_t>(std::llround(std::ldexp(probability, kUsedBits)));
   return shifted_right(bits, 64 - kUsedBits)
-      .ge(dropped)
+      .ge(dropped_of(probability))
       .to(x.scalar_type())
       .mul_(1 / (1 - probability))
       .view(x.sizes());

@@ -10,7 +10,7 @@ namespace lockstep::kernels {
 
 /// In training sets each value to zero with a probability, and divides the others by what is left of 1. A
 /// sample's mask comes from (seed, layer, step, its index in the global batch) alone, so ranks draw for their
-/// parts what one rank draws for the joint batch. A GPU's masks are others than the CPU's (counter_mask).
+/// parts what one rank draws for the joint batch, on any device.
 class Dropout {
  public:
   /// `name` tells this layer from the network's others.
@@ -19,8 +19,6 @@ class Dropout {
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
  private:
-  at::Tensor draw_mask(const at::Tensor& x, const Context& context) const;
-
   std::string name_;
   double probability_;
 };

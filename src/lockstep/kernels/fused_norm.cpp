@@ -111,15 +111,24 @@ void with_type(const at::Tensor& tensor, const Body& body) {
   }
 }
 
-/// What backward needs of the statistics, [channels] each, fp32. scale: weight / deviation.
-struct Statistics {
-  at::Tensor scale;
-  at::Tensor mean;
-  at::Tensor inverse_deviation;
-};
+/// Rows of a batch's statistics, [4, channels] in fp32. Shift: some value of each channel; where the mean is
+/// large against the deviation, nothing is lost. Scale: weight / deviation.
+enum Statistic { kShift, kScale, kMean, kInverseDeviation, kStatistics };
 
+/// Rows of what a gradient is made with, [3, channels] in fp32.
+enum Factor { kGradientFactor, kSlope, kOffset, kFactors };
+
+const float* row_of(const at::Tensor& rows, int row) {
+  return rows.const_data_ptr<float>() + row * rows.size(1);
+}
+
+float* writable_row_of(const at::Tensor& rows, int row) {
+  return rows.mutable_data_ptr<float>() + row * rows.size(1);
+}
+
+/// Returns the statistics.
 template <typename T>
-Statistics normalize(const at::Tensor& x, const at::Tensor& residual, const NormLayer& layer, bool relu,
+at::Tensor normalize(const at::Tensor& x, const at::Tensor& residual, const NormLayer& layer, bool relu,
                      const at::Tensor& y) {
   const Blocks shape(x);
   const int64_t width = shape.width;
@@ -128,11 +137,11 @@ Statistics normalize(const at::Tensor& x, const at::Tensor& residual, const Norm
   const T* const added = data_of<T>(residual);
   T* const out = writable_data_of<T>(y);
   const at::TensorOptions fp32 = x.options().dtype(at::kFloat);
-  const at::Tensor values = at::empty({4, layer.weight.numel()}, fp32);
-  float* const shift = values[0].mutable_data_ptr<float>();
-  float* const scale = values[1].mutable_data_ptr<float>();
-  float* const mean = values[2].mutable_data_ptr<float>();
-  float* const inverse = values[3].mutable_data_ptr<float>();
+  const at::Tensor statistics = at::empty({kStatistics, layer.weight.numel()}, fp32);
+  float* const shift = writable_row_of(statistics, kShift);
+  float* const scale = writable_row_of(statistics, kScale);
+  float* const mean = writable_row_of(statistics, kMean);
+  float* const inverse = writable_row_of(statistics, kInverseDeviation);
   const float* const weight = layer.weight.const_data_ptr<float>();
   const float* const bias = layer.bias.const_data_ptr<float>();
   float* const running_mean = layer.running_mean.mutable_data_ptr<float>();
@@ -140,7 +149,6 @@ Statistics normalize(const at::Tensor& x, const at::Tensor& residual, const Norm
   const auto count = static_cast<double>(shape.count());
   const double unbiased = shape.count() > 1 ? count / (count - 1) : 1;
 
-  // Some value of each channel: where the mean is large against the deviation, nothing is lost.
   for (int64_t c = 0; c < shape.blocks * width; ++c)
     shift[c] = as_float(in[shape.offset(0, c / width) + c % width]);
   for_blocks(
@@ -170,7 +178,7 @@ Statistics normalize(const at::Tensor& x, const at::Tensor& residual, const Norm
         loops.normalize(in + offset, plus(added, offset), shape.pixels, mean + c, scale + c, bias + c, relu,
                         out + offset);
       });
-  return {values[1], values[2], values[3]};
+  return statistics;
 }
 
 struct Gradients {
@@ -191,7 +199,7 @@ struct Returned {
   at::Tensor x;
   at::Tensor weight;
   at::Tensor bias;
-  Statistics statistics;
+  at::Tensor statistics;
   bool has_residual = false;
   bool relu = false;
 };
@@ -209,12 +217,12 @@ Gradients backward_of(const Returned& given) {
   const bool keeps = given.more.defined() || (given.has_residual && given.relu);
   const at::Tensor behind = keeps ? at::empty_like(given.x) : given.dy;
   if (given.has_residual) found.residual = behind;
-  const at::Tensor factors = at::empty({3, channels}, fp32);
-  float* const scale = factors[0].mutable_data_ptr<float>();
-  float* const slope = factors[1].mutable_data_ptr<float>();
-  float* const offsets = factors[2].mutable_data_ptr<float>();
-  const float* const mean = given.statistics.mean.const_data_ptr<float>();
-  const float* const inverse = given.statistics.inverse_deviation.const_data_ptr<float>();
+  const at::Tensor factors = at::empty({kFactors, channels}, fp32);
+  float* const scale = writable_row_of(factors, kGradientFactor);
+  float* const slope = writable_row_of(factors, kSlope);
+  float* const offsets = writable_row_of(factors, kOffset);
+  const float* const mean = row_of(given.statistics, kMean);
+  const float* const inverse = row_of(given.statistics, kInverseDeviation);
   const float* const weights = given.weight.const_data_ptr<float>();
   float* const of_weight = found.weight.mutable_data_ptr<float>();
   float* const of_bias = found.bias.mutable_data_ptr<float>();
@@ -222,7 +230,7 @@ Gradients backward_of(const Returned& given) {
   const T* const more = data_of<T>(given.more);
   const bool masks_by_x = given.relu && !given.has_residual;
   const ReluMask<T> whole{.y = data_of<T>(given.y),
-                          .scale = masks_by_x ? given.statistics.scale.const_data_ptr<float>() : nullptr,
+                          .scale = masks_by_x ? row_of(given.statistics, kScale) : nullptr,
                           .bias = masks_by_x ? given.bias.const_data_ptr<float>() : nullptr};
   const auto mask_at = [&](int64_t offset, int64_t channel) {
     return ReluMask<T>{plus(whole.y, offset), plus(whole.scale, channel), plus(whole.bias, channel)};
@@ -266,13 +274,12 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
   static variable_list forward(AutogradContext* saved, const at::Tensor& x, const at::Tensor& weight,
                                const at::Tensor& bias, const std::optional<at::Tensor>& residual,
                                const NormLayer& layer, const NormSteps& steps) {
-    Statistics statistics;
+    at::Tensor statistics;
     const at::Tensor y = at::empty_like(x);
     with_type(x, [&](auto type) {
       statistics = normalize<decltype(type)>(x, residual.value_or(at::Tensor()), layer, steps.relu, y);
     });
-    saved->save_for_backward({x, weight, bias, statistics.scale, statistics.mean,
-                              statistics.inverse_deviation, steps.relu && residual ? y : at::Tensor()});
+    saved->save_for_backward({x, weight, bias, statistics, steps.relu && residual ? y : at::Tensor()});
     saved->saved_data["has_residual"] = residual.has_value();
     saved->saved_data["relu"] = steps.relu;
     saved->set_materialize_grads(false);
@@ -288,11 +295,11 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
     };
     Returned given{.dy = dense(gradients[0]),
                    .more = gradients.size() > 1 ? dense(gradients[1]) : at::Tensor(),
-                   .y = variables[6],
+                   .y = variables[4],
                    .x = variables[0],
                    .weight = variables[1],
                    .bias = variables[2],
-                   .statistics = {variables[3], variables[4], variables[5]},
+                   .statistics = variables[3],
                    .has_residual = saved->saved_data["has_residual"].toBool(),
                    .relu = saved->saved_data["relu"].toBool()};
     if (!given.dy.defined()) std::swap(given.dy, given.more);
