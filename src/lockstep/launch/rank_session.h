@@ -60,7 +60,8 @@ class RankSession {
 
   /// This rank cannot go on: tells the others, and decides what the user is told. An error of the
   /// communicator (CommError) may be only the consequence of another rank's end: waits up to two seconds to
-  /// learn of that and names the cause. The caller prints if `prints`, flushes, and then ends the process
+  /// learn of that and names the cause. Without a lockstep parent, a rank that does not print waits up to two
+  /// more for the one that does to end. The caller prints if `prints`, flushes, and then ends the process
   /// with leave(). on_departure will not be called any more; if a departure is already under way, this does
   /// not return.
   Departure fail(const std::exception& error);
