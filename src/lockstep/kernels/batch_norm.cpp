@@ -27,9 +27,6 @@ Fork BatchNorm::operator()(const at::Tensor& x, const NormTail& tail, const Cont
   if (context.cost != nullptr) context.cost->keep(x);
   if (context.training && context.batch_counters != nullptr) {
     context.batch_counters->push_back(num_batches_tracked_);
-  } else if (context.training && num_batches_tracked_.is_cpu()) {
-    // An operation's call takes longer than what it does.
-    ++*num_batches_tracked_.mutable_data_ptr<int64_t>();
   } else if (context.training) {
     num_batches_tracked_.add_(1);
   }
