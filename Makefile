@@ -18,7 +18,7 @@ setup-python: ## install the Python PyTorch that bench/vs_python.py compares wit
 	@setup/install.sh --python
 
 build: setup ## build build/lockstep
-	@setup/build.sh release
+	@setup/build.sh release -- lockstep lockstep_plugins
 
 bench: build ## train ResNet-50 on 1 and 2 ranks and print how it scales
 	build/lockstep bench $(BENCH_ARGS)

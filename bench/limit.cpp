@@ -19,7 +19,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/launch/binding.h"
 #include "lockstep/replica/precision.h"
-#include "lockstep/results/text_table.h"
+#include "lockstep/results/tables/text_table.h"
 
 namespace {
 

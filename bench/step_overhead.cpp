@@ -23,7 +23,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/hash_store.h"
-#include "lockstep/train/step_loop.h"
+#include "lockstep/train/step/step_loop.h"
 
 #include "train/host_accelerator.h"
 

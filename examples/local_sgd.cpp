@@ -19,7 +19,7 @@
 #include "lockstep/models/model.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/strategies/tensor_buffer.h"
-#include "lockstep/train/step_loop.h"
+#include "lockstep/train/step/step_loop.h"
 
 using namespace lockstep;
 

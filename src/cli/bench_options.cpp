@@ -19,7 +19,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kBenchExamples = R"(Examples:
   lockstep bench
       ResNet-50, its default batch, 1, 2, 4, ... ranks up to the number of cores
   lockstep bench --model resnet50,resnet101 --batch 16 --ranks 1,2 --json result.json
@@ -62,7 +62,7 @@ constexpr const char* kExamples = R"(Examples:
 
 void add_bench_flags(CLI::App& command, BenchOptions& options) {
   train::SweepOptions& sweep = options.sweep;
-  command.footer(kExamples);
+  command.footer(kBenchExamples);
   const std::string what = "What to measure (lists separated by commas sweep)";
   command
       .add_option(

@@ -5,8 +5,8 @@
 
 #include <CLI/App.hpp>
 
-#include "lockstep/results/render.h"
-#include "lockstep/train/sweep.h"
+#include "lockstep/results/tables/render.h"
+#include "lockstep/train/rows/sweep.h"
 
 #include "rank_job.h"
 

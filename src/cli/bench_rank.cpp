@@ -5,12 +5,12 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/results/json_writer.h"
+#include "lockstep/results/files/json_writer.h"
 #include "lockstep/topology/inspect_system.h"
-#include "lockstep/train/out_of_memory.h"
-#include "lockstep/train/row_layers.h"
-#include "lockstep/train/row_runner.h"
-#include "lockstep/train/tune.h"
+#include "lockstep/train/rows/out_of_memory.h"
+#include "lockstep/train/rows/row_layers.h"
+#include "lockstep/train/rows/row_runner.h"
+#include "lockstep/train/rows/tune.h"
 
 #include "row_limits.h"
 #include "scribe.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/train/sweep.h"
+#include "lockstep/train/rows/sweep.h"
 
 #include "bench_options.h"
 #include "rank_job.h"

@@ -21,7 +21,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kFeedExamples = R"(Examples:
   lockstep feed --address ipc:///tmp/batches --batch 32 --image-size 224
       random images for: lockstep bench --input zmq --address ipc:///tmp/batches --batch 32 --ranks 1
   lockstep feed --address tcp://127.0.0.1:5555 --ranks 2 --count 1000
@@ -120,7 +120,7 @@ std::optional<int> send_batches(const FeedOptions& options) {
 }  // namespace
 
 void add_feed_flags(CLI::App& command, FeedOptions& options) {
-  command.footer(kExamples);
+  command.footer(kFeedExamples);
   command
       .add_option("--address", options.address,
                   "where the ranks take batches, as they were told: ipc:///tmp/NAME or tcp://HOST:PORT")

@@ -7,9 +7,9 @@
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/staging/open_copy_engine.h"
 #include "lockstep/launch/gpu_placement.h"
-#include "lockstep/results/json_gpus.h"
+#include "lockstep/results/files/json_gpus.h"
 #include "lockstep/topology/visible_gpus.h"
-#include "lockstep/train/agreement.h"
+#include "lockstep/train/rows/agreement.h"
 
 #include "version.h"
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/results/rank_gpus.h"
-#include "lockstep/train/facts.h"
+#include "lockstep/results/record/rank_gpus.h"
+#include "lockstep/train/rows/facts.h"
 
 #include "rank_job.h"
 

@@ -4,7 +4,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/units.h"
-#include "lockstep/results/json_reader.h"
+#include "lockstep/results/files/json_reader.h"
 
 #include "console.h"
 

@@ -7,7 +7,7 @@
 #include <CLI/App.hpp>
 
 #include "lockstep/base/registry.h"
-#include "lockstep/train/sweep.h"
+#include "lockstep/train/rows/sweep.h"
 
 namespace lockstep::cli {
 

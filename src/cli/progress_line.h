@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "lockstep/launch/progress.h"
-#include "lockstep/train/sweep.h"
+#include "lockstep/train/rows/sweep.h"
 
 namespace lockstep::cli {
 

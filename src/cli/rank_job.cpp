@@ -19,7 +19,7 @@
 #include "lockstep/topology/inspect.h"
 #include "lockstep/topology/nvml.h"
 #include "lockstep/topology/visible_gpus.h"
-#include "lockstep/train/device_rules.h"
+#include "lockstep/train/rows/device_rules.h"
 
 #include "job_links.h"
 

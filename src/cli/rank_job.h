@@ -15,7 +15,7 @@
 #include "lockstep/launch/rank_session.h"
 #include "lockstep/replica/accelerator.h"
 #include "lockstep/topology/machine.h"
-#include "lockstep/train/sweep.h"
+#include "lockstep/train/rows/sweep.h"
 
 #include "rank_options.h"
 

@@ -7,7 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/registry.h"
 #include "lockstep/topology/visible_gpus.h"
-#include "lockstep/train/device_rules.h"
+#include "lockstep/train/rows/device_rules.h"
 
 namespace lockstep::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "lockstep/base/file.h"
-#include "lockstep/results/csv.h"
-#include "lockstep/results/json_reader.h"
+#include "lockstep/results/files/csv.h"
+#include "lockstep/results/files/json_reader.h"
 
 #include "console.h"
 #include "style_flags.h"

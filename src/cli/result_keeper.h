@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <string>
 
-#include "lockstep/results/partial_file.h"
-#include "lockstep/results/render.h"
-#include "lockstep/results/run_record.h"
+#include "lockstep/results/files/partial_file.h"
+#include "lockstep/results/tables/render.h"
+#include "lockstep/results/record/run_record.h"
 
 namespace lockstep::cli {
 

@@ -4,7 +4,7 @@
 
 #include <CLI/App.hpp>
 
-#include "lockstep/train/sweep.h"
+#include "lockstep/train/rows/sweep.h"
 
 namespace lockstep::cli {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lockstep/limit/limit.h"
-#include "lockstep/results/layer_times.h"
+#include "lockstep/results/record/layer_times.h"
 
 #include "scribe.h"
 

@@ -8,9 +8,9 @@
 #include "lockstep/launch/progress.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/measure/phases.h"
-#include "lockstep/results/run_record.h"
-#include "lockstep/results/trace.h"
-#include "lockstep/train/row_runner.h"
+#include "lockstep/results/record/run_record.h"
+#include "lockstep/results/files/trace.h"
+#include "lockstep/train/rows/row_runner.h"
 
 #include "bench_rank.h"
 #include "progress_line.h"

@@ -5,8 +5,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/results/csv.h"
-#include "lockstep/results/json_reader.h"
+#include "lockstep/results/files/csv.h"
+#include "lockstep/results/files/json_reader.h"
 
 #include "plot_sources.h"
 #include "style_flags.h"

@@ -4,7 +4,7 @@
 
 #include <CLI/App.hpp>
 
-#include "lockstep/results/render.h"
+#include "lockstep/results/tables/render.h"
 
 namespace lockstep::cli {
 

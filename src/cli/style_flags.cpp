@@ -5,7 +5,7 @@
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
-#include "lockstep/results/text.h"
+#include "lockstep/results/tables/text.h"
 
 #include "console.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/train/rank_group.h"
-#include "lockstep/train/sweep.h"
+#include "lockstep/train/rows/rank_group.h"
+#include "lockstep/train/rows/sweep.h"
 
 #include "job_links.h"
 

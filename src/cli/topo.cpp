@@ -5,8 +5,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/results/system_json.h"
-#include "lockstep/results/system_text.h"
+#include "lockstep/results/files/system_json.h"
+#include "lockstep/results/tables/system_text.h"
 #include "lockstep/topology/inspect_system.h"
 
 #include "console.h"

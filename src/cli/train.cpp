@@ -9,9 +9,9 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/units.h"
 #include "lockstep/kernels/kernel_choice.h"
-#include "lockstep/results/training_record.h"
+#include "lockstep/results/files/training_record.h"
 #include "lockstep/topology/visible_gpus.h"
-#include "lockstep/train/out_of_memory.h"
+#include "lockstep/train/rows/out_of_memory.h"
 
 #include "console.h"
 #include "job_links.h"

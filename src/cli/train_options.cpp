@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/train/row_input.h"
+#include "lockstep/train/rows/row_input.h"
 
 #include "row_flags.h"
 #include "strategy_flags.h"
@@ -15,7 +15,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kTrainExamples = R"(Examples:
   lockstep train --model lenet5 --data data/digits --ranks 2 --epochs 10 --batch 16 --lr 0.05 --eval
       learn real images on 2 ranks, and say after every epoch how many others are recognised
   lockstep train --model resnet18 --image-size 64 --ranks 4 --lr 0.1 --scale-lr --warmup-epochs 5
@@ -87,7 +87,7 @@ void add_checkpoint_flags(CLI::App& command, TrainOptions& options) {
 
 void add_train_flags(CLI::App& command, TrainOptions& options) {
   train::SweepOptions& sweep = options.sweep;
-  command.footer(kExamples);
+  command.footer(kTrainExamples);
   const std::string what = "What to train";
   command.add_option("--model", options.model, "the network; 'lockstep info models' lists them")
       ->capture_default_str()

@@ -6,7 +6,7 @@
 
 #include <CLI/App.hpp>
 
-#include "lockstep/train/training.h"
+#include "lockstep/train/training/training.h"
 
 #include "rank_job.h"
 

@@ -10,10 +10,10 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/text_table.h"
-#include "lockstep/train/export_training.h"
-#include "lockstep/train/out_of_memory.h"
-#include "lockstep/train/verify.h"
+#include "lockstep/results/tables/text_table.h"
+#include "lockstep/train/training/export_training.h"
+#include "lockstep/train/rows/out_of_memory.h"
+#include "lockstep/train/verify/verify.h"
 
 #include "console.h"
 #include "job_links.h"
@@ -24,7 +24,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kVerifyExamples = R"(Examples:
   lockstep verify
       every strategy on small networks, on 1, 2, 4, ... ranks
   lockstep verify --strategy replicated --model resnet18 --image-size 64 --ranks 1,2 --backend mpi
@@ -168,7 +168,7 @@ int verify_rows(const std::vector<train::RowPlan>& rows, const std::vector<RowLe
 }  // namespace
 
 void add_verify_flags(CLI::App& command, VerifyOptions& options) {
-  command.footer(kExamples);
+  command.footer(kVerifyExamples);
   const std::string what = "What to verify (lists separated by commas)";
   command.add_option("--model", options.models, "networks")
       ->delimiter(',')

@@ -1,5 +1,6 @@
 #include "architecture/compiler.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -15,7 +16,9 @@ namespace lockstep::architecture {
 namespace {
 
 std::filesystem::path build_fact(const std::string& part, const std::string& kind) {
-  return std::filesystem::path(LOCKSTEP_PARTS_DIR) / (part + "." + kind);
+  std::string target = part;
+  std::replace(target.begin(), target.end(), '/', '_');
+  return std::filesystem::path(LOCKSTEP_PARTS_DIR) / (target + "." + kind);
 }
 
 /// The compiler's arguments by which a part finds headers; warnings and sanitizers have no say in that.

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "lockstep/results/json_reader.h"
-#include "lockstep/results/launches.h"
+#include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/record/launches.h"
 
 #include "cli/program.h"
 

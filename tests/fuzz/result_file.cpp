@@ -2,10 +2,10 @@
 #include <string>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/csv.h"
-#include "lockstep/results/json_reader.h"
-#include "lockstep/results/json_writer.h"
-#include "lockstep/results/text.h"
+#include "lockstep/results/files/csv.h"
+#include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/tables/text.h"
 
 #include "fuzz/pages.h"
 #include "fuzz/reader.h"

@@ -12,8 +12,8 @@
 #include "lockstep/comm/hash_store.h"
 #include "lockstep/replica/accelerator.h"
 #include "lockstep/replica/precision.h"
-#include "lockstep/train/step_loop.h"
-#include "lockstep/train/traced_communicator.h"
+#include "lockstep/train/step/step_loop.h"
+#include "lockstep/train/step/traced_communicator.h"
 
 #include "strategies/trained_replica.h"
 

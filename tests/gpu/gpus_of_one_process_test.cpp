@@ -4,8 +4,8 @@
 
 #include "lockstep/measure/phases.h"
 #include "lockstep/replica/accelerator.h"
-#include "lockstep/train/row_runner.h"
-#include "lockstep/train/verify.h"
+#include "lockstep/train/rows/row_runner.h"
+#include "lockstep/train/verify/verify.h"
 
 namespace lockstep {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "lockstep/results/baseline.h"
-#include "lockstep/results/summarize.h"
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/summarize.h"
 
 namespace lockstep::plots {
 namespace {

@@ -1,4 +1,4 @@
-#include "lockstep/results/baseline.h"
+#include "lockstep/results/record/baseline.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/results/text.h"
+#include "lockstep/results/tables/text.h"
 
 #include "results/sample_runs.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lockstep/results/diff.h"
+#include "lockstep/results/record/diff.h"
 
 #include "measure/synthetic.h"
 

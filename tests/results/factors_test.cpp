@@ -1,9 +1,9 @@
-#include "lockstep/results/factors.h"
+#include "lockstep/results/record/factors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/results/baseline.h"
+#include "lockstep/results/record/baseline.h"
 
 #include "results/sample_runs.h"
 

@@ -1,9 +1,9 @@
 #include "golden/golden.h"
 
-#include "lockstep/results/csv.h"
-#include "lockstep/results/json_writer.h"
-#include "lockstep/results/styles.h"
-#include "lockstep/results/text.h"
+#include "lockstep/results/files/csv.h"
+#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/tables/styles.h"
+#include "lockstep/results/tables/text.h"
 
 #include "results/sample_runs.h"
 

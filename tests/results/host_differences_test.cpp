@@ -1,11 +1,11 @@
-#include "lockstep/results/host_differences.h"
+#include "lockstep/results/record/host_differences.h"
 
 #include <gmock/gmock.h>
 
-#include "lockstep/results/json_reader.h"
-#include "lockstep/results/json_writer.h"
-#include "lockstep/results/system_json.h"
-#include "lockstep/results/text.h"
+#include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/files/system_json.h"
+#include "lockstep/results/tables/text.h"
 
 #include "results/sample_runs.h"
 

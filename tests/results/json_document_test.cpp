@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/file.h"
-#include "lockstep/results/json_reader.h"
-#include "lockstep/results/json_writer.h"
-#include "lockstep/results/system_json.h"
+#include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/files/system_json.h"
 
 #include "results/sample_runs.h"
 

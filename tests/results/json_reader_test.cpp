@@ -1,4 +1,4 @@
-#include "lockstep/results/json_reader.h"
+#include "lockstep/results/files/json_reader.h"
 
 #include <cmath>
 #include <functional>
@@ -10,8 +10,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/results/json_writer.h"
-#include "lockstep/results/launches.h"
+#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/record/launches.h"
 
 #include "results/sample_runs.h"
 

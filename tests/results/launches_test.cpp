@@ -1,13 +1,13 @@
-#include "lockstep/results/launches.h"
+#include "lockstep/results/record/launches.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/baseline.h"
-#include "lockstep/results/json_reader.h"
-#include "lockstep/results/json_writer.h"
-#include "lockstep/results/summarize.h"
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/record/summarize.h"
 
 #include "results/sample_runs.h"
 

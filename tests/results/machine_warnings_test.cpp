@@ -1,4 +1,4 @@
-#include "lockstep/results/machine_warnings.h"
+#include "lockstep/results/record/machine_warnings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

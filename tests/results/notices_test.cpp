@@ -1,4 +1,4 @@
-#include "lockstep/results/notices.h"
+#include "lockstep/results/tables/notices.h"
 
 #include <gtest/gtest.h>
 

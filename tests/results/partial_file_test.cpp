@@ -1,10 +1,10 @@
-#include "lockstep/results/partial_file.h"
+#include "lockstep/results/files/partial_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/json_reader.h"
+#include "lockstep/results/files/json_reader.h"
 
 #include "results/sample_runs.h"
 

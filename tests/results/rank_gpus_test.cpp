@@ -1,11 +1,11 @@
-#include "lockstep/results/rank_gpus.h"
+#include "lockstep/results/record/rank_gpus.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/gpu_warnings.h"
-#include "lockstep/results/json_gpus.h"
+#include "lockstep/results/record/gpu_warnings.h"
+#include "lockstep/results/files/json_gpus.h"
 
 #include "results/sample_runs.h"
 

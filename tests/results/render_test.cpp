@@ -1,13 +1,13 @@
-#include "lockstep/results/render.h"
+#include "lockstep/results/tables/render.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/baseline.h"
-#include "lockstep/results/factors.h"
-#include "lockstep/results/styles.h"
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/factors.h"
+#include "lockstep/results/tables/styles.h"
 
 #include "golden/golden.h"
 #include "results/sample_runs.h"

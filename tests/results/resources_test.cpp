@@ -1,4 +1,4 @@
-#include "lockstep/results/resources.h"
+#include "lockstep/results/record/resources.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "lockstep/results/row_matching.h"
+#include "lockstep/results/record/row_matching.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

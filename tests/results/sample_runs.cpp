@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "lockstep/results/baseline.h"
-#include "lockstep/results/factors.h"
-#include "lockstep/results/summarize.h"
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/factors.h"
+#include "lockstep/results/record/summarize.h"
 
 namespace lockstep::results {
 

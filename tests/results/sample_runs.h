@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lockstep/results/run_record.h"
+#include "lockstep/results/record/run_record.h"
 
 namespace lockstep::results {
 

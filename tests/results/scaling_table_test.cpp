@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/results/baseline.h"
-#include "lockstep/results/text.h"
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/tables/text.h"
 
 #include "golden/golden.h"
 #include "results/sample_runs.h"

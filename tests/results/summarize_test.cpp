@@ -1,4 +1,4 @@
-#include "lockstep/results/summarize.h"
+#include "lockstep/results/record/summarize.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "lockstep/results/system_json.h"
+#include "lockstep/results/files/system_json.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
-#include "lockstep/results/system_text.h"
+#include "lockstep/results/tables/system_text.h"
 
 #include <gmock/gmock.h>
 
-#include "lockstep/results/system_json.h"
+#include "lockstep/results/files/system_json.h"
 #include "lockstep/topology/hwloc_system.h"
 
 #include "golden/golden.h"

@@ -1,4 +1,4 @@
-#include "lockstep/results/trace.h"
+#include "lockstep/results/files/trace.h"
 
 #include <map>
 #include <set>

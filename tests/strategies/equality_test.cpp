@@ -118,7 +118,7 @@ class EqualityTest : public testing::TestWithParam<Case> {
     }
     const bool fp16 = GetParam().variant.rounding == Variant::kFp16;
     if (fp16 || GetParam().variant.rounding == Variant::kBf16) {
-      // lockstep/train/verify.h derives it.
+      // lockstep/train/verify/verify.h derives it.
       const double roundings = std::sqrt(0.5 * ranks * training.steps);
       found.tolerance += roundings * (fp16 ? 0x1p-11 : 0x1p-8) * found.move;
     }

@@ -10,7 +10,7 @@
 
 #include "lockstep/replica/memory_use.h"
 #include "lockstep/strategies/parameter_shards.h"
-#include "lockstep/train/row_trainee.h"
+#include "lockstep/train/rows/row_trainee.h"
 
 #include "strategies/trained_replica.h"
 

@@ -7,7 +7,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
-#include "lockstep/train/step_loop.h"
+#include "lockstep/train/step/step_loop.h"
 
 #include "strategies/trained_replica.h"
 #include "train/host_accelerator.h"

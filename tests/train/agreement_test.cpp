@@ -1,4 +1,4 @@
-#include "lockstep/train/agreement.h"
+#include "lockstep/train/rows/agreement.h"
 
 #include <atomic>
 #include <chrono>
@@ -13,7 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/hash_store.h"
 #include "lockstep/launch/threads.h"
-#include "lockstep/train/row_trainee.h"
+#include "lockstep/train/rows/row_trainee.h"
 
 #include "strategies/trained_replica.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/train/archive.h"
+#include "lockstep/train/training/archive.h"
 
 #include <fstream>
 #include <iterator>
@@ -10,7 +10,7 @@
 #include <ATen/ops/empty.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/train/state_dict.h"
+#include "lockstep/train/training/state_dict.h"
 
 namespace lockstep::train {
 namespace {

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/measure/phases.h"
-#include "lockstep/train/clock_sync.h"
-#include "lockstep/train/traced_communicator.h"
+#include "lockstep/train/step/clock_sync.h"
+#include "lockstep/train/step/traced_communicator.h"
 
 #include "strategies/trained_replica.h"
 #include "train/expect_once.h"

@@ -1,4 +1,4 @@
-#include "lockstep/train/bucket_search.h"
+#include "lockstep/train/rows/bucket_search.h"
 
 #include <cmath>
 #include <functional>

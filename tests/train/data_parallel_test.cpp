@@ -13,9 +13,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/inputs/input.h"
 #include "lockstep/replica/precision.h"
-#include "lockstep/train/data_parallel_model.h"
-#include "lockstep/train/row_runner.h"
-#include "lockstep/train/verify.h"
+#include "lockstep/train/rows/data_parallel_model.h"
+#include "lockstep/train/rows/row_runner.h"
+#include "lockstep/train/verify/verify.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "lockstep/train/kernel_recorder.h"
+#include "lockstep/train/step/kernel_recorder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "lockstep/train/own_measures.h"
+#include "lockstep/train/rows/own_measures.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/train/pacing.h"
+#include "lockstep/train/step/pacing.h"
 
 #include <atomic>
 #include <random>

@@ -1,10 +1,10 @@
-#include "lockstep/train/replica_check.h"
+#include "lockstep/train/rows/replica_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/train/row_runner.h"
+#include "lockstep/train/rows/row_runner.h"
 
 #include "strategies/trained_replica.h"
 #include "train/faulty_communicator.h"

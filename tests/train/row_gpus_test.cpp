@@ -1,4 +1,4 @@
-#include "lockstep/train/row_gpus.h"
+#include "lockstep/train/rows/row_gpus.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

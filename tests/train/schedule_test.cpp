@@ -1,4 +1,4 @@
-#include "lockstep/train/schedule.h"
+#include "lockstep/train/training/schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

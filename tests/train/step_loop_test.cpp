@@ -1,4 +1,4 @@
-#include "lockstep/train/step_loop.h"
+#include "lockstep/train/step/step_loop.h"
 
 #include <atomic>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "lockstep/train/sweep.h"
+#include "lockstep/train/rows/sweep.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/kernels/kernel_choice.h"
-#include "lockstep/train/device_rules.h"
-#include "lockstep/train/out_of_memory.h"
+#include "lockstep/train/rows/device_rules.h"
+#include "lockstep/train/rows/out_of_memory.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "lockstep/train/traced_communicator.h"
+#include "lockstep/train/step/traced_communicator.h"
 
 #include <future>
 

@@ -5,7 +5,7 @@
 #include <ATen/Parallel.h>
 
 #include "lockstep/base/file.h"
-#include "lockstep/train/row_input.h"
+#include "lockstep/train/rows/row_input.h"
 
 #include "strategies/trained_replica.h"
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lockstep/train/training.h"
+#include "lockstep/train/training/training.h"
 
 namespace lockstep::train {
 

@@ -1,4 +1,4 @@
-#include "lockstep/train/training.h"
+#include "lockstep/train/training/training.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/train/archive.h"
-#include "lockstep/train/state_dict.h"
+#include "lockstep/train/training/archive.h"
+#include "lockstep/train/training/state_dict.h"
 
 #include "train/training_case.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/train/tune.h"
+#include "lockstep/train/rows/tune.h"
 
 #include <mutex>
 

@@ -1,4 +1,4 @@
-#include "lockstep/train/verify.h"
+#include "lockstep/train/verify/verify.h"
 
 #include <functional>
 #include <map>

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lockstep/train/row_trainee.h"
+#include "lockstep/train/rows/row_trainee.h"
 
 namespace lockstep {
 namespace {

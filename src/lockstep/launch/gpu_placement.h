@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/rank_gpus.h"
+#include "lockstep/results/record/rank_gpus.h"
 
 namespace lockstep::launch {
 

@@ -7,8 +7,8 @@ using dnnl::memory;
 using dnnl::prop_kind;
 using Tag = memory::format_tag;
 
-struct Shape {
-  Shape(const kernels::Layer& layer, memory::data_type type, Tag tag)
+struct LinearShape {
+  LinearShape(const kernels::Layer& layer, memory::data_type type, Tag tag)
       : in(layer.in, type, tag),
         out(layer.out, type, tag),
         weights({layer.out[1], layer.in[1]}, type, tag),
@@ -21,7 +21,7 @@ struct Shape {
   memory::desc in, out, weights, bias;
 };
 
-void prepare_forward(Trial& trial, const kernels::Layer& layer, const Shape& shape) {
+void prepare_linear_forward(Trial& trial, const kernels::Layer& layer, const LinearShape& shape) {
   const auto descriptor = shape.forward(ending_of(layer));
   trial.add(descriptor, dnnl::inner_product_forward(descriptor),
             {{DNNL_ARG_SRC, trial.operand(descriptor.src_desc())},
@@ -30,7 +30,7 @@ void prepare_forward(Trial& trial, const kernels::Layer& layer, const Shape& sha
              {DNNL_ARG_DST, trial.operand(descriptor.dst_desc())}});
 }
 
-void prepare_backward_data(Trial& trial, const Shape& shape) {
+void prepare_linear_backward_data(Trial& trial, const LinearShape& shape) {
   const dnnl::inner_product_backward_data::primitive_desc descriptor(processor(), shape.in, shape.weights,
                                                                      shape.out, shape.forward());
   trial.add(descriptor, dnnl::inner_product_backward_data(descriptor),
@@ -39,7 +39,7 @@ void prepare_backward_data(Trial& trial, const Shape& shape) {
              {DNNL_ARG_DIFF_DST, trial.operand(descriptor.diff_dst_desc())}});
 }
 
-void prepare_backward_weights(Trial& trial, const Shape& shape) {
+void prepare_linear_backward_weights(Trial& trial, const LinearShape& shape) {
   const dnnl::inner_product_backward_weights::primitive_desc descriptor(
       processor(), shape.in, shape.weights, shape.bias, shape.out, shape.forward());
   trial.add(descriptor, dnnl::inner_product_backward_weights(descriptor),
@@ -54,15 +54,16 @@ void prepare_backward_weights(Trial& trial, const Shape& shape) {
 void add_linear(std::vector<PartLimit>& parts, const kernels::Layer& layer, const LimitOptions& options) {
   const auto add = [&](Direction direction, auto prepare) {
     const Prepare way = [&](Trial& trial, Tag tag) {
-      prepare(trial, Shape(layer, value_type(options), tag));
+      prepare(trial, LinearShape(layer, value_type(options), tag));
     };
     PartLimit part = measure_best(Work::kLinear, direction, matrix_layouts(), {way}, options);
     part.multiply_adds = layer.multiply_adds();
     parts.push_back(std::move(part));
   };
-  add(Direction::kForward, [&](Trial& trial, const Shape& shape) { prepare_forward(trial, layer, shape); });
-  if (layer.input_learns) add(Direction::kBackwardData, prepare_backward_data);
-  add(Direction::kBackwardWeights, prepare_backward_weights);
+  add(Direction::kForward,
+      [&](Trial& trial, const LinearShape& shape) { prepare_linear_forward(trial, layer, shape); });
+  if (layer.input_learns) add(Direction::kBackwardData, prepare_linear_backward_data);
+  add(Direction::kBackwardWeights, prepare_linear_backward_weights);
 }
 
 }  // namespace lockstep::limit

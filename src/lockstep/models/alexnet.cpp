@@ -18,7 +18,6 @@ using replica::Init;
 using replica::Parameters;
 
 constexpr int64_t kHidden = 4096;
-constexpr int64_t kClasses = 1000;
 /// Height and width of what the linear layers see.
 constexpr int64_t kLeft = 6;
 constexpr kernels::PoolShape kPool{.kernel = 3, .stride = 2};
@@ -44,7 +43,7 @@ class AlexNet : public Model {
                            {.in_channels = 256, .out_channels = 256, .kernel = 3, .padding = 1})),
         fc1_(parameters_, "classifier.1", 256 * kLeft * kLeft, kHidden),
         fc2_(parameters_, "classifier.4", kHidden, kHidden),
-        fc3_(parameters_, "classifier.6", kHidden, kClasses) {}
+        fc3_(parameters_, "classifier.6", kHidden, kImageNetClasses) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
     at::Tensor x = pool_(conv1_(images, context), context);
@@ -94,7 +93,7 @@ class AlexNetCaffe : public Model {
                normal(0.01, 0)),
         fc6_(parameters_, "fc6", 256 * kLeft * kLeft, kHidden, normal(0.005, 0.1)),
         fc7_(parameters_, "fc7", kHidden, kHidden, normal(0.005, 0.1)),
-        fc8_(parameters_, "fc8", kHidden, kClasses, normal(0.01, 0)) {}
+        fc8_(parameters_, "fc8", kHidden, kImageNetClasses, normal(0.01, 0)) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
     at::Tensor x = norm_(pool_(conv1_(images, context), context), context);

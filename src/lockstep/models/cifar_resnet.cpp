@@ -24,7 +24,6 @@ using replica::Parameters;
 constexpr int kStages = 3;
 constexpr int64_t kFirstChannels = 16;
 constexpr int64_t kLastChannels = kFirstChannels << (kStages - 1);
-constexpr int64_t kClasses = 10;
 
 ConvShape three(int64_t in_channels, int64_t out_channels, int64_t stride = 1) {
   return {
@@ -77,7 +76,7 @@ class CifarResNet : public Model {
       : Model(Parameters(options.seed, options.memory_format)),
         stem_(parameters_, {"conv1", "bn1"}, three(3, kFirstChannels)),
         blocks_(build_blocks(parameters_, blocks_per_stage)),
-        fc_(parameters_, "fc", kLastChannels, kClasses) {}
+        fc_(parameters_, "fc", kLastChannels, kCifar10Classes) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
     const at::Tensor first = stem_(images, context);

@@ -15,7 +15,6 @@ using kernels::Context;
 using kernels::MaxPool;
 using replica::Parameters;
 
-constexpr int64_t kClasses = 1000;
 /// Of all weights' first values.
 constexpr double kDeviation = 0.01;
 constexpr double kAuxiliaryWeight = 0.3;
@@ -67,7 +66,7 @@ class Auxiliary {
         fc1_(parameters, name + ".fc1", kChannels * kLeft * kLeft, kHidden,
              linear_init(kChannels * kLeft * kLeft)),
         dropout_(name + ".dropout", 0.7),
-        fc2_(parameters, name + ".fc2", kHidden, kClasses, linear_init(kHidden)) {}
+        fc2_(parameters, name + ".fc2", kHidden, kImageNetClasses, linear_init(kHidden)) {}
 
   AuxiliaryLogits operator()(const at::Tensor& x, const Context& context) const {
     const at::Tensor y = kernels::flatten_image(conv_(avg_pool_(x, context), context));
@@ -105,7 +104,7 @@ class GoogLeNet : public Model {
         inception5b_(parameters_, "inception5b", 832, {384, 192, 384, 48, 128, 128}),
         aux1_(auxiliary ? std::optional<Auxiliary>(std::in_place, parameters_, "aux1", 512) : std::nullopt),
         aux2_(auxiliary ? std::optional<Auxiliary>(std::in_place, parameters_, "aux2", 528) : std::nullopt),
-        fc_(parameters_, "fc", 1024, kClasses, linear_init(1024)) {}
+        fc_(parameters_, "fc", 1024, kImageNetClasses, linear_init(1024)) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
     Output output;

@@ -14,24 +14,23 @@ namespace {
 using kernels::Context;
 using replica::Parameters;
 
-constexpr int64_t kClasses = 1000;
-constexpr double kAuxiliaryWeight = 0.4;
+constexpr double kInceptionAuxiliaryWeight = 0.4;
 
-kernels::LayerInit linear_init(int64_t in, double deviation) {
+kernels::LayerInit inception_linear_init(int64_t in, double deviation) {
   return {replica::Init::normal(deviation), kernels::uniform_fan_in(in).bias};
 }
 
 /// The classifier in the middle of the network.
-class Auxiliary {
+class AuxiliaryClassifier {
  public:
-  Auxiliary(Parameters& parameters, const std::string& name, int64_t in)
+  AuxiliaryClassifier(Parameters& parameters, const std::string& name, int64_t in)
       : convolutions_(parameters, name, kInceptionDeviation,
                       {same_size("conv0", in, 128), valid("conv1", 128, 768, 5)}),
-        fc_(parameters, name + ".fc", 768, kClasses, linear_init(768, 0.001)) {}
+        fc_(parameters, name + ".fc", 768, kImageNetClasses, inception_linear_init(768, 0.001)) {}
 
   AuxiliaryLogits operator()(const at::Tensor& x, const Context& context) const {
     const at::Tensor y = convolutions_(pool_(x, context), context);
-    return {fc_(kernels::flatten_image(avg_pool_(y, context)), context), kAuxiliaryWeight};
+    return {fc_(kernels::flatten_image(avg_pool_(y, context)), context), kInceptionAuxiliaryWeight};
   }
 
  private:
@@ -58,12 +57,13 @@ class InceptionV3 : public Model {
         mixed6c_(parameters_, "Mixed_6c", 768, 160),
         mixed6d_(parameters_, "Mixed_6d", 768, 160),
         mixed6e_(parameters_, "Mixed_6e", 768, 192),
-        auxiliary_(auxiliary ? std::optional<Auxiliary>(std::in_place, parameters_, "AuxLogits", 768)
-                             : std::nullopt),
+        auxiliary_(auxiliary
+                       ? std::optional<AuxiliaryClassifier>(std::in_place, parameters_, "AuxLogits", 768)
+                       : std::nullopt),
         mixed7a_(parameters_, "Mixed_7a", 768),
         mixed7b_(parameters_, "Mixed_7b", 1280),
         mixed7c_(parameters_, "Mixed_7c", 2048),
-        fc_(parameters_, "fc", 2048, kClasses, linear_init(2048, kInceptionDeviation)) {}
+        fc_(parameters_, "fc", 2048, kImageNetClasses, inception_linear_init(2048, kInceptionDeviation)) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
     Output output;
@@ -95,7 +95,7 @@ class InceptionV3 : public Model {
   InceptionC mixed6c_;
   InceptionC mixed6d_;
   InceptionC mixed6e_;
-  std::optional<Auxiliary> auxiliary_;
+  std::optional<AuxiliaryClassifier> auxiliary_;
   InceptionD mixed7a_;
   InceptionE mixed7b_;
   InceptionE mixed7c_;

@@ -10,14 +10,13 @@ namespace lockstep::models {
 namespace {
 
 constexpr int64_t kInputs = 3 * 32 * 32;
-constexpr int64_t kClasses = 10;
 
 class Mlp : public Model {
  public:
   Mlp(const ModelOptions& options, const std::vector<int64_t>& widths)
       : Model(replica::Parameters(options.seed, options.memory_format)),
         hidden_(build_hidden(parameters_, widths)),
-        last_(parameters_, fmt::format("fc{}", widths.size() + 1), widths.back(), kClasses) {}
+        last_(parameters_, fmt::format("fc{}", widths.size() + 1), widths.back(), kCifar10Classes) {}
 
   Output forward(const at::Tensor& images, const kernels::Context& context) override {
     at::Tensor x = images.flatten(1);

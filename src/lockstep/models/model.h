@@ -15,6 +15,10 @@
 
 namespace lockstep::models {
 
+/// Classes of the data sets that the networks were published for.
+inline constexpr int64_t kImageNetClasses = 1000;
+inline constexpr int64_t kCifar10Classes = 10;
+
 /// A network: learned tensors and a forward pass, written in terms of the blocks in kernels/.
 /// Not thread safe: a replica belongs to one thread.
 class Model {
@@ -51,7 +55,7 @@ struct ModelInfo {
   /// is left of the image, one size where the first linear layer is made for it.
   int64_t min_image_size = 32;
   int64_t max_image_size = 4096;
-  int64_t classes = 1000;
+  int64_t classes = kImageNetClasses;
   int default_batch = 32;
   /// Whose network and default batch this is.
   std::string source;

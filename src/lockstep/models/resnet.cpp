@@ -160,7 +160,7 @@ class ResNet : public Model {
         max_pool_({.kernel = 3, .stride = 2, .padding = 1}),
         blocks_(build_blocks(parameters_, shape)),
         avg_pool_(1),
-        fc_(parameters_, "fc", shape.bottleneck ? 512 * kBottleneckExpansion : 512, 1000) {}
+        fc_(parameters_, "fc", shape.bottleneck ? 512 * kBottleneckExpansion : 512, kImageNetClasses) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
     const at::Tensor pooled = max_pool_(stem_(images, context), context);

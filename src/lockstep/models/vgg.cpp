@@ -26,7 +26,6 @@ using Stage = std::vector<ConvRelu>;
 
 constexpr std::array<int64_t, 5> kWidths{64, 128, 256, 512, 512};
 constexpr int64_t kHidden = 4096;
-constexpr int64_t kClasses = 1000;
 /// Height and width of what the linear layers see.
 constexpr int64_t kLeft = 7;
 constexpr double kDropped = 0.5;
@@ -67,7 +66,7 @@ class Vgg : public Model {
         stages_(build_stages(parameters_, depths)),
         fc1_(parameters_, "classifier.0", kWidths.back() * kLeft * kLeft, kHidden, linear_init()),
         fc2_(parameters_, "classifier.3", kHidden, kHidden, linear_init()),
-        fc3_(parameters_, "classifier.6", kHidden, kClasses, linear_init()) {}
+        fc3_(parameters_, "classifier.6", kHidden, kImageNetClasses, linear_init()) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
     at::Tensor x = images;

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "lockstep/results/breakdown.h"
+#include "lockstep/results/record/breakdown.h"
 
 namespace lockstep::plots {
 

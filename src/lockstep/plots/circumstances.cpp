@@ -7,7 +7,7 @@
 #include "lockstep/plots/markup.h"
 #include "lockstep/plots/numbers.h"
 #include "lockstep/plots/page_tables.h"
-#include "lockstep/results/text.h"
+#include "lockstep/results/tables/text.h"
 
 namespace lockstep::plots {
 namespace {

@@ -9,8 +9,8 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/plots/numbers.h"
-#include "lockstep/results/baseline.h"
-#include "lockstep/results/groups.h"
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/groups.h"
 
 namespace lockstep::plots {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lockstep/plots/legend.h"
-#include "lockstep/results/breakdown.h"
+#include "lockstep/results/record/breakdown.h"
 
 namespace lockstep::plots {
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <map>
 
-#include "lockstep/results/baseline.h"
+#include "lockstep/results/record/baseline.h"
 
 namespace lockstep::plots {
 

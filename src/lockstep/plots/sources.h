@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lockstep/plots/published.h"
-#include "lockstep/results/run_record.h"
+#include "lockstep/results/record/run_record.h"
 
 namespace lockstep::plots {
 

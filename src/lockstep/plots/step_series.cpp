@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lockstep/results/summarize.h"
+#include "lockstep/results/record/summarize.h"
 
 namespace lockstep::plots {
 namespace {

@@ -9,7 +9,7 @@
 #include "lockstep/plots/explanation.h"
 #include "lockstep/plots/markup.h"
 #include "lockstep/plots/numbers.h"
-#include "lockstep/results/notices.h"
+#include "lockstep/results/tables/notices.h"
 
 namespace lockstep::plots {
 namespace {

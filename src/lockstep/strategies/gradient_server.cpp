@@ -23,7 +23,7 @@ namespace lockstep::strategies {
 namespace {
 
 /// The server is to end.
-struct Stopped {};
+struct ServerStopped {};
 
 }  // namespace
 
@@ -126,7 +126,7 @@ void GradientServer::run() {
       open_ = false;
       changed_.notify_all();
     }
-  } catch (const Stopped&) {
+  } catch (const ServerStopped&) {
   } catch (...) {
     const std::lock_guard lock(mutex_);
     failure_ = std::current_exception();
@@ -206,7 +206,7 @@ void GradientServer::fetch_of(int worker, const at::Tensor& into) {
 }
 
 void GradientServer::wait(comm::Work& work) {
-  if (!wait_unless_stopping(work, mutex_, changed_, stopping_)) throw Stopped{};
+  if (!wait_unless_stopping(work, mutex_, changed_, stopping_)) throw ServerStopped{};
 }
 
 }  // namespace lockstep::strategies

@@ -23,7 +23,7 @@ namespace lockstep::strategies {
 namespace {
 
 /// The strategy is being destroyed.
-struct Stopped {};
+struct HorovodStopped {};
 
 std::vector<std::string> names_of(const replica::Parameters& parameters) {
   std::vector<std::string> names;
@@ -49,7 +49,7 @@ class Horovod final : public Strategy {
                    [this](size_t index) { announcements_.announce(index); }) {
     negotiator_ =
         std::make_unique<Negotiator>(*negotiation_, names_of(context.parameters), [this](comm::Work& work) {
-          if (!announcements_.wait(work)) throw Stopped{};
+          if (!announcements_.wait(work)) throw HorovodStopped{};
         });
     at::Tensor values = memory_.values({0, memory_.count()});
     wait_for(*group_.broadcast(buffer_of(values), 0), values);
@@ -138,7 +138,7 @@ class Horovod final : public Strategy {
       while (announcements_.wait_for_step()) {
         if (!negotiate_step()) return;
       }
-    } catch (const Stopped&) {
+    } catch (const HorovodStopped&) {
     } catch (...) {
       announcements_.failed(std::current_exception());
     }

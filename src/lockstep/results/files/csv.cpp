@@ -1,0 +1,171 @@
+#include "lockstep/results/files/csv.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/results/record/launches.h"
+
+namespace lockstep::results {
+namespace {
+
+using Row = std::vector<std::pair<const char*, std::string>>;
+
+std::string quoted(const std::string& field) {
+  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
+  std::string text = "\"";
+  for (const char c : field) {
+    if (c == '"') text += '"';
+    text += c;
+  }
+  return text + '"';
+}
+
+/// The shortest text that reads back as the same number.
+std::string csv_number(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? fmt::format("{}", *value) : "";
+}
+
+std::string csv_known(int64_t value) {
+  return value == 0 ? "" : fmt::format("{}", value);
+}
+
+std::optional<double> low(const std::optional<Interval>& interval) {
+  return interval && interval->missing.empty() ? std::optional(interval->low) : std::nullopt;
+}
+
+std::optional<double> high(const std::optional<Interval>& interval) {
+  return interval && interval->missing.empty() ? std::optional(interval->high) : std::nullopt;
+}
+
+template <typename T, typename Member>
+std::optional<double> of(const std::optional<T>& found, Member T::*member) {
+  return found ? std::optional<double>((*found).*member) : std::nullopt;
+}
+
+std::optional<double> phase(const Run& run, double PhaseTimes::*member) {
+  return run.breakdown ? std::optional(run.breakdown->mean.*member) : std::nullopt;
+}
+
+/// Of the rank that used the most.
+std::string most_memory(const Run& run, std::vector<int64_t> Resources::*bytes) {
+  if (!run.resources || ((*run.resources).*bytes).empty()) return "";
+  return csv_known(std::ranges::max((*run.resources).*bytes));
+}
+
+/// Over the GPUs of a row that tell it.
+template <typename Choose>
+std::optional<double> over_gpus(const Run& run, std::optional<topology::Spread> topology::GpuUse::*member,
+                                double topology::Spread::*of, Choose choose) {
+  std::optional<double> found;
+  for (const topology::GpuUse& use : run.gpu_use) {
+    if (!(use.*member)) continue;
+    const double value = (*(use.*member)).*of;
+    found = found ? choose(*found, value) : value;
+  }
+  return found;
+}
+
+double lower(double one, double other) {
+  return std::min(one, other);
+}
+double higher(double one, double other) {
+  return std::max(one, other);
+}
+
+std::optional<double> most_slowed(const Run& run) {
+  if (run.gpu_use.empty()) return std::nullopt;
+  return std::ranges::max(run.gpu_use, {}, &topology::GpuUse::slowed_share).slowed_share;
+}
+
+Row row_of(const Run& run) {
+  using topology::GpuUse;
+  using topology::Spread;
+  return {
+      {"model", run.model},
+      {"batch_per_rank", fmt::format("{}", run.batch_per_rank)},
+      {"global_batch", csv_known(run.global_batch)},
+      {"accumulate", fmt::format("{}", run.accumulate)},
+      {"ranks", fmt::format("{}", run.ranks)},
+      {"hosts", fmt::format("{}", run.hosts)},
+      {"strategy", run.strategy},
+      {"backend", run.backend},
+      {"precision", run.precision},
+      {"kernels", run.kernels},
+      {"memory_format", run.memory_format},
+      {"device", run.device},
+      {"cuda_graph", run.cuda_graph ? "1" : "0"},
+      {"input", run.input},
+      {"image_size", csv_known(run.image_size)},
+      {"bucket_mb", csv_number(run.bucket_mb)},
+      {"strategy_options", run.strategy_options},
+      {"threads_per_rank", csv_known(run.threads_per_rank)},
+      {"seed", fmt::format("{}", run.seed)},
+      {"parameters", csv_known(run.parameters)},
+      {"multiply_adds", csv_known(run.multiply_adds)},
+      {"warmup_steps", fmt::format("{}", run.warmup_steps)},
+      {"steps", fmt::format("{}", run.samples.size())},
+      {"launches", fmt::format("{}", launches(run))},
+      {"elapsed_s", csv_number(run.elapsed_s)},
+      {"step_p50_s", csv_number(run.step_s.p50)},
+      {"step_p75_s", csv_number(run.step_s.p75)},
+      {"step_p90_s", csv_number(run.step_s.p90)},
+      {"step_p95_s", csv_number(run.step_s.p95)},
+      {"step_p99_s", csv_number(run.step_s.p99)},
+      {"step_p50_low_s", csv_number(low(run.step_interval_s))},
+      {"step_p50_high_s", csv_number(high(run.step_interval_s))},
+      {"images_per_s", csv_number(run.images_per_s)},
+      {"images_per_s_low", csv_number(low(run.rate_interval))},
+      {"images_per_s_high", csv_number(high(run.rate_interval))},
+      {"speedup", csv_number(run.speedup)},
+      {"efficiency", csv_number(run.efficiency)},
+      {"baseline_strategy", run.baseline ? run.baseline->strategy : ""},
+      {"baseline_ranks", run.baseline ? fmt::format("{}", run.baseline->ranks) : ""},
+      {"baseline_images_per_s", run.baseline ? csv_number(run.baseline->images_per_s) : ""},
+      {"limit_images_per_s", csv_number(run.limit_images_per_s)},
+      {"of_limit", csv_number(run.of_limit())},
+      {"factor_machine", csv_number(of(run.factors, &EfficiencyFactors::machine))},
+      {"factor_strategy", csv_number(of(run.factors, &EfficiencyFactors::strategy))},
+      {"factor_transfer", csv_number(of(run.factors, &EfficiencyFactors::transfer))},
+      {"factor_stragglers", csv_number(of(run.factors, &EfficiencyFactors::stragglers))},
+      {"input_s", csv_number(phase(run, &PhaseTimes::input_s))},
+      {"forward_s", csv_number(phase(run, &PhaseTimes::forward_s))},
+      {"backward_s", csv_number(phase(run, &PhaseTimes::backward_s))},
+      {"waiting_s", csv_number(phase(run, &PhaseTimes::waiting_s))},
+      {"transfer_s", csv_number(phase(run, &PhaseTimes::transfer_s))},
+      {"optimizer_s", csv_number(phase(run, &PhaseTimes::optimizer_s))},
+      {"other_s", csv_number(phase(run, &PhaseTimes::other_s))},
+      {"breakdown_step_s", csv_number(phase(run, &PhaseTimes::step_s))},
+      {"peak_memory_bytes", most_memory(run, &Resources::peak_memory_bytes)},
+      {"peak_device_memory_bytes", most_memory(run, &Resources::peak_device_memory_bytes)},
+      {"processor_utilisation", csv_number(of(run.resources, &Resources::processor_utilisation))},
+      {"other_load", csv_number(of(run.resources, &Resources::other_load))},
+      {"mean_frequency_mhz", csv_number(of(run.resources, &Resources::mean_frequency_mhz))},
+      {"gpu_sm_clock_mhz", csv_number(over_gpus(run, &GpuUse::sm_clock_mhz, &Spread::median, lower))},
+      {"gpu_temperature_c", csv_number(over_gpus(run, &GpuUse::temperature_c, &Spread::most, higher))},
+      {"gpu_power_w", csv_number(over_gpus(run, &GpuUse::power_w, &Spread::median, higher))},
+      {"gpu_busy_share", csv_number(over_gpus(run, &GpuUse::kernel_share, &Spread::median, lower))},
+      {"gpu_slowed_share", csv_number(most_slowed(run))},
+      {"loss_first", csv_number(run.loss_first)},
+      {"loss_last", csv_number(run.loss_last)},
+  };
+}
+
+}  // namespace
+
+std::string to_csv(const RunRecord& record) {
+  std::vector<std::string> fields;
+  for (const auto& [name, ignored] : row_of(Run())) fields.emplace_back(name);
+  std::string text = fmt::format("{}\n", fmt::join(fields, ","));
+  for (const Run& run : record.runs) {
+    fields.clear();
+    for (const auto& [ignored, field] : row_of(run)) fields.push_back(quoted(field));
+    text += fmt::format("{}\n", fmt::join(fields, ","));
+  }
+  return text;
+}
+
+}  // namespace lockstep::results

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "lockstep/results/record/run_record.h"
+
+namespace lockstep::results {
+
+/// Reads what to_json wrote, or a file of PyTorch's DDP benchmark (source = "pytorch", runs with `pooled`
+/// samples). Unknown keys are ignored; a key of another type than docs/json.md says, a key that is missing
+/// without which a run means nothing, text that is empty, cut off, no JSON, some other JSON, or of a newer
+/// schema is an Error that names `name` (the file), the key, and what was expected.
+RunRecord from_json(std::string_view text, std::string_view name);
+
+/// The same for a file. Throws Error also when it cannot be read.
+RunRecord read_record(const std::filesystem::path& path);
+
+/// What machine_to_json wrote.
+Machine machine_from_json(std::string_view text);
+
+}  // namespace lockstep::results

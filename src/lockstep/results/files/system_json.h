@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "lockstep/results/files/json_node.h"
+#include "lockstep/results/files/json_text.h"
+#include "lockstep/topology/system.h"
+
+namespace lockstep::results {
+
+using topology::DeviceMap;
+using topology::System;
+
+/// Version of the file that `lockstep topo --json` writes.
+constexpr int kTopologyVersion = 1;
+
+/// A system as `lockstep topo --json` writes it; docs/json.md describes it.
+std::string system_to_json(const System& system);
+
+/// What system_to_json wrote. Errors as from_json's.
+System system_from_json(std::string_view text, std::string_view name);
+
+/// A recorded system: of system_to_json, or XML of hwloc's lstopo. Throws Error that names the file also when
+/// it cannot be read.
+System read_system(const std::filesystem::path& path);
+
+/// null for a map without devices.
+Json device_map_json(const DeviceMap& map);
+/// Empty where the node is missing.
+DeviceMap read_device_map(const JsonNode& node);
+
+}  // namespace lockstep::results

@@ -1,0 +1,183 @@
+#include "lockstep/results/record/launches.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/measure/interval.h"
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/factors.h"
+#include "lockstep/results/record/summarize.h"
+
+namespace lockstep::results {
+namespace {
+
+void append(std::vector<std::vector<double>>& all, const std::vector<std::vector<double>>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+/// Notes that what `samples` holds now is one launch, where that was not said yet.
+void count_launches(Run& run) {
+  if (!run.launch_steps.empty()) return;
+  run.launch_steps = {static_cast<int>(run.samples.size())};
+  run.launch_warmup_steps = {static_cast<int>(run.warmup_samples.size())};
+}
+
+void add_missing_warnings(std::vector<Warning>& warnings, const std::vector<Warning>& more) {
+  for (const Warning& warning : more) {
+    if (std::ranges::find(warnings, warning.text, &Warning::text) == warnings.end()) {
+      warnings.push_back(warning);
+    }
+  }
+}
+
+void add_launch(Run& run, Run launch) {
+  count_launches(run);
+  count_launches(launch);
+  const double elapsed_s = run.elapsed_s + launch.elapsed_s;
+  if (elapsed_s > 0) {
+    run.images_per_s =
+        (run.images_per_s * run.elapsed_s + launch.images_per_s * launch.elapsed_s) / elapsed_s;
+  }
+  run.elapsed_s = elapsed_s;
+  append(run.samples, launch.samples);
+  append(run.warmup_samples, launch.warmup_samples);
+  run.launch_steps.insert(run.launch_steps.end(), launch.launch_steps.begin(), launch.launch_steps.end());
+  run.launch_warmup_steps.insert(run.launch_warmup_steps.end(), launch.launch_warmup_steps.begin(),
+                                 launch.launch_warmup_steps.end());
+  run.warmup_steps += launch.warmup_steps;
+  run.warmup_choice = std::move(launch.warmup_choice);
+  run.stopped = std::move(launch.stopped);
+  run.loss_last = launch.loss_last;
+  add_missing_warnings(run.warnings, launch.warnings);
+  if (launch.breakdown) run.breakdown = std::move(launch.breakdown);
+  run.own_measures = std::move(launch.own_measures);
+  run.input_queues = std::move(launch.input_queues);
+  run.layers = std::move(launch.layers);
+  // The best time of either launch could be reached.
+  if (launch.limit_images_per_s > run.limit_images_per_s) run.limit_images_per_s = launch.limit_images_per_s;
+  if (launch.resources) run.resources = std::move(launch.resources);
+  if (!launch.gpu_use.empty()) run.gpu_use = std::move(launch.gpu_use);
+  if (launch.memory) run.memory = std::move(launch.memory);
+  if (launch.tuning) run.tuning = std::move(launch.tuning);
+  if (launch.replica_checks) {
+    if (run.replica_checks) launch.replica_checks->checks += run.replica_checks->checks;
+    run.replica_checks = std::move(launch.replica_checks);
+  }
+  const std::vector<std::vector<double>> by_launch = representative_steps_by_launch(run);
+  std::vector<double> steps;
+  for (const std::vector<double>& own : by_launch) steps.insert(steps.end(), own.begin(), own.end());
+  run.step_s = measure::step_percentiles(steps);
+  assign_intervals(run);
+}
+
+void require_same(const char* what, const std::string& before, const std::string& now) {
+  if (before == now) return;
+  throw ConfigError(
+      fmt::format("a launch cannot be added to a record of another {}: '{}' there, '{}' now", what, before,
+                  now),
+      "Write it to a file of its own (--json without --append), and compare the two with 'lockstep diff'.");
+}
+
+void add_missing(std::vector<std::string>& all, const std::vector<std::string>& more) {
+  for (const std::string& one : more) {
+    if (std::ranges::find(all, one) == all.end()) all.push_back(one);
+  }
+}
+
+std::string processor_of(const RunRecord& record) {
+  return record.machines.empty() ? "" : record.machines.front().processor;
+}
+
+/// Of rank 0, which every launch has.
+std::string gpu_of(const RunRecord& record) {
+  return record.rank_gpus.empty() ? "" : record.rank_gpus.front().name;
+}
+
+}  // namespace
+
+std::vector<std::vector<double>> representative_steps_by_launch(const Run& run) {
+  if (run.launch_steps.size() < 2) return {representative_steps(run)};
+  std::vector<std::vector<double>> by_launch;
+  Run part;
+  part.coupled = run.coupled;
+  size_t begin = 0;
+  for (const int steps : run.launch_steps) {
+    const size_t end = std::min(run.samples.size(), begin + static_cast<size_t>(steps));
+    part.samples.assign(run.samples.begin() + static_cast<std::ptrdiff_t>(begin),
+                        run.samples.begin() + static_cast<std::ptrdiff_t>(end));
+    by_launch.push_back(representative_steps(part));
+    begin = end;
+  }
+  return by_launch;
+}
+
+int launches(const Run& run) {
+  return std::max(1, static_cast<int>(run.launch_steps.size()));
+}
+
+void assign_intervals(Run& run) {
+  run.step_interval_s.reset();
+  run.rate_interval.reset();
+  if (run.samples.empty()) return;
+  const auto by_launch = representative_steps_by_launch(run);
+  const measure::Estimate median = measure::quantile_estimate(by_launch, 0.5);
+  const measure::Estimate mean = measure::mean_estimate(by_launch);
+  run.step_interval_s.emplace();
+  run.rate_interval.emplace();
+  if (median.interval) {
+    run.step_interval_s->low = median.interval->lower;
+    run.step_interval_s->high = median.interval->upper;
+  } else {
+    run.step_interval_s->missing = median.reason_text;
+  }
+  if (mean.interval && mean.interval->lower > 0) {
+    run.rate_interval->low = run.images_per_s * mean.value / mean.interval->upper;
+    run.rate_interval->high = run.images_per_s * mean.value / mean.interval->lower;
+  } else {
+    run.rate_interval->missing = mean.reason_text.empty() ? "not enough data" : mean.reason_text;
+  }
+}
+
+void add_launch(RunRecord& record, RunRecord launch) {
+  require_same("version of lockstep", record.lockstep_version, launch.lockstep_version);
+  require_same("version of LibTorch", record.torch_version, launch.torch_version);
+  require_same("processor", processor_of(record), processor_of(launch));
+  if (record.rank_gpus.empty()) {
+    record.rank_gpus = launch.rank_gpus;
+    record.cuda_version = launch.cuda_version;
+    record.cudnn_version = launch.cudnn_version;
+  }
+  if (!launch.rank_gpus.empty()) {
+    require_same("GPU", gpu_of(record), gpu_of(launch));
+    require_same("version of CUDA", record.cuda_version, launch.cuda_version);
+    require_same("version of cuDNN", record.cudnn_version, launch.cudnn_version);
+  }
+  if (record.kernel_detail.empty()) record.kernel_detail = launch.kernel_detail;
+  if (!launch.kernel_detail.empty())
+    require_same("library of fused kernels", record.kernel_detail, launch.kernel_detail);
+  if (record.launches_started_at.empty()) record.launches_started_at = {record.started_at};
+  if (launch.launches_started_at.empty()) launch.launches_started_at = {launch.started_at};
+  record.launches_started_at.insert(record.launches_started_at.end(), launch.launches_started_at.begin(),
+                                    launch.launches_started_at.end());
+  add_missing_warnings(record.warnings, launch.warnings);
+  add_missing(record.strategies, launch.strategies);
+  add_missing(record.kernels, launch.kernels);
+  for (Run& run : launch.runs) {
+    const auto known =
+        std::ranges::find_if(record.runs, [&](const Run& other) { return same_row(other, run); });
+    if (known == record.runs.end()) {
+      record.runs.push_back(std::move(run));
+    } else {
+      add_launch(*known, std::move(run));
+    }
+  }
+  record.incomplete = launch.incomplete;
+  assign_baselines(record);
+  assign_factors(record);
+}
+
+}  // namespace lockstep::results

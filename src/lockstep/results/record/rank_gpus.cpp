@@ -1,0 +1,73 @@
+#include "lockstep/results/record/rank_gpus.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace lockstep::results {
+namespace {
+
+constexpr size_t kShownGpus = 16;
+constexpr size_t kShownShares = 3;
+
+/// What the ranks that share a GPU have alike; empty where that is not known.
+std::pair<std::string, std::string> identity_of(const RankGpu& gpu) {
+  return {gpu.host, gpu.uuid.empty() ? gpu.pci_bus_id : gpu.uuid};
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  const size_t shown = std::min(kShownGpus, parts.size());
+  std::string text;
+  for (size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : "|") + (parts[i].empty() ? "?" : parts[i]);
+  return shown < parts.size() ? text + "|..." : text;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> ranks_by_shared_gpu(const std::vector<RankGpu>& by_rank) {
+  std::map<std::pair<std::string, std::string>, std::vector<int>> owners;
+  for (size_t rank = 0; rank < by_rank.size(); ++rank) {
+    const auto key = identity_of(by_rank[rank]);
+    if (!key.second.empty()) owners[key].push_back(static_cast<int>(rank));
+  }
+  std::vector<std::vector<int>> shared;
+  for (auto& [ignored, ranks] : owners) {
+    if (ranks.size() > 1) shared.push_back(std::move(ranks));
+  }
+  std::ranges::sort(shared);
+  return shared;
+}
+
+std::string shared_gpus_text(const std::vector<RankGpu>& by_rank) {
+  const std::vector<std::vector<int>> shared = ranks_by_shared_gpu(by_rank);
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < std::min(kShownShares, shared.size()); ++i) {
+    const std::vector<int>& ranks = shared[i];
+    const RankGpu& gpu = by_rank[static_cast<size_t>(ranks.front())];
+    const std::vector<int> others(ranks.begin(), ranks.end() - 1);
+    parts.push_back(fmt::format("ranks {} and {} have {}{} of {} in common", fmt::join(others, ", "),
+                                ranks.back(), gpu.name.empty() ? "a GPU" : gpu.name,
+                                gpu.pci_bus_id.empty() ? "" : fmt::format(" ({})", gpu.pci_bus_id),
+                                gpu.host));
+  }
+  if (shared.size() > parts.size()) {
+    parts.push_back(fmt::format("and so on for {} more", shared.size() - parts.size()));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string rank_gpus_text(const std::vector<RankGpu>& by_rank) {
+  if (by_rank.empty()) return "";
+  std::vector<std::string> names, places;
+  for (const RankGpu& gpu : by_rank) {
+    names.push_back(gpu.name);
+    places.push_back(gpu.pci_bus_id);
+  }
+  const bool alike = std::ranges::count(names, names.front()) == static_cast<int>(names.size());
+  return fmt::format("{} ({})", alike && !names.front().empty() ? names.front() : joined(names),
+                     joined(places));
+}
+
+}  // namespace lockstep::results

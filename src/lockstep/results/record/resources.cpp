@@ -1,0 +1,149 @@
+#include "lockstep/results/record/resources.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/units.h"
+#include "lockstep/measure/series_diagnosis.h"
+#include "lockstep/results/record/launches.h"
+
+namespace lockstep::results {
+namespace {
+
+/// Shares above which something is said.
+constexpr double kOtherLoadShare = 0.05;
+constexpr double kStolen = 0.02;
+constexpr double kFrequencyDrop = 0.05;
+constexpr double kOutliers = 0.05;
+constexpr int64_t kSwapped = 16 << 20;
+
+using topology::RankUse;
+
+/// One of the ranks of each process, and each host once with what this job used of it.
+struct HostShare {
+  const RankUse* seen = nullptr;
+  double own_cpu_s = 0;
+
+  double capacity_s() const { return seen->wall_s * seen->host_hardware_threads; }
+  double other_load() const { return std::max(0.0, seen->host_busy_s - own_cpu_s) / capacity_s(); }
+};
+
+std::vector<const RankUse*> processes(const std::vector<RankUse>& use) {
+  std::map<std::pair<int64_t, int64_t>, const RankUse*> by_process;
+  for (const RankUse& rank : use) by_process.emplace(std::pair(rank.host, rank.process), &rank);
+  std::vector<const RankUse*> all;
+  all.reserve(by_process.size());
+  for (const auto& [ignored, rank] : by_process) all.push_back(rank);
+  return all;
+}
+
+std::vector<HostShare> hosts(const std::vector<RankUse>& use) {
+  std::map<int64_t, HostShare> by_host;
+  for (const RankUse* process : processes(use)) {
+    HostShare& host = by_host[process->host];
+    if (host.seen == nullptr) host.seen = process;
+    host.own_cpu_s += process->cpu_s;
+  }
+  std::vector<HostShare> all;
+  for (const auto& [ignored, host] : by_host) {
+    if (host.capacity_s() > 0) all.push_back(host);
+  }
+  return all;
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.0f} %", 100 * share);
+}
+
+}  // namespace
+
+Resources resources_of(const std::vector<RankUse>& use, int threads_per_rank) {
+  Resources resources;
+  double cpu_s = 0, communication_s = 0, wall_s = 0;
+  double frequency_sum_mhz = 0;
+  int frequencies = 0;
+  for (const RankUse* process : processes(use)) cpu_s += process->cpu_s;
+  for (const RankUse& rank : use) {
+    resources.peak_memory_bytes.push_back(rank.peak_memory_bytes);
+    if (rank.peak_device_memory_bytes > 0)
+      resources.peak_device_memory_bytes.push_back(rank.peak_device_memory_bytes);
+    communication_s += rank.communication_cpu_s;
+    wall_s += rank.wall_s;
+    for (const double mhz : {rank.frequency_at_begin_mhz, rank.frequency_at_end_mhz}) {
+      if (mhz <= 0) continue;
+      frequency_sum_mhz += mhz;
+      ++frequencies;
+    }
+  }
+  const double core_s = wall_s * std::max(1, threads_per_rank);
+  if (core_s > 0) {
+    resources.processor_utilisation = cpu_s / core_s;
+    resources.communication_threads = communication_s / core_s;
+  }
+  if (frequencies > 0) resources.mean_frequency_mhz = frequency_sum_mhz / frequencies;
+  double other = 0, capacity_s = 0;
+  for (const HostShare& host : hosts(use)) {
+    other += host.other_load() * host.capacity_s();
+    capacity_s += host.capacity_s();
+  }
+  if (capacity_s > 0) resources.other_load = other / capacity_s;
+  return resources;
+}
+
+std::vector<Warning> resource_warnings(const std::vector<RankUse>& use) {
+  std::vector<Warning> warnings;
+  double other = 0, stolen = 0, frequency_drop = 0;
+  int64_t swapped_bytes = 0;
+  for (const HostShare& host : hosts(use)) {
+    other = std::max(other, host.other_load());
+    stolen = std::max(stolen, host.seen->host_stolen_s / host.capacity_s());
+    swapped_bytes = std::max(swapped_bytes, host.seen->host_swapped_out_bytes);
+  }
+  for (const RankUse& rank : use) {
+    if (rank.frequency_at_begin_mhz <= 0) continue;
+    frequency_drop = std::max(frequency_drop, 1 - rank.frequency_at_end_mhz / rank.frequency_at_begin_mhz);
+  }
+  if (other > kOtherLoadShare) {
+    warnings.push_back({fmt::format("Other programs used {} of the processors while it ran.", percent(other)),
+                        "End them, and measure again.", false});
+  }
+  if (stolen > kStolen) {
+    warnings.push_back(
+        {fmt::format("The hypervisor gave {} of the processor time to others while it ran.", percent(stolen)),
+         "Use a machine of your own, or --repeat to see how much launches differ.", false});
+  }
+  if (swapped_bytes > kSwapped) {
+    warnings.push_back({fmt::format("{} were swapped out while it ran.", format_bytes(swapped_bytes)),
+                        "Use a smaller --batch or fewer ranks.", true});
+  }
+  if (frequency_drop > kFrequencyDrop) {
+    warnings.push_back({fmt::format("The clock frequency was {} lower at the end than at the begin.",
+                                    percent(frequency_drop)),
+                        "The processor throttles: improve its cooling, fix the frequency, or run longer.",
+                        false});
+  }
+  return warnings;
+}
+
+std::vector<Warning> series_warnings(const Run& run) {
+  std::vector<Warning> warnings;
+  for (const std::vector<double>& steps : representative_steps_by_launch(run)) {
+    if (steps.empty()) continue;
+    const measure::SeriesDiagnosis found = measure::diagnose(steps);
+    if (found.trend || found.level_shift) {
+      warnings.push_back({fmt::format("The steps did not stay the same: {}.", found.text()),
+                          "Run longer, or look for what else runs on the machine.", false});
+    } else if (found.outliers.share > kOutliers) {
+      warnings.push_back({fmt::format("{} of the steps are outliers, the slowest {:.1f} times the median.",
+                                      percent(found.outliers.share), found.outliers.largest_ratio),
+                          "Something disturbs the run now and then: trust the median, not p95.", false});
+    }
+  }
+  return warnings;
+}
+
+}  // namespace lockstep::results

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/results/record/run_record.h"
+
+namespace lockstep::results {
+
+/// A setting in which all rows of one file differ from all rows of another.
+struct SettingChange {
+  std::string name;
+  std::string base;
+  std::string test;
+};
+
+struct MatchedRow {
+  const Run* base;
+  const Run* test;
+};
+
+/// Which rows of two records belong together. Pointers into the records.
+struct RowMatching {
+  /// In the order of `base`.
+  std::vector<MatchedRow> rows;
+  std::vector<const Run*> only_base;
+  std::vector<const Run*> only_test;
+  /// What was changed on purpose, or so it seems: empty where matched rows are alike in all.
+  std::vector<SettingChange> changes;
+};
+
+/// Rows belong together when they are the same row: model, batch, ranks, image size, and every setting that
+/// either file sweeps. A setting that has one value throughout `base` and another one throughout `test`
+/// (buckets of 25 MB against 1 MB, bf16 against fp32) does not keep rows apart: it is what the two files are
+/// compared for, and stands in `changes`. `single` and `independent` rows stay among themselves, and know
+/// neither backend nor bucket size. What a file does not say (those of PyTorch's benchmark say little) is
+/// taken to be the same.
+RowMatching match_rows(const RunRecord& base, const RunRecord& test);
+
+}  // namespace lockstep::results

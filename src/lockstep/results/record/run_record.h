@@ -1,0 +1,214 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/measure/percentiles.h"
+#include "lockstep/results/record/breakdown.h"
+#include "lockstep/results/record/input_queue.h"
+#include "lockstep/results/record/layer_times.h"
+#include "lockstep/results/record/rank_gpus.h"
+#include "lockstep/results/record/replica_state.h"
+#include "lockstep/topology/gpu_use.h"
+#include "lockstep/topology/machine.h"
+
+namespace lockstep::results {
+
+/// Version of the JSON schema under the key `lockstep`; docs/json.md lists what each version added.
+constexpr int kSchemaVersion = 2;
+
+using topology::Machine;
+
+/// Something that makes the result less trustworthy, and what to do about it.
+struct Warning {
+  std::string text;
+  std::string advice;
+  /// The numbers are not what they seem to be (more ranks than cores), not only noisier.
+  bool loud = false;
+};
+
+/// What a number is relative to.
+struct Baseline {
+  std::string strategy;
+  int ranks = 0;
+  double images_per_s = 0;
+};
+
+using measure::StepPercentiles;
+
+/// What a strategy measured of itself, over all steps of a row, warm-up included.
+struct OwnMeasure {
+  /// Seconds where it ends in _s, a number otherwise.
+  std::string name;
+  double value = 0;
+  /// "per step" (mean over ranks and steps), "in all" (over ranks and steps), "mean", "most".
+  std::string over;
+};
+
+/// One measured configuration: a row of the tables. The fields down to `threads_per_rank` are what it is
+/// (rows of two records are matched by them), the rest is what was found.
+struct Run {
+  std::string model;
+  int batch_per_rank = 0;
+  /// Strong scaling: the batch of the whole job, the same at every number of ranks; 0: weak scaling, where
+  /// the batch per rank is.
+  int global_batch = 0;
+  /// Batches per rank whose gradients are added up before they are combined, once per step.
+  int accumulate = 1;
+  int ranks = 0;
+  /// Hosts that the ranks are on.
+  int hosts = 1;
+  std::string strategy;
+  std::string backend;
+  std::string precision;
+  /// "aten" (LibTorch's operations) or "fused" (RunRecord::kernel_detail says whose).
+  std::string kernels = "aten";
+  std::string memory_format;
+  /// "cpu", "cuda".
+  std::string device = "cpu";
+  /// The GPU was given a step once and carried it out again and again.
+  bool cuda_graph = false;
+  std::string input = "device";
+  /// The folder that the input read, as it was given; empty: none.
+  std::string data;
+  /// What else the input was told, as one types it: "--prefetch 8"; without defaults and addresses.
+  std::string input_options;
+  int image_size = 0;
+  double bucket_mb = 0;
+  /// What else the strategy was told, as one types it: "--wire bf16 --overlap off"; without defaults.
+  std::string strategy_options;
+  int threads_per_rank = 0;
+
+  int64_t seed = 0;
+  int64_t parameters = 0;
+  /// Of the forward pass, per image; 0: not known.
+  int64_t multiply_adds = 0;
+  double learning_rate = 0;
+  double momentum = 0;
+  double weight_decay = 0;
+  /// How LibTorch was set to compute on GPUs: "fp32 matrix products in ieee, convolutions in tf32"; empty on
+  /// a CPU.
+  std::string device_settings;
+  /// Of all launches together.
+  int warmup_steps = 0;
+  /// How the end of warm-up was chosen, and why measuring ended, in words; of the last launch.
+  std::string warmup_choice;
+  std::string stopped;
+  /// Whether a step of the job is the longest of its ranks' (true), or every rank goes its own way.
+  bool coupled = true;
+
+  /// From the common start to the end of the last rank's last step, warm-up left out; of all launches
+  /// together.
+  double elapsed_s = 0;
+  /// Over the per-step maxima (coupled), or over the own steps of the slowest rank (uncoupled).
+  StepPercentiles step_s;
+  /// Images per second of the whole job.
+  double images_per_s = 0;
+  std::optional<double> speedup;
+  std::optional<double> efficiency;
+  std::optional<Baseline> baseline;
+  double loss_first = 0;
+  double loss_last = 0;
+  /// samples[step][rank]: seconds, after warm-up. For an uncoupled run the ranks' steps of the same index, as
+  /// many as the rank with the fewest has.
+  std::vector<std::vector<double>> samples;
+  /// The same for the steps before.
+  std::vector<std::vector<double>> warmup_samples;
+  /// How many of `samples` and of `warmup_samples` each launch brought, in order; both empty: one launch
+  /// brought all.
+  std::vector<int> launch_steps;
+  std::vector<int> launch_warmup_steps;
+  /// From a file of PyTorch's DDP benchmark, which does not say which rank a sample is of: every sample is a
+  /// step of its own in `samples`, with one entry.
+  bool pooled = false;
+  std::vector<Warning> warnings;
+
+  /// 95 % interval of the median step in seconds, over launches where there are several; empty where none was
+  /// computed.
+  std::optional<Interval> step_interval_s;
+  /// The same of images_per_s.
+  std::optional<Interval> rate_interval;
+  /// From a run of its own with the same settings.
+  std::optional<Breakdown> breakdown;
+  std::optional<EfficiencyFactors> factors;
+  std::optional<Resources> resources;
+  /// [rank]: what the driver told of its GPU while it was measured; of the last launch. Empty on a CPU.
+  std::vector<topology::GpuUse> gpu_use;
+  /// Of the last launch.
+  std::vector<OwnMeasure> own_measures;
+  /// Of the last launch, nearest to the step last; empty where batches are there from the beginning.
+  std::vector<InputQueue> input_queues;
+
+  /// Images per second of one rank alone, if its step took no longer than its layers must; empty where that
+  /// was not measured.
+  std::optional<double> limit_images_per_s;
+  /// What its layers take, in the order of the network, from a run of its own; of the last launch.
+  std::vector<LayerTimes> layers;
+
+  /// What a rank reaches of its limit.
+  std::optional<double> of_limit() const {
+    if (!limit_images_per_s || ranks == 0) return std::nullopt;
+    return images_per_s / ranks / *limit_images_per_s;
+  }
+  /// That one rank computes in a step.
+  double images_per_rank_step() const { return static_cast<double>(batch_per_rank) * accumulate; }
+  /// Where it was asked for.
+  std::optional<ReplicaChecks> replica_checks;
+  std::optional<ReplicaMemory> memory;
+  std::optional<BucketTuning> tuning;
+};
+
+/// Everything that one invocation of `lockstep bench` knows. Writers, readers and plots are functions of it.
+struct RunRecord {
+  /// What wrote it: "lockstep", or "pytorch" for a file of PyTorch's DDP benchmark.
+  std::string source = "lockstep";
+  int schema_version = kSchemaVersion;
+  std::string lockstep_version;
+  std::string torch_version;
+  /// Empty on a CPU.
+  std::string cuda_version;
+  std::string cudnn_version;
+  /// [rank]: what each computes on; empty on a CPU.
+  std::vector<RankGpu> rank_gpus;
+  /// Library and version of each backend used: "Gloo 0.0~git20220518 (TCP)".
+  std::string backend_detail;
+  /// The kernels of all rows, in order; empty: the file does not say.
+  std::vector<std::string> kernels;
+  /// Library, version and instruction set of the fused ones: "oneDNN 3.2.0, avx512_core"; empty where no row
+  /// has them.
+  std::string kernel_detail;
+  /// UTC, ISO 8601; of the first launch.
+  std::string started_at;
+  /// Of every launch, in order; empty: there was one.
+  std::vector<std::string> launches_started_at;
+  std::vector<std::string> command;
+  std::vector<Machine> machines;
+  /// How ranks came to be ("processes", "threads", "mpirun", ...), and how they were pinned ("core", ...).
+  std::string launch;
+  std::string binding;
+  /// The most ranks of any row, and the threads that each has in every row; 0: not known.
+  int ranks = 0;
+  int threads_per_rank = 0;
+  /// Processor numbers of each rank, as text ("0", "0-3"); empty where not pinned.
+  std::vector<std::string> rank_cpus;
+  /// Whether freed memory is kept by the process (base/allocator.h).
+  std::string allocator;
+  std::vector<Warning> warnings;
+  std::vector<Run> runs;
+  /// Why the run ended before all was measured; empty for a complete one.
+  std::string incomplete;
+
+  /// The strategies asked for, in order. Runs of others (`single`, `independent`) are controls: they are
+  /// shown beside these, not as tables of their own. Empty: every strategy that occurs but `single`.
+  std::vector<std::string> strategies;
+  /// What speed-ups are relative to: a strategy, and its number of ranks (0: the fewest that were measured).
+  std::string baseline_strategy = "single";
+  int baseline_ranks = 0;
+  /// What the top level of the file says, for PyTorch's own diff.py: the first of each list in a sweep.
+  std::string distributed_backend;
+  double bucket_size_mb = 25;
+};
+
+}  // namespace lockstep::results

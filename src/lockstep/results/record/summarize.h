@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "lockstep/results/record/run_record.h"
+
+namespace lockstep::results {
+
+/// What the ranks of one row bring together: [rank][step] in seconds, each step from the end of the one
+/// before.
+struct RowSeries {
+  std::vector<std::vector<double>> warmup_s;
+  std::vector<std::vector<double>> step_s;
+  /// When each rank's first measured step began, seconds after the common start; empty: all at the common
+  /// start.
+  std::vector<double> start_s;
+  /// From the common start to the end of the last rank's last step; empty: taken from the series themselves.
+  std::optional<double> elapsed_s;
+};
+
+/// Fills what `run` found from what its ranks measured: samples, warmup_samples, warmup_steps, elapsed_s,
+/// step_s, images_per_s, their intervals and warnings. `run.coupled`, `batch_per_rank` and `ranks` must be
+/// set. Throws Error when the series do not fit: another number of ranks than run.ranks, no measured step, or
+/// coupled ranks with unequal numbers of steps.
+///
+/// Coupled: a step of the job takes the longest of its ranks'; images_per_s = ranks * batch * steps /
+/// elapsed_s, with a warning where elapsed_s and the sum of the per-step maxima differ by more than 1 %.
+/// Uncoupled: images_per_s = the sum over ranks of each rank's rate, counted over its steps that lie inside
+/// the window in which all ranks run; step_s are those of the slowest rank (the lowest rate).
+void summarize(Run& run, const RowSeries& series);
+
+/// The longest of the ranks' samples, per step.
+std::vector<double> per_step_maxima(const std::vector<std::vector<double>>& samples);
+
+/// The run's step times that its percentiles are over: per-step maxima (coupled or pooled), or the slowest
+/// rank's own.
+std::vector<double> representative_steps(const Run& run);
+
+}  // namespace lockstep::results

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/groups.h"
+#include "lockstep/results/tables/text.h"
+
+namespace lockstep::results {
+namespace {
+
+struct Percentile {
+  int p;
+  std::optional<double> StepPercentiles::*value;
+};
+
+constexpr std::array<Percentile, 4> kPercentiles{{{50, &StepPercentiles::p50},
+                                                  {75, &StepPercentiles::p75},
+                                                  {90, &StepPercentiles::p90},
+                                                  {95, &StepPercentiles::p95}}};
+
+/// Digits after the point for a whole table: as PyTorch prints (milliseconds, whole examples) as long as that
+/// leaves two digits of the smallest number to compare by.
+struct Digits {
+  int seconds = 3;
+  int examples = 0;
+};
+
+Digits digits_for(const std::vector<const Run*>& rows) {
+  double least_s = std::numeric_limits<double>::infinity();
+  double least_examples = std::numeric_limits<double>::infinity();
+  for (const Run* run : rows) {
+    if (!run->step_s.p50 || !(*run->step_s.p50 > 0)) continue;
+    least_s = std::min(least_s, *run->step_s.p50);
+    least_examples = std::min(least_examples, run->images_per_rank_step() / *run->step_s.p50);
+  }
+  Digits digits;
+  for (double limit_s = 0.05; digits.seconds < 6 && least_s < limit_s; limit_s /= 10) ++digits.seconds;
+  for (double limit = 50; digits.examples < 2 && least_examples < limit; limit /= 10) ++digits.examples;
+  return digits;
+}
+
+std::string seconds_text(const std::optional<double>& step_s, const Digits& digits) {
+  return step_s ? fmt::format("{:.{}f}s", *step_s, digits.seconds) : "-";
+}
+
+/// Examples per second of one rank; cut off, not rounded, where whole, as PyTorch does.
+std::string examples_text(const Run& run, const std::optional<double>& step_s, const Digits& digits) {
+  if (!step_s || !(*step_s > 0)) return "-";
+  const double examples = run.images_per_rank_step() / *step_s;
+  return fmt::format("{:.{}f}/s", digits.examples == 0 ? std::trunc(examples) : examples, digits.examples);
+}
+
+std::string label_of(const Run& run, const char* unit) {
+  if (run.strategy == "single") return "no ddp";
+  const int hosts = std::max(1, run.hosts);
+  return fmt::format("{}M/{}{}", hosts, (run.ranks + hosts - 1) / hosts, unit);
+}
+
+std::string table(const std::vector<const Run*>& rows) {
+  const bool gpu = rows.front()->device != "cpu";
+  const Digits digits = digits_for(rows);
+  size_t seconds_width = 8, examples_width = 10;
+  for (const Run* run : rows) {
+    for (const auto& [p, value] : kPercentiles) {
+      const std::optional<double>& step_s = run->step_s.*value;
+      seconds_width = std::max(seconds_width, seconds_text(step_s, digits).size() + 2);
+      examples_width = std::max(examples_width, examples_text(*run, step_s, digits).size() + 2);
+    }
+  }
+  std::string text, head;
+  for (const Run* run : rows) {
+    std::string line =
+        fmt::format("{:4} {} -- {:>8}:", run->ranks, gpu ? "GPUs" : "ranks", label_of(*run, gpu ? "G" : "R"));
+    if (head.empty()) head.assign(line.size(), ' ');
+    for (const auto& [p, value] : kPercentiles) {
+      const std::optional<double>& step_s = run->step_s.*value;
+      line += fmt::format("  p{:02}:{:>{}}{:>{}}", p, seconds_text(step_s, digits), seconds_width,
+                          examples_text(*run, step_s, digits), examples_width);
+    }
+    text += line + '\n';
+  }
+  for (size_t i = 0; i < kPercentiles.size(); ++i) {
+    head += fmt::format("{:>{}}{:>{}}", "sec/iter", seconds_width + 6, "ex/sec", examples_width);
+  }
+  return head + '\n' + text;
+}
+
+std::string markdown_table(const std::vector<const Run*>& rows) {
+  const bool gpu = rows.front()->device != "cpu";
+  const Digits digits = digits_for(rows);
+  TextTable table;
+  table.add_column(gpu ? "GPUs" : "ranks");
+  table.add_column("", TextTable::Align::kLeft);
+  for (const auto& [p, value] : kPercentiles) {
+    table.add_column(fmt::format("p{} sec/iter", p));
+    table.add_column("ex/sec");
+  }
+  for (const Run* run : rows) {
+    std::vector<std::string> fields{fmt::format("{}", run->ranks), label_of(*run, gpu ? "G" : "R")};
+    for (const auto& [p, value] : kPercentiles) {
+      fields.push_back(seconds_text(run->step_s.*value, digits));
+      fields.push_back(examples_text(*run, run->step_s.*value, digits));
+    }
+    table.add_row(std::move(fields));
+  }
+  return table.text(TextForm::kMarkdown);
+}
+
+std::string title(const ModelGroup& group, const Run& run, const std::vector<const Attribute*>& varied) {
+  std::string text = fmt::format("Benchmark: {} with {}", group.model, batch_text(group));
+  for (const Attribute* attribute : varied) text += ", " + attribute->phrase(run);
+  return text;
+}
+
+}  // namespace
+
+std::string ddp_tables(const RunRecord& record, TextForm form) {
+  std::string text;
+  for (const ModelGroup& group : group_by_model(record)) {
+    const auto varied = varying(group.runs);
+    auto tables = group_by_attributes(group.runs);
+    // A run that ended early may have no more than what it was to be compared with.
+    if (tables.empty()) tables = group_by_attributes(group.controls);
+    for (std::vector<const Run*>& rows : tables) {
+      const Run& first = *rows.front();
+      const Run* single = single_of(record, first);
+      if (single != nullptr && single != &first) rows.insert(rows.begin(), single);
+      if (!text.empty()) text += '\n';
+      const bool markdown = form == TextForm::kMarkdown;
+      text +=
+          heading(title(group, first, varied), form) + (markdown ? markdown_table(rows) : "\n" + table(rows));
+      if (!first.coupled) text += remark("", "(every rank goes its own way: steps of the slowest one)", form);
+    }
+  }
+  return text;
+}
+
+}  // namespace lockstep::results

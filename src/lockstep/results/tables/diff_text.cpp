@@ -1,0 +1,304 @@
+#include "lockstep/results/tables/diff_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "lockstep/measure/percentiles.h"
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/groups.h"
+
+namespace lockstep::results {
+namespace {
+
+using measure::Comparison;
+using measure::Verdict;
+
+constexpr const char* kMissing = "-";
+/// A longer entry of the header gets lines of its own.
+constexpr size_t kHeaderField = 32;
+
+std::string row_name(const Run& run) {
+  return fmt::format("{} {} at {} rank{}", run.model, run.strategy == "single" ? "no ddp" : run.strategy,
+                     run.ranks, run.ranks == 1 ? "" : "s");
+}
+
+std::string header_part(const Diff& diff, TextForm form) {
+  TextTable table;
+  table.add_column("", TextTable::Align::kLeft);
+  for (const char* head : {"", "base", "", "test"}) table.add_column(head, TextTable::Align::kLeft);
+  const auto is_long = [&](const HeaderEntry& entry) {
+    return form == TextForm::kTerminal && std::max(entry.base.size(), entry.test.size()) > kHeaderField;
+  };
+  std::string long_entries;
+  for (const HeaderEntry& entry : diff.header) {
+    const char* mark = entry.differs ? "*" : "";
+    if (is_long(entry)) {
+      long_entries += fmt::format("{:1}  {}:\n", mark, entry.name);
+      long_entries += remark("     base  ", entry.base, form) + remark("     test  ", entry.test, form);
+    } else {
+      table.add_row({mark, entry.name + ":", entry.base, "vs", entry.test});
+    }
+  }
+  std::string text = table.text(form) + long_entries;
+  const bool any = std::ranges::any_of(diff.header, &HeaderEntry::differs);
+  text += remark("", any ? "(* differs)" : "(nothing of this differs)", form);
+  std::vector<std::string> of_device;
+  for (const HeaderEntry& entry : diff.header) {
+    if (entry.differs && entry.of_device) of_device.push_back(entry.name);
+  }
+  if (!of_device.empty()) {
+    text += remark("Warning: ",
+                   fmt::format("the two were not measured on the same device ({}): a change below may be the "
+                               "device's.",
+                               fmt::join(of_device, ", ")),
+                   form);
+  }
+  std::vector<std::string> changes;
+  for (const SettingChange& change : diff.changes) {
+    changes.push_back(fmt::format("{} ({} in base, {} in test)", change.name, change.base, change.test));
+  }
+  if (changes.empty()) return text;
+  text += remark("Compared for: ", fmt::format("{}", fmt::join(changes, ", ")), form);
+  if (changes.size() > 1) {
+    text +=
+        remark("              ",
+               "Several settings differ at once, so no change below can be put down to one of them.", form);
+  }
+  return text;
+}
+
+/// The settings that keep rows apart, beside the strategy, which has a column: not those that the files are
+/// compared for.
+std::vector<const Attribute*> told_apart(const std::vector<const Run*>& runs,
+                                         const std::vector<SettingChange>& changes) {
+  std::vector<const Run*> communicating;
+  std::ranges::copy_if(runs, std::back_inserter(communicating),
+                       [](const Run* run) { return communicates(*run); });
+  std::vector<const Attribute*> varied = varying(runs);
+  const std::vector<const Attribute*> among_communicating = varying(communicating);
+  std::erase_if(varied, [&](const Attribute* attribute) {
+    const std::string_view name = attribute->name;
+    if (name == "strategy") return true;
+    if (attribute->of_communication &&
+        std::ranges::find(among_communicating, attribute) == among_communicating.end())
+      return true;
+    return std::ranges::any_of(changes, [&](const SettingChange& change) { return change.name == name; });
+  });
+  return varied;
+}
+
+/// What a title says of a row beside model and batch. Rows without communication know nothing of backend and
+/// buckets.
+std::string settings_of(const Run& run, const std::vector<const Attribute*>& varied) {
+  std::string text;
+  for (const Attribute* attribute : varied) {
+    if (attribute->of_communication && !communicates(run)) continue;
+    text += ", " + attribute->phrase(run);
+  }
+  return text;
+}
+
+/// Digits after the point that leave three of the smallest time.
+int seconds_digits(const std::vector<const DiffRow*>& rows) {
+  double least_s = std::numeric_limits<double>::infinity();
+  for (const DiffRow* row : rows) {
+    for (const PercentileChange& change : row->changes) {
+      if (change.known) least_s = std::min({least_s, change.comparison.base_s, change.comparison.test_s});
+    }
+  }
+  int digits = 3;
+  for (double limit_s = 0.1; digits < 6 && least_s < limit_s; limit_s /= 10) ++digits;
+  return digits;
+}
+
+std::string change_text(const Comparison& comparison) {
+  const auto interval = comparison.change_percent_interval();
+  // Never "-0.0".
+  const double percent = std::abs(comparison.change_percent()) < 0.05 ? 0 : comparison.change_percent();
+  if (!interval) return fmt::format("{:+.1f}", percent);
+  const double half = 0.5 * (interval->upper - interval->lower);
+  if (half > 100) return fmt::format("{:+.1f} ± >100", percent);
+  return fmt::format("{:+.1f} ± {:.1f}", percent, half);
+}
+
+std::string verdict_cell(const DiffRow& row) {
+  std::string text(measure::verdict_text(row.verdict.verdict));
+  const bool differs = row.verdict.verdict == Verdict::kFaster || row.verdict.verdict == Verdict::kSlower;
+  if (differs && row.verdict.within_launches) text += " (here)";
+  return text;
+}
+
+std::string rows_table(const std::vector<const DiffRow*>& rows, const Diff& diff, TextForm form) {
+  const int digits = seconds_digits(rows);
+  TextTable table;
+  table.add_column("ranks");
+  table.add_column("strategy", TextTable::Align::kLeft);
+  for (const int percentile : diff.percentiles) {
+    table.add_column(fmt::format("p{} base", percentile));
+    table.add_column("test");
+    table.add_column("change %");
+  }
+  table.add_column("verdict", TextTable::Align::kLeft);
+  for (const DiffRow* row : rows) {
+    const std::string& strategy = row->test->strategy;
+    std::vector<std::string> fields{fmt::format("{}", row->base->ranks),
+                                    strategy == "single" ? "no ddp" : strategy};
+    for (const auto& [percentile, known, comparison] : row->changes) {
+      if (known) {
+        fields.push_back(fmt::format("{:.{}f}s", comparison.base_s, digits));
+        fields.push_back(fmt::format("{:.{}f}s", comparison.test_s, digits));
+        fields.push_back(change_text(comparison));
+      } else {
+        fields.insert(fields.end(), 3, kMissing);
+      }
+    }
+    fields.push_back(verdict_cell(*row));
+    table.add_row(std::move(fields));
+  }
+  return table.text(form);
+}
+
+std::string tables_part(const Diff& diff, TextForm form) {
+  std::vector<const Run*> runs;
+  for (const DiffRow& row : diff.rows) runs.push_back(row.base);
+  const auto varied = told_apart(runs, diff.changes);
+  std::vector<std::pair<std::string, std::vector<const DiffRow*>>> tables;
+  for (const DiffRow& row : diff.rows) {
+    const Run& run = *row.base;
+    const std::string title = fmt::format(
+        "Benchmark: {} with {}{}", run.model,
+        batch_text({run.model, run.batch_per_rank, run.global_batch, {}, {}}), settings_of(run, varied));
+    auto table = std::ranges::find(tables, title, &decltype(tables)::value_type::first);
+    if (table == tables.end()) table = tables.insert(tables.end(), {title, {}});
+    table->second.push_back(&row);
+  }
+  std::string text;
+  for (auto& [title, rows] : tables) {
+    // As bench has them: without a strategy first, then what was asked for, then the control.
+    std::ranges::stable_sort(rows, {}, [](const DiffRow* row) {
+      return row->base->strategy == "single" ? 0 : communicates(*row->base) ? 1 : 2;
+    });
+    text += '\n' + heading(title, form) + (form == TextForm::kTerminal ? "\n" : "") +
+            rows_table(rows, diff, form);
+  }
+  return text;
+}
+
+/// How many launches a side, "2" or "2 to 5".
+std::string span_text(const std::vector<DiffRow>& rows, int DiffRow::*launches) {
+  const auto [least, most] = std::ranges::minmax(rows, {}, launches);
+  return least.*launches == most.*launches ? fmt::format("{}", least.*launches)
+                                           : fmt::format("{} to {}", least.*launches, most.*launches);
+}
+
+std::string method_text(const Diff& diff) {
+  std::string text = fmt::format(
+      "Seconds per step; change in per cent of the base with its 95 % interval, positive is faster. The "
+      "verdict is that of p{}. ",
+      diff.options.decisive);
+  const int over = diff.rows_over_launches();
+  if (over > 0) {
+    text += fmt::format("The launch is the unit: {} in base against {} in test",
+                        span_text(diff.rows, &DiffRow::base_launches),
+                        span_text(diff.rows, &DiffRow::test_launches));
+    const bool pairs = std::ranges::all_of(diff.rows, [](const DiffRow& row) {
+      return row.base_launches == row.test_launches && row.base_launches >= 3;
+    });
+    if (diff.options.paired) {
+      text += pairs ? ", compared in pairs"
+                    : ", not in pairs where they are not as many on both sides, three or more";
+    }
+    text += ". ";
+  }
+  if (over < static_cast<int>(diff.rows.size())) {
+    text += fmt::format(
+        "{} a single launch on a side: it can be said that these launches differ (here), not that the next "
+        "ones will; lockstep bench --repeat 5 measures that.",
+        over == 0 ? "There is" : "Some rows have");
+  }
+  return text;
+}
+
+/// The reason behind "not enough data", which the note says already.
+std::string reason_text(const Comparison& comparison) {
+  for (const std::string side : {"base", "test"}) {
+    if (comparison.reason == side + ": not enough data")
+      return "too few steps in " + side + " for an interval";
+  }
+  return comparison.reason;
+}
+
+std::string notes_part(const Diff& diff, TextForm form) {
+  std::string text = '\n' + remark("", method_text(diff), form);
+  std::map<std::string, std::vector<std::string>> by_reason;
+  std::vector<std::string> corrected;
+  for (const DiffRow& row : diff.rows) {
+    if (row.verdict.verdict == Verdict::kNotEnoughData)
+      by_reason[reason_text(row.verdict)].push_back(row_name(*row.base));
+    if (row.corrected_away) corrected.push_back(row_name(*row.base));
+  }
+  for (const auto& [reason, rows] : by_reason) {
+    text += remark("not enough data: ", fmt::format("{} ({})", reason, fmt::join(rows, ", ")), form);
+  }
+  std::vector<std::string> unknown;
+  for (size_t i = 0; i < diff.percentiles.size(); ++i) {
+    const int percentile = diff.percentiles[i];
+    if (std::ranges::any_of(diff.rows, [&](const DiffRow& row) { return !row.changes[i].known; }))
+      unknown.push_back(fmt::format("p{} needs {}", percentile, measure::samples_needed(percentile)));
+  }
+  if (!unknown.empty())
+    text += remark("-: ", fmt::format("too few steps in a launch ({})", fmt::join(unknown, ", ")), form);
+  if (!corrected.empty()) {
+    text += remark("same within noise: ",
+                   fmt::format("alone it would differ, but one of {} rows does by chance, too ({})",
+                               diff.rows.size(), fmt::join(corrected, ", ")),
+                   form);
+  }
+  for (const auto& [side, runs] : {std::pair{"base", &diff.only_base}, std::pair{"test", &diff.only_test}}) {
+    std::vector<std::string> rows;
+    for (const Run* run : *runs) {
+      rows.push_back(row_name(*run) + settings_of(*run, told_apart(*runs, {})));
+    }
+    if (!rows.empty())
+      text += remark(fmt::format("Only in {}: ", side), fmt::format("{}", fmt::join(rows, "; ")), form);
+  }
+  return text;
+}
+
+std::string summary_part(const Diff& diff, TextForm form) {
+  std::map<Verdict, int> count;
+  std::vector<std::string> regressions;
+  for (const DiffRow& row : diff.rows) {
+    ++count[row.verdict.verdict];
+    if (row.verdict.is_regression()) regressions.push_back(row_name(*row.base));
+  }
+  std::vector<std::string> words;
+  for (const Verdict verdict :
+       {Verdict::kFaster, Verdict::kSlower, Verdict::kSame, Verdict::kNotEnoughData}) {
+    if (count[verdict] > 0)
+      words.push_back(fmt::format("{} {}", count[verdict], measure::verdict_text(verdict)));
+  }
+  std::string text = '\n' + remark("",
+                                   fmt::format("{} row{}: {}.", diff.rows.size(),
+                                               diff.rows.size() == 1 ? "" : "s", fmt::join(words, ", ")),
+                                   form);
+  const std::string head = fmt::format("Regressions beyond {:g} %: ", 100 * diff.options.threshold);
+  if (diff.rows_over_launches() == 0)
+    return text + remark(head, "cannot be told from a single launch on a side.", form);
+  return text +
+         remark(head, regressions.empty() ? "none." : fmt::format("{}.", fmt::join(regressions, ", ")), form);
+}
+
+}  // namespace
+
+std::string diff_text(const Diff& diff, TextForm form) {
+  return header_part(diff, form) + tables_part(diff, form) + notes_part(diff, form) +
+         summary_part(diff, form);
+}
+
+}  // namespace lockstep::results

@@ -1,0 +1,96 @@
+#include "lockstep/results/tables/row_tables.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "lockstep/results/record/baseline.h"
+
+namespace lockstep::results {
+namespace {
+
+bool agree(const Run& a, const Run& b, const std::vector<const Attribute*>& varied) {
+  return std::ranges::all_of(varied, [&](const Attribute* attribute) {
+    if (attribute->of_communication && (!communicates(a) || !communicates(b))) return true;
+    return attribute->text(a) == attribute->text(b);
+  });
+}
+
+int place(const Run& run) {
+  return run.strategy == "single" ? 0 : communicates(run) ? 1 : 2;
+}
+
+void add_tables(const ModelGroup& group, std::string_view merged, std::vector<RowTable>& tables) {
+  std::vector<const Run*> all = group.runs;
+  all.insert(all.end(), group.controls.begin(), group.controls.end());
+  std::vector<const Run*> leading;
+  std::ranges::copy_if(all, std::back_inserter(leading), [](const Run* run) { return communicates(*run); });
+  if (leading.empty()) leading = all;
+  auto varied = varying(leading);
+  std::erase_if(varied, [&](const Attribute* attribute) {
+    const std::string_view name = attribute->name;
+    return name == "strategy" || name == merged;
+  });
+  std::vector<const Run*> firsts;
+  for (const Run* run : leading) {
+    if (std::ranges::none_of(firsts, [&](const Run* first) { return agree(*first, *run, varied); }))
+      firsts.push_back(run);
+  }
+  for (const Run* first : firsts) {
+    RowTable table;
+    table.title = fmt::format("{} with {}{}", group.model, batch_text(group),
+                              group.global_batch > 0 ? "" : " per rank");
+    for (const Attribute* attribute : varied) table.title += ", " + attribute->phrase(*first);
+    std::ranges::copy_if(all, std::back_inserter(table.rows),
+                         [&](const Run* run) { return agree(*first, *run, varied); });
+    std::vector<std::string> strategies;
+    for (const Run* run : table.rows) {
+      if (std::ranges::find(strategies, run->strategy) == strategies.end())
+        strategies.push_back(run->strategy);
+    }
+    std::ranges::stable_sort(table.rows, {}, [&](const Run* run) {
+      return std::tuple(place(*run), std::ranges::find(strategies, run->strategy) - strategies.begin(),
+                        run->ranks);
+    });
+    tables.push_back(std::move(table));
+  }
+}
+
+}  // namespace
+
+const char* const kPhasesAdvice =
+    "Where the time of a step goes is not in this record; measure it with 'lockstep bench --breakdown'.";
+
+std::vector<RowTable> row_tables(const RunRecord& record, std::string_view merged) {
+  std::vector<RowTable> tables;
+  for (const ModelGroup& group : group_by_model(record)) add_tables(group, merged, tables);
+  return tables;
+}
+
+std::string strategy_text(const Run& run) {
+  return run.strategy == "single" ? "no ddp" : run.strategy;
+}
+
+std::string percent_text(const std::optional<double>& share) {
+  return share ? fmt::format("{:.1f} %", 100 * *share) : "-";
+}
+
+std::string uncertainty_text(const Run& run) {
+  if (!run.rate_interval) return "-";
+  const Interval& interval = *run.rate_interval;
+  if (interval.missing.starts_with("level shift")) return "shift";
+  if (interval.missing == "not settled") return "unsettled";
+  if (interval.missing == "trend") return "trend";
+  if (!interval.missing.empty() || !(run.images_per_s > 0)) return "short";
+  const double half_percent = 50 * (interval.high - interval.low) / run.images_per_s;
+  return fmt::format("±{:.{}f} %", half_percent, half_percent < 10 ? 1 : 0);
+}
+
+int rate_digits(const std::vector<const Run*>& rows) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Run* run : rows) least = std::min(least, run->images_per_s);
+  return least < 100 ? 2 : least < 1000 ? 1 : 0;
+}
+
+}  // namespace lockstep::results

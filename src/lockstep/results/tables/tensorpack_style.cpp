@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "lockstep/results/tables/row_tables.h"
+#include "lockstep/results/tables/styles.h"
+
+namespace lockstep::results {
+namespace {
+
+/// From the nearest to the device to the farthest: tensorpack's GPU/CPU/Python.
+constexpr std::array<std::string_view, 5> kInputs{"device", "host", "queue", "dataset", "zmq"};
+
+template <typename Text>
+std::vector<std::string> occurring(const std::vector<const Run*>& rows, Text text) {
+  std::vector<std::string> found;
+  for (const Run* run : rows) {
+    if (std::ranges::find(found, text(*run)) == found.end()) found.push_back(text(*run));
+  }
+  return found;
+}
+
+std::vector<std::string> inputs_of(const std::vector<const Run*>& rows) {
+  std::vector<std::string> inputs = occurring(rows, [](const Run& run) { return run.input; });
+  std::ranges::stable_sort(inputs, {}, [](const std::string& input) {
+    return std::ranges::find(kInputs, input) - kInputs.begin();
+  });
+  return inputs;
+}
+
+/// "228/228/219"; "-" where all of them are missing.
+std::string field(const RowTable& table, int ranks, const std::string& strategy,
+                  const std::vector<std::string>& inputs, int digits) {
+  std::vector<std::string> rates;
+  bool any = false;
+  for (const std::string& input : inputs) {
+    const auto run = std::ranges::find_if(table.rows, [&](const Run* row) {
+      return row->ranks == ranks && strategy_text(*row) == strategy && row->input == input;
+    });
+    const bool known = run != table.rows.end();
+    any = any || known;
+    rates.push_back(known ? fmt::format("{:.{}f}", (*run)->images_per_s, digits) : "-");
+  }
+  return any ? fmt::format("{}", fmt::join(rates, "/")) : "-";
+}
+
+}  // namespace
+
+std::string tensorpack_style(const RunRecord& record, const RenderOptions& options) {
+  std::string text;
+  for (const RowTable& rows : row_tables(record, "input")) {
+    const int digits = rate_digits(rows.rows);
+    const std::vector<std::string> inputs = inputs_of(rows.rows);
+    const std::vector<std::string> strategies = occurring(rows.rows, strategy_text);
+    std::set<int> all_ranks;
+    for (const Run* run : rows.rows) all_ranks.insert(run->ranks);
+    TextTable table;
+    table.add_column(rows.rows.front()->device == "cpu" ? "ranks" : "#GPU");
+    for (const std::string& strategy : strategies) table.add_column(strategy);
+    for (const int ranks : all_ranks) {
+      std::vector<std::string> fields{fmt::format("{}", ranks)};
+      for (const std::string& strategy : strategies)
+        fields.push_back(field(rows, ranks, strategy, inputs, digits));
+      table.add_row(std::move(fields));
+    }
+    if (!text.empty()) text += '\n';
+    text +=
+        heading(fmt::format("{}: images/s of the whole job (input {})", rows.title, fmt::join(inputs, "/")),
+                options.form()) +
+        (options.markdown ? "" : "\n") + table.text(options.form());
+  }
+  return text;
+}
+
+}  // namespace lockstep::results

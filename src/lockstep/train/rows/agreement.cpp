@@ -1,0 +1,101 @@
+#include "lockstep/train/rows/agreement.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/train/rows/gather.h"
+
+namespace lockstep::train {
+namespace {
+
+/// How much later than another a rank may come to it; rank 0 waits for all before it tells.
+constexpr std::chrono::duration<double> kPatience{120};
+/// How long rank 0 waits for a rank to have heard that it must end; it could have died of something else.
+constexpr std::chrono::duration<double> kHearingPatience{10};
+/// Between what is wrong and what to do about it.
+constexpr char kEndOfReason = '\x1f';
+
+std::string key(const std::string& topic, int rank) {
+  return fmt::format("{}/{}", topic, rank);
+}
+std::string heard_key(const std::string& topic, int rank) {
+  return fmt::format("{}/heard/{}", topic, rank);
+}
+
+/// The store may live in rank 0's process: it must not end before the others have read why.
+void wait_for_hearers(const std::string& topic, int world, comm::Store& store) {
+  for (int other = 1; other < world; ++other) {
+    try {
+      store.get(heard_key(topic, other), kHearingPatience);
+    } catch (const CommError&) {
+      continue;  // A rank that is late or lost must not hide the verdict.
+    }
+  }
+}
+
+/// Empty where there is nothing to refuse.
+std::string refusal_text(const std::optional<ConfigError>& refusal) {
+  return refusal ? std::string(refusal->what()) + kEndOfReason + refusal->advice() : "";
+}
+
+std::optional<ConfigError> refusal_from(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const size_t end = text.find(kEndOfReason);
+  return ConfigError(text.substr(0, end), end == std::string::npos ? "" : text.substr(end + 1));
+}
+
+ConfigError not_alike(const std::string& difference) {
+  return ConfigError("the ranks were not started alike: " + difference,
+                     "Give every rank the same flags, and the same lockstep.");
+}
+
+/// The facts of all ranks, on all ranks. Collective.
+std::vector<Facts> gather(const Facts& own, comm::Communicator& group) {
+  const std::string text = to_text(own);
+  std::vector<Facts> by_rank;
+  for (const auto& bytes : gather_by_rank(std::vector<uint8_t>(text.begin(), text.end()), group)) {
+    by_rank.push_back(facts_from(std::string(bytes.begin(), bytes.end())));
+  }
+  return by_rank;
+}
+
+}  // namespace
+
+void agree(const std::string& topic, const std::string& own, int rank, int world, comm::Store& store,
+           const Judge& judge) {
+  const std::string verdict_key = topic + "/verdict";
+  std::optional<ConfigError> refusal;
+  if (rank == 0) {
+    std::vector<std::string> by_rank{own};
+    for (int other = 1; other < world; ++other) by_rank.push_back(store.get(key(topic, other), kPatience));
+    refusal = judge(by_rank);
+    store.set(verdict_key, refusal_text(refusal));
+    if (refusal) wait_for_hearers(topic, world, store);
+  } else {
+    store.set(key(topic, rank), own);
+    refusal = refusal_from(store.get(verdict_key, 2 * kPatience));
+    if (refusal) store.set(heard_key(topic, rank), "yes");
+  }
+  if (refusal) throw *refusal;
+}
+
+void agree_on_plan(const Facts& own, int rank, int world, comm::Store& store) {
+  agree("plan", to_text(own), rank, world, store,
+        [](const std::vector<std::string>& by_rank) -> std::optional<ConfigError> {
+          std::vector<Facts> facts;
+          for (const std::string& text : by_rank) facts.push_back(facts_from(text));
+          const std::string difference = difference_text(facts);
+          if (difference.empty()) return std::nullopt;
+          return not_alike(difference);
+        });
+}
+
+void agree_on_replica(const RowPlan& row, const replica::Parameters& parameters, comm::Communicator& group) {
+  Facts own = facts_of(row);
+  std::ranges::move(facts_of(parameters), std::back_inserter(own));
+  // The same answer everywhere, so all go on or none does.
+  if (!same_on_all_ranks(hash_of(own), group)) throw not_alike(difference_text(gather(own, group)));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <c10/core/Stream.h>
+
+#include "lockstep/models/model.h"
+#include "lockstep/replica/accelerator.h"
+#include "lockstep/train/rows/device_threads.h"
+
+namespace lockstep::train {
+
+/// A network that trains on several devices of one process, as torch.nn.DataParallel does. Every forward pass
+/// copies an equal part of the batch to each device, copies all parameters and buffers of device 0 to the
+/// others, runs the parts at the same time, a thread each, and gathers the outputs on device 0. Their
+/// gradient is split and copied back, the backward passes run at the same time, and the gradients of the
+/// copies are added to those of device 0, one device after the other, which gives the parameters of this
+/// model theirs. None of it overlaps with anything else. With one device it is the network itself, as there.
+///
+/// Its parameters and buffers are device 0's: running statistics of the other devices are lost. Samples keep
+/// their numbers. Used by one thread, which is device 0's.
+///
+/// On GPUs every device has one of its own and works in its accelerator's stream; copies between two devices
+/// are in both of their streams, and the host waits for none of it.
+class DataParallelModel final : public models::Model {
+ public:
+  using Create = std::function<std::unique_ptr<models::Model>()>;
+
+  using Accelerators = std::vector<std::shared_ptr<replica::Accelerator>>;
+
+  /// `create` makes one replica, in host memory; `cpus` as for DeviceThreads. `accelerators`: of each device,
+  /// that of device 0 entered by the calling thread; empty: all of them are on the CPU. Throws ConfigError
+  /// where two have the same GPU, because LibTorch has one thread per GPU for backward passes, in which
+  /// device 0 waits for the others.
+  static std::unique_ptr<DataParallelModel> make(const Create& create, int devices,
+                                                 const std::vector<std::vector<int>>& cpus,
+                                                 Accelerators accelerators = {});
+
+  /// Throws Error unless the batch can be split into equal parts; outside of training device 0 then takes it.
+  /// The gradient's graph must not outlive this, and only that of the last pass has one.
+  models::Output forward(const at::Tensor& images, const kernels::Context& context) override;
+
+  int devices() const { return threads_.devices(); }
+  /// The replica of a device; that of another than device 0 is as it was in the last step.
+  const models::Model& replica(int device) const { return *replicas_[static_cast<size_t>(device)]; }
+
+ private:
+  class Backward;
+
+  DataParallelModel(std::vector<std::unique_ptr<models::Model>> replicas,
+                    const std::vector<std::vector<int>>& cpus, Accelerators accelerators);
+
+  /// Every thread on its GPU, and its replica with it.
+  void enter_gpus();
+  at::Device device_of(int device) const;
+  void replicate();
+  /// The outputs of all devices as one.
+  models::Output gather(bool learns);
+  /// Equal parts of a batch, copied to the devices.
+  std::vector<at::Tensor> scatter(const at::Tensor& batch) const;
+  /// The gradient of each parameter, of all devices together.
+  std::vector<at::Tensor> backward(const std::vector<at::Tensor>& output_gradients);
+
+  /// By device; empty on the CPU.
+  Accelerators accelerators_;
+  std::vector<c10::Stream> streams_;
+  /// By device.
+  std::vector<std::unique_ptr<models::Model>> replicas_;
+  /// Of the last forward pass, with their graphs.
+  std::vector<models::Output> outputs_;
+  DeviceThreads threads_;
+};
+
+}  // namespace lockstep::train

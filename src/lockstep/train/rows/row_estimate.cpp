@@ -1,0 +1,153 @@
+// What sweep.h promises to estimate of a row before it is run.
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/units.h"
+#include "lockstep/models/model.h"
+#include "lockstep/replica/precision.h"
+#include "lockstep/train/rows/device_rules.h"
+#include "lockstep/train/rows/sweep.h"
+
+namespace lockstep::train {
+namespace {
+
+/// What a row takes where precision decides and the machine is quiet.
+constexpr int kUsualSteps = 60;
+constexpr int kUsualWarmup = 5;
+
+/// LibTorch with its libraries and their buffers, in host memory and on a GPU: CUDA's context, cuDNN's and
+/// cuBLAS's work spaces, NCCL's buffers.
+constexpr int64_t kHostProcessBytes = 350 * kMiB;
+constexpr int64_t kGpuHostProcessBytes = 2 * kGiB;
+constexpr int64_t kGpuContextBytes = 1 * kGiB;
+
+/// Where the row's tensors are.
+MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost) {
+  const models::ModelInfo& info = models::registry().get(row.model);
+  MemoryEstimate estimate;
+  estimate.process_bytes = on_gpu(row) ? kGpuContextBytes : kHostProcessBytes;
+  // Parameters, gradients and momentum, and a second set of gradients: autograd's beside the buckets.
+  estimate.parameter_bytes = 4 * 4 * info.parameters;
+  // And these with their gradients.
+  if (replica::keeps_weight_copies(replica::parse_precision(row.precision)))
+    estimate.parameter_bytes += 2 * 2 * info.parameters;
+  // The backward pass holds gradients of the activations that it is working on beside those kept.
+  estimate.activation_bytes = row.batch_per_rank * cost.activation_bytes * 5 / 4;
+  return estimate;
+}
+
+/// What a rank needs of its host where its tensors are on a GPU: parameters are made there.
+MemoryEstimate estimate_host_memory(const RowPlan& row) {
+  const models::ModelInfo& info = models::registry().get(row.model);
+  return {
+      .process_bytes = kGpuHostProcessBytes, .parameter_bytes = 4 * info.parameters, .activation_bytes = 0};
+}
+
+/// The ranks that share some memory.
+struct Tenants {
+  int ranks = 1;
+  /// Of what is there, those that sleep while a row runs.
+  int64_t idle_bytes = 0;
+};
+
+void require_room(const RowPlan& row, const MemoryEstimate& estimate, const Tenants& tenants,
+                  int64_t available_bytes, const std::string& where) {
+  const int64_t needed_bytes = tenants.ranks * estimate.total_bytes() + tenants.idle_bytes;
+  if (needed_bytes <= available_bytes) return;
+  const int64_t fixed_bytes =
+      tenants.idle_bytes + tenants.ranks * (estimate.process_bytes + estimate.parameter_bytes);
+  const int64_t per_image_bytes =
+      std::max<int64_t>(1, tenants.ranks * estimate.activation_bytes / row.batch_per_rank);
+  const int64_t fitting = std::min<int64_t>(
+      row.batch_per_rank - 1, std::max<int64_t>(0, available_bytes - fixed_bytes) / per_image_bytes);
+  throw ConfigError(
+      fmt::format("{} needs about {} on {} ({} per rank), but only {} are available", row.label(),
+                  format_bytes(needed_bytes), where, format_bytes(estimate.total_bytes()),
+                  format_bytes(available_bytes)),
+      fitting > 0 ? fmt::format("Use --batch {} or less, fewer ranks, or a smaller --image-size.", fitting)
+                  : std::string("Use fewer ranks or a smaller model: not even a batch of 1 would fit."));
+}
+
+/// Whether activations are kept in so many.
+bool in_16_bits(const RowPlan& row) {
+  return replica::bytes_per_number(replica::parse_precision(row.precision)) == 2;
+}
+
+models::ModelCost cost_of(const RowPlan& row) {
+  return models::measure_cost(models::registry().get(row.model), row.image_size, in_16_bits(row));
+}
+
+/// What a row's network costs; one network is looked at once, whatever number of rows it has.
+class Costs {
+ public:
+  const models::ModelCost& of(const RowPlan& row) {
+    const auto key = std::make_tuple(row.model, row.image_size, row.precision);
+    auto known = costs_.find(key);
+    if (known == costs_.end()) known = costs_.emplace(key, cost_of(row)).first;
+    return known->second;
+  }
+
+ private:
+  std::map<std::tuple<std::string, int, std::string>, models::ModelCost> costs_;
+};
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const RowPlan& row) {
+  return estimate_memory(row, cost_of(row));
+}
+
+RowEstimate estimate_row(const RowPlan& row) {
+  if (on_gpu(row)) return {.memory = estimate_memory(row), .duration_s = std::nullopt};
+  const models::ModelInfo& info = models::registry().get(row.model);
+  models::measure_cost(info, row.image_size, in_16_bits(row));
+  const double begin_s = now_s();
+  const MemoryEstimate memory = estimate_memory(row);
+  const double forward_s = now_s() - begin_s;
+  // Backward costs twice as much as forward.
+  const double step_s = 3 * forward_s * row.images_per_rank_step();
+  const double steps =
+      row.pacing.steps.value_or(kUsualSteps) + row.pacing.warmup_steps.value_or(kUsualWarmup);
+  double duration_s = step_s * steps;
+  if (!row.pacing.steps) duration_s = std::min(duration_s, row.pacing.max_time_s);
+  return {.memory = memory, .duration_s = duration_s + row.tune_budget_s};
+}
+
+void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t available_bytes) {
+  Costs costs;
+  for (const RowPlan& row : rows) {
+    const MemoryEstimate estimate =
+        on_gpu(row) ? estimate_host_memory(row) : estimate_memory(row, costs.of(row));
+    const int local_ranks = std::min(row.ranks, ranks_per_host);
+    const int64_t idle_bytes = int64_t{ranks_per_host - local_ranks} * estimate.process_bytes;
+    require_room(row, estimate, {.ranks = local_ranks, .idle_bytes = idle_bytes}, available_bytes,
+                 "one host");
+  }
+}
+
+void check_gpu_memory(const std::vector<RowPlan>& rows, const std::vector<GpuRoom>& gpus) {
+  Costs costs;
+  for (const RowPlan& row : rows) {
+    if (!on_gpu(row)) continue;
+    const MemoryEstimate estimate = estimate_memory(row, costs.of(row));
+    const size_t ranks = std::min(gpus.size(), static_cast<size_t>(row.ranks));
+    std::map<std::string, Tenants> tenants;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      const auto [on_this, is_first] = tenants.try_emplace(gpus[rank].name);
+      if (!is_first) ++on_this->second.ranks;
+    }
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      const GpuRoom& gpu = gpus[rank];
+      require_room(row, estimate, tenants.at(gpu.name), gpu.available_bytes, gpu.name);
+    }
+  }
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,109 @@
+#include "lockstep/train/rows/row_input.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/names.h"
+#include "lockstep/feed/address.h"
+#include "lockstep/inputs/dataset.h"
+#include "lockstep/inputs/device.h"
+#include "lockstep/models/model.h"
+#include "lockstep/train/rows/memory_format.h"
+
+namespace lockstep::train {
+
+inputs::InputOptions input_options_of(const RowPlan& row) {
+  const models::ModelInfo& model = models::registry().get(row.model);
+  const int ranks = training_ranks(row);
+  inputs::InputOptions options;
+  options.batch = row.batch_per_rank * (row.ranks / ranks);
+  options.channels = model.channels;
+  options.image_size = row.image_size;
+  options.classes = model.classes;
+  options.seed = row.seed;
+  options.ranks = ranks;
+  options.memory_format = parse_memory_format(row.memory_format);
+  options.data = row.data;
+  options.batches_per_step = row.accumulate;
+  options.workers = row.input_flags.workers.value_or(options.workers);
+  options.prefetch = row.input_flags.prefetch.value_or(options.prefetch);
+  options.address = row.input_flags.address;
+  options.timeout_s = row.input_flags.timeout_s;
+  return options;
+}
+
+namespace {
+
+using inputs::InputInfo;
+
+/// Something that a row's input is told, for inputs that can be told.
+struct Told {
+  std::string flag;
+  bool InputInfo::*has = nullptr;
+};
+
+std::string inputs_with(bool InputInfo::*has) {
+  std::vector<std::string> names;
+  for (const auto& [name, info] : inputs::registry().entries()) {
+    if (info.*has) names.push_back(name);
+  }
+  return join_alternatives(names);
+}
+
+void check_flags(const RowPlan& row) {
+  const InputFlags& flags = row.input_flags;
+  std::vector<Told> told;
+  if (!row.data.empty()) told.push_back({"--data " + row.data, &InputInfo::has_data});
+  if (!flags.address.empty()) told.push_back({"--address " + flags.address, &InputInfo::has_address});
+  if (flags.prefetch)
+    told.push_back({fmt::format("--prefetch {}", *flags.prefetch), &InputInfo::has_prefetch});
+  if (flags.workers)
+    told.push_back({fmt::format("--input-workers {}", *flags.workers), &InputInfo::has_workers});
+  const InputInfo& info = inputs::registry().get(row.input);
+  for (const auto& [flag, has] : told) {
+    if (info.*has) continue;
+    throw ConfigError(fmt::format("{} is of no use to the input '{}'", flag, row.input),
+                      fmt::format("Add --input {}.", inputs_with(has)));
+  }
+  for (const std::optional<int>& count : {flags.prefetch, flags.workers}) {
+    if (count.value_or(1) >= 1) continue;
+    throw ConfigError(fmt::format("--prefetch and --input-workers must be greater than 0, not {}", *count));
+  }
+  if (!info.has_address) return;
+  if (flags.address.empty()) {
+    throw ConfigError(
+        fmt::format("the input '{}' needs --address, where batches arrive", row.input),
+        "ipc:///tmp/NAME on one host, or tcp://HOST:PORT; 'lockstep feed --help' has examples.");
+  }
+  feed::address_of_rank(flags.address, training_ranks(row) - 1);
+}
+
+}  // namespace
+
+void check_inputs(const std::vector<RowPlan>& rows) {
+  std::vector<inputs::InputOptions> with_data;
+  for (const RowPlan& row : rows) {
+    check_flags(row);
+    if (inputs::registry().get(row.input).has_data) with_data.push_back(input_options_of(row));
+  }
+  inputs::check_dataset(with_data);
+}
+
+InputFacts look_at_input(const RowPlan& row, bool evaluates) {
+  if (row.input != "dataset") {
+    return {.steps_per_epoch = std::max<int64_t>(1, inputs::kDeviceBatches / row.accumulate), .data = ""};
+  }
+  inputs::InputOptions options = input_options_of(row);
+  const inputs::DatasetFacts training = inputs::look_at_dataset(options);
+  if (evaluates) {
+    options.evaluation = true;
+    inputs::check_dataset({&options, 1});
+  }
+  return {.steps_per_epoch = training.batches_per_epoch / row.accumulate,
+          .data = fmt::format("{}, {} samples in {} classes, labels #{:016x}", training.kind,
+                              training.samples, training.classes, training.labels_hash)};
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/inputs/input.h"
+#include "lockstep/train/rows/sweep.h"
+
+namespace lockstep::train {
+
+/// What rank 0 of a row asks of its input; where one rank has the devices of all, for the batch of all.
+inputs::InputOptions input_options_of(const RowPlan& row);
+
+/// Throws ConfigError where the input needs data or an address and has none, was told what is of no use to
+/// it, or has data that do not suit a row: other classes, too few samples; and Error that names a file which
+/// cannot be read.
+void check_inputs(const std::vector<RowPlan>& rows);
+
+/// What a training has to know of a row's input before it begins.
+struct InputFacts {
+  /// One pass over the data; where there are no passes, all batches that there are.
+  int64_t steps_per_epoch = 1;
+  /// The data in words, wherever they lie; empty where there are none.
+  std::string data;
+};
+
+/// Opens the data, those to evaluate with too if `evaluates`. Throws as check_inputs.
+InputFacts look_at_input(const RowPlan& row, bool evaluates);
+
+}  // namespace lockstep::train

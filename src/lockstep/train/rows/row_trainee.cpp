@@ -1,0 +1,218 @@
+#include "lockstep/train/rows/row_trainee.h"
+
+#include <utility>
+
+#include "lockstep/train/rows/agreement.h"
+#include "lockstep/train/rows/bits.h"
+#include "lockstep/train/rows/device_rules.h"
+#include "lockstep/train/rows/memory_format.h"
+#include "lockstep/train/rows/replica_check.h"
+#include "lockstep/train/rows/row_input.h"
+
+namespace lockstep::train {
+namespace {
+
+class OneBatch final : public inputs::Input {
+ public:
+  explicit OneBatch(const inputs::Batch& batch) : batch_(batch) {}
+  const inputs::Batch& next() override { return batch_; }
+
+ private:
+  inputs::Batch batch_;
+};
+
+/// Of a rank's devices. Where one process has those of all ranks, they are its first GPU and the next ones.
+DataParallelModel::Accelerators accelerators_of(const RowPlan& row,
+                                                const std::shared_ptr<replica::Accelerator>& first) {
+  if (first == nullptr) return {};
+  DataParallelModel::Accelerators all{first};
+  const int devices = traits_of(row).one_process ? row.ranks : 1;
+  for (int device = 1; device < devices; ++device) {
+    all.push_back(replica::open_accelerator(row.device_index + device));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank,
+                                            std::shared_ptr<replica::Accelerator> accelerator,
+                                            bool evaluation) {
+  inputs::InputOptions options = input_options_of(row);
+  options.accelerator = std::move(accelerator);
+  options.rank = rank;
+  options.evaluation = evaluation;
+  return inputs::registry().get(row.input).create(options);
+}
+
+RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommunicator* tracer,
+                       TraineeStart start)
+    : row_(row),
+      group_(group),
+      tracer_(tracer),
+      traits_(traits_of(row)),
+      accelerator_(on_gpu(row) ? replica::open_accelerator(row.device_index) : nullptr),
+      accelerators_(accelerators_of(row, accelerator_)) {
+  const replica::Precision precision = replica::parse_precision(row.precision);
+  const at::Device device = accelerator_ ? accelerator_->device() : at::Device(at::kCPU);
+  if (accelerator_) {
+    accelerator_->enter_thread();
+    // Of the row before, whose graph has memory of its own.
+    accelerator_->release_unused_memory();
+  }
+  using enum replica::Algorithms;
+  replica::set_up_precision(precision, device.type(), row.repeatable ? kRepeatable : kFastest);
+  const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
+  const models::ModelInfo& model_info = models::registry().get(row.model);
+  const auto create = [&] { return model_info.create({.seed = row.seed, .memory_format = memory_format}); };
+  if (traits_.one_process) {
+    auto model = DataParallelModel::make(create, row.ranks, row.device_cpus, accelerators_);
+    devices_ = model.get();
+    model_ = std::move(model);
+  } else {
+    model_ = create();
+  }
+  // Before the strategy hides by a broadcast, or hangs in, what the ranks do not have in common.
+  if (group.control != nullptr) agree_on_replica(row, model_->parameters(), *group.control);
+  if (start.initialise) start.initialise(model_->parameters());
+  if (accelerator_) model_->parameters().move_to(device);
+  if (replica::keeps_weight_copies(precision)) {
+    weight_copies_ = std::make_unique<replica::WeightCopies>(model_->parameters(), at::kBFloat16);
+  }
+  input_ = start.make_input ? start.make_input(accelerator_) : create_input(row, group.rank(), accelerator_);
+  if (tracer != nullptr) tracer->stamp_on(accelerator_);
+  comm::Communicator* communicator = tracer == nullptr ? group.data : tracer;
+  strategies::StrategyOptions options = row.strategy_options;
+  options.bucket_mb = row.bucket_mb;
+  replica::SgdOptions optimizer{
+      .learning_rate = row.learning_rate, .momentum = row.momentum, .weight_decay = row.weight_decay};
+  if (row.cuda_graph) optimizer.keep_rate_on(device);
+  if (replica::needs_loss_scale(precision)) {
+    loss_scale_ = std::make_shared<replica::LossScale>(device);
+    optimizer.loss_scale = loss_scale_;
+  }
+  strategy_ = strategies::registry()
+                  .get(row.strategy)
+                  .create({.parameters = model_->parameters(),
+                           .optimizer = optimizer,
+                           .communicator = traits_.communicates ? communicator : nullptr,
+                           .options = options,
+                           .accelerator = accelerator_.get(),
+                           .control = group.control == group.data ? nullptr : group.control});
+}
+
+StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
+                                 launch::Progress& progress) {
+  StepLoopOptions options{.pacing = pacing,
+                          .precision = replica::parse_precision(row_.precision),
+                          .kernels = kernels::parse_kernels(row_.kernels),
+                          .seed = row_.seed,
+                          .accumulate = row_.accumulate,
+                          .coupled = coupled};
+  if (row_.cuda_graph && !stamp_phases) options.record_after = traits_.steps_before_recording;
+  // A run that is stamped is to show what the strategy does, and nothing else.
+  if (!stamp_phases && why_not_compared().empty()) {
+    options.check_every = row_.verify_every;
+    options.check = [this](int64_t steps) {
+      strategy_->finish();
+      require_equal_replicas(state_hash(), row_, steps, *group_.control);
+    };
+  }
+  return run_steps({.model = *model_,
+                    .input = *input_,
+                    .strategy = *strategy_,
+                    .communicator = group_.control,
+                    .stamp_phases = stamp_phases,
+                    .tracer = tracer_,
+                    .layers = layers_,
+                    .accelerator = accelerator_.get(),
+                    .loss_scale = loss_scale_.get(),
+                    .weight_copies = weight_copies_.get()},
+                   options, progress);
+}
+
+StepLoopResult RowTrainee::train_steps(int steps, int64_t first_step, StepHooks hooks,
+                                       launch::Progress& progress) {
+  return run_steps({.model = *model_,
+                    .input = *input_,
+                    .strategy = *strategy_,
+                    .communicator = group_.control,
+                    .accelerator = accelerator_.get(),
+                    .loss_scale = loss_scale_.get(),
+                    .weight_copies = weight_copies_.get()},
+                   {.pacing = {.warmup_steps = 0, .steps = steps},
+                    .precision = replica::parse_precision(row_.precision),
+                    .kernels = kernels::parse_kernels(row_.kernels),
+                    .seed = row_.seed,
+                    .accumulate = row_.accumulate,
+                    .first_step = first_step,
+                    .hooks = std::move(hooks)},
+                   progress);
+}
+
+std::vector<int64_t> RowTrainee::peak_memory_bytes() const {
+  std::vector<int64_t> peaks;
+  for (const auto& accelerator : accelerators_) peaks.push_back(accelerator->peak_memory_bytes());
+  return peaks;
+}
+
+void RowTrainee::reset_peak_memory() {
+  for (const auto& accelerator : accelerators_) accelerator->reset_peak_memory();
+}
+
+std::string RowTrainee::why_not_compared() const {
+  return why_not_comparable(traits_, group_.control == nullptr ? 1 : group_.control->size());
+}
+
+void RowTrainee::repeat_one_batch() {
+  input_ = std::make_unique<OneBatch>(input_->next());
+}
+
+void RowTrainee::train_one_more(launch::Progress& progress) {
+  train_steps(1, steps_++, {}, progress);
+}
+
+int RowTrainee::devices() const {
+  return devices_ == nullptr ? 1 : devices_->devices();
+}
+
+uint64_t RowTrainee::parameters_hash(int device) const {
+  const models::Model& model = device == 0 ? *model_ : devices_->replica(device);
+  uint64_t hash = kEmptyHash;
+  for (const at::Tensor& tensor : model.parameters().tensors()) add_bits(hash, tensor);
+  return hash;
+}
+
+uint64_t RowTrainee::state_hash() const {
+  uint64_t hash = parameters_hash();
+  for (const at::Tensor& tensor : strategy_->equal_on_all_ranks()) add_bits(hash, tensor);
+  return hash;
+}
+
+replica::MemoryUse RowTrainee::memory() const {
+  std::vector<at::Tensor> parameters = model_->parameters().tensors();
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
+  for (int device = 1; device < devices(); ++device) {
+    const std::vector<at::Tensor> copies = devices_->replica(device).parameters().tensors();
+    parameters.insert(parameters.end(), copies.begin(), copies.end());
+  }
+  const int64_t copies_bytes = weight_copies_ ? weight_copies_->bytes() : 0;
+  return {.parameters = replica::storage_bytes(parameters) + copies_bytes,
+          .gradients = replica::storage_bytes(gradients),
+          .momenta = strategy_->momentum_bytes(),
+          .buffers = strategy_->buffer_bytes()};
+}
+
+std::vector<float> RowTrainee::values() const {
+  std::vector<float> flat;
+  flat.reserve(static_cast<size_t>(model_->parameters().count()));
+  for (const at::Tensor& tensor : model_->parameters().tensors()) {
+    const at::Tensor here = tensor.detach().cpu();
+    const auto* begin = static_cast<const float*>(here.const_data_ptr());
+    flat.insert(flat.end(), begin, begin + tensor.numel());
+  }
+  return flat;
+}
+
+}  // namespace lockstep::train

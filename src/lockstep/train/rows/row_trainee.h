@@ -1,0 +1,114 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/inputs/input.h"
+#include "lockstep/models/model.h"
+#include "lockstep/replica/memory_use.h"
+#include "lockstep/strategies/strategy.h"
+#include "lockstep/train/rows/data_parallel_model.h"
+#include "lockstep/train/rows/rank_group.h"
+#include "lockstep/train/step/step_loop.h"
+#include "lockstep/train/rows/sweep.h"
+#include "lockstep/train/step/traced_communicator.h"
+
+namespace lockstep::train {
+
+/// Where the batches of one of a row's training ranks come from: where that is one for all devices, the batch
+/// of all of them. They are on the accelerator; null: on the CPU. With `evaluation` it is the data to
+/// evaluate with, where the input has such.
+std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank,
+                                            std::shared_ptr<replica::Accelerator> accelerator = nullptr,
+                                            bool evaluation = false);
+
+/// With what a trainee begins that is not the row's own.
+struct TraineeStart {
+  /// Changes initial values and buffers, which the ranks have compared before, to what is the same on all of
+  /// them too; the strategy is made after it.
+  std::function<void(replica::Parameters& parameters)> initialise;
+  /// Empty: the row's.
+  std::function<std::unique_ptr<inputs::Input>(std::shared_ptr<replica::Accelerator>)> make_input;
+};
+
+/// One rank's part of a row: network, input and strategy, as the row says.
+class RowTrainee {
+ public:
+  /// Collective over `group`, whose ranks must have the same row and the same initial values (ConfigError,
+  /// agree_on_replica). The strategy communicates through `tracer` if given, else through `group`; both, and
+  /// the row, outlive this. The calling thread, which trains, is on the row's device from then on.
+  RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommunicator* tracer = nullptr,
+             TraineeStart start = {});
+
+  /// Collective as run_steps. With RowPlan::verify_every the replicas are compared on the way, where they are
+  /// comparable; Error where they differ.
+  StepLoopResult train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
+                       launch::Progress& progress);
+
+  /// From now on `clock` stamps the layers of every step; null: none does. It outlives this.
+  void time_layers(kernels::LayerClock* clock) { layers_ = clock; }
+
+  /// From now on every step has the batch that would have been next.
+  void repeat_one_batch();
+
+  /// One step without measuring, with what came before it in mind. Collective as run_steps.
+  void train_one_more(launch::Progress& progress);
+
+  /// `steps` steps of which each counts from `first_step` on, unwarmed. Collective as run_steps of a coupled
+  /// strategy, which these all are here: no rank trains more than the others.
+  StepLoopResult train_steps(int steps, int64_t first_step, StepHooks hooks, launch::Progress& progress);
+
+  models::Model& model() { return *model_; }
+  const std::shared_ptr<replica::Accelerator>& accelerator() const { return accelerator_; }
+
+  /// The most bytes that tensors had at a time since the last reset, on each GPU of this rank; empty on a
+  /// CPU.
+  std::vector<int64_t> peak_memory_bytes() const;
+  void reset_peak_memory();
+  strategies::Strategy& strategy() { return *strategy_; }
+
+  /// Why the replicas cannot be compared; empty where they can.
+  std::string why_not_compared() const;
+  bool coupled() const { return traits_.coupled; }
+  /// What the strategy measured of itself on this rank so far.
+  std::vector<strategies::Measured> measured() const { return strategy_->measured(); }
+  /// How the queues of the input were used so far.
+  std::vector<feed::QueueUse> input_queues() const { return input_->queues(); }
+  const replica::Parameters& parameters() const { return model_->parameters(); }
+  /// All parameters, one after the other as they lie in memory, in the order of Parameters::trainable.
+  std::vector<float> values() const;
+  /// What this rank's replica keeps from step to step. After a step.
+  replica::MemoryUse memory() const;
+  /// Devices of this rank.
+  int devices() const;
+  /// A hash of the bits of a device's parameters; of another than device 0 as they were in the last step.
+  uint64_t parameters_hash(int device = 0) const;
+  /// A hash of the bits of everything that must be the same on all ranks after a step.
+  uint64_t state_hash() const;
+
+ private:
+  const RowPlan& row_;
+  RankGroup group_;
+  TracedCommunicator* tracer_;
+  strategies::Traits traits_;
+  /// Null: the CPU.
+  std::shared_ptr<replica::Accelerator> accelerator_;
+  /// Of each device of this rank; empty: the CPU.
+  DataParallelModel::Accelerators accelerators_;
+  /// Null where none is needed.
+  std::shared_ptr<replica::LossScale> loss_scale_;
+  std::unique_ptr<models::Model> model_;
+  /// Likewise; of model_.
+  std::unique_ptr<replica::WeightCopies> weight_copies_;
+  /// model_ where it has several devices, else null.
+  DataParallelModel* devices_ = nullptr;
+  std::unique_ptr<inputs::Input> input_;
+  std::unique_ptr<strategies::Strategy> strategy_;
+  kernels::LayerClock* layers_ = nullptr;
+  int64_t steps_ = 0;
+};
+
+}  // namespace lockstep::train

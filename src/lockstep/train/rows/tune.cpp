@@ -1,0 +1,97 @@
+#include "lockstep/train/rows/tune.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/clock.h"
+#include "lockstep/base/units.h"
+#include "lockstep/measure/robust.h"
+#include "lockstep/models/model.h"
+#include "lockstep/strategies/strategy.h"
+#include "lockstep/train/rows/row_trainee.h"
+
+namespace lockstep::train {
+namespace {
+
+/// Buckets are laid out anew after the first step, and the second uses them for the first time.
+constexpr int kBlockWarmup = 2;
+constexpr int kFewestSteps = 3;
+constexpr int kMostSteps = 30;
+constexpr int kWantedBlocks = 36;
+constexpr int kMostBlocks = 48;
+
+double told_by_rank_0(double value, comm::Communicator& group) {
+  group.broadcast(comm::host_buffer(&value, 1), 0)->wait();
+  return value;
+}
+
+/// The steps of the job, on all ranks. Collective.
+std::vector<double> measure_block(RowPlan row, double bucket_mb, int steps, const RankGroup& ranks,
+                                  launch::Progress& progress) {
+  progress.begin(fmt::format("tuning buckets, {:g} MiB, of {}", bucket_mb, row.label()));
+  row.bucket_mb = bucket_mb;
+  row.verify_every = 0;
+  RowTrainee trainee(row, ranks);
+  std::vector<double> step_s =
+      trainee.train({.warmup_steps = kBlockWarmup, .steps = steps}, true, false, progress).step_s;
+  ranks.control->all_reduce(comm::host_buffer(step_s.data(), step_s.size()), comm::ReduceOp::kMax)->wait();
+  return step_s;
+}
+
+/// From a first block that does not count otherwise. Collective.
+TuningPlan find_plan(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress) {
+  const double begin_s = now_s();
+  const std::vector<double> step_s = measure_block(row, row.bucket_mb, kFewestSteps, ranks, progress);
+  const double took_s = now_s() - begin_s;
+  const double median_s = measure::median_of(step_s);
+  const double setup_s = std::max(0.0, took_s - (kBlockWarmup + kFewestSteps) * median_s);
+  const TuningPlan plan = plan_tuning(row.tune_budget_s - took_s, setup_s, median_s);
+  std::array<int64_t, 2> told{plan.blocks, plan.steps};
+  ranks.control->broadcast(comm::host_buffer(told.data(), told.size()), 0)->wait();
+  return {.blocks = static_cast<int>(told[0]), .steps = static_cast<int>(told[1])};
+}
+
+}  // namespace
+
+TuningPlan plan_tuning(double budget_s, double setup_s, double step_s) {
+  const double steps = (budget_s / kWantedBlocks - setup_s) / step_s - kBlockWarmup;
+  TuningPlan plan;
+  plan.steps = static_cast<int>(std::clamp<double>(std::floor(steps), kFewestSteps, kMostSteps));
+  const double block_s = setup_s + (kBlockWarmup + plan.steps) * step_s;
+  plan.blocks = static_cast<int>(std::clamp<double>(std::floor(budget_s / block_s), 0, kMostBlocks));
+  return plan;
+}
+
+bool has_cap_to_tune(const RowPlan& row) {
+  return row.ranks > 1 && traits_of(row).has_buckets;
+}
+
+results::BucketTuning tune_buckets(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress,
+                                   const std::optional<TuningPlan>& plan) {
+  comm::Communicator& group = *ranks.control;
+  const TuningPlan measured = plan ? *plan : find_plan(row, ranks, progress);
+  const int64_t bytes = 4 * models::registry().get(row.model).parameters;
+  BucketSearch search({.least_mb = measured.least_mb,
+                       .default_mb = row.bucket_mb,
+                       .payload_mb = static_cast<double>(bytes) / static_cast<double>(kMiB),
+                       .blocks = measured.blocks});
+  const bool decides = group.rank() == 0;
+  constexpr double kOver = 0;
+  while (true) {
+    const double cap = told_by_rank_0(decides ? search.next().value_or(kOver) : kOver, group);
+    if (cap == kOver) break;
+    const std::vector<double> step_s = measure_block(row, cap, measured.steps, ranks, progress);
+    if (decides) search.told(step_s);
+  }
+  results::BucketTuning tuning;
+  if (decides) tuning = search.result();
+  tuning.budget_s = row.tune_budget_s;
+  tuning.chosen_mb = told_by_rank_0(tuning.chosen_mb, group);
+  return tuning;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,166 @@
+#include "lockstep/train/step/training_step.h"
+
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+
+#include "lockstep/kernels/batch_norm.h"
+
+namespace lockstep::train {
+
+measure::StepStamps StepInstants::stamps(double begin_s, const StepClock& clock) const {
+  measure::StepStamps stamps;
+  stamps.begin_s = begin_s;
+  double began_s = begin_s;
+  for (const MicroBatch& batch : micro_batches) {
+    if (&batch != &micro_batches.front()) {
+      stamps.earlier_input_s += stamps.input_s - began_s;
+      stamps.earlier_forward_s += stamps.forward_s - stamps.input_s;
+      stamps.earlier_backward_s += stamps.backward_s - stamps.forward_s;
+      began_s = stamps.backward_s;
+    }
+    stamps.input_s = clock.seconds(batch.input);
+    stamps.forward_s = clock.seconds(batch.forward);
+    stamps.backward_s = clock.seconds(batch.backward);
+  }
+  stamps.combined_s = clock.seconds(combined);
+  stamps.applied_s = clock.seconds(applied);
+  stamps.end_s = clock.seconds(end);
+  return stamps;
+}
+
+/// A step on tensors that stay where they are: each batch is copied there.
+class TrainingStep::Recorded {
+ public:
+  using Compute = std::function<StepOutcome(const inputs::Batch& batch, const at::Tensor& step)>;
+
+  /// `first`, `step`: the batch of the first launch, and the steps before it.
+  Recorded(const inputs::Batch& first, int64_t step, replica::Accelerator& accelerator, Compute compute)
+      : batch_{.images = at::empty_like(first.images),
+               .labels = at::empty_like(first.labels),
+               .first_sample = first.first_sample},
+        step_(at::full({}, step, first.labels.options())),
+        compute_(std::move(compute)) {
+    take(first);
+    work_ = accelerator.record([this] {
+      outcome_ = compute_(batch_, step_);
+      step_.add_(1);
+    });
+  }
+
+  StepOutcome launch(inputs::Input& input) {
+    if (!has_batch_) take(input.next());
+    has_batch_ = false;
+    work_->launch();
+    return outcome_;
+  }
+
+ private:
+  void take(const inputs::Batch& batch) {
+    const at::NoGradGuard no_grad;
+    batch_.images.copy_(batch.images, /*non_blocking=*/true);
+    batch_.labels.copy_(batch.labels, /*non_blocking=*/true);
+    has_batch_ = true;
+  }
+
+  inputs::Batch batch_;
+  /// One that no launch has used.
+  bool has_batch_ = false;
+  /// Steps before the next launch, which counts it.
+  at::Tensor step_;
+  Compute compute_;
+  /// Written anew by every launch.
+  StepOutcome outcome_;
+  /// Last, so that it goes first.
+  std::unique_ptr<replica::RecordedWork> work_;
+};
+
+StepOutcome TrainingStep::run(int64_t step, StepInstants& at) const {
+  if (recorded_) return recorded_->launch(trainee_.input);
+  if (trainee_.stamp_phases) at.micro_batches.resize(static_cast<size_t>(options_.accumulate));
+  if (options_.hooks.before_step) options_.hooks.before_step(step);
+  StepInstants::MicroBatch input;
+  const inputs::Batch& first = next_batch(input);
+  if (trainee_.stamp_phases) at.micro_batches.front() = input;
+  return compute(first, {step}, at);
+}
+
+void TrainingStep::record(int64_t step) {
+  recorded_.reset();
+  const inputs::Batch& first = trainee_.input.next();
+  const std::unique_lock<std::mutex> alone = trainee_.input.keep_off_gpu();
+  recorded_ = std::make_shared<Recorded>(first, step, *trainee_.accelerator,
+                                         [this, step](const inputs::Batch& batch, const at::Tensor& number) {
+                                           StepInstants not_stamped;
+                                           return compute(batch, {step, &number}, not_stamped);
+                                         });
+}
+
+const inputs::Batch& TrainingStep::next_batch(StepInstants::MicroBatch& at) const {
+  const inputs::Batch& batch = trainee_.input.next();
+  stamp(at.input);
+  return batch;
+}
+
+StepOutcome TrainingStep::compute(const inputs::Batch& first, const StepNumber& number,
+                                  StepInstants& at) const {
+  StepInstants::MicroBatch not_stamped;
+  const auto instants = [&](int index) -> StepInstants::MicroBatch& {
+    return at.micro_batches.empty() ? not_stamped : at.micro_batches[static_cast<size_t>(index)];
+  };
+  trainee_.strategy.begin_step();
+  if (trainee_.weight_copies != nullptr) trainee_.weight_copies->refresh();
+  StepOutcome sum = compute_micro_batch(first, number, 0, instants(0));
+  for (int i = 1; i < options_.accumulate; ++i) {
+    const StepOutcome one = compute_micro_batch(next_batch(instants(i)), number, i, instants(i));
+    sum.loss = sum.loss.add(one.loss);
+    if (sum.hits.defined()) sum.hits = sum.hits.add(one.hits);
+  }
+  trainee_.strategy.combine();
+  stamp(at.combined);
+  trainee_.strategy.apply();
+  stamp(at.applied);
+  return sum;
+}
+
+StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, const StepNumber& number, int index,
+                                              StepInstants::MicroBatch& at) const {
+  StepOutcome outcome;
+  at::Tensor loss, logits;
+  std::vector<at::Tensor> counters;
+  if (trainee_.layers != nullptr) trainee_.layers->begin_pass();
+  {
+    const replica::AutocastScope autocast(options_.precision, batch.images.device().type());
+    const kernels::Context context{.training = true,
+                                   .kernels = options_.kernels,
+                                   .seed = options_.seed,
+                                   .step = number.step * options_.accumulate + index,
+                                   .first_sample = batch.first_sample,
+                                   .step_on_device = number.on_device,
+                                   .batch_counters = trainee_.accelerator == nullptr ? nullptr : &counters,
+                                   .weight_copies = trainee_.weight_copies != nullptr,
+                                   .cost = nullptr,
+                                   .layers = trainee_.layers};
+    const models::Output output = trainee_.model.forward(batch.images, context);
+    if (counts_hits()) logits = output.logits.detach();
+    loss = models::cross_entropy(output, batch.labels);
+    kernels::count_batch(counters);
+  }
+  stamp(at.forward);
+  if (options_.accumulate > 1) loss = loss.div(options_.accumulate);
+  trainee_.strategy.before_backward(index == options_.accumulate - 1);
+  (trainee_.loss_scale == nullptr ? loss : trainee_.loss_scale->scaled(loss)).backward();
+  if (trainee_.layers != nullptr) trainee_.layers->end_pass();
+  stamp(at.backward);
+  outcome.loss = loss.detach();
+  if (logits.defined()) outcome.hits = logits.argmax(1).eq(batch.labels).sum();
+  return outcome;
+}
+
+}  // namespace lockstep::train

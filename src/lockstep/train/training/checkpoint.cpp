@@ -1,0 +1,257 @@
+#include "lockstep/train/training/checkpoint.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/train/training/archive.h"
+#include "lockstep/train/training/content_hash.h"
+#include "lockstep/train/rows/gather.h"
+#include "lockstep/train/training/state_dict.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr const char* kFormat = "lockstep checkpoint";
+constexpr int64_t kVersion = 1;
+
+constexpr const char* kHash = "hash";
+
+std::string hash_text(const Dict& content) {
+  return fmt::format("{:016x}", hash_of(content));
+}
+
+Dict to_dict(const std::vector<replica::NamedTensor>& tensors) {
+  Dict dict = make_dict();
+  for (const auto& [name, value] : tensors) dict.insert(name, value);
+  return dict;
+}
+
+Dict to_dict(const Facts& facts) {
+  Dict dict = make_dict();
+  for (const auto& [name, value] : facts) dict.insert(name, value);
+  return dict;
+}
+
+Dict to_dict(const Tally& tally) {
+  Dict dict = make_dict();
+  dict.insert("loss_sum", tally.loss_sum);
+  dict.insert("correct", tally.correct);
+  dict.insert("samples", tally.samples);
+  return dict;
+}
+
+Dict to_dict(const results::EpochRecord& epoch) {
+  Dict dict = make_dict();
+  dict.insert("epoch", int64_t{epoch.epoch});
+  dict.insert("steps", epoch.steps);
+  dict.insert("learning_rate", epoch.learning_rate);
+  dict.insert("loss", epoch.loss);
+  dict.insert("training_accuracy", epoch.training_accuracy);
+  if (epoch.evaluation_loss) dict.insert("evaluation_loss", *epoch.evaluation_loss);
+  if (epoch.evaluation_accuracy) dict.insert("evaluation_accuracy", *epoch.evaluation_accuracy);
+  return dict;
+}
+
+Dict to_dict(const RankState& rank) {
+  Dict dict = make_dict();
+  dict.insert("buffers", to_dict(rank.buffers.tensors));
+  dict.insert("epoch", to_dict(rank.epoch));
+  dict.insert("strategy", to_dict(rank.strategy.tensors));
+  return dict;
+}
+
+/// A dictionary as it was read, whose entries are asked for by name and kind.
+class Entries {
+ public:
+  explicit Entries(const at::IValue& value) {
+    if (!value.isGenericDict()) throw Error("a part of it is no dictionary");
+    for (const auto& entry : value.toGenericDict()) {
+      if (!entry.key().isString()) throw Error("a name in it is no text");
+      entries_.emplace_back(entry.key().toStringRef(), entry.value());
+    }
+  }
+
+  bool has(const std::string& name) const { return find(name) != entries_.end(); }
+
+  const at::IValue& get(const std::string& name) const {
+    const auto found = find(name);
+    if (found == entries_.end()) throw Error(fmt::format("it has no '{}'", name));
+    return found->second;
+  }
+
+  int64_t integer(const std::string& name) const {
+    if (!get(name).isInt()) throw Error(fmt::format("'{}' is no whole number", name));
+    return get(name).toInt();
+  }
+
+  double real(const std::string& name) const {
+    if (!get(name).isDouble()) throw Error(fmt::format("'{}' is no number", name));
+    return get(name).toDouble();
+  }
+
+  std::string text(const std::string& name) const {
+    if (!get(name).isString()) throw Error(fmt::format("'{}' is no text", name));
+    return get(name).toStringRef();
+  }
+
+  std::vector<replica::NamedTensor> tensors() const {
+    std::vector<replica::NamedTensor> found;
+    for (const auto& [name, value] : entries_) {
+      if (!value.isTensor()) throw Error(fmt::format("'{}' is no tensor", name));
+      found.push_back({name, value.toTensor()});
+    }
+    return found;
+  }
+
+  const std::vector<std::pair<std::string, at::IValue>>& all() const { return entries_; }
+
+ private:
+  std::vector<std::pair<std::string, at::IValue>>::const_iterator find(const std::string& name) const {
+    return std::ranges::find(entries_, name, &std::pair<std::string, at::IValue>::first);
+  }
+
+  std::vector<std::pair<std::string, at::IValue>> entries_;
+};
+
+at::ArrayRef<at::IValue> list_in(const Entries& entries, const std::string& name) {
+  const at::IValue& value = entries.get(name);
+  if (!value.isList()) throw Error(fmt::format("'{}' is no list", name));
+  return value.toListRef();
+}
+
+Facts facts_in(const Entries& entries, const std::string& name) {
+  Facts facts;
+  const Entries named(entries.get(name));
+  for (const auto& [key, value] : named.all()) {
+    if (!value.isString()) throw Error(fmt::format("'{}' in '{}' is no text", key, name));
+    facts.push_back({key, value.toStringRef()});
+  }
+  return facts;
+}
+
+Tally tally_from(const Entries& entries) {
+  return {entries.real("loss_sum"), entries.integer("correct"), entries.integer("samples")};
+}
+
+RankState rank_from(const at::IValue& value) {
+  const Entries entries(value);
+  RankState rank;
+  rank.buffers.tensors = Entries(entries.get("buffers")).tensors();
+  rank.strategy.tensors = Entries(entries.get("strategy")).tensors();
+  rank.epoch = tally_from(Entries(entries.get("epoch")));
+  return rank;
+}
+
+results::EpochRecord epoch_from(const at::IValue& value) {
+  const Entries entries(value);
+  results::EpochRecord epoch;
+  epoch.epoch = static_cast<int>(entries.integer("epoch"));
+  epoch.steps = entries.integer("steps");
+  epoch.learning_rate = entries.real("learning_rate");
+  epoch.loss = entries.real("loss");
+  epoch.training_accuracy = entries.real("training_accuracy");
+  if (entries.has("evaluation_loss")) epoch.evaluation_loss = entries.real("evaluation_loss");
+  if (entries.has("evaluation_accuracy")) epoch.evaluation_accuracy = entries.real("evaluation_accuracy");
+  return epoch;
+}
+
+/// Of all ranks on rank 0, empty elsewhere. Collective. One rank after the other, so that no rank holds more
+/// than its own beside rank 0.
+List gather_ranks(const RankState& own, comm::Communicator* group) {
+  List ranks = make_list();
+  const int rank = group == nullptr ? 0 : group->rank();
+  if (rank == 0) ranks.push_back(to_dict(own));
+  if (group == nullptr) return ranks;
+  std::string bytes;
+  if (rank != 0) {
+    RankState told = own;
+    if (told.strategy.same_on_all_ranks) told.strategy.tensors.clear();
+    bytes = to_archive(to_dict(told));
+  }
+  const std::vector<int64_t> sizes = gather_equal<int64_t>({static_cast<int64_t>(bytes.size())}, *group);
+  constexpr int kTag = 1;
+  if (rank != 0) {
+    std::vector<uint8_t> message(bytes.begin(), bytes.end());
+    group->send(comm::host_buffer(message.data(), message.size()), 0, kTag)->wait();
+    return ranks;
+  }
+  for (int other = 1; other < group->size(); ++other) {
+    std::vector<uint8_t> message(static_cast<size_t>(sizes[static_cast<size_t>(other)]));
+    group->receive(comm::host_buffer(message.data(), message.size()), other, kTag)->wait();
+    ranks.push_back(from_archive(std::string(message.begin(), message.end()), "what a rank has sent"));
+  }
+  return ranks;
+}
+
+Checkpoint checkpoint_from(const at::IValue& content) {
+  const Entries entries(content);
+  if (!entries.has("format") || entries.text("format") != kFormat) {
+    throw Error("it is no checkpoint of lockstep",
+                "--init takes the values of other files; --resume goes on where lockstep stopped.");
+  }
+  if (const int64_t version = entries.integer("version"); version != kVersion) {
+    throw Error(
+        fmt::format("it has version {} of the format, and this lockstep reads {}", version, kVersion));
+  }
+  Dict without_hash = content.toGenericDict().copy();
+  static_cast<void>(without_hash.erase(kHash));
+  if (entries.text(kHash) != hash_text(without_hash)) {
+    throw Error("it is damaged: its contents are not those that were written",
+                "Resume from another file; this one's disk or transfer may be at fault.");
+  }
+  Checkpoint checkpoint;
+  checkpoint.step = entries.integer("step");
+  checkpoint.model = Entries(entries.get("model")).tensors();
+  checkpoint.settings = facts_in(entries, "settings");
+  checkpoint.circumstances = facts_in(entries, "circumstances");
+  for (const at::IValue& epoch : list_in(entries, "epochs")) checkpoint.epochs.push_back(epoch_from(epoch));
+  for (const at::IValue& rank : list_in(entries, "ranks")) checkpoint.ranks.push_back(rank_from(rank));
+  if (checkpoint.ranks.empty()) throw Error("it has no ranks");
+  for (RankState& rank : checkpoint.ranks) {
+    if (rank.strategy.tensors.empty()) rank.strategy = checkpoint.ranks.front().strategy;
+  }
+  return checkpoint;
+}
+
+/// Errors of `body` are those of a file that the user named.
+template <typename Body>
+auto as_errors_of(const std::string& path, const Body& body) {
+  try {
+    return body();
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const Error& error) {
+    throw ConfigError(fmt::format("'{}' cannot be used: {}", path, error.what()), error.advice());
+  }
+}
+
+}  // namespace
+
+void write_checkpoint(const std::string& path, const Checkpoint& head, const replica::Parameters& parameters,
+                      const RankState& own, comm::Communicator* group) {
+  const List ranks = gather_ranks(own, group);
+  if (group != nullptr && group->rank() != 0) return;
+  List epochs = make_list();
+  for (const results::EpochRecord& epoch : head.epochs) epochs.push_back(to_dict(epoch));
+  Dict content = make_dict();
+  content.insert("format", kFormat);
+  content.insert("version", kVersion);
+  content.insert("model", to_dict(state_dict_of(parameters)));
+  content.insert("step", head.step);
+  content.insert("epoch", static_cast<int64_t>(head.epochs.size()));
+  content.insert("settings", to_dict(head.settings));
+  content.insert("circumstances", to_dict(head.circumstances));
+  content.insert("epochs", epochs);
+  content.insert("ranks", ranks);
+  content.insert(kHash, hash_text(content));
+  write_file_atomically(path, to_archive(content));
+}
+
+Checkpoint read_checkpoint(const std::string& path) {
+  return as_errors_of(path, [&] { return checkpoint_from(read_archive(path)); });
+}
+
+}  // namespace lockstep::train

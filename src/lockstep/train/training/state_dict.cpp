@@ -1,0 +1,115 @@
+#include "lockstep/train/training/state_dict.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <ATen/core/grad_mode.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/replica/state.h"
+#include "lockstep/train/training/archive.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr const char* kWrapped = "module.";
+constexpr const char* kNotAlways = "num_batches_tracked";
+/// More of them say no more about what is wrong.
+constexpr size_t kMostNames = 5;
+
+std::string names_text(const std::vector<std::string>& names) {
+  const size_t shown = std::min(names.size(), kMostNames);
+  std::string text =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw ConfigError(fmt::format("'{}' is not of this network: {}", path, why),
+                    "Choose the --model whose values it has.");
+}
+
+at::IValue find(const Dict& dict, const std::string& name) {
+  const auto found = dict.find(name);
+  return found == dict.end() ? at::IValue() : found->value();
+}
+
+}  // namespace
+
+std::vector<replica::NamedTensor> read_state_dict(const std::string& path) {
+  at::IValue content = read_archive(path);
+  if (!content.isGenericDict()) {
+    throw ConfigError(fmt::format("'{}' holds no state_dict", path),
+                      "Save one as torch.save(model.state_dict(), FILE).");
+  }
+  if (const at::IValue model = find(content.toGenericDict(), "model"); model.isGenericDict()) content = model;
+  std::vector<replica::NamedTensor> values;
+  for (const auto& entry : content.toGenericDict()) {
+    if (!entry.key().isString() || !entry.value().isTensor()) {
+      throw ConfigError(fmt::format("'{}' holds more than a state_dict: not all of it is tensors", path),
+                        "Save one as torch.save(model.state_dict(), FILE), or under the name 'model'.");
+    }
+    values.push_back({entry.key().toStringRef(), entry.value().toTensor()});
+  }
+  const bool wrapped = !values.empty() && std::ranges::all_of(values, [](const replica::NamedTensor& value) {
+    return value.name.starts_with(kWrapped);
+  });
+  if (wrapped) {
+    for (replica::NamedTensor& value : values) value.name.erase(0, std::string(kWrapped).size());
+  }
+  return values;
+}
+
+void load_values(const std::vector<replica::NamedTensor>& values, replica::Parameters& parameters,
+                 const std::string& path) {
+  const at::NoGradGuard no_grad;
+  std::vector<std::string> missing, unexpected;
+  size_t found_values = 0;
+  for (const auto* own : {&parameters.trainable(), &parameters.buffers()}) {
+    for (const auto& [name, into] : *own) {
+      const auto found = std::ranges::find(values, name, &replica::NamedTensor::name);
+      if (found == values.end()) {
+        if (!name.ends_with(kNotAlways)) missing.push_back(name);
+        continue;
+      }
+      ++found_values;
+      const at::Tensor& value = found->value;
+      if (value.sizes() != into.sizes()) {
+        refuse(path, fmt::format("its {} has the shape [{}], the network's [{}]", name,
+                                 fmt::join(value.sizes(), ", "), fmt::join(into.sizes(), ", ")));
+      }
+      if (value.is_floating_point() != into.is_floating_point()) {
+        refuse(path, fmt::format("its {} has another kind of numbers", name));
+      }
+    }
+  }
+  if (!missing.empty()) refuse(path, "it has no " + names_text(missing));
+  if (found_values < values.size()) {
+    for (const auto& [name, value] : values) {
+      const auto is_it = [&](const replica::NamedTensor& tensor) { return tensor.name == name; };
+      if (std::ranges::none_of(parameters.trainable(), is_it) &&
+          std::ranges::none_of(parameters.buffers(), is_it)) {
+        unexpected.push_back(name);
+      }
+    }
+    refuse(path, "the network has no " + names_text(unexpected));
+  }
+  for (const auto* own : {&parameters.trainable(), &parameters.buffers()}) {
+    for (const auto& [name, into] : *own) {
+      const auto found = std::ranges::find(values, name, &replica::NamedTensor::name);
+      if (found != values.end()) into.detach().copy_(found->value);
+    }
+  }
+}
+
+std::vector<replica::NamedTensor> state_dict_of(const replica::Parameters& parameters) {
+  replica::State copies;
+  for (const auto& [name, value] : parameters.trainable()) copies.add(name, value);
+  for (const auto& [name, value] : parameters.buffers()) copies.add(name, value);
+  return copies.tensors;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,308 @@
+#include "lockstep/train/training/training.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/train/rows/bits.h"
+#include "lockstep/train/training/evaluation.h"
+#include "lockstep/train/rows/gather.h"
+#include "lockstep/train/rows/row_trainee.h"
+#include "lockstep/train/training/state_dict.h"
+
+namespace lockstep::train {
+namespace {
+
+/// The longest of all ranks. Collective.
+double longest(double value, comm::Communicator* group) {
+  if (group != nullptr) group->all_reduce(comm::host_buffer(&value, 1), comm::ReduceOp::kMax)->wait();
+  return value;
+}
+
+/// What the ranks start from must be the same. Collective.
+void agree_on_start(const replica::Parameters& parameters, int64_t step, comm::Communicator* group) {
+  if (group == nullptr) return;
+  uint64_t hash = kEmptyHash;
+  add_text(hash, std::to_string(step));
+  for (const at::Tensor& tensor : parameters.tensors()) add_bits(hash, tensor);
+  if (same_on_all_ranks(hash, *group)) return;
+  throw ConfigError("the ranks have read different files to start from",
+                    "The path must name the same file on every host.");
+}
+
+/// One rank's part of a training.
+class Training {
+ public:
+  Training(const TrainingPlan& plan, const RankGroup& ranks, launch::Progress& progress,
+           const OnEpoch& on_epoch)
+      : plan_(plan),
+        ranks_(ranks),
+        group_(ranks.control),
+        progress_(progress),
+        on_epoch_(on_epoch),
+        schedule_(plan.schedule, plan.row.ranks, plan.steps_per_epoch),
+        settings_(settings_of(plan)) {
+    RankState own;
+    if (!plan.resume_path.empty()) {
+      Checkpoint checkpoint = read_checkpoint_of(plan);
+      own = checkpoint.ranks.at(static_cast<size_t>(ranks.rank()));
+      step_ = checkpoint.step;
+      epochs_ = checkpoint.epochs;
+      tally_ = own.epoch;
+      resumed_at_step_ = step_;
+      make_trainee([&](replica::Parameters& parameters) {
+        load_values(checkpoint.model, parameters, plan.resume_path);
+        for (const auto& [name, buffer] : parameters.buffers()) own.buffers.copy_to(name, buffer);
+      });
+      trainee_->strategy().restore(own.strategy);
+    } else if (!plan.init_path.empty()) {
+      make_trainee([&](replica::Parameters& parameters) {
+        load_values(read_state_dict(plan.init_path), parameters, plan.init_path);
+      });
+    } else {
+      make_trainee({});
+    }
+  }
+
+  TrainingResult run() {
+    while (step_ < end()) {
+      train_until(next_stop());
+      if (step_ % plan_.steps_per_epoch == 0) end_epoch();
+      if (checkpoint_is_due()) write();
+    }
+    return {epochs_, resumed_at_step_, trainee_->parameters_hash()};
+  }
+
+ private:
+  void make_trainee(const std::function<void(replica::Parameters&)>& load) {
+    const auto make_input = [&](std::shared_ptr<replica::Accelerator> accelerator) {
+      std::unique_ptr<inputs::Input> input = create_input(plan_.row, ranks_.rank(), std::move(accelerator));
+      // The batches that were trained are not to come again before their turn.
+      input->skip(step_ * plan_.row.accumulate);
+      return input;
+    };
+    const auto initialise = [&](replica::Parameters& parameters) {
+      if (load) load(parameters);
+      // Before the strategy hides by a broadcast what differs.
+      agree_on_start(parameters, step_, group_);
+    };
+    trainee_.emplace(plan_.row, ranks_, nullptr,
+                     TraineeStart{.initialise = initialise, .make_input = make_input});
+  }
+
+  int64_t end() const {
+    return std::min(schedule_.total_steps(), plan_.stop_after.value_or(schedule_.total_steps()));
+  }
+
+  /// The end of the epoch, or the step before it that ends with a checkpoint.
+  int64_t next_stop() const {
+    const int64_t epoch_end = std::min(end(), (step_ / plan_.steps_per_epoch + 1) * plan_.steps_per_epoch);
+    if (plan_.checkpoint_path.empty() || plan_.checkpoint_every == 0) return epoch_end;
+    return std::min(epoch_end, (step_ / plan_.checkpoint_every + 1) * plan_.checkpoint_every);
+  }
+
+  bool checkpoint_is_due() const {
+    if (plan_.checkpoint_path.empty()) return false;
+    const int64_t every = plan_.checkpoint_every == 0 ? plan_.steps_per_epoch : plan_.checkpoint_every;
+    return step_ % every == 0 || step_ == end();
+  }
+
+  void train_until(int64_t stop) {
+    progress_.begin(fmt::format("{}, epoch {}", plan_.row.label(), epochs_.size() + 1));
+    const RowPlan& row = plan_.row;
+    const int64_t images_per_step = int64_t{row.images_per_rank_step()} * (row.ranks / training_ranks(row));
+    const StepHooks hooks{
+        .before_step =
+            [this](int64_t steps) { trainee_->strategy().set_learning_rate(schedule_.rate(steps)); },
+        .after_step =
+            [this, images_per_step](double loss, int64_t hits) {
+              tally_.loss_sum += loss;
+              tally_.correct += hits;
+              tally_.samples += images_per_step;
+            },
+        .counts_hits = true};
+    const StepLoopResult result =
+        trainee_->train_steps(static_cast<int>(stop - step_), step_, hooks, progress_);
+    epoch_s_ += longest(std::accumulate(result.step_s.begin(), result.step_s.end(), 0.0), group_);
+    epoch_steps_ += stop - step_;
+    step_ = stop;
+  }
+
+  void end_epoch() {
+    const RowPlan& row = plan_.row;
+    const Tally tally = over_all_ranks(tally_, group_);
+    const auto losses = static_cast<double>(plan_.steps_per_epoch) * training_ranks(row);
+    results::EpochRecord epoch;
+    epoch.epoch = static_cast<int>(epochs_.size()) + 1;
+    epoch.steps = step_;
+    epoch.learning_rate = schedule_.rate(step_ - 1);
+    epoch.loss = tally.loss_sum / losses;
+    epoch.training_accuracy = static_cast<double>(tally.correct) / static_cast<double>(tally.samples);
+    if (plan_.evaluate) {
+      if (!evaluation_) evaluation_.emplace(row, ranks_, trainee_->accelerator());
+      const Tally found = evaluation_->run(trainee_->model());
+      const auto samples = static_cast<double>(found.samples);
+      epoch.evaluation_loss = found.loss_sum / samples;
+      epoch.evaluation_accuracy = static_cast<double>(found.correct) / samples;
+    }
+    const auto images = static_cast<double>(epoch_steps_ * row.images_per_rank_step() * row.ranks);
+    epoch.images_per_s = images / epoch_s_;
+    epochs_.push_back(epoch);
+    tally_ = {};
+    epoch_s_ = 0;
+    epoch_steps_ = 0;
+    on_epoch_(epochs_);
+  }
+
+  void write() {
+    RankState own{.buffers = {}, .strategy = {}, .epoch = tally_};
+    for (const auto& [name, buffer] : trainee_->parameters().buffers()) own.buffers.add(name, buffer);
+    trainee_->strategy().save(own.strategy);
+    write_checkpoint(plan_.checkpoint_path,
+                     {.settings = settings_,
+                      .circumstances = plan_.circumstances,
+                      .step = step_,
+                      .epochs = epochs_,
+                      .model = {},
+                      .ranks = {}},
+                     trainee_->parameters(), own, group_);
+  }
+
+  const TrainingPlan& plan_;
+  RankGroup ranks_;
+  /// For what lies in host memory.
+  comm::Communicator* group_;
+  launch::Progress& progress_;
+  const OnEpoch& on_epoch_;
+  Schedule schedule_;
+  Facts settings_;
+  std::optional<RowTrainee> trainee_;
+  /// From the first one on.
+  std::optional<Evaluation> evaluation_;
+  /// Steps and epochs that are done.
+  int64_t step_ = 0;
+  std::vector<results::EpochRecord> epochs_;
+  std::optional<int64_t> resumed_at_step_;
+  /// This rank's, of the epoch that runs.
+  Tally tally_;
+  /// Of what this process trained of the epoch that runs.
+  double epoch_s_ = 0;
+  int64_t epoch_steps_ = 0;
+};
+
+std::vector<std::string> differences_in(const Facts& theirs, const Facts& own) {
+  std::vector<std::string> differences;
+  for (const auto& [name, value] : own) {
+    const auto found = std::ranges::find(theirs, name, &Fact::name);
+    const std::string there = found == theirs.end() ? "none" : found->value;
+    if (there != value) differences.push_back(fmt::format("{} {} there, {} here", name, there, value));
+  }
+  for (const auto& [name, value] : theirs) {
+    if (std::ranges::find(own, name, &Fact::name) == own.end()) {
+      differences.push_back(fmt::format("{} {} there, none here", name, value));
+    }
+  }
+  return differences;
+}
+
+std::string text_of(const ScheduleOptions& schedule) {
+  std::string text = fmt::format("{} from {}", to_string(schedule.decay), schedule.learning_rate);
+  if (schedule.scale) text += " times the ranks";
+  if (schedule.warmup_epochs > 0) text += fmt::format(", {} epochs of warm-up", schedule.warmup_epochs);
+  if (schedule.decay == Decay::kStep) {
+    text += fmt::format(", times {} after epochs {}", schedule.decay_factor,
+                        fmt::join(schedule.decay_epochs, " "));
+  }
+  if (schedule.decay == Decay::kCosine) text += fmt::format(", over {} epochs", schedule.epochs);
+  return text;
+}
+
+}  // namespace
+
+void check_plan(const TrainingPlan& plan) {
+  const Schedule schedule(plan.schedule, plan.row.ranks, plan.steps_per_epoch);
+  const strategies::Traits traits = traits_of(plan.row);
+  if (plan.row.ranks > 1 && traits.combines == "nothing") {
+    throw ConfigError(fmt::format("{} combines nothing: {} ranks would be {} trainings", plan.row.strategy,
+                                  plan.row.ranks, plan.row.ranks),
+                      "Choose ddp, or --ranks 1.");
+  }
+  if (plan.evaluate && inputs::registry().get(plan.row.input).has_address) {
+    throw ConfigError(fmt::format("--eval has no samples to evaluate with where the input '{}' brings them",
+                                  plan.row.input),
+                      "Leave --eval out, or train on --data FOLDER.");
+  }
+  if (!plan.resume_path.empty() && !plan.init_path.empty()) {
+    throw ConfigError("--resume and --init exclude each other",
+                      "--resume goes on with a training; --init begins one with values of a file.");
+  }
+  if (plan.checkpoint_every < 0) {
+    throw ConfigError(
+        fmt::format("--checkpoint-every must be greater than 0, not {}", plan.checkpoint_every));
+  }
+}
+
+Facts settings_of(const TrainingPlan& plan) {
+  // How a measurement is paced, the rate of a row, which is the schedule's here, where batches lie or arrive,
+  // and who makes them.
+  static const std::set<std::string> others{
+      "--warmup",      "--steps", "--precision-target", "--max-time", "--tune-budget",     "--verify-every",
+      "learning rate", "--data",  "--address",          "--timeout",  "flags of the input"};
+  Facts facts;
+  for (Fact& fact : facts_of(plan.row)) {
+    if (!others.contains(fact.name)) facts.push_back(std::move(fact));
+  }
+  facts.push_back({"learning rate", text_of(plan.schedule)});
+  facts.push_back({"steps per epoch", std::to_string(plan.steps_per_epoch)});
+  facts.push_back({"data", plan.data.empty() ? "none" : plan.data});
+  return facts;
+}
+
+Facts facts_of(const TrainingPlan& plan) {
+  const auto or_none = [](const std::string& path) { return path.empty() ? "none" : path; };
+  Facts facts = settings_of(plan);
+  facts.push_back({"--epochs", std::to_string(plan.schedule.epochs)});
+  facts.push_back({"--eval", plan.evaluate ? "on" : "off"});
+  facts.push_back({"--checkpoint", or_none(plan.checkpoint_path)});
+  facts.push_back({"--checkpoint-every", std::to_string(plan.checkpoint_every)});
+  facts.push_back({"--resume", or_none(plan.resume_path)});
+  facts.push_back({"--init", or_none(plan.init_path)});
+  return facts;
+}
+
+Checkpoint read_checkpoint_of(const TrainingPlan& plan) {
+  Checkpoint checkpoint = read_checkpoint(plan.resume_path);
+  const std::vector<std::string> differences = differences_in(checkpoint.settings, settings_of(plan));
+  if (!differences.empty()) {
+    throw ConfigError(
+        fmt::format("'{}' is of another training: {}", plan.resume_path, fmt::join(differences, "; ")),
+        "Resume with the flags that it was written with; --init takes the values of its network alone.");
+  }
+  const auto ranks = static_cast<size_t>(training_ranks(plan.row));
+  const int64_t total = plan.schedule.epochs * plan.steps_per_epoch;
+  if (checkpoint.ranks.size() != ranks || checkpoint.step < 1 ||
+      checkpoint.step / plan.steps_per_epoch != static_cast<int64_t>(checkpoint.epochs.size())) {
+    throw ConfigError(fmt::format("'{}' contradicts itself: it is damaged", plan.resume_path));
+  }
+  if (checkpoint.step > total) {
+    throw ConfigError(fmt::format("'{}' has {} steps, and {} epochs have only {}", plan.resume_path,
+                                  checkpoint.step, plan.schedule.epochs, total),
+                      "Give more --epochs.");
+  }
+  return checkpoint;
+}
+
+std::string changed_circumstances(const TrainingPlan& plan, const Checkpoint& checkpoint) {
+  return fmt::format("{}", fmt::join(differences_in(checkpoint.circumstances, plan.circumstances), "; "));
+}
+
+TrainingResult train(const TrainingPlan& plan, const RankGroup& ranks, launch::Progress& progress,
+                     const OnEpoch& on_epoch) {
+  return Training(plan, ranks, progress, on_epoch).run();
+}
+
+}  // namespace lockstep::train

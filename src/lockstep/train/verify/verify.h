@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/launch/progress.h"
+#include "lockstep/train/rows/rank_group.h"
+#include "lockstep/train/rows/sweep.h"
+
+namespace lockstep::train {
+
+/// One thing that a strategy promises, and whether it was kept.
+struct Check {
+  enum class Outcome { kRight, kWrong, kNotApplicable };
+
+  /// "replicas equal", "joint batch", "run to run"; "applied once", "staleness", "loss falls".
+  std::string name;
+  Outcome outcome = Outcome::kRight;
+  /// How it was found out, or why it does not apply.
+  std::string detail;
+};
+
+/// "right", "WRONG", "n/a".
+const char* outcome_text(Check::Outcome outcome);
+
+/// Trains `steps` steps of a row and checks what its strategy promises:
+/// - replicas equal: after every step all ranks have the same parameters and, where each has them, combined
+///   gradients, bit for bit;
+/// - joint batch: they agree with one rank that trains on the batches of all ranks at once (networks without
+///   batch norm). Only the order of summation differs: a sum of n terms in another order differs by about
+///   sqrt(n) rounding errors of its size (Higham 2002, section 4.2), so each tensor may differ by
+///   sqrt(n) * epsilon * steps of its largest move, n the terms of one of its gradients. A narrower type on
+///   the wire rounds each of the sums of up to N parts in every step; a sum of k parts is sqrt(k N) / N of
+///   the mean, as gradients of different samples go, so N / 2 roundings come together per step, and
+///   sqrt(N / 2 * steps) of them are allowed for. Where
+///   parameters are averaged (bsp, avg) these are rounded too. A rounding may also
+///   turn a ReLU or a max pool over, whose gradient then jumps; that happens by chance, so only what goes
+///   beyond the tolerance from two seeds is wrong;
+/// - run to run: training again gives the same bits.
+/// Of a strategy that applies gradients as they arrive, what verify_on_arrival checks.
+/// Collective over `ranks`. The checks are there on its rank 0,
+/// empty elsewhere.
+std::vector<Check> verify_row(const RowPlan& row, int steps, const RankGroup& ranks,
+                              launch::Progress& progress);
+
+}  // namespace lockstep::train

@@ -1,0 +1,73 @@
+#include "lockstep/train/verify/verify_async.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/train/rows/own_measures.h"
+#include "lockstep/train/rows/row_trainee.h"
+
+namespace lockstep::train {
+namespace {
+
+using Outcome = Check::Outcome;
+using Over = strategies::Measured::Over;
+
+/// So many that the loss of a network that learns has fallen, whatever its first steps did.
+constexpr int kLeastSteps = 60;
+
+double value_of(const std::vector<strategies::Measured>& measured, const char* name, Over over) {
+  for (const strategies::Measured& one : measured) {
+    if (one.name == name && one.over == over) return one.value;
+  }
+  throw Error(fmt::format("a strategy that applies gradients as they arrive does not measure {}", name));
+}
+
+Check check_applied_once(const std::vector<strategies::Measured>& measured, int64_t rank_steps) {
+  const auto sent = static_cast<int64_t>(value_of(measured, "gradients_sent", Over::kJob));
+  const auto applied = static_cast<int64_t>(value_of(measured, "gradients_applied", Over::kJob));
+  const bool right = sent == applied && applied > 0 && applied % rank_steps == 0;
+  return {"applied once", right ? Outcome::kRight : Outcome::kWrong,
+          fmt::format("{} gradients of buckets sent, {} applied", sent, applied)};
+}
+
+Check check_staleness(const std::vector<strategies::Measured>& measured, int others, int steps) {
+  const auto most = static_cast<int64_t>(value_of(measured, "staleness", Over::kMost));
+  const int64_t bound = int64_t{others} * steps;
+  return {"staleness", most <= bound ? Outcome::kRight : Outcome::kWrong,
+          fmt::format("mean {:.2f}, at most {}; other ranks make {} updates in {} steps",
+                      value_of(measured, "staleness", Over::kMean), most, bound, steps)};
+}
+
+Check check_loss(const StepLoopResult& own, int ranks, int steps, comm::Communicator* group) {
+  std::array<double, 2> loss{own.loss_first, own.loss_last};
+  if (group != nullptr) group->all_reduce(comm::host_buffer(loss.data(), 2), comm::ReduceOp::kSum)->wait();
+  return {"loss falls", loss[1] < loss[0] ? Outcome::kRight : Outcome::kWrong,
+          fmt::format("from {:.4g} to {:.4g} in {} steps on one batch per rank", loss[0] / ranks,
+                      loss[1] / ranks, steps)};
+}
+
+}  // namespace
+
+std::vector<Check> verify_on_arrival(const RowPlan& row, int steps, const RankGroup& ranks,
+                                     launch::Progress& progress) {
+  steps = std::max(steps, kLeastSteps);
+  comm::Communicator* group = ranks.control;
+  const int count = group == nullptr ? 1 : group->size();
+  RowTrainee trainee(row, ranks);
+  trainee.repeat_one_batch();
+  // Each takes just so many steps, instead of going on until the last is done.
+  const StepLoopResult own =
+      trainee.train({.warmup_steps = 0, .steps = steps}, /*coupled=*/true, /*stamp_phases=*/false, progress);
+  const auto measured = combine_measured(trainee.measured(), static_cast<size_t>(steps), group);
+  return {{"replicas equal", Outcome::kNotApplicable, "each rank computes with what it fetched last"},
+          {"joint batch", Outcome::kNotApplicable, "gradients are applied one by one, in no fixed order"},
+          {"run to run", Outcome::kNotApplicable, traits_of(row).depends_on_timing},
+          check_applied_once(measured, int64_t{count} * steps),
+          check_staleness(measured, count - 1, steps),
+          check_loss(own, count, steps, group)};
+}
+
+}  // namespace lockstep::train
