@@ -43,6 +43,8 @@ TEST(BaselineTest, only_the_same_work_is_a_baseline) {
   EXPECT_TRUE(without([](auto& run) { run.kernels = "aten"; }));
   EXPECT_TRUE(without([](auto& run) { run.memory_format = "contiguous"; }));
   EXPECT_TRUE(without([](auto& run) { run.image_size = 64; }));
+  EXPECT_TRUE(without([](auto& run) { run.data = "data/digits"; }));
+  EXPECT_TRUE(without([](auto& run) { run.input_options = "--prefetch 8"; }));
   EXPECT_TRUE(without([](auto& run) { run.threads_per_rank = 2; }));
   EXPECT_TRUE(without([](auto& run) { run.images_per_s = 0; }));
   // One rank alone has neither a backend nor buckets.

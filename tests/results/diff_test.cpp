@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/tables/diff_text.h"
 #include "lockstep/results/files/json_reader.h"
 #include "lockstep/results/record/launches.h"
+#include "lockstep/results/tables/diff_text.h"
 
 #include "golden/golden.h"
 #include "measure/synthetic.h"

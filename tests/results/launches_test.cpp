@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/record/baseline.h"
 #include "lockstep/results/files/json_reader.h"
 #include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/summarize.h"
 
 #include "results/sample_runs.h"
@@ -111,6 +111,18 @@ TEST(LaunchesTest, a_row_with_other_kernels_is_another_row) {
   EXPECT_EQ(record.runs.size(), 4U);
   EXPECT_THAT(record.kernels, ElementsAre("fused", "aten"));
   EXPECT_EQ(record.kernel_detail, launch(0.5).kernel_detail);
+}
+
+TEST(LaunchesTest, a_row_that_was_fed_in_another_way_is_another_row) {
+  RunRecord record = launch(0.5);
+  RunRecord other = launch(0.5);
+  other.runs[1].input_options = "--prefetch 2";
+  add_launch(record, other);
+  EXPECT_EQ(record.runs.size(), 4U);
+  other = launch(0.5);
+  other.runs[1].data = "data/digits";
+  add_launch(record, other);
+  EXPECT_EQ(record.runs.size(), 5U);
 }
 
 TEST(LaunchesTest, a_launch_of_another_machine_or_library_is_refused) {

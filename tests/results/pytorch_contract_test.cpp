@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/results/record/baseline.h"
 #include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/summarize.h"
 
 #include "results/sample_runs.h"

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/record/gpu_warnings.h"
 #include "lockstep/results/files/json_gpus.h"
+#include "lockstep/results/record/gpu_warnings.h"
 
 #include "results/sample_runs.h"
 

@@ -297,7 +297,7 @@ RunRecord small_record() {
                  .backward_bytes = 125'000'000,
                  .limit_forward_s = std::nullopt,
                  .limit_backward_s = std::nullopt}};
-  ddp.input_options = "--prefetch 4";
+  for (Run& run : record.runs) run.input_options = "--prefetch 4";
   ddp.input_queues = {{.name = "made",
                        .capacity = 4,
                        .producers = 2,

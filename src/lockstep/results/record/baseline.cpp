@@ -13,8 +13,8 @@ auto work_of(const Run& run) {
   // Strong scaling: the batch per rank follows from the number of ranks.
   const int batch_per_rank = run.global_batch > 0 ? 0 : run.batch_per_rank;
   return std::make_tuple(run.model, batch_per_rank, run.global_batch, run.precision, run.kernels,
-                         run.memory_format, run.device, run.cuda_graph, run.input, run.image_size,
-                         run.threads_per_rank, run.accumulate);
+                         run.memory_format, run.device, run.cuda_graph, run.input, run.data,
+                         run.input_options, run.image_size, run.threads_per_rank, run.accumulate);
 }
 
 bool same_communication(const Run& a, const Run& b) {
