@@ -6,7 +6,6 @@
 
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/staging/open_copy_engine.h"
-#include "lockstep/launch/gpu_placement.h"
 #include "lockstep/results/files/json_gpus.h"
 #include "lockstep/topology/visible_gpus.h"
 #include "lockstep/train/rows/agreement.h"
@@ -24,8 +23,8 @@ std::string control_backend(const RankOptions& options) {
   return options.launch == "threads" ? "thread" : "gloo";
 }
 
-results::RankGpu own_gpu(const RankJob& job, const JobRank& rank) {
-  results::RankGpu own;
+topology::RankGpu own_gpu(const RankJob& job, const JobRank& rank) {
+  topology::RankGpu own;
   own.host = job.machine().host;
   const std::vector<topology::VisibleGpu> visible = topology::visible_gpus();
   const auto number = static_cast<size_t>(rank.gpu);
@@ -52,8 +51,8 @@ void agree_on(const char* command, const train::Facts& plan, const RankOptions& 
   train::agree_on_plan(facts, rank.environment.rank, rank.environment.world, rank.store);
 }
 
-std::vector<results::RankGpu> compare_gpus(const RankJob& job, const JobRank& rank) {
-  std::vector<results::RankGpu> gpus;
+std::vector<topology::RankGpu> compare_gpus(const RankJob& job, const JobRank& rank) {
+  std::vector<topology::RankGpu> gpus;
   if (!job.on_gpus()) return gpus;
   train::agree("gpus", results::rank_gpu_to_json(own_gpu(job, rank)), rank.environment.rank,
                rank.environment.world, rank.store,
@@ -64,7 +63,7 @@ std::vector<results::RankGpu> compare_gpus(const RankJob& job, const JobRank& ra
                      gpus.push_back(results::rank_gpu_from_json(text));
                  }
                  if (job.options().share_device) return std::nullopt;
-                 return launch::why_gpus_clash(gpus);
+                 return topology::why_gpus_clash(gpus);
                });
   return gpus;
 }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/results/record/rank_gpus.h"
+#include "lockstep/topology/rank_gpus.h"
 #include "lockstep/train/rows/facts.h"
 
 #include "rank_job.h"
@@ -26,7 +26,7 @@ void agree_on(const char* command, const train::Facts& plan, const RankOptions& 
 
 /// Compares the GPUs of the ranks that rows need. Throws ConfigError on all ranks where two have the same and
 /// were not told that they may. [rank] on rank 0; empty elsewhere, and on CPUs. Collective over the job.
-std::vector<results::RankGpu> compare_gpus(const RankJob& job, const JobRank& rank);
+std::vector<topology::RankGpu> compare_gpus(const RankJob& job, const JobRank& rank);
 
 /// Collective over the job.
 JobLinks connect_all(const RankJob& job, const JobRank& rank);

@@ -10,7 +10,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/hash_store.h"
-#include "lockstep/launch/gpu_placement.h"
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/signals.h"
 #include "lockstep/launch/tcp_store.h"
@@ -18,6 +17,7 @@
 #include "lockstep/replica/torch_error.h"
 #include "lockstep/topology/inspect.h"
 #include "lockstep/topology/nvml.h"
+#include "lockstep/topology/rank_gpus.h"
 #include "lockstep/topology/visible_gpus.h"
 #include "lockstep/train/rows/device_rules.h"
 
@@ -146,7 +146,8 @@ void RankJob::check_backend() const {
     throw BackendMissing("--device cuda cannot be had: " + gpus_.detail, gpus_.advice);
   }
   // Under a launcher this process may see its own GPU alone; the ranks compare theirs when they meet.
-  if (on_gpus() && !environment_ && !options_.share_device) launch::require_enough_gpus(ranks_, gpus_.count);
+  if (on_gpus() && !environment_ && !options_.share_device)
+    topology::require_enough_gpus(ranks_, gpus_.count);
   if (!status.usable) {
     throw BackendMissing(fmt::format("backend {} cannot be used: {}", options_.backend, status.detail),
                          status.advice);
@@ -160,7 +161,7 @@ void RankJob::check_memory(const std::vector<train::RowPlan>& rows) const {
 }
 
 int RankJob::gpu_of(const launch::RankEnvironment& environment) const {
-  return on_gpus() && gpus_.count > 0 ? launch::gpu_of_rank(environment.local_rank, gpus_.count) : -1;
+  return on_gpus() && gpus_.count > 0 ? topology::gpu_of_rank(environment.local_rank, gpus_.count) : -1;
 }
 
 std::vector<train::GpuRoom> RankJob::gpu_rooms() const {
@@ -175,7 +176,7 @@ std::vector<train::GpuRoom> RankJob::gpu_rooms() const {
   const topology::Nvml nvml;
   std::vector<train::GpuRoom> rooms;
   for (const int rank : local_ranks) {
-    const auto number = static_cast<size_t>(launch::gpu_of_rank(rank, gpus_.count));
+    const auto number = static_cast<size_t>(topology::gpu_of_rank(rank, gpus_.count));
     // What is not known cannot be too small.
     if (number >= visible.size() || visible[number].memory_bytes == 0) continue;
     const topology::VisibleGpu& gpu = visible[number];

@@ -8,8 +8,8 @@
 #include "lockstep/launch/progress.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/measure/phases.h"
-#include "lockstep/results/record/run_record.h"
 #include "lockstep/results/files/trace.h"
+#include "lockstep/results/record/run_record.h"
 #include "lockstep/train/rows/row_runner.h"
 
 #include "bench_rank.h"
@@ -23,7 +23,7 @@ struct BenchRank : JobRank {
   const BenchPlan& plan;
   const RankJob& job;
   /// [rank]: of the ranks that rows need, on rank 0; empty on CPUs.
-  std::vector<results::RankGpu> gpus;
+  std::vector<topology::RankGpu> gpus;
 };
 
 /// Where the results of this launch go.

@@ -28,8 +28,10 @@ Parts with(Parts parts, const Parts& more) {
   return parts;
 }
 
-const Parts kBelowTheStep = {"base", "comm",    "measure", "topology", "results/record", "launch",    "data",
-                             "feed", "replica", "kernels", "models",   "inputs",         "strategies"};
+const Parts kBelowTheStep = {"base",    "comm",    "measure", "launch", "data",      "feed",
+                             "replica", "kernels", "models",  "inputs", "strategies"};
+const Parts kBelowTheRows =
+    with(kBelowTheStep, {"topology", "results/record", "results/files", "train/step"});
 
 /// Every part, with all that it may know, directly or through another.
 const std::map<std::string, Parts> kMayKnow = {
@@ -40,7 +42,7 @@ const std::map<std::string, Parts> kMayKnow = {
     {"results/record", {"base", "measure", "topology"}},
     {"results/files", {"base", "measure", "topology", "results/record"}},
     {"results/tables", {"base", "measure", "topology", "results/record"}},
-    {"launch", {"base", "comm", "measure", "topology", "results/record"}},
+    {"launch", {"base", "comm"}},
     {"plots", {"base", "measure", "topology", "results/record", "results/tables"}},
     {"data", {"base"}},
     {"pickle", {"base"}},
@@ -52,9 +54,9 @@ const std::map<std::string, Parts> kMayKnow = {
     {"inputs", {"base", "data", "feed", "replica"}},
     {"strategies", {"base", "comm", "replica"}},
     {"train/step", kBelowTheStep},
-    {"train/rows", with(kBelowTheStep, {"results/files", "train/step"})},
-    {"train/training", with(kBelowTheStep, {"results/files", "pickle", "train/step", "train/rows"})},
-    {"train/verify", with(kBelowTheStep, {"results/files", "train/step", "train/rows"})},
+    {"train/rows", kBelowTheRows},
+    {"train/training", with(kBelowTheRows, {"pickle", "train/rows"})},
+    {"train/verify", with(kBelowTheRows, {"train/rows"})},
 };
 
 std::filesystem::path folder_of(const std::string& part) {

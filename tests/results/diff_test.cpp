@@ -188,7 +188,7 @@ TEST(DiffTest, another_gpu_or_driver_is_warned_of) {
   const RunRecord base = gpu_record();
   EXPECT_THAT(diff_text(compare_records(base, base)), Not(HasSubstr("Warning")));
   RunRecord test = base;
-  for (RankGpu& gpu : test.rank_gpus) gpu.name = "NVIDIA H100";
+  for (topology::RankGpu& gpu : test.rank_gpus) gpu.name = "NVIDIA H100";
   test.cudnn_version = "9.1.0";
   test.machines[0].map.driver_version = "570.1";
   for (results::Run& run : test.runs)

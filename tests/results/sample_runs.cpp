@@ -96,8 +96,8 @@ topology::GpuUse throttled_gpu() {
           .slowed_by = {{"power cap", 0.25}, {"hardware thermal slowdown", 0.125}}};
 }
 
-std::vector<RankGpu> rank_gpus(int ranks) {
-  std::vector<RankGpu> gpus;
+std::vector<topology::RankGpu> rank_gpus(int ranks) {
+  std::vector<topology::RankGpu> gpus;
   for (int rank = 0; rank < ranks; ++rank) {
     gpus.push_back({.host = "node1",
                     .name = "NVIDIA H200",

@@ -20,7 +20,7 @@ Breakdown breakdown_of(int ranks, double step_s, double waiting_s, double transf
 topology::GpuUse throttled_gpu();
 
 /// Of a record's ranks, on one host.
-std::vector<RankGpu> rank_gpus(int ranks);
+std::vector<topology::RankGpu> rank_gpus(int ranks);
 
 /// A sweep on GPUs: ddp at 1 and 2 ranks, with both controls.
 RunRecord gpu_record();

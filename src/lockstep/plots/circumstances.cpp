@@ -68,7 +68,7 @@ std::string circumstances(const NamedRecord& named) {
     text += item("", fmt::format("and {}", counted(record.machines.size() - kMostMachines, "more machine")));
   }
   text += item("ranks", ranks_text(record)) +
-          item("GPUs of the ranks", results::rank_gpus_text(record.rank_gpus)) +
+          item("GPUs of the ranks", topology::rank_gpus_text(record.rank_gpus)) +
           item("memory allocator", record.allocator);
   return text.empty() ? "" : "<dl>\n" + text + "</dl>\n";
 }

@@ -72,14 +72,14 @@ Json known_text(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
 
-Json one_rank_gpu_json(const RankGpu& gpu) {
+Json one_rank_gpu_json(const topology::RankGpu& gpu) {
   return {{"host", known_text(gpu.host)},
           {"name", known_text(gpu.name)},
           {"pci_bus_id", known_text(gpu.pci_bus_id)},
           {"uuid", known_text(gpu.uuid)}};
 }
 
-RankGpu read_one_rank_gpu(const JsonNode& node) {
+topology::RankGpu read_one_rank_gpu(const JsonNode& node) {
   return {.host = node["host"].text_or(""),
           .name = node["name"].text_or(""),
           .pci_bus_id = node["pci_bus_id"].text_or(""),
@@ -88,14 +88,14 @@ RankGpu read_one_rank_gpu(const JsonNode& node) {
 
 }  // namespace
 
-Json rank_gpus_json(const std::vector<RankGpu>& gpus) {
+Json rank_gpus_json(const std::vector<topology::RankGpu>& gpus) {
   Json list = Json::array();
-  for (const RankGpu& gpu : gpus) list.push_back(one_rank_gpu_json(gpu));
+  for (const topology::RankGpu& gpu : gpus) list.push_back(one_rank_gpu_json(gpu));
   return list;
 }
 
-std::vector<RankGpu> read_rank_gpus(const JsonNode& node) {
-  std::vector<RankGpu> gpus;
+std::vector<topology::RankGpu> read_rank_gpus(const JsonNode& node) {
+  std::vector<topology::RankGpu> gpus;
   if (node.missing()) return gpus;
   for (const JsonNode& gpu : node.elements()) gpus.push_back(read_one_rank_gpu(gpu));
   return gpus;
@@ -114,11 +114,11 @@ std::vector<GpuUse> read_gpu_use(const JsonNode& node) {
   return gpus;
 }
 
-std::string rank_gpu_to_json(const RankGpu& gpu) {
+std::string rank_gpu_to_json(const topology::RankGpu& gpu) {
   return to_text(one_rank_gpu_json(gpu));
 }
 
-RankGpu rank_gpu_from_json(std::string_view text) {
+topology::RankGpu rank_gpu_from_json(std::string_view text) {
   const nlohmann::json document = parse_json(text, "GPU of a rank");
   return read_one_rank_gpu(JsonNode(document, "GPU of a rank"));
 }

@@ -64,7 +64,7 @@ std::vector<Warning> gpu_warnings(const std::vector<GpuUse>& by_rank) {
   return warnings;
 }
 
-std::vector<Warning> shared_gpu_warnings(const std::vector<RankGpu>& by_rank) {
+std::vector<Warning> shared_gpu_warnings(const std::vector<topology::RankGpu>& by_rank) {
   const std::string text = shared_gpus_text(by_rank);
   if (text.empty()) return {};
   return {{fmt::format("Ranks share GPUs ({}): they take turns, and the numbers say nothing about scaling.",

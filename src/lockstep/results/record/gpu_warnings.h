@@ -11,6 +11,6 @@ namespace lockstep::results {
 std::vector<Warning> gpu_warnings(const std::vector<topology::GpuUse>& by_rank);
 
 /// That ranks have a GPU in common, if some do: they take turns on it.
-std::vector<Warning> shared_gpu_warnings(const std::vector<RankGpu>& by_rank);
+std::vector<Warning> shared_gpu_warnings(const std::vector<topology::RankGpu>& by_rank);
 
 }  // namespace lockstep::results

@@ -9,10 +9,10 @@
 #include "lockstep/results/record/breakdown.h"
 #include "lockstep/results/record/input_queue.h"
 #include "lockstep/results/record/layer_times.h"
-#include "lockstep/results/record/rank_gpus.h"
 #include "lockstep/results/record/replica_state.h"
 #include "lockstep/topology/gpu_use.h"
 #include "lockstep/topology/machine.h"
+#include "lockstep/topology/rank_gpus.h"
 
 namespace lockstep::results {
 
@@ -171,7 +171,7 @@ struct RunRecord {
   std::string cuda_version;
   std::string cudnn_version;
   /// [rank]: what each computes on; empty on a CPU.
-  std::vector<RankGpu> rank_gpus;
+  std::vector<topology::RankGpu> rank_gpus;
   /// Library and version of each backend used: "Gloo 0.0~git20220518 (TCP)".
   std::string backend_detail;
   /// The kernels of all rows, in order; empty: the file does not say.

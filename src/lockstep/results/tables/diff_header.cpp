@@ -52,7 +52,7 @@ std::string of_runs(const RunRecord& record, std::string (*text)(const Run& run)
 /// "2 x NVIDIA H200".
 std::string rank_gpu_names(const RunRecord& record) {
   std::vector<std::pair<std::string, int>> counts;
-  for (const RankGpu& gpu : record.rank_gpus) {
+  for (const topology::RankGpu& gpu : record.rank_gpus) {
     auto known = std::ranges::find(counts, gpu.name, &std::pair<std::string, int>::first);
     if (known == counts.end()) known = counts.insert(counts.end(), {gpu.name, 0});
     ++known->second;

@@ -1,4 +1,4 @@
-#include "lockstep/results/record/rank_gpus.h"
+#include "lockstep/topology/rank_gpus.h"
 
 #include <algorithm>
 #include <map>
@@ -6,13 +6,14 @@
 
 #include <fmt/format.h>
 
-namespace lockstep::results {
+namespace lockstep::topology {
 namespace {
 
 constexpr size_t kShownGpus = 16;
 constexpr size_t kShownShares = 3;
+constexpr const char* kOtherWays = "--share-device with --backend gloo, or --device cpu";
 
-/// What the ranks that share a GPU have alike; empty where that is not known.
+/// Equal for ranks that share a GPU; the second part is empty where the GPU is unknown.
 std::pair<std::string, std::string> identity_of(const RankGpu& gpu) {
   return {gpu.host, gpu.uuid.empty() ? gpu.pci_bus_id : gpu.uuid};
 }
@@ -24,7 +25,35 @@ std::string joined(const std::vector<std::string>& parts) {
   return shown < parts.size() ? text + "|..." : text;
 }
 
+/// "1,2,4".
+std::string possible_ranks(int gpus) {
+  std::string text = "1";
+  for (int ranks = 2; ranks <= gpus; ranks *= 2) text += fmt::format(",{}", ranks);
+  return text;
+}
+
 }  // namespace
+
+int gpu_of_rank(int local_rank, int gpus) {
+  return local_rank % gpus;
+}
+
+void require_enough_gpus(int ranks, int gpus) {
+  if (ranks <= gpus) return;
+  throw ConfigError(fmt::format("ranks 0 to {} of this host want {} GPUs, but there {} {}", ranks - 1, ranks,
+                                gpus == 1 ? "is" : "are", gpus),
+                    fmt::format("Use --ranks {}, more hosts, {}.", possible_ranks(gpus), kOtherWays));
+}
+
+std::optional<ConfigError> why_gpus_clash(const std::vector<RankGpu>& by_rank) {
+  const std::string shared = shared_gpus_text(by_rank);
+  if (shared.empty()) return std::nullopt;
+  return ConfigError(
+      shared + ", and each wants one of its own",
+      fmt::format(
+          "Start as many ranks on a host as it has GPUs, let the launcher give each its own, or use {}.",
+          kOtherWays));
+}
 
 std::vector<std::vector<int>> ranks_by_shared_gpu(const std::vector<RankGpu>& by_rank) {
   std::map<std::pair<std::string, std::string>, std::vector<int>> owners;
@@ -70,4 +99,4 @@ std::string rank_gpus_text(const std::vector<RankGpu>& by_rank) {
                      joined(places));
 }
 
-}  // namespace lockstep::results
+}  // namespace lockstep::topology

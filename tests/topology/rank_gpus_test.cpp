@@ -1,17 +1,22 @@
-#include "lockstep/launch/gpu_placement.h"
+#include "lockstep/topology/rank_gpus.h"
 
 #include <gmock/gmock.h>
 
-namespace lockstep::launch {
+namespace lockstep::topology {
 namespace {
 
-using results::RankGpu;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
+RankGpu gpu(const std::string& host, const std::string& bus_id, const std::string& uuid) {
+  return {.host = host, .name = "NVIDIA Test", .pci_bus_id = bus_id, .uuid = uuid};
+}
+
 RankGpu gpu(const std::string& host, const std::string& uuid) {
-  return {.host = host, .name = "NVIDIA Test", .pci_bus_id = "0000:0" + uuid + ":00.0", .uuid = uuid};
+  return gpu(host, "0000:0" + uuid + ":00.0", uuid);
 }
 
 /// What and advice; "" where it is accepted.
@@ -58,5 +63,32 @@ TEST(GpuPlacementTest, ranks_that_got_the_same_gpu_are_named_with_it) {
   EXPECT_THAT(clash->advice(), HasSubstr("--share-device"));
 }
 
+TEST(RankGpusTest, a_gpu_is_shared_where_host_and_identity_are_the_same) {
+  EXPECT_THAT(ranks_by_shared_gpu({gpu("a", "1", "x"), gpu("a", "1", "y"), gpu("b", "1", "x")}), IsEmpty())
+      << "slices of one GPU";
+  EXPECT_THAT(
+      ranks_by_shared_gpu({gpu("a", "1", ""), gpu("a", "2", ""), gpu("a", "1", ""), gpu("b", "1", "")}),
+      ElementsAre(ElementsAre(0, 2)));
+  EXPECT_THAT(ranks_by_shared_gpu({RankGpu(), RankGpu()}), IsEmpty()) << "not known is not the same";
+}
+
+TEST(RankGpusTest, many_that_share_are_told_in_few_words) {
+  EXPECT_EQ(shared_gpus_text({gpu("a", "1", "x"), gpu("a", "2", "y")}), "");
+  EXPECT_EQ(shared_gpus_text({gpu("a", "1", "x"), gpu("a", "1", "x"), gpu("a", "1", "x")}),
+            "ranks 0, 1 and 2 have NVIDIA Test (1) of a in common");
+  std::vector<RankGpu> many;
+  for (int rank = 0; rank < 16; ++rank) many.push_back(gpu("a", "1", std::to_string(rank % 8)));
+  EXPECT_THAT(shared_gpus_text(many), HasSubstr("and so on for 5 more"));
+}
+
+TEST(RankGpusTest, gpus_are_listed_by_rank) {
+  EXPECT_EQ(rank_gpus_text({}), "");
+  EXPECT_EQ(rank_gpus_text({gpu("a", "1", "x"), gpu("a", "2", "y")}), "NVIDIA Test (1|2)");
+  RankGpu other = gpu("a", "", "z");
+  other.name = "NVIDIA Other";
+  EXPECT_EQ(rank_gpus_text({gpu("a", "1", "x"), other}), "NVIDIA Test|NVIDIA Other (1|?)");
+  EXPECT_THAT(rank_gpus_text(std::vector<RankGpu>(20, gpu("a", "1", "x"))), HasSubstr("1|..."));
+}
+
 }  // namespace
-}  // namespace lockstep::launch
+}  // namespace lockstep::topology
