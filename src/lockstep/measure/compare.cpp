@@ -8,13 +8,12 @@
 
 #include "lockstep/measure/distributions.h"
 #include "lockstep/measure/percentiles.h"
-#include "lockstep/measure/robust.h"
-#include "lockstep/measure/step_times.h"
+#include "lockstep/measure/series.h"
 
 namespace lockstep::measure {
 namespace {
 
-/// An estimate of a logarithm: where, squared standard error, degrees of freedom.
+/// An estimate of a logarithm, with its squared standard error and degrees of freedom.
 struct Located {
   double log = 0;
   double square_error = 0;
@@ -49,7 +48,7 @@ Located located(const std::vector<double>& logs) {
   return result;
 }
 
-/// From the intervals within the launches; empty, with the reason, where one has none.
+/// Estimates from the intervals within the launches; empty, with the reason, if one has none.
 std::optional<Located> located_within(const Launches& launches, const CompareOptions& options,
                                       std::string& reason) {
   Located result;
@@ -74,7 +73,7 @@ std::optional<Located> located_within(const Launches& launches, const CompareOpt
   return result;
 }
 
-/// Welch and Satterthwaite's degrees of freedom of a difference.
+/// The difference, with the degrees of freedom of Welch and Satterthwaite.
 Located difference(const Located& base, const Located& test) {
   Located result;
   result.log = test.log - base.log;
@@ -167,7 +166,7 @@ Comparison compare(const Launches& base, const Launches& test, const CompareOpti
   row.test_s = std::exp(mean_of(test_logs));
   row.ratio = row.test_s / row.base_s;
 
-  // A pair that lost a launch cannot be told from the others any more.
+  // A side that lost a launch can no longer be matched with the other in pairs.
   const bool whole = base_kept.size() == base.size() && test_kept.size() == test.size();
   if (base_kept.size() < 2 || test_kept.size() < 2) {
     compare_within(row, base_kept, test_kept);

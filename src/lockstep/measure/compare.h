@@ -16,10 +16,10 @@ enum class Verdict { kFaster, kSlower, kSame, kNotEnoughData };
 std::string_view verdict_text(Verdict verdict);
 
 struct CompareOptions {
-  /// What is compared of each launch: 0.5 the median, 0.75 p75, ...
+  /// The quantile that is compared: 0.5 the median, 0.75 p75, ...
   double quantile = 0.5;
   double confidence = 0.95;
-  /// A change smaller than this share of the base's time is no regression, however certain.
+  /// Changes smaller than this share of the base's time are no regression, however certain.
   double threshold = 0.02;
   /// Launch i of the base ran next to launch i of the test (ABBA or in turn), so that they share what drifts.
   bool paired = false;
@@ -31,17 +31,17 @@ struct Comparison {
   double test_s = 0;
   /// test / base of the time: above 1 is slower.
   double ratio = 1;
-  /// Of `ratio`; empty: see `reason`.
+  /// Interval of `ratio`; empty for the `reason` given.
   std::optional<Interval> ratio_interval;
   /// Two-sided; empty without an interval.
   std::optional<double> p;
   /// `p` corrected for the number of rows (correct_for_rows); equal to it until then.
   std::optional<double> corrected_p;
   Verdict verdict = Verdict::kNotEnoughData;
-  /// Of "not enough data": which side, and why.
+  /// Explains "not enough data": which side lacks it, and why.
   std::string reason;
-  /// One side has a single launch: the interval knows nothing of how launches differ, so the most that can be
-  /// said is that these launches differ.
+  /// One side has a single launch, so the interval does not cover variation between launches: the most that
+  /// can be said is that these launches differ.
   bool within_launches = false;
   CompareOptions options;
 
@@ -68,8 +68,8 @@ Comparison compare(const std::vector<std::vector<double>>& base, const std::vect
 /// Corrects p-values so that the chance of any false one stays below the level for all together (Holm 1979).
 std::vector<double> holm(std::span<const double> p);
 
-/// Corrects the p of all rows that have one, and turns "faster" and "slower" that do not hold any more into
-/// "same within noise".
+/// Corrects the p of all rows that have one, and turns a "faster" or "slower" that no longer holds into "same
+/// within noise".
 void correct_for_rows(std::vector<Comparison>& rows);
 
 }  // namespace lockstep::measure

@@ -2,16 +2,13 @@
 
 namespace lockstep::measure {
 
-/// P(X <= x) of the standard normal distribution.
-double normal_cdf(double x);
+// Quantiles and tails of the two distributions that intervals and tests rest on, from Boost.Math.
 
-/// The x with normal_cdf(x) == probability; probability in (0, 1), relative error below 1e-9.
+/// The x below which a standard normal value lies with `probability`; infinite for 0 and 1.
 double normal_quantile(double probability);
 
-/// P(T <= t) of Student's t distribution; `degrees` of freedom > 0, a fraction is allowed.
-double student_t_cdf(double t, double degrees);
-
-/// The t with student_t_cdf(t, degrees) == probability; probability in (0, 1), relative error below 1e-8.
+/// The t below which a value of Student's t distribution lies with `probability`; infinite for 0 and 1.
+/// `degrees` of freedom > 0, a fraction is allowed.
 double student_t_quantile(double probability, double degrees);
 
 /// P(|T| >= |t|): the two-sided p-value of a t statistic.

@@ -9,14 +9,14 @@
 #include "lockstep/measure/distributions.h"
 #include "lockstep/measure/long_run_variance.h"
 #include "lockstep/measure/percentiles.h"
-#include "lockstep/measure/robust.h"
+#include "lockstep/measure/series.h"
 #include "lockstep/measure/series_diagnosis.h"
-#include "lockstep/measure/step_times.h"
 
 namespace lockstep::measure {
 namespace {
 
-/// Below this a t interval is many times wider than the samples' own scatter and its coverage unproven.
+/// Fewest degrees of freedom of an interval. With fewer, a t interval is many times wider than the scatter of
+/// the samples, and its coverage is unproven.
 constexpr double kMinDegrees = 2.5;
 
 Estimate without_interval(double value, NoInterval reason, std::string text) {
@@ -31,7 +31,7 @@ Estimate not_enough(double value) {
   return without_interval(value, NoInterval::kNotEnoughData, "not enough data");
 }
 
-/// Sets the reason where the series must not have an interval.
+/// Whether the series must not have an interval; sets the reason if so.
 bool refused(Estimate& estimate, std::span<const double> step_s, const IntervalOptions& options) {
   if (step_s.size() < kMinForDiagnosis) {
     estimate = not_enough(estimate.value);
@@ -107,6 +107,8 @@ Estimate quantile_estimate(std::span<const double> step_s, double share, const I
   const LongRunVariance ranks = indicator_long_run_variance(step_s, estimate.value);
   const auto n = static_cast<double>(step_s.size());
   if (ranks.degrees < kMinDegrees) return not_enough(estimate.value);
+  // The rank of the quantile among n steps has the variance n * ranks.value: that far out in the sorted steps
+  // lie the ends of the interval.
   const double reach = critical_t(options.confidence, ranks.degrees) * std::sqrt(n * ranks.value);
   const double place = (n - 1) * share;
   if (place - reach < -0.5 || place + reach > n - 0.5) return not_enough(estimate.value);

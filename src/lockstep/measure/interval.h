@@ -7,7 +7,8 @@
 
 namespace lockstep::measure {
 
-/// Where a value lies with the given confidence. Units of the samples (seconds for step times).
+/// The range in which a value lies with the given confidence, in units of the samples (seconds for step
+/// times).
 struct Interval {
   double lower = 0;
   double upper = 0;
@@ -17,15 +18,15 @@ struct Interval {
 
 enum class NoInterval { kNone, kNotEnoughData, kTrend, kNotSettled, kLevelShift };
 
-/// A point estimate with its interval, or with the reason why there is none: a number that cannot be trusted
-/// never comes with a confident interval.
+/// A point estimate with its interval, or with the reason for the lack of one: a number that cannot be
+/// trusted never comes with a confident interval.
 struct Estimate {
   double value = 0;
   std::optional<Interval> interval;
   NoInterval reason = NoInterval::kNone;
   /// In words: "not enough data", "trend", "not settled", "level shift at step 120"; empty with an interval.
   std::string reason_text;
-  /// So many independent steps (or launches) would say as much.
+  /// The number of independent steps (or launches) that would tell as much.
   double effective_samples = 0;
   /// Degrees of freedom of the t distribution behind the interval.
   double degrees = 0;
@@ -33,24 +34,24 @@ struct Estimate {
 
 struct IntervalOptions {
   double confidence = 0.95;
-  /// Whether a series with a trend or a level shift is refused. Off only where the caller has looked already.
+  /// Refuse a series with a trend or a level shift. Off only for callers that have checked it already.
   bool check_settled = true;
 };
 
 /// The `share` quantile (0.5: median) of one series of steps in the order in which they ran, steady state
-/// only. The interval lies between two order statistics, their distance from the long-run variance of the
-/// indicator of lying below (Heidelberger and Lewis 1984 for the idea), so the shape of the distribution does
+/// only. The interval lies between two order statistics, whose distance follows from the long-run variance of
+/// the indicator of lying below (after Heidelberger and Lewis 1984), so the shape of the distribution does
 /// not matter.
 Estimate quantile_estimate(std::span<const double> step_s, double share, const IntervalOptions& options = {});
 Estimate median_estimate(std::span<const double> step_s, const IntervalOptions& options = {});
 
-/// The mean of one series, from its long-run variance; skewness is answered by Hall's transformation (1992).
+/// The mean of one series, from its long-run variance; Hall's transformation (1992) corrects for skewness.
 Estimate mean_estimate(std::span<const double> step_s, const IntervalOptions& options = {});
 
 /// Over launches: launches[k] holds the steps of launch k, steady state only. The quantile (or mean) of each
-/// launch is one sample, and a t interval with K - 1 degrees of freedom on the logarithms covers what differs
-/// from launch to launch; `value` is their geometric mean. One launch: the estimate within it, which knows
-/// nothing of other launches. Empty launches are left out; none left: not enough data.
+/// launch is one sample, and a t interval with K - 1 degrees of freedom on the logarithms covers variation
+/// from launch to launch; `value` is their geometric mean. A single launch yields the estimate within it,
+/// which does not cover that variation. Empty launches are left out; with none left there is not enough data.
 Estimate quantile_estimate(const std::vector<std::vector<double>>& launches, double share,
                            const IntervalOptions& options = {});
 Estimate mean_estimate(const std::vector<std::vector<double>>& launches, const IntervalOptions& options = {});

@@ -7,7 +7,7 @@
 #include <numbers>
 #include <vector>
 
-#include "lockstep/measure/robust.h"
+#include "lockstep/measure/series.h"
 
 namespace lockstep::measure {
 namespace {
@@ -16,7 +16,7 @@ constexpr double kMaxLagOne = 0.98;
 constexpr int kMaxCosines = 64;
 constexpr double kCosinesFactor = 0.8;
 
-/// Whether a sum of squares around the mean is what rounding leaves of a constant series.
+/// Whether a sum of squares around the mean is nothing but the rounding errors of a constant series.
 bool only_rounding(double sum_of_squares, double n, double mean) {
   constexpr double kRounding = 1e-13;
   return sum_of_squares <= n * kRounding * kRounding * mean * mean;
@@ -24,8 +24,8 @@ bool only_rounding(double sum_of_squares, double n, double mean) {
 
 /// The mean square of the first `count` cosine transforms.
 double low_frequency_power(std::span<const double> values, int count) {
-  // cos(angle * (i + 1/2)) for i = 0, 1, ... by Chebyshev's recurrence, whose steps wait for one another:
-  // several frequencies at a time.
+  // cos(angle * (i + 1/2)) for i = 0, 1, ... by Chebyshev's recurrence. Its steps depend on one another, so
+  // several frequencies are computed side by side.
   constexpr int kTogether = 8;
   const auto n = static_cast<double>(values.size());
   double sum = 0;
@@ -72,8 +72,8 @@ double corrected_lag_one(std::span<const double> values, int fitted) {
 
 namespace {
 
-/// What is left of a series when each value's share of its predecessor is taken out, scaled so that the long
-/// run variance stays that of the series.
+/// The series with each value's share of its predecessor taken out, scaled so that its long-run variance
+/// stays that of the series.
 std::vector<double> whitened(std::span<const double> values, double lag_one) {
   const double mean = mean_of(values);
   std::vector<double> result(values.size() - 1);

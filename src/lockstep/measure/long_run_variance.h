@@ -4,8 +4,8 @@
 
 namespace lockstep::measure {
 
-/// How much a sum of neighbouring values of a series varies: n * var(mean) for large n. For independent
-/// values it is their variance; correlation makes it larger.
+/// The variance of sums of neighboring values of a series: n * var(mean) for large n. For independent values
+/// it is their variance; correlation makes it larger.
 struct LongRunVariance {
   /// Zero for a constant series.
   double value = 0;
@@ -13,28 +13,28 @@ struct LongRunVariance {
   double single = 0;
   /// Correlation of neighbours, corrected for the bias of short series.
   double lag_one = 0;
-  /// How well `value` is known, as the degrees of freedom of a t distribution. Small where the series is
-  /// short or strongly correlated: an interval built with them widens by itself.
+  /// Certainty of `value`, as the degrees of freedom of a t distribution. Few if the series is short or
+  /// strongly correlated, so that an interval built with them widens by itself.
   double degrees = 0;
 
-  /// 1 + 2 * sum of the autocorrelations: so many steps say as much as one independent step would.
+  /// 1 + 2 * sum of the autocorrelations: the number of steps that tell as much as one independent step.
   double integrated_time() const { return single > 0 ? value / single : 1.0; }
 };
 
-/// Fewer values than this tell nothing about correlation.
+/// The fewest values that tell anything about correlation.
 inline constexpr int kMinForLongRunVariance = 8;
 
 /// By prewhitening with a first-order autoregression whose coefficient is corrected for bias (Andrews and
 /// Monahan 1992; Kendall 1954) and the mean square of the first cosine transforms of the residuals
-/// (equal-weighted cosines: Lazarus, Lewis, Stock and Watson 2018). `fitted` is how many coefficients were
-/// already taken out of the series (1 for a mean, 2 for two levels or a line): each costs bias. Needs at
-/// least kMinForLongRunVariance values; O(n * min(n^(2/3), 64)).
+/// (equal-weighted cosines: Lazarus, Lewis, Stock and Watson 2018). `fitted` is the number of
+/// coefficients already taken out of the series (1 for a mean, 2 for two levels or a line): each adds bias.
+/// Needs at least kMinForLongRunVariance values; O(n * min(n^(2/3), 64)).
 LongRunVariance long_run_variance(std::span<const double> values, int fitted = 1);
 
-/// The same for the indicator of lying below `level` (1 below, 1/2 on it, 0 above): the variance that a
-/// sample quantile's rank has. The indicator is split into the part that follows the series' normal scores
-/// and the rest, each prewhitened by its own coefficient, since an indicator forgets in another way than the
-/// series does. `lag_one` and `degrees` are those of the scores.
+/// The same for the indicator of lying below `level` (1 below, 1/2 on it, 0 above), the variance of a sample
+/// quantile's rank. The indicator is split into the part that follows the series' normal scores
+/// and the rest, each prewhitened by its own coefficient, since the correlation of an indicator decays
+/// differently from that of its series. `lag_one` and `degrees` are those of the scores.
 LongRunVariance indicator_long_run_variance(std::span<const double> values, double level);
 
 /// Lag-one autocorrelation around the mean, corrected for the bias of short series; in [-0.98, 0.98].

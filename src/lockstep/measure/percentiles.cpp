@@ -21,7 +21,7 @@ double percentile_of_sorted(std::span<const double> sorted, double p) {
 }
 
 double percentile(std::span<const double> samples, double p) {
-  // Numbers that are not comparable would leave the order, and so the result, to chance.
+  // A NaN compares with nothing and would leave the order, and so the result, to chance.
   if (std::ranges::any_of(samples, [](double sample) { return std::isnan(sample); })) {
     throw Error(fmt::format("p{} of {} samples, one of which is not a number", p, samples.size()));
   }
@@ -32,7 +32,7 @@ double percentile(std::span<const double> samples, double p) {
 
 int samples_needed(double p) {
   if (p <= 50) return 1;
-  // The small amount keeps 1 / (1 - 0.9), a little over 10 in binary, from becoming 11.
+  // 1 / (1 - 0.9) is a little over 10 in binary; the small amount keeps it from becoming 11.
   return static_cast<int>(std::ceil(100 / (100 - p) - 1e-9));
 }
 

@@ -13,17 +13,17 @@ double percentile(std::span<const double> samples, double p);
 /// The same for samples that are sorted already, ascending.
 double percentile_of_sorted(std::span<const double> sorted, double p);
 
-/// How many samples a percentile needs before it says more than "the largest one": 1 for p50, 4 for p75, 10
+/// Samples that a percentile needs before it says more than "the largest one": 1 for p50, 4 for p75, 10
 /// for p90, 20 for p95, 100 for p99; in general one sample beyond the percentile, 1 / (1 - p/100), rounded
 /// up.
 int samples_needed(double p);
 
-/// Percentiles of the step time, in seconds; empty where there are too few steps for one.
+/// Percentiles of the step time, in seconds; empty where there are too few steps.
 struct StepPercentiles {
   std::optional<double> p50, p75, p90, p95, p99;
 };
 
-/// All percentiles that the number of samples supports. No samples: all empty.
+/// All percentiles that the number of samples supports; all empty without samples.
 StepPercentiles step_percentiles(std::span<const double> step_s);
 
 }  // namespace lockstep::measure

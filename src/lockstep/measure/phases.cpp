@@ -19,7 +19,14 @@ struct Stretch {
   double end_s = 0;
 };
 
-/// One step of all ranks.
+/// One step of all ranks:
+///
+///   begin   input   forward     gradients final     combined  applied  end
+///     |-------|-------|----------------|----------------|--------|-------|   own.* on one rank's clock
+///      input   forward     backward        exposed       optimizer other
+///                   issued   all arrived      ended
+///   collective i:      |--------|================|                           one of several, in its lane
+///                       waiting      transfer
 class StepAnalysis {
  public:
   StepAnalysis(const std::vector<RankStamps>& ranks, size_t step) : ranks_(ranks), step_(step) {
@@ -130,8 +137,8 @@ void add_buckets(std::vector<BucketTimes>& mean, const StepAnalysis& step, size_
   }
 }
 
-/// Of the 95 % interval; a breakdown is short, so what is asked is how sure the mean of these steps is,
-/// whether or not they had settled.
+/// Half-width of the 95 % interval. A breakdown is short, so this asks how certain the mean of these very
+/// steps is, whether or not they had settled.
 std::optional<double> half_width_of_mean(const std::vector<double>& per_step_s) {
   if (std::ranges::all_of(per_step_s, [&](double s) { return s == per_step_s.front(); })) return 0.0;
   const Estimate mean = mean_estimate(per_step_s, {.check_settled = false});
@@ -164,9 +171,9 @@ double gradients_final_s(const StepStamps& step) {
 }
 
 std::optional<double> Breakdown::overlap() const {
-  // Of one rank there is only the cost of asking.
+  // One rank has nobody to communicate with, only the overhead of its calls.
   if (communication_s <= 0 || ranks.size() == 1) return std::nullopt;
-  // What is exposed also holds what the strategy does between collectives.
+  // Exposed time includes the strategy's own work between collectives, so it may exceed the total.
   return std::max(0.0, 1 - mean.exposed_s() / communication_s);
 }
 

@@ -6,14 +6,149 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/measure/change_statistic.h"
 #include "lockstep/measure/distributions.h"
 #include "lockstep/measure/long_run_variance.h"
-#include "lockstep/measure/robust.h"
-#include "lockstep/measure/step_times.h"
+#include "lockstep/measure/series.h"
 
 namespace lockstep::measure {
 namespace {
+
+/// How strongly a series speaks for a change of its level, against first-order autocorrelated noise. The
+/// statistics are squared t values of the change in a regression with autocorrelated errors (Cochrane and
+/// Orcutt 1949), so that a wandering series is not taken for a change, divided by how much more the remaining
+/// errors vary in the long run than singly.
+struct ChangeStatistic {
+  double squared_t = 0;
+  /// The first value of the new level; 0 for a trend.
+  size_t at = 0;
+  /// The share of the variance that the change explains.
+  double explained = 0;
+};
+
+/// Rounds of fitting change and correlation in turn; the third changes hardly anything any more.
+constexpr int kRounds = 3;
+constexpr double kLargestLagOne = 0.97;
+/// A squared t value below every threshold in use.
+constexpr double kNeverNamed = 9;
+
+/// Sums of a regression on two columns, a constant and the change d, after each value's share of its
+/// predecessor has been taken out of all of them.
+struct Sums {
+  double n = 0, y = 0, yy = 0, d = 0, dd = 0, dy = 0;
+
+  double gain() const {
+    const double spread = dd - d * d / n;
+    const double shared = dy - d * y / n;
+    return spread > 0 ? shared * shared / spread : 0;
+  }
+  double slope() const { return (dy - d * y / n) / (dd - d * d / n); }
+  double left() const { return std::max(yy - y * y / n - gain(), 0.0); }
+  double squared_t() const {
+    const double scale = left() / (n - 3);
+    return scale > 0 ? gain() / scale : 0;
+  }
+};
+
+struct Fit {
+  Sums sums;
+  size_t at = 0;
+};
+
+/// The best of all shifts that leave `margin` values on both sides, in O(n): from one place to the one before
+/// it, the sums change by two values.
+Fit fit_shift(std::span<const double> y, double lag_one, size_t margin) {
+  const size_t n = y.size();
+  Sums sums;
+  sums.n = static_cast<double>(n - 1);
+  for (size_t i = 1; i < n; ++i) {
+    const double value = y[i] - lag_one * y[i - 1];
+    sums.y += value;
+    sums.yy += value * value;
+  }
+  // From the back: `after` is the sum of the `count` whitened values behind the first of the new level. The
+  // whitened column d is 0 before that first one, 1 on it, and 1 - lag_one behind it.
+  const double keep = 1 - lag_one;
+  double after = 0;
+  double count = 0;
+  Fit best;
+  for (size_t at = n - 1; at >= std::max<size_t>(margin, 1); --at) {
+    const double first = y[at] - lag_one * y[at - 1];
+    if (n - at >= margin) {
+      sums.d = 1 + keep * count;
+      sums.dd = 1 + keep * keep * count;
+      sums.dy = first + keep * after;
+      if (best.at == 0 || sums.gain() > best.sums.gain()) best = {sums, at};
+    }
+    after += first;
+    count += 1;
+  }
+  return best;
+}
+
+Fit fit_line(std::span<const double> y, double lag_one) {
+  Sums sums;
+  sums.n = static_cast<double>(y.size() - 1);
+  for (size_t i = 1; i < y.size(); ++i) {
+    const double value = y[i] - lag_one * y[i - 1];
+    const double place = (1 - lag_one) * static_cast<double>(i) + lag_one;
+    sums.y += value;
+    sums.yy += value * value;
+    sums.d += place;
+    sums.dd += place * place;
+    sums.dy += place * value;
+  }
+  return {sums, 0};
+}
+
+double sum_of_squares(std::span<const double> values) {
+  const double mean = mean_of(values);
+  double sum = 0;
+  for (const double value : values) sum += (value - mean) * (value - mean);
+  return sum;
+}
+
+/// Fits the change and the correlation of the residuals in turn.
+template <typename FitChange, typename Change>
+ChangeStatistic statistic(std::span<const double> values, int fitted, const FitChange& fit_change,
+                          const Change& change) {
+  double lag_one = 0;
+  Fit fit;
+  std::vector<double> rest(values.begin(), values.end());
+  for (int round = 0; round < kRounds; ++round) {
+    fit = fit_change(lag_one);
+    const double slope = fit.sums.slope();
+    for (size_t i = 0; i < values.size(); ++i) rest[i] = values[i] - slope * change(fit, i);
+    const double next = std::clamp(corrected_lag_one(rest, fitted), 0.0, kLargestLagOne);
+    if (round + 1 < kRounds) lag_one = next;
+  }
+  ChangeStatistic result;
+  result.at = fit.at;
+  result.squared_t = fit.sums.squared_t();
+  const double all = sum_of_squares(values);
+  result.explained = all > 0 ? 1 - sum_of_squares(rest) / all : 0;
+
+  // Allows for a longer memory of the errors than the regression models. Costly, so only where it can matter.
+  if (result.squared_t < kNeverNamed) return result;
+  std::vector<double> errors(rest.size() - 1);
+  for (size_t i = 1; i < rest.size(); ++i) errors[i - 1] = rest[i] - lag_one * rest[i - 1];
+  const LongRunVariance memory = long_run_variance(errors);
+  if (memory.single > 0) result.squared_t /= std::max(1.0, memory.value / memory.single);
+  return result;
+}
+
+/// The strongest shift of all (Andrews 1993). O(n).
+ChangeStatistic level_shift_statistic(std::span<const double> values, size_t margin) {
+  return statistic(
+      values, 2, [&](double lag_one) { return fit_shift(values, lag_one, margin); },
+      [](const Fit& fit, size_t i) { return i >= fit.at ? 1.0 : 0.0; });
+}
+
+/// A straight line through the whole series.
+ChangeStatistic trend_statistic(std::span<const double> values) {
+  return statistic(
+      values, 2, [&](double lag_one) { return fit_line(values, lag_one); },
+      [](const Fit&, size_t i) { return static_cast<double>(i); });
+}
 
 /// Squared t values beyond which a change is named, set by trial so that about 1 settled series in 1,000 is
 /// named at correlations up to 0.7 (docs/measuring.md has the table); short series need more.
@@ -29,7 +164,7 @@ struct ShiftFinding {
   double explained = 0;
 };
 
-/// Looks at steps [first, end) of the series.
+/// A shift within steps [first, end) of the series.
 std::optional<ShiftFinding> shift_in(std::span<const double> step_s, std::span<const double> scores,
                                      size_t first, size_t end) {
   const size_t n = end - first;
@@ -46,8 +181,8 @@ std::optional<ShiftFinding> shift_in(std::span<const double> step_s, std::span<c
   return finding;
 }
 
-/// The whole series first; then overlapping halves, where a passing phase stands out that the whole averages
-/// away.
+/// Looks at the whole series first, then at overlapping halves, in which a passing phase stands out that the
+/// whole averages away.
 std::optional<ShiftFinding> find_shift(std::span<const double> step_s, std::span<const double> scores) {
   const size_t n = step_s.size();
   if (auto found = shift_in(step_s, scores, 0, n)) return found;

@@ -14,7 +14,7 @@ struct Trend {
   double p = 1;
 };
 
-/// Before `step` (0-based) the series lay at one level, from it on at another; medians, in the samples' unit.
+/// A change from one level before `step` (0-based) to another from it on; medians, in the samples' unit.
 struct LevelShift {
   size_t step = 0;
   double before = 0;
@@ -22,17 +22,17 @@ struct LevelShift {
   double change_share() const { return after / before - 1; }
 };
 
-/// Values far from where the rest lies (robust z beyond 5, on either side by that side's own width).
+/// Values far from the rest: robust z beyond 5, each side measured by its own width.
 struct Outliers {
   size_t count = 0;
   double share = 0;
-  /// Of the slow ones: how far the largest lies above the median, as a multiple of it (3.0: three times the
-  /// median), and its step. No outlier: 0 and 0.
+  /// The slowest outlier as a multiple of the median (3.0: three times the median), and its step; both 0 if
+  /// there is none.
   double largest_ratio = 0;
   size_t largest_step = 0;
 };
 
-/// What a series of step times looks like. At most one of `trend` and `level_shift` is set: the one that
+/// Findings about a series of step times. At most one of `trend` and `level_shift` is set: the one that
 /// explains the series better.
 struct SeriesDiagnosis {
   size_t steps = 0;
@@ -47,20 +47,20 @@ struct SeriesDiagnosis {
   double effective_steps = 0;
 
   bool settled() const { return !trend && !level_shift; }
-  /// "level shift at step 120: from 10.0 ms to 12.0 ms (+20 %)"; several joined by "; ", empty when there is
-  /// nothing to say.
+  /// "level shift at step 120: from 10.0 ms to 12.0 ms (+20 %)"; several findings are joined by
+  /// "; "; empty if there are none.
   std::string text() const;
 };
 
-/// Shorter series are not judged: neither trend nor level shift is ever found.
+/// The shortest series that is judged; none shorter ever has a trend or a level shift.
 inline constexpr size_t kMinForDiagnosis = 16;
 
-/// `step_s` in the order in which they ran, not empty. A trend or level shift is named when it is beyond
+/// Examines steps in the order in which they ran. A trend or level shift is named when it is beyond
 /// chance (about 1 settled series in 1,000 is named wrongly, also when neighbours are correlated) and moves
 /// the level by at least kMaterialChange.
 SeriesDiagnosis diagnose(std::span<const double> step_s);
 
-/// Changes below this share of the median are left alone however certain they are.
+/// Changes below this share of the median are ignored, however certain they are.
 inline constexpr double kMaterialChange = 0.005;
 
 }  // namespace lockstep::measure

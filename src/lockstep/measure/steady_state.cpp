@@ -2,26 +2,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include <fmt/core.h>
 
-#include "lockstep/measure/decay.h"
 #include "lockstep/measure/long_run_variance.h"
-#include "lockstep/measure/robust.h"
-#include "lockstep/measure/step_times.h"
+#include "lockstep/measure/series.h"
 
 namespace lockstep::measure {
 namespace {
 
 constexpr double kClamp = 4;
-/// A noise of less than this share is not worth cutting for.
+/// Share of the step time below which noise is not worth cutting for.
 constexpr double kSmallestNoise = 1e-3;
-/// The difference between before and after, in standard errors, that makes a cut.
+/// Differences between head and rest, in standard errors, beyond which a cut is made, and moved on past a
+/// tail.
 constexpr double kBeyondChance = 3.5;
 constexpr double kTailBeyondChance = 2.8;
 
-/// At most half of a run is warm-up: what went on for longer was a state of its own.
+/// At most half of a run counts as warm-up: anything that lasted longer was a state of its own.
 size_t last_cut(size_t n, const SteadyStateOptions& options) {
   const size_t rest = std::max(kMinForDiagnosis, (n + 1) / 2);
   const size_t most = std::max(options.floor, options.ceiling);
@@ -41,8 +41,8 @@ std::vector<double> clamped(std::vector<double> values) {
   return values;
 }
 
-/// The cut in [first, last] with the smallest sum of squares of what follows over the cube of its length.
-/// MSER itself divides by the square, which by trial cuts up to ten settled steps too many.
+/// The cut in [first, last] that minimizes (sum of squared deviations after it) / (steps after it)^3. MSER
+/// divides by the square of the length, which in trials cut up to ten settled steps too many.
 size_t smallest_error_cut(std::span<const double> values, size_t first, size_t last) {
   double sum = 0;
   double squares = 0;
@@ -73,7 +73,8 @@ double variance_of_short_mean(size_t count, double lag_one) {
   return std::max(sum, 0.0) / static_cast<double>(count);
 }
 
-/// Clamped values of a quiet series may have hardly any variance left; 1 is that of the reference.
+/// At least a quarter of the reference's variance, which is 1: a quiet series has hardly any left once it is
+/// clamped.
 double variance_of(std::span<const double> values) {
   const double mean = mean_of(values);
   double sum = 0;
@@ -81,7 +82,8 @@ double variance_of(std::span<const double> values) {
   return std::max(sum / static_cast<double>(values.size()), 0.25);
 }
 
-/// The difference of steps [first, cut) from those after, in standard errors that respect correlation.
+/// The difference of the mean of steps [first, cut) from that of the rest, in standard errors that allow for
+/// correlation.
 double difference(std::span<const double> values, size_t first, size_t cut) {
   const auto head = values.subspan(first, cut - first);
   const auto rest = values.subspan(cut);
@@ -91,9 +93,9 @@ double difference(std::span<const double> values, size_t first, size_t cut) {
   return (mean_of(head) - mean_of(rest)) / std::sqrt(variance);
 }
 
-/// A decay leaves a tail that is smaller than the noise step by step, but not together: moves on while a
-/// stretch after the cut lies off on the same side as what was cut. The tail is no longer than half of what
-/// came before.
+/// Moves the cut past the tail of a decay, which is below the noise step by step but not in sum: on as long
+/// as a stretch after the cut lies on the same side as the steps that were cut. Stretches are at most half as
+/// long as the part before them.
 size_t past_the_tail(std::span<const double> values, size_t cut, size_t last, bool slower) {
   for (size_t stretch = 2; cut + stretch <= last && 2 * stretch <= cut;) {
     const double off = difference(values, cut, cut + stretch);
@@ -107,7 +109,67 @@ size_t past_the_tail(std::span<const double> values, size_t cut, size_t last, bo
   return cut;
 }
 
-/// Where the tail of a slow decay has become harmless; `cut` where it is already.
+/// In units of the noise: a decay is followed between these heights; kMiddleHeight is half way for a decay.
+constexpr double kHighHeight = 8;
+constexpr double kMiddleHeight = 4;
+constexpr double kLowHeight = 2;
+
+/// The exponential decay of a warm-up, in steps.
+struct Decay {
+  /// Steps in which it falls to 1 / e.
+  double constant = 0;
+  /// The step at which it is down to kLowHeight.
+  double low_step = 0;
+
+  /// The first step after which the tail, though far below the noise step by step, adds up to less than half
+  /// a standard error of the mean of `count` following steps, which tell as much as `effective` independent
+  /// ones.
+  double harmless_from(double count, double effective) const {
+    // The tail from step s on sums to kLowHeight * constant * exp(-(s - low_step) / constant). Half a
+    // standard error of the sum of `count` values with variance 1 is count / (2 * sqrt(effective)).
+    const double ratio = 2 * kLowHeight * constant * std::sqrt(effective) / count;
+    return ratio > 1 ? low_step + constant * std::log(ratio) : low_step;
+  }
+};
+
+double median_of_five(std::span<const double> values, size_t at) {
+  const size_t reach = std::min({size_t{2}, at, values.size() - 1 - at});
+  return median_of(values.subspan(at - reach, 2 * reach + 1));
+}
+
+/// Looks for a decay in the first `within` steps, through running medians of five. `deviations` tell how far
+/// each step lies from the settled level, in units of the noise, positive on the side of the warm-up. Empty
+/// if they never exceed kHighHeight. A warm-up that ends at once has a constant near zero.
+std::optional<Decay> find_decay(std::span<const double> deviations, size_t within) {
+  const size_t end = std::min(within, deviations.size());
+  size_t high = end;
+  size_t middle = end;
+  size_t low = end;
+  for (size_t at = end; at-- > 0;) {
+    const double here = median_of_five(deviations, at);
+    if (low == end && here > kLowHeight) low = at;
+    if (middle == end && here > kMiddleHeight) middle = at;
+    if (here > kHighHeight) {
+      high = at;
+      break;
+    }
+  }
+  if (high == end) return std::nullopt;
+  double height = kHighHeight;
+  for (size_t at = 0; at <= high; ++at) height = std::max(height, median_of_five(deviations, at));
+  Decay decay;
+  // Three readings of the constant, of which the smallest counts: between the outer heights; over the lower
+  // half only, since a warm-up on one level may touch kHighHeight by chance anywhere but ends at once; and
+  // over the whole fall, the least uncertain reading of a decay that starts with the first step.
+  const auto fall = [](double steps, double from, double to) { return steps / std::log(from / to); };
+  decay.constant = std::min({fall(static_cast<double>(low - high), kHighHeight, kLowHeight),
+                             1.5 * fall(static_cast<double>(low - middle), kMiddleHeight, kLowHeight),
+                             1.2 * fall(static_cast<double>(low + 1), height, kLowHeight)});
+  decay.low_step = static_cast<double>(low + 1);
+  return decay;
+}
+
+/// The step at which the tail of a slow decay has become harmless; `cut` if it already is there.
 size_t past_the_decay(std::vector<double> deviations, size_t cut, bool slower) {
   if (!slower) {
     for (double& value : deviations) value = -value;
@@ -167,7 +229,7 @@ SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateO
   const std::vector<double> deviations = scaled(step_s);
   const std::vector<double> values = clamped(deviations);
   bool decays_on = false;
-  // A cut that is no more than chance may hide a shorter one that is more.
+  // A cut whose difference is within chance may hide a shorter one whose difference is not.
   size_t bound = last;
   for (int attempt = 0; attempt < 5 && bound > options.floor; ++attempt) {
     const size_t cut = smallest_error_cut(values, options.floor, bound);
@@ -182,6 +244,7 @@ SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateO
     bound = cut - 1;
   }
   judge_remainder(state, step_s);
+  // A warm-up on a level of its own ends in a shift: move the cut there while that leaves enough steps.
   for (int attempt = 0; attempt < 3 && state.remainder.level_shift; ++attempt) {
     const size_t shifted = state.cut + state.remainder.level_shift->step;
     if (shifted > last || 2 * state.remainder.level_shift->step > state.remainder.steps) break;

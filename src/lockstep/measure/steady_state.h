@@ -15,9 +15,9 @@ struct SteadyStateOptions {
   size_t ceiling = 1000;
 };
 
-/// Where warm-up ends.
+/// The end of warm-up, and whether what follows can be measured.
 struct SteadyState {
-  /// The first steady step, 0-based: so many steps are warm-up.
+  /// The first steady step, 0-based; equal to the number of warm-up steps.
   size_t cut = 0;
   /// Whether what follows the cut can be measured: enough steps to judge, no trend, no level shift.
   bool settled = false;
@@ -27,22 +27,22 @@ struct SteadyState {
   /// Why not settled: "not enough data", "trend", "warm-up not over", "level shift at step 240" (counted from
   /// the first of all steps).
   std::string unsettled_reason;
-  /// Of the steps from the cut on.
+  /// Diagnosis of the steps from the cut on.
   SeriesDiagnosis remainder;
 };
 
 /// Finds the first steady step in all step times of a run so far, warm-up included, in order.
 ///
-/// The cut is the one with the smallest marginal error of what follows (a stricter MSER: White 1997), on
-/// logarithms scaled robustly by the last half of the run and clamped, so that neither a very slow first step
-/// nor a late outlier decides. It is taken only when the steps before it differ from those after beyond
-/// chance, correlation included (else the floor is), and moved on until the tail of a decay is harmless. A
-/// level shift that remains in the first half moves it there. At most half of the steps are cut: a longer
-/// warm-up is found once the run has gone on. O(n log n), a few ms for 10,000 steps: may be called again
-/// after every few steps.
+/// The cut minimizes the marginal error of what follows (a stricter MSER: White 1997), on logarithms scaled
+/// robustly by the last half of the run and clamped, so that neither a very slow first step nor a late
+/// outlier decides. It is taken only when the steps before it differ from those after beyond chance,
+/// correlation included (else the floor is), and moved on until the tail of a decay is harmless. A level
+/// shift that remains in the first half moves it there. At most half of the steps are cut: a longer warm-up
+/// is found once the run has gone on. O(n log n), a few ms for 10,000 steps: may be called again after every
+/// few steps.
 SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateOptions& options = {});
 
-/// The cut of `--warmup N`, with the same judgement of what follows.
+/// Cuts after `warmup_steps` (`--warmup N`) and judges the remainder in the same way.
 SteadyState fixed_warmup(std::span<const double> step_s, size_t warmup_steps);
 
 }  // namespace lockstep::measure

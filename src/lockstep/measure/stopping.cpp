@@ -5,16 +5,15 @@
 
 #include <fmt/core.h>
 
-#include "lockstep/measure/robust.h"
+#include "lockstep/measure/series.h"
 
 namespace lockstep::measure {
 namespace {
 
-/// Looks at counts that grow by this factor.
+/// Growth of the step count from one look to the next.
 constexpr double kGrowth = 1.25;
 
-/// An interval of fewer degrees of freedom does not stop a run, however narrow: its width is a matter of
-/// luck.
+/// Fewest degrees of freedom of an interval that may stop a run: with fewer its width is a matter of luck.
 constexpr double kMinDegrees = 8;
 
 bool narrow(const Estimate& median, const StoppingOptions& options) {
@@ -22,7 +21,7 @@ bool narrow(const Estimate& median, const StoppingOptions& options) {
          median.interval->half_width_share < options.precision_target;
 }
 
-/// Where the look before this one was, nearly.
+/// Roughly the count at the look before this one.
 size_t earlier_look(size_t steady) {
   return static_cast<size_t>(static_cast<double>(steady) / kGrowth);
 }
@@ -39,8 +38,7 @@ void stop(StoppingDecision& decision, StopReason reason, std::string text) {
   decision.text = std::move(text);
 }
 
-/// The half-width falls with the square root of the count; a fifth more, since the estimate of it is
-/// uncertain.
+/// The half-width falls with the square root of the count. A fifth is added because it is itself an estimate.
 std::optional<size_t> predict(const StoppingDecision& decision, const StoppingOptions& options) {
   if (!decision.steady.settled || !decision.median.interval) return std::nullopt;
   const auto steady = static_cast<double>(decision.steady.remainder.steps);
@@ -56,7 +54,7 @@ size_t steps_to_next(const StoppingDecision& decision, size_t steps, double left
   const size_t steady = decision.steady.remainder.steps;
   const auto now = static_cast<double>(steady);
   double next = std::max(now * kGrowth, now + 4);
-  // Not settled: the cut may still move, and the count after it starts again.
+  // While unsettled, the cut may still move and restart the count after it.
   if (decision.steady.settled && steady < options.min_steps) next = static_cast<double>(options.min_steps);
   double further = std::ceil(next - now);
   if (step_s > 0) further = std::min(further, std::ceil(left_s / step_s));
@@ -75,7 +73,7 @@ StoppingDecision decide_stop(std::span<const double> step_s, double elapsed_s,
   const IntervalOptions unchecked{.check_settled = false};
   decision.median = median_estimate(steady, unchecked);
   if (!decision.steady.settled && decision.median.interval) {
-    // Judged once already, so the words of that judgement stand.
+    // The remainder was judged together with the cut; keep the words of that judgement.
     decision.median.interval.reset();
     decision.median.reason = NoInterval::kNotSettled;
     decision.median.reason_text = decision.steady.unsettled_reason;

@@ -13,11 +13,11 @@ namespace lockstep::measure {
 struct StoppingOptions {
   /// Enough is measured when half the width of the 95 % interval of the median is below this share of it.
   double precision_target = 0.02;
-  /// Of the whole row, warm-up included.
+  /// Limit for the whole row, warm-up included.
   double max_time_s = 60;
-  /// Of all steps, warm-up included.
+  /// Limit for all steps, warm-up included.
   size_t max_steps = 10000;
-  /// Steady steps below which precision is not asked about.
+  /// Fewest steady steps with which precision can stop a run.
   size_t min_steps = 30;
   /// The cut of `--warmup N`; empty: found.
   std::optional<size_t> fixed_warmup;
@@ -32,23 +32,23 @@ struct StoppingDecision {
   /// In words, for progress and record: "precise: median known to 1.4 %", "the time of 60 s is over; median
   /// known to 3.1 %", "continue: not settled (trend)".
   std::string text;
-  /// Not stopped: so many further steps before the next decision, at least 1.
+  /// Unless stopped: further steps before the next decision, at least 1.
   size_t steps_to_next = 0;
-  /// How many further steps precision is expected to take from here; empty where nothing can be said yet.
+  /// Further steps that precision is expected to take; empty as long as nothing can be said.
   std::optional<size_t> predicted_steps;
-  /// What the decision rests on.
+  /// The basis of the decision.
   SteadyState steady;
   Estimate median;
 };
 
-/// Whether a run goes on: a pure function of all step times so far (warm-up included, per-step maxima of a
-/// coupled job), in order. Called on rank 0 only; the caller broadcasts `stop` and `steps_to_next`, and runs
-/// that many steps before it asks again.
+/// Decides whether a run goes on: a pure function of all step times so far (warm-up included, per-step maxima
+/// of a coupled job), in order. Called on rank 0 only; the caller broadcasts `stop` and `steps_to_next`, and
+/// runs that many steps before it asks again.
 ///
-/// Looking often and stopping at the first narrow interval would stop on intervals that are narrow by chance.
-/// So the looks are at counts that grow by a quarter each, not before `min_steps` steady steps, and the
-/// interval that stops is the t interval whose degrees of freedom already pay for its own uncertainty:
-/// coverage stays (measured: docs/measuring.md).
+/// Stopping at the first narrow interval, with frequent looks, would favor intervals that are narrow by
+/// chance. So the looks are at counts that grow by a quarter each, not before `min_steps` steady steps, and
+/// the interval that stops is the t interval whose degrees of freedom already account for its own
+/// uncertainty: coverage is kept (docs/measuring.md has the measurement).
 StoppingDecision decide_stop(std::span<const double> step_s, double elapsed_s,
                              const StoppingOptions& options = {});
 

@@ -7,7 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/measure/interval.h"
-#include "lockstep/measure/robust.h"
+#include "lockstep/measure/series.h"
 
 namespace lockstep::train {
 namespace {

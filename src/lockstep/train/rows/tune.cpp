@@ -9,7 +9,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/units.h"
-#include "lockstep/measure/robust.h"
+#include "lockstep/measure/series.h"
 #include "lockstep/models/model.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/rows/row_trainee.h"
