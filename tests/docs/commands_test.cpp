@@ -1,7 +1,8 @@
-// The lockstep commands of the documents are run as they stand there, measurements with --dry-run; results
-// that they read are a golden one.
+// Runs the lockstep commands of the documents as written, measurements with --dry-run, on golden results.
 
 #include <algorithm>
+#include <cctype>
+#include <regex>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@
 namespace lockstep::docs {
 namespace {
 
-/// The words from the program on; what a launcher before it would do is tested in tests/launch.
+/// The words from the program on; tests/launch tests the launchers before it.
 std::vector<std::string> words_of(const std::string& command, const std::string& program) {
   std::istringstream words(command.substr(command.find(program) + program.size()));
   std::vector<std::string> found = {"lockstep"};
@@ -24,7 +25,7 @@ std::vector<std::string> words_of(const std::string& command, const std::string&
 
 const std::string kSource = LOCKSTEP_SOURCE_DIR "/";
 
-/// With the project's data where this test has them.
+/// Points paths below data/ to the project's folder.
 std::vector<std::string> with_data(std::vector<std::string> command) {
   for (std::string& word : command) {
     if (word.starts_with("data/")) word.insert(0, kSource);
@@ -32,7 +33,7 @@ std::vector<std::string> with_data(std::vector<std::string> command) {
   return command;
 }
 
-/// The results of a command where this test has them, and what it writes to standard output.
+/// Reads golden files in place of the command's own, and writes to standard output.
 std::vector<std::string> with_files(std::vector<std::string> command) {
   for (size_t i = 2; i < command.size(); ++i) {
     std::string& word = command[i];
@@ -69,7 +70,7 @@ TEST_P(DocsCommandTest, is_understood) {
   }
   const test::Finished finished = test::run(command);
   if (wants_gpu(command) && finished.exit_code == kExitBackendMissing) {
-    // What is wrong with a command is said before what is missing here.
+    // Mistakes in a command are reported before a missing GPU is.
     EXPECT_NE(finished.error.find("--device cuda cannot be had"), std::string::npos) << finished.error;
     return;
   }
@@ -78,6 +79,52 @@ TEST_P(DocsCommandTest, is_understood) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Documents, DocsCommandTest, testing::ValuesIn(commands_with(kProgram)));
+
+/// The words of a help text that match, in order.
+std::vector<std::string> found_in(const std::string& text, const std::string& pattern) {
+  const std::regex regex(pattern);
+  std::vector<std::string> found;
+  for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match) {
+    found.push_back((*match)[1]);
+  }
+  return found;
+}
+
+std::string help_of(const std::vector<std::string>& command) {
+  const test::Finished finished = test::run(command);
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  return finished.output;
+}
+
+/// Whether the text names the flag, and not only a longer one that begins with it.
+bool has_flag(const std::string& text, const std::string& flag) {
+  for (size_t at = text.find(flag); at != std::string::npos; at = text.find(flag, at + 1)) {
+    const char next = at + flag.size() < text.size() ? text[at + flag.size()] : ' ';
+    if (next != '-' && std::islower(static_cast<unsigned char>(next)) == 0) return true;
+  }
+  return false;
+}
+
+TEST(DocsFlagsTest, every_flag_of_every_command_stands_on_a_page) {
+  std::string pages;
+  for (const std::string& file : markdown_files()) {
+    if (file != "CHANGELOG.md") pages += project_file(file) + '\n';
+  }
+  const std::string overview = help_of({"lockstep", "--help"});
+  const size_t begin = overview.find("Subcommands:");
+  const auto commands =
+      found_in(overview.substr(begin, overview.find("\n\n", begin) - begin), R"(\n  ([a-z]+) )");
+  ASSERT_GE(commands.size(), 10U);
+  for (const std::string& command : commands) {
+    const auto flags =
+        found_in(help_of({"lockstep", command, "--help"}), R"(\n  (?:-[a-z],)?(--[a-z][a-z-]*))");
+    EXPECT_FALSE(flags.empty()) << command;
+    for (const std::string& flag : flags) {
+      if (flag == "--help") continue;
+      EXPECT_TRUE(has_flag(pages, flag)) << "no page has " << flag << " of lockstep " << command;
+    }
+  }
+}
 
 TEST(DocsCommandsTest, there_are_some) {
   EXPECT_GE(commands_with(kProgram).size(), 5U);

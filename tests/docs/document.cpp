@@ -2,7 +2,9 @@
 
 #include <filesystem>
 #include <regex>
+#include <set>
 #include <sstream>
+#include <utility>
 
 #include "lockstep/base/file.h"
 
@@ -11,8 +13,8 @@ namespace lockstep::docs {
 std::vector<std::string> markdown_files() {
   const std::filesystem::path root = LOCKSTEP_SOURCE_DIR;
   std::vector<std::string> files;
-  for (const auto& folder : {root, root / "docs", root / "examples"}) {
-    if (!std::filesystem::exists(folder)) continue;
+  for (const char* name : {".", "docs", "bench/results", "data/digits", "data/published"}) {
+    const std::filesystem::path folder = (root / name).lexically_normal();
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       if (entry.path().extension() == ".md") files.push_back(entry.path().lexically_relative(root).string());
     }
@@ -22,7 +24,8 @@ std::vector<std::string> markdown_files() {
 
 std::vector<std::string> file_links(std::string_view markdown) {
   static const std::regex link(R"(\]\(([^)#]+)(#[^)]*)?\))");
-  const std::string text(markdown);
+  static const std::regex code_block(R"(```[^`]*```)");
+  const std::string text = std::regex_replace(std::string(markdown), code_block, "");
   std::vector<std::string> targets;
   for (std::sregex_iterator match(text.begin(), text.end(), link), end; match != end; ++match) {
     const std::string target = (*match)[1];
@@ -35,6 +38,7 @@ std::vector<std::string> shell_commands(std::string_view markdown) {
   std::istringstream lines{std::string(markdown)};
   std::vector<std::string> commands;
   bool inside = false;
+  std::string begun;
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("```")) {
       inside = !inside && line == "```sh";
@@ -43,6 +47,11 @@ std::vector<std::string> shell_commands(std::string_view markdown) {
     if (!inside) continue;
     line = line.substr(0, (" " + line).find(" #"));
     line.erase(line.find_last_not_of(' ') + 1);
+    if (line.ends_with('\\')) {
+      begun += line.substr(0, line.size() - 1);
+      continue;
+    }
+    line.insert(0, std::exchange(begun, ""));
     if (!line.empty()) commands.push_back(line);
   }
   return commands;
@@ -54,10 +63,11 @@ std::string project_file(const std::string& path) {
 
 std::vector<Mention> commands_with(const std::string& program) {
   std::vector<Mention> found;
+  std::set<std::string> seen;
   for (const std::string& file : markdown_files()) {
     for (const std::string& command : shell_commands(project_file(file))) {
       if ((" " + command + " ").find(" " + program + " ") != std::string::npos)
-        found.push_back({file, command});
+        if (seen.insert(command).second) found.push_back({file, command});
     }
   }
   return found;

@@ -21,16 +21,18 @@ inline void PrintTo(const Mention& mention, std::ostream* out) {
 /// The project's own Markdown files, relative to its folder.
 std::vector<std::string> markdown_files();
 
-/// The targets of the links in a Markdown text that lead to files: no addresses, no anchors.
+/// The targets of the links in a Markdown text that lead to files: no addresses, no anchors, no code blocks.
 std::vector<std::string> file_links(std::string_view markdown);
 
-/// The commands in the ```sh blocks of a Markdown text, without comments.
+/// The commands in the ```sh blocks of a Markdown text, without comments; lines that end in a backslash are
+/// joined with the next one.
 std::vector<std::string> shell_commands(std::string_view markdown);
 
 /// The whole text of one of the project's files.
 std::string project_file(const std::string& path);
 
-/// All commands of all Markdown files that begin with, or contain as a word, `program`.
+/// The distinct commands of all Markdown files that contain `program` as a word, each with the first file
+/// that has it.
 std::vector<Mention> commands_with(const std::string& program);
 
 }  // namespace lockstep::docs

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 
@@ -35,6 +36,24 @@ TEST(DocsTest, every_make_target_that_is_mentioned_exists) {
   }
 }
 
+/// Characters of UTF-8 text: all bytes but those that continue one.
+size_t columns(const std::string& line) {
+  return static_cast<size_t>(std::ranges::count_if(
+      line, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+}
+
+TEST(DocsTest, no_line_is_wider_than_120_columns) {
+  for (const auto& file : markdown_files()) {
+    std::istringstream lines(project_file(file));
+    int number = 0;
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      const bool row_of_a_table = line.starts_with("|");
+      EXPECT_TRUE(row_of_a_table || columns(line) <= 120) << file << ':' << number << ": " << columns(line);
+    }
+  }
+}
+
 TEST(DocumentTest, finds_links_to_files) {
   EXPECT_THAT(file_links("[a](docs/a.md) [b](https://b.c/d) [e](f.md#g) [h](#i)"),
               ElementsAre("docs/a.md", "f.md"));
@@ -43,6 +62,10 @@ TEST(DocumentTest, finds_links_to_files) {
 TEST(DocumentTest, finds_commands_without_comments) {
   EXPECT_THAT(shell_commands("x\n```sh\na --b   # c\n\n# d\ne\n```\nf\n```json\ng\n```\n"),
               ElementsAre("a --b", "e"));
+}
+
+TEST(DocumentTest, joins_the_lines_of_a_command) {
+  EXPECT_THAT(shell_commands("```sh\na \\\n  --b\nc\n```\n"), ElementsAre("a   --b", "c"));
 }
 
 }  // namespace
