@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/record/diff.h"
-#include "lockstep/results/tables/diff_text.h"
 #include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/tables/diff.h"
+#include "lockstep/results/tables/diff_text.h"
 
 #include "console.h"
 

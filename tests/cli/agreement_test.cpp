@@ -22,7 +22,7 @@ test::Finished mpirun(const Command& first, const Command& second) {
   return test::run(command);
 }
 
-Command bench(const Command& more) {
+Command disagreeing_bench(const Command& more) {
   Command command{"bench", "--batch", "4", "--steps",   "3", "--warmup",
                   "1",     "--ranks", "2", "--threads", "1", "--no-controls"};
   command.insert(command.end(), more.begin(), more.end());
@@ -52,7 +52,7 @@ TEST(AgreementProgramTest, ranks_of_one_mpirun_with_other_arguments_are_refused_
        "rank 1 has --overlap off, rank 0 has --overlap on"},
   };
   for (const Odd& odd : cases) {
-    const test::Finished finished = mpirun(bench(odd.first), bench(odd.second));
+    const test::Finished finished = mpirun(disagreeing_bench(odd.first), disagreeing_bench(odd.second));
     EXPECT_EQ(finished.exit_code, 2) << odd.text << finished.error;
     EXPECT_THAT(finished.error, AllOf(HasSubstr("the ranks were not started alike"), HasSubstr(odd.text),
                                       HasSubstr("Give every rank the same flags")));
@@ -61,10 +61,10 @@ TEST(AgreementProgramTest, ranks_of_one_mpirun_with_other_arguments_are_refused_
 }
 
 TEST(AgreementProgramTest, so_are_those_of_two_commands) {
-  const test::Finished finished =
-      mpirun(bench({"--model", "lenet5"}), {"verify", "--model", "lenet5", "--ranks", "2", "--threads", "1"});
+  const test::Finished finished = mpirun(disagreeing_bench({"--model", "lenet5"}),
+                                         {"verify", "--model", "lenet5", "--ranks", "2", "--threads", "1"});
   EXPECT_EQ(finished.exit_code, 2) << finished.error;
-  EXPECT_THAT(finished.error, HasSubstr("rank 1 has command verify, rank 0 has command bench"));
+  EXPECT_THAT(finished.error, HasSubstr("rank 1 has command verify, rank 0 has command disagreeing_bench"));
 }
 
 TEST(AgreementProgramTest, ranks_with_torchruns_variables_are_each_told) {
@@ -72,8 +72,8 @@ TEST(AgreementProgramTest, ranks_with_torchruns_variables_are_each_told) {
                                          {"LOCAL_WORLD_SIZE", "2"},
                                          {"MASTER_ADDR", "127.0.0.1"},
                                          {"MASTER_PORT", std::to_string(20000 + ::getpid() % 10000)}};
-  Command second = bench({"--model", "lenet5", "--lr", "0.5"});
-  Command first = bench({"--model", "lenet5"});
+  Command second = disagreeing_bench({"--model", "lenet5", "--lr", "0.5"});
+  Command first = disagreeing_bench({"--model", "lenet5"});
   first.insert(first.begin(), "lockstep");
   second.insert(second.begin(), "lockstep");
   environment["RANK"] = environment["LOCAL_RANK"] = "1";

@@ -26,15 +26,9 @@ std::vector<std::string> quick_bench(std::vector<std::string> before, const std:
   return before;
 }
 
-size_t occurrences(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
 void expect_tables_once(const std::string& output) {
-  EXPECT_EQ(occurrences(output, "Benchmark: lenet5"), 1u) << output;
-  EXPECT_EQ(occurrences(output, "1M/2R"), 1u) << output;
+  EXPECT_EQ(test::occurrences(output, "Benchmark: lenet5"), 1u) << output;
+  EXPECT_EQ(test::occurrences(output, "1M/2R"), 1u) << output;
   EXPECT_THAT(output, HasSubstr("efficiency"));
 }
 
@@ -227,8 +221,8 @@ TEST(BenchTest, layers_and_what_a_row_reaches_of_the_limit_are_shown_and_recorde
       {}, {"--ranks", "1,2", "--layers", "--limit", "--no-controls", "--json", folder.path("a.json")}));
   ASSERT_EQ(bench.exit_code, 0) << bench.error;
   EXPECT_THAT(bench.output, HasSubstr("Limit of the processor: lenet5"));
-  EXPECT_EQ(occurrences(bench.output, "Layers, worst first: lenet5"), 2u) << bench.output;
-  EXPECT_EQ(occurrences(bench.error, "measuring the limit"), 1u) << bench.error;
+  EXPECT_EQ(test::occurrences(bench.output, "Layers, worst first: lenet5"), 2u) << bench.output;
+  EXPECT_EQ(test::occurrences(bench.error, "measuring the limit"), 1u) << bench.error;
 
   const results::RunRecord record = results::read_record(folder.path("a.json"));
   ASSERT_EQ(record.runs.size(), 2u);

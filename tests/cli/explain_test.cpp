@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-std::vector<std::string> bench(const std::vector<std::string>& more) {
+std::vector<std::string> bench_command(const std::vector<std::string>& more) {
   std::vector<std::string> command{"lockstep", "bench", "--model",   "lenet5",
                                    "--batch",  "4",     "--threads", "1"};
   command.insert(command.end(), more.begin(), more.end());
@@ -27,7 +27,7 @@ std::vector<std::string> bench(const std::vector<std::string>& more) {
 
 TEST(ExplainTest, steps_and_warm_up_are_found_where_they_are_not_told) {
   const test::ScratchFolder folder;
-  const test::Finished finished = test::run(bench(
+  const test::Finished finished = test::run(bench_command(
       {"--ranks", "1,2", "--max-time", "3", "--precision-target", "10%", "--json", folder.path("a.json")}));
   ASSERT_EQ(finished.exit_code, 0) << finished.error;
   const results::RunRecord record = results::read_record(folder.path("a.json"));
@@ -47,8 +47,8 @@ TEST(ExplainTest, steps_and_warm_up_are_found_where_they_are_not_told) {
 TEST(ExplainTest, a_breakdown_sums_to_its_step_and_explains_the_efficiency) {
   const test::ScratchFolder folder;
   const test::Finished finished =
-      test::run(bench({"--ranks", "2", "--steps", "20", "--warmup", "3", "--breakdown", "--json",
-                       folder.path("a.json"), "--trace", folder.path("trace.json")}));
+      test::run(bench_command({"--ranks", "2", "--steps", "20", "--warmup", "3", "--breakdown", "--json",
+                               folder.path("a.json"), "--trace", folder.path("trace.json")}));
   ASSERT_EQ(finished.exit_code, 0) << finished.error;
   const results::RunRecord record = results::read_record(folder.path("a.json"));
   const results::Run& ddp = record.runs.at(1);
@@ -77,9 +77,9 @@ TEST(ExplainTest, a_breakdown_sums_to_its_step_and_explains_the_efficiency) {
 
 TEST(ExplainTest, repeated_launches_stand_in_one_record_and_one_table) {
   const test::ScratchFolder folder;
-  const test::Finished finished =
-      test::run(bench({"--ranks", "2", "--steps", "20", "--warmup", "3", "--repeat", "3", "--no-controls",
-                       "--json", folder.path("a.json"), "--csv", folder.path("a.csv")}));
+  const test::Finished finished = test::run(
+      bench_command({"--ranks", "2", "--steps", "20", "--warmup", "3", "--repeat", "3", "--no-controls",
+                     "--json", folder.path("a.json"), "--csv", folder.path("a.csv")}));
   ASSERT_EQ(finished.exit_code, 0) << finished.error;
   EXPECT_EQ(folder.files(), 2u);
   const results::RunRecord record = results::read_record(folder.path("a.json"));
@@ -94,8 +94,8 @@ TEST(ExplainTest, repeated_launches_stand_in_one_record_and_one_table) {
 TEST(ExplainTest, a_launch_can_be_added_to_a_file) {
   const test::ScratchFolder folder;
   const std::vector<std::string> command =
-      bench({"--ranks", "1", "--steps", "20", "--warmup", "3", "--launch", "threads", "--json",
-             folder.path("a.json"), "--append"});
+      bench_command({"--ranks", "1", "--steps", "20", "--warmup", "3", "--launch", "threads", "--json",
+                     folder.path("a.json"), "--append"});
   for (int launch = 0; launch < 2; ++launch) ASSERT_EQ(test::run(command).exit_code, 0);
   const results::RunRecord record = results::read_record(folder.path("a.json"));
   EXPECT_EQ(results::launches(record.runs.at(0)), 2);
@@ -104,9 +104,10 @@ TEST(ExplainTest, a_launch_can_be_added_to_a_file) {
 
 TEST(ExplainTest, without_a_file_repeated_launches_leave_nothing) {
   const test::ScratchFolder folder;
-  const test::Finished finished = test::run(bench({"--ranks", "1", "--steps", "20", "--warmup", "3",
-                                                   "--repeat", "2", "--no-controls", "--strategy", "ddp"}),
-                                            {{"TMPDIR", folder.path("")}});
+  const test::Finished finished =
+      test::run(bench_command({"--ranks", "1", "--steps", "20", "--warmup", "3", "--repeat", "2",
+                               "--no-controls", "--strategy", "ddp"}),
+                {{"TMPDIR", folder.path("")}});
   ASSERT_EQ(finished.exit_code, 0) << finished.error;
   EXPECT_THAT(finished.output, HasSubstr("Benchmark: lenet5"));
   EXPECT_EQ(folder.files(), 0u);
@@ -114,8 +115,8 @@ TEST(ExplainTest, without_a_file_repeated_launches_leave_nothing) {
 
 TEST(ExplainTest, ctrl_c_in_a_later_launch_keeps_the_earlier_ones) {
   const test::ScratchFolder folder;
-  test::Program program(bench({"--ranks", "2", "--max-time", "4", "--precision-target", "0.0001", "--repeat",
-                               "9", "--no-controls", "--json", folder.path("a.json")}));
+  test::Program program(bench_command({"--ranks", "2", "--max-time", "4", "--precision-target", "0.0001",
+                                       "--repeat", "9", "--no-controls", "--json", folder.path("a.json")}));
   ASSERT_TRUE(program.wait_for_error("launch 2 of 9")) << program.error();
   program.signal(SIGINT);
   EXPECT_EQ(program.wait(), 130);

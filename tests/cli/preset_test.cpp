@@ -19,12 +19,6 @@ test::Finished dry_run(const std::string& preset, const std::vector<std::string>
   return test::run(command);
 }
 
-size_t occurrences(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
 struct Case {
   std::string preset;
   /// What the plan says of it.
@@ -82,7 +76,7 @@ TEST_P(PresetTest, plans_what_was_published) {
               one_size ? std::vector<std::string>{} : std::vector<std::string>{"--image-size", "64"});
   EXPECT_EQ(finished.exit_code, 0) << finished.error;
   for (const std::string& row : expected.rows) EXPECT_THAT(finished.output, HasSubstr(row + " "));
-  EXPECT_EQ(occurrences(finished.output, " " + expected.steps + " "), expected.rows.size());
+  EXPECT_EQ(test::occurrences(finished.output, " " + expected.steps + " "), expected.rows.size());
   EXPECT_THAT(finished.error, AllOf(HasSubstr("preset " + expected.preset + ": "), HasSubstr("stands for")));
   for (const std::string& note : expected.notes) EXPECT_THAT(finished.error, HasSubstr(note));
 }
@@ -96,8 +90,8 @@ INSTANTIATE_TEST_SUITE_P(all, PresetTest, testing::ValuesIn(cases()), [](const a
 TEST(PresetListTest, says_of_each_where_it_comes_from_and_what_it_stands_for) {
   const test::Finished info = test::run({"lockstep", "info", "presets"});
   EXPECT_EQ(info.exit_code, 0) << info.error;
-  EXPECT_EQ(occurrences(info.output, "    source: "), cases().size());
-  EXPECT_EQ(occurrences(info.output, "    stands for: --model "), cases().size());
+  EXPECT_EQ(test::occurrences(info.output, "    source: "), cases().size());
+  EXPECT_EQ(test::occurrences(info.output, "    stands for: --model "), cases().size());
   for (const Case& known : cases()) EXPECT_THAT(info.output, HasSubstr("\n  " + known.preset + "\n"));
 }
 
@@ -137,7 +131,7 @@ TEST(PresetRunTest, is_told_once_and_not_at_all_when_quiet) {
                                          "--steps",  "3",       "--threads", "1",           "--no-controls"};
   const test::Finished told = test::run(command);
   EXPECT_EQ(told.exit_code, 0) << told.error;
-  EXPECT_EQ(occurrences(told.error, "preset pytorch-ddp: "), 1u) << told.error;
+  EXPECT_EQ(test::occurrences(told.error, "preset pytorch-ddp: "), 1u) << told.error;
   std::vector<std::string> quiet = command;
   quiet.emplace_back("--quiet");
   EXPECT_THAT(test::run(quiet).error, Not(HasSubstr("preset")));

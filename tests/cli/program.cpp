@@ -165,6 +165,12 @@ Finished run(std::vector<std::string> command, const Program::Environment& envir
   return finished;
 }
 
+size_t occurrences(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
 ScratchFolder::ScratchFolder() : folder_(fresh_folder()) {}
 
 ScratchFolder::~ScratchFolder() {

@@ -67,6 +67,9 @@ struct Finished {
 Finished run(std::vector<std::string> command, const Program::Environment& environment = {},
              double seconds = 200);
 
+/// How often `part` stands in `text`.
+size_t occurrences(const std::string& text, const std::string& part);
+
 /// A folder of its own for one test, empty, removed at the end.
 class ScratchFolder {
  public:

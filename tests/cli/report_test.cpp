@@ -25,14 +25,14 @@ test::Finished report(std::vector<std::string> flags) {
   return test::run(flags);
 }
 
-struct Refused {
+struct RefusedReport {
   const char* file;
   std::vector<std::string> texts;
 };
 
 TEST(ReportTest, says_what_is_wrong_with_a_result_file) {
   const test::ScratchFolder folder;
-  const std::vector<Refused> cases{
+  const std::vector<RefusedReport> cases{
       {"bad_empty.json", {"is empty", "did not get that far"}},
       {"bad_truncated.json", {"is cut off after 3074 bytes", ".partial"}},
       {"bad_nan.json", {"byte 214 is NaN, which is no number"}},
@@ -44,7 +44,7 @@ TEST(ReportTest, says_what_is_wrong_with_a_result_file) {
       {"bad_more_ranks_than_there_are.json", {"lockstep.runs[1].ranks is 2147483647"}},
       {"missing.json", {"cannot read", "No such file"}},
   };
-  for (const Refused& refused : cases) {
+  for (const RefusedReport& refused : cases) {
     const std::string path = kResults / refused.file;
     const test::Finished finished = report({path, "-o", folder.path("report.html")});
     EXPECT_EQ(finished.exit_code, 1) << refused.file;
@@ -57,13 +57,13 @@ TEST(ReportTest, says_what_is_wrong_with_a_result_file) {
 
 TEST(ReportTest, says_what_is_wrong_with_a_published_table) {
   const test::ScratchFolder folder;
-  const std::vector<Refused> cases{
+  const std::vector<RefusedReport> cases{
       {"bad_empty.csv", {"the file is empty", "data/published/README.md"}},
       {"bad_nan.csv", {"line 2, column images_per_s: 'nan' is not a number"}},
       {"bad_json.csv", {"line 1", "no column for the number of workers"}},
       {"bad_fields.csv", {"line 2: 3 fields, but the first line names 2 columns"}},
   };
-  for (const Refused& refused : cases) {
+  for (const RefusedReport& refused : cases) {
     const std::string path = kTables / refused.file;
     const test::Finished finished = report({"--published", path, "-o", folder.path("report.html")});
     EXPECT_EQ(finished.exit_code, 1) << refused.file;

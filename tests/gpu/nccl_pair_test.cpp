@@ -13,7 +13,7 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr size_t kCount = 50'000;
+constexpr size_t kPairCount = 50'000;
 
 /// Two ranks as threads of this process, with a GPU each.
 class NcclPairTest : public testing::Test {
@@ -50,7 +50,7 @@ class NcclPairTest : public testing::Test {
 class Values {
  public:
   Values() {
-    EXPECT_EQ(cudaMalloc(&data_, kCount * sizeof(float)), cudaSuccess);
+    EXPECT_EQ(cudaMalloc(&data_, kPairCount * sizeof(float)), cudaSuccess);
     EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
   }
   ~Values() {
@@ -61,20 +61,22 @@ class Values {
   Values& operator=(const Values&) = delete;
 
   cudaStream_t stream() const { return stream_; }
-  Buffer buffer() const { return {data_, kCount, DType::kFloat32, DeviceKind::kCuda, stream_}; }
+  Buffer buffer() const { return {data_, kPairCount, DType::kFloat32, DeviceKind::kCuda, stream_}; }
 
   void set(float value) {
-    host_.assign(kCount, value);
-    EXPECT_EQ(cudaMemcpyAsync(data_, host_.data(), kCount * sizeof(float), cudaMemcpyHostToDevice, stream_),
-              cudaSuccess);
+    host_.assign(kPairCount, value);
+    EXPECT_EQ(
+        cudaMemcpyAsync(data_, host_.data(), kPairCount * sizeof(float), cudaMemcpyHostToDevice, stream_),
+        cudaSuccess);
     EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
   }
   void expect(float value) {
-    host_.resize(kCount);
-    EXPECT_EQ(cudaMemcpyAsync(host_.data(), data_, kCount * sizeof(float), cudaMemcpyDeviceToHost, stream_),
-              cudaSuccess);
+    host_.resize(kPairCount);
+    EXPECT_EQ(
+        cudaMemcpyAsync(host_.data(), data_, kPairCount * sizeof(float), cudaMemcpyDeviceToHost, stream_),
+        cudaSuccess);
     EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
-    EXPECT_EQ(host_, std::vector<float>(kCount, value));
+    EXPECT_EQ(host_, std::vector<float>(kPairCount, value));
   }
 
  private:

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-InputOptions small_options() {
+InputOptions staged_options() {
   at::set_num_threads(1);
   InputOptions options;
   options.batch = 12;
@@ -60,7 +60,7 @@ class MadeTest : public testing::TestWithParam<std::tuple<const char*, int>> {
 };
 
 TEST_P(MadeTest, gives_new_random_images_in_every_step_normalised_in_either_memory_format) {
-  InputOptions options = small_options();
+  InputOptions options = staged_options();
   for (const auto format : {at::MemoryFormat::ChannelsLast, at::MemoryFormat::Contiguous}) {
     options.memory_format = format;
     const std::unique_ptr<Input> input = create(options);
@@ -74,17 +74,17 @@ TEST_P(MadeTest, gives_new_random_images_in_every_step_normalised_in_either_memo
 }
 
 TEST_P(MadeTest, leaves_out_exactly_what_it_is_told_at_once) {
-  const std::unique_ptr<Input> input = create(small_options());
+  const std::unique_ptr<Input> input = create(staged_options());
   input->skip(int64_t{1} << 40);
   input->skip(5);
-  expect_is(input->next(), (int64_t{1} << 40) + 5, small_options());
+  expect_is(input->next(), (int64_t{1} << 40) + 5, staged_options());
 }
 
 TEST_P(MadeTest, gives_the_ranks_together_what_one_rank_gets_alone) {
   for (const int ranks : {2, 3}) {
-    const std::unique_ptr<Input> whole = create(small_options());
+    const std::unique_ptr<Input> whole = create(staged_options());
     std::vector<std::unique_ptr<Input>> parts;
-    InputOptions options = small_options();
+    InputOptions options = staged_options();
     options.ranks = ranks;
     options.batch /= ranks;
     for (options.rank = 0; options.rank < ranks; ++options.rank) parts.push_back(create(options));
@@ -105,22 +105,22 @@ TEST_P(MadeTest, gives_the_ranks_together_what_one_rank_gets_alone) {
 
 /// Who keeps a batch keeps its values.
 TEST_P(MadeTest, a_batch_that_was_kept_is_not_written_to_again) {
-  const std::unique_ptr<Input> input = create(small_options());
+  const std::unique_ptr<Input> input = create(staged_options());
   const Batch kept = input->next();
   for (int i = 0; i < 5; ++i) input->next();
-  expect_is(kept, 0, small_options());
+  expect_is(kept, 0, staged_options());
 }
 
 TEST_P(MadeTest, ends_at_any_time) {
-  create(small_options());
-  create(small_options())->next();
+  create(staged_options());
+  create(staged_options())->next();
 }
 
 INSTANTIATE_TEST_SUITE_P(Inputs, MadeTest,
                          testing::Combine(testing::Values("host", "queue"), testing::Values(0, 1, 3)));
 
 TEST(StagedInputTest, counts_how_its_queues_are_used) {
-  InputOptions options = small_options();
+  InputOptions options = staged_options();
   options.prefetch = 2;
   const std::unique_ptr<Input> input = open_input("queue", options);
   for (int i = 0; i < 20; ++i) {
@@ -151,7 +151,7 @@ std::string free_address() {
 }
 
 InputOptions zmq_options() {
-  InputOptions options = small_options();
+  InputOptions options = staged_options();
   options.address = free_address();
   options.timeout_s = 20;
   options.prefetch = 2;

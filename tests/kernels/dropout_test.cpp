@@ -12,10 +12,10 @@
 namespace lockstep::kernels {
 namespace {
 
-constexpr int64_t kValues = 1000;
+constexpr int64_t kDropped = 1000;
 
 at::Tensor drop(const std::string& layer, int64_t samples, const Context& context) {
-  return Dropout(layer, 0.5)(at::ones({samples, kValues}), context);
+  return Dropout(layer, 0.5)(at::ones({samples, kDropped}), context);
 }
 
 TEST(DropoutTest, a_mask_belongs_to_the_sample_not_to_the_split) {
@@ -55,7 +55,7 @@ TEST(DropoutTest, what_is_left_makes_up_for_what_is_dropped) {
 
 TEST(DropoutTest, drops_nothing_outside_of_training_or_when_told_not_to) {
   for (const Context& context : {Context{.training = false}, Context{.dropout = false}}) {
-    EXPECT_TRUE(at::equal(drop("fc", 2, context), at::ones({2, kValues})));
+    EXPECT_TRUE(at::equal(drop("fc", 2, context), at::ones({2, kDropped})));
   }
 }
 

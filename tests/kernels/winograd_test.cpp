@@ -23,7 +23,7 @@
 namespace lockstep::kernels {
 namespace {
 
-double error_of(const at::Tensor& found, const at::Tensor& exact) {
+double winograd_error(const at::Tensor& found, const at::Tensor& exact) {
   return (found.to(at::kDouble) - exact).norm().item().toDouble() / exact.norm().item().toDouble();
 }
 
@@ -126,8 +126,8 @@ TEST_P(WinogradConv, errs_at_most_half_as_much_again_as_the_direct_sum) {
   ASSERT_EQ(found.tensors.size(), exact.tensors.size());
   for (size_t i = 0; i < exact.tensors.size(); ++i) {
     ASSERT_EQ(found.tensors[i].sizes(), exact.tensors[i].sizes()) << Results::kNames[i];
-    EXPECT_LE(error_of(found.tensors[i], exact.tensors[i]),
-              allowed * error_of(direct.tensors[i], exact.tensors[i]))
+    EXPECT_LE(winograd_error(found.tensors[i], exact.tensors[i]),
+              allowed * winograd_error(direct.tensors[i], exact.tensors[i]))
         << Results::kNames[i];
   }
 }

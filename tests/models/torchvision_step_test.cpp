@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using replica::NamedTensor;
 
-constexpr int64_t kBatch = 2;
+constexpr int64_t kStepBatch = 2;
 /// Of a larger tensor only the first enter the checksum.
 constexpr int64_t kChecksumValues = int64_t{1} << 22;
 
@@ -55,7 +55,8 @@ class TorchvisionStepTest : public testing::TestWithParam<std::string> {
       if (buffer.value.is_floating_point()) buffer.value.set_data(buffer.value.to(dtype));
     }
     const int64_t size = image_size(info);
-    const at::Tensor images = hashed(0, kBatch * 3 * size * size).mul(2).view({kBatch, 3, size, size});
+    const at::Tensor images =
+        hashed(0, kStepBatch * 3 * size * size).mul(2).view({kStepBatch, 3, size, size});
     const Output output =
         model_->forward(images.to(dtype).contiguous(memory_format), {.kernels = kernels, .dropout = false});
     logits_ = output.logits;

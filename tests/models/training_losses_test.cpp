@@ -20,19 +20,19 @@ namespace {
 using kernels::KernelChoice;
 
 constexpr int kSteps = 20;
-constexpr int64_t kBatch = 4;
+constexpr int64_t kLossBatch = 4;
 constexpr int64_t kImageSize = 64;
 constexpr double kLearningRate = 1e-4;
 
 /// The losses of a training on the same few images.
 std::vector<double> losses(KernelChoice kernels, at::MemoryFormat memory_format) {
   const std::unique_ptr<Model> model = registry().get("resnet50").create({.memory_format = memory_format});
-  const at::Tensor images = hashed(0, kBatch * 3 * kImageSize * kImageSize)
+  const at::Tensor images = hashed(0, kLossBatch * 3 * kImageSize * kImageSize)
                                 .mul(2)
                                 .to(at::kFloat)
-                                .view({kBatch, 3, kImageSize, kImageSize})
+                                .view({kLossBatch, 3, kImageSize, kImageSize})
                                 .contiguous(memory_format);
-  const at::Tensor labels = at::arange(kBatch) * 7;
+  const at::Tensor labels = at::arange(kLossBatch) * 7;
   replica::Sgd optimizer(model->parameters().tensors(), {.learning_rate = kLearningRate});
   std::vector<double> found;
   for (int step = 0; step < kSteps; ++step) {

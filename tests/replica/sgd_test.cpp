@@ -18,9 +18,9 @@
 namespace lockstep::replica {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kOverflow = std::numeric_limits<float>::infinity();
 
-std::vector<at::Tensor> sample_parameters() {
+std::vector<at::Tensor> random_parameters() {
   at::set_num_threads(1);
   Parameters parameters(1, at::MemoryFormat::ChannelsLast);
   parameters.add("conv", {4, 3, 5, 5}, Init::normal(1));
@@ -47,8 +47,8 @@ std::shared_ptr<LossScale> loss_scale() {
 }
 
 TEST(SgdTest, a_rate_in_memory_gives_the_bits_of_the_number) {
-  const std::vector<at::Tensor> plain = sample_parameters();
-  const std::vector<at::Tensor> following = sample_parameters();
+  const std::vector<at::Tensor> plain = random_parameters();
+  const std::vector<at::Tensor> following = random_parameters();
   // The number that a float holds.
   const double rate = 0.1F;
   SgdOptions options{.learning_rate = rate, .weight_decay = 0.01};
@@ -79,8 +79,8 @@ TEST(SgdTest, a_pass_that_was_prepared_reads_the_rate_that_is_set_later) {
 }
 
 TEST(SgdTest, scaled_gradients_give_the_bits_of_plain_ones) {
-  const std::vector<at::Tensor> plain = sample_parameters();
-  const std::vector<at::Tensor> scaled = sample_parameters();
+  const std::vector<at::Tensor> plain = random_parameters();
+  const std::vector<at::Tensor> scaled = random_parameters();
   SgdOptions options{.learning_rate = 0.1};
   Sgd without(plain, options);
   options.loss_scale = loss_scale();
@@ -94,9 +94,9 @@ TEST(SgdTest, scaled_gradients_give_the_bits_of_plain_ones) {
 }
 
 TEST(SgdTest, a_step_that_overflows_changes_nothing_but_the_scale) {
-  for (const float bad : {kInfinity, std::nanf("")}) {
-    const std::vector<at::Tensor> parameters = sample_parameters();
-    const std::vector<at::Tensor> reference = sample_parameters();
+  for (const float bad : {kOverflow, std::nanf("")}) {
+    const std::vector<at::Tensor> parameters = random_parameters();
+    const std::vector<at::Tensor> reference = random_parameters();
     SgdOptions options{.learning_rate = 0.1};
     Sgd without(reference, options);
     options.loss_scale = loss_scale();
@@ -119,15 +119,15 @@ TEST(SgdTest, a_step_that_overflows_changes_nothing_but_the_scale) {
 }
 
 TEST(SgdTest, goes_on_with_the_same_bits_from_what_it_saved) {
-  std::vector<at::Tensor> first = sample_parameters();
-  std::vector<at::Tensor> second = sample_parameters();
+  std::vector<at::Tensor> first = random_parameters();
+  std::vector<at::Tensor> second = random_parameters();
   SgdOptions options{.learning_rate = 0.1};
   options.loss_scale = loss_scale();
   Sgd saved(first, options);
   options.loss_scale = loss_scale();
   Sgd restored(second, options);
   give_gradients(first, second, 1024);
-  first[0].mutable_grad()[0] = kInfinity;
+  first[0].mutable_grad()[0] = kOverflow;
   saved.step();
   give_gradients(first, second, 512);
   saved.step();

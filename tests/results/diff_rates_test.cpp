@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lockstep/results/record/diff.h"
+#include "lockstep/results/tables/diff.h"
 
 #include "measure/synthetic.h"
 

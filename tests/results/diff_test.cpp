@@ -1,4 +1,4 @@
-#include "lockstep/results/record/diff.h"
+#include "lockstep/results/tables/diff.h"
 
 #include <filesystem>
 

@@ -9,13 +9,13 @@ namespace {
 using strategies::StrategyOptions;
 
 /// A strategy with options that change what it does beside a device.
-struct Variant {
+struct AcceleratedVariant {
   std::string name;
   std::string strategy;
   StrategyOptions options;
 };
 
-class AcceleratedTest : public testing::TestWithParam<Variant> {
+class AcceleratedTest : public testing::TestWithParam<AcceleratedVariant> {
  protected:
   /// Parameters of every rank after some steps, on a device with a queue of its own or without.
   static std::vector<std::vector<float>> train(bool accelerated,
@@ -43,14 +43,15 @@ TEST_P(AcceleratedTest, trains_to_the_same_bits_wherever_variables_are_kept) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, AcceleratedTest,
-                         testing::Values(Variant{"replicated", "replicated", {}},
-                                         Variant{"sharded", "sharded", {}},
-                                         Variant{"parameter_server", "parameter_server", {}},
-                                         Variant{"parameter_server_at_rank_0",
-                                                 "parameter_server",
-                                                 {.parameter_owners = strategies::ParameterOwners::kRank0}},
-                                         Variant{"bsp", "bsp", {}},
-                                         Variant{"horovod", "horovod", {.deterministic = true}}),
+                         testing::Values(AcceleratedVariant{"replicated", "replicated", {}},
+                                         AcceleratedVariant{"sharded", "sharded", {}},
+                                         AcceleratedVariant{"parameter_server", "parameter_server", {}},
+                                         AcceleratedVariant{
+                                             "parameter_server_at_rank_0",
+                                             "parameter_server",
+                                             {.parameter_owners = strategies::ParameterOwners::kRank0}},
+                                         AcceleratedVariant{"bsp", "bsp", {}},
+                                         AcceleratedVariant{"horovod", "horovod", {.deterministic = true}}),
                          [](const auto& named) { return named.param.name; });
 
 }  // namespace

@@ -88,12 +88,12 @@ TEST(WhyNotRecordableTest, the_reducer_needs_more_steps_before) {
 }
 
 /// What a strategy sends over the ranks' communicator, and what over the one that is for host memory.
-struct Traffic {
+struct GpuTraffic {
   std::vector<test::Call> data, control, data_split, control_split;
 };
 
-Traffic traffic_of(const std::string& strategy, const StrategyOptions& options) {
-  Traffic traffic;
+GpuTraffic traffic_of(const std::string& strategy, const StrategyOptions& options) {
+  GpuTraffic traffic;
   test::with_thread_ranks(2, [&](comm::Communicator& group) {
     const std::unique_ptr<comm::Communicator> other = group.duplicate();
     test::RecordingCommunicator data(group), control(*other);
@@ -115,26 +115,26 @@ std::map<std::string, int> count_by_name(const std::vector<test::Call>& calls) {
 }
 
 TEST(ControlTest, an_order_is_agreed_on_over_the_communicator_for_host_memory) {
-  const Traffic traffic = traffic_of("replicated", {});
+  const GpuTraffic traffic = traffic_of("replicated", {});
   EXPECT_EQ(count_by_name(traffic.control)["broadcast"], 1);
   // The first values.
   EXPECT_EQ(count_by_name(traffic.data)["broadcast"], 1);
 }
 
 TEST(ControlTest, a_negotiation_goes_over_the_communicator_for_host_memory) {
-  const Traffic traffic = traffic_of("horovod", {});
+  const GpuTraffic traffic = traffic_of("horovod", {});
   EXPECT_THAT(traffic.data_split, IsEmpty());
   EXPECT_GE(count_by_name(traffic.control_split)["all_reduce"], 3);
   EXPECT_GE(count_by_name(traffic.data)["all_reduce"], 3);
 }
 
 TEST(ControlTest, barriers_and_copies_in_host_memory_do_too) {
-  const Traffic direct = traffic_of("bsp", {});
+  const GpuTraffic direct = traffic_of("bsp", {});
   EXPECT_GE(count_by_name(direct.control)["barrier"], 3);
   EXPECT_EQ(count_by_name(direct.data)["barrier"], 0);
   EXPECT_EQ(count_by_name(direct.control)["all_reduce"], 0);
   EXPECT_GT(count_by_name(direct.data)["all_reduce"], 0);
-  const Traffic copied = traffic_of("bsp", {.exchange = Exchange::kAr});
+  const GpuTraffic copied = traffic_of("bsp", {.exchange = Exchange::kAr});
   EXPECT_GT(count_by_name(copied.control)["all_reduce"], 0);
   EXPECT_EQ(count_by_name(copied.data)["all_reduce"], 0);
 }

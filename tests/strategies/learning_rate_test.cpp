@@ -12,20 +12,20 @@ constexpr int kBatch = 4;
 constexpr double kMomentum = 0.9;
 constexpr double kWeightDecay = 1e-4;
 /// The first is not the one that the strategies are made with, and the second is far from it.
-constexpr double kRates[] = {0.02, 0.02, 0.1, 0.1};
+constexpr double kRateSchedule[] = {0.02, 0.02, 0.1, 0.1};
 
-struct Case {
+struct RateCase {
   std::string name;
   std::string strategy;
   int ranks;
   strategies::StrategyOptions options = {};
 };
 
-void PrintTo(const Case& value, std::ostream* out) {
+void PrintTo(const RateCase& value, std::ostream* out) {
   *out << value.name;
 }
 
-class LearningRateTest : public testing::TestWithParam<Case> {};
+class LearningRateTest : public testing::TestWithParam<RateCase> {};
 
 /// Stochastic gradient descent as torch.optim.SGD defines it, written out tensor by tensor, on the joint
 /// batch.
@@ -33,7 +33,7 @@ std::vector<float> by_hand(int joint_batch, std::vector<float>& before) {
   test::TrainedReplica replica = test::make_replica({.strategy = "single", .batch = joint_batch}, nullptr);
   before = replica.parameters();
   std::vector<at::Tensor> momenta;
-  for (const double rate : kRates) {
+  for (const double rate : kRateSchedule) {
     const inputs::Batch& batch = replica.input->next();
     for (const at::Tensor& parameter : replica.model->parameters().tensors())
       parameter.mutable_grad().reset();
@@ -54,13 +54,13 @@ std::vector<float> by_hand(int joint_batch, std::vector<float>& before) {
 }
 
 TEST_P(LearningRateTest, every_step_has_the_rate_that_was_set_before_it) {
-  const Case& param = GetParam();
+  const RateCase& param = GetParam();
   std::vector<float> found;
   const auto train = [&](comm::Communicator* group) {
     test::TrainedReplica replica = test::make_replica(
         {.strategy = param.strategy, .batch = kBatch, .learning_rate = 3, .strategy_options = param.options},
         group);
-    for (const double rate : kRates) {
+    for (const double rate : kRateSchedule) {
       replica.strategy->set_learning_rate(rate);
       replica.train(1);
     }
@@ -99,13 +99,13 @@ strategies::StrategyOptions averaging() {
 
 INSTANTIATE_TEST_SUITE_P(
     all, LearningRateTest,
-    testing::Values(Case{"single", "single", 1}, Case{"independent", "independent", 1}, Case{"ddp", "ddp", 2},
-                    Case{"replicated", "replicated", 2}, Case{"sharded", "sharded", 2},
-                    Case{"parameter_server", "parameter_server", 2},
+    testing::Values(RateCase{"single", "single", 1}, RateCase{"independent", "independent", 1},
+                    RateCase{"ddp", "ddp", 2}, RateCase{"replicated", "replicated", 2},
+                    RateCase{"sharded", "sharded", 2}, RateCase{"parameter_server", "parameter_server", 2},
                     // With more ranks the order of updates is nobody's to say.
-                    Case{"parameter_server_async", "parameter_server", 1, asynchronous()},
-                    Case{"bsp", "bsp", 2}, Case{"bsp_avg", "bsp", 2, averaging()},
-                    Case{"horovod", "horovod", 2}, Case{"data_parallel", "data_parallel", 1}),
+                    RateCase{"parameter_server_async", "parameter_server", 1, asynchronous()},
+                    RateCase{"bsp", "bsp", 2}, RateCase{"bsp_avg", "bsp", 2, averaging()},
+                    RateCase{"horovod", "horovod", 2}, RateCase{"data_parallel", "data_parallel", 1}),
     [](const auto& param) { return param.param.name; });
 
 }  // namespace

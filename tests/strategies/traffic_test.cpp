@@ -40,18 +40,18 @@ TrafficByCall sum_up(const std::vector<test::Call>& calls) {
   return sums;
 }
 
-constexpr int kSteps = 4;
+constexpr int kTrafficSteps = 4;
 
-struct Observed {
-  /// Of kSteps steps, without the first.
+struct ObservedTraffic {
+  /// Of kTrafficSteps steps, without the first.
   TrafficByCall calls;
   TrafficByCall split_calls;
   std::vector<test::Call> in_order;
   int64_t momentum_bytes = 0;
 };
 
-std::vector<Observed> observe(const test::ReplicaChoice& choice, int ranks) {
-  std::vector<Observed> observed(static_cast<size_t>(ranks));
+std::vector<ObservedTraffic> observe_traffic(const test::ReplicaChoice& choice, int ranks) {
+  std::vector<ObservedTraffic> observed(static_cast<size_t>(ranks));
   test::with_thread_ranks(ranks, [&](comm::Communicator& communicator) {
     test::RecordingCommunicator recording(communicator);
     test::TrainedReplica replica = test::make_replica(choice, &recording);
@@ -60,8 +60,8 @@ std::vector<Observed> observe(const test::ReplicaChoice& choice, int ranks) {
     // The second step may lay memory out anew.
     replica.train(2);
     recording.forget();
-    replica.train(kSteps);
-    Observed& own = observed[static_cast<size_t>(communicator.rank())];
+    replica.train(kTrafficSteps);
+    ObservedTraffic& own = observed[static_cast<size_t>(communicator.rank())];
     own.in_order = recording.calls();
     own.calls = sum_up(own.in_order);
     own.split_calls = sum_up(recording.split_calls());
@@ -73,7 +73,7 @@ std::vector<Observed> observe(const test::ReplicaChoice& choice, int ranks) {
 constexpr double kBucketMb = 0.05;
 /// lenet5's parameters.
 constexpr size_t kParameters = 61706;
-constexpr std::array<size_t, 10> kTensors{150, 6, 2400, 16, 48000, 120, 10080, 84, 840, 10};
+constexpr std::array<size_t, 10> kTensorSizes{150, 6, 2400, 16, 48000, 120, 10080, 84, 840, 10};
 
 /// As many as it takes to hold so many elements in buckets of kBucketMb: the last of them is as large as the
 /// others, which are full from the front.
@@ -85,23 +85,25 @@ size_t buckets_of(size_t elements, size_t multiple_of = 1) {
 class TrafficTest : public testing::TestWithParam<int> {
  protected:
   size_t ranks() const { return static_cast<size_t>(GetParam()); }
-  static Traffic per_run(size_t messages, size_t bytes) { return {kSteps * messages, kSteps * bytes}; }
+  static Traffic per_run(size_t messages, size_t bytes) {
+    return {kTrafficSteps * messages, kTrafficSteps * bytes};
+  }
 
-  std::vector<Observed> observe_lenet5(const std::string& strategy, strategies::StrategyOptions options,
-                                       int accumulate = 1) {
+  std::vector<ObservedTraffic> observe_lenet5(const std::string& strategy,
+                                              strategies::StrategyOptions options, int accumulate = 1) {
     options.bucket_mb = kBucketMb;
-    return observe({.model = "lenet5",
-                    .strategy = strategy,
-                    .batch = 2,
-                    .accumulate = accumulate,
-                    .strategy_options = options},
-                   GetParam());
+    return observe_traffic({.model = "lenet5",
+                            .strategy = strategy,
+                            .batch = 2,
+                            .accumulate = accumulate,
+                            .strategy_options = options},
+                           GetParam());
   }
 };
 
 TEST_P(TrafficTest, replicated_all_reduces_every_bucket_once) {
   for (const bool overlap : {true, false}) {
-    for (const Observed& rank : observe_lenet5("replicated", {.overlap = overlap})) {
+    for (const ObservedTraffic& rank : observe_lenet5("replicated", {.overlap = overlap})) {
       EXPECT_EQ(rank.calls,
                 (TrafficByCall{{"all_reduce", per_run(buckets_of(kParameters), 4 * kParameters)}}));
       EXPECT_EQ(rank.momentum_bytes, int64_t{4 * kParameters});
@@ -113,7 +115,7 @@ TEST_P(TrafficTest, a_narrow_wire_halves_the_bytes_and_accumulation_sends_once_f
   for (const char* strategy : {"ddp", "replicated", "horovod", "bsp"}) {
     for (const strategies::Wire wire : {strategies::Wire::kFp16, strategies::Wire::kBf16}) {
       const auto wide = observe_lenet5(strategy, {.deterministic = true});
-      for (const Observed& rank : observe_lenet5(strategy, {.wire = wire, .deterministic = true}, 3)) {
+      for (const ObservedTraffic& rank : observe_lenet5(strategy, {.wire = wire, .deterministic = true}, 3)) {
         const Traffic expected = wide.front().calls.at("all_reduce");
         EXPECT_EQ(rank.calls.at("all_reduce"), (Traffic{expected.messages, expected.bytes / 2})) << strategy;
       }
@@ -125,7 +127,7 @@ TEST_P(TrafficTest, sharded_reduce_scatters_gradients_and_gathers_parameters) {
   const size_t padded = (kParameters + ranks() - 1) / ranks() * ranks();
   const Traffic expected = per_run(buckets_of(padded, ranks()), 4 * padded);
   for (const bool overlap : {true, false}) {
-    for (const Observed& rank : observe_lenet5("sharded", {.overlap = overlap})) {
+    for (const ObservedTraffic& rank : observe_lenet5("sharded", {.overlap = overlap})) {
       EXPECT_EQ(rank.calls, (TrafficByCall{{"reduce_scatter", expected}, {"all_gather", expected}}));
       EXPECT_EQ(rank.momentum_bytes, static_cast<int64_t>(4 * padded / ranks()));
     }
@@ -135,7 +137,7 @@ TEST_P(TrafficTest, sharded_reduce_scatters_gradients_and_gathers_parameters) {
 TEST_P(TrafficTest, parameter_server_reduces_to_owners_and_fetches_from_them) {
   // In bytes.
   std::vector<int64_t> tensors;
-  for (const size_t elements : kTensors) tensors.push_back(static_cast<int64_t>(4 * elements));
+  for (const size_t elements : kTensorSizes) tensors.push_back(static_cast<int64_t>(4 * elements));
   std::vector<size_t> owned(ranks(), 0);
   const std::vector<int> owners = strategies::assign_owners(tensors, GetParam());
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -145,14 +147,14 @@ TEST_P(TrafficTest, parameter_server_reduces_to_owners_and_fetches_from_them) {
   for (const size_t bytes : owned) buckets += buckets_of(bytes / 4);
 
   const Traffic expected = per_run(buckets, 4 * kParameters);
-  const std::vector<Observed> shared_out = observe_lenet5("parameter_server", {});
+  const std::vector<ObservedTraffic> shared_out = observe_lenet5("parameter_server", {});
   for (size_t rank = 0; rank < ranks(); ++rank) {
     EXPECT_EQ(shared_out[rank].calls, (TrafficByCall{{"reduce", expected}, {"broadcast", expected}}));
     EXPECT_EQ(shared_out[rank].momentum_bytes, static_cast<int64_t>(owned[rank]));
   }
 
   const Traffic at_rank_0 = per_run(buckets_of(kParameters), 4 * kParameters);
-  const std::vector<Observed> on_one = observe_lenet5(
+  const std::vector<ObservedTraffic> on_one = observe_lenet5(
       "parameter_server", {.overlap = false, .parameter_owners = strategies::ParameterOwners::kRank0});
   for (size_t rank = 0; rank < ranks(); ++rank) {
     EXPECT_EQ(on_one[rank].calls, (TrafficByCall{{"reduce", at_rank_0}, {"broadcast", at_rank_0}}));
@@ -166,12 +168,12 @@ TEST_P(TrafficTest, asynchronous_workers_send_each_bucket_and_fetch_from_each_ow
   size_t bytes = 0;
   size_t buckets = 0;
   std::vector<int64_t> tensors;
-  for (const size_t elements : kTensors) tensors.push_back(static_cast<int64_t>(4 * elements));
+  for (const size_t elements : kTensorSizes) tensors.push_back(static_cast<int64_t>(4 * elements));
   const std::vector<int> owners = strategies::assign_owners(tensors, GetParam());
   std::vector<size_t> owned(ranks(), 0);
-  for (size_t i = 0; i < tensors.size(); ++i) owned[static_cast<size_t>(owners[i])] += kTensors[i];
+  for (size_t i = 0; i < tensors.size(); ++i) owned[static_cast<size_t>(owners[i])] += kTensorSizes[i];
   for (const size_t elements : owned) buckets += buckets_of(elements);
-  for (const Observed& rank :
+  for (const ObservedTraffic& rank :
        observe_lenet5("parameter_server", {.consistency = strategies::Consistency::kAsync})) {
     EXPECT_TRUE(rank.calls.empty());
     if (!rank.split_calls.contains("send")) continue;
@@ -179,31 +181,32 @@ TEST_P(TrafficTest, asynchronous_workers_send_each_bucket_and_fetch_from_each_ow
     bytes += rank.split_calls.at("send").bytes;
   }
   const size_t others = ranks() - 1;
-  const size_t notices = kSteps * (others * buckets + others * ranks());
+  const size_t notices = kTrafficSteps * (others * buckets + others * ranks());
   // At the end each tells each owner that it is done.
   const size_t ends = others * ranks();
   EXPECT_EQ(messages, 2 * notices + ends);
-  EXPECT_EQ(bytes, kSteps * 2 * others * 4 * kParameters + 24 * (notices + ends));
+  EXPECT_EQ(bytes, kTrafficSteps * 2 * others * 4 * kParameters + 24 * (notices + ends));
 }
 
 TEST_P(TrafficTest, bsp_exchanges_every_tensor_on_its_own) {
   using strategies::BspSync;
   using strategies::Exchange;
   size_t padded = 0;
-  for (const size_t elements : kTensors) padded += (elements + ranks() - 1) / ranks() * ranks();
+  for (const size_t elements : kTensorSizes) padded += (elements + ranks() - 1) / ranks() * ranks();
   const Traffic barrier = per_run(1, 0);
   for (const BspSync sync : {BspSync::kCdd, BspSync::kAvg}) {
     for (const Exchange exchange : {Exchange::kAr, Exchange::kNccl32, Exchange::kNccl16}) {
       const size_t width = exchange == Exchange::kNccl16 ? 2 : 4;
-      for (const Observed& rank : observe_lenet5("bsp", {.exchange = exchange, .bsp_sync = sync})) {
-        EXPECT_EQ(rank.calls, (TrafficByCall{{"barrier", barrier},
-                                             {"all_reduce", per_run(kTensors.size(), width * kParameters)}}));
+      for (const ObservedTraffic& rank : observe_lenet5("bsp", {.exchange = exchange, .bsp_sync = sync})) {
+        EXPECT_EQ(rank.calls,
+                  (TrafficByCall{{"barrier", barrier},
+                                 {"all_reduce", per_run(kTensorSizes.size(), width * kParameters)}}));
         EXPECT_EQ(rank.momentum_bytes, int64_t{4 * kParameters});
       }
     }
     for (const Exchange exchange : {Exchange::kAsa32, Exchange::kAsa16}) {
-      const Traffic part = per_run(kTensors.size(), (exchange == Exchange::kAsa16 ? 2 : 4) * padded);
-      for (const Observed& rank : observe_lenet5("bsp", {.exchange = exchange, .bsp_sync = sync})) {
+      const Traffic part = per_run(kTensorSizes.size(), (exchange == Exchange::kAsa16 ? 2 : 4) * padded);
+      for (const ObservedTraffic& rank : observe_lenet5("bsp", {.exchange = exchange, .bsp_sync = sync})) {
         EXPECT_EQ(rank.calls,
                   (TrafficByCall{{"barrier", barrier}, {"all_to_all", part}, {"all_gather", part}}));
       }
@@ -216,7 +219,7 @@ TEST_P(TrafficTest, horovod_sends_every_gradient_once_and_negotiates_by_bits) {
   constexpr double kFusionMb = 0.1;
   size_t packs = 0;
   size_t room = 0;
-  for (const size_t elements : std::vector<size_t>(kTensors.rbegin(), kTensors.rend())) {
+  for (const size_t elements : std::vector<size_t>(kTensorSizes.rbegin(), kTensorSizes.rend())) {
     if (elements > room) {
       ++packs;
       room = static_cast<size_t>(kFusionMb * kMiB / 4);
@@ -224,23 +227,23 @@ TEST_P(TrafficTest, horovod_sends_every_gradient_once_and_negotiates_by_bits) {
     room -= std::min(room, elements);
   }
   for (const bool deterministic : {false, true}) {
-    for (const Observed& rank :
+    for (const ObservedTraffic& rank :
          observe_lenet5("horovod", {.fusion_mb = kFusionMb, .deterministic = deterministic})) {
       ASSERT_EQ(rank.calls.size(), 1u);
       const Traffic sent = rank.calls.at("all_reduce");
-      EXPECT_EQ(sent.bytes, kSteps * 4 * kParameters);
+      EXPECT_EQ(sent.bytes, kTrafficSteps * 4 * kParameters);
       if (deterministic) {
-        EXPECT_EQ(sent.messages, kSteps * packs);
+        EXPECT_EQ(sent.messages, kTrafficSteps * packs);
       } else {
-        EXPECT_GE(sent.messages, kSteps * packs);
-        EXPECT_LE(sent.messages, kSteps * kTensors.size());
+        EXPECT_GE(sent.messages, kTrafficSteps * packs);
+        EXPECT_LE(sent.messages, kTrafficSteps * kTensorSizes.size());
       }
       // A bit for every tensor and one for what is new, as bytes; no names any more.
       ASSERT_EQ(rank.split_calls.size(), 1u);
       const Traffic negotiation = rank.split_calls.at("all_reduce");
-      EXPECT_EQ(negotiation.bytes, negotiation.messages * (kTensors.size() + 1));
-      EXPECT_GE(negotiation.messages, size_t{kSteps});
-      EXPECT_LE(negotiation.messages, kSteps * (kTensors.size() * ranks()));
+      EXPECT_EQ(negotiation.bytes, negotiation.messages * (kTensorSizes.size() + 1));
+      EXPECT_GE(negotiation.messages, size_t{kTrafficSteps});
+      EXPECT_LE(negotiation.messages, kTrafficSteps * (kTensorSizes.size() * ranks()));
     }
   }
 }

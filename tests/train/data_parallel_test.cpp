@@ -89,7 +89,7 @@ TEST(DataParallelModelTest, running_statistics_are_those_of_device_0s_part) {
 }
 
 /// A network that says what its forward pass was given, and fails on request.
-class Witness final : public models::Model {
+class PartWitness final : public models::Model {
  public:
   struct Seen {
     std::mutex mutex;
@@ -100,7 +100,8 @@ class Witness final : public models::Model {
     int64_t fails_at = -1;
   };
 
-  explicit Witness(Seen& seen) : Model(replica::Parameters(1, at::MemoryFormat::Contiguous)), seen_(seen) {
+  explicit PartWitness(Seen& seen)
+      : Model(replica::Parameters(1, at::MemoryFormat::Contiguous)), seen_(seen) {
     weight_ = parameters_.add("weight", {1}, replica::Init::constant(2));
   }
 
@@ -120,8 +121,8 @@ class Witness final : public models::Model {
 };
 
 TEST(DataParallelModelTest, parts_know_their_samples_and_the_state_of_the_calling_thread) {
-  Witness::Seen seen;
-  const auto model = DataParallelModel::make([&] { return std::make_unique<Witness>(seen); }, 3, {});
+  PartWitness::Seen seen;
+  const auto model = DataParallelModel::make([&] { return std::make_unique<PartWitness>(seen); }, 3, {});
   const at::Tensor images = at::ones({6, 2});
   {
     const replica::AutocastScope autocast(replica::Precision::kBf16, at::kCPU);
@@ -143,8 +144,8 @@ TEST(DataParallelModelTest, parts_know_their_samples_and_the_state_of_the_callin
 }
 
 TEST(DataParallelModelTest, what_fails_on_a_device_is_thrown_by_the_pass_and_the_next_one_works) {
-  Witness::Seen seen;
-  const auto model = DataParallelModel::make([&] { return std::make_unique<Witness>(seen); }, 3, {});
+  PartWitness::Seen seen;
+  const auto model = DataParallelModel::make([&] { return std::make_unique<PartWitness>(seen); }, 3, {});
   seen.fails_at = 4;
   EXPECT_THROW(model->forward(at::ones({6, 2}), {}), Error);
   EXPECT_THROW(model->forward(at::ones({7, 2}), {}), Error);

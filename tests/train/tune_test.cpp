@@ -19,7 +19,7 @@ using results::BucketTuning;
 /// lenet5's gradients.
 constexpr double kPayloadMb = 61706 * 4.0 / (1 << 20);
 
-train::RowPlan row_of(const std::string& strategy, double bucket_mb, int batch) {
+train::RowPlan tuned_row(const std::string& strategy, double bucket_mb, int batch) {
   train::SweepOptions sweep;
   sweep.models = {"lenet5"};
   sweep.batches = {batch};
@@ -47,7 +47,7 @@ class TuneTest : public testing::TestWithParam<const char*> {};
 TEST_P(TuneTest, a_link_on_which_messages_cost_makes_the_best_cap_large) {
   // Several messages of 20 KiB or a tensor against one, and hardly anything to hide them behind.
   test::expect_once([] {
-    const auto found = tuned(row_of(GetParam(), 0.02, 2), {.s_per_message = 5e-3});
+    const auto found = tuned(tuned_row(GetParam(), 0.02, 2), {.s_per_message = 5e-3});
     EXPECT_EQ(found[1].chosen_mb, found[0].chosen_mb) << "the ranks do not agree";
     const bool right = found[0].chosen_mb > 0.02 && found[0].speedup.value_or(0) > 1;
     return right ? "" : fmt::format("{} MiB is chosen: {}", found[0].chosen_mb, found[0].reason);
@@ -57,7 +57,7 @@ TEST_P(TuneTest, a_link_on_which_messages_cost_makes_the_best_cap_large) {
 TEST_P(TuneTest, a_link_on_which_bytes_cost_makes_it_small) {
   // One bucket goes when backward is over; of several the first go while the convolutions are at work.
   test::expect_once([] {
-    const auto found = tuned(row_of(GetParam(), 25, 64), {.s_per_byte = 80e-9});
+    const auto found = tuned(tuned_row(GetParam(), 25, 64), {.s_per_byte = 80e-9});
     EXPECT_EQ(found[0].default_mb, 25);
     EXPECT_EQ(found[1].chosen_mb, found[0].chosen_mb) << "the ranks do not agree";
     return found[0].best_mb < kPayloadMb ? "" : fmt::format("{} MiB is best", found[0].best_mb);

@@ -25,16 +25,16 @@ struct Variant {
   bool each_has_all_gradients = true;
 };
 
-struct Case {
+struct VerifyCase {
   Variant variant;
   int ranks;
 };
 
-void PrintTo(const Case& value, std::ostream* out) {
+void PrintTo(const VerifyCase& value, std::ostream* out) {
   *out << value.variant.name << " at " << value.ranks;
 }
 
-class VerifyTest : public testing::TestWithParam<Case> {
+class VerifyTest : public testing::TestWithParam<VerifyCase> {
  protected:
   static std::map<std::string, Check> verify(const std::string& model, Fault fault) {
     train::SweepOptions sweep;
@@ -118,7 +118,7 @@ TEST(VerifyAsyncTest, gradients_applied_as_they_arrive_are_counted) {
   }
 }
 
-std::vector<Case> all_cases() {
+std::vector<VerifyCase> verify_cases() {
   const std::vector<Variant> variants{
       {"ddp", "ddp", {}},
       {"ddp_fp16", "ddp", {{"--wire", "fp16"}}},
@@ -132,14 +132,14 @@ std::vector<Case> all_cases() {
       {"bsp", "bsp", {}},
       {"bsp_fp16", "bsp", {{"--exchange", "nccl16"}}},
   };
-  std::vector<Case> cases;
+  std::vector<VerifyCase> cases;
   for (const Variant& variant : variants) {
     for (const int ranks : {2, 3, 4, 7}) cases.push_back({variant, ranks});
   }
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(all, VerifyTest, testing::ValuesIn(all_cases()), [](const auto& named) {
+INSTANTIATE_TEST_SUITE_P(all, VerifyTest, testing::ValuesIn(verify_cases()), [](const auto& named) {
   return named.param.variant.name + "_" + std::to_string(named.param.ranks);
 });
 

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
-#include "lockstep/results/record/diff.h"
 #include "lockstep/results/record/launches.h"
+#include "lockstep/results/tables/diff.h"
 #include "lockstep/results/tables/text.h"
 
 namespace lockstep::results {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lockstep/results/record/diff.h"
+#include "lockstep/results/tables/diff.h"
 #include "lockstep/results/tables/text_table.h"
 
 namespace lockstep::results {
