@@ -6,7 +6,7 @@ BENCH_ARGS ?= --device cpu --model resnet50 --batch 4 --ranks 1,2 --steps 20 --w
 FILES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-python build bench test test-all gpu-bundle format lint clean
+.PHONY: help setup setup-tests setup-python build bench test test-all gpu-bundle format lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -14,22 +14,26 @@ help: ## list the targets
 setup: ## install what is missing (Debian packages, LibTorch into .venv), and only that
 	@setup/install.sh
 
+setup-tests:
+	@setup/install.sh --tests
+
 setup-python: ## install the Python PyTorch that bench/vs_python.py compares with into .venv-dev
 	@setup/install.sh --python
 
-build: setup ## build build/lockstep
+build: setup ## build build/lockstep and its plugins
 	@setup/build.sh release -- lockstep lockstep_plugins
 
 bench: build ## train ResNet-50 on 1 and 2 ranks and print how it scales
 	build/lockstep bench $(BENCH_ARGS)
 
-test: setup ## build and run the tests (release build; without Torch also under the sanitizers)
+test: setup-tests ## build and run the tests (release build; without Torch also under the sanitizers)
 	@tests/run.sh
 
-test-all: setup ## the same, the slow tests, and what uses Torch under the sanitizers
+test-all: setup-tests ## the same, the slow tests, and what uses Torch under the sanitizers
 	@tests/run.sh --all
 
-gpu-bundle: build ## pack the program for a machine with GPUs that has LibTorch, and no compiler
+gpu-bundle: setup-tests ## pack the program for a machine with GPUs that has LibTorch, and no compiler
+	@setup/build.sh release -DLOCKSTEP_TESTS=ON -- lockstep lockstep_plugins gpu_tests
 	@setup/gpu-bundle.sh
 
 format: ## format the sources

@@ -58,7 +58,7 @@ copy_libraries_of() {
   done < <(ldd "$1")
 }
 
-[ -x "$build/lockstep" ] || fail "there is no $build/lockstep: run 'make build' first"
+[ -x "$build/lockstep" ] || fail "there is no $build/lockstep: run 'make gpu-bundle'"
 cp "$build/lockstep" "$bundle/build/"
 copy_libraries_of "$build/lockstep"
 for plugin in "${needed_plugins[@]}"; do
@@ -71,7 +71,7 @@ for plugin in "${optional_plugins[@]}"; do
   if [ -e "$build/plugins/lockstep_$plugin.so" ]; then cp "$build/plugins/lockstep_$plugin.so" "$bundle/build/plugins/"; fi
 done
 for program in "$build"/tests/gpu/*_test; do
-  [ -x "$program" ] || fail "there are no test programs in $build/tests/gpu: run 'make build' first"
+  [ -x "$program" ] || fail "there are no test programs in $build/tests/gpu: run 'make gpu-bundle'"
   cp "$program" "$bundle/build/tests/gpu/"
   copy_libraries_of "$program"
 done

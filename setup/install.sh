@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what lockstep needs and this machine lacks, and nothing else; does nothing, fast, where all is there.
 #
-#   setup/install.sh           what building, running and testing need
+#   setup/install.sh           what building and running need
+#   setup/install.sh --tests   also what the tests need
 #   setup/install.sh --dev     also what `make format` and `make lint` need
 #   setup/install.sh --python  also the Python PyTorch that bench/ compares with, into .venv-dev
 #
@@ -186,13 +187,18 @@ use_given_torch() {
   fi
 }
 
-lists=(setup/packages.txt setup/packages-tests.txt)
+lists=(setup/packages.txt)
+with_tests=false
 with_python=false
 case "${1:-}" in
   "") ;;
+  --tests)
+    lists+=(setup/packages-tests.txt)
+    with_tests=true
+    ;;
   --dev) lists+=(setup/packages-dev.txt) ;;
   --python) with_python=true ;;
-  *) fail "unknown option '$1' (there are --dev and --python)" ;;
+  *) fail "unknown option '$1' (there are --tests, --dev and --python)" ;;
 esac
 
 install_packages "${lists[@]}"
@@ -214,8 +220,10 @@ elif [ -n "$(remembered_torch)" ]; then
   use_given_torch "$(remembered_torch)"
 fi
 if [ -z "$(remembered_torch)" ]; then install_torch; fi
-install_small .venv-tests setup/requirements-tests.txt has_pyzmq "pyzmq for tests (1 MB)" \
-  "a test that needs it says so"
+if $with_tests; then
+  install_small .venv-tests setup/requirements-tests.txt has_pyzmq "pyzmq for tests (1 MB)" \
+    "a test that needs it says so"
+fi
 if [ "$(uname -m)" = x86_64 ]; then
   install_small .venv-onednn setup/requirements-onednn.txt has_onednn "oneDNN (40 MB)" \
     "lockstep is built without its fused kernels"

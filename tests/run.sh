@@ -130,7 +130,7 @@ fuzz() {
   run fuzz build/fuzz "$jobs" -L '^fuzz$'
 }
 
-setup/build.sh release
+setup/build.sh release -DLOCKSTEP_TESTS=ON
 run_labels release build 'slow|gpu'
 if has_tests build '^gpu$'; then run "release, gpu" build 1 -L '^gpu$'; fi
 sanitize asan build/asan -DLOCKSTEP_TORCH_PARTS=OFF
