@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Feeds one rank of: lockstep bench --input zmq --address ADDRESS --ranks 1 --batch BATCH --image-size SIZE
 
-    examples/feed.py ADDRESS BATCH SIZE COUNT        3 channels, labels below 10; docs/inputs.md has the layout
+    examples/feed.py ADDRESS BATCH SIZE COUNT        3 channels, labels below 10
+
+docs/inputs.md describes the messages. Needs pyzmq, which `make setup` installs into .venv-tests.
 """
 import os
 import random
@@ -18,4 +20,5 @@ header = struct.pack("<8s6I", b"LOCKSTEP", 1, 1, batch, size, size, 3)
 for _ in range(count):
     labels = struct.pack(f"<{batch}q", *(random.randrange(10) for _ in range(batch)))
     socket.send(header + labels + os.urandom(batch * size * size * 3))
+# The farewell: larger than the buffers of the system, so that the last batch arrives before this process ends.
 socket.send(struct.pack("<8s6I", b"LOCKSTEP", 1, 0, 0, 0, 0, 0).ljust(1 << 20, b"\0"))

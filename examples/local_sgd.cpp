@@ -1,7 +1,8 @@
-// A strategy of one's own, from its definition to a trained network: local SGD. Every rank trains alone and,
-// every few steps, the ranks average their parameters. Run it with the number of ranks: local_sgd 4
+// A strategy of your own, from its definition to a trained network: local SGD. Every rank trains alone and,
+// every few steps, the ranks average their parameters. The argument is the number of ranks: local_sgd 4
 //
-// To have it in `lockstep bench` too, put the class into src/lockstep/strategies and name it in registry.cpp.
+// To make it a strategy of `lockstep bench`, move the class to src/lockstep/strategies and add a row to
+// registry.cpp. docs/library.md walks through this file.
 
 #include <algorithm>
 #include <cstdio>
@@ -30,10 +31,10 @@ class LocalSgd final : public strategies::Strategy {
         group_(*context.communicator),
         period_(period) {}
 
-  // Without a gradient to add to, the backward pass writes a new one.
+  // The backward pass writes new gradients; it would add to old ones.
   void begin_step() override { optimizer_.clear_gradients(); }
 
-  // Every rank calls apply equally often, so all of them average in the same steps.
+  // Collective in every period_-th step: all ranks call apply equally often, so they agree on which.
   void apply() override {
     optimizer_.step();
     if (++steps_ % period_ == 0) average();
@@ -82,7 +83,7 @@ int main(int argc, char** argv) try {
     const train::StepLoopResult result = train::run_steps(
         {*model, *input, strategy, group.get()}, {.pacing = {.warmup_steps = 5, .steps = 20}}, progress);
 
-    // After a multiple of 5 steps all replicas are one.
+    // 25 steps are a multiple of 5, so the ranks have just averaged: their replicas are equal.
     double own = model->parameters().tensors().front().detach().sum().item<double>();
     double least = own;
     group->all_reduce(comm::host_buffer(&least, 1), comm::ReduceOp::kMin)->wait();

@@ -22,14 +22,32 @@ std::vector<std::string> markdown_files() {
   return files;
 }
 
+namespace {
+
+std::string without_code_blocks(std::string_view markdown) {
+  static const std::regex code_block(R"(```[^`]*```)");
+  return std::regex_replace(std::string(markdown), code_block, "");
+}
+
+}  // namespace
+
 std::vector<std::string> file_links(std::string_view markdown) {
   static const std::regex link(R"(\]\(([^)#]+)(#[^)]*)?\))");
-  static const std::regex code_block(R"(```[^`]*```)");
-  const std::string text = std::regex_replace(std::string(markdown), code_block, "");
+  const std::string text = without_code_blocks(markdown);
   std::vector<std::string> targets;
   for (std::sregex_iterator match(text.begin(), text.end(), link), end; match != end; ++match) {
     const std::string target = (*match)[1];
     if (target.find("://") == std::string::npos) targets.push_back(target);
+  }
+  return targets;
+}
+
+std::vector<std::pair<std::string, std::string>> anchored_links(std::string_view markdown) {
+  static const std::regex link(R"(\]\(([^)#:]*)#([^)]+)\))");
+  const std::string text = without_code_blocks(markdown);
+  std::vector<std::pair<std::string, std::string>> targets;
+  for (std::sregex_iterator match(text.begin(), text.end(), link), end; match != end; ++match) {
+    targets.emplace_back((*match)[1], (*match)[2]);
   }
   return targets;
 }

@@ -3,6 +3,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::docs {
@@ -23,6 +24,9 @@ std::vector<std::string> markdown_files();
 
 /// The targets of the links in a Markdown text that lead to files: no addresses, no anchors, no code blocks.
 std::vector<std::string> file_links(std::string_view markdown);
+
+/// The links in a Markdown text that lead to a heading: the file, empty for the same one, and the anchor.
+std::vector<std::pair<std::string, std::string>> anchored_links(std::string_view markdown);
 
 /// The commands in the ```sh blocks of a Markdown text, without comments; lines that end in a backslash are
 /// joined with the next one.

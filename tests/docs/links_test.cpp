@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -22,6 +24,44 @@ TEST(DocsTest, every_link_leads_to_a_file) {
       EXPECT_TRUE(std::filesystem::exists(folder / target)) << file << " links to " << target;
     }
   }
+}
+
+/// The anchor that GitHub gives to a heading: lower case, spaces as hyphens, no other punctuation.
+std::string anchor_of(const std::string& heading) {
+  std::string anchor;
+  for (const char c : heading) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == ' ' || c == '-') {
+      anchor += '-';
+    } else if (std::isalnum(byte) != 0 || c == '_' || byte >= 0x80) {
+      anchor += static_cast<char>(std::tolower(byte));
+    }
+  }
+  return anchor;
+}
+
+std::set<std::string> anchors_of(const std::string& markdown) {
+  std::istringstream lines(markdown);
+  std::set<std::string> anchors;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t text = line.find_first_not_of('#');
+    if (text != 0 && text != std::string::npos && line[text] == ' ')
+      anchors.insert(anchor_of(line.substr(text + 1)));
+  }
+  return anchors;
+}
+
+TEST(DocsTest, every_anchor_leads_to_a_heading) {
+  int found = 0;
+  for (const auto& file : markdown_files()) {
+    for (const auto& [target, anchor] : anchored_links(project_file(file))) {
+      const auto folder = std::filesystem::path(file).parent_path();
+      const std::string page = target.empty() ? file : (folder / target).lexically_normal().string();
+      EXPECT_TRUE(anchors_of(project_file(page)).contains(anchor)) << file << ": " << page << '#' << anchor;
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 10);
 }
 
 TEST(DocsTest, every_make_target_that_is_mentioned_exists) {
