@@ -3,7 +3,7 @@
 
     examples/feed.py ADDRESS BATCH SIZE COUNT        3 channels, labels below 10
 
-docs/inputs.md describes the messages. Needs pyzmq, which `make setup` installs into .venv-tests.
+docs/inputs.md describes the messages. Needs pyzmq, which `make setup-tests` installs into .venv-tests.
 """
 import os
 import random
