@@ -19,7 +19,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/launch/binding.h"
 #include "lockstep/replica/precision.h"
-#include "lockstep/results/tables/text_table.h"
+#include "lockstep/results/tables/document.h"
 
 namespace {
 
@@ -30,7 +30,7 @@ using limit::Limit;
 using limit::PartLimit;
 using limit::Work;
 using nlohmann::json;
-using results::TextTable;
+using results::Table;
 
 constexpr const char* kExamples = R"(Examples:
   limit --model resnet50 --batch 16 --threads 2
@@ -95,8 +95,8 @@ const std::vector<Total>& totals() {
 }
 
 std::string totals_text(const Limit& limit) {
-  TextTable table;
-  table.add_column("", TextTable::Align::kLeft);
+  Table table;
+  table.add_column({"", results::kText});
   table.add_column("ms");
   table.add_column("share");
   for (const Total& total : totals()) {
@@ -108,7 +108,7 @@ std::string totals_text(const Limit& limit) {
         {name, fmt::format("{:.2f}", 1e3 * sum_s), fmt::format("{:.1f} %", 100 * sum_s / limit.step_s())});
   }
   table.add_row({"step", fmt::format("{:.2f}", 1e3 * limit.step_s()), "100.0 %"});
-  return table.text() + fmt::format("{:.2f} images/s\n", limit.images_per_s());
+  return results::to_text(table) + fmt::format("{:.2f} images/s\n", limit.images_per_s());
 }
 
 struct Line {
@@ -133,10 +133,10 @@ std::vector<Line> worst_first(const Limit& limit) {
 }
 
 std::string layers_text(const Limit& limit) {
-  TextTable table;
-  for (const char* head : {"first of them", "layer", "part"}) table.add_column(head, TextTable::Align::kLeft);
+  Table table;
+  for (const char* head : {"first of them", "layer", "part"}) table.add_column({head, results::kText});
   for (const char* head : {"count", "ms", "GFLOP/s", "GB/s"}) table.add_column(head);
-  for (const char* head : {"layout", "implementation"}) table.add_column(head, TextTable::Align::kLeft);
+  for (const char* head : {"layout", "implementation"}) table.add_column({head, results::kText});
   for (const auto& [layer, part] : worst_first(limit)) {
     table.add_row({layer->names.front(), layer->layer.text(),
                    fmt::format("{} {}", to_string(part->work), to_string(part->direction)),
@@ -144,7 +144,7 @@ std::string layers_text(const Limit& limit) {
                    part->multiply_adds > 0 ? fmt::format("{:.1f}", part->gflop_per_s()) : "-",
                    fmt::format("{:.1f}", part->gb_per_s()), part->layout, part->implementation});
   }
-  return table.text();
+  return results::to_text(table);
 }
 
 std::string to_json(const Limit& limit, const Options& options) {

@@ -11,19 +11,19 @@
 #include "lockstep/base/file.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/kernels/kernel_choice.h"
+#include "lockstep/results/files/json_reader.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/factors.h"
 #include "lockstep/results/record/gpu_warnings.h"
 #include "lockstep/results/record/host_differences.h"
-#include "lockstep/results/files/json_reader.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/record/machine_warnings.h"
 #include "lockstep/results/record/resources.h"
 #include "lockstep/results/record/summarize.h"
-#include "lockstep/results/tables/text.h"
 
 #include "console.h"
 #include "device_facts.h"
+#include "style_flags.h"
 #include "version.h"
 
 namespace lockstep::cli {
@@ -200,8 +200,7 @@ Scribe::Scribe(const BenchRank& rank)
     earlier_ = results::read_record(rank.plan.record_path);
   }
   collect_machines(rank, record_, hosts_before_);
-  if (rank.plan.launch == 1)
-    print_result(results::verbatim(results::header_text(record_), rank.plan.options.how.form()));
+  if (rank.plan.launch == 1) print_header(record_, rank.plan.options.how);
   if (rank.plan.launches > 1)
     print_note(fmt::format("launch {} of {}", rank.plan.launch, rank.plan.launches));
   line_ = std::make_unique<ProgressLine>(rank.plan.rows, rank.progress);

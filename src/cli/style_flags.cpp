@@ -5,7 +5,7 @@
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
-#include "lockstep/results/tables/text.h"
+#include "lockstep/results/tables/notices.h"
 
 #include "console.h"
 
@@ -28,11 +28,14 @@ void add_style_flags(CLI::App& command, results::RenderOptions& how, const std::
 }
 
 void print_record(const results::RunRecord& record, const results::RenderOptions& how, bool with_header) {
-  const results::TextForm form = how.form();
-  if (with_header) print_result(results::verbatim(results::header_text(record), form));
+  if (with_header) print_header(record, how);
   print_result("\n" + results::render(record, how));
   const std::string closing = results::closing_text(record);
-  if (!closing.empty()) print_result("\n" + results::verbatim(closing, form));
+  if (!closing.empty()) print_result("\n" + results::to_text(results::Preformatted{closing}, how.form()));
+}
+
+void print_header(const results::RunRecord& record, const results::RenderOptions& how) {
+  print_result(results::to_text(results::Preformatted{results::header_text(record)}, how.form()));
 }
 
 }  // namespace lockstep::cli

@@ -40,8 +40,9 @@ int run_topo(const TopoOptions& options) {
     write_result(options.json, results::system_to_json(system));
     return kExitDone;
   }
-  print_result(results::system_text(
-      system, options.markdown ? results::TextForm::kMarkdown : results::TextForm::kTerminal));
+  print_result(results::to_text(results::system_tables(system), options.markdown
+                                                                    ? results::TextForm::kMarkdown
+                                                                    : results::TextForm::kTerminal));
   return kExitDone;
 }
 

@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/tables/text_table.h"
-#include "lockstep/train/training/export_training.h"
+#include "lockstep/results/tables/document.h"
 #include "lockstep/train/rows/out_of_memory.h"
+#include "lockstep/train/training/export_training.h"
 #include "lockstep/train/verify/verify.h"
 
 #include "console.h"
@@ -68,10 +68,9 @@ class VerifyReport {
   explicit VerifyReport(bool show_kernels) : show_kernels_(show_kernels) {
     std::vector<const char*> first{"model", "strategy"};
     if (show_kernels_) first.push_back("kernels");
-    for (const char* left : first) table_.add_column(left, results::TextTable::Align::kLeft);
+    for (const char* left : first) table_.add_column({left, results::kText});
     table_.add_column("ranks");
-    for (const char* left : {"check", "verdict", "how"})
-      table_.add_column(left, results::TextTable::Align::kLeft);
+    for (const char* left : {"check", "verdict", "how"}) table_.add_column({left, results::kText});
   }
 
   void add(const train::RowPlan& row, const std::vector<train::Check>& checks) {
@@ -87,7 +86,7 @@ class VerifyReport {
   }
 
   void print() const {
-    print_result(table_.text());
+    print_result(results::to_text(table_));
     print_result(fmt::format("\n{} right, {} wrong\n", right_, wrong_));
   }
 
@@ -96,14 +95,14 @@ class VerifyReport {
  private:
   void add_row(const train::RowPlan& row, const std::string& check, train::Check::Outcome outcome,
                const std::string& detail) {
-    std::vector<std::string> fields{row.model, row.strategy};
-    if (show_kernels_) fields.push_back(row.kernels);
-    fields.insert(fields.end(), {std::to_string(row.ranks), check, train::outcome_text(outcome), detail});
-    table_.add_row(std::move(fields));
+    std::vector<results::Cell> cells{row.model, row.strategy};
+    if (show_kernels_) cells.push_back(row.kernels);
+    cells.insert(cells.end(), {std::to_string(row.ranks), check, train::outcome_text(outcome), detail});
+    table_.add_row(std::move(cells));
   }
 
   bool show_kernels_;
-  results::TextTable table_;
+  results::Table table_;
   int right_ = 0;
   int wrong_ = 0;
 };
@@ -151,9 +150,8 @@ int verify_rows(const std::vector<train::RowPlan>& rows, const std::vector<RowLe
     }
     rank.progress.begin(row.label());
     std::vector<train::Check> checks;
-    train::with_fitting_batch(row, [&] {
-      checks = train::verify_row(row, *row.pacing.steps, subgroups.of(row), rank.progress);
-    });
+    train::with_fitting_batch(
+        row, [&] { checks = train::verify_row(row, *row.pacing.steps, subgroups.of(row), rank.progress); });
     if (rank.environment.rank != 0) continue;
     report.add(row, checks);
     print_note(fmt::format("[{}/{}] {}", i + 1, rows.size(), row.label()));

@@ -5,7 +5,8 @@
 #include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/json_reader.h"
 #include "lockstep/results/files/json_writer.h"
-#include "lockstep/results/tables/text.h"
+#include "lockstep/results/tables/notices.h"
+#include "lockstep/results/tables/render.h"
 
 #include "fuzz/pages.h"
 #include "fuzz/reader.h"
@@ -20,8 +21,9 @@ bool reads(std::string_view text) {
     return false;
   }
   results::header_text(record);
-  results::ddp_tables(record);
-  results::scaling_tables(record);
+  for (const std::string& style : results::styles().names()) {
+    for (const bool markdown : {false, true}) results::render(record, {.style = style, .markdown = markdown});
+  }
   results::closing_text(record);
   results::to_csv(record);
   const std::string written = results::to_json(record);

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/results/tables/text.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "results/sample_runs.h"
 
@@ -27,7 +27,7 @@ TEST(DdpTableTest, on_gpus_it_has_the_very_form_of_pytorchs_benchmark) {
                  gpu_run("ddp", 16, 2, 0.1041)};
   const std::string cells =
       "  p50:  0.097s     329/s  p75:  0.097s     329/s  p90:  0.097s     329/s  p95:  0.097s     329/s\n";
-  const std::string text = ddp_tables(record);
+  const std::string text = to_text(ddp_tables(record));
   EXPECT_THAT(text, HasSubstr("Benchmark: resnet50 with batch size 32\n\n"));
   EXPECT_THAT(text, HasSubstr("                            sec/iter    ex/sec      sec/iter    ex/sec"));
   EXPECT_THAT(text, HasSubstr("\n   1 GPUs --   no ddp:" + cells));
@@ -38,7 +38,7 @@ TEST(DdpTableTest, on_gpus_it_has_the_very_form_of_pytorchs_benchmark) {
 TEST(DdpTableTest, too_few_steps_for_a_percentile_show_a_dash) {
   RunRecord record;
   record.runs = {measured_run("single", 1, 3, 0.5)};
-  const std::string text = ddp_tables(record);
+  const std::string text = to_text(ddp_tables(record));
   EXPECT_THAT(text,
               HasSubstr("p50:  0.501s    16.0/s  p75:       -         -  p90:       -         -  p95:"));
 }
@@ -57,7 +57,7 @@ TEST(DdpTableTest, every_combination_of_a_sweep_has_a_table_that_names_what_vari
       record.runs.push_back(run);
     }
   }
-  const std::string text = ddp_tables(record);
+  const std::string text = to_text(ddp_tables(record));
   EXPECT_THAT(text, HasSubstr("Benchmark: resnet50 with batch size 8, fp32, buckets of 25 MB\n"));
   EXPECT_THAT(text, HasSubstr("Benchmark: resnet50 with batch size 8, bf16, buckets of 1 MB\n"));
   EXPECT_THAT(text, Not(HasSubstr("gloo"))) << "what is the same everywhere is not said";
@@ -76,17 +76,17 @@ TEST(DdpTableTest, a_control_has_no_table_of_its_own_unless_it_was_asked_for) {
   record.strategies = {"ddp"};
   record.runs = {measured_run("single", 1, 4, 0.5), measured_run("independent", 2, 4, 0.5),
                  measured_run("ddp", 2, 4, 0.625)};
-  EXPECT_THAT(ddp_tables(record), Not(HasSubstr("independent")));
+  EXPECT_THAT(to_text(ddp_tables(record)), Not(HasSubstr("independent")));
   record.strategies = {"ddp", "independent"};
-  EXPECT_THAT(ddp_tables(record), HasSubstr("with batch size 8, independent\n"));
+  EXPECT_THAT(to_text(ddp_tables(record)), HasSubstr("with batch size 8, independent\n"));
 }
 
 TEST(DdpTableTest, what_an_early_end_left_is_shown) {
   RunRecord record;
-  EXPECT_EQ(ddp_tables(record), "");
+  EXPECT_EQ(to_text(ddp_tables(record)), "");
   record.strategies = {"ddp"};
   record.runs = {measured_run("single", 1, 4, 0.5)};
-  EXPECT_THAT(ddp_tables(record), HasSubstr("   1 ranks --   no ddp:"));
+  EXPECT_THAT(to_text(ddp_tables(record)), HasSubstr("   1 ranks --   no ddp:"));
 }
 
 }  // namespace

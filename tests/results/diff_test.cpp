@@ -94,7 +94,7 @@ TEST(DiffTest, files_of_pytorchs_benchmark_give_the_numbers_of_its_own_diff) {
 TEST(DiffTest, text_of_files_of_pytorchs_benchmark) {
   const RunRecord base = golden_record("pytorch_25mb.json");
   const RunRecord test = golden_record("pytorch_1mb.json");
-  testing_golden::expect_golden("diff_pytorch.txt", diff_text(compare_records(base, test)));
+  testing_golden::expect_golden("diff_pytorch.txt", to_text(diff_tables(compare_records(base, test))));
 }
 
 TEST(DiffTest, text_over_launches_with_rows_of_every_verdict) {
@@ -113,10 +113,10 @@ TEST(DiffTest, text_over_launches_with_rows_of_every_verdict) {
   EXPECT_THAT(verdicts, ElementsAre(Verdict::kSame, Verdict::kFaster, Verdict::kSlower, Verdict::kSame,
                                     Verdict::kNotEnoughData));
   EXPECT_EQ(diff.regressions(), 1);
-  const std::string text = diff_text(diff);
+  const std::string text = to_text(diff_tables(diff));
   testing_golden::expect_golden("diff_launches.txt", text);
   for (const std::string& line : testing_golden::lines_of(text)) EXPECT_LE(display_width(line), 100U) << line;
-  testing_golden::expect_golden("diff_launches.md", diff_text(diff, TextForm::kMarkdown));
+  testing_golden::expect_golden("diff_launches.md", to_text(diff_tables(diff), TextForm::kMarkdown));
 }
 
 TEST(DiffTest, one_launch_on_a_side_differs_within_these_launches_and_is_no_regression) {
@@ -126,8 +126,8 @@ TEST(DiffTest, one_launch_on_a_side_differs_within_these_launches_and_is_no_regr
   EXPECT_EQ(diff.rows[1].verdict.verdict, Verdict::kSlower);
   EXPECT_EQ(diff.regressions(), 0);
   EXPECT_EQ(diff.rows_over_launches(), 0);
-  EXPECT_THAT(diff_text(diff), AllOf(HasSubstr("slower (here)"), HasSubstr("--repeat"),
-                                     HasSubstr("cannot be told from a single launch")));
+  EXPECT_THAT(to_text(diff_tables(diff)), AllOf(HasSubstr("slower (here)"), HasSubstr("--repeat"),
+                                                HasSubstr("cannot be told from a single launch")));
 }
 
 TEST(DiffTest, the_threshold_is_for_the_estimate) {
@@ -159,7 +159,7 @@ TEST(DiffTest, a_difference_that_many_rows_explain_is_taken_back_with_a_word) {
       if (!row.corrected_away) continue;
       seen = true;
       EXPECT_EQ(row.verdict.verdict, Verdict::kSame);
-      EXPECT_THAT(diff_text(diff), HasSubstr("one of 6 rows does by chance"));
+      EXPECT_THAT(to_text(diff_tables(diff)), HasSubstr("one of 6 rows does by chance"));
     }
   }
   EXPECT_TRUE(seen);
@@ -170,7 +170,7 @@ TEST(DiffTest, the_same_file_twice_differs_in_nothing) {
   const Diff diff = compare_records(record, record);
   for (const HeaderEntry& entry : diff.header) EXPECT_FALSE(entry.differs) << entry.name;
   for (const DiffRow& row : diff.rows) EXPECT_EQ(row.verdict.verdict, Verdict::kSame);
-  EXPECT_THAT(diff_text(diff), AllOf(HasSubstr("+0.0 ±"), Not(HasSubstr("-0.0"))));
+  EXPECT_THAT(to_text(diff_tables(diff)), AllOf(HasSubstr("+0.0 ±"), Not(HasSubstr("-0.0"))));
 }
 
 TEST(DiffTest, entries_of_the_header_that_differ_come_first_but_not_the_time) {
@@ -186,7 +186,7 @@ TEST(DiffTest, entries_of_the_header_that_differ_come_first_but_not_the_time) {
 
 TEST(DiffTest, another_gpu_or_driver_is_warned_of) {
   const RunRecord base = gpu_record();
-  EXPECT_THAT(diff_text(compare_records(base, base)), Not(HasSubstr("Warning")));
+  EXPECT_THAT(to_text(diff_tables(compare_records(base, base))), Not(HasSubstr("Warning")));
   RunRecord test = base;
   for (topology::RankGpu& gpu : test.rank_gpus) gpu.name = "NVIDIA H100";
   test.cudnn_version = "9.1.0";
@@ -194,13 +194,13 @@ TEST(DiffTest, another_gpu_or_driver_is_warned_of) {
   for (results::Run& run : test.runs)
     run.device_settings = "fp32 matrix products in tf32, convolutions in tf32";
   EXPECT_THAT(
-      diff_text(compare_records(base, test)),
+      to_text(diff_tables(compare_records(base, test))),
       AllOf(HasSubstr("Warning: the two were not measured on the same device ("),
             HasSubstr("GPUs of the ranks"), HasSubstr("2 x NVIDIA H200"), HasSubstr("2 x NVIDIA H100"),
             HasSubstr("GPU driver"), HasSubstr("cuDNN"), HasSubstr("device settings")));
   RunRecord shared = base;
   shared.rank_gpus[1] = shared.rank_gpus[0];
-  EXPECT_THAT(diff_text(compare_records(base, shared)), HasSubstr("device (GPUs shared)"));
+  EXPECT_THAT(to_text(diff_tables(compare_records(base, shared))), HasSubstr("device (GPUs shared)"));
 }
 
 TEST(DiffTest, no_common_row_is_said_with_what_there_is) {

@@ -2,8 +2,8 @@
 
 #include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/json_writer.h"
-#include "lockstep/results/tables/styles.h"
-#include "lockstep/results/tables/text.h"
+#include "lockstep/results/tables/notices.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "results/sample_runs.h"
 
@@ -18,15 +18,15 @@ TEST(GoldenTest, header) {
 }
 
 TEST(GoldenTest, ddp_tables) {
-  expect_golden("ddp_tables.txt", ddp_tables(sweep_record()));
+  expect_golden("ddp_tables.txt", to_text(ddp_tables(sweep_record())));
 }
 
 TEST(GoldenTest, scaling_tables) {
-  expect_golden("scaling_tables.txt", scaling_tables(sweep_record()));
+  expect_golden("scaling_tables.txt", to_text(scaling_tables(sweep_record())));
 }
 
 TEST(GoldenTest, gpu_header_and_tables) {
-  expect_golden("gpu.txt", header_text(gpu_record()) + '\n' + gpu_tables(gpu_record(), TextForm::kTerminal));
+  expect_golden("gpu.txt", header_text(gpu_record()) + '\n' + to_text(gpu_tables(gpu_record())));
 }
 
 TEST(GoldenTest, closing_text_of_an_incomplete_record) {

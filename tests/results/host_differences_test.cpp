@@ -5,7 +5,7 @@
 #include "lockstep/results/files/json_reader.h"
 #include "lockstep/results/files/json_writer.h"
 #include "lockstep/results/files/system_json.h"
-#include "lockstep/results/tables/text.h"
+#include "lockstep/results/tables/notices.h"
 
 #include "results/sample_runs.h"
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/results/tables/document.h"
+
 namespace lockstep::results {
 namespace {
 

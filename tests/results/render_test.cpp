@@ -1,5 +1,7 @@
 #include "lockstep/results/tables/render.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/factors.h"
-#include "lockstep/results/tables/styles.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "golden/golden.h"
 #include "results/sample_runs.h"
@@ -74,7 +76,7 @@ TEST(RenderTest, every_style_of_one_record) {
 
 TEST(RenderTest, what_strategies_measured_has_a_table_where_there_is_any) {
   RunRecord record = sweep_record();
-  EXPECT_EQ(measures_tables(record, TextForm::kTerminal), "");
+  EXPECT_EQ(to_text(measures_tables(record)), "");
   for (auto& run : record.runs) {
     if (run.strategy != "ddp" || run.model != "resnet50" || run.ranks == 1) continue;
     run.own_measures = {{"negotiation_s", 0.0005 * run.ranks, "per step"},
@@ -83,15 +85,15 @@ TEST(RenderTest, what_strategies_measured_has_a_table_where_there_is_any) {
   }
   for (const TextForm form : {TextForm::kTerminal, TextForm::kMarkdown}) {
     const bool markdown = form == TextForm::kMarkdown;
-    testing_golden::expect_golden(markdown ? "measures.md" : "measures.txt", measures_tables(record, form));
+    testing_golden::expect_golden(markdown ? "measures.md" : "measures.txt",
+                                  to_text(measures_tables(record), form));
   }
   EXPECT_THAT(rendered(record, "lockstep"), HasSubstr("negotiation"));
 }
 
 TEST(RenderTest, tables_of_phases_and_factors_keep_to_100_columns) {
   const RunRecord record = explained_record();
-  for (const std::string& text :
-       {phases_tables(record, TextForm::kTerminal), factors_tables(record, TextForm::kTerminal)}) {
+  for (const std::string& text : {to_text(phases_tables(record)), to_text(factors_tables(record))}) {
     EXPECT_FALSE(text.empty());
     for (const std::string& line : testing_golden::lines_of(text))
       EXPECT_LE(display_width(line), 100U) << line;
@@ -103,8 +105,8 @@ TEST(RenderTest, a_style_that_needs_phases_says_how_to_get_them) {
     EXPECT_THAT(rendered(sweep_record(), style), HasSubstr("--breakdown")) << style;
   for (const std::string style : {"throughput", "theano"})
     EXPECT_THAT(rendered(explained_record(), style), Not(HasSubstr("--breakdown"))) << style;
-  EXPECT_EQ(phases_tables(sweep_record(), TextForm::kTerminal), "");
-  EXPECT_EQ(factors_tables(sweep_record(), TextForm::kTerminal), "");
+  EXPECT_EQ(to_text(phases_tables(sweep_record())), "");
+  EXPECT_EQ(to_text(factors_tables(sweep_record())), "");
 }
 
 /// 0.5 s a step of 2 x 8 images: 5120 images are 320 steps, 160 s, a sixteenth of it waiting, an eighth
@@ -145,7 +147,7 @@ TEST(RenderTest, hidden_communication_is_of_several_ranks_and_never_below_nothin
     record.runs.back().breakdown->communication_s = 0.125;
     record.runs.back().factors = EfficiencyFactors{.half_width = {.machine = 5.4}};
   }
-  const std::string text = factors_tables(record, TextForm::kTerminal);
+  const std::string text = to_text(factors_tables(record));
   EXPECT_THAT(text, AllOf(HasSubstr(" 0 %"), HasSubstr("100.0 ±>100"), Not(HasSubstr("-100"))));
 }
 
@@ -163,22 +165,53 @@ TEST(RenderTest, nothing_measured_is_no_crash) {
     EXPECT_FALSE(render(RunRecord{}, {.style = style}).empty());
 }
 
-TEST(TextTableTest, markdown_escapes_what_would_end_a_field) {
-  TextTable table;
-  table.add_column("a|b", TextTable::Align::kLeft);
-  table.add_column("n");
+TEST(DocumentTest, markdown_escapes_what_would_end_a_field) {
+  Table table{.columns = {{"a|b", kText}, "n"}};
   table.add_row({"* x", "±1"});
-  EXPECT_EQ(table.text(TextForm::kMarkdown), "| a\\|b | n |\n| --- | ---: |\n| \\* x | ±1 |\n");
+  EXPECT_EQ(to_text(table, TextForm::kMarkdown), "| a\\|b | n |\n| --- | ---: |\n| \\* x | ±1 |\n");
 }
 
-TEST(TextTableTest, characters_and_not_bytes_are_aligned) {
-  TextTable table;
-  table.add_column("x");
-  table.add_column("y");
+TEST(DocumentTest, characters_and_not_bytes_are_aligned) {
+  Table table{.columns = {"x", "y"}};
   table.add_row({"±1", "ab"});
   table.add_row({"123", "c"});
-  EXPECT_EQ(table.text(), "  x   y\n ±1  ab\n123   c\n");
-  EXPECT_EQ(table.width(), 7U);
+  EXPECT_EQ(to_text(table), "  x   y\n ±1  ab\n123   c\n");
+}
+
+TEST(DocumentTest, shares_are_a_row_below_in_text) {
+  Table table{.columns = {{"name", kText}, "ms", "of"}, .rows = {}, .shares_below = true};
+  table.add_row({"a", Cell("5", 0.25), Cell("-", std::nan(""))});
+  EXPECT_EQ(to_text(table), "name      ms  of\na          5   -\n      25.0 %   -\n");
+}
+
+TEST(DocumentTest, a_table_that_is_too_wide_has_short_heads) {
+  Table table{.columns = {"efficiency", std::string(88, 'x')}};
+  table.columns[0].short_head = "eff.";
+  EXPECT_THAT(to_text(table), HasSubstr("efficiency"));
+  table.columns[1].head += 'x';
+  EXPECT_THAT(to_text(table), AllOf(HasSubstr("eff."), Not(HasSubstr("efficiency"))));
+}
+
+TEST(DocumentTest, a_row_with_a_long_cell_follows_the_table_on_a_terminal_only) {
+  Table table{.columns = {{"", kText}, {"base", kText}}, .rows = {}, .longest_cell = 3};
+  table.add_row({"x:", "long"});
+  table.add_row({"y:", "abc"});
+  EXPECT_EQ(to_text(table), "    base\ny:  abc\nx:\n     base  long\n");
+  EXPECT_THAT(to_text(table, TextForm::kMarkdown), HasSubstr("| x: | long |\n| y: | abc |\n"));
+}
+
+TEST(DocumentTest, blocks_are_set_apart_by_what_they_are) {
+  Document document;
+  document.add(Remark{"", "one"});
+  document.add(Heading{"two"});
+  document.add(Table{.columns = {"n"}});
+  document.add(Remark{"", "three"});
+  document.add(Remark{"four: ", "five", true});
+  document.add(Preformatted{"six\n"});
+  document.add(Preformatted{"seven\n"});
+  EXPECT_EQ(to_text(document), "one\n\ntwo\n\nn\nthree\n\nfour: five\nsix\n\nseven\n");
+  EXPECT_EQ(to_text(document, TextForm::kMarkdown),
+            "one\n\n### two\n\n| n |\n| ---: |\n\nthree\n\n\nfour: five\n```\nsix\n```\n\n```\nseven\n```\n");
 }
 
 TEST(RenderTest, the_state_of_replicas_is_told_where_it_is_known) {

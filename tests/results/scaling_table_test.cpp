@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/tables/text.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "golden/golden.h"
 #include "results/sample_runs.h"
@@ -31,7 +31,7 @@ RunRecord swept_record() {
 }
 
 TEST(ScalingTableTest, every_swept_setting_has_a_column_and_a_baseline_of_its_own) {
-  const std::string text = scaling_tables(swept_record());
+  const std::string text = to_text(scaling_tables(swept_record()));
   EXPECT_THAT(text, HasSubstr("Baseline: 1 rank without a strategy (no ddp, fp32), 15.97 images/s"));
   EXPECT_THAT(text, HasSubstr("Baseline: 1 rank without a strategy (no ddp, bf16), 15.97 images/s"));
   EXPECT_THAT(text, HasSubstr("ranks  hosts  strategy  precision  images/s"));
@@ -45,7 +45,7 @@ TEST(ScalingTableTest, kernels_have_a_column_and_a_baseline_of_their_own_where_t
     run.precision = "fp32";
   }
   assign_baselines(record);
-  const std::string text = scaling_tables(record);
+  const std::string text = to_text(scaling_tables(record));
   EXPECT_THAT(text, HasSubstr("(no ddp, aten kernels)"));
   EXPECT_THAT(text, HasSubstr("(no ddp, fused kernels)"));
   EXPECT_THAT(text, HasSubstr("strategy  kernels  images/s"));
@@ -56,7 +56,7 @@ TEST(ScalingTableTest, a_hundred_columns_hold_it_with_three_settings_swept) {
   for (auto& run : record.runs) run.hosts = 1;
   record.runs[1].backend = "mpi";
   record.runs[4].bucket_mb = 12.5;
-  const std::string text = scaling_tables(record);
+  const std::string text = to_text(scaling_tables(record));
   EXPECT_THAT(text, HasSubstr("backend  precision  bucket"));
   for (const std::string& line : testing_golden::lines_of(text)) EXPECT_LE(display_width(line), 100u) << line;
 }
@@ -65,7 +65,7 @@ TEST(ScalingTableTest, without_a_baseline_it_says_so_and_compares_with_nothing) 
   RunRecord record;
   record.runs = {measured_run("ddp", 2, 4, 0.5)};
   assign_baselines(record);
-  const std::string text = scaling_tables(record);
+  const std::string text = to_text(scaling_tables(record));
   EXPECT_THAT(text, HasSubstr("No baseline: one rank without a strategy was not measured."));
   EXPECT_THAT(text, HasSubstr("ddp          31.93  short         -           -\n"));
   EXPECT_THAT(text, Not(HasSubstr("independent")));
@@ -78,12 +78,12 @@ TEST(ScalingTableTest, the_interval_of_images_per_second_or_why_there_is_none) {
     record.runs.back().images_per_s = 100;
     record.runs.back().rate_interval = Interval{98, 101, missing};
   }
-  const std::string text = scaling_tables(record);
+  const std::string text = to_text(scaling_tables(record));
   for (const char* found :
        {" ±1.5 % ", " short ", " trend ", " shift ", " unsettled ", "shift: the step time changes"})
     EXPECT_THAT(text, HasSubstr(found));
   for (results::Run& run : record.runs) run.rate_interval.reset();
-  EXPECT_THAT(scaling_tables(record), Not(HasSubstr("95 %"))) << "nothing to say";
+  EXPECT_THAT(to_text(scaling_tables(record)), Not(HasSubstr("95 %"))) << "nothing to say";
 }
 
 }  // namespace

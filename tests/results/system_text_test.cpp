@@ -22,7 +22,8 @@ topology::System recorded(const std::string& name) {
 TEST(SystemTextTest, recorded_systems_are_shown_as_expected) {
   for (const std::string name : {"v100x8.json", "nvswitch8.json", "two_gpus.xml", "two_sockets.xml"}) {
     SCOPED_TRACE(name);
-    expect_golden("topology/" + name.substr(0, name.find('.')) + ".txt", system_text(recorded(name)));
+    expect_golden("topology/" + name.substr(0, name.find('.')) + ".txt",
+                  to_text(system_tables(recorded(name))));
   }
 }
 
@@ -68,20 +69,22 @@ TEST(SystemTextTest, a_long_name_makes_its_column_wider_and_no_other) {
 
 TEST(SystemTextTest, what_is_not_known_of_a_path_is_explained_only_where_it_occurs) {
   topology::System system = recorded("two_gpus.xml");
-  EXPECT_THAT(system_text(system), Not(HasSubstr("N/A")));
+  EXPECT_THAT(to_text(system_tables(system)), Not(HasSubstr("N/A")));
   system.map.paths[0][1] = system.map.paths[1][0] = {};
-  EXPECT_THAT(system_text(system), AllOf(HasSubstr("GPU1    N/A      X "), HasSubstr("N/A  = not to be")));
+  EXPECT_THAT(to_text(system_tables(system)),
+              AllOf(HasSubstr("GPU1    N/A      X "), HasSubstr("N/A  = not to be")));
 }
 
 TEST(SystemTextTest, a_machine_without_gpus_has_no_matrix_but_the_reason) {
   topology::System system = topology::system_from_synthetic("package:2 core:4 pu:2");
   system.why_no_gpus = "no driver is here";
-  EXPECT_THAT(system_text(system), AllOf(HasSubstr("2 packages"), HasSubstr("GPUs: no driver is here.\n"),
-                                         Not(HasSubstr("Paths"))));
+  EXPECT_THAT(
+      to_text(system_tables(system)),
+      AllOf(HasSubstr("2 packages"), HasSubstr("GPUs: no driver is here.\n"), Not(HasSubstr("Paths"))));
 }
 
 TEST(SystemTextTest, in_markdown_the_matrix_keeps_its_columns) {
-  const std::string text = system_text(recorded("nvswitch8.json"), TextForm::kMarkdown);
+  const std::string text = to_text(system_tables(recorded("nvswitch8.json")), TextForm::kMarkdown);
   EXPECT_THAT(text,
               AllOf(HasSubstr("### Processors\n\n| package |"), HasSubstr("```\n        GPU0    GPU1")));
 }

@@ -7,7 +7,7 @@
 #include "lockstep/plots/markup.h"
 #include "lockstep/plots/numbers.h"
 #include "lockstep/plots/page_tables.h"
-#include "lockstep/results/tables/text.h"
+#include "lockstep/results/tables/notices.h"
 
 namespace lockstep::plots {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/groups.h"
-#include "lockstep/results/tables/text.h"
+#include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
 namespace {
@@ -44,12 +44,12 @@ Digits digits_for(const std::vector<const Run*>& rows) {
 }
 
 std::string seconds_text(const std::optional<double>& step_s, const Digits& digits) {
-  return step_s ? fmt::format("{:.{}f}s", *step_s, digits.seconds) : "-";
+  return step_s ? fmt::format("{:.{}f}s", *step_s, digits.seconds) : kNoValue;
 }
 
 /// Examples per second of one rank; cut off, not rounded, where whole, as PyTorch does.
 std::string examples_text(const Run& run, const std::optional<double>& step_s, const Digits& digits) {
-  if (!step_s || !(*step_s > 0)) return "-";
+  if (!step_s || !(*step_s > 0)) return kNoValue;
   const double examples = run.images_per_rank_step() / *step_s;
   return fmt::format("{:.{}f}/s", digits.examples == 0 ? std::trunc(examples) : examples, digits.examples);
 }
@@ -60,7 +60,8 @@ std::string label_of(const Run& run, const char* unit) {
   return fmt::format("{}M/{}{}", hosts, (run.ranks + hosts - 1) / hosts, unit);
 }
 
-std::string table(const std::vector<const Run*>& rows) {
+/// The layout of PyTorch's benchmark, which repeats the name of a percentile in every row.
+std::string pytorch_text(const std::vector<const Run*>& rows) {
   const bool gpu = rows.front()->device != "cpu";
   const Digits digits = digits_for(rows);
   size_t seconds_width = 8, examples_width = 10;
@@ -89,28 +90,25 @@ std::string table(const std::vector<const Run*>& rows) {
   return head + '\n' + text;
 }
 
-std::string markdown_table(const std::vector<const Run*>& rows) {
+Table ddp_table(const std::vector<const Run*>& rows) {
   const bool gpu = rows.front()->device != "cpu";
   const Digits digits = digits_for(rows);
-  TextTable table;
-  table.add_column(gpu ? "GPUs" : "ranks");
-  table.add_column("", TextTable::Align::kLeft);
-  for (const auto& [p, value] : kPercentiles) {
-    table.add_column(fmt::format("p{} sec/iter", p));
-    table.add_column("ex/sec");
+  std::vector<RunColumn> columns{
+      {gpu ? "GPUs" : "ranks", [](const Run& run) { return fmt::format("{}", run.ranks); }},
+      {{"", kText}, [gpu](const Run& run) { return label_of(run, gpu ? "G" : "R"); }}};
+  for (const Percentile& percentile : kPercentiles) {
+    const auto value = percentile.value;
+    columns.push_back({fmt::format("p{} sec/iter", percentile.p),
+                       [=](const Run& run) { return seconds_text(run.step_s.*value, digits); }});
+    columns.push_back(
+        {"ex/sec", [=](const Run& run) { return examples_text(run, run.step_s.*value, digits); }});
   }
-  for (const Run* run : rows) {
-    std::vector<std::string> fields{fmt::format("{}", run->ranks), label_of(*run, gpu ? "G" : "R")};
-    for (const auto& [p, value] : kPercentiles) {
-      fields.push_back(seconds_text(run->step_s.*value, digits));
-      fields.push_back(examples_text(*run, run->step_s.*value, digits));
-    }
-    table.add_row(std::move(fields));
-  }
-  return table.text(TextForm::kMarkdown);
+  Table table = run_table(rows, columns, {});
+  table.terminal_text = pytorch_text(rows);
+  return table;
 }
 
-std::string title(const ModelGroup& group, const Run& run, const std::vector<const Attribute*>& varied) {
+std::string ddp_title(const ModelGroup& group, const Run& run, const std::vector<const Attribute*>& varied) {
   std::string text = fmt::format("Benchmark: {} with {}", group.model, batch_text(group));
   for (const Attribute* attribute : varied) text += ", " + attribute->phrase(run);
   return text;
@@ -118,25 +116,23 @@ std::string title(const ModelGroup& group, const Run& run, const std::vector<con
 
 }  // namespace
 
-std::string ddp_tables(const RunRecord& record, TextForm form) {
-  std::string text;
+Document ddp_tables(const RunRecord& record) {
+  Document document;
   for (const ModelGroup& group : group_by_model(record)) {
     const auto varied = varying(group.runs);
     auto tables = group_by_attributes(group.runs);
-    // A run that ended early may have no more than what it was to be compared with.
+    // A run that ended early may have nothing but its controls.
     if (tables.empty()) tables = group_by_attributes(group.controls);
     for (std::vector<const Run*>& rows : tables) {
       const Run& first = *rows.front();
       const Run* single = single_of(record, first);
       if (single != nullptr && single != &first) rows.insert(rows.begin(), single);
-      if (!text.empty()) text += '\n';
-      const bool markdown = form == TextForm::kMarkdown;
-      text +=
-          heading(title(group, first, varied), form) + (markdown ? markdown_table(rows) : "\n" + table(rows));
-      if (!first.coupled) text += remark("", "(every rank goes its own way: steps of the slowest one)", form);
+      document.add(Heading{ddp_title(group, first, varied)});
+      document.add(ddp_table(rows));
+      if (!first.coupled) document.add(Remark{"", "(every rank goes its own way: steps of the slowest one)"});
     }
   }
-  return text;
+  return document;
 }
 
 }  // namespace lockstep::results

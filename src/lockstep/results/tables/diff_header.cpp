@@ -8,7 +8,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/tables/diff.h"
-#include "lockstep/results/tables/text.h"
+#include "lockstep/results/tables/notices.h"
 
 namespace lockstep::results {
 namespace {

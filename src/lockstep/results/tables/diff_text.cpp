@@ -11,6 +11,7 @@
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/groups.h"
+#include "lockstep/results/tables/row_tables.h"
 
 namespace lockstep::results {
 namespace {
@@ -18,64 +19,47 @@ namespace {
 using measure::Comparison;
 using measure::Verdict;
 
-constexpr const char* kMissing = "-";
 /// A longer entry of the header gets lines of its own.
 constexpr size_t kHeaderField = 32;
 
 std::string row_name(const Run& run) {
-  return fmt::format("{} {} at {} rank{}", run.model, run.strategy == "single" ? "no ddp" : run.strategy,
-                     run.ranks, run.ranks == 1 ? "" : "s");
+  return fmt::format("{} {} at {}", run.model, strategy_text(run), counted(run.ranks, "rank"));
 }
 
-std::string header_part(const Diff& diff, TextForm form) {
-  TextTable table;
-  table.add_column("", TextTable::Align::kLeft);
-  for (const char* head : {"", "base", "", "test"}) table.add_column(head, TextTable::Align::kLeft);
-  const auto is_long = [&](const HeaderEntry& entry) {
-    return form == TextForm::kTerminal && std::max(entry.base.size(), entry.test.size()) > kHeaderField;
-  };
-  std::string long_entries;
-  for (const HeaderEntry& entry : diff.header) {
-    const char* mark = entry.differs ? "*" : "";
-    if (is_long(entry)) {
-      long_entries += fmt::format("{:1}  {}:\n", mark, entry.name);
-      long_entries += remark("     base  ", entry.base, form) + remark("     test  ", entry.test, form);
-    } else {
-      table.add_row({mark, entry.name + ":", entry.base, "vs", entry.test});
-    }
-  }
-  std::string text = table.text(form) + long_entries;
-  const bool any = std::ranges::any_of(diff.header, &HeaderEntry::differs);
-  text += remark("", any ? "(* differs)" : "(nothing of this differs)", form);
+void add_header(Document& document, const Diff& diff) {
+  Table table{.columns = {{"", kText}, {"", kText}, {"base", kText}, {"", kText}, {"test", kText}},
+              .longest_cell = kHeaderField};
   std::vector<std::string> of_device;
   for (const HeaderEntry& entry : diff.header) {
+    table.add_row({entry.differs ? "*" : "", entry.name + ":", entry.base, "vs", entry.test});
     if (entry.differs && entry.of_device) of_device.push_back(entry.name);
   }
+  document.add(std::move(table));
+  const bool any = std::ranges::any_of(diff.header, &HeaderEntry::differs);
+  document.add(Remark{"", any ? "(* differs)" : "(nothing of this differs)"});
   if (!of_device.empty()) {
-    text += remark("Warning: ",
-                   fmt::format("the two were not measured on the same device ({}): a change below may be the "
-                               "device's.",
-                               fmt::join(of_device, ", ")),
-                   form);
+    document.add(Remark{
+        "Warning: ", fmt::format("the two were not measured on the same device ({}): a change below may be "
+                                 "the device's.",
+                                 fmt::join(of_device, ", "))});
   }
   std::vector<std::string> changes;
   for (const SettingChange& change : diff.changes) {
     changes.push_back(fmt::format("{} ({} in base, {} in test)", change.name, change.base, change.test));
   }
-  if (changes.empty()) return text;
-  text += remark("Compared for: ", fmt::format("{}", fmt::join(changes, ", ")), form);
+  if (changes.empty()) return;
+  document.add(Remark{"Compared for: ", fmt::format("{}", fmt::join(changes, ", "))});
   if (changes.size() > 1) {
-    text +=
-        remark("              ",
-               "Several settings differ at once, so no change below can be put down to one of them.", form);
+    document.add(
+        Remark{"              ",
+               "Several settings differ at once, so no change below can be put down to one of them."});
   }
-  return text;
 }
 
-/// The settings that keep rows apart, beside the strategy, which has a column: not those that the files are
+/// Settings that keep rows apart, except the strategy, which has a column, and those that the files are
 /// compared for.
-std::vector<const Attribute*> told_apart(const std::vector<const Run*>& runs,
-                                         const std::vector<SettingChange>& changes) {
+std::vector<const Attribute*> varying_settings(const std::vector<const Run*>& runs,
+                                               const std::vector<SettingChange>& changes) {
   std::vector<const Run*> communicating;
   std::ranges::copy_if(runs, std::back_inserter(communicating),
                        [](const Run* run) { return communicates(*run); });
@@ -92,8 +76,7 @@ std::vector<const Attribute*> told_apart(const std::vector<const Run*>& runs,
   return varied;
 }
 
-/// What a title says of a row beside model and batch. Rows without communication know nothing of backend and
-/// buckets.
+/// The part of a title after model and batch. Backend and buckets do not concern rows without communication.
 std::string settings_of(const Run& run, const std::vector<const Attribute*>& varied) {
   std::string text;
   for (const Attribute* attribute : varied) {
@@ -133,40 +116,36 @@ std::string verdict_cell(const DiffRow& row) {
   return text;
 }
 
-std::string rows_table(const std::vector<const DiffRow*>& rows, const Diff& diff, TextForm form) {
+Table rows_table(const std::vector<const DiffRow*>& rows, const Diff& diff) {
   const int digits = seconds_digits(rows);
-  TextTable table;
-  table.add_column("ranks");
-  table.add_column("strategy", TextTable::Align::kLeft);
+  Table table{.columns = {"ranks", {"strategy", kText}}};
   for (const int percentile : diff.percentiles) {
     table.add_column(fmt::format("p{} base", percentile));
     table.add_column("test");
     table.add_column("change %");
   }
-  table.add_column("verdict", TextTable::Align::kLeft);
+  table.add_column({"verdict", kText});
   for (const DiffRow* row : rows) {
-    const std::string& strategy = row->test->strategy;
-    std::vector<std::string> fields{fmt::format("{}", row->base->ranks),
-                                    strategy == "single" ? "no ddp" : strategy};
+    std::vector<Cell> cells{fmt::format("{}", row->base->ranks), strategy_text(*row->test)};
     for (const auto& [percentile, known, comparison] : row->changes) {
       if (known) {
-        fields.push_back(fmt::format("{:.{}f}s", comparison.base_s, digits));
-        fields.push_back(fmt::format("{:.{}f}s", comparison.test_s, digits));
-        fields.push_back(change_text(comparison));
+        cells.push_back(fmt::format("{:.{}f}s", comparison.base_s, digits));
+        cells.push_back(fmt::format("{:.{}f}s", comparison.test_s, digits));
+        cells.push_back(change_text(comparison));
       } else {
-        fields.insert(fields.end(), 3, kMissing);
+        cells.insert(cells.end(), 3, kNoValue);
       }
     }
-    fields.push_back(verdict_cell(*row));
-    table.add_row(std::move(fields));
+    cells.push_back(verdict_cell(*row));
+    table.add_row(std::move(cells));
   }
-  return table.text(form);
+  return table;
 }
 
-std::string tables_part(const Diff& diff, TextForm form) {
+void add_tables(Document& document, const Diff& diff) {
   std::vector<const Run*> runs;
   for (const DiffRow& row : diff.rows) runs.push_back(row.base);
-  const auto varied = told_apart(runs, diff.changes);
+  const auto varied = varying_settings(runs, diff.changes);
   std::vector<std::pair<std::string, std::vector<const DiffRow*>>> tables;
   for (const DiffRow& row : diff.rows) {
     const Run& run = *row.base;
@@ -177,19 +156,17 @@ std::string tables_part(const Diff& diff, TextForm form) {
     if (table == tables.end()) table = tables.insert(tables.end(), {title, {}});
     table->second.push_back(&row);
   }
-  std::string text;
   for (auto& [title, rows] : tables) {
-    // As bench has them: without a strategy first, then what was asked for, then the control.
+    // Same order as in bench: without a strategy first, then what was asked for, then the control.
     std::ranges::stable_sort(rows, {}, [](const DiffRow* row) {
       return row->base->strategy == "single" ? 0 : communicates(*row->base) ? 1 : 2;
     });
-    text += '\n' + heading(title, form) + (form == TextForm::kTerminal ? "\n" : "") +
-            rows_table(rows, diff, form);
+    document.add(Heading{title});
+    document.add(rows_table(rows, diff));
   }
-  return text;
 }
 
-/// How many launches a side, "2" or "2 to 5".
+/// Number of launches on a side, "2" or "2 to 5".
 std::string span_text(const std::vector<DiffRow>& rows, int DiffRow::*launches) {
   const auto [least, most] = std::ranges::minmax(rows, {}, launches);
   return least.*launches == most.*launches ? fmt::format("{}", least.*launches)
@@ -233,8 +210,19 @@ std::string reason_text(const Comparison& comparison) {
   return comparison.reason;
 }
 
-std::string notes_part(const Diff& diff, TextForm form) {
-  std::string text = '\n' + remark("", method_text(diff), form);
+/// Percentiles that some row is too short for: "p95 needs 20".
+std::vector<std::string> unknown_percentiles(const Diff& diff) {
+  std::vector<std::string> unknown;
+  for (size_t i = 0; i < diff.percentiles.size(); ++i) {
+    const int percentile = diff.percentiles[i];
+    if (std::ranges::any_of(diff.rows, [&](const DiffRow& row) { return !row.changes[i].known; }))
+      unknown.push_back(fmt::format("p{} needs {}", percentile, measure::samples_needed(percentile)));
+  }
+  return unknown;
+}
+
+void add_notes(Document& document, const Diff& diff) {
+  document.add(Remark{"", method_text(diff), true});
   std::map<std::string, std::vector<std::string>> by_reason;
   std::vector<std::string> corrected;
   for (const DiffRow& row : diff.rows) {
@@ -243,34 +231,26 @@ std::string notes_part(const Diff& diff, TextForm form) {
     if (row.corrected_away) corrected.push_back(row_name(*row.base));
   }
   for (const auto& [reason, rows] : by_reason) {
-    text += remark("not enough data: ", fmt::format("{} ({})", reason, fmt::join(rows, ", ")), form);
+    document.add(Remark{"not enough data: ", fmt::format("{} ({})", reason, fmt::join(rows, ", "))});
   }
-  std::vector<std::string> unknown;
-  for (size_t i = 0; i < diff.percentiles.size(); ++i) {
-    const int percentile = diff.percentiles[i];
-    if (std::ranges::any_of(diff.rows, [&](const DiffRow& row) { return !row.changes[i].known; }))
-      unknown.push_back(fmt::format("p{} needs {}", percentile, measure::samples_needed(percentile)));
-  }
-  if (!unknown.empty())
-    text += remark("-: ", fmt::format("too few steps in a launch ({})", fmt::join(unknown, ", ")), form);
+  if (const auto unknown = unknown_percentiles(diff); !unknown.empty())
+    document.add(Remark{"-: ", fmt::format("too few steps in a launch ({})", fmt::join(unknown, ", "))});
   if (!corrected.empty()) {
-    text += remark("same within noise: ",
-                   fmt::format("alone it would differ, but one of {} rows does by chance, too ({})",
-                               diff.rows.size(), fmt::join(corrected, ", ")),
-                   form);
+    document.add(Remark{"same within noise: ",
+                        fmt::format("alone it would differ, but one of {} rows does by chance, too ({})",
+                                    diff.rows.size(), fmt::join(corrected, ", "))});
   }
   for (const auto& [side, runs] : {std::pair{"base", &diff.only_base}, std::pair{"test", &diff.only_test}}) {
     std::vector<std::string> rows;
     for (const Run* run : *runs) {
-      rows.push_back(row_name(*run) + settings_of(*run, told_apart(*runs, {})));
+      rows.push_back(row_name(*run) + settings_of(*run, varying_settings(*runs, {})));
     }
     if (!rows.empty())
-      text += remark(fmt::format("Only in {}: ", side), fmt::format("{}", fmt::join(rows, "; ")), form);
+      document.add(Remark{fmt::format("Only in {}: ", side), fmt::format("{}", fmt::join(rows, "; "))});
   }
-  return text;
 }
 
-std::string summary_part(const Diff& diff, TextForm form) {
+void add_summary(Document& document, const Diff& diff) {
   std::map<Verdict, int> count;
   std::vector<std::string> regressions;
   for (const DiffRow& row : diff.rows) {
@@ -283,22 +263,25 @@ std::string summary_part(const Diff& diff, TextForm form) {
     if (count[verdict] > 0)
       words.push_back(fmt::format("{} {}", count[verdict], measure::verdict_text(verdict)));
   }
-  std::string text = '\n' + remark("",
-                                   fmt::format("{} row{}: {}.", diff.rows.size(),
-                                               diff.rows.size() == 1 ? "" : "s", fmt::join(words, ", ")),
-                                   form);
-  const std::string head = fmt::format("Regressions beyond {:g} %: ", 100 * diff.options.threshold);
-  if (diff.rows_over_launches() == 0)
-    return text + remark(head, "cannot be told from a single launch on a side.", form);
-  return text +
-         remark(head, regressions.empty() ? "none." : fmt::format("{}.", fmt::join(regressions, ", ")), form);
+  document.add(Remark{
+      "",
+      fmt::format("{}: {}.", counted(static_cast<int64_t>(diff.rows.size()), "row"), fmt::join(words, ", ")),
+      true});
+  const std::string all = regressions.empty() ? "none." : fmt::format("{}.", fmt::join(regressions, ", "));
+  document.add(
+      Remark{fmt::format("Regressions beyond {:g} %: ", 100 * diff.options.threshold),
+             diff.rows_over_launches() == 0 ? "cannot be told from a single launch on a side." : all});
 }
 
 }  // namespace
 
-std::string diff_text(const Diff& diff, TextForm form) {
-  return header_part(diff, form) + tables_part(diff, form) + notes_part(diff, form) +
-         summary_part(diff, form);
+Document diff_tables(const Diff& diff) {
+  Document document;
+  add_header(document, diff);
+  add_tables(document, diff);
+  add_notes(document, diff);
+  add_summary(document, diff);
+  return document;
 }
 
 }  // namespace lockstep::results

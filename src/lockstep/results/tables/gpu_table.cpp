@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
-#include "lockstep/results/tables/row_tables.h"
-#include "lockstep/results/tables/styles.h"
+#include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
 namespace {
@@ -13,9 +12,7 @@ namespace {
 using topology::GpuUse;
 using topology::Spread;
 
-constexpr const char* kNotTold = "-";
-
-/// Over all GPUs of a row: the median of their medians between all that was sampled.
+/// Extremes of all GPUs of a row, around the median of their medians.
 std::optional<Spread> over_gpus(const std::vector<GpuUse>& gpus, std::optional<Spread> GpuUse::*member) {
   std::optional<Spread> all;
   std::vector<double> medians;
@@ -34,7 +31,7 @@ std::optional<Spread> over_gpus(const std::vector<GpuUse>& gpus, std::optional<S
   return all;
 }
 
-/// Of limits, which GPUs of one kind have in common.
+/// Smallest of a limit that GPUs of one kind have in common.
 std::optional<double> least_limit(const std::vector<GpuUse>& gpus, std::optional<double> GpuUse::*member) {
   std::optional<double> least;
   for (const GpuUse& gpu : gpus) {
@@ -45,7 +42,7 @@ std::optional<double> least_limit(const std::vector<GpuUse>& gpus, std::optional
 
 /// "1755 (1410 to 1980) of 1980".
 std::string spread_text(const std::optional<Spread>& spread, const std::optional<double>& limit) {
-  if (!spread) return kNotTold;
+  if (!spread) return kNoValue;
   std::string text = fmt::format("{:.0f}", spread->median);
   const std::string least = fmt::format("{:.0f}", spread->least);
   const std::string most = fmt::format("{:.0f}", spread->most);
@@ -57,7 +54,7 @@ std::string spread_text(const std::optional<Spread>& spread, const std::optional
 /// "690 of 700".
 std::string power_text(const std::vector<GpuUse>& gpus) {
   const std::optional<Spread> power = over_gpus(gpus, &GpuUse::power_w);
-  if (!power) return kNotTold;
+  if (!power) return kNoValue;
   return spread_text(Spread{power->median, power->median, power->median},
                      least_limit(gpus, &GpuUse::power_limit_w));
 }
@@ -66,62 +63,54 @@ std::string gib_text(double bytes) {
   return fmt::format("{:.1f}", bytes / static_cast<double>(kGiB));
 }
 
-/// "41.2 of 139.8": of tensors, on the rank that has the most.
+/// "41.2 of 139.8": the most GiB of tensors that any rank held.
 std::string tensors_text(const Run& run) {
-  if (!run.resources || run.resources->peak_device_memory_bytes.empty()) return kNotTold;
+  if (!run.resources || run.resources->peak_device_memory_bytes.empty()) return kNoValue;
   const int64_t most = std::ranges::max(run.resources->peak_device_memory_bytes);
   const std::optional<double> of = least_limit(run.gpu_use, &GpuUse::memory_bytes);
   return gib_text(static_cast<double>(most)) + (of ? " of " + gib_text(*of) : "");
 }
 
 std::string most_slowed(const std::vector<GpuUse>& gpus) {
-  if (std::ranges::all_of(gpus, [](const GpuUse& gpu) { return gpu.samples == 0; })) return kNotTold;
+  if (std::ranges::all_of(gpus, [](const GpuUse& gpu) { return gpu.samples == 0; })) return kNoValue;
   const double most = std::ranges::max(gpus, {}, &GpuUse::slowed_share).slowed_share;
   return most > 0 ? fmt::format("{:.0f} %", 100 * most) : "no";
 }
 
-std::string gpu_table(const std::vector<const Run*>& rows, TextForm form) {
-  TextTable table;
-  table.add_column("ranks");
-  table.add_column("strategy", TextTable::Align::kLeft);
-  for (const char* name : {"SM clock MHz", "°C", "power W", "busy", "tensors GiB", "slowed"})
-    table.add_column(name);
-  for (const Run* run : rows) {
-    const std::vector<GpuUse>& gpus = run->gpu_use;
-    const std::optional<Spread> temperature = over_gpus(gpus, &GpuUse::temperature_c);
-    const std::optional<Spread> busy = over_gpus(gpus, &GpuUse::kernel_share);
-    table.add_row(
-        {fmt::format("{}", run->ranks), strategy_text(*run),
-         spread_text(over_gpus(gpus, &GpuUse::sm_clock_mhz), least_limit(gpus, &GpuUse::max_sm_clock_mhz)),
-         temperature ? fmt::format("{:.0f}", temperature->most) : kNotTold, power_text(gpus),
-         busy ? fmt::format("{:.0f} %", 100 * busy->median) : kNotTold, tensors_text(*run),
-         most_slowed(gpus)});
-  }
-  return table.text(form);
+Table gpu_table(const std::vector<const Run*>& rows) {
+  const auto limited = [](std::optional<Spread> GpuUse::*spread, std::optional<double> GpuUse::*limit) {
+    return [=](const Run& run) {
+      return spread_text(over_gpus(run.gpu_use, spread), least_limit(run.gpu_use, limit));
+    };
+  };
+  return run_table(rows, {{"SM clock MHz", limited(&GpuUse::sm_clock_mhz, &GpuUse::max_sm_clock_mhz)},
+                          {"°C",
+                           [](const Run& run) {
+                             const std::optional<Spread> temperature =
+                                 over_gpus(run.gpu_use, &GpuUse::temperature_c);
+                             return temperature ? fixed_text(temperature->most, 0) : kNoValue;
+                           }},
+                          {"power W", [](const Run& run) { return power_text(run.gpu_use); }},
+                          {"busy",
+                           [](const Run& run) {
+                             const std::optional<Spread> busy = over_gpus(run.gpu_use, &GpuUse::kernel_share);
+                             return busy ? fmt::format("{:.0f} %", 100 * busy->median) : kNoValue;
+                           }},
+                          {"tensors GiB", tensors_text},
+                          {"slowed", [](const Run& run) { return most_slowed(run.gpu_use); }}});
 }
 
 }  // namespace
 
-std::string gpu_tables(const RunRecord& record, TextForm form) {
-  std::string text;
-  for (RowTable& table : row_tables(record)) {
-    std::erase_if(table.rows, [](const Run* run) { return run->gpu_use.empty(); });
-    if (table.rows.empty()) continue;
-    if (!text.empty()) text += '\n';
-    text += heading("GPUs: " + table.title, form) + (form == TextForm::kTerminal ? "\n" : "") +
-            gpu_table(table.rows, form);
-  }
-  if (text.empty()) return text;
-  return text +
-         remark(
-             "",
-             "What the driver told about ten times a second while the steps were measured, of the GPUs of "
-             "all "
-             "ranks: the median (lowest to highest) of what is possible; the highest temperature. busy: "
-             "share "
-             "of time in which a kernel ran. tensors: the most at a time, of all memory. slowed: in how many "
-             "samples something kept the clocks down, on the GPU with the most of them.",
-             form);
+Document gpu_tables(const RunRecord& record) {
+  return grouped_tables(
+      record, [](const Run& run) { return !run.gpu_use.empty(); },
+      [](const RowTable& rows) { return "GPUs: " + rows.title; }, gpu_table,
+      {{"",
+        "What the driver told about ten times a second while the steps were measured, of the GPUs of all "
+        "ranks: the median (lowest to highest) of what is possible; the highest temperature. busy: share of "
+        "time in which a kernel ran. tensors: the most at a time, of all memory. slowed: in how many samples "
+        "something kept the clocks down, on the GPU with the most of them."}});
 }
 
 }  // namespace lockstep::results

@@ -4,36 +4,23 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/results/tables/notices.h"
+#include "lockstep/results/tables/row_tables.h"
 #include "lockstep/results/tables/system_text.h"
-#include "lockstep/results/tables/text.h"
 
 namespace lockstep::results {
 namespace {
 
 using topology::DeviceMap;
 
-std::string item(std::string_view name, const std::string& value) {
-  return wrapped(fmt::format("* {}: ", name), value, 4);
-}
-
-/// Left out when there is nothing to say.
-std::string item_if(std::string_view name, const std::string& value) {
-  return value.empty() ? "" : item(name, value);
-}
-
-std::string plural(int count, const char* thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
 std::string cores_text(const Machine& machine) {
   std::string text = machine.processor.empty() ? "unknown processor" : machine.processor;
-  if (machine.packages > 1) text += fmt::format(", {}", plural(machine.packages, "package"));
-  if (machine.numa_nodes > 1) text += fmt::format(", {}", plural(machine.numa_nodes, "NUMA node"));
+  if (machine.packages > 1) text += fmt::format(", {}", counted(machine.packages, "package"));
+  if (machine.numa_nodes > 1) text += fmt::format(", {}", counted(machine.numa_nodes, "NUMA node"));
   text += machine.cores == machine.host_cores
-              ? fmt::format(", {}", plural(machine.cores, "core"))
+              ? fmt::format(", {}", counted(machine.cores, "core"))
               : fmt::format(", {} of {} cores usable", machine.cores, machine.host_cores);
   if (machine.host_hardware_threads != machine.host_cores) {
-    text += fmt::format(" with {}", plural(machine.host_hardware_threads, "hardware thread"));
+    text += fmt::format(" with {}", counted(machine.host_hardware_threads, "hardware thread"));
   }
   if (!machine.governor.empty()) text += fmt::format(", governor {}", machine.governor);
   if (machine.max_frequency_mhz) text += fmt::format(", up to {:.2f} GHz", *machine.max_frequency_mhz / 1000);
@@ -51,38 +38,33 @@ std::string memory_text(const Machine& machine) {
   return text;
 }
 
-/// The paths between the devices of a host with GPUs; those of the host before, if they are the same, by its
-/// name only.
-std::string topology_text(const Machine& machine, const Machine* before) {
+/// Adds the GPU driver and the paths between the devices of a host with GPUs; where the host before has the
+/// same paths, only its name.
+void add_topology(const Machine& machine, const Machine* before, std::vector<Fact>& facts) {
   const DeviceMap& map = machine.map;
-  if (map.gpus() == 0) return "";
-  std::string text;
-  if (!map.driver_version.empty()) text += item("GPU driver", map.driver_version);
-  if (map.devices.size() < 2) return text;
+  if (map.gpus() == 0) return;
+  facts.push_back({"GPU driver", map.driver_version});
+  if (map.devices.size() < 2) return;
   const std::string matrix = path_matrix(map);
-  if (before != nullptr && path_matrix(before->map) == matrix)
-    return text + item("Topology", "as of " + before->host);
-  text += item("Topology", "in the words of nvidia-smi topo -m, which lockstep topo explains");
-  for (size_t at = 0; at < matrix.size();) {
-    const size_t end = matrix.find('\n', at) + 1;
-    text += "    " + matrix.substr(at, end - at);
-    at = end;
+  if (before != nullptr && path_matrix(before->map) == matrix) {
+    facts.push_back({"Topology", "as of " + before->host});
+  } else {
+    facts.push_back({"Topology", "in the words of nvidia-smi topo -m, which lockstep topo explains", matrix});
   }
-  return text;
 }
 
-std::string machine_text(const Machine& machine, const Machine* before) {
+void add_machine(const Machine& machine, const Machine* before, std::vector<Fact>& facts) {
   std::string system = machine.os;
   if (!machine.kernel.empty())
     system += fmt::format("{}Linux {}", system.empty() ? "" : ", ", machine.kernel);
   if (machine.virtual_machine) system += ", virtual machine";
-  std::string text = item("Host", fmt::format("{} ({})", machine.host, system));
-  text += item("Processor", cores_text(machine));
-  for (const std::string& gpu : machine.gpus) text += item("GPU", gpu);
-  text += topology_text(machine, before);
-  text += item("Memory", memory_text(machine));
-  if (machine.load_average) text += item("Load before the run", fmt::format("{:.2f}", *machine.load_average));
-  return text;
+  facts.push_back({"Host", fmt::format("{} ({})", machine.host, system)});
+  facts.push_back({"Processor", cores_text(machine)});
+  for (const std::string& gpu : machine.gpus) facts.push_back({"GPU", gpu});
+  add_topology(machine, before, facts);
+  facts.push_back({"Memory", memory_text(machine)});
+  if (machine.load_average)
+    facts.push_back({"Load before the run", fmt::format("{:.2f}", *machine.load_average)});
 }
 
 /// "up to 2 ranks, 1 thread each, as processes, pinned (core) to processors 0|1".
@@ -95,8 +77,8 @@ std::string ranks_text(const RunRecord& record) {
   }
   if (ranks == 0) ranks = static_cast<int>(record.rank_cpus.size());
   if (ranks == 0) return "";
-  std::string text = fmt::format("up to {}", plural(ranks, "rank"));
-  if (threads > 0) text += fmt::format(", {} each", plural(threads, "thread"));
+  std::string text = fmt::format("up to {}", counted(ranks, "rank"));
+  if (threads > 0) text += fmt::format(", {} each", counted(threads, "thread"));
   if (record.launch == "processes" || record.launch == "threads") {
     text += fmt::format(", as {}", record.launch);
   } else if (!record.launch.empty()) {
@@ -131,30 +113,45 @@ std::string kernels_text(const RunRecord& record) {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
+std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines) {
+  std::vector<Fact> facts{{"PyTorch version", record.torch_version},
+                          {"CUDA version", record.cuda_version.empty() ? "None" : record.cuda_version},
+                          {"cuDNN version", record.cudnn_version},
+                          {"Distributed backend", backend_text(record)},
+                          {"Maximum bucket size", fmt::format("{}MB", record.bucket_size_mb)}};
+  const size_t described = std::min(most_machines, record.machines.size());
+  for (size_t i = 0; i < described; ++i) {
+    add_machine(record.machines[i], i == 0 ? nullptr : &record.machines[i - 1], facts);
+  }
+  if (described < record.machines.size()) {
+    facts.push_back({"Other hosts", fmt::format("{} more", record.machines.size() - described)});
+  }
+  facts.push_back({"Ranks", ranks_text(record)});
+  facts.push_back({"GPUs of the ranks", rank_gpus_text(record.rank_gpus)});
+  facts.push_back({"Kernels", kernels_text(record)});
+  facts.push_back({"Memory allocation", record.allocator});
+  facts.push_back({"Command", fmt::format("{}", fmt::join(record.command, " "))});
+  facts.push_back({"Started", record.started_at});
+  facts.push_back({"INCOMPLETE", record.incomplete});
+  std::erase_if(facts, [](const Fact& fact) { return fact.value.empty(); });
+  return facts;
+}
+
 std::string header_text(const RunRecord& record) {
-  const bool ours = record.source == "lockstep";
   const std::string name =
-      ours ? fmt::format("lockstep {}: data-parallel training, measured", record.lockstep_version)
-           : "Results of PyTorch's DDP benchmark";
+      record.source == "lockstep"
+          ? fmt::format("lockstep {}: data-parallel training, measured", record.lockstep_version)
+          : "Results of PyTorch's DDP benchmark";
   const std::string line(name.size(), '-');
   std::string text = fmt::format("{}\n{}\n{}\n\n", line, name, line);
-  text += item("PyTorch version", record.torch_version);
-  text += item("CUDA version", record.cuda_version.empty() ? "None" : record.cuda_version);
-  text += item_if("cuDNN version", record.cudnn_version);
-  text += item("Distributed backend", backend_text(record));
-  text += item("Maximum bucket size", fmt::format("{}MB", record.bucket_size_mb));
-  const Machine* before = nullptr;
-  for (const Machine& machine : record.machines) {
-    text += machine_text(machine, before);
-    before = &machine;
+  for (const Fact& fact : facts_of(record)) {
+    text += wrapped(fmt::format("* {}: ", fact.name), fact.value, 4);
+    for (size_t at = 0; at < fact.lines.size();) {
+      const size_t end = fact.lines.find('\n', at) + 1;
+      text += "    " + fact.lines.substr(at, end - at);
+      at = end;
+    }
   }
-  text += item_if("Ranks", ranks_text(record));
-  text += item_if("GPUs of the ranks", rank_gpus_text(record.rank_gpus));
-  text += item_if("Kernels", kernels_text(record));
-  text += item_if("Memory allocation", record.allocator);
-  text += item_if("Command", fmt::format("{}", fmt::join(record.command, " ")));
-  text += item_if("Started", record.started_at);
-  text += item_if("INCOMPLETE", record.incomplete);
   if (!record.warnings.empty()) text += '\n';
   for (const Warning& warning : record.warnings) text += warning_text(warning);
   return text;

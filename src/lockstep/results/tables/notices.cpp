@@ -5,31 +5,16 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/results/tables/text.h"
+#include "lockstep/results/tables/row_tables.h"
 
 namespace lockstep::results {
+namespace {
 
-std::string wrapped(std::string_view head, std::string_view text, size_t indent, size_t width) {
-  std::string lines(head);
-  size_t column = head.size();
-  bool first_of_line = true;
-  while (!text.empty()) {
-    const size_t end = text.find(' ');
-    const std::string_view word = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (!first_of_line && column + 1 + word.size() > width) {
-      lines += '\n';
-      lines.append(indent, ' ');
-      column = indent;
-      first_of_line = true;
-    }
-    if (!first_of_line) lines += ' ';
-    column += word.size() + (first_of_line ? 0 : 1);
-    lines += word;
-    first_of_line = false;
-  }
-  return lines + '\n';
+std::string row_text(const Run& run) {
+  return fmt::format("{} {} at {}", run.model, run.strategy, counted(run.ranks, "rank"));
 }
+
+}  // namespace
 
 std::string warning_text(const Warning& warning) {
   const std::string_view head = warning.loud ? "WARNING: " : "Warning: ";
@@ -39,14 +24,6 @@ std::string warning_text(const Warning& warning) {
   const std::string line(100, '!');
   return fmt::format("{}\n{}{}\n", line, text, line);
 }
-
-namespace {
-
-std::string row_text(const Run& run) {
-  return fmt::format("{} {} at {} rank{}", run.model, run.strategy, run.ranks, run.ranks == 1 ? "" : "s");
-}
-
-}  // namespace
 
 std::vector<Warning> warnings_of_rows(const RunRecord& record) {
   std::vector<Warning> all;

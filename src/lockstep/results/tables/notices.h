@@ -1,22 +1,40 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "lockstep/results/record/run_record.h"
 
 namespace lockstep::results {
 
-/// `text` broken between words into lines of at most `width` characters; every line but the first begins with
-/// `indent` spaces. The first begins with `head`, which counts as part of it. Ends with a newline.
-std::string wrapped(std::string_view head, std::string_view text, size_t indent, size_t width = 100);
+/// One thing that a record says of how it was measured: "Processor" and its name.
+struct Fact {
+  std::string name;
+  std::string value;
+  /// Lines below the value whose columns must stay as they are. Empty: none.
+  std::string lines = {};
+};
+
+/// Versions, machines, ranks and how they were pinned, command and time. Facts that the record lacks are left
+/// out. Of a job on many machines the first `most_machines` are described.
+std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines = SIZE_MAX);
+
+/// The facts of a record as a list for a terminal, and its warnings with what to do about each. Ends with a
+/// newline.
+std::string header_text(const RunRecord& record);
+
+/// "aten, fused (oneDNN 3.2.0, avx512_core)"; empty where the record does not say.
+std::string kernels_text(const RunRecord& record);
 
 /// A warning and what to do about it, wrapped; a loud one between two lines that are hard to miss.
 std::string warning_text(const Warning& warning);
 
-/// The warnings of the record's rows; rows with the same advice in one: the first row's text, and which
-/// others there are.
+/// Warnings of the record's rows. Those with the same advice become one: the text of the first row, and the
+/// names of the others.
 std::vector<Warning> warnings_of_rows(const RunRecord& record);
+
+/// Warnings of the record and of its rows, and why it is incomplete if it is, for a terminal; empty when
+/// there is nothing to say.
+std::string closing_text(const RunRecord& record);
 
 }  // namespace lockstep::results

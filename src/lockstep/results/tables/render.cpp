@@ -1,26 +1,22 @@
 #include "lockstep/results/tables/render.h"
 
-#include "lockstep/results/tables/styles.h"
-#include "lockstep/results/tables/text.h"
+#include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
 namespace {
 
-std::string ddp_style(const RunRecord& record, const RenderOptions& options) {
-  return ddp_tables(record, options.form());
+Document ddp_style(const RunRecord& record, const RenderOptions&) {
+  return ddp_tables(record);
 }
 
-std::string lockstep_style(const RunRecord& record, const RenderOptions& options) {
-  const TextForm form = options.form();
-  std::string text = ddp_tables(record, form) + '\n' + scaling_tables(record, form);
-  for (const std::string& part :
-       {phases_tables(record, form), factors_tables(record, form), limit_tables(record, form),
-        layers_tables(record, form), input_tables(record, form), measures_tables(record, form),
-        memory_tables(record, form), gpu_tables(record, form), tuning_text(record, form),
-        checks_text(record, form)}) {
-    if (!part.empty()) text += '\n' + part;
+Document lockstep_style(const RunRecord& record, const RenderOptions&) {
+  Document document;
+  for (const auto part :
+       {ddp_tables, scaling_tables, phases_tables, factors_tables, limit_tables, layers_tables, input_tables,
+        measures_tables, memory_tables, gpu_tables, tuning_remarks, replica_checks_remark}) {
+    document.append(part(record));
   }
-  return text;
+  return document;
 }
 
 }  // namespace
@@ -39,7 +35,8 @@ const Registry<Style>& styles() {
 
 std::string render(const RunRecord& record, const RenderOptions& options) {
   const Style& style = styles().get(options.style);
-  return record.runs.empty() ? "Nothing was measured.\n" : style.render(record, options);
+  return record.runs.empty() ? "Nothing was measured.\n"
+                             : to_text(style.tables(record, options), options.form());
 }
 
 }  // namespace lockstep::results

@@ -5,37 +5,50 @@
 
 #include "lockstep/base/registry.h"
 #include "lockstep/results/record/run_record.h"
-#include "lockstep/results/tables/text_table.h"
+#include "lockstep/results/tables/document.h"
 
 namespace lockstep::results {
 
-/// Training images of ImageNet, of which Theano-MPI's hours per epoch are.
+/// Training images of ImageNet: the epoch of Theano-MPI's hours per epoch.
 constexpr int64_t kImageNetImages = 1281167;
 
 struct RenderOptions {
   /// A name of styles().
   std::string style = "lockstep";
   bool markdown = false;
-  /// Images per epoch, for the style that speaks of epochs.
+  /// Images per epoch, for the style "theano".
   int64_t epoch_size = kImageNetImages;
 
   TextForm form() const { return markdown ? TextForm::kMarkdown : TextForm::kTerminal; }
 };
 
-/// The tables of a record in one way of writing them.
+/// One way of writing the tables of a record.
 struct Style {
-  /// What it shows, for help texts.
+  /// Contents, for help texts.
   const char* what;
-  std::string (*render)(const RunRecord& record, const RenderOptions& options);
-  /// Whether it says nothing without a breakdown.
+  Document (*tables)(const RunRecord& record, const RenderOptions& options);
+  /// Says nothing without a breakdown.
   bool needs_breakdown = false;
 };
 
 /// Every style by name, lockstep's own first.
 const Registry<Style>& styles();
 
-/// The tables of `record`, without header and closing words. Ends with a newline. Throws ConfigError, with
-/// the nearest names, for a style that there is not.
+/// The tables of `record`, without header and closing words, as text that ends with a newline. Throws
+/// ConfigError, with the nearest names, for an unknown style.
 std::string render(const RunRecord& record, const RenderOptions& options = {});
+
+/// As pytorch_throughput prints: forward, backward and overall images per second, speed-up. Forward is over
+/// the forward phase of the breakdown; backward, as there, over all from the loss to the end of the update.
+Document throughput_style(const RunRecord& record, const RenderOptions& options);
+
+/// As Theano-MPI prints: seconds per 5120 images in training, communication and synchronisation, and hours
+/// per epoch; both speed-ups, the honest one and Theano-MPI's own, which leaves synchronisation out. The
+/// shares are those of the breakdown, applied to the mean step of the throughput run.
+Document theano_style(const RunRecord& record, const RenderOptions& options);
+
+/// As tensorpack's benchmarks print: a row per number of ranks, a column per strategy, and the inputs of a
+/// sweep in one field, from the nearest to the device to the farthest.
+Document tensorpack_style(const RunRecord& record, const RenderOptions& options);
 
 }  // namespace lockstep::results

@@ -1,6 +1,7 @@
 #include "lockstep/results/tables/row_tables.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
@@ -68,16 +69,60 @@ std::vector<RowTable> row_tables(const RunRecord& record, std::string_view merge
   return tables;
 }
 
+std::vector<RunColumn> ranks_and_strategy() {
+  return {{"ranks", [](const Run& run) { return fmt::format("{}", run.ranks); }},
+          {{"strategy", kText}, strategy_text}};
+}
+
+Table run_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& columns,
+                const std::vector<RunColumn>& names) {
+  Table table;
+  std::vector<const RunColumn*> all;
+  for (const RunColumn& name : names) all.push_back(&name);
+  for (const RunColumn& column : columns) all.push_back(&column);
+  for (const RunColumn* column : all) table.add_column(column->column);
+  for (const Run* run : rows) {
+    std::vector<Cell> cells;
+    for (const RunColumn* column : all) cells.push_back(column->cell(*run));
+    table.add_row(std::move(cells));
+  }
+  return table;
+}
+
+Document grouped_tables(const RunRecord& record, const std::function<bool(const Run&)>& has,
+                        const std::function<std::string(const RowTable&)>& heading,
+                        const std::function<Table(const std::vector<const Run*>&)>& table,
+                        const std::vector<Remark>& remarks) {
+  Document document;
+  for (RowTable& group : row_tables(record)) {
+    std::erase_if(group.rows, [&](const Run* run) { return !has(*run); });
+    if (group.rows.empty()) continue;
+    document.add(Heading{heading(group)});
+    document.add(table(group.rows));
+  }
+  if (document.empty()) return document;
+  for (const Remark& remark : remarks) document.add(remark);
+  return document;
+}
+
 std::string strategy_text(const Run& run) {
   return run.strategy == "single" ? "no ddp" : run.strategy;
 }
 
+std::string counted(int64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+std::string fixed_text(const std::optional<double>& value, int digits) {
+  return value && std::isfinite(*value) ? fmt::format("{:.{}f}", *value, digits) : kNoValue;
+}
+
 std::string percent_text(const std::optional<double>& share) {
-  return share ? fmt::format("{:.1f} %", 100 * *share) : "-";
+  return share ? fmt::format("{:.1f} %", 100 * *share) : kNoValue;
 }
 
 std::string uncertainty_text(const Run& run) {
-  if (!run.rate_interval) return "-";
+  if (!run.rate_interval) return kNoValue;
   const Interval& interval = *run.rate_interval;
   if (interval.missing.starts_with("level shift")) return "shift";
   if (interval.missing == "not settled") return "unsettled";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -7,36 +8,63 @@
 
 #include "lockstep/results/record/groups.h"
 #include "lockstep/results/record/run_record.h"
+#include "lockstep/results/tables/document.h"
 
 namespace lockstep::results {
 
-/// Rows that belong in one table: of the same model, batch and settings, so that ranks and strategy alone
-/// tell them apart.
+/// Rows that belong in one table: the same model, batch and settings, so that only ranks and strategy tell
+/// them apart.
 struct RowTable {
-  /// "resnet50 with batch size 8 per rank, bf16": with the settings that other tables of it have otherwise.
+  /// "resnet50 with batch size 8 per rank, bf16": names the settings in which other tables differ.
   std::string title;
   /// Without a strategy first, then strategies in the order of the record by ascending ranks, `independent`
-  /// last. Controls are in every table that they fit.
+  /// last. A control is in every table that it fits. Never empty.
   std::vector<const Run*> rows;
 };
 
-/// Pointers into `record`. Rows that differ in the setting `merged` alone ("input") share a table.
+/// Pointers into `record`. Rows that differ only in the setting `merged` ("input") share a table.
 std::vector<RowTable> row_tables(const RunRecord& record, std::string_view merged = "");
 
-/// "no ddp" for a run without a strategy, as PyTorch's benchmark has it.
+/// A column of a table with one row per run.
+struct RunColumn {
+  Table::Column column;
+  std::function<Cell(const Run&)> cell;
+};
+
+/// Columns that name a run where the title of its table says the rest.
+std::vector<RunColumn> ranks_and_strategy();
+
+/// A row for each run: the cells of `names`, then those of `columns`.
+Table run_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& columns,
+                const std::vector<RunColumn>& names = ranks_and_strategy());
+
+/// For each RowTable of `record` a heading and a table of the runs that satisfy `has`, then `remarks`. Empty
+/// where no run does.
+Document grouped_tables(const RunRecord& record, const std::function<bool(const Run&)>& has,
+                        const std::function<std::string(const RowTable&)>& heading,
+                        const std::function<Table(const std::vector<const Run*>&)>& table,
+                        const std::vector<Remark>& remarks = {});
+
+/// "no ddp" for a run without a strategy, as PyTorch's benchmark prints it.
 std::string strategy_text(const Run& run);
+
+/// "1 rank", "2 ranks".
+std::string counted(int64_t count, std::string_view thing);
+
+/// "3.14", or "-" where there is no value or it is not finite.
+std::string fixed_text(const std::optional<double>& value, int digits);
 
 /// "94.1 %", or "-".
 std::string percent_text(const std::optional<double>& share);
 
-/// The 95 % interval of images/s as half its width ("±1.4 %"), or the reason why there is none in a word
+/// The 95 % interval of images/s as half its width ("±1.4 %"), or in a word the reason why there is none
 /// (short, trend, shift, unsettled); "-" where the record does not say.
 std::string uncertainty_text(const Run& run);
 
 /// Digits after the point that leave three or more of the smallest rate.
 int rate_digits(const std::vector<const Run*>& rows);
 
-/// What to do where a table wants phases that the record does not have.
+/// What to do about a table that needs phases which the record lacks.
 extern const char* const kPhasesAdvice;
 
 }  // namespace lockstep::results

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
+#include "lockstep/results/tables/row_tables.h"
 
 namespace lockstep::results {
 namespace {
@@ -20,10 +21,6 @@ using topology::Package;
 using topology::Path;
 using topology::PathKind;
 using topology::System;
-
-using Align = TextTable::Align;
-
-constexpr const char* kNotKnown = "-";
 
 /// Widths of the matrix: as nvidia-smi's, wider only where a name needs it.
 constexpr size_t kPathColumn = 8;
@@ -40,18 +37,14 @@ constexpr const char* kLegend =
     "  NV#  = over # NVLinks together, directly or through NVSwitches\n";
 constexpr const char* kUnknownLegend = "  N/A  = not to be found out\n";
 
-std::string number_of(int64_t count, const char* thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
 std::string or_dash(const std::string& text) {
-  return text.empty() ? kNotKnown : text;
+  return text.empty() ? kNoValue : text;
 }
 std::string bytes_text(int64_t bytes) {
-  return bytes > 0 ? format_bytes(bytes) : kNotKnown;
+  return bytes > 0 ? format_bytes(bytes) : kNoValue;
 }
 
-std::string summary(const System& system) {
+std::string system_summary(const System& system) {
   std::vector<std::string> parts;
   int cores = 0, threads = 0;
   int64_t memory_bytes = 0;
@@ -61,7 +54,7 @@ std::string summary(const System& system) {
   }
   for (const NumaNode& node : system.numa_nodes) memory_bytes += node.memory_bytes;
   const auto add = [&](int64_t count, const char* thing) {
-    if (count > 0) parts.push_back(number_of(count, thing));
+    if (count > 0) parts.push_back(counted(count, thing));
   };
   add(static_cast<int64_t>(system.packages.size()), "package");
   add(static_cast<int64_t>(system.numa_nodes.size()), "NUMA node");
@@ -69,74 +62,54 @@ std::string summary(const System& system) {
   add(threads, "hardware thread");
   if (memory_bytes > 0) parts.push_back(format_bytes(memory_bytes) + " of memory");
   add(system.map.gpus(), "GPU");
-  return fmt::format("{}: {}\n", system.host.empty() ? "host" : system.host, fmt::join(parts, ", "));
+  return fmt::format("{}: {}", system.host.empty() ? "host" : system.host, fmt::join(parts, ", "));
 }
 
-std::string section(const char* title, const TextTable& table, TextForm form) {
-  return '\n' + heading(title, form) + table.text(form);
+void add_section(Document& document, const char* title, Table table) {
+  if (table.rows.empty()) return;
+  document.add(Heading{title, true});
+  document.add(std::move(table));
 }
 
-std::string packages_text(const System& system, TextForm form) {
-  if (system.packages.empty()) return "";
-  TextTable table;
-  table.add_column("package");
-  table.add_column("cores");
-  table.add_column("hardware threads");
-  table.add_column("their numbers", Align::kLeft);
-  table.add_column("processor", Align::kLeft);
+Table packages_table(const System& system) {
+  Table table{
+      .columns = {"package", "cores", "hardware threads", {"their numbers", kText}, {"processor", kText}}};
   for (size_t i = 0; i < system.packages.size(); ++i) {
     const Package& package = system.packages[i];
     table.add_row({fmt::format("{}", i), fmt::format("{}", package.cores),
                    fmt::format("{}", package.hardware_threads), or_dash(package.cpus),
                    or_dash(package.processor)});
   }
-  return section("Processors", table, form);
+  return table;
 }
 
-std::string caches_text(const System& system, TextForm form) {
-  TextTable table;
-  table.add_column("package");
-  table.add_column("cache", Align::kLeft);
-  table.add_column("count");
-  table.add_column("size");
-  table.add_column("cores each");
-  bool any = false;
+Table caches_table(const System& system) {
+  Table table{.columns = {"package", {"cache", kText}, "count", "size", "cores each"}};
   for (size_t i = 0; i < system.packages.size(); ++i) {
     for (const CacheGroup& cache : system.packages[i].caches) {
       table.add_row({fmt::format("{}", i), cache.name, fmt::format("{}", cache.count),
                      bytes_text(cache.bytes), fmt::format("{}", cache.cores_each)});
-      any = true;
     }
   }
-  return any ? section("Caches", table, form) : "";
+  return table;
 }
 
-std::string numa_text(const System& system, TextForm form) {
-  if (system.numa_nodes.empty()) return "";
-  TextTable table;
-  table.add_column("NUMA node");
-  table.add_column("memory");
-  table.add_column("hardware threads", Align::kLeft);
+Table numa_table(const System& system) {
+  Table table{.columns = {"NUMA node", "memory", {"hardware threads", kText}}};
   for (const NumaNode& node : system.numa_nodes) {
     table.add_row({fmt::format("{}", node.index), bytes_text(node.memory_bytes), or_dash(node.cpus)});
   }
-  return section("Memory", table, form);
+  return table;
 }
 
-std::string devices_text(const DeviceMap& map, TextForm form) {
-  if (map.devices.empty()) return "";
-  TextTable table;
-  table.add_column("device", Align::kLeft);
-  table.add_column("PCI bus id", Align::kLeft);
-  table.add_column("NUMA node");
-  table.add_column("memory");
-  table.add_column("name", Align::kLeft);
+Table devices_table(const DeviceMap& map) {
+  Table table{.columns = {{"device", kText}, {"PCI bus id", kText}, "NUMA node", "memory", {"name", kText}}};
   for (const Device& device : map.devices) {
     table.add_row({device.label, or_dash(device.pci_bus_id),
-                   device.numa_node ? fmt::format("{}", *device.numa_node) : kNotKnown,
+                   device.numa_node ? fmt::format("{}", *device.numa_node) : kNoValue,
                    bytes_text(device.memory_bytes), or_dash(device.name)});
   }
-  return section("Devices", table, form);
+  return table;
 }
 
 bool any_unknown(const DeviceMap& map) {
@@ -145,19 +118,17 @@ bool any_unknown(const DeviceMap& map) {
   });
 }
 
-std::string paths_text(const DeviceMap& map, TextForm form) {
-  if (map.gpus() == 0) return "";
-  std::string text = verbatim(path_matrix(map), form) + '\n' +
-                     verbatim(fmt::format("{}{}", kLegend, any_unknown(map) ? kUnknownLegend : ""), form);
-  if (!map.driver_version.empty()) {
-    text += remark(
-        "", fmt::format("Driver {}, for CUDA up to {}.", map.driver_version, or_dash(map.cuda_version)),
-        form);
-  }
-  return '\n' + heading("Paths", form) + text;
+void add_paths(Document& document, const DeviceMap& map) {
+  if (map.gpus() == 0) return;
+  document.add(Heading{"Paths"});
+  document.add(Preformatted{path_matrix(map)});
+  document.add(Preformatted{fmt::format("{}{}", kLegend, any_unknown(map) ? kUnknownLegend : "")});
+  if (map.driver_version.empty()) return;
+  document.add(Remark{
+      "", fmt::format("Driver {}, for CUDA up to {}.", map.driver_version, or_dash(map.cuda_version))});
 }
 
-/// What stands beside the rows of GPUs under this head; no column where no GPU has it.
+/// A column beside the rows of GPUs; left out where no GPU has a text for it.
 struct Side {
   std::string head;
   std::function<std::string(const Device&)> text;
@@ -222,11 +193,15 @@ std::string path_matrix(const DeviceMap& map) {
   return text;
 }
 
-std::string system_text(const System& system, TextForm form) {
-  std::string text = summary(system) + packages_text(system, form) + caches_text(system, form) +
-                     numa_text(system, form) + devices_text(system.map, form) + paths_text(system.map, form);
-  if (!system.why_no_gpus.empty()) text += '\n' + remark("GPUs: ", system.why_no_gpus + ".", form);
-  return text;
+Document system_tables(const System& system) {
+  Document document = Remark{"", system_summary(system)};
+  add_section(document, "Processors", packages_table(system));
+  add_section(document, "Caches", caches_table(system));
+  add_section(document, "Memory", numa_table(system));
+  add_section(document, "Devices", devices_table(system.map));
+  add_paths(document, system.map);
+  if (!system.why_no_gpus.empty()) document.add(Remark{"GPUs: ", system.why_no_gpus + ".", true});
+  return document;
 }
 
 }  // namespace lockstep::results

@@ -2,14 +2,14 @@
 
 #include <string>
 
-#include "lockstep/results/tables/text_table.h"
+#include "lockstep/results/tables/document.h"
 #include "lockstep/topology/system.h"
 
 namespace lockstep::results {
 
-/// A whole system: packages, caches, NUMA nodes, devices, and where there are GPUs the paths between devices
-/// with what their names mean. Ends with a newline.
-std::string system_text(const topology::System& system, TextForm form = TextForm::kTerminal);
+/// Packages, caches, NUMA nodes and devices of a system, and where there are GPUs the paths between devices
+/// with what their names mean.
+Document system_tables(const topology::System& system);
 
 /// Paths in the layout of `nvidia-smi topo -m`: a row and a column per device, beside the rows of GPUs the
 /// hardware threads and the NUMA node near them, where they are known.

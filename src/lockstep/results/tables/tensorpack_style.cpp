@@ -5,13 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/results/tables/render.h"
 #include "lockstep/results/tables/row_tables.h"
-#include "lockstep/results/tables/styles.h"
 
 namespace lockstep::results {
 namespace {
 
-/// From the nearest to the device to the farthest: tensorpack's GPU/CPU/Python.
+/// Ordered from the nearest to the device to the farthest, as tensorpack's GPU/CPU/Python.
 constexpr std::array<std::string_view, 5> kInputs{"device", "host", "queue", "dataset", "zmq"};
 
 template <typename Text>
@@ -31,9 +31,9 @@ std::vector<std::string> inputs_of(const std::vector<const Run*>& rows) {
   return inputs;
 }
 
-/// "228/228/219"; "-" where all of them are missing.
-std::string field(const RowTable& table, int ranks, const std::string& strategy,
-                  const std::vector<std::string>& inputs, int digits) {
+/// Rates by input, "228/228/219"; "-" where all of them are missing.
+std::string rates_text(const RowTable& table, int ranks, const std::string& strategy,
+                       const std::vector<std::string>& inputs, int digits) {
   std::vector<std::string> rates;
   bool any = false;
   for (const std::string& input : inputs) {
@@ -42,37 +42,35 @@ std::string field(const RowTable& table, int ranks, const std::string& strategy,
     });
     const bool known = run != table.rows.end();
     any = any || known;
-    rates.push_back(known ? fmt::format("{:.{}f}", (*run)->images_per_s, digits) : "-");
+    rates.push_back(known ? fmt::format("{:.{}f}", (*run)->images_per_s, digits) : kNoValue);
   }
-  return any ? fmt::format("{}", fmt::join(rates, "/")) : "-";
+  return any ? fmt::format("{}", fmt::join(rates, "/")) : kNoValue;
 }
 
 }  // namespace
 
-std::string tensorpack_style(const RunRecord& record, const RenderOptions& options) {
-  std::string text;
+Document tensorpack_style(const RunRecord& record, const RenderOptions&) {
+  Document document;
   for (const RowTable& rows : row_tables(record, "input")) {
     const int digits = rate_digits(rows.rows);
     const std::vector<std::string> inputs = inputs_of(rows.rows);
     const std::vector<std::string> strategies = occurring(rows.rows, strategy_text);
     std::set<int> all_ranks;
     for (const Run* run : rows.rows) all_ranks.insert(run->ranks);
-    TextTable table;
+    Table table;
     table.add_column(rows.rows.front()->device == "cpu" ? "ranks" : "#GPU");
     for (const std::string& strategy : strategies) table.add_column(strategy);
     for (const int ranks : all_ranks) {
-      std::vector<std::string> fields{fmt::format("{}", ranks)};
+      std::vector<Cell> cells{fmt::format("{}", ranks)};
       for (const std::string& strategy : strategies)
-        fields.push_back(field(rows, ranks, strategy, inputs, digits));
-      table.add_row(std::move(fields));
+        cells.push_back(rates_text(rows, ranks, strategy, inputs, digits));
+      table.add_row(std::move(cells));
     }
-    if (!text.empty()) text += '\n';
-    text +=
-        heading(fmt::format("{}: images/s of the whole job (input {})", rows.title, fmt::join(inputs, "/")),
-                options.form()) +
-        (options.markdown ? "" : "\n") + table.text(options.form());
+    document.add(
+        Heading{fmt::format("{}: images/s of the whole job (input {})", rows.title, fmt::join(inputs, "/"))});
+    document.add(std::move(table));
   }
-  return text;
+  return document;
 }
 
 }  // namespace lockstep::results

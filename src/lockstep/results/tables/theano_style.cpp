@@ -1,10 +1,11 @@
+#include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "lockstep/results/record/baseline.h"
+#include "lockstep/results/tables/render.h"
 #include "lockstep/results/tables/row_tables.h"
-#include "lockstep/results/tables/styles.h"
 
 namespace lockstep::results {
 namespace {
@@ -35,8 +36,9 @@ Parts parts_of(const Run& run) {
   return parts;
 }
 
-/// As the tool has it: synchronisation left out on both sides.
-std::optional<double> own_speedup(const RunRecord& record, const Run& run, const Parts& parts) {
+/// Speed-up as Theano-MPI computes it: synchronisation is left out on both sides.
+std::optional<double> own_speedup(const RunRecord& record, const Run& run) {
+  const Parts parts = parts_of(run);
   const Run* baseline = baseline_of(record, run);
   if (baseline == nullptr || !parts.train_s) return std::nullopt;
   const Parts one = parts_of(*baseline);
@@ -44,49 +46,43 @@ std::optional<double> own_speedup(const RunRecord& record, const Run& run, const
   return (*one.train_s + *one.communication_s) / (*parts.train_s + *parts.communication_s);
 }
 
-std::string seconds(const std::optional<double>& value) {
-  return value ? fmt::format("{:.2f}", *value) : "-";
+Table theano_table(const RunRecord& record, const std::vector<const Run*>& rows, int64_t epoch_size) {
+  const auto part = [](std::optional<double> Parts::*seconds) {
+    return [=](const Run& run) { return fixed_text(parts_of(run).*seconds, 2); };
+  };
+  return run_table(
+      rows,
+      {{"train", part(&Parts::train_s)},
+       {"communication", part(&Parts::communication_s)},
+       {"synchronisation", part(&Parts::synchronisation_s)},
+       {"all", [](const Run& run) { return fixed_text(parts_of(run).all_s, 2); }},
+       {"h/epoch",
+        [=](const Run& run) {
+          const auto images = static_cast<double>(epoch_size);
+          return fixed_text(run.images_per_s > 0 ? images / run.images_per_s / 3600 : 0, 2);
+        }},
+       {"speed-up", [](const Run& run) { return fixed_text(run.speedup, 2); }},
+       {"Theano-MPI's", [&record](const Run& run) { return fixed_text(own_speedup(record, run), 2); }}});
 }
 
 }  // namespace
 
-std::string theano_style(const RunRecord& record, const RenderOptions& options) {
-  std::string text;
-  bool lacking = false;
-  for (const RowTable& rows : row_tables(record)) {
-    TextTable table;
-    table.add_column("ranks");
-    table.add_column("strategy", TextTable::Align::kLeft);
-    for (const char* head :
-         {"train", "communication", "synchronisation", "all", "h/epoch", "speed-up", "Theano-MPI's"}) {
-      table.add_column(head);
-    }
-    for (const Run* run : rows.rows) {
-      const Parts parts = parts_of(*run);
-      lacking = lacking || !parts.train_s;
-      const double epoch_h =
-          run->images_per_s > 0 ? static_cast<double>(options.epoch_size) / run->images_per_s / 3600 : 0;
-      table.add_row({fmt::format("{}", run->ranks), strategy_text(*run), seconds(parts.train_s),
-                     seconds(parts.communication_s), seconds(parts.synchronisation_s), seconds(parts.all_s),
-                     fmt::format("{:.2f}", epoch_h), seconds(run->speedup),
-                     seconds(own_speedup(record, *run, parts))});
-    }
-    if (!text.empty()) text += '\n';
-    text += heading(fmt::format("{}: seconds per {:.0f} images", rows.title, kImages), options.form()) +
-            (options.markdown ? "" : "\n") + table.text(options.form());
-  }
-  text +=
-      '\n' + remark("",
-                    fmt::format("communication: exposed transfer; synchronisation: waiting for other ranks; "
-                                "train: the rest of the step. h/epoch: hours per {} images.",
-                                options.epoch_size),
-                    options.form());
-  text += remark("",
-                 "speed-up is of the whole job's images per second. Theano-MPI's own is t1 / (train + "
-                 "communication): it leaves synchronisation out, and so stragglers.",
-                 options.form());
-  if (lacking) text += remark("-: ", kPhasesAdvice, options.form());
-  return text;
+Document theano_style(const RunRecord& record, const RenderOptions& options) {
+  Document document = grouped_tables(
+      record, [](const Run&) { return true; },
+      [](const RowTable& rows) { return fmt::format("{}: seconds per {:.0f} images", rows.title, kImages); },
+      [&](const std::vector<const Run*>& rows) { return theano_table(record, rows, options.epoch_size); },
+      {{"",
+        fmt::format("communication: exposed transfer; synchronisation: waiting for other ranks; train: the "
+                    "rest of the step. h/epoch: hours per {} images.",
+                    options.epoch_size),
+        true},
+       {"",
+        "speed-up is of the whole job's images per second. Theano-MPI's own is t1 / (train + communication): "
+        "it leaves synchronisation out, and so stragglers."}});
+  if (std::ranges::any_of(record.runs, [](const Run& run) { return !parts_of(run).train_s; }))
+    document.add(Remark{"-: ", kPhasesAdvice});
+  return document;
 }
 
 }  // namespace lockstep::results

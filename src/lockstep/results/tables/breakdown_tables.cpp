@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/tables/tables.h"
+
+namespace lockstep::results {
+namespace {
+
+struct Phase {
+  const char* name;
+  double PhaseTimes::*seconds;
+};
+
+constexpr std::array<Phase, 8> kPhases{{{"step", &PhaseTimes::step_s},
+                                        {"input", &PhaseTimes::input_s},
+                                        {"forward", &PhaseTimes::forward_s},
+                                        {"backward", &PhaseTimes::backward_s},
+                                        {"waiting", &PhaseTimes::waiting_s},
+                                        {"transfer", &PhaseTimes::transfer_s},
+                                        {"optimizer", &PhaseTimes::optimizer_s},
+                                        {"other", &PhaseTimes::other_s}}};
+
+struct Factor {
+  const char* head;
+  double EfficiencyFactors::*value;
+  std::optional<double> EfficiencyFactors::HalfWidths::*half_width;
+};
+
+using HalfWidths = EfficiencyFactors::HalfWidths;
+constexpr std::array<Factor, 4> kFactors{
+    {{"= machine", &EfficiencyFactors::machine, &HalfWidths::machine},
+     {"x strategy", &EfficiencyFactors::strategy, &HalfWidths::strategy},
+     {"x transfer", &EfficiencyFactors::transfer, &HalfWidths::transfer},
+     {"x stragglers", &EfficiencyFactors::stragglers, &HalfWidths::stragglers}}};
+
+/// Digits after the point of milliseconds that leave four of the shortest step.
+int milliseconds_digits(const std::vector<const Run*>& rows) {
+  double least_s = std::numeric_limits<double>::infinity();
+  for (const Run* run : rows) least_s = std::min(least_s, run->breakdown->mean.step_s);
+  return least_s < 0.01 ? 3 : least_s < 0.1 ? 2 : 1;
+}
+
+/// Whether the ranks of a row that communicates leave no core of some host to the communicator's threads.
+bool no_core_is_spare(const RunRecord& record, const Run& run) {
+  if (!communicates(run) || run.ranks == 1 || record.machines.empty()) return false;
+  const int ranks_per_host = (run.ranks + run.hosts - 1) / std::max(1, run.hosts);
+  return std::ranges::any_of(record.machines, [&](const Machine& machine) {
+    return machine.cores > 0 && ranks_per_host * run.threads_per_rank >= machine.cores;
+  });
+}
+
+std::string factor_text(double value, const std::optional<double>& half_width) {
+  if (!half_width || !std::isfinite(value)) return fixed_text(100 * value, 1);
+  // An interval wider than the factor itself says no more than that.
+  if (*half_width > 1) return fmt::format("{:.1f} ±>100", 100 * value);
+  return fmt::format("{:.1f} ±{:.1f}", 100 * value, 100 * *half_width);
+}
+
+std::string straggler_text(const Run& run) {
+  if (!run.breakdown || !run.breakdown->straggler) return kNoValue;
+  return fmt::format("rank {}", *run.breakdown->straggler);
+}
+
+std::string hidden_text(const Run& run) {
+  // overlap() is empty for one rank, which has nobody to hide communication from.
+  if (!run.breakdown || !run.breakdown->overlap()) return kNoValue;
+  const std::string share = fixed_text(100 * *run.breakdown->overlap(), 0);
+  return share == kNoValue ? share : share + " %";
+}
+
+}  // namespace
+
+Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names) {
+  std::vector<RunColumn> columns;
+  const int digits = milliseconds_digits(rows);
+  for (const Phase& phase : kPhases) {
+    columns.push_back({phase.name, [seconds = phase.seconds, digits](const Run& run) {
+                         const PhaseTimes& mean = run.breakdown->mean;
+                         constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+                         return Cell(fixed_text(1000 * (mean.*seconds), digits),
+                                     mean.step_s > 0 ? mean.*seconds / mean.step_s : kNone);
+                       }});
+  }
+  Table table = run_table(rows, columns, names);
+  table.shares_below = true;
+  return table;
+}
+
+std::vector<Remark> phases_remarks() {
+  return {{"",
+           "Means over ranks and steps of a run of its own. waiting: for other ranks; transfer: the rest of "
+           "the communication that was not hidden."}};
+}
+
+Document phases_tables(const RunRecord& record) {
+  std::vector<Remark> remarks = phases_remarks();
+  if (std::ranges::any_of(record.runs,
+                          [&](const Run& run) { return run.breakdown && no_core_is_spare(record, run); })) {
+    remarks.push_back(
+        {"",
+         "No core is spare for the communicator's threads: what they copy and sum while backward goes on "
+         "they take from it. Only waiting can be hidden then, and '--overlap off' may take as long."});
+  }
+  return grouped_tables(
+      record, [](const Run& run) { return run.breakdown.has_value(); },
+      [](const RowTable& rows) { return "Phases: " + rows.title + ", milliseconds per step"; },
+      [](const std::vector<const Run*>& rows) { return phases_table(rows, ranks_and_strategy()); }, remarks);
+}
+
+bool has_factors(const Run& run) {
+  return run.factors || hidden_text(run) != kNoValue;
+}
+
+Table factors_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names) {
+  std::vector<RunColumn> columns{{"efficiency", [](const Run& run) {
+                                    return run.efficiency
+                                               ? Cell(fixed_text(100 * *run.efficiency, 1), run.efficiency)
+                                               : kNoValue;
+                                  }}};
+  if (std::ranges::any_of(rows, [](const Run* run) { return run->factors.has_value(); })) {
+    for (const Factor& factor : kFactors) {
+      columns.push_back({factor.head, [factor](const Run& run) -> Cell {
+                           if (!run.factors) return kNoValue;
+                           return factor_text((*run.factors).*factor.value,
+                                              run.factors->half_width.*factor.half_width);
+                         }});
+    }
+  }
+  columns.push_back({"hidden", hidden_text});
+  if (std::ranges::any_of(rows, [](const Run* run) { return straggler_text(*run) != kNoValue; }))
+    columns.push_back({{"straggler", kText}, straggler_text});
+  return run_table(rows, columns, names);
+}
+
+std::vector<Remark> factors_remarks() {
+  return {{"",
+           "machine: shared memory, caches and power; strategy: its own copies and hooks; transfer: "
+           "communication that was not hidden; stragglers: waiting for the slowest rank. hidden: the share "
+           "of communication behind other work."}};
+}
+
+Document factors_tables(const RunRecord& record) {
+  return grouped_tables(
+      record, has_factors,
+      [](const RowTable& rows) { return "Efficiency and its factors: " + rows.title + ", per cent"; },
+      [](const std::vector<const Run*>& rows) { return factors_table(rows, ranks_and_strategy()); },
+      factors_remarks());
+}
+
+}  // namespace lockstep::results

@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "lockstep/results/tables/document.h"
+
+namespace lockstep::results {
+namespace {
+
+constexpr size_t kGap = 2;
+constexpr size_t kTextWidth = 100;
+constexpr std::string_view kRule = "| ";
+
+using Lines = std::vector<std::vector<std::string>>;
+
+/// The shares of a row, in place of its values.
+std::vector<std::string> share_line(const std::vector<Cell>& row) {
+  std::vector<std::string> line;
+  for (const Cell& cell : row) {
+    line.push_back(!cell.share                  ? ""
+                   : std::isfinite(*cell.share) ? fmt::format("{:.1f} %", 100 * *cell.share)
+                                                : kNoValue);
+  }
+  return line;
+}
+
+bool is_too_long(const Table& table, const std::vector<Cell>& row) {
+  return std::ranges::any_of(row, [&](const Cell& cell) { return cell.text.size() > table.longest_cell; });
+}
+
+/// Heads first, then rows and their shares.
+Lines lines_of(const Table& table, bool short_heads, TextForm form) {
+  Lines lines(1);
+  for (const Table::Column& column : table.columns) {
+    lines[0].push_back(short_heads && !column.short_head.empty() ? column.short_head : column.head);
+  }
+  for (const std::vector<Cell>& row : table.rows) {
+    if (form == TextForm::kTerminal && is_too_long(table, row)) continue;
+    std::vector<std::string>& line = lines.emplace_back();
+    for (const Cell& cell : row) line.push_back(cell.text);
+    if (table.shares_below) lines.push_back(share_line(row));
+  }
+  return lines;
+}
+
+std::vector<size_t> widths_of(const Lines& lines) {
+  std::vector<size_t> widths(lines[0].size());
+  for (const auto& line : lines) {
+    for (size_t column = 0; column < widths.size(); ++column) {
+      widths[column] = std::max(widths[column], display_width(line[column]));
+    }
+  }
+  return widths;
+}
+
+/// Lines with short heads where long ones make the table too wide.
+Lines fitted_lines(const Table& table, TextForm form) {
+  Lines lines = lines_of(table, false, form);
+  const std::vector<size_t> widths = widths_of(lines);
+  size_t width =
+      std::accumulate(widths.begin(), widths.end(), kGap * (std::max<size_t>(1, widths.size()) - 1));
+  if (form == TextForm::kTerminal) {
+    width +=
+        kRule.size() * static_cast<size_t>(std::ranges::count(table.columns, true, &Table::Column::ruled));
+  }
+  return width > kTextWidth ? lines_of(table, true, form) : lines;
+}
+
+/// A row that is too long for the table: a line for the cells without a head, then one for each with a head.
+std::string long_row_text(const Table& table, const std::vector<Cell>& row) {
+  std::string names, values;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (!table.columns[i].head.empty()) {
+      const std::string lead = fmt::format("     {}  ", table.columns[i].head);
+      values += wrapped(lead, row[i].text, lead.size());
+    } else if (values.empty()) {
+      names += fmt::format("{}{:1}", names.empty() ? "" : "  ", row[i].text);
+    }
+  }
+  return names + '\n' + values;
+}
+
+std::string terminal_table(const Table& table) {
+  if (!table.terminal_text.empty()) return table.terminal_text;
+  const Lines lines = fitted_lines(table, TextForm::kTerminal);
+  const std::vector<size_t> widths = widths_of(lines);
+  std::string text;
+  for (const auto& fields : lines) {
+    std::string line;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      if (i != 0) line.append(kGap, ' ');
+      if (table.columns[i].ruled) line += kRule;
+      const std::string padding(widths[i] - display_width(fields[i]), ' ');
+      line += table.columns[i].kind == Table::Kind::kText ? fields[i] + padding : padding + fields[i];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  }
+  for (const std::vector<Cell>& row : table.rows) {
+    if (is_too_long(table, row)) text += long_row_text(table, row);
+  }
+  return text;
+}
+
+/// Escapes the characters that mean something to Markdown in a cell.
+std::string markdown_cell(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '|' || c == '*' || c == '<' || c == '\\') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+std::string markdown_table(const Table& table) {
+  const Lines lines = fitted_lines(table, TextForm::kMarkdown);
+  std::string text;
+  for (const auto& fields : lines) {
+    for (const std::string& field : fields) text += fmt::format("| {} ", markdown_cell(field));
+    text += "|\n";
+    if (&fields != &lines.front()) continue;
+    for (const Table::Column& column : table.columns)
+      text += column.kind == Table::Kind::kText ? "| --- " : "| ---: ";
+    text += "|\n";
+  }
+  return text;
+}
+
+template <typename Kind>
+bool is(const Block* block) {
+  return block != nullptr && std::holds_alternative<Kind>(*block);
+}
+
+/// Writes blocks one by one; the blank lines between two depend on both.
+class TextWriter {
+ public:
+  explicit TextWriter(TextForm form) : markdown_(form == TextForm::kMarkdown) {}
+
+  void write(const Block& block) {
+    std::visit([this](const auto& one) { add(one); }, block);
+    previous_ = &block;
+  }
+
+  std::string text() && { return std::move(text_); }
+
+ private:
+  void add(const Heading& heading) {
+    if (previous_ != nullptr) text_ += '\n';
+    text_ += markdown_ ? fmt::format("### {}\n\n", heading.text) : heading.text + '\n';
+  }
+
+  void add(const Remark& remark) {
+    if (remark.apart && previous_ != nullptr) text_ += '\n';
+    // A paragraph of Markdown begins after a blank line.
+    if (markdown_ && previous_ != nullptr) text_ += '\n';
+    text_ += markdown_ ? remark.lead + remark.text + '\n'
+                       : wrapped(remark.lead, remark.text, remark.lead.size(), kTextWidth);
+  }
+
+  void add(const Table& table) {
+    const bool below_heading = !markdown_ && is<Heading>(previous_) && !std::get<Heading>(*previous_).compact;
+    if (below_heading || is<Remark>(previous_)) text_ += '\n';
+    text_ += markdown_ ? markdown_table(table) : terminal_table(table);
+  }
+
+  void add(const Preformatted& lines) {
+    if (is<Preformatted>(previous_)) text_ += '\n';
+    text_ += markdown_ ? fmt::format("```\n{}```\n", lines.text) : lines.text;
+  }
+
+  bool markdown_;
+  const Block* previous_ = nullptr;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string to_text(const Document& document, TextForm form) {
+  TextWriter writer(form);
+  for (const Block& block : document.blocks()) writer.write(block);
+  return std::move(writer).text();
+}
+
+std::string wrapped(std::string_view lead, std::string_view text, size_t indent, size_t width) {
+  std::string lines(lead);
+  size_t column = lead.size();
+  bool first_of_line = true;
+  while (!text.empty()) {
+    const size_t end = text.find(' ');
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    // A word that is longer than a line stays whole.
+    if (!first_of_line && column + 1 + word.size() > width) {
+      lines += '\n';
+      lines.append(indent, ' ');
+      column = indent;
+      first_of_line = true;
+    }
+    if (!first_of_line) lines += ' ';
+    column += word.size() + (first_of_line ? 0 : 1);
+    lines += word;
+    first_of_line = false;
+  }
+  return lines + '\n';
+}
+
+size_t display_width(std::string_view text) {
+  // Continuation bytes of a character are 10xxxxxx.
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+}  // namespace lockstep::results

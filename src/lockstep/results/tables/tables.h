@@ -1,0 +1,61 @@
+#pragma once
+
+#include <vector>
+
+#include "lockstep/results/record/run_record.h"
+#include "lockstep/results/tables/document.h"
+#include "lockstep/results/tables/row_tables.h"
+
+namespace lockstep::results {
+
+// Tables of a record, each built here once for every form. A document is empty where the record holds nothing
+// to show in it.
+
+/// One table per model, batch and whatever else was swept, in the form of PyTorch's DDP benchmark: a row
+/// without a strategy, then one per number of ranks, with p50, p75, p90 and p95 as seconds per iteration and
+/// examples per second (of one rank: batch / seconds). "-" where there are too few steps.
+Document ddp_tables(const RunRecord& record);
+
+/// One table per model and batch: images per second of the whole job with their interval, speed-up and
+/// efficiency against the baseline that is printed with it, beside the `independent` control. At most 100
+/// columns wide as long as no more than three other settings were swept.
+Document scaling_tables(const RunRecord& record);
+
+/// Where the time of a step goes: milliseconds and shares of the phases, for rows with a breakdown.
+Document phases_tables(const RunRecord& record);
+/// The same for any runs that have a breakdown, named by columns of the caller's.
+Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names);
+std::vector<Remark> phases_remarks();
+
+/// Efficiency and the factors that multiply to it, the share of communication that was hidden, and the rank
+/// that the others waited for, for rows that have any of these.
+Document factors_tables(const RunRecord& record);
+bool has_factors(const Run& run);
+Table factors_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names);
+std::vector<Remark> factors_remarks();
+
+/// Images per second of each row against the limit of the processor, where that was measured.
+Document limit_tables(const RunRecord& record);
+
+/// Times of the layers of each row, worst first, where they were measured.
+Document layers_tables(const RunRecord& record);
+
+/// Use of the input's queues, for rows whose input has some.
+Document input_tables(const RunRecord& record);
+
+/// Memory that a replica of each row with a breakdown keeps from step to step.
+Document memory_tables(const RunRecord& record);
+
+/// Clocks, temperature, power and use of the GPUs while each row was measured.
+Document gpu_tables(const RunRecord& record);
+
+/// Measurements that strategies make of themselves.
+Document measures_tables(const RunRecord& record);
+
+/// Bucket cap found for each row that was tuned, and its gain.
+Document tuning_remarks(const RunRecord& record);
+
+/// Replicas that were compared while they trained, how often, and which were not and why.
+Document replica_checks_remark(const RunRecord& record);
+
+}  // namespace lockstep::results
