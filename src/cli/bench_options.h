@@ -3,34 +3,34 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
-
 #include "lockstep/results/tables/render.h"
+#include "lockstep/train/job/job_options.h"
+#include "lockstep/train/job/job_site.h"
 #include "lockstep/train/rows/sweep.h"
 
-#include "rank_job.h"
+#include "flags.h"
 
 namespace lockstep::cli {
 
-/// Everything that `lockstep bench` is told.
+/// The flags of `lockstep bench`.
 struct BenchOptions {
-  /// Settings of a published row, and what to tell the user of them.
+  /// A published row whose settings to use.
   std::string preset;
-  std::string preset_note;
   train::SweepOptions sweep;
-  RankOptions ranks;
+  train::JobOptions job;
   /// Half the width of the interval at which a row has been measured enough, as text ("2%").
   std::string precision_target = "2%";
   bool breakdown = false;
-  /// What the layers take, and what of a processor's limit a row reaches.
+  /// Times every layer.
   bool layers = false;
+  /// Measures the shortest possible step on this processor.
   bool limit = false;
-  /// How often everything is launched anew.
+  /// Launches, each of all rows.
   int repeat = 1;
-  /// What speed-ups are relative to: "single", "ddp:1".
+  /// The row that speed-ups are relative to: "single", "ddp:1".
   std::string baseline = "single";
   std::string json_path;
-  /// Adds a launch to what --json names already holds.
+  /// Adds a launch to the launches in --json.
   bool append = false;
   std::string csv_path;
   std::string trace_path;
@@ -39,26 +39,30 @@ struct BenchOptions {
   bool quiet = false;
 };
 
-/// Adds the flags of `bench` to its subcommand. Values are checked by train::plan_rows and check_options, so
-/// that every refusal names the flag and the nearest names.
-void add_bench_flags(CLI::App& command, BenchOptions& options);
+/// Names and numbers of rows and of the job are checked when these are planned, not here.
+void add_bench_flags(Flags& flags, BenchOptions& options);
 
-/// What concerns neither the rows nor how ranks come to be. Throws ConfigError.
-void check_options(const BenchOptions& options);
+// Refusals, in the order in which a user hears of them. Between the first two lists the job's options are
+// settled (train/job/job_options.h), after the second the rows are planned (train/rows/sweep.h), then the job
+// (train/job/job_plan.h).
 
-/// --baseline in its parts; the number of ranks is 0 where none was given.
+/// Checks the flags that concern neither the rows nor the job. Throws ConfigError.
+void check_flags(const BenchOptions& options);
+
+/// Checks what this device and this launcher cannot do. Throws ConfigError, or BackendMissing where --limit
+/// lacks what it measures with.
+void check_on_site(const BenchOptions& options, const train::JobSite& site);
+
+/// --baseline in its parts; `ranks` is 0 if not given.
 struct BaselineChoice {
   std::string strategy;
   int ranks = 0;
 };
 
-/// Throws ConfigError for a baseline that no row will be.
+/// Throws ConfigError for a baseline that is not among `rows`.
 BaselineChoice choose_baseline(const BenchOptions& options, const std::vector<train::RowPlan>& rows);
 
-/// What cannot be shown of a step on that device, or of a recorded one. Throws ConfigError.
-void check_device_options(const BenchOptions& options, const std::string& device);
-
-/// That the files can be written. Throws ConfigError.
+/// Throws ConfigError for an output file that cannot be written.
 void check_files(const BenchOptions& options);
 
 }  // namespace lockstep::cli

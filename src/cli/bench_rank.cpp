@@ -1,42 +1,43 @@
 #include "bench_rank.h"
 
-#include <memory>
+#include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "lockstep/limit/limit.h"
+#include "lockstep/replica/precision.h"
 #include "lockstep/results/files/json_writer.h"
 #include "lockstep/topology/inspect_system.h"
-#include "lockstep/train/rows/out_of_memory.h"
+#include "lockstep/train/job/job_links.h"
 #include "lockstep/train/rows/row_layers.h"
 #include "lockstep/train/rows/row_runner.h"
 #include "lockstep/train/rows/tune.h"
 
-#include "row_limits.h"
+#include "console.h"
 #include "scribe.h"
-#include "subgroups.h"
 
 namespace lockstep::cli {
 namespace {
 
-/// Every rank tells rank 0 its processors, and one rank per host its machine. Collective over the job.
-void tell_machine(const BenchRank& rank) {
+/// Every rank puts its processors into the store for rank 0, and one rank per host its machine.
+void publish_machine(const BenchRank& rank) {
   const std::string number = std::to_string(rank.environment.rank);
   const auto local = static_cast<size_t>(rank.environment.local_rank);
-  const std::vector<std::vector<int>>& cpus = rank.job.binding().cpus;
+  const std::vector<std::vector<int>>& cpus = rank.plan.job.binding.cpus;
   rank.store.set("cpus/" + number, local < cpus.size() ? launch::format_cpus(cpus[local]) : "");
-  std::string told;
+  std::string json;
   if (rank.environment.local_rank == 0) {
-    topology::Machine machine = rank.job.machine();
+    topology::Machine machine = rank.plan.job.site.machine;
     machine.map = topology::inspect_gpus();
-    told = results::machine_to_json(machine);
+    json = results::machine_to_json(machine);
   }
-  rank.store.set("machine/" + number, told);
+  rank.store.set("machine/" + number, json);
 }
 
-/// What the ranks must have in common beside the job's own.
+/// What the ranks must have in common beyond the job's options.
 train::Facts facts_of(const BenchPlan& plan) {
-  train::Facts facts = train::facts_of(plan.rows);
+  train::Facts facts = train::facts_of(plan.job.rows);
   facts.push_back({"--breakdown", plan.options.breakdown ? "on" : "off"});
   facts.push_back({"--trace", plan.options.trace_path.empty() ? "off" : "on"});
   facts.push_back({"--layers", plan.options.layers ? "on" : "off"});
@@ -44,8 +45,56 @@ train::Facts facts_of(const BenchPlan& plan) {
   return facts;
 }
 
-/// All that is measured of a row, in runs of their own. Collective over `group`; the samples are there on its
-/// rank 0.
+/// The limits of the rows of one launch, for --limit. Rank 0 measures each once, before the first row that it
+/// applies to: there it has the cores and threads of a rank under any launcher. The other ranks sleep at the
+/// store meanwhile, so that nothing else computes.
+class RowLimits {
+ public:
+  explicit RowLimits(const BenchRank& rank) : rank_(rank) {}
+
+  /// Collective over the ranks that train in the row. Returns the limit on rank 0, null elsewhere.
+  const limit::Limit* of(const train::RowPlan& row) {
+    const std::string key =
+        fmt::format("limit/{}/{}/{}/{}", row.model, row.batch_per_rank, row.image_size, row.precision);
+    if (rank_.environment.rank != 0) {
+      rank_.progress.begin("waiting for the limit of " + row.model);
+      rank_.store.get(key, train::kUntilRowEnds);
+      return nullptr;
+    }
+    if (const auto known = limits_.find(key); known != limits_.end()) return &known->second;
+    rank_.progress.begin("limit of " + row.model);
+    print_note(fmt::format("measuring the limit of {} with batch {} in {}", row.model, row.batch_per_rank,
+                           row.precision));
+    const auto [measured, is_new] = limits_.emplace(key, measure(row));
+    rank_.store.set(key, "1");
+    return &measured->second;
+  }
+
+ private:
+  static limit::Limit measure(const train::RowPlan& row) {
+    const bool bf16 = replica::parse_precision(row.precision) == replica::Precision::kBf16;
+    return limit::measure_limit(
+        models::list_layers(models::registry().get(row.model), row.image_size, row.batch_per_rank),
+        {.bf16 = bf16});
+  }
+
+  const BenchRank& rank_;
+  /// By store key; empty on ranks other than 0.
+  std::map<std::string, limit::Limit> limits_;
+};
+
+void add_limit(MeasuredRow& measured, const limit::Limit& limit) {
+  measured.limit_images_per_s = limit.images_per_s();
+  for (results::LayerTimes& layer : measured.layers) {
+    const limit::LayerLimit* least = limit.find(layer.name);
+    if (least == nullptr || least->parts.empty()) continue;
+    layer.limit_forward_s = least->forward_s();
+    layer.limit_backward_s = least->backward_s();
+  }
+}
+
+/// Measures a row, each aspect in a run of its own so that none slows the others. Collective over `group`;
+/// the samples are on its rank 0.
 MeasuredRow measure_row(train::RowPlan row, size_t index, const train::RankGroup& group,
                         const BenchRank& rank, std::optional<Scribe>& scribe) {
   MeasuredRow measured;
@@ -53,16 +102,15 @@ MeasuredRow measure_row(train::RowPlan row, size_t index, const train::RankGroup
     measured.tuning = train::tune_buckets(row, group, rank.progress);
     row.bucket_mb = measured.tuning->chosen_mb;
     rank.progress.begin(row.label());
-    // What is left is told from here on.
+    // The progress line counts from here: tuning takes its own time.
     if (scribe) scribe->row_begins(index);
   }
-  if (auto samples = train::run_row(row, group, rank.progress))
-    measured.samples = std::move(*samples);
+  if (auto samples = train::run_row(row, group, rank.progress)) measured.samples = std::move(*samples);
   if (rank.plan.options.breakdown) {
     rank.progress.begin("breakdown of " + row.label());
     measured.stamps = train::break_down_row(row, group, rank.progress);
-    // A processor's operations are no more than its phases; a GPU's kernels have gaps between them.
-    if (!rank.plan.options.trace_path.empty() && rank.job.on_gpus()) {
+    // A CPU's operations show no more than its phases; a GPU's kernels have gaps between them.
+    if (!rank.plan.options.trace_path.empty() && rank.plan.job.site.on_gpus()) {
       rank.progress.begin("kernels of " + row.label());
       measured.kernels = train::trace_kernels(row, group, rank.progress);
     }
@@ -77,38 +125,25 @@ MeasuredRow measure_row(train::RowPlan row, size_t index, const train::RankGroup
 
 }  // namespace
 
-void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& job_rank) {
-  agree_on("bench", facts_of(plan), job.options(), job_rank);
-  const BenchRank rank{job_rank, plan, job, compare_gpus(job, job_rank)};
-  tell_machine(rank);
+void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank) {
+  const BenchRank rank{job_rank, plan, train::agree_on("bench", facts_of(plan), plan.job, job_rank)};
+  publish_machine(rank);
   std::optional<Scribe> scribe;
   if (rank.environment.rank == 0) scribe.emplace(rank);
 
-  const JobLinks links = connect_all(job, rank);
-  const Subgroups subgroups(links, plan.rows);
+  train::JobLinks links(plan.job, rank);
   RowLimits limits(rank);
-  for (size_t i = 0; i < plan.rows.size(); ++i) {
-    train::RowPlan row = rank.own(plan.rows[i]);
-    const std::string done = fmt::format("row/{}/done", i);
-    if (rank.environment.rank >= train::training_ranks(row)) {
-      rank.progress.begin("waiting for " + row.label());
-      rank.store.get(done, kUntilRowEnds);
-      continue;
-    }
-    const limit::Limit* limit = plan.options.limit ? limits.of(row) : nullptr;
-    rank.progress.begin(row.label());
-    if (scribe) scribe->row_begins(i);
-    MeasuredRow measured;
-    train::with_fitting_batch(row, [&] { measured = measure_row(row, i, subgroups.of(row), rank, scribe); });
-    if (!scribe) continue;
-    if (limit != nullptr) {
-      measured.limit_images_per_s = limit->images_per_s();
-      add_limits(measured.layers, *limit);
-    }
-    scribe->row_ends(i, std::move(measured));
-    rank.store.set(done, "1");
+  for (size_t i = 0; i < plan.job.rows.size(); ++i) {
+    links.run_row(i, [&](const train::RowPlan& row, const train::RankGroup& group) {
+      const limit::Limit* limit = plan.options.limit ? limits.of(row) : nullptr;
+      rank.progress.begin(row.label());
+      if (scribe) scribe->row_begins(i);
+      MeasuredRow measured = measure_row(row, i, group, rank, scribe);
+      if (limit != nullptr) add_limit(measured, *limit);
+      if (scribe) scribe->row_ends(i, std::move(measured));
+    });
   }
-  links.control->barrier()->wait();
+  links.meet();
   if (scribe) scribe->finish();
 }
 

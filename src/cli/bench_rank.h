@@ -3,28 +3,29 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/train/rows/sweep.h"
+#include "lockstep/train/job/job_plan.h"
+#include "lockstep/train/job/run_job.h"
 
 #include "bench_options.h"
-#include "rank_job.h"
 
 namespace lockstep::cli {
 
-/// What every rank of a bench knows before it has met the others; the same in all of them.
+/// A bench as every rank knows it before the ranks meet; the same in all of them.
 struct BenchPlan {
   BenchOptions options;
-  std::vector<train::RowPlan> rows;
-  std::vector<std::string> command;
+  /// The rows to measure, and the ranks that measure them.
+  train::JobPlan job;
+  BaselineChoice baseline;
+  Arguments command;
   /// Where rank 0 keeps the record after every row.
   std::string record_path;
-  BaselineChoice baseline;
-  /// --repeat: which of how many launches this is, counted from 1.
+  /// This launch among those of --repeat, counted from 1.
   int launch = 1;
   int launches = 1;
 };
 
-/// What one rank does: measures its rows, and in rank 0 prints and writes the results. Collective over the
+/// The work of one rank: measures its rows; rank 0 also prints and writes the results. Collective over the
 /// job.
-void measure_rows(const BenchPlan& plan, const RankJob& job, const JobRank& rank);
+void measure_rows(const BenchPlan& plan, const train::JobRank& rank);
 
 }  // namespace lockstep::cli

@@ -8,12 +8,16 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "lockstep/base/file.h"
+#include "lockstep/base/units.h"
+#include "lockstep/launch/rank_environment.h"
+
 namespace lockstep::cli {
 namespace {
 
 std::atomic<bool> quiet{false};
 
-bool colours() {
+bool use_colors() {
   static const bool wanted = [] {
     const char* no_color = std::getenv("NO_COLOR");
     return stderr_is_terminal() && (no_color == nullptr || *no_color == '\0');
@@ -21,17 +25,16 @@ bool colours() {
   return wanted;
 }
 
-/// One write, so that lines of several processes do not mix. A progress line that stands there is
-/// overwritten.
+/// One write, so that lines of several processes do not mix. On a terminal it overwrites the progress line.
 void write_to_stderr(std::string text) {
   if (stderr_is_terminal()) text.insert(0, "\r\x1b[K");
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
 }
 
-void print_marked(std::string_view mark, int colour, std::string_view text, std::string_view advice) {
+void print_marked(std::string_view mark, int color, std::string_view text, std::string_view advice) {
   const std::string shown_mark =
-      colours() ? fmt::format("\x1b[1;{}m{}:\x1b[0m", colour, mark) : fmt::format("{}:", mark);
+      use_colors() ? fmt::format("\x1b[1;{}m{}:\x1b[0m", color, mark) : fmt::format("{}:", mark);
   std::string line = fmt::format("lockstep: {} {}\n", shown_mark, text);
   if (!advice.empty()) line += fmt::format("  {}\n", advice);
   write_to_stderr(std::move(line));
@@ -56,6 +59,19 @@ void print_error(std::string_view text, std::string_view advice) {
   print_marked("error", 31, text, advice);
 }
 
+void print_departure(const std::string& reason, const std::string& advice) {
+  if (!reason.empty()) print_error(reason, advice);
+}
+
+void write_result(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    print_result(text);
+    return;
+  }
+  write_file_atomically(path, text);
+  print_note(fmt::format("wrote {} ({})", path, format_bytes(static_cast<int64_t>(text.size()))));
+}
+
 int exit_code_of(const std::exception& error) {
   if (dynamic_cast<const ConfigError*>(&error) != nullptr) return kExitUsage;
   if (dynamic_cast<const BackendMissing*>(&error) != nullptr) return kExitBackendMissing;
@@ -66,6 +82,16 @@ int report(const std::exception& error) {
   const auto* ours = dynamic_cast<const Error*>(&error);
   print_error(error.what(), ours == nullptr ? std::string_view() : std::string_view(ours->advice()));
   return exit_code_of(error);
+}
+
+int with_one_voice(const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (const std::exception& error) {
+    const auto environment = launch::detect_environment();
+    if (environment && environment->rank != 0) return exit_code_of(error);
+    throw;
+  }
 }
 
 void set_quiet(bool value) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -7,25 +8,35 @@
 
 namespace lockstep::cli {
 
-/// What the user sees: results on stdout, everything else on stderr. Colours only on a terminal, and not when
-/// NO_COLOR is set.
+// Results go to stdout, everything else to stderr. Colors only on a terminal, and not when NO_COLOR is set.
+
 void print_result(std::string_view text);
 void print_note(std::string_view text);
 void print_warning(std::string_view text, std::string_view advice);
 void print_error(std::string_view text, std::string_view advice);
 
-/// The exit code that belongs to the kind of error.
+/// Prints why a job ended early; nothing without a reason.
+void print_departure(const std::string& reason, const std::string& advice);
+
+/// Writes to the file `path`, or for "-" to stdout; a note says what was written.
+void write_result(const std::string& path, const std::string& text);
+
+/// The exit code for the kind of error.
 int exit_code_of(const std::exception& error);
 
-/// Prints the error and returns the exit code that belongs to its kind.
+/// Prints the error and returns its exit code.
 int report(const std::exception& error);
 
-/// --quiet: notes and progress are not printed.
+/// Runs a command that each rank of a launcher runs too. All of them refuse it for the same reason, so only
+/// rank 0's error is passed on; the others return its exit code.
+int with_one_voice(const std::function<int()>& command);
+
+/// --quiet: suppresses notes and progress.
 void set_quiet(bool quiet);
 bool is_quiet();
 
 bool stderr_is_terminal();
-/// Columns of the terminal on stderr; 80 where unknown.
+/// Columns of the terminal on stderr; 80 if unknown.
 int terminal_width();
 
 }  // namespace lockstep::cli

@@ -1,10 +1,3 @@
-#include "diff.h"
-
-#include <algorithm>
-
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -12,48 +5,34 @@
 #include "lockstep/results/tables/diff.h"
 #include "lockstep/results/tables/diff_text.h"
 
+#include "commands.h"
 #include "console.h"
 
 namespace lockstep::cli {
+namespace {
 
-void add_diff_flags(CLI::App& command, DiffCommandOptions& options) {
-  command
-      .add_option("base", options.base,
-                  "what was before: a file of `lockstep bench --json FILE`, or of PyTorch's DDP benchmark")
-      ->type_name("BASE")
-      ->required();
-  command.add_option("test", options.test, "what is compared with it")->type_name("TEST")->required();
-  command
-      .add_option(
-          "--fail-on", options.fail_on,
-          "exit with 3 on a regression: a row that is certainly slower, and by more than --threshold. "
-          "Needs files of two launches or more (bench --repeat)")
-      ->type_name("regression")
-      ->check(CLI::IsMember({"regression"}));
-  command
-      .add_option("--threshold", options.threshold,
-                  "what a regression must exceed: per cent with its sign, or a share below 1 (0.02)")
-      ->type_name("SHARE")
-      ->capture_default_str();
-  command.add_option("--by", options.percentile, "the percentile of the step time that a row is judged by")
-      ->type_name("p50|p75|p90|p95|p99")
-      ->check(CLI::IsMember({"p50", "p75", "p90", "p95", "p99"}))
-      ->capture_default_str();
-  command.add_flag("--paired", options.paired,
-                   "launch i of both files ran side by side (base, test, test, base, ...): compares pairs, "
-                   "which takes out what drifts; from three pairs on");
-  command.add_flag("--markdown", options.markdown, "write GitHub's Markdown");
-  command.footer(
-      "Examples:\n"
-      "  lockstep bench --repeat 5 --json base.json          before a change ...\n"
-      "  lockstep bench --repeat 5 --json test.json          ... and after it\n"
-      "  lockstep diff base.json test.json\n"
-      "  lockstep diff base.json test.json --fail-on regression --threshold 3%\n"
-      "  lockstep diff buckets_25.json buckets_1.json        what one setting changes\n"
-      "Rows are matched by model, batch, ranks and settings. A setting with one value in each file that\n"
-      "differs is what they are compared for. docs/measuring.md explains the verdicts.\n");
-}
+constexpr const char* kDiffExamples = R"(Examples:
+  lockstep bench --repeat 5 --json base.json          before a change ...
+  lockstep bench --repeat 5 --json test.json          ... and after it
+  lockstep diff base.json test.json
+  lockstep diff base.json test.json --fail-on regression --threshold 3%
+  lockstep diff buckets_25.json buckets_1.json        what one setting changes
+Rows are matched by model, batch, ranks and settings. A setting that has one value in each file, and not the
+same, is the subject of the comparison. docs/measuring.md explains the verdicts.
+)";
 
+struct DiffCommandOptions {
+  std::string base;
+  std::string test;
+  std::string threshold = "2%";
+  std::string fail_on;
+  std::string percentile = "p75";
+  bool paired = false;
+  bool markdown = false;
+};
+
+/// Returns kExitRegression under --fail-on regression when there is one; throws ConfigError when --fail-on
+/// could not have found any.
 int run_diff(const DiffCommandOptions& options) {
   const results::DiffOptions how{.threshold = results::parse_threshold(options.threshold),
                                  .paired = options.paired,
@@ -65,7 +44,7 @@ int run_diff(const DiffCommandOptions& options) {
                                                                              : results::TextForm::kTerminal));
   if (options.fail_on.empty()) return kExitDone;
   if (diff.rows_over_launches() == 0) {
-    // A gate that lets everything pass would be worse than none.
+    // A gate that lets everything pass would be worse than no gate.
     throw ConfigError("--fail-on regression needs two launches or more on both sides, in one row at least",
                       "Measure both files with 'lockstep bench --repeat 5'.");
   }
@@ -81,6 +60,33 @@ int run_diff(const DiffCommandOptions& options) {
         "Measure the same rows in both.");
   }
   return diff.regressions() > 0 ? kExitRegression : kExitDone;
+}
+
+}  // namespace
+
+RunCommand add_diff(Flags& flags) {
+  const auto options = std::make_shared<DiffCommandOptions>();
+  flags.set_examples(kDiffExamples);
+  flags.add("base", options->base,
+            "the result before: a file of 'lockstep bench --json FILE', or of PyTorch's DDP benchmark",
+            {.value = "BASE", .required = true});
+  flags.add("test", options->test, "the result to compare with it", {.value = "TEST", .required = true});
+  flags.add(
+      "--fail-on", options->fail_on,
+      "exit with 3 on a regression: a row that is certainly slower, and by more than --threshold; needs "
+      "files of two launches or more (bench --repeat)",
+      {.value = "KIND", .one_of = {"regression"}});
+  flags.add("--threshold", options->threshold,
+            "slowdown that a regression must exceed: a percentage (2%) or a share below 1 (0.02)",
+            {.value = "SHARE"});
+  flags.add("--by", options->percentile, "percentile of the step time by which a row is judged",
+            {.value = "PERCENTILE", .one_of = {"p50", "p75", "p90", "p95", "p99"}});
+  flags.add_switch(
+      "--paired", options->paired,
+      "launch i of both files ran side by side (base, test, test, base, ...): compare pairs, which "
+      "removes drift; needs three pairs or more");
+  flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
+  return [options](const Arguments& /*arguments*/) { return run_diff(*options); };
 }
 
 }  // namespace lockstep::cli

@@ -1,11 +1,7 @@
-#include "feed.h"
-
 #include <algorithm>
 #include <csignal>
 #include <optional>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <poll.h>
 
@@ -13,9 +9,11 @@
 #include "lockstep/base/units.h"
 #include "lockstep/feed/address.h"
 #include "lockstep/feed/message.h"
+#include "lockstep/feed/random_batches.h"
 #include "lockstep/feed/sender.h"
 #include "lockstep/launch/signals.h"
 
+#include "commands.h"
 #include "console.h"
 
 namespace lockstep::cli {
@@ -25,26 +23,50 @@ constexpr const char* kFeedExamples = R"(Examples:
   lockstep feed --address ipc:///tmp/batches --batch 32 --image-size 224
       random images for: lockstep bench --input zmq --address ipc:///tmp/batches --batch 32 --ranks 1
   lockstep feed --address tcp://127.0.0.1:5555 --ranks 2 --count 1000
-      1000 batches for 2 ranks, which take them at the ports 5555 and 5556
+      1000 batches for 2 ranks, which receive them at ports 5555 and 5556
   lockstep feed --address ipc:///tmp/batches --rate 500
-      no more than 500 images per second: what a slow producer does to a step
+      at most 500 images per second: what a slow producer does to a step
 Any number of producers may feed the same ranks; docs/inputs.md has the layout of a message.
 )";
 
+struct FeedOptions {
+  std::string address;
+  /// Ranks of the job that is fed.
+  int ranks = 1;
+  feed::BatchShape shape;
+  int64_t classes = 1000;
+  uint64_t seed = 1;
+  /// Images per second; 0: as fast as they are taken.
+  double rate = 0;
+  /// Batches; 0: until none is taken for timeout_s, or until interrupted.
+  int64_t count = 0;
+  int prefetch = 4;
+  double timeout_s = 30;
+  bool quiet = false;
+};
+
+/// Refuses the first value that is not allowed.
 void check(const FeedOptions& options) {
-  const auto require = [](bool holds, const char* flag, double value) {
-    if (!holds) throw ConfigError(fmt::format("{} cannot be {:g}", flag, value));
+  struct Flag {
+    const char* name;
+    double value;
+    bool allowed;
   };
-  require(options.ranks >= 1, "--ranks", options.ranks);
-  require(options.shape.batch >= 1, "--batch", double(options.shape.batch));
-  require(options.shape.image_size >= 1, "--image-size", double(options.shape.image_size));
-  require(options.shape.channels == 1 || options.shape.channels == 3, "--channels",
-          double(options.shape.channels));
-  require(options.classes >= 1, "--classes", double(options.classes));
-  require(options.rate >= 0, "--rate", options.rate);
-  require(options.count >= 0, "--count", double(options.count));
-  require(options.prefetch >= 1, "--prefetch", options.prefetch);
-  require(options.timeout_s > 0, "--timeout", options.timeout_s);
+  const feed::BatchShape& shape = options.shape;
+  const Flag flags[] = {
+      {"--ranks", double(options.ranks), options.ranks >= 1},
+      {"--batch", double(shape.batch), shape.batch >= 1},
+      {"--image-size", double(shape.image_size), shape.image_size >= 1},
+      {"--channels", double(shape.channels), shape.channels == 1 || shape.channels == 3},
+      {"--classes", double(options.classes), options.classes >= 1},
+      {"--rate", options.rate, options.rate >= 0},
+      {"--count", double(options.count), options.count >= 0},
+      {"--prefetch", double(options.prefetch), options.prefetch >= 1},
+      {"--timeout", options.timeout_s, options.timeout_s > 0},
+  };
+  for (const auto& [name, value, allowed] : flags) {
+    if (!allowed) throw ConfigError(fmt::format("{} cannot be {:g}", name, value));
+  }
 }
 
 feed::SenderOptions sender_options(const FeedOptions& options, int interrupt_fd) {
@@ -56,7 +78,7 @@ feed::SenderOptions sender_options(const FeedOptions& options, int interrupt_fd)
   return sender;
 }
 
-/// Asleep; false when the user ended it meanwhile.
+/// Sleeps until then. Returns false when the user interrupts.
 bool wait_until(double due_s, int interrupt_fd) {
   pollfd interrupt{.fd = interrupt_fd, .events = POLLIN, .revents = 0};
   while (true) {
@@ -67,7 +89,7 @@ bool wait_until(double due_s, int interrupt_fd) {
   }
 }
 
-/// What was sent, in a line.
+/// One line about what was sent.
 std::string summary(const FeedOptions& options, int64_t batches, double seconds, double waited_s) {
   const double images = double(batches) * double(options.shape.batch);
   const double bytes = double(batches) * double(feed::message_bytes(options.shape));
@@ -77,7 +99,7 @@ std::string summary(const FeedOptions& options, int64_t batches, double seconds,
                      format_duration(waited_s));
 }
 
-/// Returns the signal that ended it, or nothing.
+/// Returns the signal that ended it, if one did.
 std::optional<int> send_batches(const FeedOptions& options) {
   launch::SignalPipe signals{SIGINT, SIGTERM};
   feed::Sender sender(sender_options(options, signals.fd()));
@@ -117,36 +139,34 @@ std::optional<int> send_batches(const FeedOptions& options) {
   return std::nullopt;
 }
 
-}  // namespace
-
-void add_feed_flags(CLI::App& command, FeedOptions& options) {
-  command.footer(kFeedExamples);
-  command
-      .add_option("--address", options.address,
-                  "where the ranks take batches, as they were told: ipc:///tmp/NAME or tcp://HOST:PORT")
-      ->required();
-  command.add_option("--ranks", options.ranks, "ranks of the job that is fed")->capture_default_str();
-  command.add_option("--batch", options.shape.batch, "images per batch of one rank")->capture_default_str();
-  command.add_option("--image-size", options.shape.image_size, "height and width of an image")
-      ->capture_default_str();
-  command.add_option("--channels", options.shape.channels, "3, or 1 for gray images")->capture_default_str();
-  command.add_option("--classes", options.classes, "labels are below this")->capture_default_str();
-  command.add_option("--seed", options.seed, "of images and labels")->capture_default_str();
-  command.add_option("--rate", options.rate, "images per second [as fast as they are taken]");
-  command.add_option("--count", options.count, "batches [until nobody takes any]");
-  command.add_option("--prefetch", options.prefetch, "batches that may wait for each rank here")
-      ->capture_default_str();
-  command.add_option("--timeout", options.timeout_s, "seconds without a batch taken after which it gives up")
-      ->capture_default_str();
-  command.add_flag("-q,--quiet", options.quiet, "no notes");
-}
-
 int run_feed(const FeedOptions& options) {
   set_quiet(options.quiet);
   check(options);
   const std::optional<int> signal = send_batches(options);
   if (!signal) return kExitDone;
   return *signal == SIGTERM ? kExitTerminated : kExitInterrupted;
+}
+
+}  // namespace
+
+RunCommand add_feed(Flags& flags) {
+  const auto options = std::make_shared<FeedOptions>();
+  flags.set_examples(kFeedExamples);
+  flags.add("--address", options->address,
+            "where the ranks receive batches, as given to them: ipc:///tmp/NAME or tcp://HOST:PORT",
+            {.required = true});
+  flags.add("--ranks", options->ranks, "ranks of the job that is fed");
+  flags.add("--batch", options->shape.batch, "images per batch of one rank");
+  flags.add("--image-size", options->shape.image_size, "height and width of an image in pixels");
+  flags.add("--channels", options->shape.channels, "3 for color, 1 for gray images");
+  flags.add("--classes", options->classes, "number of classes: labels are random numbers below it");
+  flags.add("--seed", options->seed, "seed of images and labels");
+  flags.add("--rate", options->rate, "images per second at most [as fast as they are taken]");
+  flags.add("--count", options->count, "batches to send [until none is taken any more]");
+  flags.add("--prefetch", options->prefetch, "batches that may wait here for each rank");
+  flags.add("--timeout", options->timeout_s, "seconds without a batch taken after which to give up");
+  flags.add_switch("-q,--quiet", options->quiet, "print no notes");
+  return [options](const Arguments& /*arguments*/) { return run_feed(*options); };
 }
 
 }  // namespace lockstep::cli

@@ -1,11 +1,8 @@
-#include "info.h"
-
 #include <algorithm>
 #include <functional>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/registry.h"
 #include "lockstep/base/units.h"
@@ -18,18 +15,19 @@
 #include "lockstep/topology/inspect.h"
 #include "lockstep/topology/nvml.h"
 #include "lockstep/topology/visible_gpus.h"
+#include "lockstep/train/job/versions.h"
 #include "lockstep/train/rows/device_rules.h"
 
+#include "commands.h"
 #include "console.h"
 #include "presets.h"
-#include "version.h"
 
 namespace lockstep::cli {
 namespace {
 
 std::string versions() {
   const topology::Machine host = topology::inspect_host();
-  return fmt::format("{}\n{}: {}, {} of {} cores, {} of memory available\n", version_text(), host.host,
+  return fmt::format("{}\n{}: {}, {} of {} cores, {} of memory available\n", train::version_text(), host.host,
                      host.processor, host.cores, host.host_cores, format_bytes(host.available_memory_bytes));
 }
 
@@ -54,7 +52,7 @@ std::string size_and_use(const topology::Nvml& nvml, const topology::VisibleGpu&
   return text;
 }
 
-/// What the driver says, whether or not LibTorch can use it.
+/// The driver's report, whether or not LibTorch can use the GPUs.
 std::string driver_text(const topology::Nvml& nvml) {
   if (!nvml.why_not().empty()) return nvml.why_not();
   const topology::GpuReport report = nvml.report();
@@ -76,7 +74,7 @@ std::string devices() {
   if (!status.usable && !status.advice.empty()) line("", "", status.advice);
   const topology::Nvml nvml;
   line("", "", driver_text(nvml));
-  // By the numbers that ranks have them by.
+  // Numbered as ranks number them.
   int number = 0;
   for (const topology::VisibleGpu& gpu : topology::visible_gpus()) {
     line("", fmt::format("GPU {}", number++),
@@ -179,22 +177,24 @@ const Registry<std::string (*)()>& topics() {
   return all;
 }
 
-}  // namespace
-
-void add_info_flags(CLI::App& command, InfoOptions& options) {
-  command.add_option("topic", options.topic,
-                     "devices, backends, models, strategies, inputs, kernels or presets [all of them]");
-  command.footer("Examples:\n  lockstep info\n  lockstep info models\n  lockstep info devices\n");
-}
-
-int run_info(const InfoOptions& options) {
-  if (!options.topic.empty()) {
-    print_result(topics().get(options.topic)());
+int run_info(const std::string& topic) {
+  if (!topic.empty()) {
+    print_result(topics().get(topic)());
     return kExitDone;
   }
   print_result(versions());
   for (const auto& [name, describe] : topics().entries()) print_result("\n" + describe());
   return kExitDone;
+}
+
+}  // namespace
+
+RunCommand add_info(Flags& flags) {
+  const auto topic = std::make_shared<std::string>();
+  flags.set_examples("Examples:\n  lockstep info\n  lockstep info models\n  lockstep info devices\n");
+  flags.add("topic", *topic,
+            "devices, backends, models, strategies, inputs, kernels or presets [all of them]");
+  return [topic](const Arguments& /*arguments*/) { return run_info(*topic); };
 }
 
 }  // namespace lockstep::cli

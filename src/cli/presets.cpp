@@ -1,21 +1,25 @@
 #include "presets.h"
 
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace lockstep::cli {
 namespace {
 
-using Flags = std::vector<std::pair<std::string, std::string>>;
+using Settings = std::vector<std::pair<std::string, std::string>>;
 
 constexpr const char* kRandomData = "random images and labels, made once on the device and used in turn";
 
-Flags with(Flags flags, const Flags& more) {
+Settings with(Settings flags, const Settings& more) {
   flags.insert(flags.end(), more.begin(), more.end());
   return flags;
 }
 
 /// ResNet-MultiGPU's resnet-multigpu.py: the first of its epochs of 50 steps warms up.
-Preset tensorpack(const char* row, const char* batch, const Flags& more,
+Preset tensorpack(const char* row, const char* batch, const Settings& more,
                   std::vector<std::string> differences) {
   differences.emplace_back("labels are made once, not in every step; images are fp32, not uint8");
   return {fmt::format("tensorpack/benchmarks, README of ResNet-MultiGPU: {}", row),
@@ -55,6 +59,33 @@ Preset theano_mpi(const char* row, const char* model, int batch, const char* lea
            {"--steps", std::to_string(5120 / batch)},
            {"--style", "theano"}},
           std::move(differences)};
+}
+
+/// A flag of the user's that settles what a preset's flag would set.
+struct StandIn {
+  const char* flag;
+  const char* user_flag;
+};
+
+constexpr std::array<StandIn, 5> kStandIns{{{"--batch", "--global-batch"},
+                                            {"--steps", "--precision-target"},
+                                            {"--steps", "--max-time"},
+                                            {"--warmup", "--precision-target"},
+                                            {"--warmup", "--max-time"}}};
+
+bool chosen_otherwise(const std::string& flag, const Flags& given) {
+  if (given.given(flag)) return true;
+  return std::ranges::any_of(kStandIns, [&](const StandIn& stand_in) {
+    return flag == stand_in.flag && given.given(stand_in.user_flag);
+  });
+}
+
+/// Whether one of the strategies knows a flag of the group "Strategy"; other flags apply to all.
+bool means_something(const std::string& flag, const std::vector<std::string>& strategies) {
+  const auto& options = strategies::option_infos();
+  const auto option = std::ranges::find(options, flag, &strategies::OptionInfo::flag);
+  if (option == options.end()) return true;
+  return std::ranges::any_of(strategies, [&](const std::string& name) { return option->concerns(name); });
 }
 
 }  // namespace
@@ -135,6 +166,37 @@ const Registry<Preset>& presets() {
        {"theano-mpi-resnet50-64b", theano_mpi("ResNet50-64b", "resnet50_v1", 64, "0.025", "1e-4",
                                               {"the first convolution has no bias beside its batch norm"})}});
   return all;
+}
+
+std::string flags_text(const Preset& preset) {
+  std::vector<std::string> texts;
+  for (const auto& [flag, value] : preset.flags) texts.push_back(flag + " " + value);
+  return fmt::format("{}", fmt::join(texts, " "));
+}
+
+std::string apply_preset(const std::string& name, Flags& flags, const train::SweepOptions& sweep) {
+  const Preset& preset = presets().get(name);
+  std::vector<std::string> overridden;
+  const auto apply = [&](const std::string& flag, const std::string& value) {
+    if (chosen_otherwise(flag, flags) || !means_something(flag, sweep.strategies)) {
+      overridden.push_back(flag + " " + value);
+      return;
+    }
+    flags.set(flag, value);
+  };
+  // The strategy first: it decides which of the other flags apply.
+  for (const bool strategy : {true, false}) {
+    for (const auto& [flag, value] : preset.flags) {
+      if ((flag == "--strategy") == strategy) apply(flag, value);
+    }
+  }
+
+  std::string text = fmt::format("preset {}: {}\n  stands for {}", name, preset.source, flags_text(preset));
+  if (!overridden.empty()) {
+    text += fmt::format("\n  left to your flags: {}", fmt::join(overridden, " "));
+  }
+  for (const std::string& difference : preset.differences) text += "\n  not as there: " + difference;
+  return text;
 }
 
 }  // namespace lockstep::cli

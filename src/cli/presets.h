@@ -4,20 +4,20 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/App.hpp>
-
 #include "lockstep/base/registry.h"
 #include "lockstep/train/rows/sweep.h"
 
+#include "flags.h"
+
 namespace lockstep::cli {
 
-/// What one published row was measured with, in flags of `lockstep bench`.
+/// The settings of one published row as flags of `lockstep bench`.
 struct Preset {
-  /// Where the row stands.
+  /// Where the row is published.
   std::string source;
   /// Flags with their values.
   std::vector<std::pair<std::string, std::string>> flags;
-  /// What is done otherwise here than there.
+  /// How lockstep differs from the source, in words.
   std::vector<std::string> differences;
 };
 
@@ -27,10 +27,10 @@ const Registry<Preset>& presets();
 /// "--model resnet50 --batch 32".
 std::string flags_text(const Preset& preset);
 
-/// Gives every flag of the preset `name` its value, but those that the user gave or chose otherwise: a flag
-/// that stands in for another (--global-batch for --batch, --max-time or --precision-target for --steps and
-/// --warmup), or a strategy that does not know the flag. Returns what to tell the user. `command` is `bench`
-/// after parsing, `sweep` where its flags go. Throws ConfigError for an unknown name.
-std::string apply_preset(const std::string& name, CLI::App& command, const train::SweepOptions& sweep);
+/// Sets the flags of the preset `name`, except those that the user gave or settled by another flag
+/// (--global-batch for --batch; --max-time or --precision-target for --steps and --warmup), and those that
+/// the chosen strategies do not know. Returns what to tell the user. `flags` are `bench`'s after parsing,
+/// `sweep` where they store. Throws ConfigError for an unknown name.
+std::string apply_preset(const std::string& name, Flags& flags, const train::SweepOptions& sweep);
 
 }  // namespace lockstep::cli

@@ -15,15 +15,15 @@
 namespace lockstep::cli {
 namespace {
 
-/// Where precision decides, every row takes about as long.
+/// Steps of a row whose number of steps the precision decides; a guess, the same for every row.
 constexpr int kUsualSteps = 60;
 
 int usual_steps(const train::RowPlan& row) {
   return row.pacing.steps.value_or(kUsualSteps) + row.pacing.warmup_steps.value_or(0);
 }
 
-/// In arbitrary units that are proportional to the time that a row takes: ranks run side by side, and images
-/// cost what their model's size and area say.
+/// Work in arbitrary units, proportional to the time that a row takes: ranks run in parallel, and the cost of
+/// an image grows with its area and with the model's parameters.
 double work_of(const train::RowPlan& row) {
   return usual_steps(row) * row.images_per_rank_step() * row.image_size * row.image_size *
          static_cast<double>(models::registry().get(row.model).parameters);

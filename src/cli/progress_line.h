@@ -11,7 +11,7 @@
 
 namespace lockstep::cli {
 
-/// Tells on stderr how far a sweep is: one line that is redrawn on a terminal, a line per row otherwise.
+/// Shows the progress of a sweep on stderr: on a terminal one line that is redrawn, otherwise a line per row.
 /// Reads the training thread's progress from a thread of its own, so the timed path never waits for the
 /// terminal.
 class ProgressLine {
@@ -22,7 +22,7 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void row_begins(size_t index);
-  /// images_per_s: of the whole job; 0 when it failed.
+  /// `images_per_s` of the whole job; 0 when the row failed.
   void row_ends(size_t index, double images_per_s);
 
  private:
@@ -38,7 +38,7 @@ class ProgressLine {
   bool active_ = false;
   size_t row_ = 0;
   double row_began_s_ = 0;
-  /// Work of the finished rows, and the seconds that they took, to estimate the rest.
+  /// Work of the finished rows and the seconds they took, to estimate the time that is left.
   double finished_work_ = 0;
   double finished_s_ = 0;
   std::thread thread_;

@@ -1,41 +1,103 @@
-#include "report.h"
-
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/plots/chart.h"
 #include "lockstep/plots/page.h"
+#include "lockstep/results/files/json_reader.h"
 
-#include "plot_sources.h"
+#include "commands.h"
+#include "console.h"
+
+// The commands that draw results: `report` a page of all charts and tables, `plot` a single chart.
 
 namespace lockstep::cli {
+namespace {
 
-void add_report_flags(CLI::App& command, ReportOptions& options) {
-  command.add_option("runs", options.runs,
-                     "files of `lockstep bench --json FILE`, or of PyTorch's DDP benchmark");
-  command
-      .add_option("--published", options.published,
-                  "a published table to draw beside them (may be given again)")
-      ->type_name("FILE.csv")
-      ->expected(1)
-      ->take_all();
-  command.add_option("-o,--output", options.output, "the page to write; - for stdout")
-      ->type_name("FILE.html")
-      ->required();
-  command.footer(
-      "Examples:\n"
-      "  lockstep report run.json -o report.html\n"
-      "  lockstep report before.json after.json -o report.html\n"
-      "  lockstep report run.json --published data/published/pytorch_throughput.csv -o report.html\n"
-      "The page holds all that it shows: no script, nothing fetched. docs/reading-the-report.md explains "
-      "it.\n");
+constexpr const char* kReportExamples = R"(Examples:
+  lockstep report run.json -o report.html
+  lockstep report before.json after.json -o report.html
+  lockstep report run.json --published data/published/pytorch_throughput.csv -o report.html
+The page contains everything that it shows: no scripts, nothing fetched. docs/reading-the-report.md explains it.
+)";
+
+constexpr const char* kPlotExamples = R"(Examples:
+  lockstep plot run.json --chart speedup -o speedup.svg
+  lockstep plot before.json after.json --chart throughput -o throughput.svg
+  lockstep plot --published data/published/theano_mpi.csv --chart speedup -o theano.svg
+)";
+
+struct DrawingOptions {
+  std::vector<std::string> runs;
+  std::vector<std::string> published;
+  std::string output;
+  /// A name of plots::charts(), for `plot` alone.
+  std::string chart;
+  double width = 640;
+};
+
+void add_source_flags(Flags& flags, DrawingOptions& options) {
+  flags.add("runs", options.runs, "files of 'lockstep bench --json FILE', or of PyTorch's DDP benchmark");
+  flags.add("--published", options.published, "a published table to draw beside them; may be given again",
+            {.value = "FILE.csv", .repeated = true});
 }
 
-int run_report(const ReportOptions& options) {
+plots::Sources read_sources(const DrawingOptions& options) {
+  if (options.runs.empty() && options.published.empty()) {
+    throw ConfigError("no file to draw",
+                      "Name one or more files of `lockstep bench --json FILE`, or --published FILE.csv.");
+  }
+  plots::Sources sources;
+  const std::vector<std::string> names = plots::display_names(options.runs);
+  for (size_t i = 0; i < options.runs.size(); ++i) {
+    sources.records.push_back({names[i], results::read_record(options.runs[i])});
+  }
+  for (const std::string& path : options.published) sources.published.push_back(plots::read_published(path));
+  plots::complete(sources);
+  return sources;
+}
+
+int run_report(const DrawingOptions& options) {
   if (options.output != "-") check_writable(options.output, "-o");
-  write_result(options.output, plots::report_page(read_sources(options.runs, options.published)));
+  write_result(options.output, plots::report_page(read_sources(options)));
   return kExitDone;
+}
+
+int run_plot(const DrawingOptions& options) {
+  const plots::DrawChart draw = plots::charts().get(options.chart);
+  if (options.output != "-") check_writable(options.output, "-o");
+  const plots::ChartForm form{options.width, options.chart};
+  const plots::Chart chart = draw(read_sources(options), form);
+  if (!chart.drawn()) {
+    throw Error(fmt::format("chart '{}' cannot be drawn: {}", options.chart, chart.missing), chart.advice);
+  }
+  write_result(options.output, plots::standalone_svg(chart, form));
+  return kExitDone;
+}
+
+}  // namespace
+
+RunCommand add_report(Flags& flags) {
+  const auto options = std::make_shared<DrawingOptions>();
+  flags.set_examples(kReportExamples);
+  add_source_flags(flags, *options);
+  flags.add("-o,--output", options->output, "the page to write; - for stdout",
+            {.value = "FILE.html", .required = true});
+  return [options](const Arguments& /*arguments*/) { return run_report(*options); };
+}
+
+RunCommand add_plot(Flags& flags) {
+  const auto options = std::make_shared<DrawingOptions>();
+  flags.set_examples(kPlotExamples);
+  add_source_flags(flags, *options);
+  flags.add("--chart", options->chart, fmt::format("{}", fmt::join(plots::charts().names(), ", ")),
+            {.value = "NAME", .required = true});
+  flags.add("--width", options->width, "width of the drawing in pixels; its text is 13 pixels high",
+            {.range = std::pair{plots::kNarrowChart, 2000.0}});
+  flags.add("-o,--output", options->output, "the drawing to write; - for stdout",
+            {.value = "FILE.svg", .required = true});
+  return [options](const Arguments& /*arguments*/) { return run_plot(*options); };
 }
 
 }  // namespace lockstep::cli

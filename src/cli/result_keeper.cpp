@@ -6,12 +6,23 @@
 #include "lockstep/base/file.h"
 #include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/tables/notices.h"
 
 #include "console.h"
-#include "style_flags.h"
 
 namespace lockstep::cli {
 namespace fs = std::filesystem;
+
+void print_header(const results::RunRecord& record, const results::RenderOptions& how) {
+  print_result(results::to_text(results::Preformatted{results::header_text(record)}, how.form()));
+}
+
+void print_record(const results::RunRecord& record, const results::RenderOptions& how, bool with_header) {
+  if (with_header) print_header(record, how);
+  print_result("\n" + results::render(record, how));
+  const std::string closing = results::closing_text(record);
+  if (!closing.empty()) print_result("\n" + results::to_text(results::Preformatted{closing}, how.form()));
+}
 
 ResultKeeper::ResultKeeper(const ResultFiles& files) : file_(files.record_path), files_(files) {}
 

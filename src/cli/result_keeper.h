@@ -4,38 +4,45 @@
 #include <string>
 
 #include "lockstep/results/files/partial_file.h"
-#include "lockstep/results/tables/render.h"
 #include "lockstep/results/record/run_record.h"
+#include "lockstep/results/tables/render.h"
 
 namespace lockstep::cli {
 
+/// Prints how a record was measured: versions, machines, warnings.
+void print_header(const results::RunRecord& record, const results::RenderOptions& how);
+
+/// Prints a record: its header, unless that was printed before, its tables and its closing words.
+void print_record(const results::RunRecord& record, const results::RenderOptions& how, bool with_header);
+
 struct ResultFiles {
-  /// The user's --json, or a file in the temporary folder when there is none (it is not kept then).
+  /// The user's --json, or without one a file in the temporary folder, removed at the end.
   std::filesystem::path record_path;
   std::string json_path;
   std::string csv_path;
   results::RenderOptions how;
   /// record_path holds launches before this one.
   bool continues = false;
-  /// Launches before the last only leave the record to the next one.
+  /// Launches before the last only leave the record for the next one.
   bool last_launch = true;
 };
 
 /// Where the results of one bench go: tables on stdout, the files that the user asked for, and after every
-/// row a partial record on disk, so that a run which dies keeps what was measured, whoever of the processes
+/// row a partial record on disk. So a run that dies keeps what was measured, whichever of its processes
 /// survives.
 class ResultKeeper {
  public:
   explicit ResultKeeper(const ResultFiles& files);
 
-  /// After every row. Throws Error when the disk is full.
+  /// Call after every row. Throws Error when the disk is full.
   void row_finished(const results::RunRecord& record);
 
-  /// All was measured: prints the tables and writes the files; before the last launch only the record.
+  /// Prints the tables and writes the files when all was measured; before the last launch writes the record
+  /// only.
   void finish(const results::RunRecord& record);
 
-  /// The run ended early: reads what row_finished left (possibly in another process), marks it incomplete
-  /// with `reason`, prints its tables and writes the files. Says so when nothing was measured yet.
+  /// The run ended early: reads the record that row_finished left (possibly in another process), marks it
+  /// incomplete with `reason`, prints its tables and writes the files. Says so if nothing was measured yet.
   void finish_incomplete(const std::string& reason);
 
  private:
@@ -46,8 +53,8 @@ class ResultKeeper {
   ResultFiles files_;
 };
 
-/// A record path in the temporary folder for a bench without --json; the same in all processes of this user
-/// that pass the same `job`.
+/// The record's path in the temporary folder, for a bench without --json; the same in all of this user's
+/// processes that pass the same `job`.
 std::filesystem::path temporary_record_path(const std::string& job);
 
 }  // namespace lockstep::cli

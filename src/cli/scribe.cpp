@@ -20,11 +20,9 @@
 #include "lockstep/results/record/machine_warnings.h"
 #include "lockstep/results/record/resources.h"
 #include "lockstep/results/record/summarize.h"
+#include "lockstep/train/job/versions.h"
 
 #include "console.h"
-#include "device_facts.h"
-#include "style_flags.h"
-#include "version.h"
 
 namespace lockstep::cli {
 namespace {
@@ -32,28 +30,28 @@ namespace {
 results::RunRecord describe_job(const BenchRank& rank) {
   const BenchOptions& options = rank.plan.options;
   results::RunRecord record;
-  record.lockstep_version = lockstep_version();
-  record.torch_version = torch_version();
-  record.backend_detail = comm::backend_status(rank.job.options().backend).detail;
-  if (rank.job.on_gpus()) {
-    record.cuda_version = cuda_version();
-    record.cudnn_version = cudnn_version();
+  record.lockstep_version = train::lockstep_version();
+  record.torch_version = train::torch_version();
+  record.backend_detail = comm::backend_status(rank.plan.job.site.options.backend).detail;
+  if (rank.plan.job.site.on_gpus()) {
+    record.cuda_version = train::cuda_version();
+    record.cudnn_version = train::cudnn_version();
     record.rank_gpus = rank.gpus;
   }
-  for (const train::RowPlan& row : rank.plan.rows) {
+  for (const train::RowPlan& row : rank.plan.job.rows) {
     if (std::ranges::find(record.kernels, row.kernels) == record.kernels.end())
       record.kernels.push_back(row.kernels);
     if (record.kernel_detail.empty()) record.kernel_detail = kernels::kernel_detail(row.kernels);
   }
   record.started_at = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   record.command = rank.plan.command;
-  record.launch = rank.job.options().launch;
-  record.binding = rank.job.options().bind;
+  record.launch = rank.plan.job.site.options.launch;
+  record.binding = rank.plan.job.site.options.bind;
   record.allocator = keep_freed_pages();
-  record.ranks = train::most_ranks(rank.plan.rows);
-  record.threads_per_rank = rank.job.binding().threads_per_rank;
+  record.ranks = train::most_ranks(rank.plan.job.rows);
+  record.threads_per_rank = rank.plan.job.binding.threads_per_rank;
   record.strategies = options.sweep.strategies;
-  record.distributed_backend = rank.job.options().backend;
+  record.distributed_backend = rank.plan.job.site.options.backend;
   record.bucket_size_mb = options.sweep.bucket_mb.front();
   record.baseline_strategy = rank.plan.baseline.strategy;
   record.baseline_ranks = rank.plan.baseline.ranks;
@@ -71,7 +69,7 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
     hosts_before.push_back(static_cast<int>(record.machines.size()));
   }
   const results::HostPlan host_plan{.ranks = rank.environment.local_world,
-                                    .threads_per_rank = rank.job.binding().threads_per_rank};
+                                    .threads_per_rank = rank.plan.job.binding.threads_per_rank};
   for (const topology::Machine& machine : record.machines) {
     for (results::Warning& warning : results::machine_warnings(machine, host_plan)) {
       if (record.machines.size() > 1) warning.text = fmt::format("{}: {}", machine.host, warning.text);
@@ -95,7 +93,7 @@ results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
   run.accumulate = row.accumulate;
   run.ranks = row.ranks;
   run.strategy = row.strategy;
-  run.backend = rank.job.options().backend;
+  run.backend = rank.plan.job.site.options.backend;
   run.precision = row.precision;
   run.kernels = row.kernels;
   run.memory_format = row.memory_format;
@@ -107,7 +105,7 @@ results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
   run.image_size = row.image_size;
   run.bucket_mb = row.bucket_mb;
   run.strategy_options = row.strategy_options_text;
-  run.threads_per_rank = rank.job.binding().threads_per_rank;
+  run.threads_per_rank = rank.plan.job.binding.threads_per_rank;
   run.seed = static_cast<int64_t>(row.seed);
   const models::ModelInfo& model = models::registry().get(row.model);
   run.parameters = model.parameters;
@@ -203,7 +201,7 @@ Scribe::Scribe(const BenchRank& rank)
   if (rank.plan.launch == 1) print_header(record_, rank.plan.options.how);
   if (rank.plan.launches > 1)
     print_note(fmt::format("launch {} of {}", rank.plan.launch, rank.plan.launches));
-  line_ = std::make_unique<ProgressLine>(rank.plan.rows, rank.progress);
+  line_ = std::make_unique<ProgressLine>(rank.plan.job.rows, rank.progress);
 }
 
 void Scribe::row_begins(size_t index) {

@@ -4,9 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "lockstep/comm/store.h"
-#include "lockstep/launch/progress.h"
-#include "lockstep/launch/rank_environment.h"
 #include "lockstep/measure/phases.h"
 #include "lockstep/results/files/trace.h"
 #include "lockstep/results/record/run_record.h"
@@ -19,9 +16,8 @@
 namespace lockstep::cli {
 
 /// One rank of a bench.
-struct BenchRank : JobRank {
+struct BenchRank : train::JobRank {
   const BenchPlan& plan;
-  const RankJob& job;
   /// [rank]: of the ranks that rows need, on rank 0; empty on CPUs.
   std::vector<topology::RankGpu> gpus;
 };

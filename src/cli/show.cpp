@@ -1,37 +1,32 @@
-#include "show.h"
-
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/json_reader.h"
 
-#include "plot_sources.h"
-#include "style_flags.h"
+#include "commands.h"
+#include "console.h"
+#include "result_keeper.h"
+#include "shared_flags.h"
 
 namespace lockstep::cli {
+namespace {
 
-void add_show_flags(CLI::App& command, ShowOptions& options) {
-  command
-      .add_option("file", options.file,
-                  "of `lockstep bench --json FILE`, its FILE.partial, or of PyTorch's DDP benchmark")
-      ->type_name("FILE")
-      ->required();
-  add_style_flags(command, options.how);
-  command.add_option("--csv", options.csv, "write one line per row to this file instead; - for stdout")
-      ->type_name("FILE");
-  command.footer(
-      "Examples:\n"
-      "  lockstep show run.json\n"
-      "  lockstep show run.json --style throughput\n"
-      "  lockstep show run.json --markdown > run.md\n"
-      "  lockstep show run.json --csv - | column -s, -t\n");
-}
+constexpr const char* kShowExamples = R"(Examples:
+  lockstep show run.json
+  lockstep show run.json --style throughput
+  lockstep show run.json --markdown > run.md
+  lockstep show run.json --csv - | column -s, -t
+)";
+
+struct ShowOptions {
+  std::string file;
+  results::RenderOptions how;
+  /// File for the rows as CSV in place of tables; "-" for stdout, empty: tables.
+  std::string csv;
+};
 
 int run_show(const ShowOptions& options) {
-  // A wrong name first: the file may be large.
+  // Checked before the file, which may be large, is read.
   results::styles().get(options.how.style);
   if (!options.csv.empty() && options.csv != "-") check_writable(options.csv, "--csv");
   const results::RunRecord record = results::read_record(options.file);
@@ -41,6 +36,20 @@ int run_show(const ShowOptions& options) {
   }
   print_record(record, options.how, /*with_header=*/true);
   return kExitDone;
+}
+
+}  // namespace
+
+RunCommand add_show(Flags& flags) {
+  const auto options = std::make_shared<ShowOptions>();
+  flags.set_examples(kShowExamples);
+  flags.add("file", options->file,
+            "a file of 'lockstep bench --json FILE', its FILE.partial, or of PyTorch's DDP benchmark",
+            {.value = "FILE", .required = true});
+  add_style_flags(flags, options->how);
+  flags.add("--csv", options->csv, "write a line per row to this file in place of tables; - for stdout",
+            {.value = "FILE"});
+  return [options](const Arguments& /*arguments*/) { return run_show(*options); };
 }
 
 }  // namespace lockstep::cli

@@ -1,36 +1,30 @@
-#include "topo.h"
-
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/results/files/system_json.h"
 #include "lockstep/results/tables/system_text.h"
 #include "lockstep/topology/inspect_system.h"
 
+#include "commands.h"
 #include "console.h"
-#include "plot_sources.h"
 
 namespace lockstep::cli {
+namespace {
 
-void add_topo_flags(CLI::App& command, TopoOptions& options) {
-  command
-      .add_option("--from", options.from,
-                  "show a recorded machine: of `lockstep topo --json FILE`, or XML of hwloc's lstopo "
-                  "[this machine]")
-      ->type_name("FILE");
-  command.add_option("--json", options.json, "write it to this file instead; - for stdout")
-      ->type_name("FILE");
-  command.add_flag("--markdown", options.markdown, "tables as GitHub's Markdown");
-  command.footer(
-      "Examples:\n"
-      "  lockstep topo\n"
-      "  lockstep topo --json node7.json\n"
-      "  lockstep topo --from node7.json\n"
-      "  lstopo node7.xml                    on a machine without lockstep\n"
-      "  lockstep topo --from node7.xml      processors and the PCI bus; NVLinks are not in it\n");
-}
+constexpr const char* kTopoExamples = R"(Examples:
+  lockstep topo
+  lockstep topo --json node7.json
+  lockstep topo --from node7.json
+  lstopo node7.xml                    on a machine without lockstep
+  lockstep topo --from node7.xml      processors and the PCI bus; hwloc's file has no NVLinks
+)";
+
+struct TopoOptions {
+  /// A recorded system; empty: this machine.
+  std::string from;
+  /// File for JSON in place of tables; "-" for stdout, empty: tables.
+  std::string json;
+  bool markdown = false;
+};
 
 int run_topo(const TopoOptions& options) {
   if (!options.json.empty() && options.json != "-") check_writable(options.json, "--json");
@@ -44,6 +38,21 @@ int run_topo(const TopoOptions& options) {
                                                                     ? results::TextForm::kMarkdown
                                                                     : results::TextForm::kTerminal));
   return kExitDone;
+}
+
+}  // namespace
+
+RunCommand add_topo(Flags& flags) {
+  const auto options = std::make_shared<TopoOptions>();
+  flags.set_examples(kTopoExamples);
+  flags.add("--from", options->from,
+            "show a recorded machine: a file of 'lockstep topo --json FILE', or XML of hwloc's lstopo [this "
+            "machine]",
+            {.value = "FILE"});
+  flags.add("--json", options->json, "write JSON to this file in place of tables; - for stdout",
+            {.value = "FILE"});
+  flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
+  return [options](const Arguments& /*arguments*/) { return run_topo(*options); };
 }
 
 }  // namespace lockstep::cli

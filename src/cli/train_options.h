@@ -2,31 +2,23 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
-#include <CLI/App.hpp>
-
+#include "lockstep/train/job/job_options.h"
+#include "lockstep/train/job/job_site.h"
 #include "lockstep/train/training/training.h"
 
-#include "rank_job.h"
+#include "flags.h"
 
 namespace lockstep::cli {
 
-/// Everything that `lockstep train` is told.
+/// The flags of `lockstep train`.
 struct TrainOptions {
-  /// One network, strategy, batch and number of ranks; lists have one element.
+  TrainOptions();
+
+  /// The row to train: every list has one element, or none for what the network, the device or the launcher
+  /// suggests. An empty input is dataset with --data, otherwise device.
   train::SweepOptions sweep;
-  std::string model = "resnet50";
-  /// Empty: dataset with data, otherwise device.
-  std::string input;
-  std::string strategy = "ddp";
-  std::string precision = "fp32";
-  /// Empty: what bench takes.
-  std::string kernels;
-  double bucket_mb = 25;
-  std::optional<int> batch;
-  std::optional<int> global_batch;
-  std::optional<int> ranks;
+  /// Holds the learning rate, in place of the row's.
   train::ScheduleOptions schedule;
   std::string decay = "constant";
   std::optional<int> steps_per_epoch;
@@ -39,12 +31,12 @@ struct TrainOptions {
   std::string json_path;
   bool dry_run = false;
   bool quiet = false;
-  RankOptions job;
+  train::JobOptions job;
 };
 
-void add_train_flags(CLI::App& command, TrainOptions& options);
+void add_train_flags(Flags& flags, TrainOptions& options);
 
-/// Throws ConfigError for what cannot be. `ranks`: where none are given. `device`: what --device leaves.
-train::TrainingPlan make_training_plan(const TrainOptions& options, int ranks, const std::string& device);
+/// The training that the flags describe, without circumstances. Throws ConfigError for one that cannot be.
+train::TrainingPlan make_training_plan(const TrainOptions& options, const train::JobSite& site);
 
 }  // namespace lockstep::cli

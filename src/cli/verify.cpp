@@ -1,25 +1,21 @@
-#include "verify.h"
+#include "lockstep/train/verify/verify.h"
 
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <memory>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/rule.h"
 #include "lockstep/results/tables/document.h"
-#include "lockstep/train/rows/out_of_memory.h"
+#include "lockstep/train/job/job_links.h"
 #include "lockstep/train/training/export_training.h"
-#include "lockstep/train/verify/verify.h"
 
+#include "commands.h"
 #include "console.h"
-#include "job_links.h"
-#include "row_flags.h"
-#include "strategy_flags.h"
-#include "subgroups.h"
+#include "shared_flags.h"
 
 namespace lockstep::cli {
 namespace {
@@ -28,9 +24,9 @@ constexpr const char* kVerifyExamples = R"(Examples:
   lockstep verify
       every strategy on small networks, on 1, 2, 4, ... ranks
   lockstep verify --strategy replicated --model resnet18 --image-size 64 --ranks 1,2 --backend mpi
-      one of them, on a network of your own choice
+      one of them, on a network of your choice
   lockstep verify --strategy ddp,replicated --wire bf16 --accumulate 2
-      with gradients of two batches added up, and sent in 16 bits
+      with the gradients of two batches summed, and sent in 16 bits
   lockstep verify --strategy parameter_server --consistency async --ranks 2
       with an option of the strategy
   lockstep verify --device cuda --ranks 2 --share-device
@@ -38,33 +34,36 @@ constexpr const char* kVerifyExamples = R"(Examples:
 
 Checks: "replicas equal" (all ranks have the same parameters, bit for bit), "joint batch" (they agree with one
 rank on the batches of all, as closely as rounding allows), "run to run" (the same bits again). A check that
-does not apply says why. Of a strategy that applies gradients as they arrive: "applied once" (every gradient that
-was sent), "staleness" (within what the steps allow), "loss falls" (on one batch). Exit code 1 when one fails.
+does not apply says why. A strategy that applies gradients as they arrive is checked for "applied once" (every
+gradient that was sent), "staleness" (within what the steps allow) and "loss falls" (on one batch). The exit code
+is 1 when a check fails.
 )";
 
-std::vector<train::RowPlan> plan_rows(const VerifyOptions& options, const std::string& device) {
+struct VerifyOptions {
+  VerifyOptions();
+
   train::SweepOptions sweep;
-  sweep.device = device;
-  sweep.models = options.models;
-  sweep.batches = {options.batch};
-  sweep.ranks = options.ranks;
-  sweep.strategies = options.strategies;
-  sweep.kernels = options.kernels;
-  sweep.bucket_mb = {options.bucket_mb};
-  sweep.strategy_options = options.strategy_options;
-  sweep.image_size = options.image_size;
-  sweep.accumulate = options.accumulate;
-  sweep.seed = options.seed;
+  int steps = 5;
+  /// Folder for values and batches, written for another program in place of the checks.
+  std::string export_folder;
+  train::JobOptions job;
+};
+
+VerifyOptions::VerifyOptions() {
+  sweep.models = {"mlp", "lenet5"};
+  sweep.strategies = {"all"};
+  sweep.batches = {4};
   sweep.controls = false;
-  sweep.pacing = {.warmup_steps = 0, .steps = options.steps};
   // A few steps must move the parameters by more than rounding.
   sweep.learning_rate = 0.05;
-  return train::plan_rows(sweep);
+  // What strategies compute does not depend on the device, and auto would leave one rank where there is one
+  // GPU.
+  job.device = "cpu";
 }
 
 class VerifyReport {
  public:
-  /// `show_kernels`: rows differ in them.
+  /// `show_kernels`: the rows differ in their kernels.
   explicit VerifyReport(bool show_kernels) : show_kernels_(show_kernels) {
     std::vector<const char*> first{"model", "strategy"};
     if (show_kernels_) first.push_back("kernels");
@@ -107,127 +106,93 @@ class VerifyReport {
   int wrong_ = 0;
 };
 
-void export_row(const train::RowPlan& planned, const std::string& folder, const RankJob& job,
-                const JobRank& rank) {
-  const train::RowPlan row = rank.own(planned);
-  agree_on("verify --export", train::facts_of({row}), job.options(), rank);
-  compare_gpus(job, rank);
-  const JobLinks links = connect_all(job, rank);
-  rank.progress.begin(row.label());
-  const Subgroups subgroups(links, {row});
-  if (rank.environment.rank < train::training_ranks(row)) {
-    train::export_training(row, *row.pacing.steps, subgroups.of(row), folder, rank.progress);
-  }
-  links.control->barrier()->wait();
+void export_row(const std::string& folder, const train::JobPlan& job, const train::JobRank& rank) {
+  train::agree_on("verify --export", train::facts_of(job.rows), job, rank);
+  train::JobLinks links(job, rank);
+  links.run_row(0, [&](const train::RowPlan& row, const train::RankGroup& group) {
+    train::export_training(row, *row.pacing.steps, group, folder, rank.progress);
+  });
+  links.meet();
 }
 
-void check_export(const VerifyOptions& options, const std::vector<train::RowPlan>& rows) {
-  if (rows.size() != 1) {
-    throw ConfigError(fmt::format("--export writes one training, but these flags name {}", rows.size()),
-                      "Give one --model, one --strategy and one number of --ranks.");
-  }
-  if (!std::filesystem::is_directory(options.export_folder)) {
-    throw ConfigError(fmt::format("--export: '{}' is no folder", options.export_folder), "Make it first.");
-  }
-}
-
-/// What one rank does. Returns how many checks failed, in rank 0.
-int verify_rows(const std::vector<train::RowPlan>& rows, const std::vector<RowLeftOut>& left_out,
-                const RankJob& job, const JobRank& rank) {
-  agree_on("verify", train::facts_of(rows), job.options(), rank);
-  compare_gpus(job, rank);
-  const JobLinks links = connect_all(job, rank);
-  const Subgroups subgroups(links, rows);
+/// The work of one rank. Returns the number of failed checks on rank 0.
+int verify_rows(const train::JobPlan& job, const train::JobRank& rank) {
+  train::agree_on("verify", train::facts_of(job.rows), job, rank);
+  train::JobLinks links(job, rank);
   VerifyReport report(std::ranges::any_of(
-      rows, [&](const train::RowPlan& row) { return row.kernels != rows.front().kernels; }));
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const train::RowPlan row = rank.own(rows[i]);
-    const std::string done = fmt::format("row/{}/done", i);
-    if (rank.environment.rank >= train::training_ranks(row)) {
-      rank.progress.begin("waiting for " + row.label());
-      rank.store.get(done, kUntilRowEnds);
-      continue;
-    }
-    rank.progress.begin(row.label());
-    std::vector<train::Check> checks;
-    train::with_fitting_batch(
-        row, [&] { checks = train::verify_row(row, *row.pacing.steps, subgroups.of(row), rank.progress); });
-    if (rank.environment.rank != 0) continue;
-    report.add(row, checks);
-    print_note(fmt::format("[{}/{}] {}", i + 1, rows.size(), row.label()));
-    rank.store.set(done, "1");
+      job.rows, [&](const train::RowPlan& row) { return row.kernels != job.rows.front().kernels; }));
+  for (size_t i = 0; i < job.rows.size(); ++i) {
+    links.run_row(i, [&](const train::RowPlan& row, const train::RankGroup& group) {
+      const std::vector<train::Check> checks =
+          train::verify_row(row, *row.pacing.steps, group, rank.progress);
+      if (rank.environment.rank != 0) return;
+      report.add(row, checks);
+      print_note(fmt::format("[{}/{}] {}", i + 1, job.rows.size(), row.label()));
+    });
   }
-  links.control->barrier()->wait();
-  for (const auto& [row, reason] : left_out) report.add_left_out(row, reason);
+  links.meet();
+  for (const auto& [row, reason] : job.left_out) report.add_left_out(row, reason);
   if (rank.environment.rank == 0) report.print();
   return report.wrong();
 }
 
-}  // namespace
-
-void add_verify_flags(CLI::App& command, VerifyOptions& options) {
-  command.footer(kVerifyExamples);
-  const std::string what = "What to verify (lists separated by commas)";
-  command.add_option("--model", options.models, "networks")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->group(what);
-  command.add_option("--strategy", options.strategies, "strategies, or all")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->group(what);
-  command
-      .add_option(
-          "--ranks", options.ranks,
-          "numbers of ranks [powers of two up to the cores, or GPUs, or to what the launcher started]")
-      ->delimiter(',')
-      ->group(what);
-  command.add_option("--batch", options.batch, "images per rank")->capture_default_str()->group(what);
-  command.add_option("--image-size", options.image_size, "height and width [the network's own]")->group(what);
-  command.add_option("--steps", options.steps, "steps to train")->capture_default_str()->group(what);
-  command.add_option("--kernels", options.kernels, kKernelsHelp)->delimiter(',')->group(what);
-  command.add_option("--bucket-mb", options.bucket_mb, "cap of a bucket of gradients, in MiB")
-      ->capture_default_str()
-      ->group(what);
-  command.add_option("--seed", options.seed, "of initial values and batches")
-      ->capture_default_str()
-      ->group(what);
-  command
-      .add_option("--export", options.export_folder,
-                  "instead of checking, write initial and final parameters and all batches into this folder, "
-                  "for another program to compare with (torch.load reads them)")
-      ->type_name("FOLDER")
-      ->group("Output");
-  command.add_option("--accumulate", options.accumulate, "batches per rank and step")
-      ->capture_default_str()
-      ->group(what);
-  add_strategy_flags(command, options.strategy_options);
-  // What strategies compute does not depend on it, and where there is one GPU it leaves one rank.
-  options.job.device = "cpu";
-  add_rank_flags(command, options.job);
+void check_one_training(const VerifyOptions& options, const train::JobPlan& job) {
+  if (options.export_folder.empty() || job.rows.size() == 1) return;
+  throw ConfigError(fmt::format("--export writes one training, but these flags name {}", job.rows.size()),
+                    "Give one --model, one --strategy and one number of --ranks.");
 }
+
+void check_export_folder(const VerifyOptions& options, const train::JobPlan& /*job*/) {
+  if (options.export_folder.empty() || std::filesystem::is_directory(options.export_folder)) return;
+  throw ConfigError(fmt::format("--export: '{}' is not a folder", options.export_folder), "Make it first.");
+}
+
+constexpr Rule<VerifyOptions, train::JobPlan> kVerifyRules[] = {
+    {"--export, the rows", &check_one_training},
+    {"--export, the folder", &check_export_folder},
+};
 
 int run_verify(const VerifyOptions& asked) {
   VerifyOptions options = asked;
+  train::SweepOptions& sweep = options.sweep;
+  train::JobSite site = train::inspect_site(options.job);
+  sweep.device = site.options.device;
+  if (sweep.ranks.empty()) sweep.ranks = site.usual_ranks();
+  sweep.pacing = {.warmup_steps = 0, .steps = options.steps};
+  const train::JobPlan job = train::plan_job(std::move(site), train::plan_rows(sweep), sweep.strategies);
+  require_all(kVerifyRules, options, job);
+  if (!job.site.supervised()) train::check_backend(job);
   std::atomic<int> wrong{0};
-  RankJob job(options.job);
-  if (options.ranks.empty()) options.ranks = powers_of_two_up_to(job.usual_ranks());
-  std::vector<train::RowPlan> rows = plan_rows(options, job.options().device);
-  job.plan(train::most_ranks(rows));
-  const std::vector<RowLeftOut> left_out = job.place_devices(rows, options.strategies);
-  if (!options.export_folder.empty()) check_export(options, rows);
-  if (!job.supervised()) job.check_backend();
-  const int code = job.run(
-      [&](const JobRank& rank) {
-        if (!options.export_folder.empty()) return export_row(rows[0], options.export_folder, job, rank);
-        const int failed = verify_rows(rows, left_out, job, rank);
+  const int code = train::run_job(
+      job,
+      [&](const train::JobRank& rank) {
+        if (!options.export_folder.empty()) return export_row(options.export_folder, job, rank);
+        const int failed = verify_rows(job, rank);
         if (rank.environment.rank == 0) wrong = failed;
       },
-      [](const std::string& reason, const std::string& advice) {
-        if (!reason.empty()) print_error(reason, advice);
-      });
+      print_departure);
   if (code != kExitDone) return code;
   return wrong > 0 ? kExitFailed : kExitDone;
+}
+
+}  // namespace
+
+RunCommand add_verify(Flags& flags) {
+  const auto options = std::make_shared<VerifyOptions>();
+  const std::string group = "What to verify (lists separated by commas)";
+  flags.set_examples(kVerifyExamples);
+  add_row_flags(flags, options->sweep, Rows::kSweep, group,
+                "powers of two up to the cores, or GPUs, or the launcher's ranks");
+  flags.begin_group(group);
+  flags.add("--steps", options->steps, "steps to train in each check");
+  flags.begin_group("Output");
+  flags.add(
+      "--export", options->export_folder,
+      "in place of the checks, write the initial and final parameters and all batches to this folder, for "
+      "another program to compare with; torch.load reads them",
+      {.value = "FOLDER"});
+  add_job_flags(flags, options->job);
+  return [options](const Arguments& /*arguments*/) { return run_verify(*options); };
 }
 
 }  // namespace lockstep::cli

@@ -57,6 +57,7 @@ const std::map<std::string, Parts> kMayKnow = {
     {"train/rows", kBelowTheRows},
     {"train/training", with(kBelowTheRows, {"pickle", "train/rows"})},
     {"train/verify", with(kBelowTheRows, {"train/rows"})},
+    {"train/job", with(kBelowTheRows, {"train/rows"})},
 };
 
 std::filesystem::path folder_of(const std::string& part) {

@@ -56,7 +56,7 @@ TEST(BadInputTest, is_refused_with_what_is_wrong_and_what_to_do) {
       {{"--repeat", "2", "--launch", "threads"}, {"--repeat", "--append"}},
       {{"--append"}, {"--append needs --json FILE"}},
       {{"--baseline", "dpp"}, {"unknown strategy 'dpp'", "did you mean ddp"}},
-      {{"--baseline", "ddp:x"}, {"'x' is no number of ranks", "ddp:1"}},
+      {{"--baseline", "ddp:x"}, {"'x' is not a number of ranks", "ddp:1"}},
       {{"--baseline", "ddp:64", "--ranks", "1,2"}, {"--baseline ddp:64 is not among the rows"}},
       {{"--global-batch", "7", "--ranks", "1,2"}, {"--global-batch 7 cannot be split", "8 for example"}},
       {{"--global-batch", "8", "--batch", "8"}, {"exclude each other"}},
@@ -138,13 +138,13 @@ TEST(BadInputTest, without_a_gpu_what_is_missing_is_named) {
     command.insert(command.end(), flags.begin(), flags.end());
     const test::Finished finished = bench(command);
     EXPECT_EQ(finished.exit_code, 4) << flags.front() << "\n" << finished.error;
-    EXPECT_THAT(finished.error, HasSubstr("--device cuda cannot be had: "));
+    EXPECT_THAT(finished.error, HasSubstr("--device cuda cannot be used: "));
     EXPECT_EQ(finished.output, "");
   }
   for (const char* command : {"train", "verify"}) {
     const test::Finished finished = test::run({"lockstep", command, "--device", "cuda"});
     EXPECT_EQ(finished.exit_code, 4) << command << "\n" << finished.error;
-    EXPECT_THAT(finished.error, HasSubstr("--device cuda cannot be had: "));
+    EXPECT_THAT(finished.error, HasSubstr("--device cuda cannot be used: "));
   }
 }
 

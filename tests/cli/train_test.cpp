@@ -83,7 +83,7 @@ TEST(TrainTest, a_checkpoint_of_another_training_is_refused) {
   EXPECT_THAT(other.error, HasSubstr("a.pt' is of another training: strategy ddp there, sharded here"));
   const test::Finished further = test::run(quick({"--resume", folder.path("a.pt")}, 4));
   EXPECT_EQ(further.exit_code, 0) << further.error;
-  EXPECT_THAT(further.error, HasSubstr("going on after step 12"));
+  EXPECT_THAT(further.error, HasSubstr("resuming after step 12"));
   EXPECT_THAT(further.output, ContainsRegex("\n    4        16 "));
 }
 

@@ -71,7 +71,7 @@ TEST_P(DocsCommandTest, is_understood) {
   const test::Finished finished = test::run(command);
   if (wants_gpu(command) && finished.exit_code == kExitBackendMissing) {
     // Mistakes in a command are reported before a missing GPU is.
-    EXPECT_NE(finished.error.find("--device cuda cannot be had"), std::string::npos) << finished.error;
+    EXPECT_NE(finished.error.find("--device cuda cannot be used"), std::string::npos) << finished.error;
     return;
   }
   EXPECT_EQ(finished.exit_code, 0) << mention.file << ": " << mention.text << '\n' << finished.error;

@@ -130,7 +130,7 @@ def check_places(checks):
     checks.expect("the same, sharing", record is not None and record["gpus_shared"]
                   and any("share GPUs" in warning["text"] and warning["loud"] for warning in record["warnings"])
                   and "share GPUs" in done.stderr, done)
-    checks.refused("no GPU", 4, ["--device cuda cannot be had"],
+    checks.refused("no GPU", 4, ["--device cuda cannot be used"],
                    checks.run(*BENCH, *BATCH, *ALONE, "--device", "cuda", CUDA_VISIBLE_DEVICES="-1"))
     # Two ranks that each see one GPU with the number 0, the same one.
     ranks = [subprocess.Popen(

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "flags.h"
+
+namespace lockstep::cli {
+
+// The sub-commands, each in the file of its name; plot is in report.cpp.
+
+RunCommand add_bench(Flags& flags);
+RunCommand add_train(Flags& flags);
+RunCommand add_verify(Flags& flags);
+RunCommand add_info(Flags& flags);
+RunCommand add_diff(Flags& flags);
+RunCommand add_report(Flags& flags);
+RunCommand add_show(Flags& flags);
+RunCommand add_plot(Flags& flags);
+RunCommand add_feed(Flags& flags);
+RunCommand add_topo(Flags& flags);
+
+}  // namespace lockstep::cli

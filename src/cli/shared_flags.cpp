@@ -1,0 +1,115 @@
+#include "shared_flags.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/strategies/strategy_options.h"
+
+namespace lockstep::cli {
+namespace {
+
+/// Every flag that concerns strategies but --bucket-mb. The values are checked with the rows.
+void add_strategy_flags(Flags& flags, std::vector<strategies::GivenOption>& given) {
+  flags.begin_group("Strategy");
+  for (const strategies::OptionInfo& option : strategies::option_infos()) {
+    flags.add_callback(
+        option.flag, option.is_switch,
+        [&given, flag = option.flag](const std::string& value) {
+          given.push_back({flag, value});
+        },
+        fmt::format("{} ({}) [{}]", option.description, fmt::join(option.strategies, ", "),
+                    option.default_value));
+  }
+}
+
+}  // namespace
+
+void add_row_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const std::string& group,
+                   const std::string& usual_ranks) {
+  const FlagForm form{.single = rows == Rows::kOne};
+  const char* own_batch = sweep.batches.empty() ? " [each network's default]" : "";
+  flags.begin_group(group);
+  flags.add("--model", sweep.models, "network to train; 'lockstep info models' lists them", form);
+  flags.add("--ranks", sweep.ranks, fmt::format("number of ranks [{}]", usual_ranks), form);
+  flags.add("--batch", sweep.batches, fmt::format("images per rank and batch{}", own_batch), form);
+  flags.add("--strategy", sweep.strategies,
+            rows == Rows::kOne ? "how replicas stay in step; 'lockstep info strategies' lists them"
+                               : "how replicas stay in step, or all; 'lockstep info strategies' lists them",
+            form);
+  flags.add(
+      "--kernels", sweep.kernels,
+      "aten: LibTorch's operations; fused: oneDNN's and lockstep's own, in the memory layouts that suit "
+      "them [fused, where this build has it]",
+      form);
+  flags.add("--bucket-mb", sweep.bucket_mb, "largest size of a bucket of gradients, in MiB", form);
+  flags.add("--accumulate", sweep.accumulate,
+            "batches per rank and step, whose gradients are summed before they are combined");
+  flags.add("--image-size", sweep.image_size,
+            "height and width of an image in pixels [the network's own size]");
+  flags.add("--seed", sweep.seed, "seed of initial values, batches and dropout");
+  add_strategy_flags(flags, sweep.strategy_options);
+}
+
+void add_training_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const std::string& group,
+                        const std::string& usual_input) {
+  const FlagForm form{.single = rows == Rows::kOne};
+  flags.begin_group(group);
+  flags.add("--global-batch", sweep.global_batches,
+            "images per step over all ranks, in place of --batch: with more ranks each gets fewer (strong "
+            "scaling) [--batch times ranks]",
+            form);
+  flags.add("--precision", sweep.precisions,
+            "fp32 or bf16 (autocast); on a GPU also tf32, bf16_pure and fp16", form);
+  flags.add("--memory-format", sweep.memory_format, "layout of images: channels_last or contiguous");
+  flags.add("--momentum", sweep.momentum, "the optimizer's momentum; 0: none");
+  flags.add("--weight-decay", sweep.weight_decay, "the optimizer's weight decay; 0: none");
+  flags.add("--input", sweep.input,
+            fmt::format("source of batches; 'lockstep info inputs' lists them{}", usual_input));
+  flags.add("--data", sweep.data,
+            "real data, for --input dataset: a folder with MNIST's or CIFAR-10's files, or with a folder of "
+            "images per class",
+            {.value = "FOLDER"});
+  flags.add("--prefetch", sweep.input_flags.prefetch,
+            "batches that --input queue, dataset and zmq make, read or receive ahead [4]");
+  flags.add("--input-workers", sweep.input_flags.workers,
+            "threads per rank that make or read batches [1; dataset: as many as the rank computes with]");
+  flags.add("--address", sweep.input_flags.address,
+            "where --input zmq receives batches: ipc:///tmp/NAME or tcp://HOST:PORT; 'lockstep feed' sends "
+            "some");
+}
+
+void add_job_flags(Flags& flags, train::JobOptions& options) {
+  flags.begin_group("Ranks");
+  flags.add("--device", options.device,
+            "cpu, cuda (a GPU for every rank), or auto: cuda where LibTorch can use a GPU, as 'lockstep info "
+            "devices' says");
+  flags.add_switch(
+      "--share-device", options.share_device,
+      "let several ranks of a host use the same GPU in turn; needs --device cuda with gloo or mpi");
+  flags.add(
+      "--backend", options.backend,
+      "communication library: gloo, mpi, thread or nccl; 'lockstep info backends' says which are usable "
+      "[nccl where every rank has a GPU, otherwise gloo]");
+  flags.add(
+      "--launch", options.launch,
+      "start ranks as processes or threads; auto: the ranks that a launcher started, otherwise processes");
+  flags.add("--threads", options.threads,
+            "threads per rank [cores divided by the most ranks that the host holds]");
+  flags.add("--bind", options.bind, "pin every rank to its own cores (core), to NUMA nodes (numa), or none");
+  flags.add("--interface", options.interface,
+            "address or network interface that gloo uses [found automatically]");
+  flags.add("--timeout", options.timeout_s, "seconds after which a silent rank counts as lost");
+}
+
+void add_style_flags(Flags& flags, results::RenderOptions& how) {
+  std::string styles;
+  for (const auto& [name, style] : results::styles().entries()) {
+    styles += fmt::format("\n  {}: {}", name, style.what);
+  }
+  flags.add("--style", how.style, "what the tables show:" + styles, {.value = "NAME"});
+  flags.add_switch("--markdown", how.markdown, "write tables as GitHub's Markdown");
+  flags.add("--epoch-size", how.epoch_size, "images per epoch, for --style theano; the default is ImageNet's",
+            {.range = std::pair{1.0, 1e15}});
+}
+
+}  // namespace lockstep::cli

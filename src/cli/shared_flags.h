@@ -1,0 +1,38 @@
+#pragma once
+
+#include "lockstep/results/tables/render.h"
+#include "lockstep/train/job/job_options.h"
+#include "lockstep/train/rows/sweep.h"
+
+#include "flags.h"
+
+namespace lockstep::cli {
+
+// Flags that several commands have. The values of the structures are the defaults.
+
+/// How many rows a command's flags describe.
+enum class Rows {
+  /// Lists separated by commas: a row for each combination.
+  kSweep,
+  /// One value each.
+  kOne,
+};
+
+/// --model, --ranks, --batch, --strategy, --kernels, --bucket-mb, --accumulate, --image-size and --seed, in
+/// the group that was begun; then the flags of strategies in one of their own. `usual_ranks`: the default of
+/// --ranks in words.
+void add_row_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const std::string& group,
+                   const std::string& usual_ranks);
+
+/// What `bench` and `train` have beyond that: --global-batch, --precision, --memory-format, --lr, --momentum,
+/// --weight-decay, --input, --data, --prefetch, --input-workers and --address.
+void add_training_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const std::string& group,
+                        const std::string& usual_input);
+
+/// --device, --share-device, --backend, --launch, --threads, --bind, --interface and --timeout.
+void add_job_flags(Flags& flags, train::JobOptions& options);
+
+/// --style, --markdown and --epoch-size, in the group that was begun.
+void add_style_flags(Flags& flags, results::RenderOptions& how);
+
+}  // namespace lockstep::cli

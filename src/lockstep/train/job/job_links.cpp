@@ -1,0 +1,131 @@
+#include "lockstep/train/job/job_links.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/comm/backend.h"
+#include "lockstep/comm/split_first.h"
+#include "lockstep/comm/staging/open_copy_engine.h"
+#include "lockstep/results/files/json_gpus.h"
+#include "lockstep/topology/rank_gpus.h"
+#include "lockstep/topology/visible_gpus.h"
+#include "lockstep/train/job/versions.h"
+#include "lockstep/train/rows/agreement.h"
+#include "lockstep/train/rows/out_of_memory.h"
+
+namespace lockstep::train {
+namespace {
+
+/// The backend that carries host memory.
+std::string control_backend(const JobOptions& options) {
+  if (options.backend != kNccl) return options.backend;
+  return options.launch == "threads" ? "thread" : "gloo";
+}
+
+/// The most telling differences first: messages name only a few.
+Facts facts_of(const char* command, const JobOptions& options) {
+  return {{"version", version_text()},
+          {"command", command},
+          {"--device", options.device},
+          {"--backend", options.backend},
+          {"--share-device", options.share_device ? "on" : "off"},
+          {"--threads", std::to_string(options.threads)}};
+}
+
+topology::RankGpu own_gpu(const JobPlan& job, const JobRank& rank) {
+  topology::RankGpu own;
+  own.host = job.site.machine.host;
+  const std::vector<topology::VisibleGpu> visible = topology::visible_gpus();
+  const auto number = static_cast<size_t>(rank.gpu);
+  if (number < visible.size()) {
+    own.name = visible[number].name;
+    own.pci_bus_id = visible[number].pci_bus_id;
+    own.uuid = visible[number].uuid;
+  }
+  return own;
+}
+
+std::vector<topology::RankGpu> compare_gpus(const JobPlan& job, const JobRank& rank) {
+  std::vector<topology::RankGpu> gpus;
+  agree("gpus", results::rank_gpu_to_json(own_gpu(job, rank)), rank.environment.rank, rank.environment.world,
+        rank.store, [&](const std::vector<std::string>& by_rank) -> std::optional<ConfigError> {
+          // Ranks beyond those that rows need never use their GPUs.
+          for (size_t i = 0; i < by_rank.size() && i < static_cast<size_t>(job.ranks); ++i) {
+            gpus.push_back(results::rank_gpu_from_json(by_rank[i]));
+          }
+          if (job.site.options.share_device) return std::nullopt;
+          return topology::why_gpus_clash(gpus);
+        });
+  return gpus;
+}
+
+}  // namespace
+
+std::vector<topology::RankGpu> agree_on(const char* command, const Facts& plan, const JobPlan& job,
+                                        const JobRank& rank) {
+  Facts facts = facts_of(command, job.site.options);
+  facts.insert(facts.end(), plan.begin(), plan.end());
+  agree_on_plan(facts, rank.environment.rank, rank.environment.world, rank.store);
+  return job.site.on_gpus() ? compare_gpus(job, rank) : std::vector<topology::RankGpu>();
+}
+
+void require_helpers(const JobOptions& options) {
+  if (!options.on_gpus()) return;
+  if (options.backend != kNccl) return comm::require_copy_engine();
+  const comm::BackendStatus status = comm::backend_status(control_backend(options));
+  if (status.usable) return;
+  throw BackendMissing(fmt::format("backend nccl needs {} beside it, for messages from host memory: {}",
+                                   status.name, status.detail),
+                       status.advice);
+}
+
+JobLinks::JobLinks(const JobPlan& job, const JobRank& rank) : job_(job), rank_(rank) {
+  const JobOptions& options = job.site.options;
+  comm::ConnectOptions connect{.rank = rank.environment.rank,
+                               .size = rank.environment.world,
+                               .store = &rank.store,
+                               .timeout = comm::Duration(std::max(300.0, 10 * options.timeout_s)),
+                               .interface = options.interface,
+                               .cuda_device = -1};
+  const bool separate = options.backend == kNccl;
+  const bool works = rank.environment.rank < job.ranks;
+  // A rank that only waits takes no memory of a GPU for staging.
+  if (!separate && works) connect.cuda_device = rank.gpu;
+  control_ = comm::connect(control_backend(options), connect);
+  if (separate && works) {
+    connect.size = job.ranks;
+    connect.cuda_device = rank.gpu;
+    data_ = comm::connect(options.backend, connect);
+  }
+  for (const RowPlan& row : job.rows) {
+    if (control_of_.contains(row.ranks)) continue;
+    control_of_[row.ranks] = comm::split_first(*control_, row.ranks);
+    // NCCL keeps memory of every GPU for each communicator: no second one of the same ranks.
+    if (data_ == nullptr || row.ranks == data_->size()) continue;
+    data_of_[row.ranks] = comm::split_first(*data_, row.ranks);
+  }
+}
+
+void JobLinks::run_row(size_t index, const RowWork& work) {
+  const RowPlan row = rank_.own(job_.rows[index]);
+  const std::string done = fmt::format("row/{}/done", index);
+  if (rank_.environment.rank >= training_ranks(row)) {
+    rank_.progress.begin("waiting for " + row.label());
+    rank_.store.get(done, kUntilRowEnds);
+    return;
+  }
+  rank_.progress.begin(row.label());
+  with_fitting_batch(row, [&] { work(row, group_of(row)); });
+  if (rank_.environment.rank == 0) rank_.store.set(done, "1");
+}
+
+RankGroup JobLinks::group_of(const RowPlan& row) const {
+  const bool alone = training_ranks(row) == 1 && !traits_of(row).communicates;
+  if (alone) return {};
+  comm::Communicator* control = control_of_.at(row.ranks).get();
+  if (data_ == nullptr) return control;
+  return {control, row.ranks == data_->size() ? data_.get() : data_of_.at(row.ranks).get()};
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,180 @@
+#include "lockstep/train/job/job_plan.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <ATen/Parallel.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/rule.h"
+#include "lockstep/comm/backend.h"
+#include "lockstep/topology/nvml.h"
+#include "lockstep/topology/rank_gpus.h"
+#include "lockstep/topology/visible_gpus.h"
+#include "lockstep/train/job/job_links.h"
+#include "lockstep/train/rows/device_rules.h"
+
+namespace lockstep::train {
+namespace {
+
+bool in_one_process(const RowPlan& row) {
+  return traits_of(row).one_process && row.ranks > 1;
+}
+
+void check_row_on_device(const JobSite& site, const RowPlan& row) {
+  const auto why = why_not_on_device(row, {.backend = site.options.backend,
+                                           .are_threads = site.options.launch == "threads",
+                                           .share_gpus = site.options.share_device});
+  if (why) throw *why;
+}
+
+void check_gpus_of_one_process(const JobSite& site, const RowPlan& row) {
+  if (!in_one_process(row) || !site.on_gpus() || !site.gpus.usable || row.ranks <= site.gpus.count) return;
+  throw ConfigError(
+      fmt::format("{} uses all GPUs from one process, which sees {} of the {} that {} ranks need",
+                  row.strategy, site.gpus.count, row.ranks, row.ranks),
+      "Let every rank see all GPUs of its host, use fewer --ranks, or ddp.");
+}
+
+void check_hosts_of_one_process(const JobSite& site, const RowPlan& row) {
+  if (!in_one_process(row) || !site.environment || row.ranks <= site.environment->local_world) return;
+  throw ConfigError(fmt::format("{} uses all devices from one process, but its {} ranks are on several hosts "
+                                "({} on this one)",
+                                row.strategy, row.ranks, site.environment->local_world),
+                    "One process cannot use another host's devices: use fewer --ranks, or ddp.");
+}
+
+void check_cores_of_one_process(const JobSite& site, const RowPlan& row) {
+  if (!in_one_process(row) || !site.environment || !site.environment->bound_by_launcher) return;
+  throw ConfigError(fmt::format("{} needs the cores of {} ranks in one process, but {} bound every rank "
+                                "to its own",
+                                row.strategy, row.ranks, to_string(site.environment->launcher)),
+                    "Let lockstep bind: mpirun --bind-to none, srun --cpu-bind=none.");
+}
+
+/// What keeps a single row from running at this site.
+constexpr Rule<JobSite, RowPlan> kRowRules[] = {
+    {"--strategy on --device", &check_row_on_device},
+    {"GPUs that this process sees", &check_gpus_of_one_process},
+    {"ranks on this host", &check_hosts_of_one_process},
+    {"the launcher's binding", &check_cores_of_one_process},
+};
+
+void check_ranks_started(const JobPlan& job) {
+  const auto& environment = job.site.environment;
+  if (!environment || job.ranks <= environment->world) return;
+  throw ConfigError(fmt::format("--ranks {} needs {} ranks, but {} started {}", job.ranks, job.ranks,
+                                to_string(environment->launcher), environment->world),
+                    "Start more ranks, or give smaller --ranks.");
+}
+
+launch::BindingPlan bind_ranks(const JobSite& site, int most_ranks) {
+  // A launcher that binds gives every rank cores of its own; otherwise the ranks of this host share them.
+  if (site.environment && site.environment->bound_by_launcher) {
+    return launch::plan_binding(site.cores, 1, site.options.threads, launch::Binding::kNone);
+  }
+  const int sharing = site.environment ? std::min(most_ranks, site.environment->local_world) : most_ranks;
+  return launch::plan_binding(site.cores, sharing, site.options.threads,
+                              launch::parse_binding(site.options.bind));
+}
+
+/// Keeps the rows that can run.
+void place_rows(JobPlan& job, std::vector<RowPlan> rows, const std::vector<std::string>& strategies) {
+  for (RowPlan& row : rows) {
+    try {
+      require_all(kRowRules, job.site, row);
+    } catch (const ConfigError& obstacle) {
+      if (std::ranges::find(strategies, row.strategy) != strategies.end()) throw;
+      job.left_out.push_back({std::move(row), obstacle.what()});
+      continue;
+    }
+    if (in_one_process(row)) row.device_cpus = job.binding.cpus;
+    job.rows.push_back(std::move(row));
+  }
+}
+
+void check_gpus_usable(const JobPlan& job) {
+  if (!job.site.on_gpus() || job.site.gpus.usable) return;
+  throw BackendMissing("--device cuda cannot be used: " + job.site.gpus.detail, job.site.gpus.advice);
+}
+
+void check_gpu_for_each_rank(const JobPlan& job) {
+  // A launcher may show every rank its own GPU alone; those ranks compare theirs when they meet.
+  if (!job.site.on_gpus() || job.site.environment || job.site.options.share_device) return;
+  topology::require_enough_gpus(job.ranks, job.site.gpus.count);
+}
+
+void check_backend_usable(const JobPlan& job) {
+  const comm::BackendStatus status = comm::backend_status(job.site.options.backend);
+  if (status.usable) return;
+  throw BackendMissing(fmt::format("backend {} cannot be used: {}", status.name, status.detail),
+                       status.advice);
+}
+
+void check_recording(const JobPlan& job) {
+  if (std::ranges::any_of(job.rows, &RowPlan::cuda_graph)) replica::require_recording();
+}
+
+/// What has to be installed or plugged in.
+constexpr Rule<JobPlan> kBackendRules[] = {
+    // Throws for an unknown name, with the nearest.
+    {"--backend", [](const JobPlan& job) { comm::backend_status(job.site.options.backend); }},
+    {"--device cuda", &check_gpus_usable},
+    {"--ranks, --share-device", &check_gpu_for_each_rank},
+    {"--backend's plugin", &check_backend_usable},
+    {"what the backend needs for GPUs", [](const JobPlan& job) { require_helpers(job.site.options); }},
+    {"--cuda-graph's plugin", &check_recording},
+};
+
+/// The GPUs of this host's ranks, by local rank, as far as this process sees them.
+std::vector<GpuRoom> gpu_rooms(const JobPlan& job) {
+  std::vector<int> local_ranks;
+  if (job.site.environment) {
+    // Each of a launcher's ranks checks its own GPU.
+    local_ranks = {job.site.environment->local_rank};
+  } else {
+    for (int rank = 0; rank < job.ranks; ++rank) local_ranks.push_back(rank);
+  }
+  const std::vector<topology::VisibleGpu> visible = topology::visible_gpus();
+  const topology::Nvml nvml;
+  std::vector<GpuRoom> rooms;
+  for (const int rank : local_ranks) {
+    const auto number = static_cast<size_t>(topology::gpu_of_rank(rank, job.site.gpus.count));
+    // Capacity unknown: nothing to check.
+    if (number >= visible.size() || visible[number].memory_bytes == 0) continue;
+    const topology::VisibleGpu& gpu = visible[number];
+    int64_t available_bytes = gpu.memory_bytes;
+    if (const std::optional<int> index = nvml.index_of(gpu.pci_bus_id)) {
+      const topology::GpuSample now = nvml.sample(*index);
+      if (now.memory_bytes && now.memory_used_bytes) {
+        // For a MIG slice, NVML reports the memory of the whole GPU.
+        available_bytes = std::min(available_bytes, *now.memory_bytes - *now.memory_used_bytes);
+      }
+    }
+    rooms.push_back({fmt::format("GPU {} ({})", number, gpu.name), available_bytes});
+  }
+  return rooms;
+}
+
+}  // namespace
+
+JobPlan plan_job(JobSite site, std::vector<RowPlan> rows, const std::vector<std::string>& strategies) {
+  JobPlan job{.site = std::move(site), .rows = {}, .left_out = {}, .ranks = most_ranks(rows), .binding = {}};
+  check_ranks_started(job);
+  job.binding = bind_ranks(job.site, job.ranks);
+  place_rows(job, std::move(rows), strategies);
+  return job;
+}
+
+void check_backend(const JobPlan& job) {
+  require_all(kBackendRules, job);
+}
+
+void check_memory(const JobPlan& job) {
+  at::set_num_threads(job.binding.threads_per_rank);
+  check_memory(job.rows, job.local_ranks(), job.site.machine.available_memory_bytes);
+  if (job.site.on_gpus()) check_gpu_memory(job.rows, gpu_rooms(job));
+}
+
+}  // namespace lockstep::train

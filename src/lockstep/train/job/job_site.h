@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "lockstep/launch/binding.h"
+#include "lockstep/launch/rank_environment.h"
+#include "lockstep/replica/accelerator.h"
+#include "lockstep/topology/machine.h"
+#include "lockstep/train/job/job_options.h"
+
+namespace lockstep::train {
+
+/// Where a job is to run: its settled options, what started this process, and what its host offers. The same
+/// in the process that starts ranks and in each rank.
+struct JobSite {
+  /// Nothing in it is `auto` or left open.
+  JobOptions options;
+  /// Empty in a process that no launcher and no lockstep parent started.
+  std::optional<launch::RankEnvironment> environment;
+  /// Looked for only where the job could use GPUs.
+  replica::AcceleratorStatus gpus;
+  std::vector<launch::Core> cores;
+  /// This host, inspected before ranks were bound to a part of it.
+  topology::Machine machine;
+
+  bool on_gpus() const { return options.on_gpus(); }
+  /// Whether this process is a rank of a lockstep parent, which has checked everything already.
+  bool supervised() const { return environment && environment->supervised; }
+  /// Whether the user reads what this process prints: it starts the ranks, or is a launcher's rank 0.
+  bool speaks() const { return !environment || environment->rank == 0; }
+  /// Numbers of ranks to measure where the user names none: powers of two up to the launcher's ranks, this
+  /// host's GPUs, or its cores.
+  std::vector<int> usual_ranks() const;
+};
+
+/// Throws ConfigError for flags that are wrong by themselves or cannot go together, before and after looking
+/// for GPUs. Call before binding threads.
+JobSite inspect_site(JobOptions options);
+
+}  // namespace lockstep::train

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/comm/store.h"
+#include "lockstep/launch/progress.h"
+#include "lockstep/launch/rank_environment.h"
+#include "lockstep/train/job/job_plan.h"
+
+namespace lockstep::train {
+
+/// One rank of a job, in the thread that does its work.
+struct JobRank {
+  launch::RankEnvironment environment;
+  comm::Store& store;
+  launch::Progress& progress;
+  /// The rank's GPU, as its process numbers them; -1 on a CPU.
+  int gpu = -1;
+
+  /// The row with this rank's GPU in it.
+  RowPlan own(RowPlan row) const;
+};
+
+/// The work of one rank; the same on all ranks.
+using RankWork = std::function<void(const JobRank&)>;
+/// Called when ranks were lost, the user ended the job or a rank failed, in the process that reports it.
+using OnDeparture = std::function<void(const std::string& reason, const std::string& advice)>;
+/// Environment variables and their values.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+/// Runs `work` on every rank: processes that this one starts, its threads, or, where a launcher started this
+/// process, this one rank. `variables` are set for processes that are started. Returns the exit code. Leaves
+/// the process at once when a rank fails or is lost: the others may be blocked in a collective for good, and
+/// a communicator that lost a rank cannot be taken down.
+int run_job(const JobPlan& job, const RankWork& work, const OnDeparture& on_departure,
+            const Variables& variables = {});
+
+}  // namespace lockstep::train
