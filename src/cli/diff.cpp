@@ -1,8 +1,9 @@
+#include "lockstep/results/tables/diff.h"
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/results/files/json_reader.h"
-#include "lockstep/results/tables/diff.h"
 #include "lockstep/results/tables/diff_text.h"
 
 #include "commands.h"

@@ -197,7 +197,7 @@ TEST_F(RefusalTest, other_files_are_refused) {
   plan_.resume_path = path("missing.pt");
   EXPECT_THAT(refusal(plan_), HasSubstr("missing.pt': No such file"));
   plan_.resume_path = LOCKSTEP_GOLDEN "/../references/state_dict.pt";
-  EXPECT_THAT(refusal(plan_), HasSubstr("it is no checkpoint of lockstep"));
+  EXPECT_THAT(refusal(plan_), HasSubstr("it is not a checkpoint of lockstep"));
 }
 
 TEST_F(RefusalTest, circumstances_that_differ_are_told) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <istream>
 #include <string>
 
@@ -7,24 +8,28 @@
 
 namespace lockstep::train {
 
-/// Dictionaries of texts to whatever, and lists of whatever: what a file in the format of torch.save is made
-/// of here, beside tensors, texts and numbers.
+/// Dictionaries with strings as keys, and lists; the values are of any kind. Files in the format of
+/// torch.save are made of these, tensors, strings and numbers.
 using Dict = c10::impl::GenericDict;
 using List = c10::impl::GenericList;
 
 Dict make_dict();
 List make_list();
 
-/// The format of torch.save, such that torch.load(weights_only=True) reads it: the same bytes for the same
-/// content.
+/// The content in the format of torch.save, such that torch.load(weights_only=True) reads it. The same
+/// content gives the same bytes.
 std::string to_archive(const at::IValue& content);
 
 /// Reads what torch.save or to_archive has written: dictionaries (an OrderedDict is one), lists, tuples,
-/// tensors, texts and numbers, as torch.load(weights_only=True) would; nothing in the file is executed.
-/// `what` names it in messages. Throws ConfigError where it is cut off, damaged, something else, or holds
-/// other objects.
+/// tensors, strings and numbers, as torch.load(weights_only=True) would; nothing in the file is executed.
+/// `what` names the file in messages. Throws ConfigError for a file that is cut off or damaged, has another
+/// format or holds other objects.
 at::IValue from_archive(std::istream& stream, const std::string& what);
 at::IValue from_archive(const std::string& bytes, const std::string& what);
 at::IValue read_archive(const std::string& path);
+
+/// A hash of every bit of the content, in order; unchanged by writing and reading. LibTorch's reader of
+/// archives does not compare checksums.
+uint64_t hash_of(const at::IValue& content);
 
 }  // namespace lockstep::train

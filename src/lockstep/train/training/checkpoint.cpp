@@ -6,14 +6,25 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/train/training/archive.h"
-#include "lockstep/train/training/content_hash.h"
 #include "lockstep/train/rows/gather.h"
+#include "lockstep/train/training/archive.h"
 #include "lockstep/train/training/state_dict.h"
 
 namespace lockstep::train {
 namespace {
 
+// The layout of a checkpoint, a dictionary:
+//
+//   format, version   "lockstep checkpoint", 1
+//   model             name -> tensor: parameters and rank 0's buffers, as a state_dict of torchvision
+//   step, epoch       steps and epochs completed
+//   settings          name -> text: what must be the same to resume
+//   circumstances     name -> text: what decides rounding beside them
+//   epochs            a dictionary per completed epoch: loss, accuracy, ...
+//   ranks             a dictionary per rank: buffers, strategy (name -> tensor), epoch (sums so far)
+//   hash              over all of the above, as 16 hexadecimal digits
+//
+// Only rank 0 has `strategy` where the strategy's state is the same on all ranks.
 constexpr const char* kFormat = "lockstep checkpoint";
 constexpr int64_t kVersion = 1;
 
@@ -63,13 +74,14 @@ Dict to_dict(const RankState& rank) {
   return dict;
 }
 
-/// A dictionary as it was read, whose entries are asked for by name and kind.
+/// A dictionary that was read, with access by name and kind. Throws Error where an entry is missing or of
+/// another kind.
 class Entries {
  public:
   explicit Entries(const at::IValue& value) {
-    if (!value.isGenericDict()) throw Error("a part of it is no dictionary");
+    if (!value.isGenericDict()) throw Error("a part of it is not a dictionary");
     for (const auto& entry : value.toGenericDict()) {
-      if (!entry.key().isString()) throw Error("a name in it is no text");
+      if (!entry.key().isString()) throw Error("a name in it is not text");
       entries_.emplace_back(entry.key().toStringRef(), entry.value());
     }
   }
@@ -83,24 +95,24 @@ class Entries {
   }
 
   int64_t integer(const std::string& name) const {
-    if (!get(name).isInt()) throw Error(fmt::format("'{}' is no whole number", name));
+    if (!get(name).isInt()) throw Error(fmt::format("'{}' is not a whole number", name));
     return get(name).toInt();
   }
 
   double real(const std::string& name) const {
-    if (!get(name).isDouble()) throw Error(fmt::format("'{}' is no number", name));
+    if (!get(name).isDouble()) throw Error(fmt::format("'{}' is not a number", name));
     return get(name).toDouble();
   }
 
   std::string text(const std::string& name) const {
-    if (!get(name).isString()) throw Error(fmt::format("'{}' is no text", name));
+    if (!get(name).isString()) throw Error(fmt::format("'{}' is not text", name));
     return get(name).toStringRef();
   }
 
   std::vector<replica::NamedTensor> tensors() const {
     std::vector<replica::NamedTensor> found;
     for (const auto& [name, value] : entries_) {
-      if (!value.isTensor()) throw Error(fmt::format("'{}' is no tensor", name));
+      if (!value.isTensor()) throw Error(fmt::format("'{}' is not a tensor", name));
       found.push_back({name, value.toTensor()});
     }
     return found;
@@ -118,7 +130,7 @@ class Entries {
 
 at::ArrayRef<at::IValue> list_in(const Entries& entries, const std::string& name) {
   const at::IValue& value = entries.get(name);
-  if (!value.isList()) throw Error(fmt::format("'{}' is no list", name));
+  if (!value.isList()) throw Error(fmt::format("'{}' is not a list", name));
   return value.toListRef();
 }
 
@@ -126,7 +138,7 @@ Facts facts_in(const Entries& entries, const std::string& name) {
   Facts facts;
   const Entries named(entries.get(name));
   for (const auto& [key, value] : named.all()) {
-    if (!value.isString()) throw Error(fmt::format("'{}' in '{}' is no text", key, name));
+    if (!value.isString()) throw Error(fmt::format("'{}' in '{}' is not text", key, name));
     facts.push_back({key, value.toStringRef()});
   }
   return facts;
@@ -158,8 +170,8 @@ results::EpochRecord epoch_from(const at::IValue& value) {
   return epoch;
 }
 
-/// Of all ranks on rank 0, empty elsewhere. Collective. One rank after the other, so that no rank holds more
-/// than its own beside rank 0.
+/// The states of all ranks on rank 0, an empty list elsewhere. Rank 0 receives one rank after the other, so
+/// that messages in flight hold one state at a time. Collective.
 List gather_ranks(const RankState& own, comm::Communicator* group) {
   List ranks = make_list();
   const int rank = group == nullptr ? 0 : group->rank();
@@ -167,9 +179,9 @@ List gather_ranks(const RankState& own, comm::Communicator* group) {
   if (group == nullptr) return ranks;
   std::string bytes;
   if (rank != 0) {
-    RankState told = own;
-    if (told.strategy.same_on_all_ranks) told.strategy.tensors.clear();
-    bytes = to_archive(to_dict(told));
+    RankState sent = own;
+    if (sent.strategy.same_on_all_ranks) sent.strategy.tensors.clear();
+    bytes = to_archive(to_dict(sent));
   }
   const std::vector<int64_t> sizes = gather_equal<int64_t>({static_cast<int64_t>(bytes.size())}, *group);
   constexpr int kTag = 1;
@@ -181,7 +193,7 @@ List gather_ranks(const RankState& own, comm::Communicator* group) {
   for (int other = 1; other < group->size(); ++other) {
     std::vector<uint8_t> message(static_cast<size_t>(sizes[static_cast<size_t>(other)]));
     group->receive(comm::host_buffer(message.data(), message.size()), other, kTag)->wait();
-    ranks.push_back(from_archive(std::string(message.begin(), message.end()), "what a rank has sent"));
+    ranks.push_back(from_archive(std::string(message.begin(), message.end()), "the state that a rank sent"));
   }
   return ranks;
 }
@@ -189,8 +201,8 @@ List gather_ranks(const RankState& own, comm::Communicator* group) {
 Checkpoint checkpoint_from(const at::IValue& content) {
   const Entries entries(content);
   if (!entries.has("format") || entries.text("format") != kFormat) {
-    throw Error("it is no checkpoint of lockstep",
-                "--init takes the values of other files; --resume goes on where lockstep stopped.");
+    throw Error("it is not a checkpoint of lockstep",
+                "--init takes the values of other files; --resume continues where lockstep stopped.");
   }
   if (const int64_t version = entries.integer("version"); version != kVersion) {
     throw Error(
@@ -199,7 +211,7 @@ Checkpoint checkpoint_from(const at::IValue& content) {
   Dict without_hash = content.toGenericDict().copy();
   static_cast<void>(without_hash.erase(kHash));
   if (entries.text(kHash) != hash_text(without_hash)) {
-    throw Error("it is damaged: its contents are not those that were written",
+    throw Error("it is damaged: its contents are not what was written",
                 "Resume from another file; this one's disk or transfer may be at fault.");
   }
   Checkpoint checkpoint;
@@ -216,7 +228,7 @@ Checkpoint checkpoint_from(const at::IValue& content) {
   return checkpoint;
 }
 
-/// Errors of `body` are those of a file that the user named.
+/// Turns errors of `body` into errors of the file that the user named.
 template <typename Body>
 auto as_errors_of(const std::string& path, const Body& body) {
   try {

@@ -13,7 +13,7 @@
 namespace lockstep::train {
 namespace {
 
-/// Rank 0's buffers in the place of this rank's own, for as long as this lives.
+/// Puts rank 0's buffers in place of this rank's own for as long as it lives.
 class BorrowedBuffers {
  public:
   /// Collective.
@@ -44,7 +44,7 @@ void Tally::add_predictions(const at::Tensor& logits, const at::Tensor& labels) 
 
 Tally over_all_ranks(const Tally& own, comm::Communicator* group) {
   if (group == nullptr) return own;
-  // Counts of samples are exact in a double.
+  // One reduction of doubles for all three: counts below 2^53 are exact in them.
   double sums[] = {own.loss_sum, static_cast<double>(own.correct), static_cast<double>(own.samples)};
   group->all_reduce(comm::host_buffer(sums, 3), comm::ReduceOp::kSum)->wait();
   return {sums[0], static_cast<int64_t>(sums[1]), static_cast<int64_t>(sums[2])};
@@ -61,7 +61,7 @@ Tally Evaluation::run(models::Model& model) {
   const BorrowedBuffers borrowed(model.parameters(), group_.data);
   const replica::Precision precision = replica::parse_precision(row_.precision);
   Tally tally;
-  // Ranks may have different numbers of batches: nothing in here may be collective.
+  // Ranks may have different numbers of batches, so nothing in this loop may be collective.
   const int64_t batches = input_->batches_per_epoch().value_or(inputs::kDeviceBatches);
   for (int64_t i = 0; i < batches; ++i) {
     const inputs::Batch& batch = input_->next();

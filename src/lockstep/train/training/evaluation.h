@@ -11,7 +11,7 @@
 
 namespace lockstep::train {
 
-/// How a network does on samples: sums, so that those of several ranks and batches can be added.
+/// The results of a network on samples, as sums that can be added over batches and ranks.
 struct Tally {
   double loss_sum = 0;
   int64_t correct = 0;
@@ -21,17 +21,17 @@ struct Tally {
   void add_predictions(const at::Tensor& logits, const at::Tensor& labels);
 };
 
-/// Runs a network over the evaluation samples: of real data those that are there for it, each once over all
-/// ranks; otherwise the batches that are trained on.
+/// Runs a network over the evaluation samples: the evaluation set of real data, each sample once over all
+/// ranks; without real data the training batches.
 class Evaluation {
  public:
-  /// `row` and `group` outlive this. `accelerator`: where the network is; null: on the CPU.
+  /// `row` and `group` outlive this. `accelerator`: the network's GPU; null for the CPU.
   Evaluation(const RowPlan& row, const RankGroup& group,
              std::shared_ptr<replica::Accelerator> accelerator = nullptr);
 
-  /// With the running statistics of rank 0, as PyTorch's DistributedDataParallel does, whatever statistics
-  /// this rank keeps; its own are there again afterwards. Nothing is learned. Returns the tally of all ranks,
-  /// on all of them; the loss is summed over samples. Collective over the group.
+  /// Evaluates with rank 0's running statistics, as PyTorch's DistributedDataParallel does; this rank's own
+  /// are restored afterwards. Changes no parameters. Returns the tally over all ranks, on all of them; the
+  /// loss is summed over samples. Collective over the group.
   Tally run(models::Model& model);
 
  private:

@@ -8,8 +8,8 @@
 #include <ATen/core/ivalue.h>
 
 #include "lockstep/base/file.h"
-#include "lockstep/train/training/archive.h"
 #include "lockstep/train/rows/row_trainee.h"
+#include "lockstep/train/training/archive.h"
 
 namespace lockstep::train {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/registry.h"
+#include "lockstep/base/rule.h"
 
 namespace lockstep::train {
 namespace {
@@ -20,29 +21,44 @@ const Registry<Decay>& decays() {
   return all;
 }
 
-void check(const ScheduleOptions& options) {
-  if (!(options.learning_rate > 0) || !std::isfinite(options.learning_rate)) {
-    throw ConfigError(fmt::format("--lr must be greater than 0, not {:g}", options.learning_rate));
-  }
-  if (options.epochs < 1) {
-    throw ConfigError(fmt::format("--epochs must be greater than 0, not {}", options.epochs));
-  }
-  if (!(options.warmup_epochs >= 0 && options.warmup_epochs <= options.epochs)) {
-    throw ConfigError(fmt::format("--warmup-epochs must lie between 0 and --epochs {}, not {:g}",
-                                  options.epochs, options.warmup_epochs));
-  }
-  if (!(options.decay_factor > 0 && options.decay_factor <= 1)) {
-    throw ConfigError(
-        fmt::format("--decay-factor must be greater than 0 and at most 1, not {:g}", options.decay_factor));
-  }
-  const std::vector<int>& epochs = options.decay_epochs;
-  if (std::ranges::adjacent_find(epochs, std::greater_equal()) != epochs.end() ||
-      (!epochs.empty() && epochs.front() < 1)) {
-    throw ConfigError(
-        fmt::format("--decay-epochs must be ascending numbers from 1 on, not {}", fmt::join(epochs, ",")),
-        "30,60,80 is the default: the rate falls after so many epochs.");
-  }
+void check_rate(const ScheduleOptions& options) {
+  if (options.learning_rate > 0 && std::isfinite(options.learning_rate)) return;
+  throw ConfigError(fmt::format("--lr must be greater than 0, not {:g}", options.learning_rate));
 }
+
+void check_epochs(const ScheduleOptions& options) {
+  if (options.epochs >= 1) return;
+  throw ConfigError(fmt::format("--epochs must be greater than 0, not {}", options.epochs));
+}
+
+void check_warmup(const ScheduleOptions& options) {
+  if (options.warmup_epochs >= 0 && options.warmup_epochs <= options.epochs) return;
+  throw ConfigError(fmt::format("--warmup-epochs must lie between 0 and --epochs {}, not {:g}",
+                                options.epochs, options.warmup_epochs));
+}
+
+void check_decay_factor(const ScheduleOptions& options) {
+  if (options.decay_factor > 0 && options.decay_factor <= 1) return;
+  throw ConfigError(
+      fmt::format("--decay-factor must be greater than 0 and at most 1, not {:g}", options.decay_factor));
+}
+
+void check_decay_epochs(const ScheduleOptions& options) {
+  const std::vector<int>& epochs = options.decay_epochs;
+  const bool ascend = std::ranges::adjacent_find(epochs, std::greater_equal()) == epochs.end();
+  if (ascend && (epochs.empty() || epochs.front() >= 1)) return;
+  throw ConfigError(
+      fmt::format("--decay-epochs must be ascending numbers from 1 on, not {}", fmt::join(epochs, ",")),
+      "30,60,80 is the default: the rate falls after so many epochs.");
+}
+
+constexpr Rule<ScheduleOptions> kScheduleRules[] = {
+    {"--lr", &check_rate},
+    {"--epochs", &check_epochs},
+    {"--warmup-epochs, --epochs", &check_warmup},
+    {"--decay-factor", &check_decay_factor},
+    {"--decay-epochs", &check_decay_epochs},
+};
 
 }  // namespace
 
@@ -61,9 +77,9 @@ Schedule::Schedule(const ScheduleOptions& options, int ranks, int64_t steps_per_
       total_steps_(options.epochs * steps_per_epoch),
       start_(options.scale ? options.learning_rate : 0),
       peak_(options.learning_rate * (options.scale ? ranks : 1)) {
-  check(options);
+  require_all(kScheduleRules, options);
   if (steps_per_epoch < 1) {
-    throw ConfigError(fmt::format("an epoch must have a step at least, not {}", steps_per_epoch));
+    throw ConfigError(fmt::format("an epoch must have at least one step, not {}", steps_per_epoch));
   }
   warmup_steps_ = std::llround(options.warmup_epochs * static_cast<double>(steps_per_epoch));
 }

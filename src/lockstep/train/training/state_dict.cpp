@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kWrapped = "module.";
 constexpr const char* kNotAlways = "num_batches_tracked";
-/// More of them say no more about what is wrong.
+/// Names in a message; more would not help the reader.
 constexpr size_t kMostNames = 5;
 
 std::string names_text(const std::vector<std::string>& names) {
@@ -28,8 +28,8 @@ std::string names_text(const std::vector<std::string>& names) {
 }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  throw ConfigError(fmt::format("'{}' is not of this network: {}", path, why),
-                    "Choose the --model whose values it has.");
+  throw ConfigError(fmt::format("'{}' does not fit this network: {}", path, why),
+                    "Choose the --model that it was saved from.");
 }
 
 at::IValue find(const Dict& dict, const std::string& name) {

@@ -9,9 +9,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/train/rows/bits.h"
-#include "lockstep/train/training/evaluation.h"
 #include "lockstep/train/rows/gather.h"
 #include "lockstep/train/rows/row_trainee.h"
+#include "lockstep/train/training/evaluation.h"
 #include "lockstep/train/training/state_dict.h"
 
 namespace lockstep::train {

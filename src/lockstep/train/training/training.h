@@ -8,11 +8,11 @@
 
 #include "lockstep/launch/progress.h"
 #include "lockstep/results/files/training_record.h"
-#include "lockstep/train/training/checkpoint.h"
 #include "lockstep/train/rows/facts.h"
 #include "lockstep/train/rows/rank_group.h"
-#include "lockstep/train/training/schedule.h"
 #include "lockstep/train/rows/sweep.h"
+#include "lockstep/train/training/checkpoint.h"
+#include "lockstep/train/training/schedule.h"
 
 namespace lockstep::train {
 
