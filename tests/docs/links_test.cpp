@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -62,6 +64,24 @@ TEST(DocsTest, every_anchor_leads_to_a_heading) {
     }
   }
   EXPECT_GT(found, 10);
+}
+
+TEST(DocsTest, every_source_file_that_is_named_exists) {
+  static const std::regex name(R"(`([a-z_]+(?:/[a-z_0-9]+)*/[a-z_0-9]+\.(?:h|cpp|py|sh|cmake|txt))`)");
+  const std::filesystem::path root = LOCKSTEP_SOURCE_DIR;
+  int found = 0;
+  for (const auto& file : markdown_files()) {
+    const std::string text = project_file(file);
+    for (std::sregex_iterator match(text.begin(), text.end(), name), end; match != end; ++match) {
+      const std::string path = (*match)[1];
+      const bool exists = std::ranges::any_of(std::array{"", "src", "src/lockstep"}, [&](const char* folder) {
+        return std::filesystem::exists(root / folder / path);
+      });
+      EXPECT_TRUE(exists) << file << " names " << path;
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 30);
 }
 
 TEST(DocsTest, every_make_target_that_is_mentioned_exists) {
