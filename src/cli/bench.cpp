@@ -67,6 +67,7 @@ std::string describe_plan(const BenchPlan& plan) {
 void keep_what_was_measured(const BenchPlan& plan, const std::string& reason, const std::string& advice) {
   print_departure(reason, advice);
   ResultFiles files = result_files(plan);
+  // No launch comes after one that ended early.
   files.last_launch = true;
   try {
     ResultKeeper(files).finish_incomplete(reason);
@@ -108,7 +109,7 @@ int own_launch(const train::JobSite& site) {
   return std::max(1, std::atoi(number));
 }
 
-/// Where rank 0 keeps the record while rows are measured.
+/// The file in which rank 0 keeps the record while rows are measured.
 std::string record_path(const BenchOptions& options,
                         const std::optional<launch::RankEnvironment>& environment) {
   if (!options.json_path.empty()) return options.json_path;
@@ -140,6 +141,8 @@ BenchPlan make_plan(BenchOptions options, train::JobSite site, const Arguments& 
 /// Checks everything that can be checked, then starts the ranks and supervises them, or, in a process that a
 /// launcher or a lockstep parent started, is one of the ranks.
 int run_bench(BenchOptions options, const std::string& preset_note, const Arguments& command) {
+  // Mistakes in flags are reported before anything slow happens: looking for GPUs takes seconds, and
+  // estimating the memory runs each network once.
   check_flags(options);
   // --cuda-graph asks for a GPU: its user wants to hear what keeps GPUs from being used.
   if (options.sweep.cuda_graph && options.job.device == "auto") options.job.device = "cuda";
@@ -160,6 +163,7 @@ int run_bench(BenchOptions options, const std::string& preset_note, const Argume
     if (here.speaks()) print_result(describe_plan(plan));
     return kExitDone;
   }
+  // A launcher's ranks may be on hosts that do not see the files; its rank 0 checks them before it measures.
   if (!here.environment) check_files(plan.options);
   return run_launches(plan);
 }

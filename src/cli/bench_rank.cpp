@@ -35,7 +35,7 @@ void publish_machine(const BenchRank& rank) {
   rank.store.set("machine/" + number, json);
 }
 
-/// What the ranks must have in common beyond the job's options.
+/// Facts that the ranks must have in common beyond the job's options.
 train::Facts facts_of(const BenchPlan& plan) {
   train::Facts facts = train::facts_of(plan.job.rows);
   facts.push_back({"--breakdown", plan.options.breakdown ? "on" : "off"});
@@ -127,6 +127,7 @@ MeasuredRow measure_row(train::RowPlan row, size_t index, const train::RankGroup
 
 void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank) {
   const BenchRank rank{job_rank, plan, train::agree_on("bench", facts_of(plan), plan.job, job_rank)};
+  // Published before the recorder is made: rank 0's waits in it for all machines.
   publish_machine(rank);
   std::optional<Scribe> scribe;
   if (rank.environment.rank == 0) scribe.emplace(rank);

@@ -17,7 +17,7 @@ struct BenchPlan {
   train::JobPlan job;
   BaselineChoice baseline;
   Arguments command;
-  /// Where rank 0 keeps the record after every row.
+  /// The file in which rank 0 keeps the record after every row.
   std::string record_path;
   /// This launch among those of --repeat, counted from 1.
   int launch = 1;

@@ -35,12 +35,14 @@ template <typename Value>
 void Flags::add(const std::string& name, Value& value, const std::string& help, const FlagForm& form) {
   CLI::Option& option = *command_.add_option(name, value, help)->group(group_);
   if constexpr (Kind<Value>::kList) {
+    // A shell's glob gives positional arguments one by one, and file names may contain commas.
     const bool positional = !name.starts_with('-');
     if (form.single || form.repeated) option.expected(1);
     if (form.repeated) option.take_all();
     if (!form.single && !form.repeated && !positional) option.delimiter(',');
   }
   if constexpr (!Kind<Value>::kOptional) {
+    // A default in words says more than the 0 or the empty text that stands for it.
     if (!help.ends_with(']')) option.capture_default_str();
   }
   if (*form.value != '\0') option.type_name(form.value);
@@ -61,6 +63,7 @@ template void Flags::add(const std::string&, std::vector<double>&, const std::st
 template void Flags::add(const std::string&, std::vector<std::string>&, const std::string&, const FlagForm&);
 
 void Flags::add_switch(const std::string& name, bool& value, const std::string& help) {
+  // The opposite of the default, not of the current value: giving a flag twice must not turn it back.
   const auto turn = [&value, turned = !value] { value = turned; };
   command_.add_flag_callback(name, turn, help)->group(group_);
 }

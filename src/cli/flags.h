@@ -15,7 +15,7 @@ namespace lockstep::cli {
 /// The arguments that started the program, its name first.
 using Arguments = std::vector<std::string>;
 
-/// What a flag takes beside a value of its type.
+/// How a flag takes its value.
 struct FlagForm {
   /// Placeholder for the value in the help, as FILE; empty: the type.
   const char* value = "";

@@ -13,7 +13,7 @@ namespace lockstep::cli {
 
 /// The settings of one published row as flags of `lockstep bench`.
 struct Preset {
-  /// Where the row is published.
+  /// The publication of the row.
   std::string source;
   /// Flags with their values.
   std::vector<std::pair<std::string, std::string>> flags;

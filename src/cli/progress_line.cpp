@@ -44,6 +44,7 @@ ProgressLine::~ProgressLine() {
   wake_.notify_all();
   if (!thread_.joinable()) return;
   thread_.join();
+  // Clears the line for whatever is printed next.
   std::fputs("\r\x1b[K", stderr);
 }
 

@@ -19,7 +19,8 @@ constexpr const char* kReportExamples = R"(Examples:
   lockstep report run.json -o report.html
   lockstep report before.json after.json -o report.html
   lockstep report run.json --published data/published/pytorch_throughput.csv -o report.html
-The page contains everything that it shows: no scripts, nothing fetched. docs/reading-the-report.md explains it.
+The page contains everything that it shows, without scripts; nothing is fetched.
+docs/reading-the-report.md explains it.
 )";
 
 constexpr const char* kPlotExamples = R"(Examples:

@@ -31,6 +31,7 @@ void ResultKeeper::row_finished(const results::RunRecord& record) {
 }
 
 void ResultKeeper::finish(const results::RunRecord& record) {
+  // The next launch reads the record and adds itself; tables of all launches are printed once, at the end.
   if (!files_.last_launch) {
     file_.finish(record);
     return;
@@ -40,6 +41,8 @@ void ResultKeeper::finish(const results::RunRecord& record) {
 }
 
 void ResultKeeper::finish_incomplete(const std::string& reason) {
+  // Rows of this launch are in the partial file. Without one the launch died before its first row, and the
+  // record holds the launches before it, if there were any.
   fs::path kept = file_.partial_path();
   std::error_code ignored;
   if (files_.continues && !fs::exists(kept, ignored)) kept = file_.path();

@@ -27,7 +27,7 @@ struct ResultFiles {
   bool last_launch = true;
 };
 
-/// Where the results of one bench go: tables on stdout, the files that the user asked for, and after every
+/// Puts out the results of one bench: tables on stdout, the files that the user asked for, and after every
 /// row a partial record on disk. So a run that dies keeps what was measured, whichever of its processes
 /// survives.
 class ResultKeeper {

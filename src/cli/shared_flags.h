@@ -24,7 +24,8 @@ enum class Rows {
 void add_row_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const std::string& group,
                    const std::string& usual_ranks);
 
-/// What `bench` and `train` have beyond that: --global-batch, --precision, --memory-format, --lr, --momentum,
+/// The flags that only `bench` and `train` have: --global-batch, --precision, --memory-format, --lr,
+/// --momentum,
 /// --weight-decay, --input, --data, --prefetch, --input-workers and --address.
 void add_training_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const std::string& group,
                         const std::string& usual_input);

@@ -84,7 +84,7 @@ void train_rank(const train::TrainingPlan& plan, const train::JobPlan& job, cons
   links.meet();
 }
 
-/// What may change when a training is resumed, although sums are then rounded differently.
+/// Facts that may change when a training is resumed, although sums are then rounded differently.
 train::Facts circumstances_of(const train::JobPlan& job, const std::string& kernel_detail) {
   train::Facts facts{{"backend", job.site.options.backend},
                      {"threads per rank", std::to_string(job.binding.threads_per_rank)}};

@@ -122,7 +122,7 @@ train::TrainingPlan make_training_plan(const TrainOptions& asked, const train::J
   if (sweep.input.empty()) sweep.input = sweep.data.empty() ? "device" : "dataset";
   sweep.input_flags.timeout_s = site.options.timeout_s;
   require_all(kTrainRules, options);
-  // With one rank the two are the same, and a sweep has no row `independent` of one rank.
+  // With one rank the two are the same, and a sweep plans no row `independent` of one rank.
   if (sweep.strategies.front() == "independent") sweep.strategies = {"single"};
   train::TrainingPlan plan;
   plan.row = train::plan_rows(sweep).front();

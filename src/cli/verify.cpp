@@ -35,8 +35,8 @@ constexpr const char* kVerifyExamples = R"(Examples:
 Checks: "replicas equal" (all ranks have the same parameters, bit for bit), "joint batch" (they agree with one
 rank on the batches of all, as closely as rounding allows), "run to run" (the same bits again). A check that
 does not apply says why. A strategy that applies gradients as they arrive is checked for "applied once" (every
-gradient that was sent), "staleness" (within what the steps allow) and "loss falls" (on one batch). The exit code
-is 1 when a check fails.
+gradient that was sent), "staleness" (within what the steps allow) and "loss falls" (on one batch).
+The exit code is 1 when a check fails.
 )";
 
 struct VerifyOptions {
@@ -56,7 +56,7 @@ VerifyOptions::VerifyOptions() {
   sweep.controls = false;
   // A few steps must move the parameters by more than rounding.
   sweep.learning_rate = 0.05;
-  // What strategies compute does not depend on the device, and auto would leave one rank where there is one
+  // The result of a strategy does not depend on the device, and auto would leave one rank if there is one
   // GPU.
   job.device = "cpu";
 }

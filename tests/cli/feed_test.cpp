@@ -42,7 +42,7 @@ TEST(InputTest, host_and_queue_train_and_say_how_their_queues_were_used) {
     const std::vector<const char*> queues =
         input == "host" ? std::vector<const char*>{"staged"} : std::vector<const char*>{"made", "staged"};
     EXPECT_THAT(run.input_queues, names(queues));
-    // Of 2 ranks, 22 steps and the batch of the first left out.
+    // 2 ranks times 22 steps, without the batch of the first step.
     EXPECT_EQ(run.input_queues.back().batches, 2 * 21);
     EXPECT_GT(run.input_queues.back().images_per_s, 0);
     EXPECT_GT(run.input_queues.back().gb_per_s, 0);

@@ -12,7 +12,7 @@
 namespace lockstep::test {
 namespace {
 
-/// Of a machine that does much else.
+/// Generous, for a machine that does much else.
 constexpr double kPatience_s = 300;
 
 std::vector<std::string> command(const KilledTraining& training, const std::string& checkpoint) {

@@ -14,9 +14,9 @@ struct KilledTraining {
   std::string strategy;
   int ranks = 2;
   int kills = 2;
-  /// Of them, so many at least before the training has ended: it may be fast, and the moment late.
+  /// Kills that must happen before the training has ended, which may be fast, and a kill late.
   int least_kills = 1;
-  /// Of 4 steps; on the digits of 15.
+  /// Each of 4 steps; on the digits of 15.
   int epochs = 30;
   bool on_digits = false;
 };

@@ -76,7 +76,7 @@ class LostRankTest : public testing::Test {
     return found.front();
   }
 
-  /// What was measured before is in the file, and the file says why it is not all.
+  /// The file holds what was measured before, and says why that is not all.
   void expect_kept(const std::string& reason) const {
     const results::RunRecord record = results::read_record(folder_.path("a.json"));
     EXPECT_THAT(record.incomplete, HasSubstr(reason));

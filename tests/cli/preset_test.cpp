@@ -21,10 +21,10 @@ test::Finished dry_run(const std::string& preset, const std::vector<std::string>
 
 struct Case {
   std::string preset;
-  /// What the plan says of it.
+  /// Labels of the rows in the plan.
   std::vector<std::string> rows;
   std::string steps;
-  /// What is said of the flags and of what they cannot do.
+  /// Notes on the flags and on what they cannot reproduce.
   std::vector<std::string> notes;
 };
 

@@ -45,7 +45,7 @@ Program::Program(std::vector<std::string> command, const Environment& environmen
   if (pid_ < 0) throw std::runtime_error("cannot start a process");
   if (pid_ == 0) {
     ::setpgid(0, 0);
-    // What is tested is the same on every machine.
+    // The same surroundings on every machine.
     ::setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
     for (const auto& [name, value] : environment) {
       value.empty() ? ::unsetenv(name.c_str()) : ::setenv(name.c_str(), value.c_str(), 1);

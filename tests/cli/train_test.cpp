@@ -122,7 +122,7 @@ TEST(TrainTest, real_images_are_learned) {
   EXPECT_GT(record["epochs"][4]["evaluation_accuracy"], 0.9);
 }
 
-// What torch.load(weights_only=True) allows, read with Python's own pickle: names, shapes and sizes are those
+// Reads with Python's own pickle what torch.load(weights_only=True) allows: names, shapes and sizes are those
 // of torchvision's state_dict.
 TEST(TrainTest, python_reads_a_checkpoint) {
   const test::ScratchFolder folder;

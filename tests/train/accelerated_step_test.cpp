@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// Of every batch the device has work for so long.
+/// Time for which every batch keeps the device busy.
 class BusyInput final : public inputs::Input {
  public:
   BusyInput(std::unique_ptr<inputs::Input> real, test::HostAccelerator& accelerator, double busy_s)

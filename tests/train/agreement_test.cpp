@@ -35,7 +35,7 @@ train::RowPlan row_of(const std::string& strategy, int ranks) {
   return train::plan_rows(sweep).front();
 }
 
-/// What each of `ranks` thread ranks was refused with; "accepted" where it was not.
+/// The message with which each of `ranks` thread ranks was refused; "accepted" if it was not.
 std::vector<std::string> refusals(int ranks, const std::function<void(comm::Communicator&)>& body) {
   std::vector<std::string> texts(static_cast<size_t>(ranks));
   test::with_thread_ranks(ranks, [&](comm::Communicator& group) {

@@ -113,7 +113,7 @@ TEST(ArchiveTest, a_foreign_file_is_refused) {
 }
 
 TEST(ArchiveTest, nothing_but_data_is_taken) {
-  // What pickle.dumps makes of a call of os.system.
+  // A call of os.system, as pickle.dumps writes it.
   const std::string whole = bytes_of(python_file());
   const std::string harmless = "torch._utils\n_rebuild_tensor_v2\n";
   std::string evil = "posix\nsystem\n";

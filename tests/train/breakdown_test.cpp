@@ -77,7 +77,7 @@ Breakdown break_down_disturbed(const Disturbance& disturbance, const Training& t
   return measure::break_down(ranks);
 }
 
-/// What differs from what is expected, as text; empty: nothing.
+/// The difference from the expectation as text; empty: none.
 std::string unlike(const char* what, double value, double expected, double tolerance) {
   if (std::abs(value - expected) <= tolerance) return "";
   return fmt::format("{} is {:.5f} s instead of {:.5f} +- {:.5f}; ", what, value, expected, tolerance);
@@ -87,7 +87,7 @@ TEST(BreakdownTest, a_slowed_rank_is_that_much_waiting_on_the_others_and_is_name
   test::expect_once([] {
     const Breakdown found = break_down_disturbed({.slow_rank = 1, .input_delay_s = 0.03});
     EXPECT_EQ(found.steps, 10);
-    // What the slow rank really lost, by its own stamps.
+    // The time that the slow rank really lost, by its own stamps.
     const double lost_s = found.ranks[1].mean.input_s - found.ranks[0].mean.input_s;
     const double tolerance_s = 0.25 * lost_s;
     return std::string(found.straggler == 1 ? "" : "rank 1 is not named; ") +
@@ -111,7 +111,7 @@ TEST(BreakdownTest, a_slow_link_is_that_much_transfer) {
   });
 }
 
-/// What is exposed where buckets take as long as in `alone`, but are ready as in `overlapped`.
+/// Exposed communication if buckets take as long as in `alone`, but are ready as in `overlapped`.
 double predicted_exposed_s(const measure::RankBreakdown& overlapped, const measure::RankBreakdown& alone) {
   double ended_s = 0;
   for (size_t i = 0; i < overlapped.buckets.size(); ++i) {

@@ -7,8 +7,8 @@
 #include <ATen/Parallel.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/train/training/evaluation.h"
 #include "lockstep/train/rows/row_input.h"
+#include "lockstep/train/training/evaluation.h"
 
 #include "data/files.h"
 #include "strategies/trained_replica.h"

@@ -41,7 +41,7 @@ void PrintTo(const Case& value, std::ostream* out) {
 
 class ReplicaCheckTest : public testing::TestWithParam<Case> {};
 
-/// What the ranks are told where one reduction of eight steps is spoilt. Compared are the second step, the
+/// The ranks' message when one reduction of eight steps is spoilt. Compared are the second step, the
 /// fifth and the eighth: one that is not timed follows each.
 std::vector<std::string> errors_after(const Case& chosen, Fault fault, int step) {
   std::vector<std::string> errors(static_cast<size_t>(chosen.ranks));
@@ -93,12 +93,12 @@ INSTANTIATE_TEST_SUITE_P(all, ReplicaCheckTest, testing::ValuesIn(all_cases()), 
   return std::string(named.param.strategy) + "_" + std::to_string(named.param.ranks);
 });
 
-/// Of every strategy: as many comparisons as were asked for and one at the end, or why there are none; and
+/// For every strategy: as many comparisons as were asked for and one at the end, or why there are none; and
 /// as many timed steps as without.
 TEST(ReplicaChecksTest, every_strategy_is_compared_or_says_why_not) {
   for (const std::string& strategy : strategies::registry().names()) {
     const strategies::Traits traits = strategies::registry().get(strategy).traits({});
-    // What has all devices in one process trains in one rank.
+    // A strategy with all devices in one process trains in one rank.
     const int training = strategy == "single" || traits.one_process ? 1 : 2;
     const int ranks = strategy == "single" ? 1 : 2;
     test::with_thread_ranks(training, [&](comm::Communicator& group) {

@@ -59,7 +59,7 @@ class DelayedWork final : public comm::Work {
   std::future<void> done_;
 };
 
-/// What a message costs on a slow link.
+/// The cost of a message on a slow link.
 struct LinkCost {
   double s_per_message = 0;
   double s_per_byte = 0;

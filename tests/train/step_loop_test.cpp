@@ -27,7 +27,7 @@ TEST(StepLoopTest, nothing_falls_between_two_steps) {
   ASSERT_EQ(result.step_s.size(), 20u);
   const double sum_s = std::accumulate(result.step_s.begin(), result.step_s.end(), 0.0);
   EXPECT_LE(sum_s, whole_s);
-  // What the loop does before its first and after its last stamp is allocation of two vectors.
+  // Before its first stamp and after its last the loop only allocates two vectors.
   EXPECT_GT(sum_s, 0.8 * whole_s);
 }
 

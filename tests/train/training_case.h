@@ -9,7 +9,7 @@
 
 namespace lockstep::train {
 
-/// What a test trains.
+/// A small training for tests.
 struct Kind {
   std::string strategy;
   int ranks = 2;

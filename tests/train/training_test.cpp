@@ -88,7 +88,8 @@ TEST_F(TrainingTest, evaluation_uses_running_statistics) {
 
 class ResumeTest : public TrainingTest, public testing::WithParamInterface<Kind> {};
 
-// What a training writes at its end holds everything: parameters, momenta, statistics, buckets, the curve.
+// The checkpoint at the end of a training holds everything: parameters, momenta, statistics, buckets, the
+// curve.
 TEST_P(ResumeTest, a_resumed_training_ends_with_the_same_bits) {
   // After the first step, in the middle of an epoch, at its end.
   expect_same_bits_resumed(plan_of(GetParam()), {1, 6, 8});

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-/// What a rank alone has after some steps.
+/// The parameters of a rank alone after some steps.
 std::vector<float> trained(const std::string& precision, int64_t* parameter_bytes = nullptr) {
   train::SweepOptions sweep;
   sweep.models = {"lenet5"};
@@ -18,7 +18,7 @@ std::vector<float> trained(const std::string& precision, int64_t* parameter_byte
   sweep.kernels = {"aten"};
   sweep.learning_rate = 0.1;
   train::RowPlan row = train::plan_rows(sweep).front();
-  // What a sweep takes on a GPU only is the same on a CPU, and slow.
+  // The precision that a sweep allows on GPUs only gives the same on a CPU, slowly.
   row.precision = precision;
   train::RowTrainee trainee(row, nullptr);
   launch::Progress progress;

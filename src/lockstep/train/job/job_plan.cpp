@@ -53,7 +53,7 @@ void check_cores_of_one_process(const JobSite& site, const RowPlan& row) {
                     "Let lockstep bind: mpirun --bind-to none, srun --cpu-bind=none.");
 }
 
-/// What keeps a single row from running at this site.
+/// Reasons why a single row cannot run at this site.
 constexpr Rule<JobSite, RowPlan> kRowRules[] = {
     {"--strategy on --device", &check_row_on_device},
     {"GPUs that this process sees", &check_gpus_of_one_process},
@@ -116,7 +116,7 @@ void check_recording(const JobPlan& job) {
   if (std::ranges::any_of(job.rows, &RowPlan::cuda_graph)) replica::require_recording();
 }
 
-/// What has to be installed or plugged in.
+/// Libraries, plugins and devices that have to be there.
 constexpr Rule<JobPlan> kBackendRules[] = {
     // Throws for an unknown name, with the nearest.
     {"--backend", [](const JobPlan& job) { comm::backend_status(job.site.options.backend); }},

@@ -11,7 +11,7 @@
 
 namespace lockstep::train {
 
-/// Where a job is to run: its settled options, what started this process, and what its host offers. The same
+/// The surroundings of a job: its settled options, what started this process, and what its host offers. The same
 /// in the process that starts ranks and in each rank.
 struct JobSite {
   /// Nothing in it is `auto` or left open.

@@ -7,10 +7,11 @@
 namespace lockstep::train {
 namespace {
 
+/// Enough that one exchange meets no delay on the way; the shortest one counts.
 constexpr int kExchanges = 20;
 constexpr int kTag = 0xC10C;
 
-/// On rank 0: what `peer` is to be told.
+/// Rank 0's part: `peer`'s clock minus rank 0's.
 ClockOffset ask(comm::Communicator& group, int peer) {
   double shortest_s = std::numeric_limits<double>::infinity();
   ClockOffset best;
@@ -27,6 +28,7 @@ ClockOffset ask(comm::Communicator& group, int peer) {
   return best;
 }
 
+/// The part of the other ranks: answers every question with the time.
 void answer(comm::Communicator& group) {
   for (int i = 0; i < kExchanges; ++i) {
     double question_s = 0;

@@ -4,7 +4,7 @@
 
 namespace lockstep::train {
 
-/// How this rank's steady clock differs from rank 0's.
+/// The difference between this rank's steady clock and rank 0's.
 struct ClockOffset {
   /// This rank's clock minus rank 0's, in seconds.
   double offset_s = 0;
@@ -12,9 +12,9 @@ struct ClockOffset {
   double error_s = 0;
 };
 
-/// Collective. Exchanges messages with rank 0 and takes the exchange with the shortest round trip: the other
-/// clock's reading belongs to some moment of it, its middle is the estimate and half of it the error
-/// (Cristian 1989).
+/// Exchanges messages with rank 0 and uses the exchange with the shortest round trip: the other clock was
+/// read at some moment of it, so its middle is the estimate and half of it the error (Cristian 1989).
+/// Collective.
 ClockOffset estimate_clock_offset(comm::Communicator& group);
 
 }  // namespace lockstep::train

@@ -21,6 +21,8 @@ void IssuedSteps::add(IssuedStep step, const StepOutcome& outcome) {
   } else {
     const at::NoGradGuard no_grad;
     const Readback& readback = readbacks_[added_++ % readbacks_.size()];
+    // Copied in the stream, before the mark at the step's end: whoever has waited for that mark may read
+    // them.
     readback.loss.copy_(outcome.loss, /*non_blocking=*/true);
     if (outcome.hits.defined()) readback.hits.copy_(outcome.hits, /*non_blocking=*/true);
   }

@@ -13,39 +13,42 @@
 
 namespace lockstep::train {
 
-/// A step that a device was given: what is known of it at once, and what once the device has come to its end.
+/// A step that was issued to a device. `loss` and `hits` are known once the device has reached the step's
+/// end.
 struct IssuedStep {
-  /// How many were trained before.
+  /// Steps trained before it.
   int64_t step = 0;
   bool timed = false;
   StepInstants at;
-  /// Collectives that were issued in it.
+  /// Collectives issued in it.
   size_t collectives = 0;
   double loss = 0;
   int64_t hits = 0;
 };
 
-/// The steps that a device was given and whose ends were not looked at, in order. A GPU is given the next
-/// ones while it computes, so that it never waits for the host; on the CPU a step is over when it was issued.
+/// The steps that were issued to a device and not yet finished, in order. A GPU is given the next steps while
+/// it computes, so that it never waits for the host; on the CPU a step is over when it was issued.
 class IssuedSteps {
  public:
   /// `accelerator` outlives this; null: the CPU.
   IssuedSteps(replica::Accelerator* accelerator, const StepClock& clock);
 
-  /// Adds a step and stamps its end. Never waits for a GPU. At most most_ahead() others are left.
+  /// Adds a step and stamps its end. Never waits for a GPU. At most most_ahead() other steps may be
+  /// unfinished.
   void add(IssuedStep step, const StepOutcome& outcome);
 
-  /// How many may be left when the next one is issued.
+  /// Steps that may be unfinished when the next one is issued.
   size_t most_ahead() const { return accelerator_ == nullptr ? 0 : kMostAhead; }
   size_t count() const { return issued_.size(); }
-  /// Takes out the oldest, and waits until the device has come to its end.
+  /// Removes the oldest step, and waits until the device has reached its end.
   IssuedStep finish_oldest();
 
  private:
-  /// One that runs and one that waits for it; more would only delay bad news.
+  /// One step that runs and one that is ready to follow it. With fewer the GPU would idle while the host
+  /// looks at a finished step; more would only delay the report of a loss that is not finite.
   static constexpr size_t kMostAhead = 2;
 
-  /// Host memory that a GPU writes to.
+  /// Pinned host memory that a GPU copies a step's results to.
   struct Readback {
     at::Tensor loss;
     at::Tensor hits;
@@ -54,7 +57,7 @@ class IssuedSteps {
   replica::Accelerator* accelerator_;
   const StepClock& clock_;
   std::deque<IssuedStep> issued_;
-  /// Taken in turn.
+  /// One more than the steps ahead, used in turn: a step's place is free again when it is finished.
   std::vector<Readback> readbacks_;
   size_t added_ = 0;
 };

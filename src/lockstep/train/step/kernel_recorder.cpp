@@ -30,8 +30,8 @@ bool is_of(const profiler::KinetoEvent& event, c10::Device device) {
   return device.is_cpu() || event.deviceIndex() == device.index();
 }
 
-/// What the profiler's clock, that of the date, is ahead of the one that steps are stamped with. Seconds
-/// since 1970 leave a double no more than a quarter of a microsecond.
+/// The profiler's clock (the date) minus the steady clock that stamps steps. Integers, because seconds since
+/// 1970 leave a double a resolution of a quarter of a microsecond.
 int64_t date_ahead_ns() {
   const double before_s = now_s();
   const auto date = std::chrono::system_clock::now().time_since_epoch();
@@ -57,7 +57,7 @@ KernelRecorder::~KernelRecorder() {
   try {
     profiler::disableProfiler();
   } catch (const std::exception&) {
-    // Whoever ends early has an error of its own to tell.
+    // A recording that is cut short has another error to report.
   }
 }
 

@@ -8,19 +8,19 @@
 
 namespace lockstep::train {
 
-/// Records what one device carries out, as LibTorch's profiler is told by the device's own (CUPTI on NVIDIA's
-/// GPUs); on the CPU LibTorch's operations take the kernels' place. Recording makes launches slower, so not
-/// for a run whose times count. One at a time in a process; used by the training thread.
+/// Records the kernels that a device runs, through LibTorch's profiler (CUPTI on NVIDIA's GPUs); on the CPU,
+/// LibTorch's operations. Recording slows launches, so it is not for a run whose times count. One at a time
+/// in a process; used by the training thread.
 class KernelRecorder {
  public:
-  /// Records from now on. Throws Error where LibTorch cannot.
+  /// Starts recording. Throws Error if LibTorch cannot.
   explicit KernelRecorder(c10::Device device);
-  /// Ends without a result where finish was not called.
+  /// Stops recording, without a result, unless finish was called.
   ~KernelRecorder();
   KernelRecorder(const KernelRecorder&) = delete;
   KernelRecorder& operator=(const KernelRecorder&) = delete;
 
-  /// Ends it, once the device has done all that it was given: what began since, in the order of beginning.
+  /// Stops recording; the device must have done all its work. Returns the kernels in the order of beginning.
   std::vector<measure::KernelSpan> finish();
 
  private:

@@ -11,9 +11,9 @@
 namespace lockstep::train {
 namespace {
 
-/// DDP's reducer rebuilds its buckets after the first step.
+/// Steps that are always warm-up: DDP's reducer rebuilds its buckets after the first.
 constexpr size_t kWarmupFloor = 3;
-/// Small, so that a network whose step takes seconds does not overrun the time.
+/// Small, so that a network whose step takes seconds does not overrun its time.
 constexpr size_t kStepsToFirstLook = 8;
 
 measure::SteadyState steady_state(std::span<const double> step_s, const PacingOptions& options) {
@@ -50,7 +50,7 @@ PacingDecision decide_by_precision(std::span<const double> step_s, double elapse
   PacingDecision decision;
   decision.warmup_steps = found.steady.cut;
   decision.warmup_choice = std::move(found.steady.chosen);
-  // The time may be over before warm-up is: what is asked for then is one step to measure.
+  // The time may run out within warm-up; one more step is then measured, so that every row has a sample.
   decision.stop = found.stop && step_s.size() > found.steady.cut;
   if (decision.stop) {
     decision.stopped = std::move(found.text);
@@ -77,6 +77,8 @@ PacingDecision look(std::span<const double> step_s, double elapsed_s, const Paci
   std::vector<double> longest_s(step_s.begin(), step_s.end());
   group->all_reduce(comm::host_buffer(longest_s.data(), longest_s.size()), comm::ReduceOp::kMax)->wait();
   PacingDecision decision;
+  // Decided once: each rank's elapsed time differs, and ranks that disagreed would wait in different
+  // collectives.
   if (group->rank() == 0) decision = decide(longest_s, elapsed_s, options);
   std::array<int64_t, 3> told{decision.stop ? 1 : 0, static_cast<int64_t>(decision.further_steps),
                               static_cast<int64_t>(decision.warmup_steps)};

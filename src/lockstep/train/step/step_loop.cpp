@@ -12,6 +12,22 @@
 namespace lockstep::train {
 namespace {
 
+// Order of a step's parts on a GPU, where the host only issues work:
+//
+//   host    issue k     issue k+1   issue k+2 | finish k     issue k+3 | finish k+1 ...
+//   GPU          [ step k      ][ step k+1    ][ step k+2 ...
+//
+// issue() puts a whole step into the GPU's stream, together with marks at the ends of its phases and a copy
+// of its loss to the host. finish_oldest() waits for the mark at the end of a step, which is due by then, and
+// only then reads loss and times. So no mark, copy or wait stands between two steps in the stream, and the
+// GPU always has the next step while it computes. On the CPU a step is over when it was issued, and nothing
+// is ahead.
+//
+// A step lasts from the end of the step before to its own end, so that nothing falls between steps. Whatever
+// is not part of training (a look at the times, a comparison of replicas, a recording) happens in a pause:
+// settle() first, so that all issued steps have ended and their times are read, then the work, then
+// begin_together(), which starts the clock anew after a barrier. The barrier is part of the pause, so waiting
+// for the others costs no step.
 class StepLoop {
  public:
   StepLoop(const Trainee& trainee, const StepLoopOptions& options, launch::Progress& progress)
@@ -21,7 +37,7 @@ class StepLoop {
         clock_(trainee.accelerator),
         issued_(trainee.accelerator, clock_),
         training_step_(trainee, options, clock_) {
-    // No step is to pay for a growing vector; uncoupled ranks go on beyond their own last step.
+    // Reserved so that no step pays for a growing vector; uncoupled ranks go on beyond their own last step.
     durations_s_.reserve(options.pacing.fixed() ? 4 * steps_to_first_look(options.pacing) : size_t{1} << 14);
   }
 
@@ -34,6 +50,8 @@ class StepLoop {
       run_until_enough();
     }
     if (!options_.coupled && trainee_.communicator != nullptr) {
+      // Keeps the machine loaded until the slowest rank is through: one that stopped early would leave its
+      // share of memory bandwidth and power to the others.
       const comm::WorkPtr all_finished = trainee_.communicator->barrier();
       while (!all_finished->test()) timed_step();
     }
@@ -51,14 +69,14 @@ class StepLoop {
   }
 
  private:
-  /// The common start, and the start of the next step.
+  /// Starts the next step's clock on all ranks together, after a barrier.
   void begin_together() {
     settle();
     if (trainee_.communicator != nullptr) trainee_.communicator->barrier()->wait();
     begin_here();
   }
 
-  /// Likewise of this rank alone.
+  /// Starts the next step's clock on this rank alone.
   void begin_here() {
     settle();
     end_s_ = clock_.synchronize();
@@ -66,6 +84,7 @@ class StepLoop {
 
   void record() {
     for (int i = 0; i < *options_.record_after; ++i) issue(/*timed=*/false);
+    // Recording must not find work of earlier steps in the stream.
     settle();
     training_step_.record(options_.first_step + step_);
     begin_together();
@@ -106,6 +125,7 @@ class StepLoop {
 
   void checked_step() {
     if (just_checked_) {
+      // A comparison has read all parameters and left other data in the caches: this step only refills them.
       issue(/*timed=*/false);
       begin_together();
       just_checked_ = false;
@@ -124,12 +144,13 @@ class StepLoop {
 
   void timed_step() { issue(/*timed=*/true); }
 
-  /// Waits for what the device was given, and takes note of it.
+  /// Finishes all issued steps.
   void settle() {
     while (issued_.count() > 0) finish_oldest();
   }
 
-  /// The device is never more steps behind than it has places for their losses.
+  /// Issues a step, then finishes old ones until at most most_ahead() are left: there are only so many places
+  /// in host memory for losses on their way from the GPU.
   void issue(bool timed) {
     IssuedStep step{.step = options_.first_step + step_, .timed = timed};
     const StepOutcome outcome = training_step_.run(step.step, step.at);
@@ -144,6 +165,7 @@ class StepLoop {
 
   void finish_oldest() {
     const IssuedStep done = issued_.finish_oldest();
+    // A run that diverged ends here, up to two steps late on a GPU, with the step's own number.
     if (!std::isfinite(done.loss)) refuse_loss(done);
     if (options_.hooks.after_step) options_.hooks.after_step(done.loss, done.hits);
     if (done.step == options_.first_step) result_.loss_first = done.loss;
@@ -160,6 +182,7 @@ class StepLoop {
       }
     }
     end_s_ = end_s;
+    // The error of a GPU's clock grows with the distance between two marks, so count from this end on.
     clock_.set_by(done.at.end);
     progress_.completed(done.step + 1);
   }
@@ -177,17 +200,17 @@ class StepLoop {
   IssuedSteps issued_;
   TrainingStep training_step_;
   StepLoopResult result_;
-  /// Of all timed steps so far, warm-up included.
+  /// Seconds of all timed steps so far, warm-up included.
   std::vector<double> durations_s_;
   size_t warmup_steps_ = 0;
-  /// When the last step ended, or the next one begins.
+  /// End of the last finished step, or beginning of the next one after a pause.
   double end_s_ = 0;
-  /// Issued so far.
+  /// Steps issued so far.
   int64_t step_ = 0;
-  /// Of the steps that are issued and not finished.
+  /// Collectives of the steps that are issued and not finished.
   size_t collectives_ahead_ = 0;
   int64_t steps_since_check_ = 0;
-  /// The next step is not to be timed.
+  /// Whether the replicas were compared since the last step; the next one is not timed then.
   bool just_checked_ = false;
 };
 

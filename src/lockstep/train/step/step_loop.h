@@ -23,12 +23,12 @@
 
 namespace lockstep::train {
 
-/// What a training does beside a step, where a measurement does nothing. Every function may be empty.
+/// Functions that a training calls around a step; a measurement has none. Each may be empty.
 struct StepHooks {
-  /// Called with the number of steps that were trained before, those of earlier loops included.
+  /// Called with the number of steps trained before, including those of earlier loops.
   std::function<void(int64_t steps)> before_step;
-  /// Called with this rank's loss in the step, and of its images those whose largest logit is that of their
-  /// label, where these are counted; on a GPU some steps later, but in order and before the loop ends.
+  /// Called with this rank's loss in the step and, if hits are counted, the number of its images whose
+  /// largest logit is their label's. On a GPU called some steps later, but in order and before the loop ends.
   std::function<void(double loss, int64_t hits)> after_step;
   bool counts_hits = false;
 };
@@ -40,68 +40,68 @@ struct StepLoopOptions {
   uint64_t seed = 1;
   /// Micro-batches per step: each is one batch of the input, and gradients are combined once for all.
   int accumulate = 1;
-  /// Steps that were trained before these; dropout depends on it.
+  /// Steps trained before this loop; dropout depends on it.
   int64_t first_step = 0;
   StepHooks hooks = {};
-  /// After so many steps, which are not timed, a step is recorded and from then on carried out again and
-  /// again; empty: never. Of a trainee with an accelerator that does the same in every step: no before_step,
-  /// one micro-batch, no phases stamped.
+  /// Untimed steps after which a step is recorded and from then on replayed; empty: never. Needs a trainee
+  /// with an accelerator that does the same in every step: no before_step, one micro-batch, no phases
+  /// stamped.
   std::optional<int> record_after = {};
-  /// false: this rank goes its own way; it goes on after its steps until every rank has finished its own, so
-  /// that all ranks load the machine for as long as anybody is measured.
+  /// false: the ranks train independently. A rank goes on after its own steps until all ranks have finished
+  /// theirs, so that the machine stays equally loaded while any rank is measured.
   bool coupled = true;
-  /// Called with the number of steps so far, every so many timed steps and after the last one, while the
-  /// clock stands. The step that follows is trained but not timed: a look at all parameters leaves nothing in
-  /// caches, and a strategy that fetches them for it does not fetch again. 0: never. Of coupled ranks only.
+  /// Timed steps between two calls of `check`, which is also called after the last step; 0: never. The clock
+  /// stands meanwhile. The step that follows is trained but not timed: reading all parameters evicts
+  /// everything else from the caches, and a strategy that fetched them for the check does not fetch them
+  /// again. Coupled ranks only.
   int check_every = 0;
   std::function<void(int64_t steps)> check;
 };
 
-/// What one rank measured.
+/// The measurements of one rank.
 struct StepLoopResult {
-  /// Seconds from the end of a step to the end of the next; the first warm-up step begins where the loop
-  /// begins.
+  /// Seconds from the end of a step to the end of the next; the first warm-up step begins with the loop.
   std::vector<double> warmup_s;
-  /// As many as asked for; an uncoupled rank may have more.
+  /// Likewise for the measured steps; an uncoupled rank may have more than asked for.
   std::vector<double> step_s;
-  /// How warm-up and number of steps were chosen; on rank 0.
+  /// How the warm-up and the number of steps were chosen, in words; on rank 0.
   std::string warmup_choice;
   std::string stopped;
   double loss_first = 0;
   double loss_last = 0;
-  /// How often `check` was called.
+  /// Calls of `check`.
   int checks = 0;
   /// One per measured step when the trainee has a tracer, else empty.
   std::vector<measure::StepStamps> stamps;
 };
 
-/// What a rank trains with; all owned by the caller.
+/// The objects that a rank trains with; all owned by the caller.
 struct Trainee {
   models::Model& model;
   inputs::Input& input;
   strategies::Strategy& strategy;
   /// The ranks that take part; null for one rank alone.
   comm::Communicator* communicator = nullptr;
-  /// Stamps the phases of every measured step; `tracer` is then what the strategy communicates through, if it
-  /// does. Not for a run whose throughput counts.
+  /// Stamps the phases of every measured step; a strategy that communicates then does so through `tracer`.
+  /// Slows the steps, so it is not for a run whose throughput counts.
   bool stamp_phases = false;
   TracedCommunicator* tracer = nullptr;
-  /// Stamps the layers of every step. Not for a run whose throughput counts.
+  /// Stamps the layers of every step. Slows the steps likewise.
   kernels::LayerClock* layers = nullptr;
-  /// Null: the CPU.
+  /// The GPU; null: the CPU.
   replica::Accelerator* accelerator = nullptr;
-  /// What the strategy's optimizer undoes; null: the loss is as it is.
+  /// The factor on the loss that the strategy's optimizer divides out again; null: none.
   const replica::LossScale* loss_scale = nullptr;
-  /// What blocks compute with instead of the parameters; null: the parameters.
+  /// Copies of the parameters that blocks compute with; null: they use the parameters.
   replica::WeightCopies* weight_copies = nullptr;
 };
 
 /// Trains as many steps as the pacing says and stamps the end of each. Collective over the communicator, as
 /// is every step of a coupled strategy: all ranks begin together, after a barrier.
 ///
-/// Where the number of steps depends on their times, the ranks look at them in pauses for which the clock
-/// stands still: no step pays for a look, and after it all begin together again. Uncoupled ranks each decide
-/// for themselves, and go on until the last has what it wants.
+/// If the number of steps depends on their times, the ranks look at these in pauses for which the clock
+/// stands: no step pays for a look, and all ranks begin together again after it. Uncoupled ranks decide each
+/// for themselves and go on until the last one is done.
 ///
 /// Throws Error when a loss is not finite, naming step and rank. Completed steps, warm-up included, are
 /// reported to `progress`.

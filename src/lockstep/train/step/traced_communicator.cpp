@@ -11,7 +11,7 @@ namespace lockstep::train {
 /// Written by the training thread (issued) and the communicator's (ended).
 class TracedCommunicator::Stamps {
  public:
-  /// The number of one more lane.
+  /// Adds a lane and returns its number.
   int add_lane() {
     const std::lock_guard lock(mutex_);
     return lanes_++;
@@ -23,7 +23,7 @@ class TracedCommunicator::Stamps {
     return taken_ + stamps_.size() - 1;
   }
 
-  /// Does nothing for one that was taken before it ended.
+  /// Ignores a collective whose stamp was taken before it ended.
   void ended(size_t index, Instant at) {
     const std::lock_guard lock(mutex_);
     if (index >= taken_) stamps_[index - taken_].ended = std::move(at);
@@ -41,7 +41,7 @@ class TracedCommunicator::Stamps {
       const Stamp& stamp = stamps_[i];
       taken.push_back({.bytes = stamp.bytes,
                        .issued_s = clock.seconds(stamp.issued),
-                       // The step has come to its end, and the stream aside soon will.
+                       // The step has ended; the stream aside, which only waits, soon does.
                        .ended_s = clock.wait_for(stamp.ended),
                        .lane = stamp.lane});
     }
@@ -56,9 +56,10 @@ class TracedCommunicator::Stamps {
     stamps_.clear();
   }
 
-  // Null on the CPU, and `aside` where a backend works on the host.
+  /// Null on the CPU.
   std::shared_ptr<replica::Accelerator> accelerator;
-  /// A stream that does nothing but wait for collectives.
+  /// A second stream that only waits for collectives: a mark in it stamps the end of one without holding up
+  /// the step's stream. Null where a backend works on the host.
   std::shared_ptr<replica::Accelerator> aside;
 
  private:
@@ -71,7 +72,7 @@ class TracedCommunicator::Stamps {
 
   mutable std::mutex mutex_;
   std::deque<Stamp> stamps_;
-  /// How many were taken before the first of these.
+  /// Stamps taken before the first of these.
   size_t taken_ = 0;
   int lanes_ = 0;
 };
@@ -119,7 +120,7 @@ comm::WorkPtr TracedCommunicator::stamp(int64_t bytes, Issue issue) {
     stamps_->ended(index, StepClock(stamps_->aside.get()).now());
     return work;
   }
-  // Who waits finds the stamp.
+  // Stamped before completion is signaled, so that every waiter sees the stamp.
   return comm::followed_by(std::move(work),
                            [stamps = stamps_, index] { stamps->ended(index, StepClock(nullptr).now()); });
 }

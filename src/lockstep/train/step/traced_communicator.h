@@ -13,27 +13,27 @@ namespace lockstep::train {
 
 using measure::CollectiveStamp;
 
-/// Hands everything on to another communicator (owned by the caller, outliving this) and stamps every
-/// collective, a barrier as one of no bytes; those of its duplicates too, as lanes of their own. Used like
-/// any communicator. What is put into a GPU's queues is stamped there: when the stream of the step came to
-/// it, and when it was done.
+/// Forwards to another communicator (owned by the caller, outliving this) and stamps every collective, a
+/// barrier as one of no bytes. Its duplicates are lanes of their own, stamped too. Used like any
+/// communicator. Collectives in a GPU's streams are stamped there: when the step's stream reached them, and
+/// when they were done.
 class TracedCommunicator final : public comm::ForwardingCommunicator {
  public:
   explicit TracedCommunicator(comm::Communicator& real);
   ~TracedCommunicator() override;
 
-  /// From now on the buffers are on this GPU, null: on the CPU. Before anybody duplicates this, or issues
-  /// anything that is to be stamped there.
+  /// Stamps on this GPU from now on, where the buffers are; null: on the CPU. Call before duplicating this or
+  /// issuing anything to be stamped there.
   void stamp_on(std::shared_ptr<replica::Accelerator> accelerator);
 
-  /// Collectives that were issued and not taken.
+  /// Collectives issued whose stamps were not taken.
   size_t issued() const;
-  /// The oldest `count` of them, in order; to be called when they are complete, and where that is a GPU's
-  /// affair, when it has come to the end of the step.
+  /// The stamps of the oldest `count` of them, in order. Call when they are complete, on a GPU when it has
+  /// reached the end of the step.
   std::vector<CollectiveStamp> take_stamps(size_t count, const StepClock& clock);
   /// All of them, on the CPU.
   std::vector<CollectiveStamp> take_stamps();
-  /// They are of no interest.
+  /// Drops all stamps.
   void forget_stamps();
 
   comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override;
@@ -54,9 +54,9 @@ class TracedCommunicator final : public comm::ForwardingCommunicator {
   template <typename Issue>
   comm::WorkPtr stamp(int64_t bytes, Issue issue);
 
-  /// Null for what the caller owns.
+  /// Null if the caller owns the real communicator.
   std::unique_ptr<comm::Communicator> owned_;
-  /// The duplicates', too.
+  /// Shared with the duplicates.
   std::shared_ptr<Stamps> stamps_;
   int lane_;
 };

@@ -35,12 +35,13 @@ measure::StepStamps StepInstants::stamps(double begin_s, const StepClock& clock)
   return stamps;
 }
 
-/// A step on tensors that stay where they are: each batch is copied there.
+/// A step on tensors with fixed addresses: a replay reads and writes the memory that was recorded, so each
+/// batch is copied there.
 class TrainingStep::Recorded {
  public:
   using Compute = std::function<StepOutcome(const inputs::Batch& batch, const at::Tensor& step)>;
 
-  /// `first`, `step`: the batch of the first launch, and the steps before it.
+  /// `first`: the batch of the first launch. `step`: steps trained before it.
   Recorded(const inputs::Batch& first, int64_t step, replica::Accelerator& accelerator, Compute compute)
       : batch_{.images = at::empty_like(first.images),
                .labels = at::empty_like(first.labels),
@@ -70,14 +71,14 @@ class TrainingStep::Recorded {
   }
 
   inputs::Batch batch_;
-  /// One that no launch has used.
+  /// Whether batch_ holds a batch that no launch has used.
   bool has_batch_ = false;
-  /// Steps before the next launch, which counts it.
+  /// Steps before the next launch, which increments it.
   at::Tensor step_;
   Compute compute_;
-  /// Written anew by every launch.
+  /// Overwritten by every launch.
   StepOutcome outcome_;
-  /// Last, so that it goes first.
+  /// Declared last, so that it is destroyed before the tensors that it uses.
   std::unique_ptr<replica::RecordedWork> work_;
 };
 
@@ -94,6 +95,7 @@ StepOutcome TrainingStep::run(int64_t step, StepInstants& at) const {
 void TrainingStep::record(int64_t step) {
   recorded_.reset();
   const inputs::Batch& first = trainee_.input.next();
+  // Work that another thread issues meanwhile would be recorded too, or break the recording.
   const std::unique_lock<std::mutex> alone = trainee_.input.keep_off_gpu();
   recorded_ = std::make_shared<Recorded>(first, step, *trainee_.accelerator,
                                          [this, step](const inputs::Batch& batch, const at::Tensor& number) {
@@ -151,8 +153,10 @@ StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, const 
     if (counts_hits()) logits = output.logits.detach();
     loss = models::cross_entropy(output, batch.labels);
     kernels::count_batch(counters);
+    // Autocast ends with the forward pass: backward uses the types that forward chose.
   }
   stamp(at.forward);
+  // Gradients of micro-batches add up, so each contributes its share of the mean.
   if (options_.accumulate > 1) loss = loss.div(options_.accumulate);
   trainee_.strategy.before_backward(index == options_.accumulate - 1);
   (trainee_.loss_scale == nullptr ? loss : trainee_.loss_scale->scaled(loss)).backward();

@@ -12,7 +12,7 @@
 
 namespace lockstep::train {
 
-/// When the phases of a step ended, of each of its micro-batches.
+/// The ends of a step's phases, per micro-batch.
 struct StepInstants {
   struct MicroBatch {
     Instant input, forward, backward;
@@ -20,37 +20,38 @@ struct StepInstants {
   std::vector<MicroBatch> micro_batches;
   Instant combined, applied, end;
 
-  /// Once the device has come to the end. `begin_s`: of the step.
+  /// The stamps in seconds, once the device has reached the end. `begin_s`: beginning of the step.
   measure::StepStamps stamps(double begin_s, const StepClock& clock) const;
 };
 
-/// What a step found out, on its device and not computed before the device comes to it.
+/// The results of a step, in memory of its device; on a GPU not computed before the GPU reaches them.
 struct StepOutcome {
-  /// Of this rank, the mean over its images: fp32, of no dimensions.
+  /// Mean loss over this rank's images: an fp32 scalar.
   at::Tensor loss;
-  /// The images whose largest logit is that of their label, int64; undefined where nobody asked.
+  /// Number of images whose largest logit is their label's: an int64 scalar; undefined if hits are not
+  /// counted.
   at::Tensor hits;
 };
 
-/// One training step of a rank after the other. Used by the training thread.
+/// Carries out the training steps of a rank, one after the other. Used by the training thread.
 class TrainingStep {
  public:
-  /// All of it outlives this. Phases are stamped on `clock` where the trainee is for that.
+  /// The arguments outlive this. Phases are stamped on `clock` if the trainee asks for it.
   TrainingStep(const Trainee& trainee, const StepLoopOptions& options, const StepClock& clock)
       : trainee_(trainee), options_(options), clock_(clock) {}
 
-  /// `step`: how many were trained before. Never waits for a GPU. Collective as the strategy is.
+  /// `step`: steps trained before. Never waits for a GPU. Collective if the strategy is.
   StepOutcome run(int64_t step, StepInstants& at) const;
 
-  /// From now on every run carries out again what is recorded here, on the batches that come; nothing is
-  /// trained by recording, and no batch is lost. This must stay where it is; `step` as above. Throws Error
-  /// where the step is not one that can be recorded. Collective as run.
+  /// Records a step, which every later run replays with the next batch. Recording trains nothing and loses no
+  /// batch. This object must not move afterwards. `step` as above. Throws Error if the step cannot be
+  /// recorded. Collective like run.
   void record(int64_t step);
 
  private:
   class Recorded;
 
-  /// How many steps were trained before, and where a device finds that, if it is to look (kernels::Context).
+  /// Steps trained before, and a tensor with that number if the device has to read it (kernels::Context).
   struct StepNumber {
     int64_t step = 0;
     const at::Tensor* on_device = nullptr;
@@ -61,7 +62,7 @@ class TrainingStep {
     if (trainee_.stamp_phases) at = clock_.now();
   }
   StepOutcome compute(const inputs::Batch& first, const StepNumber& number, StepInstants& at) const;
-  /// `index`: in the step.
+  /// `index`: the micro-batch's number in the step.
   StepOutcome compute_micro_batch(const inputs::Batch& batch, const StepNumber& number, int index,
                                   StepInstants::MicroBatch& at) const;
   const inputs::Batch& next_batch(StepInstants::MicroBatch& at) const;

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/rule.h"
 #include "lockstep/train/rows/bits.h"
 #include "lockstep/train/rows/gather.h"
 #include "lockstep/train/rows/row_trainee.h"
@@ -17,13 +18,13 @@
 namespace lockstep::train {
 namespace {
 
-/// The longest of all ranks. Collective.
+/// The largest value of all ranks. Collective.
 double longest(double value, comm::Communicator* group) {
   if (group != nullptr) group->all_reduce(comm::host_buffer(&value, 1), comm::ReduceOp::kMax)->wait();
   return value;
 }
 
-/// What the ranks start from must be the same. Collective.
+/// Makes sure that all ranks start with the same step and values. Collective.
 void agree_on_start(const replica::Parameters& parameters, int64_t step, comm::Communicator* group) {
   if (group == nullptr) return;
   uint64_t hash = kEmptyHash;
@@ -81,13 +82,13 @@ class Training {
   void make_trainee(const std::function<void(replica::Parameters&)>& load) {
     const auto make_input = [&](std::shared_ptr<replica::Accelerator> accelerator) {
       std::unique_ptr<inputs::Input> input = create_input(plan_.row, ranks_.rank(), std::move(accelerator));
-      // The batches that were trained are not to come again before their turn.
+      // A resumed training goes on with the batch after the last one that was trained.
       input->skip(step_ * plan_.row.accumulate);
       return input;
     };
     const auto initialise = [&](replica::Parameters& parameters) {
       if (load) load(parameters);
-      // Before the strategy hides by a broadcast what differs.
+      // Compared before the strategy's first broadcast, which would hide a difference.
       agree_on_start(parameters, step_, group_);
     };
     trainee_.emplace(plan_.row, ranks_, nullptr,
@@ -174,22 +175,22 @@ class Training {
 
   const TrainingPlan& plan_;
   RankGroup ranks_;
-  /// For what lies in host memory.
+  /// Carries host memory.
   comm::Communicator* group_;
   launch::Progress& progress_;
   const OnEpoch& on_epoch_;
   Schedule schedule_;
   Facts settings_;
   std::optional<RowTrainee> trainee_;
-  /// From the first one on.
+  /// Made before the first evaluation.
   std::optional<Evaluation> evaluation_;
-  /// Steps and epochs that are done.
+  /// Steps and epochs completed.
   int64_t step_ = 0;
   std::vector<results::EpochRecord> epochs_;
   std::optional<int64_t> resumed_at_step_;
-  /// This rank's, of the epoch that runs.
+  /// This rank's sums over the current epoch.
   Tally tally_;
-  /// Of what this process trained of the epoch that runs.
+  /// Seconds and steps of the current epoch in this process, without those before it was resumed.
   double epoch_s_ = 0;
   int64_t epoch_steps_ = 0;
 };
@@ -221,34 +222,54 @@ std::string text_of(const ScheduleOptions& schedule) {
   return text;
 }
 
+void check_schedule(const TrainingPlan& plan) {
+  // Its constructor checks the values.
+  static_cast<void>(Schedule(plan.schedule, plan.row.ranks, plan.steps_per_epoch));
+}
+
+void check_combines(const TrainingPlan& plan) {
+  if (plan.row.ranks == 1 || traits_of(plan.row).combines != "nothing") return;
+  throw ConfigError(fmt::format("{} combines nothing: {} ranks would be {} trainings", plan.row.strategy,
+                                plan.row.ranks, plan.row.ranks),
+                    "Choose ddp, or --ranks 1.");
+}
+
+void check_evaluation(const TrainingPlan& plan) {
+  if (!plan.evaluate || !inputs::registry().get(plan.row.input).has_address) return;
+  throw ConfigError(
+      fmt::format("--eval has no samples to evaluate with: the input '{}' receives training batches only",
+                  plan.row.input),
+      "Leave --eval out, or train on --data FOLDER.");
+}
+
+void check_start(const TrainingPlan& plan) {
+  if (plan.resume_path.empty() || plan.init_path.empty()) return;
+  throw ConfigError("--resume and --init exclude each other",
+                    "--resume continues a training; --init begins one with the values of a file.");
+}
+
+void check_checkpoint_every(const TrainingPlan& plan) {
+  if (plan.checkpoint_every >= 0) return;
+  throw ConfigError(fmt::format("--checkpoint-every must be greater than 0, not {}", plan.checkpoint_every));
+}
+
+constexpr Rule<TrainingPlan> kPlanRules[] = {
+    {"the schedule's flags, --epochs, --steps-per-epoch", &check_schedule},
+    {"--strategy, --ranks", &check_combines},
+    {"--eval, --input", &check_evaluation},
+    {"--resume, --init", &check_start},
+    {"--checkpoint-every", &check_checkpoint_every},
+};
+
 }  // namespace
 
 void check_plan(const TrainingPlan& plan) {
-  const Schedule schedule(plan.schedule, plan.row.ranks, plan.steps_per_epoch);
-  const strategies::Traits traits = traits_of(plan.row);
-  if (plan.row.ranks > 1 && traits.combines == "nothing") {
-    throw ConfigError(fmt::format("{} combines nothing: {} ranks would be {} trainings", plan.row.strategy,
-                                  plan.row.ranks, plan.row.ranks),
-                      "Choose ddp, or --ranks 1.");
-  }
-  if (plan.evaluate && inputs::registry().get(plan.row.input).has_address) {
-    throw ConfigError(fmt::format("--eval has no samples to evaluate with where the input '{}' brings them",
-                                  plan.row.input),
-                      "Leave --eval out, or train on --data FOLDER.");
-  }
-  if (!plan.resume_path.empty() && !plan.init_path.empty()) {
-    throw ConfigError("--resume and --init exclude each other",
-                      "--resume goes on with a training; --init begins one with values of a file.");
-  }
-  if (plan.checkpoint_every < 0) {
-    throw ConfigError(
-        fmt::format("--checkpoint-every must be greater than 0, not {}", plan.checkpoint_every));
-  }
+  require_all(kPlanRules, plan);
 }
 
 Facts settings_of(const TrainingPlan& plan) {
-  // How a measurement is paced, the rate of a row, which is the schedule's here, where batches lie or arrive,
-  // and who makes them.
+  // Left out: the pacing of a measurement; the row's learning rate, which the schedule replaces; and where
+  // batches come from and who makes them, which does not change them.
   static const std::set<std::string> others{
       "--warmup",      "--steps", "--precision-target", "--max-time", "--tune-budget",     "--verify-every",
       "learning rate", "--data",  "--address",          "--timeout",  "flags of the input"};

@@ -17,14 +17,15 @@
 namespace lockstep::train {
 namespace {
 
-/// What a rank ended with, and how many values each of its tensors has.
+/// The state in which a rank ended.
 struct Trained {
   std::vector<float> values;
   std::vector<replica::NamedTensor> tensors;
   /// RowTrainee::state_hash after each step.
   std::vector<uint64_t> hashes;
-  /// Devices of this rank, and how one of them was not what device 0 was; empty: all were.
+  /// Devices of this rank.
   int devices = 1;
+  /// How the first differing device differed from device 0; empty: none did.
   std::string device_difference;
   bool has_batch_norm = false;
 };
@@ -34,7 +35,7 @@ Trained train_ranks(const RowPlan& row, int steps, const RankGroup& ranks, launc
   Trained trained;
   trained.devices = trainee.devices();
   for (int step = 0; step < steps; ++step) {
-    // What the other devices of this rank compute with; without any, nobody asks.
+    // The other devices compute with copies of these, which are compared after the step.
     const uint64_t before = trained.devices > 1 ? trainee.parameters_hash() : 0;
     trainee.train_one_more(progress);
     trained.hashes.push_back(trainee.state_hash());
@@ -93,20 +94,20 @@ Check check_replicas(const strategies::Traits& traits, const Trained& own, comm:
   return check;
 }
 
-/// The tensor that is furthest off, as a multiple of what rounding explains.
+/// The tensor with the largest difference, as a multiple of what rounding explains.
 struct Worst {
   double share = 0;
   std::string tensor;
 };
 
-/// How far a tensor may be off; verify_row derives it.
+/// The difference that rounding explains; verify_row's comment derives it.
 struct Tolerance {
-  /// As shares of its largest move, and of its largest value.
+  /// Shares of a tensor's largest move and of its largest value.
   double of_move = 0;
   double of_value = 0;
 };
 
-/// `terms`: of a gradient.
+/// `terms`: number of terms in the sum of one gradient.
 Tolerance tolerance_of(const RowPlan& row, double terms, int steps) {
   const strategies::Wire wire = strategies::wire_of(row.strategy, row.strategy_options);
   const double wire_rounding = std::sqrt(0.5 * row.ranks * steps) * strategies::unit_roundoff(wire);
@@ -136,7 +137,7 @@ Worst worst_tensor(const Trained& found, const std::vector<float>& expected, con
   return worst;
 }
 
-/// On rank 0, which trains the joint batch alone meanwhile.
+/// Rank 0 trains the joint batch alone and compares; the others go on to the next collective and wait there.
 Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits& traits, const Trained& own,
                         launch::Progress& progress) {
   Check check{.name = "joint batch", .outcome = Check::Outcome::kNotApplicable, .detail = {}};
@@ -154,7 +155,7 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
   joint.batch_per_rank = row.batch_per_rank * row.ranks;
   const std::vector<float> before = RowTrainee(joint, nullptr).values();
   const Trained expected = train_ranks(joint, steps, nullptr, progress);
-  // Terms of a gradient: the images, times the places of a convolution.
+  // A weight of a convolution sums over the images and over the places in each.
   const double terms = static_cast<double>(joint.batch_per_rank) * row.image_size * row.image_size;
   const Worst worst = worst_tensor(own, expected.values, before, tolerance_of(row, terms, steps));
   check.outcome = worst.share <= 1 ? Check::Outcome::kRight : Check::Outcome::kWrong;
@@ -179,9 +180,9 @@ Check check_run_to_run(const RowPlan& row, int steps, const Trained& own, const 
                     : fmt::format("{} differs when it is trained again", place_text(own, place))};
 }
 
-/// What rank 0 says. Collective.
-bool agreed(bool said, comm::Communicator* group) {
-  int64_t value = said ? 1 : 0;
+/// Rank 0's answer on all ranks. Collective.
+bool answer_of_rank_0(bool answer, comm::Communicator* group) {
+  int64_t value = answer ? 1 : 0;
   if (group != nullptr) group->broadcast(comm::host_buffer(&value, 1), 0)->wait();
   return value != 0;
 }
@@ -203,7 +204,7 @@ const char* outcome_text(Check::Outcome outcome) {
 std::vector<Check> verify_row(const RowPlan& asked, int steps, const RankGroup& ranks,
                               launch::Progress& progress) {
   RowPlan row = asked;
-  // What differs from run to run is to be the strategy's doing.
+  // With repeatable kernels, only the strategy can make two runs differ.
   row.repeatable = true;
   const strategies::Traits traits = traits_of(row);
   comm::Communicator* group = ranks.control;
@@ -218,7 +219,9 @@ std::vector<Check> verify_row(const RowPlan& asked, int steps, const RankGroup& 
   checks.push_back(check_replicas(traits, own, group));
   Check joint;
   if (checks_here) joint = check_joint_batch(row, steps, traits, own, progress);
-  if (agreed(joint.outcome == Check::Outcome::kWrong, group)) {
+  // Only rank 0 knows the outcome, and the second attempt is collective. A rounding that flips a ReLU makes a
+  // gradient jump, by chance; it does not happen again with other values, while a wrong strategy stays wrong.
+  if (answer_of_rank_0(joint.outcome == Check::Outcome::kWrong, group)) {
     RowPlan other = row;
     other.seed = row.seed + 1;
     const Trained again = train_ranks(other, steps, ranks, progress);

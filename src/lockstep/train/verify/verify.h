@@ -9,14 +9,14 @@
 
 namespace lockstep::train {
 
-/// One thing that a strategy promises, and whether it was kept.
+/// One promise of a strategy, and whether it was kept.
 struct Check {
   enum class Outcome { kRight, kWrong, kNotApplicable };
 
   /// "replicas equal", "joint batch", "run to run"; "applied once", "staleness", "loss falls".
   std::string name;
   Outcome outcome = Outcome::kRight;
-  /// How it was found out, or why it does not apply.
+  /// How it was checked, or why it does not apply.
   std::string detail;
 };
 
@@ -37,9 +37,8 @@ const char* outcome_text(Check::Outcome outcome);
 ///   turn a ReLU or a max pool over, whose gradient then jumps; that happens by chance, so only what goes
 ///   beyond the tolerance from two seeds is wrong;
 /// - run to run: training again gives the same bits.
-/// Of a strategy that applies gradients as they arrive, what verify_on_arrival checks.
-/// Collective over `ranks`. The checks are there on its rank 0,
-/// empty elsewhere.
+/// A strategy that applies gradients as they arrive is checked by verify_on_arrival instead. Collective over
+/// `ranks`. Returns the checks on its rank 0, nothing elsewhere.
 std::vector<Check> verify_row(const RowPlan& row, int steps, const RankGroup& ranks,
                               launch::Progress& progress);
 

@@ -15,7 +15,7 @@ namespace {
 using Outcome = Check::Outcome;
 using Over = strategies::Measured::Over;
 
-/// So many that the loss of a network that learns has fallen, whatever its first steps did.
+/// Enough steps that the loss of a network that learns has fallen, whatever the first steps did.
 constexpr int kLeastSteps = 60;
 
 double value_of(const std::vector<strategies::Measured>& measured, const char* name, Over over) {
@@ -58,7 +58,8 @@ std::vector<Check> verify_on_arrival(const RowPlan& row, int steps, const RankGr
   const int count = group == nullptr ? 1 : group->size();
   RowTrainee trainee(row, ranks);
   trainee.repeat_one_batch();
-  // Each takes just so many steps, instead of going on until the last is done.
+  // Coupled, so that every rank takes exactly this many steps; otherwise it would go on until the last is
+  // done.
   const StepLoopResult own =
       trainee.train({.warmup_steps = 0, .steps = steps}, /*coupled=*/true, /*stamp_phases=*/false, progress);
   const auto measured = combine_measured(trainee.measured(), static_cast<size_t>(steps), group);

@@ -9,14 +9,16 @@
 
 namespace lockstep::train {
 
-/// verify_row of a strategy that applies each gradient when it arrives. The ranks train, each at its own
-/// pace, on one batch each:
-/// - applied once: over all ranks as many gradients were applied as were sent, and each rank's of each bucket
-///   equally often;
-/// - staleness: of no gradient more than the updates that all other ranks make in so many steps. Nothing else
-///   bounds it: a rank waits for no other one, so a slow one may be overtaken by all their steps;
+/// Checks a strategy that applies each gradient when it arrives. The ranks train on one batch each, at their
+/// own pace:
+/// - applied once: over all ranks as many gradients were applied as were sent, those of each rank and bucket
+/// equally
+///   often;
+/// - staleness: no gradient is older than the updates that all other ranks make in so many steps. Nothing
+/// else bounds
+///   it: a rank waits for no other one, so all their steps may overtake a slow one;
 /// - loss falls: the mean over the ranks, from the first step to the last.
-/// What holds of coupled strategies does not apply. Collective over `group`.
+/// The checks of coupled strategies do not apply. Collective over `ranks`.
 std::vector<Check> verify_on_arrival(const RowPlan& row, int steps, const RankGroup& ranks,
                                      launch::Progress& progress);
 
