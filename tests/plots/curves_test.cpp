@@ -3,8 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/plots/bucket_lanes.h"
-#include "lockstep/plots/step_series.h"
+#include "lockstep/plots/chart_data.h"
 
 #include "plots/sample_records.h"
 

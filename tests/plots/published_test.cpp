@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/plots/csv_text.h"
+#include "lockstep/plots/published_columns.h"
 
 #include "plots/sample_records.h"
 

@@ -129,11 +129,13 @@ RunRecord header() {
   RunRecord record;
   record.lockstep_version = "0.1.0";
   record.torch_version = "2.11.0";
+  record.distributed_backend = "gloo";
   record.backend_detail = "Gloo (TCP)";
   record.started_at = "2026-01-02T03:04:05Z";
   record.command = {"lockstep", "bench", "--model", "resnet50", "--ranks", "1,2,4,8", "--breakdown"};
   record.launch = "processes";
   record.binding = "core";
+  for (int i = 0; i < 8; ++i) record.rank_cpus.push_back(std::to_string(2 * i));
   record.ranks = 8;
   record.threads_per_rank = 2;
   record.allocator = "glibc malloc, pages kept";
@@ -247,6 +249,7 @@ RunRecord huge_record(int ranks) {
   fill_memory(run, 30);
   run.breakdown->straggler = ranks / 3;
   record.runs.push_back(run);
+  record.rank_cpus.clear();
   for (int i = 0; i < ranks; ++i) record.rank_cpus.push_back(std::to_string(i % 64));
   return record;
 }

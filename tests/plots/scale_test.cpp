@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/plots/text_width.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {

@@ -1,10 +1,11 @@
+#include "lockstep/plots/text.h"
+
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "lockstep/plots/markup.h"
 #include "lockstep/plots/numbers.h"
-#include "lockstep/plots/text_width.h"
+#include "lockstep/plots/text.h"
 
 #include "plots/xml_check.h"
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "lockstep/plots/markup.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {

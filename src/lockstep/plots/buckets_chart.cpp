@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
-#include "lockstep/plots/bucket_lanes.h"
+#include "lockstep/plots/chart_data.h"
 #include "lockstep/plots/charts.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
@@ -175,10 +175,7 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
   }
   if (breakdown.straggler && static_cast<size_t>(*breakdown.straggler) < breakdown.ranks.size())
     chart.notes.push_back(fmt::format("The others waited for rank {} most.", *breakdown.straggler));
-  chart.markup = canvas.markup();
-  chart.width = form.width;
-  chart.height = frame.bottom();
-  return chart;
+  return drawn(std::move(chart), canvas, form, frame.bottom());
 }
 
 }  // namespace lockstep::plots

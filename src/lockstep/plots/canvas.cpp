@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/plots/markup.h"
 #include "lockstep/plots/numbers.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/plots/palette.h"
-#include "lockstep/plots/text_width.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 

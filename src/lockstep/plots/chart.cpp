@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/plots/canvas.h"
 #include "lockstep/plots/charts.h"
-#include "lockstep/plots/markup.h"
 #include "lockstep/plots/numbers.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {
@@ -29,7 +28,7 @@ std::string opening(const ChartForm& form, double width, double height, std::str
 }
 
 /// Breaks a text at spaces into lines of at most `width`.
-std::vector<std::string> wrapped(const std::string& text, double width, double size) {
+std::vector<std::string> broken_lines(const std::string& text, double width, double size) {
   std::vector<std::string> lines;
   std::string line;
   for (size_t at = 0; at < text.size();) {
@@ -55,6 +54,13 @@ Chart missing_chart(std::string title, std::string reason, std::string advice) {
   return chart;
 }
 
+Chart drawn(Chart chart, const Canvas& canvas, const ChartForm& form, double height) {
+  chart.markup = canvas.markup();
+  chart.width = form.width;
+  chart.height = height;
+  return chart;
+}
+
 const Registry<DrawChart>& charts() {
   static const Registry<DrawChart> all("chart", "lockstep plot --help",
                                        {{"speedup", &speedup_chart},
@@ -76,14 +82,14 @@ std::string standalone_svg(const Chart& chart, const ChartForm& form) {
   const double width = chart.width + 2 * kMargin;
   Canvas above(form.id + "-above"), below(form.id + "-below");
   double top = kMargin;
-  for (const std::string& line : wrapped(chart.title, chart.width, kHeadingSize)) {
+  for (const std::string& line : broken_lines(chart.title, chart.width, kHeadingSize)) {
     above.text({kMargin + 4, top + 14}, line, {.size = kHeadingSize, .bold = true});
     top += 24;
   }
   top += 8;
   double bottom = top + chart.height + 4;
   for (const std::string& note : chart.notes) {
-    for (const std::string& line : wrapped(note, chart.width - 8, kSmallTextSize)) {
+    for (const std::string& line : broken_lines(note, chart.width - 8, kSmallTextSize)) {
       below.text({kMargin + 4, bottom + 12}, line, {.colour = Colour::kMuted, .size = kSmallTextSize});
       bottom += 16;
     }

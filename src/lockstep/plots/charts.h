@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lockstep/plots/canvas.h"
 #include "lockstep/plots/chart.h"
 
 namespace lockstep::plots {
@@ -18,5 +19,8 @@ Chart series_chart(const Sources& sources, const ChartForm& form);
 Chart buckets_chart(const Sources& sources, const ChartForm& form);
 /// Peak memory of the ranks of each run.
 Chart memory_chart(const Sources& sources, const ChartForm& form);
+
+/// The chart with the marks of `canvas`, as wide as its form and `height` high.
+Chart drawn(Chart chart, const Canvas& canvas, const ChartForm& form, double height);
 
 }  // namespace lockstep::plots

@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/plots/chart_data.h"
 #include "lockstep/plots/charts.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
 #include "lockstep/plots/numbers.h"
-#include "lockstep/plots/step_series.h"
 
 namespace lockstep::plots {
 namespace {
@@ -136,10 +136,7 @@ Chart distribution_chart(const Sources& sources, const ChartForm& form) {
     chart.notes.push_back(fmt::format("{} far beyond the rest {} not in the hills.", counted(beyond, "step"),
                                       beyond == 1 ? "is" : "are"));
   }
-  chart.markup = canvas.markup();
-  chart.width = form.width;
-  chart.height = frame.bottom();
-  return chart;
+  return drawn(std::move(chart), canvas, form, frame.bottom());
 }
 
 }  // namespace lockstep::plots

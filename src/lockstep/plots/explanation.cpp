@@ -1,5 +1,3 @@
-#include "lockstep/plots/explanation.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/plots/numbers.h"
 #include "lockstep/plots/phase_looks.h"
+#include "lockstep/plots/summary.h"
 
 namespace lockstep::plots {
 namespace {

@@ -5,10 +5,23 @@
 
 #include "lockstep/plots/canvas.h"
 #include "lockstep/plots/chart.h"
-#include "lockstep/plots/legend.h"
 #include "lockstep/plots/scale.h"
 
 namespace lockstep::plots {
+
+/// What a legend entry shows before its label.
+struct LegendEntry {
+  enum class Sample { kLine, kBand, kSwatch, kRising, kFalling };
+  std::string label;
+  LineStyle style;
+  Sample sample = Sample::kLine;
+};
+
+/// Height that the entries need when they flow into rows of `width`.
+double legend_height(const std::vector<LegendEntry>& entries, double width);
+
+/// Draws them from the top left corner on.
+void draw_legend(Canvas& canvas, Point corner, double width, const std::vector<LegendEntry>& entries);
 
 /// The legend, the two axes with ticks, grid and titles around a plot of points over an x axis.
 class XyFrame {

@@ -69,10 +69,7 @@ Chart memory_chart(const Sources& sources, const ChartForm& form) {
     if (i < 8) chart.description += fmt::format(" {}: {}.", with_ranks(runs[i]), text);
   }
   if (spread) chart.notes.push_back("The bar is the rank with the most, the mark the one with the least.");
-  chart.markup = canvas.markup();
-  chart.width = form.width;
-  chart.height = frame.bottom();
-  return chart;
+  return drawn(std::move(chart), canvas, form, frame.bottom());
 }
 
 }  // namespace lockstep::plots

@@ -6,35 +6,15 @@
 
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/curves.h"
-#include "lockstep/plots/markup.h"
 #include "lockstep/plots/numbers.h"
-#include "lockstep/plots/page_style.h"
-#include "lockstep/plots/page_tables.h"
+#include "lockstep/plots/page_parts.h"
 #include "lockstep/plots/summary.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {
 
 constexpr size_t kMostCautions = 30;
-
-/// Escaped, with what stands between back quotes as code.
-std::string prose(std::string_view text) {
-  std::string out;
-  bool code = false;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t quote = text.find('`', at);
-    const bool pairs =
-        quote != std::string_view::npos && (code || text.find('`', quote + 1) != std::string_view::npos);
-    const size_t end = pairs ? quote : text.size();
-    out += escape(text.substr(at, end - at));
-    if (pairs) {
-      code = !code;
-      out += code ? "<code>" : "</code>";
-    }
-    at = end + 1;
-  }
-  return out;
-}
 
 /// The chart for wide and for narrow windows; the style sheet shows one of them.
 std::string figure(std::string_view name, const Sources& sources, const std::string& id,
@@ -141,7 +121,7 @@ std::string published_part(const Sources& sources) {
   for (size_t i = 0; i < sources.published.size(); ++i) {
     const PublishedTable& table = sources.published[i];
     if (apart) text += published_figures(sources, table, fmt::format("published-{}", i + 1));
-    text += published_table(table);
+    text += to_html(published_rows(table));
   }
   return text;
 }
@@ -151,16 +131,16 @@ std::string record_sections(const Sources& sources, const std::string& prefix, c
   const auto draw = [&](std::string_view name) {
     return figure(name, sources, fmt::format("{}{}", prefix, name));
   };
-  std::string text =
-      section(topic + "How it scales", grid(draw("speedup") + draw("throughput")) + results_table(sources));
+  std::string text = section(topic + "How it scales",
+                             grid(draw("speedup") + draw("throughput")) + to_html(results_table(sources)));
   if (sources.records.empty()) return text;
   const std::string phases = draw("phases");
   std::string buckets = draw("buckets");
   // Without a breakdown both are missing for the same reason, which is said once.
   const auto is_missing = [](const std::string& part) { return part.starts_with("<div class=\"missing\""); };
   if (is_missing(phases) && is_missing(buckets)) buckets.clear();
-  text += section(topic + "Where the time goes",
-                  grid(column(phases + factors_table(sources)) + buckets) + phases_table(sources));
+  text += section(topic + "Where the time goes", grid(phases + buckets) + to_html(phases_tables(sources)) +
+                                                     to_html(factors_tables(sources)));
   return text + section(topic + "Step times and memory",
                         grid(draw("distribution") + column(draw("series") + draw("memory"))));
 }

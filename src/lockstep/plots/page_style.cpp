@@ -1,5 +1,4 @@
-#include "lockstep/plots/page_style.h"
-
+#include "lockstep/plots/page_parts.h"
 #include "lockstep/plots/palette.h"
 
 namespace lockstep::plots {
@@ -25,6 +24,7 @@ p{margin:0 0 12px;max-width:78ch;overflow-wrap:anywhere}
 a{color:var(--accent)}
 code{font:.9em/1.4 ui-monospace,SFMono-Regular,Menlo,Consolas,'Liberation Mono',monospace;background:var(--code);
 border-radius:4px;padding:.1em .35em;overflow-wrap:anywhere}
+pre{font:13px/1.4 ui-monospace,SFMono-Regular,Menlo,Consolas,'Liberation Mono',monospace;margin:6px 0 0;overflow-x:auto}
 .sub,.note,figcaption p,footer{color:var(--muted);font-size:14px}
 .lead{font-size:19px;line-height:1.45;margin:20px 0;max-width:64ch}
 .key{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:14px;margin:0 0 22px;padding:0;list-style:none}
@@ -48,6 +48,7 @@ figcaption p{margin:0 0 4px}
 .missing h3{color:var(--ink);margin-bottom:4px}
 .table{background:var(--card);border:1px solid var(--line);border-radius:10px;margin:0 0 20px;max-width:100%;min-width:0}
 .table h3{padding:13px 16px 0;margin:0 0 4px;font-size:15px}
+.table .note{padding:9px 16px 11px;margin:0;max-width:none;border-top:1px solid var(--line)}
 .scroll{overflow-x:auto;border-radius:0 0 10px 10px}
 .scroll:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 table{border-collapse:collapse;width:100%;font-size:14.5px;font-variant-numeric:tabular-nums}

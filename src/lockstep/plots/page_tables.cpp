@@ -1,57 +1,71 @@
-#include "lockstep/plots/page_tables.h"
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
 #include "lockstep/plots/curves.h"
-#include "lockstep/plots/html_table.h"
 #include "lockstep/plots/numbers.h"
-#include "lockstep/plots/phase_looks.h"
+#include "lockstep/plots/page_parts.h"
+#include "lockstep/plots/text.h"
+#include "lockstep/results/tables/notices.h"
+#include "lockstep/results/tables/tables.h"
 
 namespace lockstep::plots {
 namespace {
 
+using results::Cell;
+using results::Document;
 using results::Run;
-using Kind = HtmlTable::Kind;
+using results::RunColumn;
+using results::Table;
 
-/// A column, how a run fills it, and how long its bar is.
-struct Column {
-  std::string head;
-  std::function<std::string(const Run&)> text;
-  std::function<std::optional<double>(const Run&)> share = {};
-};
-
-std::string table_of(const std::string& caption, const std::vector<LabelledRun>& runs,
-                     const std::vector<Column>& columns) {
-  if (runs.empty()) return "";
-  HtmlTable table(caption);
-  for (const LabelPart& part : runs.front().parts) table.add_column(part.head, Kind::kText);
-  table.add_column("ranks");
-  std::vector<const Column*> filled;
-  for (const Column& column : columns) {
-    // A column that no run fills says nothing.
-    if (std::ranges::all_of(runs, [&](const LabelledRun& run) { return column.text(*run.run) == kMissing; }))
-      continue;
-    filled.push_back(&column);
-    table.add_column(column.head);
-  }
+/// Columns that tell labelled runs apart.
+std::vector<RunColumn> label_columns(const std::vector<LabelledRun>& runs) {
+  std::map<const Run*, std::vector<std::string>> texts;
   for (const LabelledRun& run : runs) {
-    std::vector<std::string> fields;
     for (const LabelPart& part : run.parts)
-      fields.push_back(part.text.empty() ? std::string(kMissing) : part.text);
-    fields.push_back(count_text(run.run->ranks));
-    std::vector<std::optional<double>> shares(fields.size());
-    for (const Column* column : filled) {
-      fields.push_back(column->text(*run.run));
-      shares.push_back(column->share ? column->share(*run.run) : std::nullopt);
-    }
-    table.add_row(std::move(fields), std::move(shares));
+      texts[run.run].push_back(part.text.empty() ? results::kNoValue : part.text);
   }
-  return table.markup();
+  std::vector<RunColumn> columns;
+  for (size_t i = 0; !runs.empty() && i < runs.front().parts.size(); ++i) {
+    columns.push_back({{runs.front().parts[i].head, results::kText},
+                       [texts, i](const Run& run) { return texts.at(&run)[i]; }});
+  }
+  columns.push_back({"ranks", [](const Run& run) { return count_text(run.ranks); }});
+  return columns;
+}
+
+/// A column that no row fills says nothing.
+void drop_empty_columns(Table& table) {
+  for (size_t i = table.columns.size(); i-- > 0;) {
+    const auto is_empty = [i](const std::vector<Cell>& row) {
+      return row[i].text == results::kNoValue || row[i].text == kMissing;
+    };
+    if (!std::ranges::all_of(table.rows, is_empty)) continue;
+    table.columns.erase(table.columns.begin() + i);
+    for (std::vector<Cell>& row : table.rows) row.erase(row.begin() + i);
+  }
+}
+
+/// A heading and a table of the runs of all sources that satisfy `has`; empty where there is none.
+Document runs_table(
+    const Sources& sources, const char* heading, bool (*has)(const Run&),
+    const std::function<Table(const std::vector<const Run*>&, const std::vector<RunColumn>&)>& table_of,
+    const std::vector<results::Remark>& remarks = {}) {
+  std::vector<LabelledRun> labelled = labelled_runs(sources);
+  std::erase_if(labelled, [&](const LabelledRun& run) { return !has(*run.run); });
+  if (labelled.empty()) return {};
+  std::vector<const Run*> runs;
+  for (const LabelledRun& run : labelled) runs.push_back(run.run);
+  Table table = table_of(runs, label_columns(labelled));
+  drop_empty_columns(table);
+  Document document = results::Heading{heading};
+  document.add(std::move(table));
+  for (const results::Remark& remark : remarks) document.add(remark);
+  return document;
 }
 
 std::string interval_text(const Run& run) {
@@ -73,97 +87,82 @@ std::string loss_text(const Run& run) {
   return fmt::format("{} → {}", number_text(run.loss_first), number_text(run.loss_last));
 }
 
-std::vector<LabelledRun> runs_that(const Sources& sources, bool (*has)(const Run&)) {
-  std::vector<LabelledRun> runs = labelled_runs(sources);
-  std::erase_if(runs, [&](const LabelledRun& run) { return !has(*run.run); });
-  return runs;
-}
-
-std::string factor_text(double factor) {
-  return std::isfinite(factor) ? fixed_text(factor, 3) : std::string(kMissing);
-}
-
 }  // namespace
 
-std::string results_table(const Sources& sources) {
-  const auto always = [](const Run&) { return true; };
-  return table_of(
-      "Rates and step times", runs_that(sources, always),
-      {{"images/s",
-        [](const Run& run) {
-          return run.images_per_s == 0 ? std::string(kMissing) : number_text(run.images_per_s);
-        }},
-       {"95 % interval", interval_text},
-       {"speed-up", [](const Run& run) { return number_text(run.speedup); }},
-       {"efficiency", [](const Run& run) { return percent_text(run.efficiency); },
-        [](const Run& run) { return run.efficiency; }},
-       {"p50", [](const Run& run) { return time_text(run.step_s.p50); }},
-       {"p75", [](const Run& run) { return time_text(run.step_s.p75); }},
-       {"p95", [](const Run& run) { return time_text(run.step_s.p95); }},
-       {"steps", [](const Run& run) { return count_text(static_cast<int64_t>(run.samples.size())); }},
-       {"memory", memory_text},
-       {"loss", loss_text}});
+Document results_table(const Sources& sources) {
+  static const std::vector<RunColumn> kColumns{
+      {"images/s",
+       [](const Run& run) {
+         return run.images_per_s == 0 ? std::string(kMissing) : number_text(run.images_per_s);
+       }},
+      {"95 % interval", interval_text},
+      {"speed-up", [](const Run& run) { return number_text(run.speedup); }},
+      {"efficiency", [](const Run& run) { return Cell(percent_text(run.efficiency), run.efficiency); }},
+      {"p50", [](const Run& run) { return time_text(run.step_s.p50); }},
+      {"p75", [](const Run& run) { return time_text(run.step_s.p75); }},
+      {"p95", [](const Run& run) { return time_text(run.step_s.p95); }},
+      {"steps", [](const Run& run) { return count_text(static_cast<int64_t>(run.samples.size())); }},
+      {"memory", memory_text},
+      {"loss", loss_text}};
+  return runs_table(
+      sources, "Rates and step times", [](const Run&) { return true; },
+      [](const std::vector<const Run*>& runs, const std::vector<RunColumn>& names) {
+        return results::run_table(runs, kColumns, names);
+      });
 }
 
-std::string phases_table(const Sources& sources) {
+Document phases_tables(const Sources& sources) {
   const auto has = [](const Run& run) {
     return run.breakdown && std::isfinite(run.breakdown->mean.step_s) && run.breakdown->mean.step_s > 0;
   };
-  std::vector<Column> columns{{"step", [](const Run& run) { return time_text(run.breakdown->mean.step_s); }}};
-  for (const PhaseLook& look : phase_looks()) {
-    columns.push_back({std::string(look.name),
-                       [&look](const Run& run) { return time_text(run.breakdown->mean.*look.seconds); },
-                       [&look](const Run& run) -> std::optional<double> {
-                         return run.breakdown->mean.*look.seconds / run.breakdown->mean.step_s;
-                       }});
-  }
-  columns.push_back({"hidden", [](const Run& run) {
-                       const auto overlap = run.breakdown->overlap();
-                       return overlap ? percent_text(*overlap) : std::string(kMissing);
-                     }});
-  columns.push_back({"waited for", [](const Run& run) {
-                       return run.breakdown->straggler ? fmt::format("rank {}", *run.breakdown->straggler)
-                                                       : std::string(kMissing);
-                     }});
-  return table_of("Phases of a mean step, and how much of the communication was hidden",
-                  runs_that(sources, has), columns);
+  return runs_table(sources, "Phases of a mean step, milliseconds", has, results::phases_table,
+                    results::phases_remarks());
 }
 
-std::string factors_table(const Sources& sources) {
-  const auto has = [](const Run& run) { return run.factors.has_value(); };
-  return table_of("What the efficiency is made of: the factors multiply to it", runs_that(sources, has),
-                  {{"machine", [](const Run& run) { return factor_text(run.factors->machine); }},
-                   {"strategy", [](const Run& run) { return factor_text(run.factors->strategy); }},
-                   {"transfer", [](const Run& run) { return factor_text(run.factors->transfer); }},
-                   {"stragglers", [](const Run& run) { return factor_text(run.factors->stragglers); }},
-                   {"efficiency", [](const Run& run) { return percent_text(run.efficiency); },
-                    [](const Run& run) { return run.efficiency; }}});
+Document factors_tables(const Sources& sources) {
+  return runs_table(sources, "Efficiency and its factors, per cent", results::has_factors,
+                    results::factors_table, results::factors_remarks());
 }
 
-std::string published_table(const PublishedTable& table) {
-  HtmlTable html(table.name);
+Document published_rows(const PublishedTable& published) {
   const bool computed =
-      std::ranges::any_of(table.rows, [](const PublishedRow& row) { return row.speedup.has_value(); });
-  for (size_t i = 0; i < table.columns.size(); ++i) {
-    const bool text = std::ranges::any_of(table.rows, [&](const PublishedRow& row) {
+      std::ranges::any_of(published.rows, [](const PublishedRow& row) { return row.speedup.has_value(); });
+  Table table;
+  for (size_t i = 0; i < published.columns.size(); ++i) {
+    const bool text = std::ranges::any_of(published.rows, [&](const PublishedRow& row) {
       return row.fields[i].find_first_not_of("0123456789.+-eE") != std::string::npos;
     });
-    std::string head = table.columns[i];
+    std::string head = published.columns[i];
     std::ranges::replace(head, '_', ' ');
-    html.add_column(head, text ? Kind::kText : Kind::kNumber);
+    table.add_column({head, text ? Table::Kind::kText : Table::Kind::kNumber});
   }
-  if (computed) html.add_column("speed-up, computed");
-  if (table.leaves_out_time) html.add_column("with synchronisation");
-  for (const PublishedRow& row : table.rows) {
-    std::vector<std::string> fields = row.fields;
-    const auto speedup_text = [](const std::optional<double>& speedup) {
-      return speedup ? fixed_text(*speedup, 2) : std::string(kMissing);
-    };
-    if (computed) fields.push_back(speedup_text(row.speedup));
-    if (table.leaves_out_time) fields.push_back(speedup_text(row.honest_speedup));
-    html.add_row(std::move(fields));
+  if (computed) table.add_column("speed-up, computed");
+  if (published.leaves_out_time) table.add_column("with synchronisation");
+  for (const PublishedRow& row : published.rows) {
+    std::vector<Cell> cells(row.fields.begin(), row.fields.end());
+    if (computed) cells.push_back(results::fixed_text(row.speedup, 2));
+    if (published.leaves_out_time) cells.push_back(results::fixed_text(row.honest_speedup, 2));
+    table.add_row(std::move(cells));
   }
-  return html.markup();
+  Document document = results::Heading{published.name};
+  document.add(std::move(table));
+  return document;
+}
+
+std::string circumstances(const NamedRecord& named) {
+  constexpr size_t kMostMachines = 4;
+  constexpr size_t kMostCharacters = 2000;
+  std::vector<results::Fact> facts{{"File", named.name}};
+  if (!named.record.lockstep_version.empty())
+    facts.push_back({"lockstep version", named.record.lockstep_version});
+  for (results::Fact& fact : results::facts_of(named.record, kMostMachines)) facts.push_back(std::move(fact));
+  std::string text;
+  for (const results::Fact& fact : facts) {
+    text += fmt::format("<dt>{}</dt><dd>{}{}</dd>\n", escape(fact.name),
+                        escape(clip(fact.value, kMostCharacters)),
+                        fact.lines.empty() ? "" : to_html(results::Preformatted{fact.lines}));
+  }
+  return "<dl>\n" + text + "</dl>\n";
 }
 
 }  // namespace lockstep::plots

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/plots/legend.h"
+#include "lockstep/plots/frame.h"
 #include "lockstep/results/record/breakdown.h"
 
 namespace lockstep::plots {

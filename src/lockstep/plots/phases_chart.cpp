@@ -92,10 +92,7 @@ Chart phases_chart(const Sources& sources, const ChartForm& form) {
     if (i < 6) chart.description += in_words(runs[i]);
   }
   chart.notes.push_back("Hatched: communication that was not hidden behind the backward pass.");
-  chart.markup = canvas.markup();
-  chart.width = form.width;
-  chart.height = frame.bottom();
-  return chart;
+  return drawn(std::move(chart), canvas, form, frame.bottom());
 }
 
 }  // namespace lockstep::plots

@@ -7,7 +7,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/plots/csv_text.h"
 #include "lockstep/plots/published_columns.h"
 
 namespace lockstep::plots {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "lockstep/plots/numbers.h"
-#include "lockstep/plots/text_width.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {

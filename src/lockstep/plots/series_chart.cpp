@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/plots/chart_data.h"
 #include "lockstep/plots/charts.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
 #include "lockstep/plots/numbers.h"
-#include "lockstep/plots/step_series.h"
 
 namespace lockstep::plots {
 namespace {
@@ -79,13 +79,13 @@ void draw_part(Canvas& canvas, const XyFrame& frame, std::span<const double> ste
   }
 }
 
-struct Drawn {
+struct DrawnPanel {
   double bottom = 0;
   bool cut = false;
 };
 
-Drawn draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel, std::vector<LegendEntry> legend,
-                 double top, bool last, double plot_height) {
+DrawnPanel draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel,
+                      std::vector<LegendEntry> legend, double top, bool last, double plot_height) {
   const auto warmup = static_cast<double>(panel.series.warmup_s.size());
   const auto measured = static_cast<double>(panel.series.measured_s.size());
   const Range range = shown_range(panel.series);
@@ -161,20 +161,19 @@ Chart series_chart(const Sources& sources, const ChartForm& form) {
   std::vector<LegendEntry> legend = legend_for(panels);
   chart.description = "Step times in the order in which they ran.";
   const double plot_height = panels.size() == 1 ? 190 : form.narrow() ? 110 : 130;
+  double bottom = 0;
   bool cut = false;
   for (size_t i = 0; i < panels.size(); ++i) {
-    const Drawn drawn = draw_panel(canvas, form, panels[i], i == 0 ? legend : std::vector<LegendEntry>(),
-                                   chart.height, i + 1 == panels.size(), plot_height);
-    chart.height = drawn.bottom;
-    cut |= drawn.cut;
+    const DrawnPanel panel = draw_panel(canvas, form, panels[i], i == 0 ? legend : std::vector<LegendEntry>(),
+                                        bottom, i + 1 == panels.size(), plot_height);
+    bottom = panel.bottom;
+    cut |= panel.cut;
     chart.description += fmt::format(" {}: {} of warm-up, then {}.", with_ranks(panels[i].run),
                                      counted(panels[i].series.warmup_s.size(), "step"),
                                      counted(panels[i].series.measured_s.size(), "measured step"));
   }
   if (cut) chart.notes.push_back("Triangles: steps that took longer than the axis shows.");
-  chart.markup = canvas.markup();
-  chart.width = form.width;
-  return chart;
+  return drawn(std::move(chart), canvas, form, bottom);
 }
 
 }  // namespace lockstep::plots

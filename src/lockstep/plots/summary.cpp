@@ -6,9 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/plots/explanation.h"
-#include "lockstep/plots/markup.h"
 #include "lockstep/plots/numbers.h"
+#include "lockstep/plots/text.h"
 #include "lockstep/results/tables/notices.h"
 
 namespace lockstep::plots {

@@ -19,7 +19,7 @@ std::string cores_text(const Machine& machine) {
   text += machine.cores == machine.host_cores
               ? fmt::format(", {}", counted(machine.cores, "core"))
               : fmt::format(", {} of {} cores usable", machine.cores, machine.host_cores);
-  if (machine.host_hardware_threads != machine.host_cores) {
+  if (machine.host_hardware_threads > 0 && machine.host_hardware_threads != machine.host_cores) {
     text += fmt::format(" with {}", counted(machine.host_hardware_threads, "hardware thread"));
   }
   if (!machine.governor.empty()) text += fmt::format(", governor {}", machine.governor);
@@ -32,7 +32,8 @@ std::string memory_text(const Machine& machine) {
   if (machine.memory_bytes != machine.host_memory_bytes) {
     text += fmt::format(" usable of {}", format_bytes(machine.host_memory_bytes));
   }
-  text += fmt::format(", {} of it available", format_bytes(machine.available_memory_bytes));
+  if (machine.available_memory_bytes > 0)
+    text += fmt::format(", {} of it available", format_bytes(machine.available_memory_bytes));
   if (!machine.transparent_hugepages.empty())
     text += fmt::format(", huge pages: {}", machine.transparent_hugepages);
   return text;

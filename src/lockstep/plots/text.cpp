@@ -1,4 +1,7 @@
-#include "lockstep/plots/markup.h"
+#include "lockstep/plots/text.h"
+
+#include <algorithm>
+#include <vector>
 
 namespace lockstep::plots {
 namespace {
@@ -18,6 +21,20 @@ bool is_scalar_value(char32_t point, int more) {
   constexpr char32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
   return point >= kLeast[more] && point <= 0x10FFFF && !(point >= 0xD800 && point <= 0xDFFF);
 }
+
+/// Advance of one character as a share of the font size. Helvetica's metrics, rounded up by class.
+double advance(char32_t point) {
+  constexpr std::u32string_view kNarrow = U"iljI.,:;'|!ftr()[]{}/ \\-\"`";
+  constexpr std::u32string_view kWide = U"mwMW@%";
+  if (point >= 0x1100) return point == U'…' || point < 0x2E80 ? 0.8 : 1.05;
+  if (kWide.find(point) != std::u32string_view::npos) return 0.92;
+  if (kNarrow.find(point) != std::u32string_view::npos) return 0.37;
+  if (point >= U'A' && point <= U'Z') return 0.71;
+  return 0.58;
+}
+
+/// Other fonts than Helvetica are up to so much wider (DejaVu Sans is).
+constexpr double kOtherFonts = 1.06;
 
 }  // namespace
 
@@ -94,6 +111,16 @@ std::string escape(std::string_view text) {
   return out;
 }
 
+std::string escape_lines(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    out += escape(text.substr(at, end - at)) + '\n';
+    at = end + 1;
+  }
+  return out;
+}
+
 std::string clip(std::string_view text, size_t most) {
   std::string out;
   size_t points = 0;
@@ -103,6 +130,29 @@ std::string clip(std::string_view text, size_t most) {
     append_code_point(out, point);
   }
   return out;
+}
+
+double text_width(std::string_view text, double size) {
+  double width = 0;
+  for (size_t at = 0; at < text.size();) width += advance(next_code_point(text, at));
+  return width * size * kOtherFonts;
+}
+
+std::string fit_text(std::string_view text, double width, double size) {
+  if (text_width(text, size) <= width) return std::string(text);
+  std::vector<char32_t> points;
+  for (size_t at = 0; at < text.size();) points.push_back(next_code_point(text, at));
+  for (size_t keep = points.size() - 1; keep > 1; --keep) {
+    const size_t head = (keep + 1) / 2;
+    std::string cut;
+    for (size_t i = 0; i < head; ++i) append_code_point(cut, points[i]);
+    cut += "…";
+    for (size_t i = points.size() - (keep - head); i < points.size(); ++i) append_code_point(cut, points[i]);
+    if (text_width(cut, size) <= width) return cut;
+    // A very long text would take quadratic time one character at a time.
+    if (keep > 200) keep = 200;
+  }
+  return "…";
 }
 
 }  // namespace lockstep::plots

@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "lockstep/plots/charts.h"
+#include "lockstep/plots/curves.h"
+#include "lockstep/plots/frame.h"
+#include "lockstep/plots/numbers.h"
+
+namespace lockstep::plots {
+namespace {
+
+std::string point_text(const Curve& curve, const CurvePoint& point, std::string_view unit) {
+  std::string text =
+      fmt::format("{}, {}: {}{}", curve.label, counted(static_cast<int64_t>(point.workers), "worker"),
+                  number_text(point.value), unit);
+  if (point.interval) {
+    text +=
+        fmt::format(" ({} to {})", number_text(point.interval->first), number_text(point.interval->second));
+  }
+  return text;
+}
+
+/// Whether every point of `below` is so close to one of `above` that its marker cannot be told from it.
+bool hides(const Curve& above, const Curve& below) {
+  constexpr double kClose = 0.005;
+  return std::ranges::all_of(below.points, [&](const CurvePoint& point) {
+    return std::ranges::any_of(above.points, [&](const CurvePoint& other) {
+      return other.workers == point.workers && std::abs(other.value / point.value - 1) < kClose;
+    });
+  });
+}
+
+/// A look for each curve: own ones solid with filled markers, controls and published ones behind them.
+std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
+  std::vector<LineStyle> styles;
+  size_t hue = 0;
+  // Counted by strategy, so that a control looks the same in a chart that shows all kinds and in one that
+  // does not.
+  std::map<std::string, size_t> controls;
+  for (const Curve& curve : curves) {
+    if (curve.kind == Curve::Kind::kControl) {
+      LineStyle style = control_style(controls[curve.strategy]++);
+      if (curve.strategy == "single") style.marker = Marker::kCross;
+      styles.push_back(style);
+    } else {
+      styles.push_back(curve.kind == Curve::Kind::kOwn ? line_style(hue) : published_style(hue));
+      ++hue;
+    }
+  }
+  return styles;
+}
+
+/// The legend of curves.
+std::vector<LegendEntry> legend_of(const std::vector<Curve>& curves) {
+  std::vector<LegendEntry> legend;
+  const std::vector<LineStyle> styles = styles_of(curves);
+  for (size_t i = 0; i < curves.size(); ++i)
+    legend.push_back({curves[i].label, styles[i], LegendEntry::Sample::kLine});
+  return legend;
+}
+
+struct ValueRange {
+  double low;
+  double high;
+};
+
+/// Smallest and largest value of the curves, their intervals included.
+ValueRange range_of(const std::vector<Curve>& curves) {
+  ValueRange range{curves[0].points[0].value, curves[0].points[0].value};
+  for (const Curve& curve : curves) {
+    for (const CurvePoint& point : curve.points) {
+      range.low = std::min({range.low, point.value, point.interval ? point.interval->first : point.value});
+      range.high = std::max({range.high, point.value, point.interval ? point.interval->second : point.value});
+    }
+  }
+  return range;
+}
+
+/// Every number of workers that occurs.
+std::vector<double> workers_of(const std::vector<Curve>& curves) {
+  std::vector<double> workers;
+  for (const Curve& curve : curves) {
+    for (const CurvePoint& point : curve.points) workers.push_back(point.workers);
+  }
+  return workers;
+}
+
+/// Draws the curves: published below, own above; whiskers where there are intervals; each marker tells its
+/// numbers in a tooltip, as "8 workers: 412 images/s (405 to 420)".
+void draw_curves(Canvas& canvas, const XyFrame& frame, const std::vector<Curve>& curves,
+                 std::string_view unit) {
+  const std::vector<LineStyle> styles = styles_of(curves);
+  for (size_t i = curves.size(); i-- > 0;) {
+    std::vector<Point> points;
+    for (const CurvePoint& point : curves[i].points) points.push_back(frame.at(point.workers, point.value));
+    canvas.polyline(points, styles[i]);
+  }
+  for (size_t i = curves.size(); i-- > 0;) {
+    for (const CurvePoint& point : curves[i].points) {
+      const Point at = frame.at(point.workers, point.value);
+      if (point.interval) {
+        canvas.whisker(at.x, frame.at(0, point.interval->first).y, frame.at(0, point.interval->second).y,
+                       styles[i].colour);
+      }
+      canvas.marker(at, styles[i], 4.5, point_text(curves[i], point, unit));
+    }
+  }
+}
+
+/// Says in `notes` which curves cannot be seen because another that draw_curves draws later has the same
+/// points.
+void note_hidden(const std::vector<Curve>& curves, std::vector<std::string>& notes) {
+  for (size_t below = 1; below < curves.size(); ++below) {
+    // A single point is covered more often than not: the table has it.
+    if (curves[below].points.size() < 2) continue;
+    const auto end = curves.begin() + below;
+    const auto above = std::find_if(curves.begin(), end, [&](const Curve& c) { return hides(c, *end); });
+    if (above != end)
+      notes.push_back(fmt::format("'{}' lies under '{}': they are the same here.", end->label, above->label));
+  }
+}
+
+/// The last point of each curve in words, for a description.
+std::string curves_in_words(const std::vector<Curve>& curves, std::string_view unit) {
+  std::string text;
+  for (const Curve& curve : curves) {
+    const CurvePoint& last = curve.points.back();
+    text += fmt::format(" {}: {}{} at {}.", curve.label, number_text(last.value), unit,
+                        counted(static_cast<int64_t>(last.workers), "worker"));
+  }
+  return text;
+}
+
+/// Above this ratio of the largest to the smallest rate a linear axis would hide the small ones.
+constexpr double kMostLinearRates = 24;
+
+std::string interval_note(const std::vector<Curve>& curves) {
+  bool some = false, all = true;
+  for (const Curve& curve : curves) {
+    if (curve.kind == Curve::Kind::kPublished) continue;
+    for (const CurvePoint& point : curve.points) (point.interval ? some : all) = point.interval.has_value();
+  }
+  if (some) return "Whiskers are 95 % intervals; where there is none, too little was measured for one.";
+  return all ? "" : "No run has an interval: more steps, or `--repeat`, give one.";
+}
+
+std::string baseline_note(const Sources& sources) {
+  for (const NamedRecord& named : sources.records) {
+    for (const auto& run : named.record.runs) {
+      if (run.baseline && run.baseline->strategy == "single") {
+        return "Speed-up is relative to one worker without a strategy, alone on the machine.";
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+Chart speedup_chart(const Sources& sources, const ChartForm& form) {
+  Chart chart{.title = "Speed-up against workers"};
+  std::vector<Curve> curves = most_telling(speedup_curves(sources), chart.notes);
+  if (curves.empty()) {
+    return missing_chart(
+        chart.title, "no run has a speed-up: that needs the rate of one worker without a strategy",
+        "Measure with `lockstep bench --ranks 1,2,4`, which adds that control run by itself.");
+  }
+  const std::vector<double> workers = workers_of(curves);
+  const auto [least, most] = std::ranges::minmax(workers);
+  // The line of a perfect speed-up must fit too.
+  const ValueRange range = range_of(curves);
+  Canvas canvas(form.id);
+  std::vector<LegendEntry> legend = legend_of(curves);
+  const LineStyle ideal{.colour = Colour::kAxis, .marker = Marker::kNone, .dash = "1.5 3", .width = 1.75};
+  legend.push_back({"ideal", ideal, LegendEntry::Sample::kLine});
+  const XyFrame frame(canvas, form,
+                      {.x_title = "workers (log scale)",
+                       .y_title = "speed-up, times one worker (log scale)",
+                       .legend = legend,
+                       .plot_height = form.narrow() ? 250.0 : 320.0},
+                      Scale::log2_at(workers),
+                      Scale::log2(std::min(range.low, least), std::max(range.high, most)));
+  canvas.polyline({frame.at(least, least), frame.at(most, most)}, ideal);
+  draw_curves(canvas, frame, curves, " times");
+  note_hidden(curves, chart.notes);
+
+  chart.description =
+      "How many times faster than one worker the job runs, on log2 axes, with the line of a perfect "
+      "speed-up." +
+      curves_in_words(curves, " times");
+  if (const std::string note = baseline_note(sources); !note.empty()) chart.notes.push_back(note);
+  if (std::ranges::any_of(sources.published, &PublishedTable::leaves_out_time)) {
+    chart.notes.push_back("The speed-ups of Theano-MPI are as published: they leave synchronisation out.");
+  }
+  return drawn(std::move(chart), canvas, form, frame.bottom());
+}
+
+Chart throughput_chart(const Sources& sources, const ChartForm& form) {
+  Chart chart{.title = "Throughput against workers"};
+  std::vector<Curve> curves = most_telling(throughput_curves(sources), chart.notes);
+  if (curves.empty()) {
+    return missing_chart(chart.title, "no run has a rate", "Measure with `lockstep bench --json FILE`.");
+  }
+  const auto [low, high] = range_of(curves);
+  const bool logarithmic = high / low > kMostLinearRates;
+  Canvas canvas(form.id);
+  const XyFrame frame(canvas, form,
+                      {.x_title = "workers (log scale)",
+                       .y_title = logarithmic ? "images per second (log scale)" : "images per second",
+                       .legend = legend_of(curves),
+                       .plot_height = form.narrow() ? 250.0 : 320.0},
+                      Scale::log2_at(workers_of(curves)),
+                      logarithmic ? Scale::log10(low, high) : Scale::linear(0, high, 7));
+  draw_curves(canvas, frame, curves, " images/s");
+  note_hidden(curves, chart.notes);
+
+  chart.description =
+      "Images per second of the whole job by number of workers." + curves_in_words(curves, " images/s");
+  if (const std::string note = interval_note(curves); !note.empty()) chart.notes.push_back(note);
+  return drawn(std::move(chart), canvas, form, frame.bottom());
+}
+
+}  // namespace lockstep::plots

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lockstep/plots/sources.h"
+#include "lockstep/results/tables/document.h"
+
+namespace lockstep::plots {
+
+/// The style sheet of a report.
+std::string page_style();
+
+/// Escaped text of a page; text between back quotes becomes code.
+std::string prose(std::string_view text);
+
+/// The document as HTML. All text in it is escaped here. A table shows at most `most_rows` rows, with a note
+/// on how many there are.
+std::string to_html(const results::Document& document, size_t most_rows = 200);
+
+// Tables of a page, empty where there is nothing to show.
+
+/// A row for each run: rate with its interval, speed-up, efficiency, percentiles, memory.
+results::Document results_table(const Sources& sources);
+/// A row for each run with a breakdown.
+results::Document phases_tables(const Sources& sources);
+/// A row for each run whose efficiency is split into factors or whose communication was hidden.
+results::Document factors_tables(const Sources& sources);
+/// The published rows as they are, with the speed-up that follows from them.
+results::Document published_rows(const PublishedTable& table);
+
+/// How a record was measured, as a list: versions, machines, command.
+std::string circumstances(const NamedRecord& record);
+
+}  // namespace lockstep::plots
