@@ -19,11 +19,13 @@ using results::RankBreakdown;
 
 constexpr size_t kMostRanks = 8;
 constexpr size_t kMostLanes = 4;
+/// Keeps the drawing small for a plan with a bucket per parameter.
 constexpr size_t kMostBuckets = 160;
 constexpr double kStrip = 11;
 constexpr double kLane = 15;
 constexpr double kBar = 12;
 
+/// Whether the times of a bucket are finite and in order; a damaged file may hold anything.
 bool usable(const BucketTimes& bucket) {
   return std::isfinite(bucket.ready_s) && std::isfinite(bucket.started_s) &&
          std::isfinite(bucket.all_arrived_s) && std::isfinite(bucket.ended_s) &&
@@ -62,6 +64,7 @@ double end_of(const RankBreakdown& rank) {
   return end_s;
 }
 
+/// Draws the phases of a rank's step as a strip above its buckets.
 void draw_strip(Canvas& canvas, const RowFrame& frame, const Box& row, const RankBreakdown& rank,
                 double unit) {
   double begin_s = 0;
@@ -81,6 +84,14 @@ std::string tooltip_of(const BucketTimes& bucket, size_t number) {
                      time_text(bucket.all_arrived_s), time_text(bucket.ended_s));
 }
 
+/// Draws one bucket from ready to done:
+///
+///     |-----/////////\\\\\\\|
+///     |     |        |       |
+///   ready started  all there done
+///
+/// A stroke where it was ready, a line while it waited to be sent, a box hatched upwards while it waited for
+/// other ranks, and one hatched downwards while it was transferred.
 void draw_bucket(Canvas& canvas, const RowFrame& frame, double top, const BucketTimes& bucket, size_t number,
                  double unit) {
   const double started_s = std::clamp(bucket.started_s, bucket.ready_s, bucket.ended_s);
@@ -98,6 +109,7 @@ void draw_bucket(Canvas& canvas, const RowFrame& frame, double top, const Bucket
   const Box moving{x(arrived_s), top, std::max(1.0, x(bucket.ended_s) - x(arrived_s)), kBar};
   draw_phase(canvas, moving, transfer, tooltip);
   const std::string label = std::to_string(number);
+  // The number goes on a plain ground, if the box is wide enough for it.
   const double needed = text_width(label, 10) + 4;
   if (moving.width < needed + 2) return;
   canvas.rect({moving.x + (moving.width - needed) / 2, top + 1, needed, kBar - 2}, transfer.fill, 1, 2);

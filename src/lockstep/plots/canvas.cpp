@@ -29,7 +29,8 @@ std::string closed(std::string_view element, std::string_view tooltip) {
   return fmt::format("><title>{}</title></{}>", escape(tooltip), element);
 }
 
-/// Path data of a marker of radius r around (0, 0), and whether it is only strokes.
+/// Path data of a marker of radius r around (0, 0), and whether it consists of strokes only. The factors make
+/// all shapes look equally large.
 std::pair<std::string, bool> marker_path(Marker marker, double r) {
   const auto c = [](double value) { return coordinate(value); };
   switch (marker) {

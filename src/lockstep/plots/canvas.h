@@ -31,15 +31,15 @@ struct TextLook {
   Anchor anchor = Anchor::kStart;
   double size = kTextSize;
   bool bold = false;
-  /// Shown by browsers when the pointer rests on it, and read aloud: the whole of a text that was cut.
+  /// Whole text where `text` was cut: shown by browsers under the pointer, and read aloud.
   std::string tooltip;
 };
 
-/// The marks of one drawing as SVG elements, in the order of the calls: what is drawn later lies above. All
-/// foreign text is escaped here.
+/// The marks of one drawing as SVG elements. Later marks lie above earlier ones. All foreign text is escaped
+/// here.
 class Canvas {
  public:
-  /// `id` starts every id in the drawing, so that several fit into one page.
+  /// `id` is the prefix of every id in the drawing, so that one page can hold several drawings.
   explicit Canvas(std::string id) : id_(std::move(id)) {}
 
   void line(Point from, Point to, Colour colour, double width = 1, std::string_view dash = "");
@@ -48,7 +48,7 @@ class Canvas {
   void polygon(const std::vector<Point>& points, Colour fill, double opacity = 1);
   void rect(const Box& box, Colour fill, double opacity = 1, double radius = 0,
             std::string_view tooltip = "");
-  /// Stripes over a box, in the colour of the surface; `rising`: like a slash, otherwise like a backslash.
+  /// Stripes over a box in the colour of the surface, like slashes (`rising`) or like backslashes.
   void hatch(const Box& box, bool rising);
   void marker(Point at, const LineStyle& style, double size = 4.5, std::string_view tooltip = "");
   /// `y` is the base line.
@@ -56,7 +56,7 @@ class Canvas {
   /// A range with a cap on both ends.
   void whisker(double x, double low_y, double high_y, Colour colour, double cap = 4);
 
-  /// Definitions that the marks refer to, and the marks.
+  /// The marks, preceded by the definitions that they refer to.
   std::string markup() const;
 
  private:

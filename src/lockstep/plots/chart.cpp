@@ -13,7 +13,7 @@ constexpr const char* kFonts =
     "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue','Liberation Sans',Arial,sans-serif";
 constexpr double kMargin = 16;
 
-/// Title and description, read aloud instead of the marks.
+/// Title and description, which screen readers read instead of the marks.
 std::string accessible_text(const Chart& chart, const ChartForm& form) {
   return fmt::format("<title id=\"{0}-t\">{1}</title>\n<desc id=\"{0}-d\">{2}</desc>\n", form.id,
                      escape(chart.title), escape(chart.description));

@@ -9,11 +9,11 @@
 
 namespace lockstep::plots {
 
-/// The room that a chart is drawn for, in pixels at which its text is 13 px high. A page draws each chart for
-/// a wide and for a narrow window, since a drawing that shrinks with the window shrinks its text.
+/// Width of a chart in pixels; its text is 13 px high. A page draws each chart for a wide and for a narrow
+/// window, because scaling a drawing down would scale its text down.
 struct ChartForm {
   double width = 640;
-  /// Starts every id in the drawing; letters, digits and '-'.
+  /// Prefix of every id in the drawing; letters, digits and '-'.
   std::string id = "chart";
   bool narrow() const { return width < 480; }
 };
@@ -21,20 +21,20 @@ struct ChartForm {
 inline constexpr double kWideChart = 640;
 inline constexpr double kNarrowChart = 356;
 
-/// One drawing, or why there is none.
+/// A drawing, or the reason why there is none.
 struct Chart {
   std::string title;
-  /// What it shows in a sentence or two, with its main numbers: for those who do not see it.
+  /// Content in a sentence or two with the main numbers, for screen readers.
   std::string description;
   /// SVG elements.
   std::string markup;
   double width = 0;
   double height = 0;
-  /// What was left out or is to be known when reading it; for the caption.
+  /// Caption: what was left out, and how to read the chart.
   std::vector<std::string> notes;
-  /// Why nothing was drawn; empty for a drawing.
+  /// Reason why nothing was drawn; empty for a drawing.
   std::string missing;
-  /// What to do about that.
+  /// Way to get the missing data.
   std::string advice;
 
   bool drawn() const { return missing.empty(); }
@@ -44,14 +44,14 @@ Chart missing_chart(std::string title, std::string reason, std::string advice);
 
 using DrawChart = Chart (*)(const Sources&, const ChartForm&);
 
-/// "speedup", "throughput", "phases", "distribution", "series", "buckets", "memory". Every one of them draws
-/// any sources without an exception: what cannot be drawn is a chart with `missing`.
+/// "speedup", "throughput", "phases", "distribution", "series", "buckets", "memory". None of them
+/// throws, whatever the sources are: a chart that cannot be drawn has `missing` set.
 const Registry<DrawChart>& charts();
 
-/// The chart as <svg> for a page: no colours of its own background, no heading (the page has them).
+/// The chart as <svg> for a page, which provides heading and background.
 std::string inline_svg(const Chart& chart, const ChartForm& form);
 
-/// The chart as a file of its own: heading, notes, background, colours for light and dark.
+/// The chart as an SVG file with heading, notes, background, and colours for light and dark mode.
 std::string standalone_svg(const Chart& chart, const ChartForm& form);
 
 }  // namespace lockstep::plots

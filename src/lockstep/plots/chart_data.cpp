@@ -61,6 +61,7 @@ std::vector<double> histogram(std::span<const double> values, double low, double
   return counts;
 }
 
+// Greedy interval scheduling: buckets by the time they are ready, each into the first lane that is free.
 std::vector<size_t> bucket_lanes(const std::vector<results::BucketTimes>& buckets, size_t most) {
   std::vector<size_t> order(buckets.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -5,17 +5,17 @@
 
 namespace lockstep::plots {
 
-/// Speed-up over workers, both on log2 axes, with the line of a perfect one.
+/// Speed-up over workers, both on log2 axes, with the line of perfect scaling.
 Chart speedup_chart(const Sources& sources, const ChartForm& form);
 /// Images per second of the job over workers, with intervals.
 Chart throughput_chart(const Sources& sources, const ChartForm& form);
-/// A bar for each run with a breakdown: where a step's time goes.
+/// A bar for each run with a breakdown, divided into the phases of a step.
 Chart phases_chart(const Sources& sources, const ChartForm& form);
-/// A row for each run: how its step times are distributed.
+/// Distribution of the step times, a row for each run.
 Chart distribution_chart(const Sources& sources, const ChartForm& form);
-/// Step times in the order in which they ran, warm-up and its cut included.
+/// Step times in the order in which the steps ran, warm-up and its end included.
 Chart series_chart(const Sources& sources, const ChartForm& form);
-/// When each bucket of a step was ready, under way and combined, per rank.
+/// Timeline of the buckets of a step for each rank: ready, waiting for others, in transfer.
 Chart buckets_chart(const Sources& sources, const ChartForm& form);
 /// Peak memory of the ranks of each run.
 Chart memory_chart(const Sources& sources, const ChartForm& form);

@@ -23,7 +23,7 @@ std::string point_text(const Curve& curve, const CurvePoint& point, std::string_
   return text;
 }
 
-/// Whether every point of `below` is so close to one of `above` that its marker cannot be told from it.
+/// Whether every point of `below` is so close to one of `above` that their markers coincide.
 bool hides(const Curve& above, const Curve& below) {
   constexpr double kClose = 0.005;
   return std::ranges::all_of(below.points, [&](const CurvePoint& point) {
@@ -33,12 +33,12 @@ bool hides(const Curve& above, const Curve& below) {
   });
 }
 
-/// A look for each curve: own ones solid with filled markers, controls and published ones behind them.
+/// A style for each curve: own ones solid with filled markers, controls and published ones receding.
 std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
   std::vector<LineStyle> styles;
   size_t hue = 0;
-  // Counted by strategy, so that a control looks the same in a chart that shows all kinds and in one that
-  // does not.
+  // Controls are counted by strategy, so that each looks the same in charts that show all of them and in
+  // those that do not.
   std::map<std::string, size_t> controls;
   for (const Curve& curve : curves) {
     if (curve.kind == Curve::Kind::kControl) {
@@ -79,7 +79,7 @@ ValueRange range_of(const std::vector<Curve>& curves) {
   return range;
 }
 
-/// Every number of workers that occurs.
+/// Number of workers of every point.
 std::vector<double> workers_of(const std::vector<Curve>& curves) {
   std::vector<double> workers;
   for (const Curve& curve : curves) {
@@ -110,11 +110,10 @@ void draw_curves(Canvas& canvas, const XyFrame& frame, const std::vector<Curve>&
   }
 }
 
-/// Says in `notes` which curves cannot be seen because another that draw_curves draws later has the same
-/// points.
+/// Notes which curves are invisible because one that draw_curves() draws later has the same points.
 void note_hidden(const std::vector<Curve>& curves, std::vector<std::string>& notes) {
   for (size_t below = 1; below < curves.size(); ++below) {
-    // A single point is covered more often than not: the table has it.
+    // Single points are covered more often than not, and the table has them.
     if (curves[below].points.size() < 2) continue;
     const auto end = curves.begin() + below;
     const auto above = std::find_if(curves.begin(), end, [&](const Curve& c) { return hides(c, *end); });
@@ -134,7 +133,7 @@ std::string curves_in_words(const std::vector<Curve>& curves, std::string_view u
   return text;
 }
 
-/// Above this ratio of the largest to the smallest rate a linear axis would hide the small ones.
+/// Largest ratio of rates on a linear axis; beyond it the small ones would vanish.
 constexpr double kMostLinearRates = 24;
 
 std::string interval_note(const std::vector<Curve>& curves) {
@@ -170,7 +169,7 @@ Chart speedup_chart(const Sources& sources, const ChartForm& form) {
   }
   const std::vector<double> workers = workers_of(curves);
   const auto [least, most] = std::ranges::minmax(workers);
-  // The line of a perfect speed-up must fit too.
+  // The axis must hold the line of perfect scaling, too.
   const ValueRange range = range_of(curves);
   Canvas canvas(form.id);
   std::vector<LegendEntry> legend = legend_of(curves);

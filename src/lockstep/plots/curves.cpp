@@ -21,14 +21,14 @@ bool positive(double value) {
   return std::isfinite(value) && value > 0;
 }
 
-/// What a run is, but for its batch and its number of ranks.
+/// Key of all settings of a run except its batch and its number of ranks.
 std::string settings_of(const LabelledRun& run) {
   std::string key = fmt::format("{}\n{}\n{}", run.record, run.run->model, run.run->device);
   for (const results::Attribute& attribute : results::attributes()) key += "\n" + attribute.text(*run.run);
   return key;
 }
 
-/// Settings whose batch per rank falls as ranks are added while their product stays: strong scaling.
+/// Keys of runs under strong scaling: one batch per number of ranks, and the same product of both.
 std::set<std::string> strongly_scaled(const std::vector<LabelledRun>& runs) {
   std::map<std::string, std::map<int, std::set<int>>> batches;
   for (const LabelledRun& run : runs)
@@ -54,7 +54,7 @@ std::vector<const results::Attribute*> varying_attributes(const std::vector<Labe
   return measured.empty() ? std::vector<const results::Attribute*>() : results::varying(measured);
 }
 
-/// What runs have in common with the baseline only: a control has no communication to set.
+/// Whether a setting concerns runs without communication.
 bool concerns_controls(std::string_view attribute) {
   return attribute != "strategy" && attribute != "backend" && attribute != "bucket";
 }
@@ -192,8 +192,8 @@ std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::stri
     published |= curve.kind == Curve::Kind::kPublished;
     if (curve.kind != Curve::Kind::kPublished) models.insert(curve.model);
   }
-  // Where there are published curves, room is kept for them: the first ones of each kind come before the
-  // others.
+  // Published curves get half of the room: the first curves of each kind come before the others.
+  // Order of the kinds: own, two controls, published of the same networks, other published, then the rest.
   const size_t own_quota = published ? kMostCurves / 2 : kMostCurves;
   size_t own = 0, controls = 0;
   std::vector<std::pair<int, size_t>> order;

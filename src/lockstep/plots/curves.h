@@ -8,30 +8,29 @@
 
 namespace lockstep::plots {
 
-/// Something that tells a run from others, as a column of a table has it ("bucket", "1 MB") and as a label
-/// has it
-/// ("buckets of 1 MB"). Both texts are empty where it does not concern the run.
+/// A setting that tells runs apart: as a column of a table ("bucket", "1 MB") and as a part of a label
+/// ("buckets of 1 MB"). Both texts are empty for a run that it does not concern.
 struct LabelPart {
   std::string head;
   std::string text;
   std::string phrase;
 };
 
-/// A run of one of the records, with what tells it from the others.
+/// A run of one of the records, and its label among all runs.
 struct LabelledRun {
   const results::Run* run = nullptr;
   size_t record = 0;
-  /// What it is without its number of ranks: "ddp, bf16", with the record's name where there are several.
+  /// Everything but the number of ranks: "ddp, bf16", and the record's name if there are several.
   std::string label;
-  /// What the label is made of; the same heads for all runs that were labelled together.
+  /// Parts of the label; runs that were labelled together have the same heads.
   std::vector<LabelPart> parts = {};
-  /// Equal for runs that differ in their number of ranks only.
+  /// Key of the curve: equal for runs that differ only in their number of ranks.
   std::string curve;
   bool control = false;
 };
 
-/// All runs of all records in their order, labelled by what varies among them and by nothing else. Pointers
-/// into `sources`.
+/// All runs of all records in their order, labelled by the settings that vary among them. Pointers into
+/// `sources`.
 std::vector<LabelledRun> labelled_runs(const Sources& sources);
 
 /// The label with the number of ranks: "ddp, 8 ranks".
@@ -49,7 +48,7 @@ struct Curve {
   enum class Kind { kOwn, kControl, kPublished };
   std::string label;
   std::string model;
-  /// Of own runs and controls.
+  /// Empty for a published curve.
   std::string strategy;
   Kind kind = Kind::kOwn;
   std::vector<CurvePoint> points;
@@ -57,10 +56,10 @@ struct Curve {
 
 /// Images per second over workers: own curves, then controls (`independent`, `single`), then published ones.
 std::vector<Curve> throughput_curves(const Sources& sources);
-/// Speed-ups over workers, as far as they are known. `single` is one by definition and left out.
+/// Known speed-ups over workers. `single`, which is 1 by definition, is left out.
 std::vector<Curve> speedup_curves(const Sources& sources);
 
-/// The most curves that one chart shows legibly.
+/// Number of curves that one chart can hold and stay legible.
 inline constexpr size_t kMostCurves = 8;
 
 /// At most kMostCurves: own ones first, then the published ones of the same models, then the others. Says in

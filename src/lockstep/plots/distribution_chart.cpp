@@ -18,11 +18,12 @@ constexpr double kBoxHeight = 9;
 /// Above this ratio of the slowest to the fastest median the axis is logarithmic.
 constexpr double kMostLinear = 6;
 
+/// A run and its step times, ascending.
 struct RunSteps {
   LabelledRun run;
   std::vector<double> sorted_s;
   double quantile(double percent) const { return measure::percentile_of_sorted(sorted_s, percent); }
-  /// What the axis shows of this run: a few far outliers would squeeze all the rest into a corner.
+  /// Upper end of the axis for this run: a few far outliers would squeeze all the rest into a corner.
   double shown_high_s() const {
     const double median = quantile(50);
     return std::min(sorted_s.back(), std::max(median + 5 * (quantile(90) - median), 1.2 * median));
@@ -40,12 +41,12 @@ std::vector<RunSteps> runs_with_steps(const Sources& sources, std::vector<std::s
   return runs;
 }
 
-/// A hill whose height is how many steps took that long.
+/// Draws a histogram of the step times as a hill.
 void draw_hill(Canvas& canvas, const RowFrame& frame, const Box& row, const RunSteps& steps, double unit) {
   const double low = steps.sorted_s.front(), high = steps.shown_high_s();
   const double ground = row.bottom() - kBoxHeight - 3, room = ground - row.y;
   if (steps.sorted_s.size() < 8 || high <= low) {
-    // Too few for a shape: the steps themselves.
+    // Too few steps for a shape: draw each of them.
     for (double step_s : steps.sorted_s) {
       const double x = frame.x(step_s * unit);
       canvas.line({x, ground - room * 0.6}, {x, ground}, Colour::kSky, 1.5);
@@ -59,7 +60,7 @@ void draw_hill(Canvas& canvas, const RowFrame& frame, const Box& row, const RunS
   const double tallest = *std::ranges::max_element(counts);
   std::vector<Point> outline{{frame.x(low * unit), ground}};
   for (size_t i = 0; i < bins; ++i) {
-    // One step in a thousand is still to be seen.
+    // A bin with a single step out of thousands stays visible.
     const double y = counts[i] > 0 ? ground - std::max(1.5, room * counts[i] / tallest) : ground;
     const double width = (high - low) / static_cast<double>(bins);
     const double left = low + static_cast<double>(i) * width;
@@ -70,7 +71,7 @@ void draw_hill(Canvas& canvas, const RowFrame& frame, const Box& row, const RunS
   canvas.polygon(outline, Colour::kSky, 0.75);
 }
 
-/// From the 5th to the 95th percentile a line, the middle half a box, the median a mark across it.
+/// Draws a line from the 5th to the 95th percentile, a box for the middle half and a mark for the median.
 void draw_box(Canvas& canvas, const RowFrame& frame, const Box& row, const RunSteps& steps, double unit) {
   const double middle = row.bottom() - kBoxHeight / 2;
   const auto x = [&](double percent) { return frame.x(steps.quantile(percent) * unit); };

@@ -17,7 +17,7 @@ using results::Run;
 
 constexpr size_t kMostPublished = 3;
 constexpr size_t kMostOthers = 5;
-/// Smaller shares are not worth a sentence.
+/// Smaller shares of a step are not worth a sentence.
 constexpr double kWorthSaying = 0.005;
 
 std::string joined(const std::vector<std::string>& parts) {
@@ -123,7 +123,7 @@ std::string others_sentence(const std::vector<LabelledRun>& runs, const Labelled
                      fmt::join(parts, "; "));
 }
 
-/// The curve without the index of its record, which it begins with.
+/// The key of the run's curve without the index of its record, which is its first line.
 std::string work_of(const LabelledRun& run) {
   return run.curve.substr(run.curve.find('\n'));
 }

@@ -10,6 +10,7 @@ constexpr double kSampleGap = 7;
 constexpr double kEntryGap = 18;
 constexpr double kRow = 20;
 
+/// Position of a legend entry relative to the corner of the legend, and its label, cut to fit.
 struct Placed {
   double x = 0;
   double y = 0;
@@ -60,7 +61,7 @@ double widest_label(const std::vector<Tick>& ticks) {
   return widest;
 }
 
-/// Ticks and labels under an x axis, and its title under these. Returns the lower edge.
+/// Draws an x axis with ticks, labels and title. Returns the lower edge.
 double draw_x_axis(Canvas& canvas, const Scale& x, const Box& plot, const std::string& title) {
   const double y = plot.bottom();
   canvas.line({plot.x, y}, {plot.right(), y}, Colour::kAxis);
@@ -118,6 +119,7 @@ XyFrame::XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Sc
   const double left = kEdge + widest_label(y_.ticks()) + kTickLength + 5;
   const double right = std::max(10.0, half_last_label(x_) + 2);
   plot_ = {left, top, form.width - left - right, layout.plot_height};
+  // Markers at the ends of a logarithmic axis (numbers of workers) stay clear of the plot's edges.
   x_.place(plot_.x + (x_.logarithmic() ? 14 : 0), plot_.right() - (x_.logarithmic() ? 14 : 0));
   y_.place(plot_.bottom(), plot_.y);
 
@@ -144,7 +146,7 @@ RowFrame::RowFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, 
 
   double widest = 0;
   for (const Row& row : layout.rows) widest = std::max(widest, text_width(row.label));
-  // Where labels would take more than a third of a row they go above it.
+  // Labels that would take more than a third of a row go above it.
   const bool above = widest > form.width * 0.34;
   const double left = above ? std::max(kEdge, half_first_label(x_) - 6) : kEdge + widest + 10;
   const double right = std::max(layout.right, half_last_label(x_) + 2);
@@ -163,7 +165,7 @@ RowFrame::RowFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, 
     top += row.height + layout.gap;
   }
   const Box plot{x_(x_.low()), first, form.width - right - x_(x_.low()), top - first};
-  // Grid lines only beside rows, so that they do not run through headings and labels.
+  // Grid lines are drawn beside rows only, so that they do not cross headings and labels.
   for (const Tick& tick : x_.ticks()) {
     for (const Box& box : boxes_) {
       canvas.line({x_(tick.value), box.y - layout.gap / 2}, {x_(tick.value), box.bottom() + layout.gap / 2},

@@ -9,7 +9,7 @@
 
 namespace lockstep::plots {
 
-/// What a legend entry shows before its label.
+/// A label of the legend and the sample before it.
 struct LegendEntry {
   enum class Sample { kLine, kBand, kSwatch, kRising, kFalling };
   std::string label;
@@ -17,10 +17,10 @@ struct LegendEntry {
   Sample sample = Sample::kLine;
 };
 
-/// Height that the entries need when they flow into rows of `width`.
+/// Height of the entries, flowed into rows of `width`.
 double legend_height(const std::vector<LegendEntry>& entries, double width);
 
-/// Draws them from the top left corner on.
+/// Draws the entries below and to the right of `corner`.
 void draw_legend(Canvas& canvas, Point corner, double width, const std::vector<LegendEntry>& entries);
 
 /// The legend, the two axes with ticks, grid and titles around a plot of points over an x axis.
@@ -31,13 +31,13 @@ class XyFrame {
     std::string y_title;
     std::vector<LegendEntry> legend;
     double plot_height = 260;
-    /// Where the frame begins, for several under each other.
+    /// Upper edge of the frame, for several frames in one drawing.
     double top = 0;
-    /// Whether grid lines cross the plot upright too.
+    /// Draw vertical grid lines as well.
     bool vertical_grid = true;
   };
 
-  /// Draws all that lies below the data.
+  /// Draws everything that the data will cover.
   XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Scale x, Scale y);
 
   Point at(double x, double y) const { return {x_(x), y_(y)}; }
@@ -52,13 +52,13 @@ class XyFrame {
   double bottom_ = 0;
 };
 
-/// The legend, an x axis, and rows under each other with a label each: bars, boxes, timelines.
+/// The legend, an x axis, and labelled rows below one another: bars, boxes, timelines.
 class RowFrame {
  public:
   struct Row {
     std::string label;
     double height = 26;
-    /// Set where the row begins a new group: its heading.
+    /// Heading of the group that begins with this row; empty: no new group.
     std::string group;
   };
   struct Layout {

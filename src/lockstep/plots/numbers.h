@@ -7,17 +7,17 @@
 
 namespace lockstep::plots {
 
-/// What stands for a number that is missing or not finite.
+/// Text for a number that is missing or not finite.
 inline constexpr std::string_view kMissing = "–";
 
-/// Three or four significant digits as a reader wants them: "41.5", "412", "4231", "10,231", "0.0123".
+/// Three or four significant digits: "41.5", "412", "4231", "10,231", "0.0123".
 std::string number_text(double value);
 std::string number_text(const std::optional<double>& value);
 
-/// With so many decimals and thousands separators.
+/// Fixed number of decimals, with thousands separators.
 std::string fixed_text(double value, int decimals);
 
-/// With a no-break space before the sign: "71 %", or with one decimal below 10: "3.4 %".
+/// "71 %", or with one decimal below 10, "3.4 %"; the space does not break.
 std::string percent_text(double share);
 std::string percent_text(const std::optional<double>& share);
 
@@ -27,7 +27,7 @@ std::string count_text(int64_t count);
 /// "8 ranks", "1 rank", "10,000 steps".
 std::string counted(int64_t count, std::string_view noun);
 
-/// The unit in which times around `seconds` read well.
+/// Unit in which times around `seconds` read well.
 struct TimeUnit {
   std::string_view name;
   double per_second;

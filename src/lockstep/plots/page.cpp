@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMostCautions = 30;
 
-/// The chart for wide and for narrow windows; the style sheet shows one of them.
+/// A chart drawn twice, for wide and for narrow windows; the style sheet shows one of them.
 std::string figure(std::string_view name, const Sources& sources, const std::string& id,
                    const std::string& more_title = "") {
   const DrawChart draw = charts().get(name);
@@ -40,7 +40,7 @@ std::string grid(const std::string& content) {
   return "<div class=\"grid two\">\n" + content + "</div>\n";
 }
 
-/// Under each other in one cell of a grid.
+/// Content stacked in one cell of a grid.
 std::string column(const std::string& content) {
   return "<div class=\"column\">\n" + content + "</div>\n";
 }
@@ -87,7 +87,7 @@ std::string summary_part(const Summary& summary) {
   return head + "<div class=\"grid two\">\n<div>" + text + "</div>\n<div>" + beside + "</div>\n</div>\n";
 }
 
-/// The table with some of its curves only; all of its rows.
+/// The table with all of its rows, but only some of its curves.
 PublishedTable with_curves(const PublishedTable& table, size_t begin, size_t count) {
   PublishedTable part = table;
   const size_t end = std::min(table.curves.size(), begin + count);
@@ -95,7 +95,7 @@ PublishedTable with_curves(const PublishedTable& table, size_t begin, size_t cou
   return part;
 }
 
-/// A published table beside the user's own curves, a few of its curves at a time.
+/// Charts of a published table beside the user's own curves, a few of its curves at a time.
 std::string published_figures(const Sources& sources, const PublishedTable& table, const std::string& id) {
   constexpr size_t kAtATime = 5;
   std::string text;
@@ -115,7 +115,7 @@ std::string published_figures(const Sources& sources, const PublishedTable& tabl
 }
 
 std::string published_part(const Sources& sources) {
-  // Few enough curves are all in the charts at the top of the page.
+  // If there are few enough curves, the charts at the top of the page show all of them.
   const bool apart = throughput_curves(sources).size() > kMostCurves;
   std::string text;
   for (size_t i = 0; i < sources.published.size(); ++i) {
@@ -126,7 +126,7 @@ std::string published_part(const Sources& sources) {
   return text;
 }
 
-/// Charts and tables of the records. `prefix` begins every id, `topic` every heading.
+/// Charts and tables of the records. Every id begins with `prefix`, every heading with `topic`.
 std::string record_sections(const Sources& sources, const std::string& prefix, const std::string& topic) {
   const auto draw = [&](std::string_view name) {
     return figure(name, sources, fmt::format("{}{}", prefix, name));
@@ -136,7 +136,7 @@ std::string record_sections(const Sources& sources, const std::string& prefix, c
   if (sources.records.empty()) return text;
   const std::string phases = draw("phases");
   std::string buckets = draw("buckets");
-  // Without a breakdown both are missing for the same reason, which is said once.
+  // Without a breakdown both are missing for the same reason: say it once.
   const auto is_missing = [](const std::string& part) { return part.starts_with("<div class=\"missing\""); };
   if (is_missing(phases) && is_missing(buckets)) buckets.clear();
   text += section(topic + "Where the time goes", grid(phases + buckets) + to_html(phases_tables(sources)) +
@@ -145,7 +145,8 @@ std::string record_sections(const Sources& sources, const std::string& prefix, c
                         grid(draw("distribution") + column(draw("series") + draw("memory"))));
 }
 
-/// The networks of the records in their order, where they are better shown one after the other.
+/// The networks of the records, in their order, if each deserves sections of its own: more runs than one
+/// chart shows well, and not too many networks.
 std::vector<std::string> models_apart(const Sources& sources) {
   constexpr size_t kMostTogether = 16;
   constexpr size_t kMostModels = 12;
@@ -217,7 +218,7 @@ std::string report_page(const Sources& sources) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n"
-      // Whatever a file may smuggle in, the page loads nothing and runs nothing.
+      // Second line of defence behind escaping: the page loads nothing and runs nothing.
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
       "'unsafe-inline'\">\n"
       "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}</main>\n</body>\n</html>\n",

@@ -6,8 +6,8 @@
 
 namespace lockstep::plots {
 
-/// One HTML page that holds everything it shows: no script, no request to anywhere. Readable on a phone, in
-/// print and in dark mode. Sections for which the sources have nothing say what would fill them.
+/// A self-contained HTML page: no script, no request to anywhere. Readable on a phone, in print and in dark
+/// mode. Sections without data say how to get it.
 std::string report_page(const Sources& sources);
 
 }  // namespace lockstep::plots

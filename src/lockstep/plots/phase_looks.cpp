@@ -9,7 +9,7 @@ namespace lockstep::plots {
 const std::array<PhaseLook, 7>& phase_looks() {
   using Sample = LegendEntry::Sample;
   using Times = results::PhaseTimes;
-  // Computing is cool and plain, communication warm and hatched: what is lost stands out.
+  // Computation is cool and plain, communication warm and hatched, so that losses stand out.
   static const std::array<PhaseLook, 7> kLooks{{
       {"input", &Times::input_s, Colour::kPurple, Sample::kSwatch, Colour::kOnBright},
       {"forward", &Times::forward_s, Colour::kSky, Sample::kSwatch, Colour::kOnBright},

@@ -9,20 +9,20 @@
 
 namespace lockstep::plots {
 
-/// A phase of a step, and how it is drawn everywhere.
+/// A phase of a step, and its look in every chart.
 struct PhaseLook {
   std::string_view name;
   double results::PhaseTimes::*seconds;
   Colour fill;
   LegendEntry::Sample sample;
-  /// A text on the fill.
+  /// Colour of text on the fill.
   Colour text;
 };
 
 /// In the order of a step.
 const std::array<PhaseLook, 7>& phase_looks();
 
-/// The phases that take any time in one of `means`.
+/// Phases that take any time in one of `means`.
 std::vector<const PhaseLook*> phases_in(const std::vector<const results::PhaseTimes*>& means);
 
 LegendEntry legend_entry(const PhaseLook& look);

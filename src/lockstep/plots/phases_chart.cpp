@@ -23,7 +23,7 @@ bool has_phases(const LabelledRun& run) {
   return std::isfinite(step_s) && step_s > 0;
 }
 
-/// Draws the phases of one step from left to right; the share stands in every box that is wide enough for it.
+/// Draws the phases of one step from left to right, with their shares in the boxes that are wide enough.
 void draw_bar(Canvas& canvas, const RowFrame& frame, const Box& row, const PhaseTimes& mean, double unit) {
   double begin_s = 0;
   for (const PhaseLook& look : phase_looks()) {
@@ -31,7 +31,7 @@ void draw_bar(Canvas& canvas, const RowFrame& frame, const Box& row, const Phase
     if (!std::isfinite(seconds) || seconds <= 0) continue;
     const double left = frame.x(begin_s * unit), right = frame.x((begin_s + seconds) * unit);
     begin_s += seconds;
-    // Half a pixel of the page between two boxes.
+    // A gap of less than a pixel between two boxes.
     const Box box{left, row.y, std::max(0.75, right - left - 0.75), row.height};
     const std::string share = percent_text(seconds / mean.step_s);
     draw_phase(canvas, box, look,
@@ -39,7 +39,7 @@ void draw_bar(Canvas& canvas, const RowFrame& frame, const Box& row, const Phase
     const double needed = text_width(share, kSmallTextSize) + 6;
     if (box.width < needed) continue;
     const bool hatched = look.sample != LegendEntry::Sample::kSwatch;
-    // Stripes would make the number hard to read.
+    // A plain ground: stripes would make the number hard to read.
     if (hatched)
       canvas.rect({(left + right - needed) / 2, row.y + 6, needed, row.height - 12}, look.fill, 1, 2);
     canvas.text({(left + right) / 2, row.y + row.height / 2 + 4}, share,

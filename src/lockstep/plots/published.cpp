@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kTheanoImages = 5120;
 
-/// Seconds that the source's own speed-up is a ratio of; see rates.
+/// Seconds per image: by the source's own reckoning, of which its speed-up is the ratio, and in all.
 struct RowTimes {
   std::optional<double> own_s;
   std::optional<double> all_s;
@@ -25,7 +25,7 @@ std::optional<double> divided(std::optional<double> a, std::optional<double> b) 
   return *a / *b;
 }
 
-/// Time of one image of the job, by the source's own reckoning and with all that was timed.
+/// Times per image of the whole job, from the first column that gives one.
 RowTimes times_per_image(const PublishedRow& row, const PublishedColumns& columns) {
   for (const char* column : {"images_per_s", "overall_images_per_s"}) {
     if (const auto rate = columns.number(row, column); rate && *rate > 0) return {1 / *rate, 1 / *rate};
@@ -101,7 +101,7 @@ void finish_curve(PublishedTable& table, PublishedCurve& curve, const PublishedC
   std::ranges::stable_sort(
       curve.rows, {}, [&](size_t i) { return std::pair(table.rows[i].workers, !table.rows[i].baseline); });
   const PublishedRow& base = table.rows[curve.rows.front()];
-  // Without a measurement of one worker there is nothing that a speed-up could be relative to.
+  // A speed-up is relative to one worker; without that measurement there is none.
   if (base.workers == 1) {
     const RowTimes base_times = times_per_image(base, columns);
     for (size_t i : curve.rows) {
@@ -111,6 +111,7 @@ void finish_curve(PublishedTable& table, PublishedCurve& curve, const PublishedC
       table.leaves_out_time |= times.own_s != times.all_s;
     }
   }
+  // One point per number of workers: a measured strategy replaces the baseline.
   std::vector<size_t> points;
   for (size_t i : curve.rows) {
     if (points.empty() || table.rows[points.back()].workers != table.rows[i].workers) {

@@ -9,32 +9,32 @@
 
 namespace lockstep::plots {
 
-/// One published measurement. Empty optionals: not published.
+/// One published measurement. An empty optional was not published.
 struct PublishedRow {
-  /// Line of the file, counted from 1.
+  /// Line in the file, from 1.
   int line = 0;
-  /// The text of every field, in the order of PublishedTable::columns.
+  /// Text of the fields, in the order of PublishedTable::columns.
   std::vector<std::string> fields;
   int workers = 0;
   std::optional<double> batch_per_worker;
   /// Images per second of the whole job: as published, or batch * workers / the time of a step, or images /
   /// seconds of all that was timed, waiting for one another included.
   std::optional<double> images_per_s;
-  /// By the source's own formula (which may leave things out), from its own numbers; empty without a
+  /// Speed-up by the source's own formula, which may leave out time, from its own numbers; empty without a
   /// baseline.
   std::optional<double> speedup;
   /// images_per_s / images_per_s of the baseline row.
   std::optional<double> honest_speedup;
-  /// What the file itself says the speed-up is.
+  /// Speed-up as the file itself states it.
   std::optional<double> stated_speedup;
-  /// A row without a strategy that others are compared with ("no ddp"), not a point of a curve itself where
-  /// another row has as many workers.
+  /// A row without a strategy ("no ddp") that others are compared with. It is a point of a curve only if no
+  /// other row has as many workers.
   bool baseline = false;
 };
 
-/// Rows that differ in their number of workers only: a curve.
+/// Rows that differ only in their number of workers.
 struct PublishedCurve {
-  /// What the rows have in common and other curves of the table have not: "resnet50, 16 per worker".
+  /// Settings that tell the curve from others of its table: "resnet50, 16 per worker".
   std::string label;
   std::string model;
   /// Indices into PublishedTable::rows, workers rising, one per number of workers.
@@ -47,7 +47,7 @@ struct PublishedTable {
   std::vector<std::string> columns;
   std::vector<PublishedRow> rows;
   std::vector<PublishedCurve> curves;
-  /// Whether the source's speed-up leaves out time that honest_speedup counts.
+  /// The source's speed-up leaves out time that honest_speedup counts.
   bool leaves_out_time = false;
 };
 

@@ -13,10 +13,10 @@ namespace lockstep::plots {
 namespace {
 
 constexpr std::array<std::string_view, 3> kWorkers{"gpus", "ranks", "workers"};
-/// From each of these a rate follows; see rates.
+/// Columns that a rate follows from; times_per_image() in published.cpp reads them.
 constexpr std::array<std::string_view, 5> kRates{"images_per_s", "overall_images_per_s", "p50_s", "p75_s",
                                                  "train_s_per_5120_images"};
-/// What says more about a row without making it another curve.
+/// Columns that say more about a row without making it another curve.
 constexpr std::array<std::string_view, 3> kRemarks{"nodes", "setup", "bound_to_numa_node"};
 constexpr std::array<std::string_view, 4> kNumbers{"nodes", "batch_per_gpu", "bucket_mb", "speedup"};
 
@@ -30,6 +30,7 @@ bool is_measured(std::string_view column) {
          column == "speedup";
 }
 
+/// Reads one text from front to back; counts lines for messages.
 class CsvParser {
  public:
   CsvParser(std::string_view text, const std::string& name) : text_(text), name_(name) {

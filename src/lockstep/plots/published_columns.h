@@ -10,36 +10,35 @@
 namespace lockstep::plots {
 
 struct CsvLine {
-  /// Of the file, counted from 1: where the record begins.
+  /// Line of the file, from 1, where the record begins.
   int line = 0;
   std::vector<std::string> fields;
 };
 
-/// The records of a comma-separated text (RFC 4180: quoted fields, doubled quotes, line ends inside of
-/// quotes;
+/// The records of a comma-separated text (RFC 4180: quoted fields, doubled quotes, line ends inside quotes;
 /// "\n" or "\r\n"; a byte order mark is skipped, empty lines are left out). Throws Error that names `name`
 /// and the line for a quote that does not end and for text after a closing quote.
 std::vector<CsvLine> parse_csv(std::string_view text, const std::string& name);
 
-/// The columns of a published table by what they mean, and the numbers in them.
+/// The columns of a published table by meaning, and the numbers in them.
 class PublishedColumns {
  public:
-  /// Throws Error for an empty or a repeated name, and where there is no column for the workers or none from
-  /// which a rate follows.
+  /// Throws Error for an empty or repeated name, and for a table without a column for the workers or without
+  /// one that a rate follows from.
   PublishedColumns(std::vector<std::string> names, const std::string& table, int line);
 
   const std::vector<std::string>& names() const { return names_; }
   bool has(std::string_view column) const { return index_of(column).has_value(); }
-  /// The text of a field; empty for a column that the table has not.
+  /// Text of a field; empty if the table lacks the column.
   std::string text(const PublishedRow& row, std::string_view column) const;
   /// The number in a field; empty where nothing was published. Throws Error that names file, line and column
   /// for what is not a finite number of zero or more (a change in percent may be negative).
   std::optional<double> number(const PublishedRow& row, std::string_view column) const;
-  /// The number of workers, a whole number from 1 on.
+  /// Number of workers. Throws Error for anything but a whole number from 1 on.
   int workers(const PublishedRow& row) const;
-  /// Reads every field of a column that holds numbers, so that a mistake is found in any of them.
+  /// Reads every field that must hold a number, so that a mistake in any of them is found.
   void check(const PublishedRow& row) const;
-  /// The columns that tell one curve from another (not the workers, and nothing that was found).
+  /// Columns that tell one curve from another: neither the workers nor a measured value.
   std::vector<std::string> identity() const;
 
  private:

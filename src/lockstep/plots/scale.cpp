@@ -9,13 +9,14 @@
 namespace lockstep::plots {
 namespace {
 
-/// A label with just the decimals that steps of `step` need.
+/// A label with as many decimals as steps of `step` need.
 std::string tick_label(double value, double step) {
   if (std::abs(value) >= 1e7 || (value != 0 && step < 1e-6)) return number_text(value);
   const int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 6);
   return fixed_text(value, decimals);
 }
 
+/// The smallest of 1, 2, 2.5 and 5 times a power of ten that gives at most `ticks` ticks.
 double nice_step(double span, int ticks) {
   const double raw = span / std::max(1, ticks - 1);
   const double power = std::pow(10, std::floor(std::log10(raw)));
@@ -43,7 +44,7 @@ Scale Scale::linear(double low, double high, int ticks) {
   const double first = std::floor(low / step + 1e-9), last = std::ceil(high / step - 1e-9);
   Scale scale(first * step, last * step, false);
   for (double at = first; at <= last; ++at) {
-    // 2.5 steps need one decimal more than their power of ten.
+    // Multiples of 2.5 need one decimal more than their power of ten.
     const bool quarter = std::abs(step / std::pow(10, std::floor(std::log10(step) + 1e-9)) - 2.5) < 1e-6;
     scale.ticks_.push_back({at * step, tick_label(at * step, quarter ? step / 10 : step)});
   }
@@ -63,7 +64,7 @@ Scale Scale::log2(double low, double high) {
   if (!(low > 0) || !std::isfinite(high)) low = 1, high = 2;
   double first = std::floor(std::log2(low) + 1e-9), last = std::ceil(std::log2(std::max(high, low)) - 1e-9);
   if (first == last) ++last;
-  // A value just below a power of two does not need the whole octave below it.
+  // If `low` is just below a power of two, the octave below it would be mostly empty.
   const bool most_of_octave_free = low > 1.5 * std::exp2(first) && last > first + 1;
   Scale scale(most_of_octave_free ? low / 1.1 : std::exp2(first), std::exp2(last), true);
   if (most_of_octave_free) ++first;
@@ -117,7 +118,7 @@ std::vector<Tick> Scale::spaced_ticks(double gap, bool horizontal) const {
   const auto apart = [&](const Tick& a, const Tick& b) {
     return std::abs((*this)(a.value) - (*this)(b.value)) >= extent(a) + extent(b) + gap;
   };
-  // Powers of two, and then every second of them, before others: 1, 2, 4, 8 rather than 1, 3, 7.
+  // The ends keep their labels first, then powers of two: 1, 2, 4, 8 rather than 1, 3, 7.
   const auto rank = [&](const Tick& tick) {
     if (&tick == &ticks_.front() || &tick == &ticks_.back()) return 0;
     if (!logarithmic_) return 1;

@@ -14,18 +14,18 @@ struct Tick {
 /// so that every scale can draw.
 class Scale {
  public:
-  /// From zero or from `low`, up to a round number at or beyond `high`, with at most `ticks` ticks.
+  /// From a round number at or below `low` to one at or beyond `high`, with about `ticks` ticks.
   static Scale linear(double low, double high, int ticks);
-  /// From `low` to `high` as they are, with ticks at round numbers between.
+  /// From exactly `low` to exactly `high`, with ticks at round numbers between.
   static Scale linear_exactly(double low, double high, int ticks);
   /// Ticks at powers of two. `low` must be positive.
   static Scale log2(double low, double high);
   /// Ticks at 1, 2 and 5 times powers of ten (or at the powers alone where those are many).
   static Scale log10(double low, double high);
-  /// log2 for exactly the values given (numbers of workers): those are the ticks.
+  /// log2 axis whose ticks are the given values (numbers of workers).
   static Scale log2_at(std::vector<double> values);
 
-  /// Where the ends of the range lie on the drawing; `from` may be larger than `to` (y axes).
+  /// Sets the coordinates of the ends of the range; `from` may be larger than `to` (y axes).
   void place(double from, double to) { from_ = from, to_ = to; }
 
   double operator()(double value) const;
@@ -33,8 +33,8 @@ class Scale {
   double high() const { return high_; }
   bool logarithmic() const { return logarithmic_; }
   const std::vector<Tick>& ticks() const { return ticks_; }
-  /// Leaves out labels until neighbours are at least `gap` apart on the drawing: `extent` is the size of a
-  /// label along the axis. The ticks stay.
+  /// The ticks, some without their label, so that labels are at least `gap` apart on the drawing.
+  /// `horizontal`: along an x axis.
   std::vector<Tick> spaced_ticks(double gap, bool horizontal) const;
 
  private:

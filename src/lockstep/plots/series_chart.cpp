@@ -20,7 +20,7 @@ struct Panel {
   StepSeries series;
 };
 
-/// Of every curve the run with the most ranks; those of controls only where there is nothing else.
+/// The run with the most ranks of every curve; runs of controls only if there are no others.
 std::vector<Panel> choose_panels(const Sources& sources, std::vector<std::string>& notes) {
   std::vector<LabelledRun> last;
   std::map<std::string, size_t> known;
@@ -48,7 +48,8 @@ struct Range {
   double high = 1;
 };
 
-/// What the y axis shows: all measured steps unless a few lie very far out; warm-up steps are cut off above.
+/// Range of the y axis: all measured steps unless a few lie very far out. Warm-up steps, which may take many
+/// times as long, do not widen it.
 Range shown_range(const StepSeries& series) {
   std::vector<double> sorted = series.measured_s;
   std::ranges::sort(sorted);
@@ -62,7 +63,7 @@ Range shown_range(const StepSeries& series) {
   return {std::max(0.0, low - pad), high + pad};
 }
 
-/// The line of a part of the series; steps above the axis end at its top in a triangle.
+/// Draws a part of the series as a line; a triangle at the top of the axis marks a step beyond it.
 void draw_part(Canvas& canvas, const XyFrame& frame, std::span<const double> steps_s, double first,
                size_t bins, const LineStyle& style, double unit, double top) {
   std::vector<Point> points;
@@ -72,6 +73,7 @@ void draw_part(Canvas& canvas, const XyFrame& frame, std::span<const double> ste
   if (points.size() == 1) canvas.marker(points[0], {.colour = style.colour}, 3);
   size_t marked = 0;
   for (const Sample& sample : samples) {
+    // More triangles than this would run into one another.
     if (sample.value * unit <= top || ++marked > 40) continue;
     canvas.marker({frame.at(sample.index, 0).x, frame.plot().y + 4},
                   {.colour = Colour::kVermillion, .marker = Marker::kTriangle}, 3.5,
@@ -116,6 +118,7 @@ DrawnPanel draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel,
                  low = frame.at(0, run.step_interval_s->low * per_second).y;
     canvas.rect({left, high, right - left, std::max(1.5, low - high)}, Colour::kVermillion, 0.25);
   }
+  // About one bin per pixel of the plot.
   const size_t bins = form.narrow() ? 200 : 400;
   draw_part(canvas, frame, panel.series.warmup_s, -warmup, bins / 4,
             {.colour = Colour::kMuted, .width = 1.25}, per_second, y_high);

@@ -8,23 +8,22 @@
 
 namespace lockstep::plots {
 
-/// A record, and what it is called where several are shown together.
+/// A record, and its name beside others.
 struct NamedRecord {
   std::string name;
   results::RunRecord record;
 };
 
-/// What is drawn: the user's own records, and published tables beside them. Either may be empty.
+/// Input of a page or a chart: the user's own records, and published tables beside them. Either may be empty.
 struct Sources {
   std::vector<NamedRecord> records;
   std::vector<PublishedTable> published;
 };
 
-/// What to call files: their names without folder and ending where those differ, the paths as given where
-/// not.
+/// Names for files: without folder and ending where these names differ, otherwise the paths as given.
 std::vector<std::string> display_names(const std::vector<std::string>& paths);
 
-/// Speed-ups and efficiencies filled in where a record came without any (results::assign_baselines).
+/// Fills in speed-ups and efficiencies of records that came without any (results::assign_baselines).
 void complete(Sources& sources);
 
 }  // namespace lockstep::plots

@@ -73,7 +73,7 @@ std::vector<KeyFigure> figures_of(const LabelledRun& run) {
   return figures;
 }
 
-/// The best of every other network, a sentence each.
+/// Adds a sentence on the best run of every other network.
 void add_other_models(const Sources& sources, const LabelledRun& headline,
                       std::vector<std::string>& findings) {
   constexpr size_t kMost = 8;

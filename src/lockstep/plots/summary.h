@@ -14,38 +14,38 @@ struct KeyFigure {
   std::string label;
 };
 
-/// A warning of the records, once, with what it is about.
+/// A warning that some records share.
 struct Caution {
   std::string text;
   std::string advice;
   bool loud = false;
 };
 
-/// What the sources say, in words. Plain text throughout, not escaped.
+/// The sources in words. Plain text throughout, not escaped.
 struct Summary {
   std::string title;
-  /// One sentence: the result.
+  /// The result in one sentence.
   std::string headline;
   std::vector<KeyFigure> figures;
-  /// Why it is so, what costs most, how sure it is, how it compares.
+  /// Sentences on the causes, the largest cost, the uncertainty, and the comparison with others.
   std::vector<std::string> findings;
   std::vector<Caution> cautions;
-  /// What the records lack, and how to get it.
+  /// Data that the records lack, and how to get it.
   std::vector<std::string> gaps;
 };
 
 Summary summarize(const Sources& sources);
 
-/// The run that the headline is about: the fastest of the first record with any, controls only where there is
+/// Subject of the headline: the fastest run of the first record that has any; a control only if there is
 /// nothing else.
 std::optional<LabelledRun> headline_run(const Sources& sources);
 
-/// Sentences about one run: where its step goes, what its efficiency is lost to (largest first), who was
-/// waited for, how sure its median is, what memory it took. What the run does not know is left out.
+/// Sentences about one run: phases of its step, causes of lost efficiency (largest first), the rank that the
+/// others waited for, the interval of its median, its memory. Facts that the run lacks are left out.
 std::vector<std::string> explain(const results::Run& run);
 
-/// How the run compares with others of its work on as many workers: other strategies, the same run in other
-/// records, published results of the same network.
+/// Comparison of the run with others on as many workers: other strategies, the same run in other records,
+/// published results of the same network.
 std::vector<std::string> compare(const Sources& sources, const LabelledRun& run);
 
 }  // namespace lockstep::plots

@@ -8,7 +8,7 @@ namespace {
 
 constexpr char32_t kReplacement = 0xFFFD;
 
-/// How many continuation bytes follow this first byte; -1: it cannot be a first byte.
+/// Number of continuation bytes after this first byte; -1 for a byte that cannot be a first one.
 int continuation_bytes(unsigned char first) {
   if (first < 0x80) return 0;
   if (first >= 0xC2 && first <= 0xDF) return 1;
@@ -17,12 +17,13 @@ int continuation_bytes(unsigned char first) {
   return -1;
 }
 
+/// Rejects overlong encodings and surrogates.
 bool is_scalar_value(char32_t point, int more) {
   constexpr char32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
   return point >= kLeast[more] && point <= 0x10FFFF && !(point >= 0xD800 && point <= 0xDFFF);
 }
 
-/// Advance of one character as a share of the font size. Helvetica's metrics, rounded up by class.
+/// Advance of one character as a share of the font size: Helvetica's metrics, rounded up by class.
 double advance(char32_t point) {
   constexpr std::u32string_view kNarrow = U"iljI.,:;'|!ftr()[]{}/ \\-\"`";
   constexpr std::u32string_view kWide = U"mwMW@%";
@@ -33,7 +34,7 @@ double advance(char32_t point) {
   return 0.58;
 }
 
-/// Other fonts than Helvetica are up to so much wider (DejaVu Sans is).
+/// Factor by which the widest usual font, DejaVu Sans, exceeds Helvetica.
 constexpr double kOtherFonts = 1.06;
 
 }  // namespace
@@ -149,7 +150,7 @@ std::string fit_text(std::string_view text, double width, double size) {
     cut += "…";
     for (size_t i = points.size() - (keep - head); i < points.size(); ++i) append_code_point(cut, points[i]);
     if (text_width(cut, size) <= width) return cut;
-    // A very long text would take quadratic time one character at a time.
+    // Dropping one character at a time would take quadratic time for a very long text.
     if (keep > 200) keep = 200;
   }
   return "…";

@@ -9,13 +9,13 @@ namespace lockstep::plots {
 /// entities, control characters (which XML forbids) and invalid UTF-8 become U+FFFD, line ends become spaces.
 std::string escape(std::string_view text);
 
-/// The same for text whose line ends matter.
+/// The same line by line; line ends stay.
 std::string escape_lines(std::string_view text);
 
-/// Valid UTF-8 of at most `most` code points; what is cut off is replaced by an ellipsis.
+/// Valid UTF-8 of at most `most` code points; an ellipsis replaces the rest.
 std::string clip(std::string_view text, size_t most);
 
-/// The next code point of `text` at `at`, which moves behind it; U+FFFD for what is no valid UTF-8.
+/// The code point of `text` at `at`; moves `at` behind it. U+FFFD for invalid UTF-8.
 char32_t next_code_point(std::string_view text, size_t& at);
 
 /// Appends a code point as UTF-8.
@@ -27,12 +27,12 @@ inline constexpr double kSmallTextSize = 11.5;
 inline constexpr double kHeadingSize = 16;
 inline constexpr double kLineHeight = 19;
 
-/// How wide `text` is in the widest of the usual sans-serif fonts. The reader's own font is not known here,
-/// so this is an estimate from above: what is laid out by it neither overlaps nor is cut.
+/// Width of `text` in the widest of the usual sans-serif fonts. The reader's font is unknown, so this is an
+/// upper estimate: text laid out by it neither overlaps nor is cut.
 double text_width(std::string_view text, double size = kTextSize);
 
-/// `text`, cut in its middle with an ellipsis where it is wider than `width`: names of files differ at their
-/// ends.
+/// `text`, with an ellipsis in its middle if it is wider than `width`. The ends stay, because names of files
+/// differ there.
 std::string fit_text(std::string_view text, double width, double size = kTextSize);
 
 }  // namespace lockstep::plots

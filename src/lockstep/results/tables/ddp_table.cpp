@@ -54,6 +54,7 @@ std::string examples_text(const Run& run, const std::optional<double>& step_s, c
   return fmt::format("{:.{}f}/s", digits.examples == 0 ? std::trunc(examples) : examples, digits.examples);
 }
 
+/// "1M/2G": machines and devices per machine, as PyTorch's benchmark names a row.
 std::string label_of(const Run& run, const char* unit) {
   if (run.strategy == "single") return "no ddp";
   const int hosts = std::max(1, run.hosts);

@@ -16,7 +16,7 @@ namespace {
 using measure::Comparison;
 using Launches = std::vector<std::vector<double>>;
 
-/// The shortest launch with steps; launches without are left out of the comparison too.
+/// Steps of the shortest launch; launches without steps are left out of the comparison, too.
 size_t fewest_steps(const Launches& launches) {
   size_t fewest = 0;
   for (const auto& launch : launches) {
@@ -25,7 +25,8 @@ size_t fewest_steps(const Launches& launches) {
   return fewest;
 }
 
-/// Samples of several ranks one after the other, which PyTorch's benchmark leaves, are no series of steps.
+/// Whether the samples are a series of steps. Files of PyTorch's benchmark hold those of several ranks one
+/// after the other.
 bool pools_ranks(const Run& run) {
   return run.pooled && run.ranks > 1;
 }
@@ -92,7 +93,7 @@ void correct_verdicts(std::vector<DiffRow>& rows) {
   }
 }
 
-/// "resnet50 with batch size 8 at 1, 2 ranks": enough to see why nothing fits.
+/// "resnet50 with batch size 8 at 1, 2 ranks": lets the reader see why no rows match.
 std::string what_is_in(const RunRecord& record) {
   if (record.runs.empty()) return "nothing";
   std::set<std::string> work;
@@ -121,7 +122,7 @@ Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOpt
   Diff diff;
   diff.options = options;
   std::set<int> shown{75, 95};
-  // Two of them fill a line.
+  // Two percentiles fill a line.
   if (!shown.contains(options.decisive)) shown = {options.decisive, options.decisive > 95 ? 75 : 95};
   diff.percentiles.assign(shown.begin(), shown.end());
   diff.header = compare_headers(base, test);

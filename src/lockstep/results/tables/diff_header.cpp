@@ -24,7 +24,7 @@ std::string bucket_sizes(const RunRecord& record) {
   return fmt::format("{}", fmt::join(sizes, ", "));
 }
 
-/// What the machines of the job are, where they are alike once.
+/// A property of the job's machines; values that several share appear once.
 template <typename Text>
 std::string of_machines(const RunRecord& record, Text text) {
   std::vector<std::string> found;
@@ -39,7 +39,7 @@ std::string count_or_nothing(int count) {
   return count > 0 ? fmt::format("{}", count) : "";
 }
 
-/// What the rows say, each once.
+/// A property of the rows, each value once.
 std::string of_runs(const RunRecord& record, std::string (*text)(const Run& run)) {
   std::vector<std::string> found;
   for (const Run& run : record.runs) {
@@ -73,14 +73,14 @@ std::string launches_text(const RunRecord& record) {
   return fmt::format("{}", fmt::join(counts, ", "));
 }
 
-/// What the files are bound to differ in is not marked.
+/// The one entry that always differs and therefore has no mark.
 constexpr const char* kStarted = "started";
 
-/// What decides how fast a GPU is, the launched program aside.
+/// Entries that decide how fast a GPU is, apart from the program.
 constexpr std::array<std::string_view, 7> kOfDevice{
     "cuda_version", "device", "device settings", "GPUs of the ranks", "GPUs shared", "cuDNN", "GPU driver"};
 
-/// Under the names of PyTorch's diff.py as far as it has them, in its order.
+/// Names and values. Entries that PyTorch's diff.py has come first, under its names and in its order.
 std::vector<std::pair<std::string, std::string>> entries(const RunRecord& record) {
   return {
       {"bucket_size", bucket_sizes(record)},

@@ -99,6 +99,7 @@ int seconds_digits(const std::vector<const DiffRow*>& rows) {
   return digits;
 }
 
+/// "+1.2 ± 0.4": the change in per cent with half the width of its interval.
 std::string change_text(const Comparison& comparison) {
   const auto interval = comparison.change_percent_interval();
   // Never "-0.0".
@@ -109,6 +110,7 @@ std::string change_text(const Comparison& comparison) {
   return fmt::format("{:+.1f} ± {:.1f}", percent, half);
 }
 
+/// "slower (here)" for a verdict that holds for these launches only.
 std::string verdict_cell(const DiffRow& row) {
   std::string text(measure::verdict_text(row.verdict.verdict));
   const bool differs = row.verdict.verdict == Verdict::kFaster || row.verdict.verdict == Verdict::kSlower;
@@ -173,6 +175,7 @@ std::string span_text(const std::vector<DiffRow>& rows, int DiffRow::*launches) 
                                            : fmt::format("{} to {}", least.*launches, most.*launches);
 }
 
+/// The basis of the verdicts: the unit of comparison and its consequence.
 std::string method_text(const Diff& diff) {
   std::string text = fmt::format(
       "Seconds per step; change in per cent of the base with its 95 % interval, positive is faster. The "

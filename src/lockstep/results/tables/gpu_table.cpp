@@ -71,6 +71,7 @@ std::string tensors_text(const Run& run) {
   return gib_text(static_cast<double>(most)) + (of ? " of " + gib_text(*of) : "");
 }
 
+/// Share of samples with reduced clocks, on the GPU with the largest share.
 std::string most_slowed(const std::vector<GpuUse>& gpus) {
   if (std::ranges::all_of(gpus, [](const GpuUse& gpu) { return gpu.samples == 0; })) return kNoValue;
   const double most = std::ranges::max(gpus, {}, &GpuUse::slowed_share).slowed_share;

@@ -70,6 +70,7 @@ void add_machine(const Machine& machine, const Machine* before, std::vector<Fact
 
 /// "up to 2 ranks, 1 thread each, as processes, pinned (core) to processors 0|1".
 std::string ranks_text(const RunRecord& record) {
+  // Files of other programs have these numbers in their rows only.
   int ranks = record.ranks;
   int threads = record.threads_per_rank;
   for (const Run& run : record.runs) {

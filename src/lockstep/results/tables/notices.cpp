@@ -30,6 +30,7 @@ std::vector<Warning> warnings_of_rows(const RunRecord& record) {
   std::vector<std::vector<std::string>> others;
   for (const Run& run : record.runs) {
     for (const Warning& warning : run.warnings) {
+      // Rows of a sweep tend to share their trouble: one warning per advice.
       const auto known = std::ranges::find_if(all, [&](const Warning& other) {
         return other.advice == warning.advice && other.loud == warning.loud;
       });

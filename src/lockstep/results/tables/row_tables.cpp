@@ -11,6 +11,7 @@
 namespace lockstep::results {
 namespace {
 
+/// Whether two runs belong in one table: settings of communication count only if both communicate.
 bool agree(const Run& a, const Run& b, const std::vector<const Attribute*>& varied) {
   return std::ranges::all_of(varied, [&](const Attribute* attribute) {
     if (attribute->of_communication && (!communicates(a) || !communicates(b))) return true;
@@ -18,6 +19,7 @@ bool agree(const Run& a, const Run& b, const std::vector<const Attribute*>& vari
   });
 }
 
+/// Order within a table: without a strategy, strategies, controls.
 int place(const Run& run) {
   return run.strategy == "single" ? 0 : communicates(run) ? 1 : 2;
 }
@@ -27,6 +29,7 @@ void add_tables(const ModelGroup& group, std::string_view merged, std::vector<Ro
   all.insert(all.end(), group.controls.begin(), group.controls.end());
   std::vector<const Run*> leading;
   std::ranges::copy_if(all, std::back_inserter(leading), [](const Run* run) { return communicates(*run); });
+  // Rows that communicate decide which tables there are; controls join every table that they fit.
   if (leading.empty()) leading = all;
   auto varied = varying(leading);
   std::erase_if(varied, [&](const Attribute* attribute) {

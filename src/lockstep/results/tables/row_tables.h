@@ -64,7 +64,7 @@ std::string uncertainty_text(const Run& run);
 /// Digits after the point that leave three or more of the smallest rate.
 int rate_digits(const std::vector<const Run*>& rows);
 
-/// What to do about a table that needs phases which the record lacks.
+/// Advice for a table that needs phases which the record lacks.
 extern const char* const kPhasesAdvice;
 
 }  // namespace lockstep::results

@@ -16,6 +16,7 @@ struct ScalingRow {
   const Run* independent;
 };
 
+/// The baseline first, then each strategy by ascending ranks.
 std::vector<ScalingRow> rows_of(const RunRecord& record, const ModelGroup& group) {
   std::vector<ScalingRow> rows;
   for (const Run* run : group.controls) {

@@ -21,9 +21,9 @@ Document ddp_tables(const RunRecord& record);
 /// columns wide as long as no more than three other settings were swept.
 Document scaling_tables(const RunRecord& record);
 
-/// Where the time of a step goes: milliseconds and shares of the phases, for rows with a breakdown.
+/// Phases of a step in milliseconds and as shares, for rows with a breakdown.
 Document phases_tables(const RunRecord& record);
-/// The same for any runs that have a breakdown, named by columns of the caller's.
+/// One such table of runs that have a breakdown, with the caller's columns to name them.
 Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names);
 std::vector<Remark> phases_remarks();
 

@@ -14,6 +14,7 @@ namespace {
 /// Ordered from the nearest to the device to the farthest, as tensorpack's GPU/CPU/Python.
 constexpr std::array<std::string_view, 5> kInputs{"device", "host", "queue", "dataset", "zmq"};
 
+/// Texts of the rows, each once, in their order.
 template <typename Text>
 std::vector<std::string> occurring(const std::vector<const Run*>& rows, Text text) {
   std::vector<std::string> found;

@@ -10,6 +10,7 @@
 namespace lockstep::results {
 namespace {
 
+/// Theano-MPI reports times per 5120 images, whatever the batch.
 constexpr double kImages = 5120;
 
 /// Seconds per 5120 images; the parts are empty where the record has no phases of the row.
@@ -28,6 +29,7 @@ Parts parts_of(const Run& run) {
     transfer = run.breakdown->mean.transfer_s / run.breakdown->mean.step_s;
     waiting = run.breakdown->mean.waiting_s / run.breakdown->mean.step_s;
   } else if (communicates(run)) {
+    // Without phases the shares of communication and waiting are unknown; only a lone rank has none.
     return parts;
   }
   parts.communication_s = transfer * parts.all_s;
