@@ -65,7 +65,7 @@ class ProcessFaultsTest : public testing::Test {
     return ended;
   }
 
-  /// What the ranks but the last said.
+  /// Output of all ranks but the last.
   std::vector<std::string> run_gloo(const std::string& scenario, int ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       start({FAULT_RANK, "gloo", scenario, std::to_string(rank), std::to_string(ranks),

@@ -54,7 +54,7 @@ class RandomProgram {
   int draw(int below) { return static_cast<int>(agreed_() % static_cast<uint32_t>(below)); }
 
   void issue() {
-    // Who is not in a part draws as the others do, and sits out.
+    // A rank outside the part draws the same random numbers, and sits out.
     const int which = draw(static_cast<int>(parts_.size()) + 1);
     const bool of_world = which == 0;
     const size_t part = of_world ? 0 : static_cast<size_t>(which - 1);

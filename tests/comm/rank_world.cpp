@@ -56,7 +56,7 @@ bool has_flag(int argc, char** argv, const std::string& name) {
 std::unique_ptr<Communicator> connect_staged_thread(const std::string&, const ConnectOptions& options) {
   auto engine = std::make_shared<HostCopyEngine>();
   if (options.size == 1) {
-    return make_solo_communicator("thread", thread_capabilities(), options.timeout, std::move(engine));
+    return make_solo_communicator("thread", options.timeout, std::move(engine));
   }
   return make_communicator(make_staged_transport(connect_thread_transport(options), std::move(engine), 4096),
                            options.timeout);

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/comm/staging/open_copy_engine.h"
+#include "lockstep/comm/staging/copy_engine.h"
 #include "lockstep/comm/staging/staging_pipeline.h"
 
 #include "comm/host_copy_engine.h"
@@ -108,7 +108,7 @@ TEST_F(StagingPipelineTest, no_copy_goes_on_after_a_failure) {
   EXPECT_THROW(
       pipeline.run({.input = buffer, .output = buffer, .columns = kValues, .in_place = true}, {}, fail),
       CommError);
-  // What still copied would read freed memory, which the sanitizers report.
+  // A copy still running would read freed memory, which the sanitizers report.
   const auto marked = engine->mark_lane(CopyEngine::Lane::kOut);
   values.reset();
   engine->wait(*marked);

@@ -30,7 +30,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// What a store promises, whichever it is.
+/// The contract of every store.
 void check_values(Store& store) {
   store.set("plain", "value");
   EXPECT_EQ(store.get("plain", kAmple), "value");

@@ -58,7 +58,7 @@ class TypedValues {
   std::vector<uint8_t> bytes_;
 };
 
-/// What whole_numbers(dtype, count, rank) holds at `index`.
+/// Element `index` of whole_numbers(dtype, count, rank).
 int whole_number(int rank, size_t index);
 /// The reduction of whole_number over the given ranks.
 double reduced_whole_number(ReduceOp op, const std::vector<int>& ranks, size_t index);

@@ -14,7 +14,7 @@
 namespace lockstep::comm {
 namespace {
 
-/// What each rank got, or "config: ..." and the like for what it threw.
+/// The id that each rank got, or the exception that it threw: "config: ...", "comm: ...".
 std::vector<std::string> share(const std::vector<std::string>& devices,
                                const std::function<std::string()>& make_id, size_t present) {
   HashStore store;
@@ -47,7 +47,7 @@ TEST(UniqueIdTest, every_rank_gets_the_bytes_that_rank_0_made) {
 }
 
 TEST(UniqueIdTest, ranks_that_share_a_gpu_are_named_to_all) {
-  const std::string refusal = "config: ranks 1 and 3 have the same GPU, y, and NCCL wants one for every rank";
+  const std::string refusal = "config: ranks 1 and 3 have the same GPU, y, but NCCL needs one for every rank";
   EXPECT_EQ(share(
                 {"x", "y", "z", "y"}, [] { return ""; }, 4),
             std::vector<std::string>(4, refusal));
@@ -55,8 +55,9 @@ TEST(UniqueIdTest, ranks_that_share_a_gpu_are_named_to_all) {
 
 TEST(UniqueIdTest, a_failure_of_rank_0_reaches_the_others) {
   const auto make = []() -> std::string { throw CommError("no network"); };
-  EXPECT_EQ(share({"x", "y"}, make, 2),
-            (std::vector<std::string>{"comm: no network", "comm: rank 0 could not begin: no network"}));
+  EXPECT_EQ(
+      share({"x", "y"}, make, 2),
+      (std::vector<std::string>{"comm: no network", "comm: rank 0 could not make an NCCL id: no network"}));
 }
 
 TEST(UniqueIdTest, a_rank_that_never_comes_is_a_time_out_for_all) {

@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "lockstep/comm/followed_work.h"
-
 namespace lockstep::comm {
 namespace {
 
@@ -105,11 +103,6 @@ class MessageWork final : public Work {
   bool receives_;
 };
 
-/// Complete when the result is back in host memory, whether or not anybody keeps this.
-WorkPtr collective(WorkPtr real, const std::shared_ptr<Copies>& copies) {
-  return followed_by(std::move(real), [copies] { copies->copy_back(); });
-}
-
 }  // namespace
 
 GpuMemoryView::GpuMemoryView(std::unique_ptr<Communicator> real, int device)
@@ -123,49 +116,23 @@ GpuMemoryView::~GpuMemoryView() {
   cudaStreamDestroy(stream_);
 }
 
-WorkPtr GpuMemoryView::all_reduce(const Buffer& buffer, ReduceOp op) {
-  const auto copies = std::make_shared<Copies>(buffer, buffer, device_, stream_);
-  return collective(real_.all_reduce(copies->output(), op), copies);
+WorkPtr GpuMemoryView::issue(const Collective& collective) {
+  if (collective.kind == Collective::Kind::kBarrier) return real_.issue(collective);
+  const auto copies = std::make_shared<Copies>(collective.input, collective.output, device_, stream_);
+  Collective on_gpu = collective;
+  // The same buffer twice for a collective in place: Copies maps its input into its output.
+  on_gpu.input = copies->input();
+  on_gpu.output = copies->output();
+  // Complete when the result is back in host memory, whether or not the caller keeps the Work.
+  return followed_by(real_.issue(on_gpu), [copies] { copies->copy_back(); });
 }
 
-WorkPtr GpuMemoryView::reduce(const Buffer& buffer, ReduceOp op, int root) {
-  const auto copies = std::make_shared<Copies>(buffer, buffer, device_, stream_);
-  return collective(real_.reduce(copies->output(), op, root), copies);
-}
-
-WorkPtr GpuMemoryView::broadcast(const Buffer& buffer, int root) {
-  const auto copies = std::make_shared<Copies>(buffer, buffer, device_, stream_);
-  return collective(real_.broadcast(copies->output(), root), copies);
-}
-
-WorkPtr GpuMemoryView::all_gather(const Buffer& input, const Buffer& output) {
-  const auto copies = std::make_shared<Copies>(input, output, device_, stream_);
-  return collective(real_.all_gather(copies->input(), copies->output()), copies);
-}
-
-WorkPtr GpuMemoryView::reduce_scatter(const Buffer& input, const Buffer& output, ReduceOp op) {
-  const auto copies = std::make_shared<Copies>(input, output, device_, stream_);
-  return collective(real_.reduce_scatter(copies->input(), copies->output(), op), copies);
-}
-
-WorkPtr GpuMemoryView::all_to_all(const Buffer& input, const Buffer& output) {
-  const auto copies = std::make_shared<Copies>(input, output, device_, stream_);
-  return collective(real_.all_to_all(copies->input(), copies->output()), copies);
-}
-
-WorkPtr GpuMemoryView::send(const Buffer& buffer, int peer, int tag) {
-  const auto copies = std::make_shared<Copies>(buffer, buffer, device_, stream_);
-  return std::make_unique<MessageWork>(real_.send(copies->input(), peer, tag), copies, false);
-}
-
-WorkPtr GpuMemoryView::receive(const Buffer& buffer, int peer, int tag) {
-  const auto copies = std::make_shared<Copies>(buffer, buffer, device_, stream_);
-  return std::make_unique<MessageWork>(real_.receive(copies->output(), peer, tag), copies, true);
-}
-
-WorkPtr GpuMemoryView::receive_any(const Buffer& buffer, int tag) {
-  const auto copies = std::make_shared<Copies>(buffer, buffer, device_, stream_);
-  return std::make_unique<MessageWork>(real_.receive_any(copies->output(), tag), copies, true);
+WorkPtr GpuMemoryView::post(const Message& message) {
+  const auto copies = std::make_shared<Copies>(message.buffer, message.buffer, device_, stream_);
+  Message on_gpu = message;
+  on_gpu.buffer = copies->output();
+  const bool receives = message.kind != Message::Kind::kSend;
+  return std::make_unique<MessageWork>(real_.post(on_gpu), copies, receives);
 }
 
 std::unique_ptr<Communicator> GpuMemoryView::split(std::span<const int> ranks) {

@@ -15,15 +15,8 @@ class GpuMemoryView final : public ForwardingCommunicator {
   GpuMemoryView(std::unique_ptr<Communicator> real, int device);
   ~GpuMemoryView() override;
 
-  WorkPtr all_reduce(const Buffer& buffer, ReduceOp op) override;
-  WorkPtr reduce(const Buffer& buffer, ReduceOp op, int root) override;
-  WorkPtr broadcast(const Buffer& buffer, int root) override;
-  WorkPtr all_gather(const Buffer& input, const Buffer& output) override;
-  WorkPtr reduce_scatter(const Buffer& input, const Buffer& output, ReduceOp op) override;
-  WorkPtr all_to_all(const Buffer& input, const Buffer& output) override;
-  WorkPtr send(const Buffer& buffer, int peer, int tag) override;
-  WorkPtr receive(const Buffer& buffer, int peer, int tag) override;
-  WorkPtr receive_any(const Buffer& buffer, int tag) override;
+  WorkPtr issue(const Collective& collective) override;
+  WorkPtr post(const Message& message) override;
   std::unique_ptr<Communicator> split(std::span<const int> ranks) override;
   std::unique_ptr<Communicator> duplicate() override;
 

@@ -42,46 +42,13 @@ class RecordingCommunicator final : public comm::ForwardingCommunicator {
     log_->split_calls.clear();
   }
 
-  comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override {
-    record("all_reduce", buffer);
-    return real_.all_reduce(buffer, op);
+  comm::WorkPtr issue(const comm::Collective& collective) override {
+    record(collective.name(), collective.bytes());
+    return real_.issue(collective);
   }
-  comm::WorkPtr reduce(const comm::Buffer& buffer, comm::ReduceOp op, int root) override {
-    record("reduce", buffer);
-    return real_.reduce(buffer, op, root);
-  }
-  comm::WorkPtr broadcast(const comm::Buffer& buffer, int root) override {
-    record("broadcast", buffer);
-    return real_.broadcast(buffer, root);
-  }
-  comm::WorkPtr all_gather(const comm::Buffer& input, const comm::Buffer& output) override {
-    record("all_gather", output);
-    return real_.all_gather(input, output);
-  }
-  comm::WorkPtr reduce_scatter(const comm::Buffer& input, const comm::Buffer& output,
-                               comm::ReduceOp op) override {
-    record("reduce_scatter", input);
-    return real_.reduce_scatter(input, output, op);
-  }
-  comm::WorkPtr all_to_all(const comm::Buffer& input, const comm::Buffer& output) override {
-    record("all_to_all", input);
-    return real_.all_to_all(input, output);
-  }
-  comm::WorkPtr barrier() override {
-    record("barrier", {});
-    return real_.barrier();
-  }
-  comm::WorkPtr send(const comm::Buffer& buffer, int peer, int tag) override {
-    record("send", buffer);
-    return real_.send(buffer, peer, tag);
-  }
-  comm::WorkPtr receive(const comm::Buffer& buffer, int peer, int tag) override {
-    record("receive", buffer);
-    return real_.receive(buffer, peer, tag);
-  }
-  comm::WorkPtr receive_any(const comm::Buffer& buffer, int tag) override {
-    record("receive_any", buffer);
-    return real_.receive_any(buffer, tag);
+  comm::WorkPtr post(const comm::Message& message) override {
+    record(message.name(), message.buffer.bytes());
+    return real_.post(message);
   }
   std::unique_ptr<comm::Communicator> split(std::span<const int> ranks) override {
     std::unique_ptr<comm::Communicator> part = real_.split(ranks);
@@ -103,9 +70,9 @@ class RecordingCommunicator final : public comm::ForwardingCommunicator {
   RecordingCommunicator(std::unique_ptr<comm::Communicator> other, std::shared_ptr<Log> log, bool is_split)
       : ForwardingCommunicator(*other), owned_(std::move(other)), log_(std::move(log)), is_split_(is_split) {}
 
-  void record(const char* name, const comm::Buffer& buffer) {
+  void record(const char* name, size_t bytes) {
     const std::lock_guard lock(log_->mutex);
-    (is_split_ ? log_->split_calls : log_->calls).push_back({name, buffer.bytes()});
+    (is_split_ ? log_->split_calls : log_->calls).push_back({name, bytes});
   }
 
   std::vector<Call> copy(const std::vector<Call>& calls) const {

@@ -98,25 +98,23 @@ class FaultyCommunicator final : public comm::ForwardingCommunicator {
       std::function<bool(int reduction)> hits = [](int reduction) { return reduction % 3 == 1; })
       : ForwardingCommunicator(real), fault_(fault), hits_(std::move(hits)) {}
 
-  comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override {
-    if (op != comm::ReduceOp::kSum) return real_.all_reduce(buffer, op);
-    return reduction(buffer, buffer, [&] { return real_.all_reduce(buffer, op); });
-  }
-  comm::WorkPtr reduce_scatter(const comm::Buffer& input, const comm::Buffer& output,
-                               comm::ReduceOp op) override {
-    fetches_ = true;
-    return reduction(input, output, [&] { return real_.reduce_scatter(input, output, op); });
-  }
-  comm::WorkPtr reduce(const comm::Buffer& buffer, comm::ReduceOp op, int root) override {
-    fetches_ = true;
-    return reduction(buffer, buffer, [&] { return real_.reduce(buffer, op, root); });
-  }
-  // After the reduction, where it leaves every rank with a part or nothing, comes what all of them get.
-  comm::WorkPtr all_gather(const comm::Buffer& input, const comm::Buffer& output) override {
-    return fetch(output, real_.all_gather(input, output));
-  }
-  comm::WorkPtr broadcast(const comm::Buffer& buffer, int root) override {
-    return fetch(buffer, real_.broadcast(buffer, root));
+  comm::WorkPtr issue(const comm::Collective& collective) override {
+    const auto real = [&] { return real_.issue(collective); };
+    switch (collective.kind) {
+      case comm::Collective::Kind::kAllReduce:
+        if (collective.op != comm::ReduceOp::kSum) return real();
+        return reduction(collective.input, collective.output, real);
+      case comm::Collective::Kind::kReduceScatter:
+      case comm::Collective::Kind::kReduce:
+        fetches_ = true;
+        return reduction(collective.input, collective.output, real);
+      // A reduction that leaves every rank with a part or nothing is followed by one of these.
+      case comm::Collective::Kind::kAllGather:
+      case comm::Collective::Kind::kBroadcast:
+        return fetch(collective.output, real());
+      default:
+        return real();
+    }
   }
 
  private:

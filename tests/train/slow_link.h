@@ -71,12 +71,14 @@ class SlowLink final : public comm::ForwardingCommunicator {
   SlowLink(comm::Communicator& real, const LinkCost& cost)
       : ForwardingCommunicator(real), cost_(cost), free_s_(std::make_shared<double>(0)) {}
 
-  comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override {
-    // Gradients are summed; what ranks agree on otherwise is not to be slow.
-    if (op != comm::ReduceOp::kSum) return real_.all_reduce(buffer, op);
+  comm::WorkPtr issue(const comm::Collective& collective) override {
+    // Gradients are summed; other agreements among the ranks should not be slow.
+    const bool is_sum =
+        collective.kind == comm::Collective::Kind::kAllReduce && collective.op == comm::ReduceOp::kSum;
+    if (!is_sum) return real_.issue(collective);
     *free_s_ = std::max(*free_s_, now_s()) + cost_.s_per_message +
-               cost_.s_per_byte * static_cast<double>(buffer.bytes());
-    return std::make_unique<DelayedWork>(real_.all_reduce(buffer, op), *free_s_);
+               cost_.s_per_byte * static_cast<double>(collective.bytes());
+    return std::make_unique<DelayedWork>(real_.issue(collective), *free_s_);
   }
 
   std::unique_ptr<comm::Communicator> duplicate() override {

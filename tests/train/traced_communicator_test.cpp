@@ -39,8 +39,8 @@ class LateCommunicator final : public comm::ForwardingCommunicator {
  public:
   using ForwardingCommunicator::ForwardingCommunicator;
 
-  comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override {
-    return std::make_unique<LateWork>(real_.all_reduce(buffer, op), delay);
+  comm::WorkPtr issue(const comm::Collective& collective) override {
+    return std::make_unique<LateWork>(real_.issue(collective), delay);
   }
 
   std::function<void()> delay = [] { test::sleep_s(0.01); };

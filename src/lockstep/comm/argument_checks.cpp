@@ -19,7 +19,7 @@ bool overlap(const Buffer& a, const Buffer& b) {
 ArgumentChecks::ArgumentChecks(int rank, int size, Capabilities capabilities, std::string where)
     : rank_(rank), size_(size), capabilities_(capabilities), where_(std::move(where)) {}
 
-void ArgumentChecks::buffer(const char* call, const Buffer& buffer) const {
+void ArgumentChecks::check_buffer(const char* call, const Buffer& buffer) const {
   if (buffer.count > 0 && buffer.data == nullptr) {
     throw ConfigError(fmt::format("{} on {}: {} elements at a null address", call, where_, buffer.count));
   }
@@ -34,19 +34,28 @@ void ArgumentChecks::buffer(const char* call, const Buffer& buffer) const {
     throw ConfigError(
         fmt::format("{} on {}: {} bytes of host memory, but this communicator takes CUDA memory only", call,
                     where_, buffer.bytes()),
-        "copy the data to the GPU first, or say it over a communicator of another backend");
+        "copy the data to the GPU first, or use a communicator of another backend");
   }
 }
 
-void ArgumentChecks::root(const char* call, int root) const {
-  if (root < 0 || root >= size_) {
-    throw ConfigError(fmt::format("{} on {}: root {} is not in [0, {})", call, where_, root, size_));
+void ArgumentChecks::check(const Collective& collective) const {
+  if (collective.kind == Collective::Kind::kBarrier) return;
+  const CollectiveTraits traits = collective.traits();
+  check_buffer(traits.name, collective.input);
+  if (!traits.in_place) check_alike(traits.name, collective.input, collective.output);
+  if (traits.rooted() && (collective.root < 0 || collective.root >= size_)) {
+    throw ConfigError(
+        fmt::format("{} on {}: root {} is not in [0, {})", traits.name, where_, collective.root, size_));
+  }
+  if (traits.input_parts && traits.output_parts) {
+    check_exchange(collective);
+  } else if (traits.input_parts || traits.output_parts) {
+    check_part_of_whole(collective);
   }
 }
 
-void ArgumentChecks::same_dtype(const char* call, const Buffer& input, const Buffer& output) const {
-  buffer(call, input);
-  buffer(call, output);
+void ArgumentChecks::check_alike(const char* call, const Buffer& input, const Buffer& output) const {
+  check_buffer(call, output);
   if (input.device != output.device) {
     throw ConfigError(fmt::format("{} on {}: input is {} memory, output is {} memory", call, where_,
                                   to_string(input.device), to_string(output.device)));
@@ -57,70 +66,59 @@ void ArgumentChecks::same_dtype(const char* call, const Buffer& input, const Buf
   }
 }
 
-void ArgumentChecks::all_gather(const Buffer& input, const Buffer& output) const {
-  same_dtype("all_gather", input, output);
-  if (output.count != input.count * size_t(size_)) {
-    throw ConfigError(fmt::format("all_gather on {}: output holds {} elements, {} x {} expected", where_,
-                                  output.count, size_, input.count));
+/// all_gather and reduce_scatter: one buffer holds a part per rank, the other is one part.
+void ArgumentChecks::check_part_of_whole(const Collective& collective) const {
+  const bool gathers = collective.traits().output_parts;
+  const Buffer& whole = gathers ? collective.output : collective.input;
+  const Buffer& part = gathers ? collective.input : collective.output;
+  const char* const whole_name = gathers ? "output" : "input";
+  const char* const part_name = gathers ? "input" : "output";
+  if (whole.count != part.count * size_t(size_)) {
+    throw ConfigError(fmt::format("{} on {}: {} holds {} elements, {} x {} expected", collective.name(),
+                                  where_, whole_name, whole.count, size_, part.count));
   }
-  const auto* own_place = static_cast<const char*>(output.data) + input.bytes() * size_t(rank_);
-  if (overlap(input, output) && input.data != own_place) {
-    throw ConfigError(
-        fmt::format("all_gather on {}: input overlaps output but is not the rank's own place in it", where_));
-  }
-}
-
-void ArgumentChecks::reduce_scatter(const Buffer& input, const Buffer& output) const {
-  same_dtype("reduce_scatter", input, output);
-  if (input.count != output.count * size_t(size_)) {
-    throw ConfigError(fmt::format("reduce_scatter on {}: input holds {} elements, {} x {} expected", where_,
-                                  input.count, size_, output.count));
-  }
-  const auto* own_place = static_cast<const char*>(input.data) + output.bytes() * size_t(rank_);
-  if (overlap(input, output) && output.data != own_place) {
-    throw ConfigError(fmt::format(
-        "reduce_scatter on {}: output overlaps input but is not the rank's own place in it", where_));
+  const auto* own_part = static_cast<const char*>(whole.data) + part.bytes() * size_t(rank_);
+  if (overlap(part, whole) && part.data != own_part) {
+    throw ConfigError(fmt::format("{} on {}: {} overlaps {} but is not the rank's own part of it",
+                                  collective.name(), where_, part_name, whole_name));
   }
 }
 
-void ArgumentChecks::all_to_all(const Buffer& input, const Buffer& output) const {
-  same_dtype("all_to_all", input, output);
+/// all_to_all: both buffers hold a part per rank.
+void ArgumentChecks::check_exchange(const Collective& collective) const {
+  const Buffer& input = collective.input;
+  const Buffer& output = collective.output;
   if (input.count != output.count || input.count % size_t(size_) != 0) {
     throw ConfigError(
-        fmt::format("all_to_all on {}: input holds {} and output {} elements; equal multiples of {} expected",
-                    where_, input.count, output.count, size_));
+        fmt::format("{} on {}: input holds {} and output {} elements; equal multiples of {} expected",
+                    collective.name(), where_, input.count, output.count, size_));
   }
-  if (overlap(input, output))
-    throw ConfigError(fmt::format("all_to_all on {}: input overlaps output", where_));
-}
-
-void ArgumentChecks::peer(const char* call, int peer) const {
-  if (peer < 0 || peer >= size_ || peer == rank_) {
-    throw ConfigError(
-        fmt::format("{} on {}: {} is not the number of another rank in [0, {})", call, where_, peer, size_));
+  if (overlap(input, output)) {
+    throw ConfigError(fmt::format("{} on {}: input overlaps output", collective.name(), where_));
   }
 }
 
-void ArgumentChecks::message(const char* call, const Buffer& buffer, int peer, int tag) const {
-  this->buffer(call, buffer);
-  this->peer(call, peer);
-  this->tag(call, tag);
-}
-
-void ArgumentChecks::receive_any() const {
-  if (!capabilities_.receive_any) {
-    throw ConfigError(fmt::format("receive_any on {}: this backend cannot receive from just anybody", where_),
+void ArgumentChecks::check(const Message& message) const {
+  const char* const call = message.name();
+  const bool any_peer = message.kind == Message::Kind::kReceiveAny;
+  if (any_peer && !capabilities_.receive_any) {
+    throw ConfigError(fmt::format("{} on {}: this backend can only receive from a given rank", call, where_),
                       "name the peer, or use the gloo or mpi backend");
   }
-}
-
-void ArgumentChecks::tag(const char* call, int tag) const {
-  if (tag < 0 || tag >= kTagLimit) {
-    throw ConfigError(fmt::format("{} on {}: tag {} is not in [0, {})", call, where_, tag, kTagLimit));
+  check_buffer(call, message.buffer);
+  const bool has_peer =
+      any_peer ? size_ > 1 : message.peer >= 0 && message.peer < size_ && message.peer != rank_;
+  if (!has_peer) {
+    throw ConfigError(fmt::format("{} on {}: {} is not the number of another rank in [0, {})", call, where_,
+                                  message.peer, size_));
+  }
+  if (message.tag < 0 || message.tag >= kTagLimit) {
+    throw ConfigError(
+        fmt::format("{} on {}: tag {} is not in [0, {})", call, where_, message.tag, kTagLimit));
   }
 }
 
-void ArgumentChecks::split(std::span<const int> ranks) const {
+void ArgumentChecks::check_split(std::span<const int> ranks) const {
   bool valid = !ranks.empty() && ranks.front() >= 0 && ranks.back() < size_;
   for (size_t i = 1; i < ranks.size(); ++i) valid = valid && ranks[i - 1] < ranks[i];
   if (!valid) {

@@ -8,34 +8,29 @@
 
 namespace lockstep::comm {
 
-/// The checks of a call's arguments that one rank can make alone. All throw ConfigError, which names the
-/// values and the communicator.
+constexpr int kTagLimit = 1 << 20;
+
+/// Checks that one rank can make of a call's arguments without asking the others. All throw ConfigError,
+/// which names the values and the communicator.
 class ArgumentChecks {
  public:
   /// `where`: "rank 1 of 4 over gloo".
   ArgumentChecks(int rank, int size, Capabilities capabilities, std::string where);
 
-  void buffer(const char* call, const Buffer& buffer) const;
-  void root(const char* call, int root) const;
-  void all_gather(const Buffer& input, const Buffer& output) const;
-  void reduce_scatter(const Buffer& input, const Buffer& output) const;
-  void all_to_all(const Buffer& input, const Buffer& output) const;
-  /// To or from `peer`.
-  void message(const char* call, const Buffer& buffer, int peer, int tag) const;
-  void peer(const char* call, int peer) const;
-  void receive_any() const;
-  void tag(const char* call, int tag) const;
-  void split(std::span<const int> ranks) const;
+  void check(const Collective& collective) const;
+  void check(const Message& message) const;
+  void check_buffer(const char* call, const Buffer& buffer) const;
+  void check_split(std::span<const int> ranks) const;
 
  private:
-  void same_dtype(const char* call, const Buffer& input, const Buffer& output) const;
+  void check_alike(const char* call, const Buffer& input, const Buffer& output) const;
+  void check_part_of_whole(const Collective& collective) const;
+  void check_exchange(const Collective& collective) const;
 
   int rank_;
   int size_;
   Capabilities capabilities_;
   std::string where_;
 };
-
-constexpr int kTagLimit = 1 << 20;
 
 }  // namespace lockstep::comm

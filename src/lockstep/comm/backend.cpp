@@ -9,8 +9,7 @@
 #include "lockstep/base/names.h"
 #include "lockstep/comm/plugin.h"
 #include "lockstep/comm/queued_communicator.h"
-#include "lockstep/comm/staging/open_copy_engine.h"
-#include "lockstep/comm/staging/staged_transport.h"
+#include "lockstep/comm/staging/copy_engine.h"
 #include "lockstep/comm/thread/thread_transport.h"
 
 namespace lockstep::comm {
@@ -39,10 +38,10 @@ void check_store(const std::string& backend, const ConnectOptions& options) {
 }
 
 std::unique_ptr<Communicator> connect_alone(const std::string& backend, const ConnectOptions& options) {
+  // GPU memory is copied within one rank too, by all_gather and the like.
   std::shared_ptr<CopyEngine> engine;
   if (options.cuda_device >= 0) engine = open_copy_engine(options.cuda_device);
-  const Capabilities capabilities = backend == "thread" ? thread_capabilities() : Capabilities{};
-  return make_solo_communicator(backend, capabilities, options.timeout, std::move(engine));
+  return make_solo_communicator(backend, options.timeout, std::move(engine));
 }
 
 }  // namespace
@@ -64,13 +63,14 @@ BackendStatus backend_status(const std::string& name) {
 std::unique_ptr<Communicator> connect(const std::string& backend, const ConnectOptions& options) {
   check_name(backend);
   check_options(options);
-  // One rank needs no library, but for NCCL, whose own way through a GPU is what one rank is there to test.
+  // One rank needs no library. NCCL is used all the same: a run with one rank tests its path through the GPU.
+  // The plugin is opened in any case, so that a backend that is not installed is refused at every size.
   const bool alone = options.size == 1 && backend != "nccl";
-  const PluginV2* plugin = backend == "thread" ? nullptr : &open_plugin(backend);
+  const BackendPlugin* plugin = backend == "thread" ? nullptr : &open_plugin(backend);
   if (alone) return connect_alone(backend, options);
   if (backend != "mpi" && options.size > 1) check_store(backend, options);
   if (plugin != nullptr) return std::unique_ptr<Communicator>(plugin->connect(options));
-  return make_communicator(connect_staged(connect_thread_transport, options), options.timeout);
+  return connect_transport(connect_thread_transport, options);
 }
 
 }  // namespace lockstep::comm

@@ -9,42 +9,42 @@
 
 namespace lockstep::comm {
 
-/// What a rank needs to join the others.
+/// Parameters of a rank that joins the others.
 struct ConnectOptions {
   int rank = 0;
   int size = 1;
-  /// Rendezvous; owned by the caller, outlives the communicator and all that are split from it. mpi, and a
-  /// single rank, do without it.
+  /// Rendezvous; owned by the caller, must outlive the communicator and all that are split from it. Not
+  /// needed for mpi, nor for a single rank.
   Store* store = nullptr;
-  /// How long an operation, and joining itself, may take.
+  /// Limit for joining, and for each operation.
   Duration timeout{300};
-  /// The address or network interface that other hosts reach this one by; empty: the one that the host name
-  /// resolves to, loopback when all ranks are on this host (gloo).
+  /// Address or network interface at which other hosts reach this one. Empty: loopback when all ranks are on
+  /// this host, else the address that the host name resolves to. gloo only.
   std::string interface;
-  /// The number of this rank's GPU among those that its process sees; -1: it has none. nccl needs one; with
-  /// one the other backends take its memory too, staged through host memory.
+  /// Number of this rank's GPU among those that its process sees; -1: none. nccl requires one; given one, the
+  /// other backends take its memory too, staged through host memory.
   int cuda_device = -1;
 };
 
-/// Whether a backend can be used here, and if not, why and what to install.
+/// Whether a backend can be used here; if not, the reason and a remedy.
 struct BackendStatus {
   std::string name;
   bool usable = false;
   /// "Open MPI 4.1.4" where usable; else the reason.
   std::string detail;
-  /// What to do when it is not usable.
+  /// The remedy, if not usable.
   std::string advice;
 };
 
-/// All backends that lockstep knows, usable or not: thread, gloo, mpi, nccl.
+/// All backends, usable or not: thread, gloo, mpi, nccl.
 std::vector<std::string> backend_names();
 
 /// Opens the backend's plugin, never joins anything. Never throws for a known name.
 BackendStatus backend_status(const std::string& name);
 
-/// Collective over the ranks that are to join. Throws ConfigError for an unknown name (nearest names
-/// offered), BackendMissing when the plugin or its library is not there, CommError or TimeoutError when
-/// joining fails. The thread backend joins ranks of one process that pass the same Store. With nccl every
+/// Collective over the ranks that are to join. Throws ConfigError for an unknown name (with the nearest
+/// names), BackendMissing when the plugin or its library is missing, CommError or TimeoutError when joining
+/// fails. The thread backend joins ranks of one process that pass the same Store. With nccl every
 /// rank needs a GPU of its own (ConfigError that names the ranks otherwise).
 std::unique_ptr<Communicator> connect(const std::string& backend, const ConnectOptions& options);
 

@@ -19,6 +19,7 @@
 namespace lockstep::comm {
 namespace {
 
+// Distinct types for the two 16-bit formats, so that combine() is chosen by type.
 struct BFloat16 {
   uint16_t bits;
 };
@@ -32,6 +33,7 @@ template <ReduceOp op, typename T>
   if constexpr (op == ReduceOp::kMax) return a < b ? b : a;
   if constexpr (op == ReduceOp::kSum) {
     if constexpr (std::is_integral_v<T>) {
+      // Unsigned arithmetic wraps around; overflow of signed integers is undefined.
       using Unsigned = std::make_unsigned_t<T>;
       return T(Unsigned(Unsigned(a) + Unsigned(b)));
     } else {
@@ -60,6 +62,8 @@ template <typename T, ReduceOp op>
   for (size_t i = 0; i < count; ++i) out[i] = combine<op>(left[i], right[i]);
 }
 
+// One loop, compiled for several instruction sets and chosen at run time (choose). Vector instructions round
+// as scalar ones do, and no step depends on another, so every version gives the same bits.
 template <typename T, ReduceOp op>
 void reduce_plain(void* output, const void* a, const void* b, size_t count) {
   loop<T, op>(output, a, b, count);
@@ -71,6 +75,8 @@ template <typename T, ReduceOp op>
   loop<T, op>(output, a, b, count);
 }
 
+// Eight halves at a time through fp32 registers; the remainder goes through the scalar conversions, which
+// round alike.
 template <ReduceOp op>
 [[gnu::target("avx2,f16c")]] void reduce_float16_f16c(void* output, const void* a, const void* b,
                                                       size_t count) {
@@ -93,6 +99,7 @@ template <ReduceOp op>
 #endif
 
 #if LOCKSTEP_X86
+/// Not every compiler's __builtin_cpu_supports knows f16c.
 bool has_f16c() {
   unsigned a = 0;
   unsigned b = 0;

@@ -26,7 +26,7 @@ std::string system_reason() {
   return std::generic_category().message(errno);
 }
 
-/// Excludes every other rank's add() on the same key while it lives; kept by the system if the rank dies.
+/// Excludes every other rank's add() on the same key while it lives. The system releases it if the rank dies.
 class FileLock {
  public:
   explicit FileLock(const std::filesystem::path& path)
@@ -68,6 +68,7 @@ FolderStore::FolderStore(std::filesystem::path folder) : folder_(std::move(folde
 }
 
 std::filesystem::path FolderStore::path_of(const std::string& key) const {
+  // Injective: every byte that is not plain becomes _xx. The prefix keeps keys apart from temporary files.
   std::string name = "k-";
   for (const unsigned char c : key) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
@@ -77,6 +78,8 @@ std::filesystem::path FolderStore::path_of(const std::string& key) const {
 }
 
 void FolderStore::set(const std::string& key, const std::string& value) {
+  // Written under another name and renamed: a reader finds the whole value or none. The name is unique over
+  // the hosts, processes and threads that share the folder.
   static std::atomic<int> count{0};
   const std::filesystem::path path = path_of(key);
   char host[256] = "";
@@ -89,7 +92,7 @@ void FolderStore::set(const std::string& key, const std::string& value) {
     const std::string reason = system_reason();
     ::unlink(temporary.c_str());
     throw Error(fmt::format("cannot write {}: {}", path.string(), reason),
-                "see whether every rank can write to the rendezvous folder");
+                "check that every rank can write to the rendezvous folder");
   }
 }
 
@@ -102,7 +105,7 @@ std::string FolderStore::get(const std::string& key, std::chrono::duration<doubl
     if (Clock::now() >= deadline) {
       throw TimeoutError(
           fmt::format("{} did not appear within {}", path.string(), format_duration(timeout.count())),
-          "see whether every rank was started and sees the same folder");
+          "check that every rank was started and sees the same folder");
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::milliseconds(20));

@@ -6,12 +6,11 @@
 
 namespace lockstep::comm {
 
-/// A Store in a folder that all ranks see, one file per key; the folder may lie on NFS. The folder is made
-/// when it is not there, and left behind with what is in it: give each run a new one. Counters are kept as
-/// decimal text.
+/// A Store in a folder that all ranks see, one file per key; NFS works too. Creates a missing folder, and
+/// leaves it and its files behind: use a new one for each run. Counters are kept as decimal text.
 class FolderStore final : public Store {
  public:
-  /// Throws ConfigError when the folder cannot be made.
+  /// Throws ConfigError when the folder cannot be created.
   explicit FolderStore(std::filesystem::path folder);
 
   /// Throws Error with the system's reason.

@@ -18,7 +18,7 @@ std::string HashStore::get(const std::string& key, std::chrono::duration<double>
   std::unique_lock lock(mutex_);
   if (!changed_.wait_until(lock, deadline_after(timeout), [&] { return values_.contains(key); })) {
     throw TimeoutError(fmt::format("'{}' was not set within {}", key, format_duration(timeout.count())),
-                       "see whether every rank was started");
+                       "check that every rank was started");
   }
   return values_[key];
 }

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <utility>
 
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/comm/operation.h"
 
 namespace lockstep::comm {
 namespace {
@@ -32,6 +36,7 @@ void set_up_helper_thread(const std::string& name) {
   pthread_setname_np(pthread_self(), name.c_str());
   const sigset_t pipe = only_sigpipe();
   pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+  // Nanoseconds. The default of 50 us would dominate sleeps of 20 us.
   prctl(PR_SET_TIMERSLACK, 1000UL);
 }
 
@@ -39,6 +44,57 @@ double processor_clock_s(clockid_t clock) {
   timespec time{};
   if (clock_gettime(clock, &time) != 0) return 0;
   return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+}
+
+/// Shared with the thread, which may be left behind. The thread itself opens and closes its clock, which
+/// cannot be had from outside once it has ended.
+struct HelperThread::Life {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<clockid_t> clock;
+  double final_cpu_s = 0;
+  bool ended = false;
+
+  void begin() {
+    clockid_t own{};
+    pthread_getcpuclockid(pthread_self(), &own);
+    const std::lock_guard lock(mutex);
+    clock = own;
+  }
+  void end() {
+    const std::lock_guard lock(mutex);
+    final_cpu_s = processor_clock_s(CLOCK_THREAD_CPUTIME_ID);
+    clock.reset();
+    ended = true;
+    changed.notify_all();
+  }
+};
+
+HelperThread::HelperThread(const std::string& name, std::function<void()> body)
+    : life_(std::make_shared<Life>()), thread_([life = life_, name, body = std::move(body)] {
+        set_up_helper_thread(name);
+        life->begin();
+        body();
+        life->end();
+      }) {}
+
+void HelperThread::join_or_leave(Duration limit) {
+  bool ended = false;
+  {
+    std::unique_lock lock(life_->mutex);
+    ended = life_->changed.wait_until(lock, deadline_after(limit), [this] { return life_->ended; });
+  }
+  if (ended) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+double HelperThread::cpu_s() const {
+  if (!life_) return 0;
+  const std::lock_guard lock(life_->mutex);
+  return life_->clock ? processor_clock_s(*life_->clock) : life_->final_cpu_s;
 }
 
 SigpipeBlock::SigpipeBlock() {
@@ -53,6 +109,7 @@ SigpipeBlock::~SigpipeBlock() {
   if (was_blocked_) return;
   const sigset_t pipe = only_sigpipe();
   const timespec now{};
+  // Removes a signal that arrived meanwhile; unblocking would deliver it and end the process.
   if (!was_pending_ && sigpipe_pending()) sigtimedwait(&pipe, nullptr, &now);
   pthread_sigmask(SIG_UNBLOCK, &pipe, nullptr);
 }
@@ -60,6 +117,8 @@ SigpipeBlock::~SigpipeBlock() {
 Backoff::Backoff() : start_s_(now_s()) {}
 
 void Backoff::pause() {
+  // Sleeps a quarter of the time waited so far, so that polling adds at most a quarter to a short wait, and
+  // costs little processor time in a long one.
   const double spin_s = 20e-6;
   const double waited_s = now_s() - start_s_;
   if (waited_s < spin_s) return;

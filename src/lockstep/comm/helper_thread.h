@@ -1,16 +1,43 @@
 #pragma once
 
 #include <ctime>
+#include <functional>
+#include <memory>
 #include <string>
+#include <thread>
+
+#include "lockstep/comm/communicator.h"
 
 namespace lockstep::comm {
 
-/// Makes the calling thread one of lockstep's helpers: named (at most 15 characters), deaf to SIGPIPE, short
+/// Makes the calling thread one of lockstep's helpers: named (at most 15 characters), SIGPIPE blocked, short
 /// sleeps exact to a microsecond.
 void set_up_helper_thread(const std::string& name);
 
-/// Processor seconds on a thread's or process's clock; 0 when the clock is no more.
+/// Processor seconds on a thread's or process's clock; 0 when the clock no longer exists.
 double processor_clock_s(clockid_t clock);
+
+/// A thread set up by set_up_helper_thread that counts its processor time. Join or leave it before it is
+/// destroyed, as with std::thread; cpu_s() may be called from any thread, the rest from one at a time.
+class HelperThread {
+ public:
+  HelperThread() = default;
+  HelperThread(const std::string& name, std::function<void()> body);
+
+  bool joinable() const { return thread_.joinable(); }
+  void join() { thread_.join(); }
+  /// Joins; a thread that does not end within `limit` is left behind, with everything that `body` holds.
+  void join_or_leave(Duration limit);
+
+  /// Processor seconds so far, in the end those of the thread's whole life; 0 without a thread.
+  double cpu_s() const;
+
+ private:
+  struct Life;
+
+  std::shared_ptr<Life> life_;
+  std::thread thread_;
+};
 
 /// While it lives, a write to a closed socket gives this thread an error instead of ending the process.
 class SigpipeBlock {
@@ -25,8 +52,8 @@ class SigpipeBlock {
   bool was_pending_ = false;
 };
 
-/// Waits for something that only tells when asked: spins for 20 us, then sleeps 20 us to 0.1 ms, and up to
-/// 0.5 ms after a second.
+/// Paces the polling of something that cannot wake its waiter: spins for 20 us, then sleeps 20 us to 0.1 ms,
+/// and up to 0.5 ms after a second.
 class Backoff {
  public:
   Backoff();

@@ -1,17 +1,57 @@
 #include "lockstep/comm/operation.h"
 
 #include <algorithm>
+#include <exception>
 
 #include <fmt/format.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 
 namespace lockstep::comm {
 
 Deadline deadline_after(Duration duration) {
+  // Some 30 years; far longer ones would overflow the clock.
   const double never_s = 1e9;
   const Duration bounded(std::clamp(duration.count(), 0.0, never_s));
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(bounded);
+}
+
+void Failure::raise() const {
+  switch (kind) {
+    case Kind::kTimeout:
+      throw TimeoutError(what, advice);
+    case Kind::kPeerLost:
+      throw PeerLostError(what, advice);
+    case Kind::kConfig:
+      throw ConfigError(what, advice);
+    case Kind::kOther:
+      throw Error(what, advice);
+    case Kind::kComm:
+      break;
+  }
+  throw CommError(what, advice);
+}
+
+Failure Failure::from_current_exception() {
+  // Derived classes first: TimeoutError and PeerLostError are CommErrors.
+  try {
+    throw;
+  } catch (const TimeoutError& error) {
+    return {Kind::kTimeout, error.what(), error.advice()};
+  } catch (const PeerLostError& error) {
+    return {Kind::kPeerLost, error.what(), error.advice()};
+  } catch (const CommError& error) {
+    return {Kind::kComm, error.what(), error.advice()};
+  } catch (const ConfigError& error) {
+    return {Kind::kConfig, error.what(), error.advice()};
+  } catch (const Error& error) {
+    return {Kind::kOther, error.what(), error.advice()};
+  } catch (const std::exception& error) {
+    return {Kind::kComm, error.what(), ""};
+  } catch (...) {
+    return {Kind::kComm, "an exception of unknown type", ""};
+  }
 }
 
 std::string OperationInfo::describe() const {
@@ -32,7 +72,7 @@ void Operation::fail(Failure failure) {
 void Operation::finish(std::optional<Failure> failure, int source) {
   std::function<void()> done;
   {
-    // Notified under the lock: the waiter may destroy this object as soon as it sees the outcome.
+    // Notified under the lock: a waiter may destroy this object as soon as it sees the outcome.
     std::lock_guard lock(mutex_);
     if (finished_) return;
     finished_ = true;
@@ -41,6 +81,7 @@ void Operation::finish(std::optional<Failure> failure, int source) {
     done = std::move(done_);
     changed_.notify_all();
   }
+  // A copy called without the lock: the callback may ask for the outcome, or release this object.
   if (done) done();
 }
 

@@ -8,7 +8,6 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/comm/communicator.h"
-#include "lockstep/comm/failure.h"
 #include "lockstep/comm/types.h"
 
 namespace lockstep::comm {
@@ -18,7 +17,22 @@ using Deadline = Clock::time_point;
 /// `duration` from now; durations beyond some years count as "never".
 Deadline deadline_after(Duration duration);
 
-/// What an operation is, for messages.
+/// Why an operation failed, in a form that several threads can throw, more than once.
+struct Failure {
+  enum class Kind { kComm, kTimeout, kPeerLost, kConfig, kOther };
+
+  Kind kind = Kind::kComm;
+  std::string what;
+  std::string advice;
+
+  /// Throws the exception of lockstep/base/error.h that `kind` stands for.
+  [[noreturn]] void raise() const;
+
+  /// Call from a catch block only.
+  static Failure from_current_exception();
+};
+
+/// Names an operation in messages.
 struct OperationInfo {
   const char* name = "";
   size_t bytes = 0;
@@ -29,8 +43,15 @@ struct OperationInfo {
   std::string describe() const;
 };
 
-/// The outcome of one operation, shared by whoever carries it out and whoever waits for it. Thread-safe. The
-/// first outcome counts; later ones are ignored.
+inline OperationInfo info_of(const Collective& collective) {
+  return {collective.name(), collective.bytes()};
+}
+inline OperationInfo info_of(const Message& message) {
+  return {message.name(), message.buffer.bytes(), message.peer, message.tag};
+}
+
+/// The outcome of one operation, shared by the thread that carries it out and those that wait for it.
+/// Thread-safe. The first outcome counts; later ones are ignored.
 class Operation {
  public:
   explicit Operation(OperationInfo info) : info_(info) {}
@@ -50,7 +71,7 @@ class Operation {
   /// See Work::on_complete.
   virtual void on_complete(std::function<void()> done);
 
-  /// Nobody will call test, wait_until or on_complete any more.
+  /// Promises that test, wait_until and on_complete will not be called any more.
   virtual void unwatched() {}
 
   int source() const;

@@ -8,10 +8,10 @@
 namespace lockstep::comm {
 namespace {
 
-/// What a backend's plugin needs of the system.
+/// The library behind a backend's plugin.
 struct Library {
   const char* name;
-  /// What to do where it is missing, for running and for building.
+  /// Remedies when it is missing, for running and for building.
   const char* install;
   const char* build;
 };
@@ -31,9 +31,9 @@ Library library_of(const std::string& backend) {
 }
 
 int open_flags(const std::string& backend) {
-  // LibTorch exports a newer Gloo of its own under the same names: ours has to find Debian's first.
+  // LibTorch exports a newer Gloo of its own under the same names; the plugin must bind to Debian's.
   if (backend == "gloo") return RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
-  // Open MPI's own plugins do not name libmpi as a library they need: they find it only in the global scope.
+  // Open MPI's own plugins do not list libmpi as a dependency and find it only in the global scope.
   if (backend == "mpi") return RTLD_NOW | RTLD_GLOBAL;
   return RTLD_NOW | RTLD_LOCAL;
 }
@@ -51,8 +51,8 @@ PluginFile file_of(const std::string& backend) {
 
 }  // namespace
 
-const PluginV2& open_plugin(const std::string& backend) {
-  const auto& plugin = *static_cast<const PluginV2*>(
+const BackendPlugin& open_plugin(const std::string& backend) {
+  const auto& plugin = *static_cast<const BackendPlugin*>(
       open_plugin_file(file_of(backend), "lockstep_backend_plugin", kPluginAbiVersion));
   if (plugin.check != nullptr) plugin.check();
   return plugin;

@@ -9,26 +9,29 @@
 
 namespace lockstep::comm {
 
-constexpr uint32_t kPluginAbiVersion = 2;
+constexpr uint32_t kPluginAbiVersion = 3;
 
-/// What a plugin offers. Program and plugin come from the same build; abi_version catches a stray old one.
-/// Objects are freed through their virtual destructors, so on the side that made them. Only exceptions of
-/// lockstep/base/error.h leave a plugin.
-struct PluginV2 {
+/// "2.28.9", from macros that stand for numbers.
+#define LOCKSTEP_TEXT(number) #number
+#define LOCKSTEP_VERSION_TEXT(major, minor, patch) \
+  LOCKSTEP_TEXT(major) "." LOCKSTEP_TEXT(minor) "." LOCKSTEP_TEXT(patch)
+
+/// Contents of a backend's plugin. Program and plugin come from the same build; abi_version catches a stray
+/// old one. Objects are freed through their virtual destructors, hence on the side that made them. Only
+/// exceptions of lockstep/base/error.h leave a plugin.
+struct BackendPlugin {
   uint32_t abi_version;
   /// "Gloo 0.5.0"; static text.
   const char* library;
-  /// See comm::connect; at least two ranks. The caller owns the communicator.
+  /// See comm::connect; called for at least two ranks (nccl: one). The caller owns the communicator.
   Communicator* (*connect)(const ConnectOptions& options);
-  /// Throws BackendMissing where the library is there and cannot work: no device, no driver. May be null.
+  /// Throws BackendMissing if the library is there but cannot work: no device, no driver. May be null.
   void (*check)() = nullptr;
 };
 
-/// The one symbol of a plugin, `lockstep_backend_plugin`.
-using PluginEntry = const PluginV2* (*)();
-
-/// Opens lockstep_<backend>.so, once per process and never closed, and checks that it can work. Thread-safe.
-/// Throws BackendMissing, which says what to install.
-const PluginV2& open_plugin(const std::string& backend);
+/// Opens lockstep_<backend>.so, whose one symbol is the function `lockstep_backend_plugin`, once per process
+/// and never closed, and checks that it can work. Thread-safe. Throws BackendMissing, which says what to
+/// install.
+const BackendPlugin& open_plugin(const std::string& backend);
 
 }  // namespace lockstep::comm

@@ -1,24 +1,22 @@
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
-#include <ctime>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 
+#include "lockstep/comm/helper_thread.h"
 #include "lockstep/comm/operation.h"
 
 namespace lockstep::comm {
 
-/// One thread that carries out blocking tasks in the order in which they were issued, and sleeps in between.
-/// The thread starts with the first task and blocks SIGPIPE. Thread-safe.
+/// One thread that carries out blocking tasks in the order in which they were pushed, and sleeps in between.
+/// The thread starts with the first task. Thread-safe.
 class ProgressQueue {
  public:
-  /// A task blocks until its operation is done and throws when it fails. `failed` is called from the queue's
+  /// A task blocks until its operation is done and throws when it fails. `failed` is called on the queue's
   /// thread before the operation gets the failure.
   using Task = std::function<void()>;
   using FailureHandler = std::function<void(const Failure&)>;
@@ -54,18 +52,14 @@ class ProgressQueue {
     std::deque<Entry> entries;
     std::shared_ptr<Operation> running;
     bool stopping = false;
-    bool ended = false;
-    std::atomic<bool> has_clock{false};
-    clockid_t clock{};
-    double final_cpu_s = 0;
     FailureHandler failed;
   };
 
-  static void run(const std::shared_ptr<Shared>& shared);
+  static void run(Shared& shared);
 
   const std::string name_;
   std::shared_ptr<Shared> shared_;
-  std::thread thread_;
+  HelperThread thread_;
 };
 
 }  // namespace lockstep::comm

@@ -1,109 +1,130 @@
 #include "lockstep/comm/queued_communicator.h"
 
-#include <mutex>
+#include <functional>
+#include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "lockstep/comm/argument_checks.h"
-#include "lockstep/comm/communicator_state.h"
+#include "lockstep/comm/progress_queue.h"
+#include "lockstep/comm/session.h"
+#include "lockstep/comm/staging/copy_engine.h"
+#include "lockstep/comm/staging/staged_transport.h"
 
 namespace lockstep::comm {
 namespace {
 
+/// A transport and the queue of its collectives.
+class QueuedSession final : public Session {
+ public:
+  using Task = std::function<void(Transport&, Deadline)>;
+
+  static std::shared_ptr<QueuedSession> create(std::shared_ptr<Transport> transport, Duration timeout) {
+    auto session = std::make_shared<QueuedSession>(std::move(transport), timeout);
+    // Weak: a thread that was left behind keeps the handler, and must not keep the session with it.
+    auto failed = [weak = std::weak_ptr<Session>(session)](const Failure& failure) {
+      if (const auto alive = weak.lock()) alive->break_with(failure);
+    };
+    session->queue_ = std::make_unique<ProgressQueue>("ls-comm", std::move(failed));
+    return session;
+  }
+
+  QueuedSession(std::shared_ptr<Transport> transport, Duration timeout)
+      : Session(
+            fmt::format("rank {} of {} over {}", transport->rank(), transport->size(), transport->backend()),
+            timeout),
+        transport_(std::move(transport)) {}
+
+  Transport& transport() { return *transport_; }
+
+  /// Carries out `task` after everything submitted before. Throws when the communicator is unusable.
+  WorkPtr submit(OperationInfo info, Task task) {
+    check_usable();
+    auto operation = std::make_shared<Operation>(info);
+    // The task holds what it uses rather than the session: it may be left behind with its thread.
+    queue_->push(operation, [transport = transport_, task = std::move(task), timeout = timeout(), info,
+                             where = where()] {
+      try {
+        task(*transport, deadline_after(timeout));
+      } catch (...) {
+        Failure failure = Failure::from_current_exception();
+        failure.what = fmt::format("{} on {}: {}", info.describe(), where, failure.what);
+        failure.raise();
+      }
+    });
+    return std::make_unique<OperationWork>(std::move(operation), shared_from_this());
+  }
+
+  WorkPtr start(const Message& message) {
+    check_usable();
+    try {
+      return std::make_unique<OperationWork>(transport_->start(message, deadline_after(timeout())),
+                                             shared_from_this());
+    } catch (...) {
+      break_with(Failure::from_current_exception());
+      throw;
+    }
+  }
+
+  /// Abandons what is in flight and ends the progress thread.
+  void shut_down() {
+    if (!queue_->idle() || !transport_->messages_idle()) break_with(destroyed_in_flight());
+    // In this order: the queue's thread uses the transport.
+    queue_->stop();
+    transport_->close();
+  }
+
+ private:
+  void abandon(const Failure& failure) override {
+    queue_->fail_all(failure);
+    transport_->abort(failure);
+  }
+  double own_cpu_s() const override { return queue_->cpu_s(); }
+  double shared_cpu_s() const override { return transport_->helper_cpu_s(); }
+
+  const std::shared_ptr<Transport> transport_;
+  std::unique_ptr<ProgressQueue> queue_;
+};
+
 class QueuedCommunicator final : public Communicator {
  public:
   QueuedCommunicator(std::shared_ptr<Transport> transport, Duration timeout)
-      : state_(CommunicatorState::create(std::move(transport), timeout)),
-        checks_(rank(), size(), capabilities(), state_->where()) {}
+      : session_(QueuedSession::create(std::move(transport), timeout)),
+        checks_(rank(), size(), capabilities(), session_->where()) {}
 
-  ~QueuedCommunicator() override { state_->shut_down(); }
+  ~QueuedCommunicator() override { session_->shut_down(); }
 
-  int rank() const override { return state_->transport().rank(); }
-  int size() const override { return state_->transport().size(); }
-  std::string backend() const override { return state_->transport().backend(); }
-  Capabilities capabilities() const override { return state_->transport().capabilities(); }
-  Duration timeout() const override { return state_->timeout(); }
+  int rank() const override { return session_->transport().rank(); }
+  int size() const override { return session_->transport().size(); }
+  std::string backend() const override { return session_->transport().backend(); }
+  Capabilities capabilities() const override { return session_->transport().capabilities(); }
+  Duration timeout() const override { return session_->timeout(); }
+  double progress_thread_cpu_s() const override { return session_->cpu_s(); }
 
-  double progress_thread_cpu_s() const override {
-    double sum_s = state_->cpu_s();
-    const std::lock_guard lock(mutex_);
-    for (const auto& duplicate : duplicates_) {
-      if (const auto state = duplicate.lock()) sum_s += state->queue_cpu_s();
-    }
-    return sum_s;
+  WorkPtr issue(const Collective& collective) override {
+    checks_.check(collective);
+    // Checked before the transport marks streams for a collective that would never run.
+    session_->check_usable();
+    session_->transport().issuing(collective);
+    return session_->submit(info_of(collective),
+                            [collective](Transport& to, Deadline by) { to.run(collective, by); });
   }
 
-  WorkPtr all_reduce(const Buffer& buffer, ReduceOp op) override {
-    checks_.buffer("all_reduce", buffer);
-    issuing(buffer, buffer);
-    return state_->submit({"all_reduce", buffer.bytes()},
-                          [=](Transport& to, Deadline by) { to.all_reduce(buffer, op, by); });
-  }
-
-  WorkPtr reduce(const Buffer& buffer, ReduceOp op, int root) override {
-    checks_.buffer("reduce", buffer);
-    checks_.root("reduce", root);
-    issuing(buffer, buffer);
-    return state_->submit({"reduce", buffer.bytes()},
-                          [=](Transport& to, Deadline by) { to.reduce(buffer, op, root, by); });
-  }
-
-  WorkPtr broadcast(const Buffer& buffer, int root) override {
-    checks_.buffer("broadcast", buffer);
-    checks_.root("broadcast", root);
-    issuing(buffer, buffer);
-    return state_->submit({"broadcast", buffer.bytes()},
-                          [=](Transport& to, Deadline by) { to.broadcast(buffer, root, by); });
-  }
-
-  WorkPtr all_gather(const Buffer& input, const Buffer& output) override {
-    checks_.all_gather(input, output);
-    issuing(input, output);
-    return state_->submit({"all_gather", output.bytes()},
-                          [=](Transport& to, Deadline by) { to.all_gather(input, output, by); });
-  }
-
-  WorkPtr reduce_scatter(const Buffer& input, const Buffer& output, ReduceOp op) override {
-    checks_.reduce_scatter(input, output);
-    issuing(input, output);
-    return state_->submit({"reduce_scatter", input.bytes()},
-                          [=](Transport& to, Deadline by) { to.reduce_scatter(input, output, op, by); });
-  }
-
-  WorkPtr all_to_all(const Buffer& input, const Buffer& output) override {
-    checks_.all_to_all(input, output);
-    issuing(input, output);
-    return state_->submit({"all_to_all", input.bytes()},
-                          [=](Transport& to, Deadline by) { to.all_to_all(input, output, by); });
-  }
-
-  WorkPtr barrier() override {
-    return state_->submit({"barrier"}, [](Transport& to, Deadline by) { to.barrier(by); });
-  }
-
-  WorkPtr send(const Buffer& buffer, int peer, int tag) override {
-    checks_.message("send", buffer, peer, tag);
-    return start([&](Transport& to, Deadline by) { return to.send(buffer, peer, tag, by); });
-  }
-
-  WorkPtr receive(const Buffer& buffer, int peer, int tag) override {
-    checks_.message("receive", buffer, peer, tag);
-    return start([&](Transport& to, Deadline by) { return to.receive(buffer, peer, tag, by); });
-  }
-
-  WorkPtr receive_any(const Buffer& buffer, int tag) override {
-    checks_.receive_any();
-    checks_.buffer("receive_any", buffer);
-    checks_.tag("receive_any", tag);
-    return start([&](Transport& to, Deadline by) { return to.receive_any(buffer, tag, by); });
+  WorkPtr post(const Message& message) override {
+    checks_.check(message);
+    return session_->start(message);
   }
 
   std::unique_ptr<Communicator> split(std::span<const int> ranks) override {
-    checks_.split(ranks);
+    checks_.check_split(ranks);
+    // Shared with the task, which outlives this call if the wait times out.
     auto part = std::make_shared<std::shared_ptr<Transport>>();
     const std::vector<int> members(ranks.begin(), ranks.end());
-    state_->submit({"split"}, [=](Transport& to, Deadline by) { *part = to.split(members, by); })->wait();
+    session_->submit({"split"}, [=](Transport& to, Deadline by) { *part = to.split(members, by); })->wait();
+    // A transport has at least two ranks.
     if (members == std::vector{rank()}) {
-      return make_solo_communicator(backend(), capabilities(), timeout(), state_->transport().copy_engine());
+      return make_solo_communicator(backend(), timeout(), session_->transport().copy_engine());
     }
     if (!*part) return nullptr;
     return make_communicator(std::move(*part), timeout());
@@ -111,42 +132,27 @@ class QueuedCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> duplicate() override {
     std::unique_ptr<Communicator> other = Communicator::duplicate();
-    if (const auto* queued = dynamic_cast<const QueuedCommunicator*>(other.get())) {
-      const std::lock_guard lock(mutex_);
-      std::erase_if(duplicates_, [](const auto& duplicate) { return duplicate.expired(); });
-      duplicates_.push_back(queued->state_);
-    }
+    session_->add_duplicate(static_cast<const QueuedCommunicator&>(*other).session_);
     return other;
   }
 
  private:
-  void issuing(const Buffer& input, const Buffer& output) {
-    state_->check_usable();
-    state_->transport().issuing(input, output);
-  }
-
-  template <typename Start>
-  WorkPtr start(Start start_message) {
-    state_->check_usable();
-    try {
-      return state_->adopt(start_message(state_->transport(), deadline_after(state_->timeout())));
-    } catch (...) {
-      state_->break_with(Failure::from_current_exception());
-      throw;
-    }
-  }
-
-  const std::shared_ptr<CommunicatorState> state_;
+  const std::shared_ptr<QueuedSession> session_;
   const ArgumentChecks checks_;
-  mutable std::mutex mutex_;
-  /// Not kept alive: their connections go when they do.
-  std::vector<std::weak_ptr<CommunicatorState>> duplicates_;
 };
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Transport> transport, Duration timeout) {
   return std::make_unique<QueuedCommunicator>(std::move(transport), timeout);
+}
+
+std::unique_ptr<Communicator> connect_transport(
+    std::shared_ptr<Transport> (*connect)(const ConnectOptions& options), const ConnectOptions& options) {
+  if (options.cuda_device < 0) return make_communicator(connect(options), options.timeout);
+  // The engine first: without one there is no reason to meet the others.
+  std::shared_ptr<CopyEngine> engine = open_copy_engine(options.cuda_device);
+  return make_communicator(make_staged_transport(connect(options), std::move(engine)), options.timeout);
 }
 
 }  // namespace lockstep::comm

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "lockstep/comm/backend.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/transport.h"
 
@@ -12,10 +13,15 @@ namespace lockstep::comm {
 /// progress thread, and makes the first failure or time-out final.
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Transport> transport, Duration timeout);
 
+/// Collective. The same for a transport that `connect` makes. A rank with a GPU (options.cuda_device >= 0)
+/// gets its memory staged through that GPU's copy engine. Throws what `connect` throws, and before that
+/// BackendMissing when there is no engine.
+std::unique_ptr<Communicator> connect_transport(
+    std::shared_ptr<Transport> (*connect)(const ConnectOptions& options), const ConnectOptions& options);
+
 /// The communicator of a single rank, which needs no library: every operation is done at once. `engine`: for
 /// memory of the rank's GPU, null without one.
-std::unique_ptr<Communicator> make_solo_communicator(std::string backend, Capabilities capabilities,
-                                                     Duration timeout,
+std::unique_ptr<Communicator> make_solo_communicator(std::string backend, Duration timeout,
                                                      std::shared_ptr<CopyEngine> engine = nullptr);
 
 }  // namespace lockstep::comm

@@ -6,15 +6,15 @@
 
 namespace lockstep::comm {
 
-/// How ranks find each other before they can communicate: a shared map of small values. Thread-safe. Keys
-/// that several runs might share are the caller's to make unique.
+/// A shared map of small values, through which ranks find each other before they can communicate.
+/// Thread-safe. The caller keeps the keys of several runs apart.
 class Store {
  public:
   virtual ~Store() = default;
 
   virtual void set(const std::string& key, const std::string& value) = 0;
 
-  /// Blocks, asleep, until the key is there. Throws TimeoutError that names the key.
+  /// Blocks, asleep, until the key is set. Throws TimeoutError that names the key.
   virtual std::string get(const std::string& key, std::chrono::duration<double> timeout) = 0;
 
   /// Adds to a counter that starts at 0 and returns its new value, atomically over all ranks.

@@ -10,48 +10,44 @@ enum class DType : uint8_t { kFloat32, kFloat64, kFloat16, kBFloat16, kUInt8, kI
 enum class ReduceOp : uint8_t { kSum, kMin, kMax };
 enum class DeviceKind : uint8_t { kCpu, kCuda };
 
-constexpr size_t element_bytes(DType dtype) {
+struct DTypeTraits {
+  const char* name;
+  size_t bytes;
+};
+
+constexpr DTypeTraits traits_of(DType dtype) {
   switch (dtype) {
-    case DType::kFloat64:
-    case DType::kInt64:
-      return 8;
     case DType::kFloat32:
-    case DType::kInt32:
-      return 4;
+      return {"fp32", 4};
+    case DType::kFloat64:
+      return {"fp64", 8};
     case DType::kFloat16:
+      return {"fp16", 2};
     case DType::kBFloat16:
-      return 2;
+      return {"bf16", 2};
     case DType::kUInt8:
-      return 1;
+      return {"uint8", 1};
+    case DType::kInt32:
+      return {"int32", 4};
+    case DType::kInt64:
+      return {"int64", 8};
   }
-  return 0;
+  return {"?", 0};
+}
+
+constexpr size_t element_bytes(DType dtype) {
+  return traits_of(dtype).bytes;
 }
 
 constexpr const char* to_string(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return "fp32";
-    case DType::kFloat64:
-      return "fp64";
-    case DType::kFloat16:
-      return "fp16";
-    case DType::kBFloat16:
-      return "bf16";
-    case DType::kUInt8:
-      return "uint8";
-    case DType::kInt32:
-      return "int32";
-    case DType::kInt64:
-      return "int64";
-  }
-  return "?";
+  return traits_of(dtype).name;
 }
 
 constexpr const char* to_string(DeviceKind device) {
   return device == DeviceKind::kCpu ? "host" : "CUDA";
 }
 
-/// Flat typed memory that its owner keeps alive, and does not touch, until the Work that uses it is complete.
+/// Flat typed memory. Its owner keeps it alive, and leaves it alone, until the Work that uses it is complete.
 /// `count` is in elements and may be 0 (then `data` may be null). `stream` is the device's own queue in which
 /// the data becomes ready (a cudaStream_t); null on a CPU.
 struct Buffer {
@@ -64,27 +60,14 @@ struct Buffer {
   size_t bytes() const { return count * element_bytes(dtype); }
 };
 
+/// The DType of float, double, uint8_t, int32_t or int64_t.
 template <typename T>
-constexpr DType dtype_of();
-template <>
-constexpr DType dtype_of<float>() {
-  return DType::kFloat32;
-}
-template <>
-constexpr DType dtype_of<double>() {
-  return DType::kFloat64;
-}
-template <>
-constexpr DType dtype_of<uint8_t>() {
-  return DType::kUInt8;
-}
-template <>
-constexpr DType dtype_of<int32_t>() {
-  return DType::kInt32;
-}
-template <>
-constexpr DType dtype_of<int64_t>() {
-  return DType::kInt64;
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, float>) return DType::kFloat32;
+  if constexpr (std::is_same_v<T, double>) return DType::kFloat64;
+  if constexpr (std::is_same_v<T, uint8_t>) return DType::kUInt8;
+  if constexpr (std::is_same_v<T, int32_t>) return DType::kInt32;
+  if constexpr (std::is_same_v<T, int64_t>) return DType::kInt64;
 }
 
 /// A Buffer over host memory of a C++ element type.

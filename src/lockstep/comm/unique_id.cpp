@@ -11,12 +11,12 @@
 namespace lockstep::comm {
 namespace {
 
-// What rank 0 tells the others begins with one of these.
+// First byte of rank 0's message to the others: an id follows, or the reason why there is none.
 constexpr char kId = 'i';
 constexpr char kSharedDevice = 's';
 constexpr char kFailed = 'f';
 
-/// Why these ranks cannot join, if two of them have one device.
+/// The reason to refuse these ranks, if two of them have one device.
 std::optional<std::string> shared_device(Store& store, const std::string& prefix, int size,
                                          std::chrono::duration<double> timeout) {
   std::map<std::string, int> owners;
@@ -34,24 +34,24 @@ std::string share_unique_id(Store& store, const std::string& prefix, int rank, i
                             const std::string& device, const std::function<std::string()>& make_id,
                             std::chrono::duration<double> timeout) {
   store.set(fmt::format("{}/device/{}", prefix, rank), device);
-  const std::string told_key = prefix + "/id";
+  const std::string answer_key = prefix + "/id";
   if (rank == 0) {
     try {
       const std::optional<std::string> refusal = shared_device(store, prefix, size, timeout);
-      store.set(told_key, refusal ? kSharedDevice + *refusal : kId + make_id());
+      store.set(answer_key, refusal ? kSharedDevice + *refusal : kId + make_id());
     } catch (const std::exception& error) {
-      store.set(told_key, kFailed + std::string(error.what()));
+      store.set(answer_key, kFailed + std::string(error.what()));
       throw;
     }
   }
-  const std::string told = store.get(told_key, timeout);
-  std::string text = told.substr(1);
-  if (told.front() == kSharedDevice) {
+  const std::string answer = store.get(answer_key, timeout);
+  std::string text = answer.substr(1);
+  if (answer.front() == kSharedDevice) {
     throw ConfigError(
-        fmt::format("{}, and NCCL wants one for every rank", text),
+        fmt::format("{}, but NCCL needs one for every rank", text),
         "start at most as many ranks on a host as it has GPUs; gloo and mpi let several ranks share a GPU");
   }
-  if (told.front() == kFailed) throw CommError("rank 0 could not begin: " + text);
+  if (answer.front() == kFailed) throw CommError("rank 0 could not make an NCCL id: " + text);
   return text;
 }
 

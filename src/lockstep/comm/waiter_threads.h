@@ -1,17 +1,17 @@
 #pragma once
 
 #include <condition_variable>
-#include <ctime>
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <thread>
 #include <vector>
+
+#include "lockstep/comm/helper_thread.h"
 
 namespace lockstep::comm {
 
-/// Threads for calls that block until something happens elsewhere: a call never waits for another one, as a
-/// new thread starts when all are busy. Idle threads sleep and are used again. Thread-safe.
+/// Threads for calls that block until something happens elsewhere: no call waits for another one, since a new
+/// thread starts when all are busy. Idle threads sleep and are reused. Thread-safe.
 class WaiterThreads {
  public:
   WaiterThreads() = default;
@@ -22,10 +22,10 @@ class WaiterThreads {
   /// `call` must not throw. After stop() it is dropped.
   void run(std::function<void()> call);
 
-  /// Returns when every call has; see to it that they do.
+  /// Returns when every call has returned; the caller makes sure that they do.
   void stop();
 
-  /// Processor seconds of all threads.
+  /// Processor seconds of all threads; 0 after stop().
   double cpu_s() const;
 
  private:
@@ -34,8 +34,7 @@ class WaiterThreads {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> calls_;
-  std::vector<std::thread> threads_;
-  std::vector<clockid_t> clocks_;
+  std::vector<HelperThread> threads_;
   size_t idle_ = 0;
   bool stopping_ = false;
 };

@@ -24,7 +24,7 @@ comm::Communicator& able_to_receive_from_any(comm::Communicator& group) {
   // A thread that starts later takes the number of threads that was set last, wherever: this one is to have
   // its own before the servers set theirs.
   at::get_num_threads();
-  if (can.point_to_point && can.receive_any) return group;
+  if (can.receive_any) return group;
   throw ConfigError(fmt::format("--consistency async: the backend {} cannot receive from whoever is ready",
                                 group.backend()),
                     "Use --backend gloo, mpi or thread, or --consistency sync.");

@@ -10,7 +10,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/comm/helper_thread.h"
-#include "lockstep/comm/split_first.h"
 #include "lockstep/strategies/announcements.h"
 #include "lockstep/strategies/bucket_filler.h"
 #include "lockstep/strategies/flat_gradients.h"
@@ -44,7 +43,7 @@ class Horovod final : public Strategy {
         fusion_(memory_, static_cast<int64_t>(context.options.fusion_mb * static_cast<double>(kMiB)),
                 deterministic_),
         announcements_(context.parameters.trainable().size()),
-        negotiation_(comm::split_first(context.host_communicator(), group_.size())),
+        negotiation_(context.host_communicator().split_first(group_.size())),
         gradients_(context.parameters, memory_, 1.0 / group_.size(), Copying::kEach,
                    [this](size_t index) { announcements_.announce(index); }) {
     negotiator_ =

@@ -1,11 +1,9 @@
 #include "lockstep/strategies/message_channel.h"
 
-#include "lockstep/comm/split_first.h"
-
 namespace lockstep::strategies {
 
 MessageChannel::MessageChannel(comm::Communicator& group)
-    : group_(comm::split_first(group, group.size())), rank_(group.rank()), size_(group.size()) {}
+    : group_(group.split_first(group.size())), rank_(group.rank()), size_(group.size()) {}
 
 comm::WorkPtr MessageChannel::broadcast(const comm::Buffer& buffer, int root) {
   const std::lock_guard lock(mutex_);

@@ -12,7 +12,7 @@ namespace {
   NoGpu found{.reason = fmt::format("{}: {}", cudaGetErrorName(result), cudaGetErrorString(result)),
               .driver_too_old = result == cudaErrorInsufficientDriver,
               .runtime_of = "this lockstep"};
-  // Both are there without a driver or a GPU; a missing driver is version 0.
+  // Both calls work without a driver or a GPU; a missing driver has version 0.
   cudaDriverGetVersion(&found.driver_version);
   cudaRuntimeGetVersion(&found.runtime_version);
   lockstep::throw_no_gpu(found);
@@ -35,11 +35,11 @@ int count_gpus() {
 void check_gpu(int device, const char* needed_by) {
   const int count = count_gpus();
   if (device < 0) {
-    throw ConfigError(fmt::format("{} needs a GPU for every rank, and this rank was given none", needed_by),
+    throw ConfigError(fmt::format("{} needs a GPU for every rank, but this rank has none", needed_by),
                       "ask for a GPU with --device cuda");
   }
   if (device >= count) {
-    throw ConfigError(fmt::format("{} is to use GPU {}, but this process sees {} (numbered from 0)",
+    throw ConfigError(fmt::format("{} should use GPU {}, but this process sees {} (numbered from 0)",
                                   needed_by, device, count),
                       "start at most as many ranks on a host as it has GPUs");
   }
@@ -79,6 +79,7 @@ void CudaEvent::record(cudaStream_t stream) {
   check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
 }
 
+// Not CaptureExempt: in a stream that is being captured the wait becomes an edge of the graph.
 void CudaEvent::hold(cudaStream_t stream) const {
   check_cuda(cudaStreamWaitEvent(stream, event_, cudaEventWaitDefault), "cudaStreamWaitEvent");
 }

@@ -6,27 +6,27 @@
 
 namespace lockstep::comm {
 
-/// Throws CommError with CUDA's own words unless `result` is cudaSuccess. `call`: the function's name.
+/// Throws CommError with CUDA's own message unless `result` is cudaSuccess. `call`: the function's name.
 void check_cuda(cudaError_t result, const char* call);
 
-/// How many GPUs this process sees. Throws BackendMissing when there is none, or no driver, or one too old
-/// for the CUDA runtime that lockstep was built for.
+/// Number of GPUs that this process sees, at least one. Throws BackendMissing when there is no GPU or driver,
+/// or when the driver is too old for the CUDA runtime that lockstep was built for.
 int count_gpus();
 
-/// Throws as count_gpus, and ConfigError when `device` is not the number of one. `needed_by`: "the nccl
-/// backend".
+/// Throws as count_gpus does, and ConfigError when no GPU has the number `device`. `needed_by`: the feature
+/// that needs it, for the message: "the nccl backend".
 void check_gpu(int device, const char* needed_by);
 
 /// Whether `stream` is being captured into a CUDA graph.
 bool is_capturing(cudaStream_t stream);
 
-/// The calling thread's current GPU is that one from now on. It is not set back: a thread that chose none is
-/// taken to be on GPU 0, and to choose that one, or to use it unasked, gives this process a context there:
-/// hundreds of megabytes on what is another rank's GPU.
+/// Makes `device` the calling thread's current GPU, for good. It is not restored: a thread that never chose a
+/// GPU appears to be on GPU 0, and selecting that one would create a context there, which takes hundreds of
+/// megabytes on a GPU that may be another rank's.
 void enter_gpu(int device);
 
-/// While it lives, a capture that another thread has begun does not forbid this thread to query, allocate or
-/// wait, and is not spoilt by it: what it does is no part of what is captured.
+/// While it lives, this thread may query, allocate and wait although another thread is capturing a CUDA
+/// graph, and its calls neither enter that graph nor invalidate it.
 class CaptureExempt {
  public:
   CaptureExempt() noexcept;
@@ -38,10 +38,10 @@ class CaptureExempt {
   cudaStreamCaptureMode before_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// A point in a stream, without a time. Who waits for it on the host sleeps.
+/// A point in a stream, without a time stamp. Waiting for it on the host sleeps.
 class CudaEvent {
  public:
-  /// Of GPU number `device`.
+  /// For streams of GPU number `device`.
   explicit CudaEvent(int device);
   ~CudaEvent();
   CudaEvent(const CudaEvent&) = delete;
@@ -49,7 +49,7 @@ class CudaEvent {
 
   cudaEvent_t get() const { return event_; }
   void record(cudaStream_t stream);
-  /// What is put into `stream` from now on comes after it.
+  /// Makes work queued on `stream` from now on wait for the event.
   void hold(cudaStream_t stream) const;
   /// Never blocks.
   bool reached() const;

@@ -1,7 +1,6 @@
-#include "lockstep/comm/cuda/cuda_copy_engine.h"
-
 #include "lockstep/base/error.h"
 #include "lockstep/comm/cuda/cuda_check.h"
+#include "lockstep/comm/staging/copy_engine.h"
 
 namespace lockstep::comm {
 namespace {
@@ -17,7 +16,7 @@ const CudaEvent& event_of(const CopyEngine::Mark& mark) {
   return static_cast<const CudaMark&>(mark).event;
 }
 
-/// Called from the communicator's threads, none of which has chosen a GPU: every call does.
+/// Called from the communicator's threads, none of which has chosen a GPU, so every call chooses it.
 class CudaCopyEngine final : public CopyEngine {
  public:
   explicit CudaCopyEngine(int device) : device_(device) {
@@ -95,11 +94,18 @@ class CudaCopyEngine final : public CopyEngine {
   cudaStream_t lanes_[2] = {nullptr, nullptr};
 };
 
-}  // namespace
-
+/// A stream for each lane. Throws BackendMissing, ConfigError for a number that no GPU has, CommError.
 CopyEngine* open_cuda_copy_engine(int device) {
   check_gpu(device, "staging");
   return new CudaCopyEngine(device);
 }
 
+constexpr CopyEnginePluginV1 kPlugin = {kCopyEnginePluginAbiVersion, open_cuda_copy_engine};
+
+}  // namespace
 }  // namespace lockstep::comm
+
+extern "C" [[gnu::visibility("default")]] const lockstep::comm::CopyEnginePluginV1*
+lockstep_copy_engine_plugin() {
+  return &lockstep::comm::kPlugin;
+}

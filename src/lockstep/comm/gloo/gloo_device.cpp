@@ -32,7 +32,8 @@ std::string host_name() {
   return name;
 }
 
-/// Equal for two ranks exactly when 127.0.0.1 leads from one to the other: same boot, same network namespace.
+/// Equal on two ranks exactly when one reaches the other through 127.0.0.1: same boot, same network
+/// namespace.
 std::string network_identity() {
   std::error_code error;
   const std::filesystem::path space = std::filesystem::read_symlink("/proc/self/ns/net", error);
@@ -61,7 +62,7 @@ bool is_loopback(const sockaddr* address) {
          IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-/// Debian lets the host's own name resolve to 127.0.1.1, which no other host can reach.
+/// Whether other hosts can use this host's name. Debian resolves it to 127.0.1.1, which they cannot reach.
 bool host_name_is_reachable() {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -118,13 +119,13 @@ GlooDevice::GlooDevice(Store& store, const std::string& prefix, int rank, int si
   const bool one_host = all_on_one_host(store, prefix, rank, size, deadline);
   const auto address = choose_address(interface, one_host);
 
-  // The device's thread is Gloo's own. It inherits this thread's name and signal mask, and is found by the
-  // name.
+  // Gloo starts the device's thread and gives no handle to it. The thread inherits this one's name and signal
+  // mask, so a unique name, set for the time of the call, finds it.
   static std::atomic<int> count{0};
   const std::string name = fmt::format("ls-gloo-{}", count++ % 1000);
   char own_name[16] = "";
   pthread_getname_np(pthread_self(), own_name, sizeof own_name);
-  const SigpipeBlock deaf;
+  const SigpipeBlock no_sigpipe;
   pthread_setname_np(pthread_self(), name.c_str());
   try {
     device_ = gloo::transport::tcp::CreateDevice(address);
@@ -138,8 +139,8 @@ GlooDevice::GlooDevice(Store& store, const std::string& prefix, int rank, int si
 
 double GlooDevice::cpu_s() const {
   if (loop_thread_ < 0) return 0;
-  // The kernel's own numbering of thread clocks (CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED); the C library offers
-  // it for its own threads' handles only.
+  // The kernel's own numbering of thread clocks (CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED): the C library computes
+  // it from a pthread handle only.
   return processor_clock_s(clockid_t((~static_cast<unsigned>(loop_thread_) << 3) | 6U));
 }
 

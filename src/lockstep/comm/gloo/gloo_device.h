@@ -11,18 +11,18 @@
 
 namespace lockstep::comm {
 
-/// The TCP end of one rank: its address and the thread that moves its bytes.
+/// One rank's TCP endpoint: its address and Gloo's thread that moves its bytes.
 class GlooDevice {
  public:
-  /// Collective over the ranks that share `store` and `prefix`. Loopback when all are on one host; else
-  /// `interface`, an address or the name of a network interface; when that is empty, the address that the
-  /// host name resolves to.
+  /// Collective over the ranks that share `store` and `prefix`. Listens on `interface`, an address or the
+  /// name of a network interface; if that is empty, on loopback when all ranks are on one host, else on the
+  /// address that the host name resolves to.
   GlooDevice(Store& store, const std::string& prefix, int rank, int size, const std::string& interface,
              Deadline deadline);
 
   std::shared_ptr<gloo::transport::Device>& device() { return device_; }
 
-  /// Processor seconds of the thread that moves the bytes.
+  /// Processor seconds of that thread; 0 if it was not found.
   double cpu_s() const;
 
  private:
@@ -30,7 +30,7 @@ class GlooDevice {
   pid_t loop_thread_ = -1;
 };
 
-/// The time left, at least `least`.
+/// Time left until `deadline`, at least `least`.
 Duration time_left(Deadline deadline, Duration least = Duration(0.001));
 
 }  // namespace lockstep::comm

@@ -1,20 +1,23 @@
 #include "lockstep/comm/gloo/gloo_message.h"
 
 #include <algorithm>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/gloo/gloo_context.h"
-#include "lockstep/comm/gloo/gloo_errors.h"
 #include "lockstep/comm/helper_thread.h"
 
 namespace lockstep::comm {
 namespace {
 
-/// Gloo matches messages by slot. The collectives' slots begin with bytes 1 to 8 (gloo/types.h); ours hold
-/// the tag and the size, so that a message of another size never lands in a buffer: it waits, and so does the
-/// receiver.
+/// Gloo matches messages by a 64-bit slot. Those of its collectives begin with bytes 1 to 8 (gloo/types.h);
+/// ours hold the tag and the size, so that a message of another size never lands in a buffer: it waits, and
+/// so does the receiver.
+///
+///     63      56 55        36 35                 0
+///     [  0x80   |    tag     |   size in bytes    ]
 uint64_t message_slot(int tag, uint64_t bytes) {
   constexpr int kSizeBits = 36;
   if (bytes >> kSizeBits != 0) throw ConfigError(fmt::format("a message of {} bytes is too large", bytes));
@@ -23,27 +26,33 @@ uint64_t message_slot(int tag, uint64_t bytes) {
 
 }  // namespace
 
-GlooMessage::GlooMessage(OperationInfo info, Direction direction, gloo::Context& context,
-                         const Buffer& buffer, Deadline deadline, std::shared_ptr<WaiterThreads> waiters)
-    : Operation(info),
-      direction_(direction),
+GlooMessage::GlooMessage(const Message& message, gloo::Context& context, Deadline deadline,
+                         std::shared_ptr<WaiterThreads> waiters)
+    : Operation(info_of(message)),
+      kind_(message.kind),
       deadline_(deadline),
       waiters_(std::move(waiters)),
-      bytes_(buffer.bytes()),
-      buffer_(context.createUnboundBuffer(bytes_ > 0 ? buffer.data : &placeholder_,
+      bytes_(message.buffer.bytes()),
+      buffer_(context.createUnboundBuffer(bytes_ > 0 ? message.buffer.data : &placeholder_,
                                           std::max<size_t>(bytes_, 1))) {}
 
-void GlooMessage::start(const std::vector<int>& peers, int tag) {
-  const SigpipeBlock deaf;
-  const uint64_t slot = message_slot(tag, bytes_);
+void GlooMessage::start(const gloo::Context& context) {
+  const SigpipeBlock no_sigpipe;
+  const uint64_t slot = message_slot(info().tag, bytes_);
   translated([&] {
-    if (direction_ == Direction::kSend) {
-      buffer_->send(peers.front(), slot, 0, buffer_->size);
-    } else if (peers.size() == 1) {
-      buffer_->recv(peers.front(), slot, 0, buffer_->size);
-    } else {
-      buffer_->recv(peers, slot, 0, buffer_->size);
+    switch (kind_) {
+      case Message::Kind::kSend:
+        return buffer_->send(info().peer, slot, 0, buffer_->size);
+      case Message::Kind::kReceive:
+        return buffer_->recv(info().peer, slot, 0, buffer_->size);
+      case Message::Kind::kReceiveAny:
+        break;
     }
+    std::vector<int> others;
+    for (int peer = 0; peer < context.size; ++peer) {
+      if (peer != context.rank) others.push_back(peer);
+    }
+    buffer_->recv(others, slot, 0, buffer_->size);
   });
 }
 
@@ -53,11 +62,11 @@ void GlooMessage::drive_until(Deadline deadline) noexcept {
   try {
     int peer = -1;
     const auto time = milliseconds_left(deadline);
-    const bool done = translated([&] {
-      return direction_ == Direction::kSend ? buffer_->waitSend(&peer, time) : buffer_->waitRecv(&peer, time);
-    });
-    // Not done means aborted, and whoever did that has set the failure.
-    if (done) complete(direction_ == Direction::kReceive ? peer : -1);
+    const bool sends = kind_ == Message::Kind::kSend;
+    const bool done =
+        translated([&] { return sends ? buffer_->waitSend(&peer, time) : buffer_->waitRecv(&peer, time); });
+    // Not done means aborted, and abort() has set the failure.
+    if (done) complete(sends ? -1 : peer);
   } catch (...) {
     Failure failure = Failure::from_current_exception();
     failure.what = fmt::format("{}: {}", info().describe(), failure.what);
@@ -78,7 +87,7 @@ bool GlooMessage::test() {
 }
 
 bool GlooMessage::wait_until(Deadline deadline) {
-  // A time-out inside of Gloo breaks all connections, which a time-out of wait() is meant to do.
+  // A time-out inside Gloo closes all connections, as a time-out of wait() should.
   drive_until(deadline);
   return Operation::wait_until(deadline);
 }

@@ -11,10 +11,11 @@ namespace lockstep::comm {
 namespace {
 
 constexpr size_t kLargestSegmentBytes = 256 * 1024;
-/// Segments under way at once: one travels while the one before is being combined.
+/// Segments in flight at once: one travels while the one before is being combined.
 constexpr size_t kInFlight = 2;
 
-/// How a part is cut. At least kInFlight segments, so that a segment is passed on only after it was combined.
+/// How a part is cut. At least kInFlight segments: a segment is passed on `count` steps after it arrived, and
+/// only the last kInFlight arrivals may still be uncombined then.
 struct Segments {
   size_t count;
   size_t elements;
@@ -28,8 +29,10 @@ struct Segments {
 
 }  // namespace
 
-void gloo_ring_reduce_scatter(gloo::Context& context, const Buffer& input, const Buffer& output, ReduceOp op,
-                              uint32_t tag, Deadline deadline) {
+void gloo_ring_reduce_scatter(gloo::Context& context, const Collective& collective, uint32_t tag,
+                              Deadline deadline) {
+  const Buffer& input = collective.input;
+  const Buffer& output = collective.output;
   const size_t size = size_t(context.size);
   const size_t rank = size_t(context.rank);
   const int next = int((rank + 1) % size);
@@ -37,16 +40,19 @@ void gloo_ring_reduce_scatter(gloo::Context& context, const Buffer& input, const
   const size_t part = output.count;
   const size_t width = element_bytes(input.dtype);
   const Segments segments(part, width);
-  const ReduceFunction combine = reduce_function(input.dtype, op);
-  // First byte: beside Gloo's own collectives (gloo/types.h).
+  const ReduceFunction combine = reduce_function(input.dtype, collective.op);
+  // A first byte that none of Gloo's own collectives uses (gloo/types.h).
   const uint64_t slot = uint64_t{0x40} << 56 | uint64_t{tag} << 24;
 
   const std::unique_ptr<char[]> scratch(new char[kInFlight * segments.elements * width]);
   const auto own = context.createUnboundBuffer(input.data, input.bytes());
   const auto arriving = context.createUnboundBuffer(scratch.get(), kInFlight * segments.elements * width);
 
-  // Step i of the ring sends segment i % count of part (rank - 1 - i / count) and receives that of the part
-  // before.
+  // Step i of the ring sends segment i % count of part (rank - 1 - i / count) and receives the same segment
+  // of the part before it. With 3 ranks, rank r sends in these rounds (of `count` steps each):
+  //
+  //   round 0   part r-1, its own contribution    -> rank r+1 adds it to its part r-1
+  //   round 1   part r-2, two ranks' sum by now   -> rank r+1, which owns part r-2 = r+1: done
   struct Piece {
     size_t offset;  // bytes in input
     size_t count;   // elements

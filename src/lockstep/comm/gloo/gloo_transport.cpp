@@ -1,5 +1,3 @@
-#include "lockstep/comm/gloo/gloo_transport.h"
-
 #include <algorithm>
 #include <mutex>
 #include <vector>
@@ -10,14 +8,16 @@
 #include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/config.h>
 #include <gloo/reduce.h>
 
 #include "lockstep/comm/element_reduce.h"
 #include "lockstep/comm/gloo/gloo_context.h"
 #include "lockstep/comm/gloo/gloo_device.h"
-#include "lockstep/comm/gloo/gloo_errors.h"
 #include "lockstep/comm/gloo/gloo_message.h"
 #include "lockstep/comm/gloo/gloo_reduce_scatter.h"
+#include "lockstep/comm/plugin.h"
+#include "lockstep/comm/queued_communicator.h"
 
 namespace lockstep::comm {
 namespace {
@@ -26,7 +26,8 @@ uint8_t* bytes_of(const Buffer& buffer) {
   return static_cast<uint8_t*>(buffer.data);
 }
 
-/// Calls `call` with a pointer of an unsigned type as wide as the elements: Gloo takes the width from it.
+/// Calls `call` with a pointer to unsigned integers as wide as the elements: Gloo needs only the width, since
+/// the reduction is our own function.
 template <typename Call>
 void with_width(const Buffer& buffer, Call call) {
   switch (element_bytes(buffer.dtype)) {
@@ -51,60 +52,31 @@ class GlooTransport final : public Transport {
   int size() const override { return context_->size; }
   std::string backend() const override { return "gloo"; }
 
-  void all_reduce(const Buffer& buffer, ReduceOp op, Deadline by) override {
-    if (buffer.count == 0) return;
-    gloo::AllreduceOptions options(context_);
-    with_width(buffer, [&](auto* data) { options.setOutput(data, buffer.count); });
-    options.setReduceFunction(reduce_function(buffer.dtype, op));
-    run(options, by, [](auto& ready) { gloo::allreduce(ready); });
-  }
-
-  void reduce(const Buffer& buffer, ReduceOp op, int root, Deadline by) override {
-    if (buffer.count == 0) return;
-    gloo::ReduceOptions options(context_);
-    with_width(buffer, [&](auto* data) { options.setOutput(data, buffer.count); });
-    options.setRoot(root);
-    options.setReduceFunction(reduce_function(buffer.dtype, op));
-    run(options, by, [](auto& ready) { gloo::reduce(ready); });
-  }
-
-  void broadcast(const Buffer& buffer, int root, Deadline by) override {
-    if (buffer.count == 0) return;
-    gloo::BroadcastOptions options(context_);
-    options.setOutput(bytes_of(buffer), buffer.bytes());
-    options.setRoot(root);
-    run(options, by, [](auto& ready) { gloo::broadcast(ready); });
-  }
-
-  void all_gather(const Buffer& input, const Buffer& output, Deadline by) override {
-    if (input.count == 0) return;
-    gloo::AllgatherOptions options(context_);
-    const bool in_place = bytes_of(input) == bytes_of(output) + size_t(rank()) * input.bytes();
-    if (!in_place) options.setInput(bytes_of(input), input.bytes());
-    options.setOutput(bytes_of(output), output.bytes());
-    run(options, by, [](auto& ready) { gloo::allgather(ready); });
-  }
-
-  void reduce_scatter(const Buffer& input, const Buffer& output, ReduceOp op, Deadline by) override {
-    if (output.count == 0) return;
-    translated([&] { gloo_ring_reduce_scatter(*context_, input, output, op, next_tag_++, by); });
-  }
-
-  void all_to_all(const Buffer& input, const Buffer& output, Deadline by) override {
-    if (input.count == 0) return;
-    gloo::AlltoallOptions options(context_);
-    options.setInput(bytes_of(input), input.bytes());
-    options.setOutput(bytes_of(output), output.bytes());
-    run(options, by, [](auto& ready) { gloo::alltoall(ready); });
-  }
-
-  void barrier(Deadline by) override {
-    gloo::BarrierOptions options(context_);
-    run(options, by, [](auto& ready) { gloo::barrier(ready); });
+  void run(const Collective& collective, Deadline by) override {
+    // No data: every rank skips the collective.
+    const bool is_barrier = collective.kind == Collective::Kind::kBarrier;
+    if (collective.bytes() == 0 && !is_barrier) return;
+    switch (collective.kind) {
+      case Collective::Kind::kAllReduce:
+        return all_reduce(collective, by);
+      case Collective::Kind::kReduce:
+        return reduce(collective, by);
+      case Collective::Kind::kBroadcast:
+        return broadcast(collective, by);
+      case Collective::Kind::kAllGather:
+        return all_gather(collective, by);
+      case Collective::Kind::kReduceScatter:
+        return reduce_scatter(collective, by);
+      case Collective::Kind::kAllToAll:
+        return all_to_all(collective, by);
+      case Collective::Kind::kBarrier:
+        return barrier(by);
+    }
   }
 
   std::shared_ptr<Transport> split(std::span<const int> ranks, Deadline by) override {
     const std::string prefix = fmt::format("{}/part{}", prefix_, splits_++);
+    // The prefix counts on all ranks, members or not, so that the next split has the same one everywhere.
     const auto mine = std::find(ranks.begin(), ranks.end(), rank());
     if (mine == ranks.end() || ranks.size() == 1) return nullptr;
     return translated([&] {
@@ -114,22 +86,13 @@ class GlooTransport final : public Transport {
     });
   }
 
-  std::shared_ptr<Operation> send(const Buffer& buffer, int peer, int tag, Deadline by) override {
-    return start({"send", buffer.bytes(), peer, tag}, GlooMessage::Direction::kSend, buffer, {peer}, by);
-  }
-
-  std::shared_ptr<Operation> receive(const Buffer& buffer, int peer, int tag, Deadline by) override {
-    return start({"receive", buffer.bytes(), peer, tag}, GlooMessage::Direction::kReceive, buffer, {peer},
-                 by);
-  }
-
-  std::shared_ptr<Operation> receive_any(const Buffer& buffer, int tag, Deadline by) override {
-    std::vector<int> others;
-    for (int peer = 0; peer < size(); ++peer) {
-      if (peer != rank()) others.push_back(peer);
-    }
-    return start({"receive_any", buffer.bytes(), -1, tag}, GlooMessage::Direction::kReceive, buffer, others,
-                 by);
+  std::shared_ptr<Operation> start(const Message& message, Deadline by) override {
+    auto operation = std::make_shared<GlooMessage>(message, *context_, by, waiters_);
+    operation->start(*context_);
+    std::lock_guard lock(mutex_);
+    forget_finished();
+    messages_.push_back(operation);
+    return operation;
   }
 
   bool messages_idle() override {
@@ -139,6 +102,7 @@ class GlooTransport final : public Transport {
   }
 
   void abort(const Failure& why) noexcept override {
+    // First the connections: a message aborted while they are up could still arrive in its buffer.
     break_gloo_connections(*context_);
     std::vector<std::shared_ptr<GlooMessage>> messages;
     {
@@ -154,20 +118,59 @@ class GlooTransport final : public Transport {
 
  private:
   template <typename Options, typename Call>
-  void run(Options& options, Deadline by, Call call) {
+  void run_with(Options& options, Deadline by, Call call) {
     options.setTag(next_tag_++);
     options.setTimeout(milliseconds_left(by));
     translated([&] { call(options); });
   }
 
-  std::shared_ptr<Operation> start(OperationInfo info, GlooMessage::Direction direction, const Buffer& buffer,
-                                   const std::vector<int>& peers, Deadline by) {
-    auto message = std::make_shared<GlooMessage>(info, direction, *context_, buffer, by, waiters_);
-    message->start(peers, info.tag);
-    std::lock_guard lock(mutex_);
-    forget_finished();
-    messages_.push_back(message);
-    return message;
+  void all_reduce(const Collective& collective, Deadline by) {
+    gloo::AllreduceOptions options(context_);
+    with_width(collective.output, [&](auto* data) { options.setOutput(data, collective.output.count); });
+    options.setReduceFunction(reduce_function(collective.output.dtype, collective.op));
+    run_with(options, by, [](auto& ready) { gloo::allreduce(ready); });
+  }
+
+  void reduce(const Collective& collective, Deadline by) {
+    gloo::ReduceOptions options(context_);
+    with_width(collective.output, [&](auto* data) { options.setOutput(data, collective.output.count); });
+    options.setRoot(collective.root);
+    options.setReduceFunction(reduce_function(collective.output.dtype, collective.op));
+    run_with(options, by, [](auto& ready) { gloo::reduce(ready); });
+  }
+
+  void broadcast(const Collective& collective, Deadline by) {
+    gloo::BroadcastOptions options(context_);
+    options.setOutput(bytes_of(collective.output), collective.output.bytes());
+    options.setRoot(collective.root);
+    run_with(options, by, [](auto& ready) { gloo::broadcast(ready); });
+  }
+
+  void all_gather(const Collective& collective, Deadline by) {
+    const Buffer& input = collective.input;
+    const Buffer& output = collective.output;
+    gloo::AllgatherOptions options(context_);
+    // Without an input, Gloo takes this rank's part of the output for it.
+    const bool in_place = bytes_of(input) == bytes_of(output) + size_t(rank()) * input.bytes();
+    if (!in_place) options.setInput(bytes_of(input), input.bytes());
+    options.setOutput(bytes_of(output), output.bytes());
+    run_with(options, by, [](auto& ready) { gloo::allgather(ready); });
+  }
+
+  void reduce_scatter(const Collective& collective, Deadline by) {
+    translated([&] { gloo_ring_reduce_scatter(*context_, collective, next_tag_++, by); });
+  }
+
+  void all_to_all(const Collective& collective, Deadline by) {
+    gloo::AlltoallOptions options(context_);
+    options.setInput(bytes_of(collective.input), collective.input.bytes());
+    options.setOutput(bytes_of(collective.output), collective.output.bytes());
+    run_with(options, by, [](auto& ready) { gloo::alltoall(ready); });
+  }
+
+  void barrier(Deadline by) {
+    gloo::BarrierOptions options(context_);
+    run_with(options, by, [](auto& ready) { gloo::barrier(ready); });
   }
 
   void forget_finished() {
@@ -179,15 +182,14 @@ class GlooTransport final : public Transport {
   const std::shared_ptr<GlooDevice> device_;
   const std::shared_ptr<gloo::Context> context_;
   const std::shared_ptr<WaiterThreads> waiters_ = std::make_shared<WaiterThreads>();
-  // Used on the progress thread only; the same on every rank, as all issue the same collectives.
+  // Used on the progress thread only; the same on every rank, since all issue the same collectives.
   uint32_t next_tag_ = 0;
   int splits_ = 0;
   std::mutex mutex_;
   std::vector<std::shared_ptr<GlooMessage>> messages_;
 };
 
-}  // namespace
-
+/// Collective over the ranks that are to join, at least two. Throws TimeoutError, CommError, ConfigError.
 std::shared_ptr<Transport> connect_gloo_transport(const ConnectOptions& options) {
   const Deadline deadline = deadline_after(options.timeout);
   return translated([&]() -> std::shared_ptr<Transport> {
@@ -202,4 +204,17 @@ std::shared_ptr<Transport> connect_gloo_transport(const ConnectOptions& options)
   });
 }
 
+Communicator* connect_gloo(const ConnectOptions& options) {
+  return connect_transport(connect_gloo_transport, options).release();
+}
+
+constexpr BackendPlugin kPlugin = {
+    kPluginAbiVersion,
+    "Gloo " LOCKSTEP_VERSION_TEXT(GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH), connect_gloo};
+
+}  // namespace
 }  // namespace lockstep::comm
+
+extern "C" [[gnu::visibility("default")]] const lockstep::comm::BackendPlugin* lockstep_backend_plugin() {
+  return &lockstep::comm::kPlugin;
+}

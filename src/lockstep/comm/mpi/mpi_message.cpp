@@ -1,5 +1,7 @@
 #include "lockstep/comm/mpi/mpi_message.h"
 
+#include <iterator>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -8,24 +10,28 @@
 
 namespace lockstep::comm {
 
-void MpiMessage::start_send(MPI_Comm comm, int peer, int tag) {
-  const MpiBlock block(buffer_.bytes());
-  check_mpi(MPI_Isend(buffer_.data, block.count(), block.type(), peer, tag, comm, &request_), "MPI_Isend");
-}
-
-void MpiMessage::start_receive(MPI_Comm comm, int peer, int tag) {
-  receives_ = true;
-  const MpiBlock block(buffer_.bytes());
-  check_mpi(MPI_Irecv(buffer_.data, block.count(), block.type(), peer, tag, comm, &request_), "MPI_Irecv");
+void MpiMessage::start(MPI_Comm comm) {
+  const Buffer& buffer = message_.buffer;
+  const MpiBlock block(buffer.bytes());
+  if (message_.kind == Message::Kind::kSend) {
+    check_mpi(
+        MPI_Isend(buffer.data, block.count(), block.type(), message_.peer, message_.tag, comm, &request_),
+        "MPI_Isend");
+  } else {
+    const int source = message_.kind == Message::Kind::kReceiveAny ? MPI_ANY_SOURCE : message_.peer;
+    check_mpi(MPI_Irecv(buffer.data, block.count(), block.type(), source, message_.tag, comm, &request_),
+              "MPI_Irecv");
+  }
 }
 
 void MpiMessage::finish(const MPI_Status& status) {
-  if (!receives_) return complete();
+  if (message_.kind == Message::Kind::kSend) return complete();
+  // The size that arrived: MPI accepts a message that is shorter than the buffer.
   MPI_Count bytes = 0;
   check_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x");
-  if (size_t(bytes) != buffer_.bytes()) {
+  if (size_t(bytes) != message_.buffer.bytes()) {
     throw CommError(fmt::format("{}: rank {} sent {} bytes, {} expected", info().describe(),
-                                status.MPI_SOURCE, bytes, buffer_.bytes()),
+                                status.MPI_SOURCE, bytes, message_.buffer.bytes()),
                     "sender and receiver must agree on the size of a message");
   }
   complete(status.MPI_SOURCE);
@@ -33,6 +39,7 @@ void MpiMessage::finish(const MPI_Status& status) {
 
 bool MpiMessage::poll() noexcept {
   if (has_outcome()) return true;
+  // Another thread that asks at this moment finds the outcome just as well.
   const std::unique_lock asker(asking_, std::try_to_lock);
   if (!asker) return has_outcome();
   if (has_outcome()) return true;
@@ -44,7 +51,7 @@ bool MpiMessage::poll() noexcept {
       finish(status);
     } else if (Clock::now() > deadline_) {
       throw TimeoutError(info().describe() + " did not complete in time",
-                         "see whether the other side takes part");
+                         "check that the other side takes part");
     }
   } catch (...) {
     fail(Failure::from_current_exception());
@@ -60,6 +67,54 @@ bool MpiMessage::test() {
 bool MpiMessage::wait_until(Deadline deadline) {
   poll();
   return Operation::wait_until(deadline);
+}
+
+MessagePoller::~MessagePoller() {
+  stop();
+}
+
+void MessagePoller::add(std::shared_ptr<MpiMessage> message) {
+  std::lock_guard lock(mutex_);
+  added_.push_back(std::move(message));
+  if (!thread_.joinable()) thread_ = HelperThread("ls-message", [this] { run(); });
+  changed_.notify_all();
+}
+
+void MessagePoller::run() {
+  std::vector<std::shared_ptr<MpiMessage>> pending;
+  Backoff backoff;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (pending.empty()) changed_.wait(lock, [this] { return stopping_ || !added_.empty(); });
+    if (stopping_) return;
+    bool news = !added_.empty();
+    pending.insert(pending.end(), std::make_move_iterator(added_.begin()),
+                   std::make_move_iterator(added_.end()));
+    added_.clear();
+    // MPI is asked without the lock: add() must not wait for it.
+    lock.unlock();
+    news = std::erase_if(pending, [](const auto& message) { return message->poll(); }) > 0 || news;
+    if (news) {
+      backoff = Backoff();
+    } else {
+      backoff.pause();
+    }
+    lock.lock();
+  }
+}
+
+void MessagePoller::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+double MessagePoller::cpu_s() const {
+  std::lock_guard lock(mutex_);
+  return thread_.cpu_s();
 }
 
 }  // namespace lockstep::comm

@@ -33,43 +33,44 @@ void check_mpi(int result, const char* call) {
 }
 
 MpiSession& MpiSession::get() {
-  // Never destroyed: finalise_at_exit and threads left behind may come after static destructors.
+  // Never destroyed: finalize_at_exit, and threads left behind, may run after static destructors.
   static MpiSession* const session = new MpiSession;
   return *session;
 }
 
 void MpiSession::begin(const ConnectOptions& options, Deadline deadline) {
   std::lock_guard lock(mutex_);
-  if (!initialised_ && !started_by_launcher()) {
+  if (!initialized_ && !started_by_launcher()) {
     throw ConfigError(
         fmt::format("the mpi backend was asked for {} ranks, but mpirun did not start this process, so "
-                    "MPI knows of one",
+                    "MPI has only one",
                     options.size),
         mpirun_advice(options.size));
   }
-  if (!initialised_) initialise(deadline);
+  if (!initialized_) initialize(deadline);
   int rank = 0;
   int size = 0;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   if (size != options.size || rank != options.rank) {
-    throw ConfigError(fmt::format("this is to be rank {} of {}, but MPI says rank {} of {}", options.rank,
-                                  options.size, rank, size),
+    throw ConfigError(fmt::format("this process should be rank {} of {}, but is rank {} of {} in MPI",
+                                  options.rank, options.size, rank, size),
                       mpirun_advice(options.size));
   }
 }
 
-void MpiSession::initialise(Deadline deadline) {
+void MpiSession::initialize(Deadline deadline) {
   int already = 0;
   check_mpi(MPI_Initialized(&already), "MPI_Initialized");
   if (already != 0) {
-    initialised_ = true;
+    initialized_ = true;
     return;
   }
-  // A rank that waits inside of MPI lets its own computing threads run.
+  // A thread that spins inside MPI gives way to the rank's computing threads.
   ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
 
-  // MPI_Init waits for all processes without a limit, so it gets a thread that can be left behind.
+  // MPI_Init waits for all processes without a time-out, so it runs on a thread that can be left behind. The
+  // outcome is shared with that thread, which may write it after this function has given up.
   struct Outcome {
     std::mutex mutex;
     std::condition_variable changed;
@@ -78,7 +79,7 @@ void MpiSession::initialise(Deadline deadline) {
     int level = MPI_THREAD_SINGLE;
   };
   const auto outcome = std::make_shared<Outcome>();
-  std::thread initialiser([outcome] {
+  std::thread initializer([outcome] {
     int level = MPI_THREAD_SINGLE;
     const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
     std::lock_guard lock(outcome->mutex);
@@ -90,15 +91,15 @@ void MpiSession::initialise(Deadline deadline) {
   std::unique_lock lock(outcome->mutex);
   if (!outcome->changed.wait_until(lock, deadline, [&] { return outcome->done; })) {
     lock.unlock();
-    initialiser.detach();
+    initializer.detach();
     in_good_order_ = false;
-    throw TimeoutError("MPI_Init_thread did not return in time", "see whether every rank joins");
+    throw TimeoutError("MPI_Init_thread did not return in time", "check that every rank joins");
   }
   lock.unlock();
-  initialiser.join();
+  initializer.join();
   check_mpi(outcome->result, "MPI_Init_thread");
-  initialised_ = true;
-  std::atexit(finalise_at_exit);
+  initialized_ = true;
+  std::atexit(finalize_at_exit);
   if (outcome->level < MPI_THREAD_MULTIPLE) {
     throw BackendMissing(
         fmt::format("this MPI was built without MPI_THREAD_MULTIPLE (it gives level {})", outcome->level),
@@ -106,12 +107,12 @@ void MpiSession::initialise(Deadline deadline) {
   }
 }
 
-void MpiSession::finalise_at_exit() {
+void MpiSession::finalize_at_exit() {
   MpiSession& session = get();
   std::lock_guard lock(session.mutex_);
-  int finalised = 0;
-  MPI_Finalized(&finalised);
-  if (finalised == 0 && session.in_good_order_ && session.lent_ == 0) MPI_Finalize();
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized == 0 && session.in_good_order_ && session.lent_ == 0) MPI_Finalize();
 }
 
 void MpiSession::lend() {

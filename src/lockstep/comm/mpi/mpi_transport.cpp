@@ -1,5 +1,3 @@
-#include "lockstep/comm/mpi/mpi_transport.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -14,6 +12,8 @@
 #include "lockstep/comm/mpi/mpi_message.h"
 #include "lockstep/comm/mpi/mpi_session.h"
 #include "lockstep/comm/mpi/mpi_types.h"
+#include "lockstep/comm/plugin.h"
+#include "lockstep/comm/queued_communicator.h"
 
 namespace lockstep::comm {
 namespace {
@@ -22,17 +22,18 @@ char* at(const Buffer& buffer, size_t byte) {
   return static_cast<char*>(buffer.data) + byte;
 }
 
-/// Waits asleep for a request whose end depends on other ranks. `stop` ends the waiting early.
+/// Waits asleep for a request whose completion depends on other ranks. `stop` ends the wait early; may be
+/// null.
 void wait_asleep(MPI_Request& request, Deadline deadline, const std::atomic<bool>* stop) {
   Backoff backoff;
   while (true) {
     int done = 0;
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done != 0) return;
-    if (stop != nullptr && *stop) throw CommError("given up after a failure");
+    if (stop != nullptr && *stop) throw CommError("abandoned after a failure");
     if (Clock::now() > deadline) {
       throw TimeoutError("not all ranks arrived in time",
-                         "see whether every rank is alive and takes the same steps");
+                         "check that every rank is alive and takes the same steps");
     }
     backoff.pause();
   }
@@ -47,8 +48,8 @@ MPI_Comm duplicate(MPI_Comm comm, Deadline deadline, const std::atomic<bool>* st
   return copy;
 }
 
-/// Open MPI's blocking collectives are its tuned ones, but spin while they wait. So each collective first
-/// waits asleep until all ranks have arrived, and is pure transfer then.
+/// Open MPI's blocking collectives are its tuned ones, but spin while they wait for other ranks. So each
+/// collective first waits asleep until all ranks have arrived, which leaves only the transfer to MPI.
 class MpiTransport final : public Transport {
  public:
   /// Takes both communicators, which have the same ranks.
@@ -62,81 +63,26 @@ class MpiTransport final : public Transport {
   int size() const override { return size_; }
   std::string backend() const override { return "mpi"; }
 
-  void all_reduce(const Buffer& buffer, ReduceOp op, Deadline by) override {
-    const MPI_Datatype type = mpi_type(buffer.dtype);
-    const MPI_Op mpi = mpi_op(buffer.dtype, op);
-    if (buffer.bytes() <= kSmallBytes) {
-      // One round trip fewer, and too little data for the algorithm to matter.
-      MPI_Request request = MPI_REQUEST_NULL;
-      check_mpi(
-          MPI_Iallreduce(MPI_IN_PLACE, buffer.data, int(buffer.count), type, mpi, collectives_, &request),
-          "MPI_Iallreduce");
-      return wait_asleep(request, by, &stopped_);
+  void run(const Collective& collective, Deadline by) override {
+    if (run_small(collective, by)) return;
+    arrive(by);
+    switch (collective.kind) {
+      case Collective::Kind::kAllReduce:
+        return all_reduce(collective);
+      case Collective::Kind::kReduce:
+        return reduce(collective.output, collective.op, collective.root);
+      case Collective::Kind::kBroadcast:
+        return broadcast(collective);
+      case Collective::Kind::kAllGather:
+        return all_gather(collective);
+      case Collective::Kind::kReduceScatter:
+        return reduce_scatter(collective);
+      case Collective::Kind::kAllToAll:
+        return all_to_all(collective);
+      case Collective::Kind::kBarrier:
+        return;
     }
-    arrive(by);
-    in_pieces(buffer, [&](char* data, int count) {
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, data, count, type, mpi, collectives_), "MPI_Allreduce");
-    });
   }
-
-  void reduce(const Buffer& buffer, ReduceOp op, int root, Deadline by) override {
-    arrive(by);
-    reduce_present(buffer, op, root);
-  }
-
-  void broadcast(const Buffer& buffer, int root, Deadline by) override {
-    const MpiBlock block(buffer.bytes());
-    if (buffer.bytes() <= kSmallBytes) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      check_mpi(MPI_Ibcast(buffer.data, block.count(), block.type(), root, collectives_, &request),
-                "MPI_Ibcast");
-      return wait_asleep(request, by, &stopped_);
-    }
-    arrive(by);
-    check_mpi(MPI_Bcast(buffer.data, block.count(), block.type(), root, collectives_), "MPI_Bcast");
-  }
-
-  void all_gather(const Buffer& input, const Buffer& output, Deadline by) override {
-    arrive(by);
-    const MpiBlock block(input.bytes());
-    const bool in_place = input.data == at(output, size_t(rank_) * input.bytes());
-    check_mpi(MPI_Allgather(in_place ? MPI_IN_PLACE : input.data, block.count(), block.type(), output.data,
-                            block.count(), block.type(), collectives_),
-              "MPI_Allgather");
-  }
-
-  void reduce_scatter(const Buffer& input, const Buffer& output, ReduceOp op, Deadline by) override {
-    arrive(by);
-    char* const own_place = at(input, size_t(rank_) * output.bytes());
-    if (output.count > kLargestMpiCount) {
-      for (int root = 0; root < size_; ++root) {
-        const Buffer part{at(input, size_t(root) * output.bytes()), output.count, output.dtype};
-        reduce_present(part, op, root);
-      }
-      if (output.data != own_place) std::memcpy(output.data, own_place, output.bytes());
-      return;
-    }
-    // MPI wants the two apart.
-    char* target = static_cast<char*>(output.data);
-    if (target == own_place) {
-      scratch_.resize(output.bytes());
-      target = scratch_.data();
-    }
-    check_mpi(MPI_Reduce_scatter_block(input.data, target, int(output.count), mpi_type(output.dtype),
-                                       mpi_op(output.dtype, op), collectives_),
-              "MPI_Reduce_scatter_block");
-    if (target != output.data && output.count > 0) std::memcpy(output.data, target, output.bytes());
-  }
-
-  void all_to_all(const Buffer& input, const Buffer& output, Deadline by) override {
-    arrive(by);
-    const MpiBlock block(input.bytes() / size_t(size_));
-    check_mpi(MPI_Alltoall(input.data, block.count(), block.type(), output.data, block.count(), block.type(),
-                           collectives_),
-              "MPI_Alltoall");
-  }
-
-  void barrier(Deadline by) override { arrive(by); }
 
   std::shared_ptr<Transport> split(std::span<const int> ranks, Deadline by) override {
     arrive(by);
@@ -148,24 +94,16 @@ class MpiTransport final : public Transport {
     return std::make_shared<MpiTransport>(part, duplicate(part, by, &stopped_));
   }
 
-  std::shared_ptr<Operation> send(const Buffer& buffer, int peer, int tag, Deadline by) override {
-    auto message = std::make_shared<MpiMessage>(OperationInfo{"send", buffer.bytes(), peer, tag}, buffer, by);
-    message->start_send(messages_, peer, tag);
-    return adopt(std::move(message));
-  }
-
-  std::shared_ptr<Operation> receive(const Buffer& buffer, int peer, int tag, Deadline by) override {
-    auto message =
-        std::make_shared<MpiMessage>(OperationInfo{"receive", buffer.bytes(), peer, tag}, buffer, by);
-    message->start_receive(messages_, peer, tag);
-    return adopt(std::move(message));
-  }
-
-  std::shared_ptr<Operation> receive_any(const Buffer& buffer, int tag, Deadline by) override {
-    auto message =
-        std::make_shared<MpiMessage>(OperationInfo{"receive_any", buffer.bytes(), -1, tag}, buffer, by);
-    message->start_receive(messages_, MPI_ANY_SOURCE, tag);
-    return adopt(std::move(message));
+  std::shared_ptr<Operation> start(const Message& message, Deadline by) override {
+    auto operation = std::make_shared<MpiMessage>(message, by);
+    operation->start(messages_);
+    {
+      std::lock_guard lock(mutex_);
+      forget_finished();
+      pending_.push_back(operation);
+    }
+    if (!operation->poll()) poller_.add(operation);
+    return operation;
   }
 
   bool messages_idle() override {
@@ -186,11 +124,11 @@ class MpiTransport final : public Transport {
 
   void close() noexcept override {
     poller_.stop();
-    // An exception on its way up means that this rank alone may be leaving.
+    // Freeing a communicator is collective, and during an exception this rank may be the only one to leave.
     const bool in_good_order = !stopped_ && std::uncaught_exceptions() == 0;
-    int finalised = 0;
-    MPI_Finalized(&finalised);
-    if (in_good_order && finalised == 0) {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (in_good_order && finalized == 0) {
       MPI_Comm_free(&collectives_);
       MPI_Comm_free(&messages_);
     }
@@ -202,10 +140,32 @@ class MpiTransport final : public Transport {
  private:
   static constexpr size_t kSmallBytes = 16 * 1024;
 
+  /// Waits asleep until all ranks have arrived.
   void arrive(Deadline by) {
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Ibarrier(collectives_, &request), "MPI_Ibarrier");
     wait_asleep(request, by, &stopped_);
+  }
+
+  /// Carries out small all-reduces and broadcasts without blocking MPI calls: one round trip fewer, and too
+  /// little data for the algorithm to matter. False, having done nothing, for everything else.
+  bool run_small(const Collective& collective, Deadline by) {
+    const Buffer& buffer = collective.output;
+    if (buffer.bytes() > kSmallBytes) return false;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (collective.kind == Collective::Kind::kAllReduce) {
+      check_mpi(MPI_Iallreduce(MPI_IN_PLACE, buffer.data, int(buffer.count), mpi_type(buffer.dtype),
+                               mpi_op(buffer.dtype, collective.op), collectives_, &request),
+                "MPI_Iallreduce");
+    } else if (collective.kind == Collective::Kind::kBroadcast) {
+      check_mpi(
+          MPI_Ibcast(buffer.data, int(buffer.bytes()), MPI_BYTE, collective.root, collectives_, &request),
+          "MPI_Ibcast");
+    } else {
+      return false;
+    }
+    wait_asleep(request, by, &stopped_);
+    return true;
   }
 
   template <typename Call>
@@ -216,7 +176,16 @@ class MpiTransport final : public Transport {
     }
   }
 
-  void reduce_present(const Buffer& buffer, ReduceOp op, int root) {
+  void all_reduce(const Collective& collective) {
+    const Buffer& buffer = collective.output;
+    const MPI_Datatype type = mpi_type(buffer.dtype);
+    const MPI_Op mpi = mpi_op(buffer.dtype, collective.op);
+    in_pieces(buffer, [&](char* data, int count) {
+      check_mpi(MPI_Allreduce(MPI_IN_PLACE, data, count, type, mpi, collectives_), "MPI_Allreduce");
+    });
+  }
+
+  void reduce(const Buffer& buffer, ReduceOp op, int root) {
     const MPI_Datatype type = mpi_type(buffer.dtype);
     const MPI_Op mpi = mpi_op(buffer.dtype, op);
     in_pieces(buffer, [&](char* data, int count) {
@@ -227,14 +196,51 @@ class MpiTransport final : public Transport {
     });
   }
 
-  std::shared_ptr<Operation> adopt(std::shared_ptr<MpiMessage> message) {
-    {
-      std::lock_guard lock(mutex_);
-      forget_finished();
-      pending_.push_back(message);
+  void broadcast(const Collective& collective) {
+    const MpiBlock block(collective.output.bytes());
+    check_mpi(MPI_Bcast(collective.output.data, block.count(), block.type(), collective.root, collectives_),
+              "MPI_Bcast");
+  }
+
+  void all_gather(const Collective& collective) {
+    const Buffer& input = collective.input;
+    const Buffer& output = collective.output;
+    const MpiBlock block(input.bytes());
+    const bool in_place = input.data == at(output, size_t(rank_) * input.bytes());
+    check_mpi(MPI_Allgather(in_place ? MPI_IN_PLACE : input.data, block.count(), block.type(), output.data,
+                            block.count(), block.type(), collectives_),
+              "MPI_Allgather");
+  }
+
+  void reduce_scatter(const Collective& collective) {
+    const Buffer& input = collective.input;
+    const Buffer& output = collective.output;
+    char* const own_part = at(input, size_t(rank_) * output.bytes());
+    if (output.count > kLargestMpiCount) {
+      // Too many elements for an int: one reduction per part, each in pieces.
+      for (int root = 0; root < size_; ++root) {
+        reduce({at(input, size_t(root) * output.bytes()), output.count, output.dtype}, collective.op, root);
+      }
+      if (output.data != own_part) std::memcpy(output.data, own_part, output.bytes());
+      return;
     }
-    if (!message->poll()) poller_.add(message);
-    return message;
+    // MPI allows no overlap of input and output.
+    char* target = static_cast<char*>(output.data);
+    if (target == own_part) {
+      scratch_.resize(output.bytes());
+      target = scratch_.data();
+    }
+    check_mpi(MPI_Reduce_scatter_block(input.data, target, int(output.count), mpi_type(output.dtype),
+                                       mpi_op(output.dtype, collective.op), collectives_),
+              "MPI_Reduce_scatter_block");
+    if (target != output.data && output.count > 0) std::memcpy(output.data, target, output.bytes());
+  }
+
+  void all_to_all(const Collective& collective) {
+    const MpiBlock block(collective.input.bytes() / size_t(size_));
+    check_mpi(MPI_Alltoall(collective.input.data, block.count(), block.type(), collective.output.data,
+                           block.count(), block.type(), collectives_),
+              "MPI_Alltoall");
   }
 
   void forget_finished() {
@@ -242,7 +248,7 @@ class MpiTransport final : public Transport {
   }
 
   MPI_Comm collectives_;
-  /// Apart from the collectives, so that neither waits for the other.
+  /// Separate from the collectives', so that neither waits for the other.
   MPI_Comm messages_;
   int rank_ = 0;
   int size_ = 0;
@@ -253,8 +259,8 @@ class MpiTransport final : public Transport {
   std::vector<std::shared_ptr<MpiMessage>> pending_;
 };
 
-}  // namespace
-
+/// Collective over MPI_COMM_WORLD, whose ranks must be those of `options`. Throws ConfigError, TimeoutError,
+/// CommError.
 std::shared_ptr<Transport> connect_mpi_transport(const ConnectOptions& options) {
   const Deadline deadline = deadline_after(options.timeout);
   MpiSession::get().begin(options, deadline);
@@ -263,10 +269,25 @@ std::shared_ptr<Transport> connect_mpi_transport(const ConnectOptions& options) 
     const MPI_Comm messages = duplicate(MPI_COMM_WORLD, deadline, nullptr);
     return std::make_shared<MpiTransport>(collectives, messages);
   } catch (...) {
+    // Recorded as a communicator that failed, so that MPI is not finalized at exit.
     MpiSession::get().lend();
     MpiSession::get().give_back(false);
     throw;
   }
 }
 
+Communicator* connect_mpi(const ConnectOptions& options) {
+  return connect_transport(connect_mpi_transport, options).release();
+}
+
+constexpr BackendPlugin kPlugin = {
+    kPluginAbiVersion,
+    "Open MPI " LOCKSTEP_VERSION_TEXT(OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION),
+    connect_mpi};
+
+}  // namespace
 }  // namespace lockstep::comm
+
+extern "C" [[gnu::visibility("default")]] const lockstep::comm::BackendPlugin* lockstep_backend_plugin() {
+  return &lockstep::comm::kPlugin;
+}

@@ -8,7 +8,7 @@
 namespace lockstep::comm {
 namespace {
 
-/// MPI knows no 16-bit floats: a type of two bytes, and our own operations on it.
+/// MPI has no 16-bit floats: they travel as a type of two bytes, with operations of our own.
 MPI_Datatype make_half_type() {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   check_mpi(MPI_Type_contiguous(2, MPI_BYTE, &type), "MPI_Type_contiguous");
@@ -62,7 +62,7 @@ MPI_Datatype mpi_type(DType dtype) {
 MPI_Op mpi_op(DType dtype, ReduceOp op) {
   if (dtype == DType::kFloat16) return own_op<DType::kFloat16>(op);
   if (dtype == DType::kBFloat16) return own_op<DType::kBFloat16>(op);
-  // Open MPI's vector code stops sums of bytes at 255; ours wrap around on every backend.
+  // Open MPI's vector code saturates sums of bytes at 255; on every backend of ours they wrap around.
   if (dtype == DType::kUInt8) return own_op<DType::kUInt8>(op);
   switch (op) {
     case ReduceOp::kMin:
@@ -80,7 +80,7 @@ MpiBlock::MpiBlock(size_t bytes) {
     count_ = int(bytes);
     return;
   }
-  // Whole pieces, then the rest, as one element of a type of its own.
+  // One element of a type made for it: whole pieces of kLargestMpiCount bytes, then the rest.
   MPI_Datatype piece = MPI_DATATYPE_NULL;
   check_mpi(MPI_Type_contiguous(int(kLargestMpiCount), MPI_BYTE, &piece), "MPI_Type_contiguous");
   const size_t pieces = bytes / kLargestMpiCount;

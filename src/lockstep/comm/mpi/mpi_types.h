@@ -6,14 +6,14 @@
 
 namespace lockstep::comm {
 
-/// How MPI is to see elements of `dtype`; for reductions. MPI must be initialised.
+/// MPI's type and operation to reduce elements of `dtype` with. MPI must be initialized.
 MPI_Datatype mpi_type(DType dtype);
 MPI_Op mpi_op(DType dtype, ReduceOp op);
 
-/// MPI counts in int: reductions of more elements go in pieces of this size.
+/// Reductions of more elements are cut into pieces of this size, since MPI counts in int.
 constexpr size_t kLargestMpiCount = size_t{1} << 30;
 
-/// `bytes` bytes as `count()` elements of `type()`, however many they are.
+/// Describes any number of bytes to MPI, whose counts are int: as `count()` elements of `type()`.
 class MpiBlock {
  public:
   explicit MpiBlock(size_t bytes);

@@ -1,8 +1,5 @@
-#include "lockstep/comm/nccl/nccl_communicator.h"
-
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,9 +9,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/argument_checks.h"
-#include "lockstep/comm/nccl/nccl_errors.h"
+#include "lockstep/comm/cuda/cuda_check.h"
 #include "lockstep/comm/nccl/nccl_session.h"
-#include "lockstep/comm/nccl/nccl_types.h"
+#include "lockstep/comm/plugin.h"
 #include "lockstep/comm/unique_id.h"
 
 namespace lockstep::comm {
@@ -24,87 +21,134 @@ constexpr Capabilities kCapabilities{.cpu_buffers = false,
                                      .cuda_buffers = true,
                                      .receive_any = false,
                                      .message_tags = false,
-                                     .ranks_as_threads = true,
                                      .gpu_queues = true};
 
-class NcclWork final : public Work {
+ncclDataType_t nccl_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return ncclFloat32;
+    case DType::kFloat64:
+      return ncclFloat64;
+    case DType::kFloat16:
+      return ncclFloat16;
+    case DType::kBFloat16:
+      return ncclBfloat16;
+    case DType::kUInt8:
+      return ncclUint8;
+    case DType::kInt32:
+      return ncclInt32;
+    case DType::kInt64:
+      return ncclInt64;
+  }
+  return ncclUint8;
+}
+
+ncclRedOp_t nccl_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kMin:
+      return ncclMin;
+    case ReduceOp::kMax:
+      return ncclMax;
+    case ReduceOp::kSum:
+      break;
+  }
+  return ncclSum;
+}
+
+/// Puts `collective` into `stream`. `scratch`: GPU memory of at least four bytes.
+ncclResult_t enqueue(const Collective& collective, int ranks, void* scratch, ncclComm_t comm,
+                     cudaStream_t stream) {
+  const Buffer& input = collective.input;
+  const Buffer& output = collective.output;
+  switch (collective.kind) {
+    case Collective::Kind::kAllReduce:
+      return ncclAllReduce(input.data, output.data, input.count, nccl_type(input.dtype),
+                           nccl_op(collective.op), comm, stream);
+    case Collective::Kind::kReduce:
+      return ncclReduce(input.data, output.data, input.count, nccl_type(input.dtype), nccl_op(collective.op),
+                        collective.root, comm, stream);
+    case Collective::Kind::kBroadcast:
+      return ncclBroadcast(input.data, output.data, input.bytes(), ncclUint8, collective.root, comm, stream);
+    case Collective::Kind::kAllGather:
+      return ncclAllGather(input.data, output.data, input.bytes(), ncclUint8, comm, stream);
+    case Collective::Kind::kReduceScatter:
+      return ncclReduceScatter(input.data, output.data, output.count, nccl_type(output.dtype),
+                               nccl_op(collective.op), comm, stream);
+    case Collective::Kind::kAllToAll: {
+      // The same as ncclAlltoAll, which only NCCL 2.28 and later have.
+      const size_t bytes = input.bytes() / size_t(ranks);
+      const auto part = [bytes](const Buffer& buffer, int peer) {
+        return static_cast<char*>(buffer.data) + size_t(peer) * bytes;
+      };
+      return grouped([&](const auto& keep_error) {
+        for (int peer = 0; peer < ranks; ++peer) {
+          keep_error(ncclSend(part(input, peer), bytes, ncclUint8, peer, comm, stream));
+          keep_error(ncclRecv(part(output, peer), bytes, ncclUint8, peer, comm, stream));
+        }
+      });
+    }
+    case Collective::Kind::kBarrier:
+      break;
+  }
+  // NCCL has no barrier: a sum over all ranks, of nothing in particular.
+  return ncclAllReduce(scratch, scratch, 1, ncclInt32, ncclSum, comm, stream);
+}
+
+/// The buffers whose streams an operation has to wait for.
+std::vector<Buffer> buffers_of(const Collective& collective) {
+  if (collective.kind == Collective::Kind::kBarrier) return {};
+  if (collective.traits().in_place) return {collective.input};
+  return {collective.input, collective.output};
+}
+
+class NcclWork final : public OperationWork {
  public:
   NcclWork(std::shared_ptr<NcclOperation> operation, std::shared_ptr<NcclSession> session)
-      : operation_(std::move(operation)), session_(std::move(session)) {}
-
-  bool test() override {
-    return guarded([&] {
-      ask();
-      return operation_->test();
-    });
-  }
-
-  void wait(Duration timeout) override {
-    const bool complete = guarded([&] {
-      ask();
-      return operation_->wait_until(deadline_after(timeout));
-    });
-    if (complete) return;
-    const Failure failure = session_->timeout_failure(*operation_, timeout);
-    session_->break_with(failure);
-    operation_->fail(failure);
-    failure.raise();
-  }
-
-  void wait() override { wait(session_->timeout()); }
+      : OperationWork(operation, session), operation_(*operation), session_(*session) {}
 
   void wait_in_stream(void* stream) override {
     auto* const queue = static_cast<cudaStream_t>(stream);
     guarded([&] {
-      if (operation_->has_outcome()) return operation_->test();
-      session_->flush();
-      // A graph has no dependencies outside of itself: what it needs has to be there before.
-      if (!operation_->captured() && is_capturing(queue)) {
-        wait();
+      if (operation_.has_outcome()) return operation_.test();
+      session_.flush();
+      // A graph has no dependencies outside itself: the operation has to be complete before.
+      if (!operation_.captured() && is_capturing(queue)) {
+        OperationWork::wait();
         return true;
       }
-      operation_->hold(queue);
+      operation_.hold(queue);
       return false;
     });
   }
 
-  void on_complete(std::function<void()> done) override {
-    guarded([&] {
-      ask();
-      return true;
-    });
-    operation_->on_complete(std::move(done));
-  }
-
  private:
-  void ask() {
-    if (operation_->has_outcome()) return;
-    session_->flush();
-    if (operation_->captured()) {
-      throw ConfigError(fmt::format("{} on {} was captured into a CUDA graph, so it is carried out when the "
-                                    "graph is launched, and the host cannot wait for it",
-                                    operation_->info().describe(), session_->where()),
+  /// Issues held messages, which may include this one, and makes the watch report its end without delay.
+  void before_asking() override {
+    if (operation_.has_outcome()) return;
+    session_.flush();
+    if (operation_.captured()) {
+      throw ConfigError(fmt::format("{} on {} was captured into a CUDA graph: it runs when the graph is "
+                                    "launched, and the host cannot wait for it",
+                                    operation_.info().describe(), session_.where()),
                         "let the captured stream wait (Work::wait_in_stream), and wait for the graph");
     }
-    session_->hurry(*operation_);
+    session_.hurry(operation_);
   }
 
-  template <typename Call>
-  bool guarded(Call call) {
-    try {
-      return call();
-    } catch (const ConfigError&) {
-      throw;
-    } catch (...) {
-      session_->break_with(Failure::from_current_exception());
-      throw;
-    }
-  }
-
-  std::shared_ptr<NcclOperation> operation_;
-  std::shared_ptr<NcclSession> session_;
+  /// Kept alive by the base.
+  NcclOperation& operation_;
+  NcclSession& session_;
 };
 
+/// A communicator directly on NCCL.
+///
+/// Operations are put into a stream of the communicator's own by the calling thread, in the order of the
+/// calls: asynchronous for the GPU from the first on, while the host only waits until NCCL has taken them.
+/// In a stream that is being captured into a CUDA graph a collective becomes a branch of that graph, which
+/// has to be joined before the capture ends: by Work::wait_in_stream with the captured stream; nothing else
+/// waits for it.
+///
+/// NCCL knows no tags (Capabilities::message_tags), and does not compare the sizes of a message's two ends.
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(std::shared_ptr<NcclLink> link, Duration timeout)
@@ -121,103 +165,37 @@ class NcclCommunicator final : public Communicator {
   std::string backend() const override { return "nccl"; }
   Capabilities capabilities() const override { return kCapabilities; }
   Duration timeout() const override { return session_->timeout(); }
-  double progress_thread_cpu_s() const override {
-    double sum_s = session_->cpu_s();
-    const std::lock_guard lock(mutex_);
-    for (const auto& duplicate : duplicates_) {
-      if (const auto session = duplicate.lock()) sum_s += session->cpu_s();
+  double progress_thread_cpu_s() const override { return session_->cpu_s(); }
+
+  WorkPtr issue(const Collective& collective) override {
+    checks_.check(collective);
+    NcclLink::Call call;
+    const bool is_barrier = collective.kind == Collective::Kind::kBarrier;
+    if (is_barrier || collective.bytes() > 0) {
+      call = [collective, ranks = size(), scratch = session_->link().scratch()](ncclComm_t comm,
+                                                                                cudaStream_t stream) {
+        return enqueue(collective, ranks, scratch, comm, stream);
+      };
     }
-    return sum_s;
+    return work(session_->issue(info_of(collective), buffers_of(collective), call));
   }
 
-  WorkPtr all_reduce(const Buffer& buffer, ReduceOp op) override {
-    checks_.buffer("all_reduce", buffer);
-    return issue({"all_reduce", buffer.bytes()}, {buffer}, [=](ncclComm_t comm, cudaStream_t stream) {
-      return ncclAllReduce(buffer.data, buffer.data, buffer.count, nccl_type(buffer.dtype), nccl_op(op), comm,
-                           stream);
-    });
-  }
-
-  WorkPtr reduce(const Buffer& buffer, ReduceOp op, int root) override {
-    checks_.buffer("reduce", buffer);
-    checks_.root("reduce", root);
-    return issue({"reduce", buffer.bytes()}, {buffer}, [=](ncclComm_t comm, cudaStream_t stream) {
-      return ncclReduce(buffer.data, buffer.data, buffer.count, nccl_type(buffer.dtype), nccl_op(op), root,
-                        comm, stream);
-    });
-  }
-
-  WorkPtr broadcast(const Buffer& buffer, int root) override {
-    checks_.buffer("broadcast", buffer);
-    checks_.root("broadcast", root);
-    return issue({"broadcast", buffer.bytes()}, {buffer}, [=](ncclComm_t comm, cudaStream_t stream) {
-      return ncclBroadcast(buffer.data, buffer.data, buffer.bytes(), ncclUint8, root, comm, stream);
-    });
-  }
-
-  WorkPtr all_gather(const Buffer& input, const Buffer& output) override {
-    checks_.all_gather(input, output);
-    return issue({"all_gather", output.bytes()}, {input, output}, [=](ncclComm_t comm, cudaStream_t stream) {
-      return ncclAllGather(input.data, output.data, input.bytes(), ncclUint8, comm, stream);
-    });
-  }
-
-  WorkPtr reduce_scatter(const Buffer& input, const Buffer& output, ReduceOp op) override {
-    checks_.reduce_scatter(input, output);
-    return issue({"reduce_scatter", input.bytes()}, {input, output},
-                 [=](ncclComm_t comm, cudaStream_t stream) {
-                   return ncclReduceScatter(input.data, output.data, output.count, nccl_type(output.dtype),
-                                            nccl_op(op), comm, stream);
-                 });
-  }
-
-  WorkPtr all_to_all(const Buffer& input, const Buffer& output) override {
-    checks_.all_to_all(input, output);
-    const size_t bytes = input.bytes() / size_t(size());
-    const auto part = [bytes](const Buffer& buffer, int peer) {
-      return static_cast<char*>(buffer.data) + size_t(peer) * bytes;
-    };
-    // ncclAlltoAll is new in NCCL 2.28, and the same.
-    return issue({"all_to_all", input.bytes()}, {input, output},
-                 [=, ranks = size()](ncclComm_t comm, cudaStream_t stream) {
-                   return grouped([&](const auto& keep_error) {
-                     for (int peer = 0; peer < ranks; ++peer) {
-                       keep_error(ncclSend(part(input, peer), bytes, ncclUint8, peer, comm, stream));
-                       keep_error(ncclRecv(part(output, peer), bytes, ncclUint8, peer, comm, stream));
-                     }
-                   });
-                 });
-  }
-
-  WorkPtr barrier() override {
-    // NCCL has none: a sum over all ranks, of nothing in particular.
-    return work(session_->issue({"barrier"}, {}, [this](ncclComm_t comm, cudaStream_t stream) {
-      void* const scratch = session_->link().scratch();
-      return ncclAllReduce(scratch, scratch, 1, ncclInt32, ncclSum, comm, stream);
-    }));
-  }
-
-  WorkPtr send(const Buffer& buffer, int peer, int tag) override {
-    checks_.message("send", buffer, peer, tag);
-    return hold({"send", buffer.bytes(), peer, tag}, buffer, [=](ncclComm_t comm, cudaStream_t stream) {
-      return ncclSend(buffer.data, buffer.bytes(), ncclUint8, peer, comm, stream);
-    });
-  }
-
-  WorkPtr receive(const Buffer& buffer, int peer, int tag) override {
-    checks_.message("receive", buffer, peer, tag);
-    return hold({"receive", buffer.bytes(), peer, tag}, buffer, [=](ncclComm_t comm, cudaStream_t stream) {
-      return ncclRecv(buffer.data, buffer.bytes(), ncclUint8, peer, comm, stream);
-    });
-  }
-
-  WorkPtr receive_any(const Buffer&, int) override {
-    checks_.receive_any();
-    return nullptr;
+  WorkPtr post(const Message& message) override {
+    checks_.check(message);
+    return work(
+        session_->hold(info_of(message), message.buffer, [message](ncclComm_t comm, cudaStream_t stream) {
+          const Buffer& buffer = message.buffer;
+          // Both ends know the size, so both leave out an empty message.
+          if (buffer.bytes() == 0) return ncclSuccess;
+          if (message.kind == Message::Kind::kSend) {
+            return ncclSend(buffer.data, buffer.bytes(), ncclUint8, message.peer, comm, stream);
+          }
+          return ncclRecv(buffer.data, buffer.bytes(), ncclUint8, message.peer, comm, stream);
+        }));
   }
 
   std::unique_ptr<Communicator> split(std::span<const int> ranks) override {
-    checks_.split(ranks);
+    checks_.check_split(ranks);
     const auto mine = std::find(ranks.begin(), ranks.end(), rank());
     std::shared_ptr<NcclLink> part =
         session_->split(mine != ranks.end(), int(mine - ranks.begin()), int(ranks.size()));
@@ -227,14 +205,12 @@ class NcclCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> duplicate() override {
     std::unique_ptr<Communicator> other = Communicator::duplicate();
-    const std::lock_guard lock(mutex_);
-    std::erase_if(duplicates_, [](const auto& duplicate) { return duplicate.expired(); });
-    duplicates_.push_back(static_cast<const NcclCommunicator&>(*other).session_);
+    session_->add_duplicate(static_cast<const NcclCommunicator&>(*other).session_);
     return other;
   }
 
   void register_memory(void* data, size_t bytes) override {
-    checks_.buffer("register_memory", {data, bytes, DType::kUInt8, DeviceKind::kCuda});
+    checks_.check_buffer("register_memory", {data, bytes, DType::kUInt8, DeviceKind::kCuda});
     if (bytes > 0) session_->register_memory(data, bytes);
   }
 
@@ -243,21 +219,8 @@ class NcclCommunicator final : public Communicator {
     return std::make_unique<NcclWork>(std::move(operation), session_);
   }
 
-  WorkPtr issue(OperationInfo info, const std::vector<Buffer>& buffers, const NcclLink::Call& call) {
-    return work(session_->issue(info, buffers, info.bytes > 0 ? call : nullptr));
-  }
-
-  WorkPtr hold(OperationInfo info, const Buffer& buffer, NcclLink::Call call) {
-    // Both ends know of the size, so neither tells NCCL of nothing.
-    if (info.bytes == 0) call = [](ncclComm_t, cudaStream_t) { return ncclSuccess; };
-    return work(session_->hold(info, buffer, std::move(call)));
-  }
-
   const std::shared_ptr<NcclSession> session_;
   const ArgumentChecks checks_;
-  mutable std::mutex mutex_;
-  /// Not kept alive.
-  std::vector<std::weak_ptr<NcclSession>> duplicates_;
 };
 
 /// "NVIDIA H200 GPU-0123abcd...": the same text means the same GPU.
@@ -284,13 +247,13 @@ std::string unique_id(const ConnectOptions& options) {
                          gpu_identity(options.cuda_device), new_unique_id, options.timeout);
 }
 
-}  // namespace
-
-std::unique_ptr<Communicator> connect_nccl(const ConnectOptions& options) {
+/// Collective. On options.cuda_device. Throws BackendMissing, ConfigError (a GPU that does not exist, or that
+/// another rank uses too), TimeoutError, CommError.
+Communicator* connect_nccl(const ConnectOptions& options) {
   check_gpu(options.cuda_device, "the nccl backend");
   const Deadline deadline = deadline_after(options.timeout);
-  // With several communicators on a GPU: their kernels start in the order of the calls, so that no two GPUs
-  // wait for each other. NCCL reads it once, at the first call.
+  // Kernels of several communicators on a GPU then start in the order of the calls, so that no two GPUs wait
+  // for each other. NCCL reads the variable once, at its first call.
   ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   enter_gpu(options.cuda_device);
   const std::string bytes = unique_id(options);
@@ -301,7 +264,20 @@ std::unique_ptr<Communicator> connect_nccl(const ConnectOptions& options) {
   }
   std::memcpy(id.internal, bytes.data(), bytes.size());
   auto link = NcclLink::join(id, options.rank, options.size, options.cuda_device, deadline);
-  return std::make_unique<NcclCommunicator>(std::move(link), options.timeout);
+  return std::make_unique<NcclCommunicator>(std::move(link), options.timeout).release();
 }
 
+void check_gpus() {
+  count_gpus();
+}
+
+constexpr BackendPlugin kPlugin = {kPluginAbiVersion,
+                                   "NCCL " LOCKSTEP_VERSION_TEXT(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH),
+                                   connect_nccl, check_gpus};
+
+}  // namespace
 }  // namespace lockstep::comm
+
+extern "C" [[gnu::visibility("default")]] const lockstep::comm::BackendPlugin* lockstep_backend_plugin() {
+  return &lockstep::comm::kPlugin;
+}

@@ -1,6 +1,7 @@
 #include "lockstep/comm/nccl/nccl_link.h"
 
 #include <chrono>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -8,13 +9,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/cuda/cuda_check.h"
-#include "lockstep/comm/nccl/nccl_errors.h"
 
 namespace lockstep::comm {
 namespace {
 
-/// NCCL enqueues from a thread that it starts for every call: tens of microseconds, unless it has to make
-/// connections first.
+/// Paces the wait for NCCL to enqueue a call, which a thread that it starts for each call does in tens of
+/// microseconds, unless it has to make connections first.
 class EnqueuePause {
  public:
   void pause() const {
@@ -27,6 +27,7 @@ class EnqueuePause {
   Clock::time_point start_ = Clock::now();
 };
 
+/// Calls return at once, so that a time-out, and abort() from another thread, can end them.
 ncclConfig_t non_blocking() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -35,12 +36,25 @@ ncclConfig_t non_blocking() {
 
 }  // namespace
 
+void check_nccl(ncclResult_t result, const char* call, ncclComm_t comm) {
+  if (result == ncclSuccess || result == ncclInProgress) return;
+  std::string text = fmt::format("NCCL: {}: {}", call, ncclGetErrorString(result));
+  // Often empty, and possibly about another failure at the same time.
+  if (const char* last = ncclGetLastError(comm); last != nullptr && *last != '\0') {
+    text += fmt::format(" ({})", last);
+  }
+  if (result == ncclRemoteError) {
+    throw PeerLostError(text, "another rank ended or lost its network; its own output says why");
+  }
+  throw CommError(text, "NCCL_DEBUG=WARN in the environment makes NCCL say more");
+}
+
 NcclLink::NcclLink(int rank, int size, int device) : rank_(rank), size_(size), device_(device) {
   enter_gpu(device_);
   int least = 0;
   int greatest = 0;
   check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-  // Others wait for what is sent, and nobody for what is computed meanwhile.
+  // Communication first: other ranks wait for it, but not for computation that it delays.
   check_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest),
              "cudaStreamCreateWithPriority");
   constexpr size_t kScratchBytes = 8;
@@ -49,7 +63,7 @@ NcclLink::NcclLink(int rank, int size, int device) : rank_(rank), size_(size), d
 }
 
 NcclLink::~NcclLink() {
-  // Freeing waits for the GPU, where an operation may hang that nobody has ended.
+  // Neither finished nor aborted: an operation may hang on the GPU, and freeing would wait for it. Leak.
   if (comm_ != nullptr) return;
   const CaptureExempt exempt;
   cudaStreamDestroy(stream_);
@@ -83,10 +97,10 @@ void NcclLink::settle(std::unique_lock<std::mutex>& lock, ncclResult_t result, c
   check_nccl(result, name, comm_);
   while (result == ncclInProgress) {
     if (Clock::now() > deadline) {
-      throw TimeoutError(fmt::format("NCCL: {} has not come to an end in time", name),
-                         "see whether every rank is alive and takes the same steps");
+      throw TimeoutError(fmt::format("NCCL: {} did not finish in time", name),
+                         "check that every rank is alive and takes the same steps");
     }
-    // In between somebody may look after the communicator's health, or end it.
+    // Unlocked, so that the watch can check the communicator's health, or end it.
     lock.unlock();
     backoff.pause();
     lock.lock();
@@ -108,7 +122,7 @@ std::shared_ptr<NcclLink> NcclLink::split(bool member, int new_rank, int new_siz
   const ncclResult_t result =
       ncclCommSplit(open_comm(), member ? 0 : NCCL_SPLIT_NOCOLOR, rank_, &part_, &config);
   settle(lock, result, "ncclCommSplit", deadline);
-  // The new communicator has a state of its own; the old one's says that it is there.
+  // The old communicator's state has settled: the new one exists. It has a state of its own, settled below.
   if (link) link->comm_ = std::exchange(part_, nullptr);
   lock.unlock();
   if (!link) return nullptr;
@@ -140,14 +154,14 @@ void NcclLink::check_health() {
 }
 
 void NcclLink::abort() noexcept {
-  // Closed first: no other thread may be in NCCL with this communicator while it is ended, and none may have
-  // to wait for that.
+  // Taken away under the lock, ended without it: no other thread may be in NCCL with this communicator
+  // meanwhile, and none should have to wait for the end.
   std::unique_lock lock(mutex_);
   const ncclComm_t comm = std::exchange(comm_, nullptr);
   registered_.clear();
   lock.unlock();
   if (comm != nullptr) ncclCommAbort(comm);
-  // A split that did not come to its end: stopped by the old one's end, then by the new one's.
+  // An unfinished split: the end of the old communicator stops it; then the new one is ended too.
   lock.lock();
   const ncclComm_t part = std::exchange(part_, nullptr);
   lock.unlock();
@@ -164,7 +178,7 @@ void NcclLink::finish(Deadline deadline) noexcept {
     settle(lock, ncclCommFinalize(open_comm()), "ncclCommFinalize", deadline);
     const ncclComm_t comm = std::exchange(comm_, nullptr);
     lock.unlock();
-    // Local and immediate once the communicator is finalized.
+    // Without the lock, as in abort(). Local and immediate once the communicator is finalized.
     ncclCommDestroy(comm);
   } catch (...) {
     abort();

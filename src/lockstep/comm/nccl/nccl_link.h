@@ -12,10 +12,27 @@
 
 namespace lockstep::comm {
 
+/// Throws unless `result` is ncclSuccess or ncclInProgress: PeerLostError when another rank or the network is
+/// gone, else CommError. `call`: the function's name; `comm`: for NCCL's own explanation, may be null.
+void check_nccl(ncclResult_t result, const char* call, ncclComm_t comm);
+
+/// Makes the calls of `body` one NCCL group: body(keep_error) passes each call's result to keep_error. The
+/// group is ended in any case. Returns the last call's error; without one, the result of the group's start or
+/// end.
+template <typename Body>
+ncclResult_t grouped(const Body& body) {
+  ncclResult_t result = ncclGroupStart();
+  if (result != ncclSuccess) return result;
+  body([&](ncclResult_t one) {
+    if (one != ncclSuccess && one != ncclInProgress) result = one;
+  });
+  const ncclResult_t end = ncclGroupEnd();
+  return result != ncclSuccess ? result : end;
+}
+
 /// One NCCL communicator, non-blocking, with a stream of its own on one GPU. Every call into NCCL for it goes
-/// through here, one at a time, and returns only when NCCL has put all of it into the stream: NCCL allows
-/// neither another call nor work in the stream before. What others need from the GPU is not waited for.
-/// Thread-safe.
+/// through here, one at a time, and returns only when NCCL has put all of it into the stream: until then NCCL
+/// allows neither another call nor other work in the stream. Does not wait for the GPU. Thread-safe.
 class NcclLink {
  public:
   using Call = std::function<ncclResult_t(ncclComm_t comm, cudaStream_t stream)>;
@@ -32,32 +49,32 @@ class NcclLink {
   int size() const { return size_; }
   int device() const { return device_; }
   cudaStream_t stream() const { return stream_; }
-  /// Eight bytes of the GPU's memory for operations that are about no data.
+  /// Eight bytes of GPU memory for operations without data.
   void* scratch() const { return scratch_; }
 
-  /// `name`: of the call, for errors. Throws what NCCL says, TimeoutError when NCCL does not come to an end
-  /// of enqueuing (it makes connections with the other ranks there), CommError after abort().
+  /// `name`: of the call, for errors. Throws NCCL's error, TimeoutError when NCCL does not finish enqueuing
+  /// in time (it connects to other ranks there), CommError after abort().
   void launch(const char* name, const Call& call, Deadline deadline);
 
-  /// Collective. Nothing may be on its way. Null on ranks that are not `member`s; these are ordered by rank.
+  /// Collective. Nothing may be in flight. Null on ranks that are not `member`s; members keep their order.
   std::shared_ptr<NcclLink> split(bool member, int new_rank, int new_size, Deadline deadline);
 
   /// See Communicator::register_memory.
   void register_memory(void* data, size_t bytes, Deadline deadline);
 
-  /// Throws what has gone wrong in NCCL since it took the last call. Never blocks.
+  /// Throws an error that NCCL has met since it took the last call. Never blocks.
   void check_health();
 
-  /// Ends NCCL's communicator, and with it all that its kernels still wait for, on this rank. May take as
+  /// Ends NCCL's communicator on this rank, and with it all kernels that wait for other ranks. May take as
   /// long as the GPU does. Nothing works afterwards.
   void abort() noexcept;
-  /// Ends it in good order, with the ranks of this host; falls back to abort() at the deadline. Nothing may
-  /// be on its way, and no CUDA graph may be left that holds operations of it.
+  /// Ends NCCL's communicator in good order, together with the ranks of this host; falls back to abort() at
+  /// the deadline. Nothing may be in flight, and no CUDA graph that holds its operations may be left.
   void finish(Deadline deadline) noexcept;
 
  private:
   NcclLink(int rank, int size, int device);
-  /// Waits while the communicator's state is ncclInProgress, beginning with `result`; `lock` holds mutex_.
+  /// Waits while the communicator's state, at first `result`, is ncclInProgress. `lock` holds mutex_.
   void settle(std::unique_lock<std::mutex>& lock, ncclResult_t result, const char* name, Deadline deadline);
   ncclComm_t open_comm() const;
 
@@ -67,7 +84,7 @@ class NcclLink {
   cudaStream_t stream_ = nullptr;
   void* scratch_ = nullptr;
   std::mutex mutex_;
-  /// NCCL writes both from threads of its own, until it is settled: they stay where they are.
+  /// NCCL writes both from its own threads until it has settled, so they must not move.
   ncclComm_t comm_ = nullptr;
   ncclComm_t part_ = nullptr;
   std::vector<void*> registered_;

@@ -7,13 +7,11 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/units.h"
-#include "lockstep/comm/nccl/nccl_errors.h"
 
 namespace lockstep::comm {
 namespace {
 
-/// The communicators of a GPU that hold messages.
+/// The communicators that hold messages, per GPU, in the order in which they began to.
 class Holders {
  public:
   static Holders& get() {
@@ -43,13 +41,13 @@ class Holders {
 }  // namespace
 
 NcclSession::NcclSession(std::shared_ptr<NcclLink> link, Duration timeout)
-    : link_(std::move(link)),
-      timeout_(timeout),
-      where_(fmt::format("rank {} of {} over nccl", link_->rank(), link_->size())),
+    : Session(fmt::format("rank {} of {} over nccl", link->rank(), link->size()), timeout),
+      link_(std::move(link)),
       ready_(link_->device()) {}
 
 std::shared_ptr<NcclSession> NcclSession::create(std::shared_ptr<NcclLink> link, Duration timeout) {
   std::shared_ptr<NcclSession> session(new NcclSession(std::move(link), timeout));
+  // Weak: the watch's thread may be left behind, and must not keep the session with it.
   auto failed = [weak = std::weak_ptr(session)](const Failure& failure) {
     if (const auto alive = weak.lock()) alive->break_with(failure);
   };
@@ -64,7 +62,7 @@ void NcclSession::or_break(const std::string& what,
     action();
   } catch (...) {
     Failure failure = Failure::from_current_exception();
-    failure.what = fmt::format("{} on {}: {}", what, where_, failure.what);
+    failure.what = fmt::format("{} on {}: {}", what, where(), failure.what);
     break_with(failure);
     for (const auto& operation : operations) operation->fail(failure);
     failure.raise();
@@ -73,6 +71,8 @@ void NcclSession::or_break(const std::string& what,
 
 std::shared_ptr<NcclOperation> NcclSession::issue(OperationInfo info, const std::vector<Buffer>& buffers,
                                                   const NcclLink::Call& call) {
+  // Held messages come first, in the order of the calls. Before the lock: flush() takes that of every
+  // session.
   flush();
   const std::lock_guard issuing(issuing_);
   check_usable();
@@ -88,11 +88,13 @@ std::shared_ptr<NcclOperation> NcclSession::hold(OperationInfo info, const Buffe
   check_usable();
   if (captured(info.name, {buffer})) {
     throw ConfigError(
-        fmt::format("{} on {}: messages cannot be captured into a CUDA graph", info.name, where_),
+        fmt::format("{} on {}: messages cannot be captured into a CUDA graph", info.name, where()),
         "send them outside of the graph, or use a collective");
   }
   auto operation = std::make_shared<NcclOperation>(info);
-  if (held_.empty()) Holders::get().add(link_->device(), shared_from_this());
+  if (held_.empty()) {
+    Holders::get().add(link_->device(), std::static_pointer_cast<NcclSession>(shared_from_this()));
+  }
   held_.push_back({operation, buffer, std::move(call)});
   return operation;
 }
@@ -102,6 +104,7 @@ void NcclSession::flush() {
     try {
       session->flush_held();
     } catch (...) {
+      // The others have recorded their own failure (or_break) and report it to their callers.
       if (session.get() == this) throw;
     }
   }
@@ -131,10 +134,12 @@ bool NcclSession::captured(const char* name, const std::vector<Buffer>& buffers)
     if (is_capturing(static_cast<cudaStream_t>(buffer.stream))) ++capturing;
   }
   if (capturing == buffers.size() && capturing > 0) return true;
+  // A stream that is captured and one that is not cannot wait for each other. The own stream is part of a
+  // capture from an operation's start until the graph's owner has joined it (Work::wait_in_stream).
   if (capturing > 0 || is_capturing(link_->stream())) {
     throw ConfigError(
         fmt::format("{} on {}: a CUDA graph is being captured that this operation is not part of", name,
-                    where_),
+                    where()),
         "give all buffers of a captured step the stream that is captured; barriers and messages stay "
         "outside");
   }
@@ -144,7 +149,7 @@ bool NcclSession::captured(const char* name, const std::vector<Buffer>& buffers)
 void NcclSession::put(const std::vector<std::shared_ptr<NcclOperation>>& operations,
                       const std::vector<Buffer>& buffers, const NcclLink::Call& call, bool is_captured) {
   const OperationInfo& info = operations.front()->info();
-  const Deadline deadline = deadline_after(timeout_);
+  const Deadline deadline = deadline_after(timeout());
   or_break(info.describe(), operations, [&] {
     check_usable();
     std::vector<void*> streams;
@@ -153,28 +158,30 @@ void NcclSession::put(const std::vector<std::shared_ptr<NcclOperation>>& operati
         streams.push_back(buffer.stream);
       }
     }
-    // While these are being captured, this is what draws the communicator's stream into the same graph.
+    // If these streams are being captured, waiting for them draws the communicator's stream into their graph.
     for (void* stream : streams) {
       ready_.record(static_cast<cudaStream_t>(stream));
       ready_.hold(link_->stream());
     }
+    // An operation without data leaves only its end in the stream, in its place among the others.
     if (call) link_->launch(info.name, call, deadline);
     auto end = std::make_shared<CudaEvent>(link_->device());
     end->record(link_->stream());
     for (const auto& operation : operations) operation->issued(end, is_captured, deadline);
   });
+  // The end of a captured operation is a node of the graph: the host cannot ask for it.
   if (is_captured) return watch_->watch_graphs();
   for (const auto& operation : operations) watch_->add(operation);
 }
 
 std::shared_ptr<NcclLink> NcclSession::split(bool member, int new_rank, int new_size) {
-  // NCCL may hang in a split while anything else is on its way.
+  // NCCL may hang in a split while anything else is in flight.
   const auto last = issue({"split"}, {}, nullptr);
   hurry(*last);
-  const Deadline deadline = deadline_after(timeout_);
+  const Deadline deadline = deadline_after(timeout());
   std::shared_ptr<NcclLink> part;
   or_break("split", {}, [&] {
-    if (!last->wait_until(deadline)) timeout_failure(*last, timeout_).raise();
+    if (!last->wait_until(deadline)) timeout_failure(*last, timeout()).raise();
     const std::lock_guard issuing(issuing_);
     part = link_->split(member, new_rank, new_size, deadline);
   });
@@ -184,37 +191,12 @@ std::shared_ptr<NcclLink> NcclSession::split(bool member, int new_rank, int new_
 void NcclSession::register_memory(void* data, size_t bytes) {
   const std::lock_guard issuing(issuing_);
   check_usable();
-  or_break("register_memory", {}, [&] { link_->register_memory(data, bytes, deadline_after(timeout_)); });
+  or_break("register_memory", {}, [&] { link_->register_memory(data, bytes, deadline_after(timeout())); });
 }
 
 void NcclSession::hurry(NcclOperation& operation) {
   operation.hurry();
   watch_->wake();
-}
-
-void NcclSession::check_usable() const {
-  const std::lock_guard lock(mutex_);
-  if (!failure_) return;
-  Failure again = *failure_;
-  again.what = "this communicator is unusable since it failed: " + again.what;
-  again.raise();
-}
-
-void NcclSession::break_with(const Failure& failure) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_) return;
-    failure_ = failure;
-  }
-  watch_->fail(failure);
-}
-
-Failure NcclSession::timeout_failure(const Operation& operation, Duration waited) const {
-  return {Failure::Kind::kTimeout,
-          fmt::format("{} on {}: not complete after {}", operation.info().describe(), where_,
-                      format_duration(waited.count())),
-          "see whether every rank is alive and takes the same steps; a longer --timeout helps only if one is "
-          "slow"};
 }
 
 void NcclSession::shut_down() {
@@ -223,6 +205,7 @@ void NcclSession::shut_down() {
     const std::lock_guard issuing(issuing_);
     held = std::exchange(held_, {});
   }
+  // Never issued: the other ranks wait for these messages in vain, as for those in flight.
   bool idle = held.empty();
   try {
     idle = idle && watch_->idle();
@@ -230,8 +213,7 @@ void NcclSession::shut_down() {
     idle = false;
   }
   if (!idle) {
-    const Failure failure{Failure::Kind::kComm,
-                          fmt::format("{} was destroyed with operations in flight", where_), ""};
+    const Failure failure = destroyed_in_flight();
     break_with(failure);
     for (const Held& message : held) message.operation->fail(failure);
   }

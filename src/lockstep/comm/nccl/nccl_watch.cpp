@@ -3,27 +3,46 @@
 #include <algorithm>
 #include <utility>
 
-#include <pthread.h>
-
-#include "lockstep/comm/helper_thread.h"
+#include "lockstep/base/error.h"
 
 namespace lockstep::comm {
 namespace {
 
+/// Without a waiter nothing depends on the outcome soon; often enough to notice failures and time-outs.
 constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
+/// For ending NCCL's communicator in good order, before it is aborted.
 constexpr Duration kForTheEnd{3};
-constexpr auto kUntilLeftBehind = std::chrono::seconds(5);
+/// Longer than kForTheEnd, which leaves time for the abort that follows.
+constexpr Duration kUntilLeftBehind{5};
 
 }  // namespace
+
+void NcclOperation::issued(std::shared_ptr<CudaEvent> end, bool captured, Deadline deadline) {
+  end_ = std::move(end);
+  deadline_ = deadline;
+  captured_ = captured;
+}
+
+bool NcclOperation::poll() noexcept {
+  if (has_outcome()) return true;
+  try {
+    if (reached()) {
+      complete();
+    } else if (Clock::now() > deadline_) {
+      throw TimeoutError(info().describe() + " over nccl did not complete in time",
+                         "check that every rank is alive and takes the same steps");
+    }
+  } catch (...) {
+    fail(Failure::from_current_exception());
+  }
+  return has_outcome();
+}
 
 NcclWatch::NcclWatch(std::shared_ptr<NcclLink> link, FailureHandler failed)
     : shared_(std::make_shared<Shared>()) {
   shared_->link = std::move(link);
   shared_->failed = std::move(failed);
-  thread_ = std::thread([shared = shared_] {
-    set_up_helper_thread("ls-nccl");
-    run(shared);
-  });
+  thread_ = HelperThread("ls-nccl", [shared = shared_] { run(*shared); });
 }
 
 NcclWatch::~NcclWatch() {
@@ -32,9 +51,10 @@ NcclWatch::~NcclWatch() {
 
 void NcclWatch::add(const std::shared_ptr<NcclOperation>& operation) {
   const std::lock_guard lock(shared_->mutex);
+  // fail_all() may have run already.
   if (shared_->failure) return operation->fail(*shared_->failure);
   shared_->pending.push_back(operation);
-  // A thread that looks from time to time finds it then.
+  // A thread with older operations looks regularly anyway.
   if (shared_->pending.size() == 1) shared_->changed.notify_all();
 }
 
@@ -63,56 +83,50 @@ bool NcclWatch::idle() const {
                      [](const auto& operation) { return operation->reached(); });
 }
 
-void NcclWatch::run(const std::shared_ptr<Shared>& shared) {
-  cudaSetDevice(shared->link->device());
-  // Not for this scope alone: all that this thread ever does is no part of what others capture.
+void NcclWatch::run(Shared& shared) {
+  cudaSetDevice(shared.link->device());
+  // For the thread's whole life: nothing that it does is part of what others capture.
   const CaptureExempt exempt;
   Backoff backoff;
-  std::unique_lock lock(shared->mutex);
-  clockid_t clock{};
-  pthread_getcpuclockid(pthread_self(), &clock);
-  shared->clock = clock;
-  while (!shared->stopping) {
-    const bool watching = shared->graphs && !shared->failure;
-    const auto due = [&] { return shared->stopping || shared->woken; };
-    const auto busy = [&] { return due() || !shared->pending.empty(); };
-    const bool urgent = std::any_of(shared->pending.begin(), shared->pending.end(),
+  std::unique_lock lock(shared.mutex);
+  while (!shared.stopping) {
+    const bool watching = shared.graphs && !shared.failure;
+    const auto due = [&] { return shared.stopping || shared.woken; };
+    const auto busy = [&] { return due() || !shared.pending.empty(); };
+    const bool urgent = std::any_of(shared.pending.begin(), shared.pending.end(),
                                     [](const auto& operation) { return operation->urgent(); });
     if (urgent && !due()) {
       lock.unlock();
       backoff.pause();
       lock.lock();
-    } else if (!shared->pending.empty() || watching) {
-      shared->changed.wait_for(lock, kBetweenLooks, due);
+    } else if (!shared.pending.empty() || watching) {
+      shared.changed.wait_for(lock, kBetweenLooks, due);
     } else {
-      shared->changed.wait(lock, busy);
+      shared.changed.wait(lock, busy);
     }
-    if (std::exchange(shared->woken, false) || !urgent) backoff = Backoff();
-    if (shared->stopping) break;
-    look(*shared, lock);
-    if (shared->failure) fail_all(*shared, lock);
+    if (std::exchange(shared.woken, false) || !urgent) backoff = Backoff();
+    if (shared.stopping) break;
+    look(shared, lock);
+    if (shared.failure) fail_all(shared, lock);
   }
-  if (!shared->failure) look(*shared, lock);
-  const bool in_good_order = shared->pending.empty() && !shared->failure;
+  // A last look: operations that are complete by now do not count as in flight.
+  if (!shared.failure) look(shared, lock);
+  const bool in_good_order = shared.pending.empty() && !shared.failure;
   lock.unlock();
   if (in_good_order) {
-    shared->link->finish(deadline_after(kForTheEnd));
+    shared.link->finish(deadline_after(kForTheEnd));
   } else {
-    shared->link->abort();
+    shared.link->abort();
   }
-  lock.lock();
-  shared->final_cpu_s = processor_clock_s(CLOCK_THREAD_CPUTIME_ID);
-  shared->clock.reset();
-  shared->ended = true;
-  shared->changed.notify_all();
 }
 
 void NcclWatch::look(Shared& shared, std::unique_lock<std::mutex>& lock) {
+  // A copy, so that the GPU and NCCL are asked, and callbacks run, without the lock.
   const std::vector<std::shared_ptr<NcclOperation>> pending = shared.pending;
   lock.unlock();
   std::optional<Failure> failure;
   for (const auto& operation : pending) {
-    // One stream: what is behind an operation that is not complete is not either.
+    // One stream: nothing behind an incomplete operation is complete.
     if (!operation->poll()) break;
     try {
       operation->Operation::test();
@@ -135,32 +149,22 @@ void NcclWatch::fail_all(Shared& shared, std::unique_lock<std::mutex>& lock) {
   const Failure failure = *shared.failure;
   const auto pending = std::exchange(shared.pending, {});
   lock.unlock();
+  // The communicator before the operations: a thread that sees one fail must not be able to issue another.
   shared.failed(failure);
   for (const auto& operation : pending) operation->fail(failure);
-  // Last, as it may take its time: kernels that wait for others end with it, here and soon on all ranks.
+  // Last, as it may take long: it ends kernels that wait for other ranks, here and soon on all ranks.
   shared.link->abort();
   lock.lock();
 }
 
 void NcclWatch::stop() {
   if (!thread_.joinable()) return;
-  bool ended = false;
   {
-    std::unique_lock lock(shared_->mutex);
+    const std::lock_guard lock(shared_->mutex);
     shared_->stopping = true;
     shared_->changed.notify_all();
-    ended = shared_->changed.wait_for(lock, kUntilLeftBehind, [this] { return shared_->ended; });
   }
-  if (ended) {
-    thread_.join();
-  } else {
-    thread_.detach();
-  }
-}
-
-double NcclWatch::cpu_s() const {
-  const std::lock_guard lock(shared_->mutex);
-  return shared_->clock ? processor_clock_s(*shared_->clock) : shared_->final_cpu_s;
+  thread_.join_or_leave(kUntilLeftBehind);
 }
 
 }  // namespace lockstep::comm

@@ -1,51 +1,86 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
-#include <ctime>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
+#include "lockstep/comm/cuda/cuda_check.h"
+#include "lockstep/comm/helper_thread.h"
 #include "lockstep/comm/nccl/nccl_link.h"
-#include "lockstep/comm/nccl/nccl_operation.h"
 
 namespace lockstep::comm {
 
-/// A thread that sees operations to their end: it tells those who wait on the host, in the order of the
-/// operations, and ends the communicator when an operation takes too long, when NCCL reports an error, and
-/// when it is told to. It asks every 20 us to 0.5 ms while somebody waits, 20 times a second while none does,
-/// and sleeps without an end while nothing is on its way. Thread-safe.
+/// One operation in the communicator's stream. First held (a message that is not issued yet), then issued,
+/// and complete when the GPU has reached its end, unless it was captured into a CUDA graph. NcclWatch asks
+/// the GPU, in the order of the operations, which is the order in which they end. Thread-safe.
+class NcclOperation final : public Operation {
+ public:
+  using Operation::Operation;
+
+  /// Records that the operation is in the stream now, with `end` right after it. `captured`: it runs whenever
+  /// the graph is launched, and the host never learns when it is complete.
+  void issued(std::shared_ptr<CudaEvent> end, bool captured, Deadline deadline);
+
+  bool captured() const { return captured_; }
+
+  /// Asks the GPU, and passes an outcome on. True when there is one. Never blocks. For the watch only.
+  bool poll() noexcept;
+
+  /// Whether the GPU has reached its end. Never blocks.
+  bool reached() const { return end_->reached(); }
+
+  /// Makes work queued on `stream` from now on start after the operation, which must have been issued.
+  /// Throws.
+  void hold(cudaStream_t stream) const { end_->hold(stream); }
+
+  /// Whether a thread of the host waits for it.
+  bool urgent() const { return urgent_; }
+  void hurry() { urgent_ = true; }
+
+ private:
+  std::atomic<bool> captured_{false};
+  std::atomic<bool> urgent_{false};
+  /// Set once, before the operation is handed to other threads as issued.
+  std::shared_ptr<CudaEvent> end_;
+  Deadline deadline_{};
+};
+
+/// A thread that follows operations to their end: it completes them for waiters on the host, in order, and
+/// ends the communicator when an operation takes too long, when NCCL reports an error, and on request. It
+/// asks the GPU every 20 us to 0.5 ms while a waiter is in a hurry, 20 times a second otherwise, and sleeps
+/// while nothing is in flight. Thread-safe.
 class NcclWatch {
  public:
   using FailureHandler = std::function<void(const Failure&)>;
 
-  /// `failed` hears of the first failure, from the watch's thread, before the operations do.
+  /// `failed` is called with the first failure, on the watch's thread, before the operations fail.
   NcclWatch(std::shared_ptr<NcclLink> link, FailureHandler failed);
   /// As stop().
   ~NcclWatch();
 
-  /// An operation that was issued, after all those before.
+  /// Follows an operation, issued after all those added before.
   void add(const std::shared_ptr<NcclOperation>& operation);
-  /// Somebody waits for an operation that was marked as urgent.
+  /// Looks at once: an operation was marked as urgent.
   void wake();
-  /// From now on there are CUDA graphs with operations that nobody else sees: NCCL's errors are asked for
-  /// all the time.
+  /// From now on checks NCCL for errors even while nothing is in flight: CUDA graphs hold operations that the
+  /// watch does not see.
   void watch_graphs();
 
   /// Fails all operations, and ends NCCL's communicator soon.
   void fail(const Failure& why);
 
-  /// Whether nothing is on its way. Throws what the GPU says.
+  /// Whether nothing is in flight. Throws the GPU's error.
   bool idle() const;
 
-  /// Ends NCCL's communicator, in good order unless something failed or is on its way, and the thread. A
+  /// Ends NCCL's communicator, in good order unless something failed or is in flight, and the thread. A
   /// communicator that does not end within some seconds is left behind with its thread.
   void stop();
 
-  double cpu_s() const;
+  double cpu_s() const { return thread_.cpu_s(); }
 
  private:
   /// Outlives the watch when a thread has to be left behind.
@@ -58,18 +93,15 @@ class NcclWatch {
     bool woken = false;
     bool graphs = false;
     bool stopping = false;
-    bool ended = false;
     std::optional<Failure> failure;
-    std::optional<clockid_t> clock;
-    double final_cpu_s = 0;
   };
 
-  static void run(const std::shared_ptr<Shared>& shared);
+  static void run(Shared& shared);
   static void look(Shared& shared, std::unique_lock<std::mutex>& lock);
   static void fail_all(Shared& shared, std::unique_lock<std::mutex>& lock);
 
   std::shared_ptr<Shared> shared_;
-  std::thread thread_;
+  HelperThread thread_;
 };
 
 }  // namespace lockstep::comm

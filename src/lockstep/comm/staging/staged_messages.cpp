@@ -1,5 +1,7 @@
 #include "lockstep/comm/staging/staged_messages.h"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace lockstep::comm {
@@ -7,11 +9,14 @@ namespace {
 
 using Lane = CopyEngine::Lane;
 
-Buffer in_host_memory(const Buffer& buffer, std::byte* memory) {
-  return {memory, buffer.count, buffer.dtype};
+/// The same message with `memory` for its buffer.
+Message in_host_memory(const Message& message, std::byte* memory) {
+  Message on_host = message;
+  on_host.buffer = {memory, message.buffer.count, message.buffer.dtype};
+  return on_host;
 }
 
-/// What became of `inner` becomes of `outer`.
+/// Completes `outer` with the outcome of `inner`.
 void pass_on(Operation& inner, Operation& outer) noexcept {
   try {
     inner.test();
@@ -23,6 +28,30 @@ void pass_on(Operation& inner, Operation& outer) noexcept {
 
 }  // namespace
 
+HostMemoryPool::HostMemoryPool(std::shared_ptr<CopyEngine> engine) : shelves_(std::make_shared<Shelves>()) {
+  shelves_->engine = std::move(engine);
+}
+
+std::shared_ptr<std::byte> HostMemoryPool::take(size_t bytes) {
+  constexpr size_t kSmallest = 4096;
+  const size_t size = std::bit_ceil(std::max(bytes, kSmallest));
+  std::shared_ptr<std::byte> memory;
+  {
+    const std::lock_guard lock(shelves_->mutex);
+    if (auto& shelf = shelves_->free[size]; !shelf.empty()) {
+      memory = std::move(shelf.back());
+      shelf.pop_back();
+    }
+  }
+  if (!memory) memory = shelves_->engine->host_memory(size);
+  // The deleter puts the memory back on its shelf; it keeps the shelves alive after the pool.
+  std::byte* const address = memory.get();
+  return {address, [shelves = shelves_, memory = std::move(memory), size](std::byte*) mutable {
+            const std::lock_guard lock(shelves->mutex);
+            shelves->free[size].push_back(std::move(memory));
+          }};
+}
+
 StagedMessages::StagedMessages(Transport& host, std::shared_ptr<CopyEngine> engine)
     : host_(host), engine_(engine), memory_(std::move(engine)), sends_("ls-stage", [](const Failure&) {}) {}
 
@@ -30,66 +59,59 @@ StagedMessages::~StagedMessages() {
   stop();
 }
 
-std::shared_ptr<Operation> StagedMessages::keep(OperationInfo info) {
-  auto message = std::make_shared<Operation>(info);
+std::shared_ptr<Operation> StagedMessages::keep(const Message& message) {
+  auto operation = std::make_shared<Operation>(info_of(message));
   const std::lock_guard lock(mutex_);
   std::erase_if(pending_, [](const auto& other) { return other->has_outcome(); });
-  pending_.push_back(message);
-  return message;
+  pending_.push_back(operation);
+  return operation;
 }
 
-std::shared_ptr<Operation> StagedMessages::send(const Buffer& buffer, int peer, int tag, Deadline deadline) {
+std::shared_ptr<Operation> StagedMessages::start(const Message& message, Deadline deadline) {
+  return message.kind == Message::Kind::kSend ? send(message, deadline) : receive(message, deadline);
+}
+
+std::shared_ptr<Operation> StagedMessages::send(const Message& message, Deadline deadline) {
+  const Buffer& buffer = message.buffer;
   const CopyEngine::MarkPtr ready = engine_->mark_stream(buffer.stream);
   auto memory = memory_.take(buffer.bytes());
   engine_->hold_lane(Lane::kOut, *ready);
   engine_->copy(Lane::kOut, memory.get(), buffer.bytes(), buffer.data, buffer.bytes(), buffer.bytes(), 1);
   auto copied = engine_->mark_lane(Lane::kOut);
-  auto message = keep({"send", buffer.bytes(), peer, tag});
-  const Buffer on_host = in_host_memory(buffer, memory.get());
-  sends_.push(std::make_shared<Operation>(message->info()), [=, this, memory = std::move(memory)] {
+  auto outer = keep(message);
+  const Message on_host = in_host_memory(message, memory.get());
+  sends_.push(std::make_shared<Operation>(outer->info()), [=, this, memory = std::move(memory)] {
     try {
       engine_->wait(*copied);
-      const std::shared_ptr<Operation> inner = host_.send(on_host, peer, tag, deadline);
-      inner->on_complete([inner, message, memory] { pass_on(*inner, *message); });
+      const std::shared_ptr<Operation> inner = host_.start(on_host, deadline);
+      inner->on_complete([inner, outer, memory] { pass_on(*inner, *outer); });
     } catch (...) {
-      message->fail(Failure::from_current_exception());
+      outer->fail(Failure::from_current_exception());
     }
   });
-  return message;
+  return outer;
 }
 
-std::shared_ptr<Operation> StagedMessages::receive(const Buffer& buffer, int peer, int tag,
-                                                   Deadline deadline) {
-  return start_receive({"receive", buffer.bytes(), peer, tag}, buffer,
-                       [&](const Buffer& on_host) { return host_.receive(on_host, peer, tag, deadline); });
-}
-
-std::shared_ptr<Operation> StagedMessages::receive_any(const Buffer& buffer, int tag, Deadline deadline) {
-  return start_receive({"receive_any", buffer.bytes(), -1, tag}, buffer,
-                       [&](const Buffer& on_host) { return host_.receive_any(on_host, tag, deadline); });
-}
-
-std::shared_ptr<Operation> StagedMessages::start_receive(OperationInfo info, const Buffer& buffer,
-                                                         const Start& start) {
-  // What the device still does with the old contents comes first.
-  const CopyEngine::MarkPtr free = engine_->mark_stream(buffer.stream);
-  auto memory = memory_.take(buffer.bytes());
-  const std::shared_ptr<Operation> inner = start(in_host_memory(buffer, memory.get()));
-  auto message = keep(info);
-  auto copy_in = [=, engine = engine_] {
+std::shared_ptr<Operation> StagedMessages::receive(const Message& message, Deadline deadline) {
+  // Marked now: the device may still use the old contents, and the copy in has to wait for that.
+  const CopyEngine::MarkPtr free = engine_->mark_stream(message.buffer.stream);
+  auto memory = memory_.take(message.buffer.bytes());
+  const std::shared_ptr<Operation> inner = host_.start(in_host_memory(message, memory.get()), deadline);
+  auto outer = keep(message);
+  auto copy_in = [=, buffer = message.buffer, engine = engine_] {
     try {
       inner->test();
       engine->hold_lane(Lane::kIn, *free);
       engine->copy(Lane::kIn, buffer.data, buffer.bytes(), memory.get(), buffer.bytes(), buffer.bytes(), 1);
       engine->wait(*engine->mark_lane(Lane::kIn));
-      message->complete(inner->source());
+      outer->complete(inner->source());
     } catch (...) {
-      message->fail(Failure::from_current_exception());
+      outer->fail(Failure::from_current_exception());
     }
   };
-  // Not in the transport's own thread, which others wait for.
+  // On a thread of its own: the transport's threads must not block, since other messages wait for them.
   inner->on_complete([waiters = waiters_, copy_in = std::move(copy_in)] { waiters->run(copy_in); });
-  return message;
+  return outer;
 }
 
 bool StagedMessages::idle() {

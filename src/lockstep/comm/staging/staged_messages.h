@@ -1,40 +1,57 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "lockstep/comm/progress_queue.h"
-#include "lockstep/comm/staging/host_memory_pool.h"
+#include "lockstep/comm/staging/copy_engine.h"
 #include "lockstep/comm/transport.h"
 #include "lockstep/comm/waiter_threads.h"
 
 namespace lockstep::comm {
 
-/// Messages from and to device memory over a transport of host memory. A message is in host memory as a
-/// whole. Thread-safe; the transport must live until stop().
+/// Keeps an engine's host memory for reuse. Thread-safe; memory on loan may outlive the pool.
+class HostMemoryPool {
+ public:
+  explicit HostMemoryPool(std::shared_ptr<CopyEngine> engine);
+
+  /// At least `bytes`; returns to the pool when its last owner releases it.
+  std::shared_ptr<std::byte> take(size_t bytes);
+
+ private:
+  struct Shelves {
+    std::shared_ptr<CopyEngine> engine;
+    std::mutex mutex;
+    /// By size, a power of two.
+    std::map<size_t, std::vector<std::shared_ptr<std::byte>>> free;
+  };
+
+  std::shared_ptr<Shelves> shelves_;
+};
+
+/// Messages from and to device memory over a transport of host memory. Each message passes through host
+/// memory as a whole. Thread-safe; the transport must live until stop().
 class StagedMessages {
  public:
   StagedMessages(Transport& host, std::shared_ptr<CopyEngine> engine);
   ~StagedMessages();
 
-  std::shared_ptr<Operation> send(const Buffer& buffer, int peer, int tag, Deadline deadline);
-  std::shared_ptr<Operation> receive(const Buffer& buffer, int peer, int tag, Deadline deadline);
-  std::shared_ptr<Operation> receive_any(const Buffer& buffer, int tag, Deadline deadline);
+  std::shared_ptr<Operation> start(const Message& message, Deadline deadline);
 
   bool idle();
-  /// Fails what is on its way.
+  /// Fails every message in flight.
   void fail(const Failure& why) noexcept;
-  /// Ends the threads. What the transport still has on its way must have an outcome by then.
+  /// Ends the threads. Messages that the transport still carries must have an outcome by then.
   void stop() noexcept;
 
   double cpu_s() const;
 
  private:
-  using Start = std::function<std::shared_ptr<Operation>(const Buffer& on_host)>;
-
-  std::shared_ptr<Operation> keep(OperationInfo info);
-  std::shared_ptr<Operation> start_receive(OperationInfo info, const Buffer& buffer, const Start& start);
+  std::shared_ptr<Operation> keep(const Message& message);
+  std::shared_ptr<Operation> send(const Message& message, Deadline deadline);
+  std::shared_ptr<Operation> receive(const Message& message, Deadline deadline);
 
   Transport& host_;
   const std::shared_ptr<CopyEngine> engine_;

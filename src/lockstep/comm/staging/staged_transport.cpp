@@ -4,7 +4,6 @@
 #include <mutex>
 #include <utility>
 
-#include "lockstep/comm/staging/open_copy_engine.h"
 #include "lockstep/comm/staging/staged_messages.h"
 #include "lockstep/comm/staging/staging_pipeline.h"
 
@@ -33,86 +32,56 @@ class StagedTransport final : public Transport {
     return capabilities;
   }
 
-  void issuing(const Buffer& input, const Buffer& output) override {
-    if (!on_device(input)) return;
-    Marks marks{engine_->mark_stream(input.stream)};
-    if (output.stream != input.stream) marks.push_back(engine_->mark_stream(output.stream));
+  void issuing(const Collective& collective) override {
+    if (!on_device(collective.input)) return;
+    Marks marks{engine_->mark_stream(collective.input.stream)};
+    if (collective.output.stream != collective.input.stream) {
+      marks.push_back(engine_->mark_stream(collective.output.stream));
+    }
+    // Marked here, on the caller's thread: by the time run() comes, the streams may hold later work.
     const std::lock_guard lock(mutex_);
     issued_.push_back(std::move(marks));
   }
 
-  void all_reduce(const Buffer& buffer, ReduceOp op, Deadline by) override {
-    if (!on_device(buffer)) return host_->all_reduce(buffer, op, by);
-    run(one_row(buffer), [&](const Buffer& piece, const Buffer&) { host_->all_reduce(piece, op, by); });
+  void run(const Collective& collective, Deadline deadline) override {
+    if (!on_device(collective.input)) return host_->run(collective, deadline);
+    Marks marks;
+    {
+      // Collectives are carried out in the order in which they were issued.
+      const std::lock_guard lock(mutex_);
+      marks = std::move(issued_.front());
+      issued_.pop_front();
+    }
+    pipeline_.run(tables_of(collective), marks, [&](const Buffer& input, const Buffer& output) {
+      Collective piece = collective;
+      piece.input = input;
+      piece.output = output;
+      host_->run(piece, deadline);
+    });
   }
 
-  void reduce(const Buffer& buffer, ReduceOp op, int root, Deadline by) override {
-    if (!on_device(buffer)) return host_->reduce(buffer, op, root, by);
-    StagedTables tables = one_row(buffer);
-    tables.wants_output = rank() == root;
-    run(tables, [&](const Buffer& piece, const Buffer&) { host_->reduce(piece, op, root, by); });
-  }
-
-  void broadcast(const Buffer& buffer, int root, Deadline by) override {
-    if (!on_device(buffer)) return host_->broadcast(buffer, root, by);
-    StagedTables tables = one_row(buffer);
-    tables.reads_input = rank() == root;
-    tables.wants_output = rank() != root;
-    run(tables, [&](const Buffer& piece, const Buffer&) { host_->broadcast(piece, root, by); });
-  }
-
-  void all_gather(const Buffer& input, const Buffer& output, Deadline by) override {
-    if (!on_device(input)) return host_->all_gather(input, output, by);
-    run({.input = input, .output = output, .output_rows = size_t(size()), .columns = input.count},
-        [&](const Buffer& from, const Buffer& to) { host_->all_gather(from, to, by); });
-  }
-
-  void reduce_scatter(const Buffer& input, const Buffer& output, ReduceOp op, Deadline by) override {
-    if (!on_device(input)) return host_->reduce_scatter(input, output, op, by);
-    run({.input = input, .output = output, .input_rows = size_t(size()), .columns = output.count},
-        [&](const Buffer& from, const Buffer& to) { host_->reduce_scatter(from, to, op, by); });
-  }
-
-  void all_to_all(const Buffer& input, const Buffer& output, Deadline by) override {
-    if (!on_device(input)) return host_->all_to_all(input, output, by);
-    const auto rows = size_t(size());
-    run({.input = input,
-         .output = output,
-         .input_rows = rows,
-         .output_rows = rows,
-         .columns = input.count / rows},
-        [&](const Buffer& from, const Buffer& to) { host_->all_to_all(from, to, by); });
-  }
-
-  void barrier(Deadline by) override { host_->barrier(by); }
-
-  std::shared_ptr<Transport> split(std::span<const int> ranks, Deadline by) override {
-    std::shared_ptr<Transport> part = host_->split(ranks, by);
+  std::shared_ptr<Transport> split(std::span<const int> ranks, Deadline deadline) override {
+    std::shared_ptr<Transport> part = host_->split(ranks, deadline);
     if (!part) return nullptr;
     return make_staged_transport(std::move(part), engine_, piece_bytes_);
   }
 
   std::shared_ptr<CopyEngine> copy_engine() const override { return engine_; }
 
-  std::shared_ptr<Operation> send(const Buffer& buffer, int peer, int tag, Deadline by) override {
-    return on_device(buffer) ? messages_.send(buffer, peer, tag, by) : host_->send(buffer, peer, tag, by);
-  }
-  std::shared_ptr<Operation> receive(const Buffer& buffer, int peer, int tag, Deadline by) override {
-    return on_device(buffer) ? messages_.receive(buffer, peer, tag, by)
-                             : host_->receive(buffer, peer, tag, by);
-  }
-  std::shared_ptr<Operation> receive_any(const Buffer& buffer, int tag, Deadline by) override {
-    return on_device(buffer) ? messages_.receive_any(buffer, tag, by) : host_->receive_any(buffer, tag, by);
+  std::shared_ptr<Operation> start(const Message& message, Deadline deadline) override {
+    return on_device(message.buffer) ? messages_.start(message, deadline) : host_->start(message, deadline);
   }
 
   bool messages_idle() override { return messages_.idle() && host_->messages_idle(); }
 
   void abort(const Failure& why) noexcept override {
+    // Staged messages first, which otherwise would report the host message's failure.
     messages_.fail(why);
     host_->abort(why);
   }
 
   void close() noexcept override {
+    // In this order: the threads of messages_ use the host transport.
     messages_.stop();
     host_->close();
   }
@@ -122,19 +91,22 @@ class StagedTransport final : public Transport {
  private:
   using Marks = std::vector<CopyEngine::MarkPtr>;
 
-  static StagedTables one_row(const Buffer& buffer) {
-    return {.input = buffer, .output = buffer, .columns = buffer.count, .in_place = true};
-  }
-
-  void run(const StagedTables& tables, const StagingPipeline::HostCall& call) {
-    Marks marks;
-    {
-      // Collectives are carried out in the order in which they were issued.
-      const std::lock_guard lock(mutex_);
-      marks = std::move(issued_.front());
-      issued_.pop_front();
-    }
-    pipeline_.run(tables, marks, call);
+  /// The collective as tables, with a row per part.
+  StagedTables tables_of(const Collective& collective) const {
+    const CollectiveTraits traits = collective.traits();
+    const auto includes_me = [&](CollectiveTraits::Ranks ranks) {
+      return ranks == CollectiveTraits::Ranks::kAll ||
+             (ranks == CollectiveTraits::Ranks::kRoot) == (rank() == collective.root);
+    };
+    const size_t input_rows = traits.input_parts ? size_t(size()) : 1;
+    return {.input = collective.input,
+            .output = collective.output,
+            .input_rows = input_rows,
+            .output_rows = traits.output_parts ? size_t(size()) : 1,
+            .columns = collective.input.count / input_rows,
+            .in_place = traits.in_place,
+            .reads_input = includes_me(traits.readers),
+            .wants_output = includes_me(traits.writers)};
   }
 
   const std::shared_ptr<Transport> host_;
@@ -151,13 +123,6 @@ class StagedTransport final : public Transport {
 std::shared_ptr<Transport> make_staged_transport(std::shared_ptr<Transport> host,
                                                  std::shared_ptr<CopyEngine> engine, size_t piece_bytes) {
   return std::make_shared<StagedTransport>(std::move(host), std::move(engine), piece_bytes);
-}
-
-std::shared_ptr<Transport> connect_staged(
-    std::shared_ptr<Transport> (*connect)(const ConnectOptions& options), const ConnectOptions& options) {
-  if (options.cuda_device < 0) return connect(options);
-  std::shared_ptr<CopyEngine> engine = open_copy_engine(options.cuda_device);
-  return make_staged_transport(connect(options), std::move(engine));
 }
 
 }  // namespace lockstep::comm

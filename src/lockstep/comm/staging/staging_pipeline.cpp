@@ -8,7 +8,7 @@ namespace {
 
 using Lane = CopyEngine::Lane;
 
-/// Columns of one piece: the same on every rank, as it follows from the sizes alone.
+/// Columns of one piece. Depends on sizes only, which all ranks share, so all cut alike.
 size_t columns_per_piece(const StagedTables& tables, size_t piece_bytes) {
   constexpr size_t kAligned = 64;
   const size_t rows = tables.in_place ? tables.input_rows : tables.input_rows + tables.output_rows;
@@ -45,7 +45,7 @@ void StagingPipeline::run(const StagedTables& tables, const std::vector<CopyEngi
   try {
     run_pieces(tables, call);
   } catch (...) {
-    // The owner of the tables may free them as soon as it hears of this.
+    // The owner of the tables may free them as soon as it catches this.
     wait_for_copies();
     throw;
   }
@@ -72,6 +72,13 @@ void StagingPipeline::run_pieces(const StagedTables& tables, const HostCall& cal
     slot.filled = engine_->mark_lane(Lane::kOut);
   };
 
+  // Piece i + 1 leaves the device before piece i is waited for, so copies overlap the exchange:
+  //
+  //   out lane   out 0 | out 1 | out 2 | ...
+  //   host               call 0 | call 1 | ...
+  //   in lane                     in 0  | in 1 | ...
+  //
+  // A slot is reused after kSlots pieces, once its last piece is back in the device (free_slot).
   if (pieces > 0) start_out(0);
   for (size_t piece = 0; piece < pieces; ++piece) {
     if (piece + 1 < pieces) start_out(piece + 1);

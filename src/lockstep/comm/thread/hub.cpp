@@ -31,6 +31,7 @@ void Hub::meet(int rank, Deadline deadline) {
   raise_if_failed();
   arrived_[size_t(rank)] = true;
   if (++arrived_count_ == size_) {
+    // The last rank opens the next meeting; the others recognize the end of theirs by the number.
     arrived_count_ = 0;
     arrived_.assign(size_t(size_), false);
     ++meetings_;
@@ -40,6 +41,7 @@ void Hub::meet(int rank, Deadline deadline) {
   const uint64_t meeting = meetings_;
   while (meetings_ == meeting) {
     raise_if_failed();
+    // A rank that left before it arrived never will.
     for (const int absent : missing()) {
       if (left_[size_t(absent)]) {
         Failure{Failure::Kind::kPeerLost, fmt::format("rank {} has left", absent), ""}.raise();
@@ -50,7 +52,7 @@ void Hub::meet(int rank, Deadline deadline) {
       Failure{Failure::Kind::kTimeout,
               fmt::format("rank{} {} did not arrive in time", missing().size() == 1 ? "" : "s",
                           fmt::join(missing(), ", ")),
-              "see whether every rank takes the same steps"}
+              "check that every rank takes the same steps"}
           .raise();
     }
   }
@@ -59,15 +61,19 @@ void Hub::meet(int rank, Deadline deadline) {
 void Hub::meet_with(int rank, const Contribution& mine, Deadline deadline) {
   contributions_[size_t(rank)] = mine;
   meet(rank, deadline);
+  // Every rank compares itself with rank 0, so at least one of two that differ notices.
   const Contribution& first = contributions_[0];
-  if (std::string_view(mine.call) != first.call || mine.count != first.count || mine.dtype != first.dtype ||
-      mine.op != first.op || mine.root != first.root) {
+  const Collective& own = mine.collective;
+  const Collective& other = first.collective;
+  if (std::string_view(mine.call) != first.call || own.input.count != other.input.count ||
+      own.output.count != other.output.count || own.input.dtype != other.input.dtype || own.op != other.op ||
+      own.root != other.root) {
     Failure{
         Failure::Kind::kComm,
         fmt::format("rank {} called {} with {} x {} (operation {}, root {}), rank 0 called {} with {} x {} "
                     "(operation {}, root {})",
-                    rank, mine.call, mine.count, to_string(mine.dtype), int(mine.op), mine.root, first.call,
-                    first.count, to_string(first.dtype), int(first.op), first.root),
+                    rank, mine.call, own.input.count, to_string(own.input.dtype), int(own.op), own.root,
+                    first.call, other.input.count, to_string(other.input.dtype), int(other.op), other.root),
         "every rank must issue the same collectives in the same order"}
         .raise();
   }
@@ -76,7 +82,7 @@ void Hub::meet_with(int rank, const Contribution& mine, Deadline deadline) {
 void Hub::fail(const Failure& why) {
   {
     std::lock_guard lock(mutex_);
-    if (failure_) return;
+    if (failure_) return;  // the first failure is the cause, later ones are consequences
     failure_ = why;
     changed_.notify_all();
   }

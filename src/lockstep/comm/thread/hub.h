@@ -6,25 +6,19 @@
 #include <optional>
 #include <vector>
 
-#include "lockstep/comm/failure.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/comm/thread/mailbox.h"
-#include "lockstep/comm/types.h"
 
 namespace lockstep::comm {
 
-/// What one rank brings to a collective; all but the addresses must be the same on every rank.
+/// One rank's side of a collective, or of a split (`call` tells). All but the addresses must agree on all
+/// ranks.
 struct Contribution {
   const char* call = "";
-  size_t count = 0;
-  DType dtype = DType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;
-  int root = 0;
-  const void* input = nullptr;
-  void* output = nullptr;
+  Collective collective{};
 };
 
-/// Where the ranks of one communicator meet, each from its own thread. Thread-safe.
+/// Meeting point of the ranks of one communicator, each on its own thread. Thread-safe.
 class Hub {
  public:
   explicit Hub(int size);
@@ -32,21 +26,21 @@ class Hub {
   int size() const { return size_; }
   Mailbox& mailbox() { return mailbox_; }
 
-  /// Blocks until every rank has called meet as often as this one. Throws TimeoutError that names who is
-  /// missing, PeerLostError when a missing rank has left, or the failure of another rank.
+  /// Blocks until every rank has called meet as often as this one. Throws TimeoutError that names the
+  /// missing ranks, PeerLostError when a missing rank has left, or the failure of another rank.
   void meet(int rank, Deadline deadline);
 
-  /// meet(), after which contribution(r) is what rank r brought, until the next meet(), which every rank must
-  /// call before it brings something new. Throws CommError when the ranks do not agree on what they do.
+  /// meet(), after which collective(r) is rank r's until the next meet(), which every rank must call before
+  /// the next meet_with(). Throws CommError when the ranks contribute different operations.
   void meet_with(int rank, const Contribution& mine, Deadline deadline);
-  const Contribution& contribution(int rank) const { return contributions_[size_t(rank)]; }
+  const Collective& collective(int rank) const { return contributions_[size_t(rank)].collective; }
 
-  /// For one rank to give all others something between two meetings.
+  /// Passes a new hub from one rank to all others between two meetings.
   std::shared_ptr<Hub> handed_over;
 
-  /// All present and future meetings and messages fail.
+  /// Fails all present and future meetings and messages.
   void fail(const Failure& why);
-  /// This rank will not come again; whoever waits for it fails.
+  /// Announces that this rank will not come again; ranks that wait for it fail.
   void leave(int rank);
 
  private:

@@ -38,49 +38,39 @@ std::optional<Failure> Mailbox::refusal(const Letter& letter) const {
   return std::nullopt;
 }
 
-std::shared_ptr<Operation> Mailbox::send(int from, int to, int tag, const Buffer& buffer) {
-  const Letter letter{from, to, tag, buffer,
-                      std::make_shared<Operation>(OperationInfo{"send", buffer.bytes(), to, tag})};
+std::shared_ptr<Operation> Mailbox::post(int rank, const Message& message) {
+  const bool sends = message.kind == Message::Kind::kSend;
+  Letter letter{.from = rank,
+                .to = message.peer,
+                .tag = message.tag,
+                .buffer = message.buffer,
+                .operation = std::make_shared<Operation>(info_of(message))};
+  if (!sends) {
+    letter.to = rank;
+    letter.from.reset();
+    if (message.kind == Message::Kind::kReceive) letter.from = message.peer;
+  }
   std::unique_lock lock(mutex_);
   if (const auto why = refusal(letter)) {
     lock.unlock();
     letter.operation->fail(*why);
     return letter.operation;
   }
-  const auto match = std::find_if(awaited_.begin(), awaited_.end(), [&](const Letter& awaited) {
-    return awaited.to == to && awaited.tag == tag && (!awaited.from || *awaited.from == from);
+  std::list<Letter>& own_side = sends ? sent_ : awaited_;
+  std::list<Letter>& other_side = sends ? awaited_ : sent_;
+  // The oldest match, so that messages keep their order per (peer, tag).
+  const auto match = std::find_if(other_side.begin(), other_side.end(), [&](const Letter& other) {
+    return other.to == letter.to && other.tag == letter.tag &&
+           (!other.from || !letter.from || *other.from == *letter.from);
   });
-  if (match == awaited_.end()) {
-    sent_.push_back(letter);
+  if (match == other_side.end()) {
+    own_side.push_back(letter);
     return letter.operation;
   }
-  const Letter awaited = std::move(*match);
-  awaited_.erase(match);
+  const Letter other = std::move(*match);
+  other_side.erase(match);
   lock.unlock();
-  deliver(letter, awaited);
-  return letter.operation;
-}
-
-std::shared_ptr<Operation> Mailbox::receive(int to, std::optional<int> from, int tag, const Buffer& buffer) {
-  const OperationInfo info{from ? "receive" : "receive_any", buffer.bytes(), from.value_or(-1), tag};
-  const Letter letter{from, to, tag, buffer, std::make_shared<Operation>(info)};
-  std::unique_lock lock(mutex_);
-  const auto match = std::find_if(sent_.begin(), sent_.end(), [&](const Letter& sent) {
-    return sent.to == to && sent.tag == tag && (!from || *from == *sent.from);
-  });
-  if (match == sent_.end()) {
-    if (const auto why = refusal(letter)) {
-      lock.unlock();
-      letter.operation->fail(*why);
-    } else {
-      awaited_.push_back(letter);
-    }
-    return letter.operation;
-  }
-  const Letter sent = std::move(*match);
-  sent_.erase(match);
-  lock.unlock();
-  deliver(sent, letter);
+  sends ? deliver(letter, other) : deliver(other, letter);
   return letter.operation;
 }
 
@@ -99,10 +89,12 @@ void Mailbox::fail(const Failure& why) {
     letters.splice(letters.end(), sent_);
     letters.splice(letters.end(), awaited_);
   }
+  // Outside the lock: failing an operation calls its callback.
   for (const Letter& letter : letters) letter.operation->fail(why);
 }
 
 void Mailbox::leave(int rank) {
+  // Collected under the lock, failed without it.
   std::list<std::pair<Letter, Failure>> refused;
   {
     std::lock_guard lock(mutex_);

@@ -11,25 +11,26 @@
 
 namespace lockstep::comm {
 
-/// Messages between the ranks of one process. A message is copied once, by whichever side comes second, and a
-/// send is complete only then. Thread-safe.
+/// Messages between the ranks of one process. Whichever side comes second copies the message, once, and
+/// completes both. Thread-safe.
 class Mailbox {
  public:
   explicit Mailbox(int size);
 
-  std::shared_ptr<Operation> send(int from, int to, int tag, const Buffer& buffer);
-  /// `from` empty: from any rank.
-  std::shared_ptr<Operation> receive(int to, std::optional<int> from, int tag, const Buffer& buffer);
+  /// Starts `rank`'s end of a message.
+  std::shared_ptr<Operation> post(int rank, const Message& message);
 
-  /// Whether `rank` has neither sent nor awaits a message that is not there yet.
+  /// Whether `rank` has no unmatched send or receive.
   bool idle(int rank);
 
+  /// Fails all present and future messages.
   void fail(const Failure& why);
-  /// What others await from `rank` only, or send to it, fails.
+  /// Fails all messages to `rank`, and all that are awaited from `rank` only.
   void leave(int rank);
 
  private:
   struct Letter {
+    /// Empty: from any rank.
     std::optional<int> from;
     int to = 0;
     int tag = 0;
@@ -37,7 +38,9 @@ class Mailbox {
     std::shared_ptr<Operation> operation;
   };
 
+  /// Copies a message and completes both ends. Called without the lock: the letters are in no list any more.
   static void deliver(const Letter& sent, const Letter& awaited);
+  /// The reason why a letter can never be matched, if there is one.
   std::optional<Failure> refusal(const Letter& letter) const;
 
   std::mutex mutex_;

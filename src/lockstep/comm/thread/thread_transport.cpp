@@ -33,65 +33,21 @@ class ThreadTransport final : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return hub_->size(); }
   std::string backend() const override { return "thread"; }
-  Capabilities capabilities() const override { return thread_capabilities(); }
 
-  void all_reduce(const Buffer& buffer, ReduceOp op, Deadline by) override {
-    hub_->meet_with(rank_, {"all_reduce", buffer.count, buffer.dtype, op, 0, buffer.data, buffer.data}, by);
-    const auto [begin, end] = own_range(buffer.count);
-    reduce_range(begin, end, 0, size(), begin);
-    hub_->meet(rank_, by);
-  }
-
-  void reduce(const Buffer& buffer, ReduceOp op, int root, Deadline by) override {
-    hub_->meet_with(rank_, {"reduce", buffer.count, buffer.dtype, op, root, buffer.data, buffer.data}, by);
-    const auto [begin, end] = own_range(buffer.count);
-    reduce_range(begin, end, root, root + 1, begin);
-    hub_->meet(rank_, by);
-  }
-
-  void broadcast(const Buffer& buffer, int root, Deadline by) override {
-    hub_->meet_with(rank_, {"broadcast", buffer.count, buffer.dtype, {}, root, buffer.data, buffer.data}, by);
-    copy_bytes(buffer.data, hub_->contribution(root).input, buffer.bytes());
-    hub_->meet(rank_, by);
-  }
-
-  void all_gather(const Buffer& input, const Buffer& output, Deadline by) override {
-    hub_->meet_with(rank_, {"all_gather", input.count, input.dtype, {}, 0, input.data, output.data}, by);
-    const size_t bytes = input.bytes();
-    for (int peer = 0; peer < size(); ++peer) {
-      copy_bytes(at(output.data, size_t(peer) * bytes), hub_->contribution(peer).input, bytes);
-    }
-    hub_->meet(rank_, by);
-  }
-
-  void reduce_scatter(const Buffer& input, const Buffer& output, ReduceOp op, Deadline by) override {
-    hub_->meet_with(rank_, {"reduce_scatter", output.count, output.dtype, op, 0, input.data, output.data},
-                    by);
-    const size_t begin = size_t(rank_) * output.count;
-    reduce_range(begin, begin + output.count, rank_, rank_ + 1, 0);
-    hub_->meet(rank_, by);
-  }
-
-  void all_to_all(const Buffer& input, const Buffer& output, Deadline by) override {
-    hub_->meet_with(rank_, {"all_to_all", input.count, input.dtype, {}, 0, input.data, output.data}, by);
-    const size_t bytes = input.bytes() / size_t(size());
-    for (int peer = 0; peer < size(); ++peer) {
-      copy_bytes(at(output.data, size_t(peer) * bytes),
-                 at(hub_->contribution(peer).input, size_t(rank_) * bytes), bytes);
-    }
-    hub_->meet(rank_, by);
-  }
-
-  void barrier(Deadline by) override {
-    hub_->meet_with(rank_, {"barrier"}, by);
+  /// Each rank shows its buffers to all others in a first meeting, reads theirs, and waits in a second one
+  /// until nobody reads its own any more.
+  void run(const Collective& collective, Deadline by) override {
+    hub_->meet_with(rank_, {collective.name(), collective}, by);
+    exchange(collective);
     hub_->meet(rank_, by);
   }
 
   std::shared_ptr<Transport> split(std::span<const int> ranks, Deadline by) override {
-    hub_->meet_with(rank_, {"split", ranks.size()}, by);
+    hub_->meet_with(rank_, {"split", {.input = {.count = ranks.size()}}}, by);
     const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
     if (rank_ == ranks.front()) hub_->handed_over = std::make_shared<Hub>(int(ranks.size()));
     hub_->meet(rank_, by);
+    // Between two meetings, so that handed_over is neither read early nor overwritten by the next split.
     std::shared_ptr<Transport> part;
     if (mine != ranks.end() && ranks.size() > 1) {
       part = std::make_shared<ThreadTransport>(hub_->handed_over, int(mine - ranks.begin()));
@@ -100,14 +56,8 @@ class ThreadTransport final : public Transport {
     return part;
   }
 
-  std::shared_ptr<Operation> send(const Buffer& buffer, int peer, int tag, Deadline) override {
-    return hub_->mailbox().send(rank_, peer, tag, buffer);
-  }
-  std::shared_ptr<Operation> receive(const Buffer& buffer, int peer, int tag, Deadline) override {
-    return hub_->mailbox().receive(rank_, peer, tag, buffer);
-  }
-  std::shared_ptr<Operation> receive_any(const Buffer& buffer, int tag, Deadline) override {
-    return hub_->mailbox().receive(rank_, std::nullopt, tag, buffer);
+  std::shared_ptr<Operation> start(const Message& message, Deadline) override {
+    return hub_->mailbox().post(rank_, message);
   }
 
   bool messages_idle() override { return hub_->mailbox().idle(rank_); }
@@ -115,31 +65,66 @@ class ThreadTransport final : public Transport {
   void close() noexcept override { hub_->leave(rank_); }
 
  private:
-  /// The elements that this rank combines for all.
-  std::pair<size_t, size_t> own_range(size_t count) const {
-    constexpr size_t kCacheLine = 64;  // elements: whole lines whatever the dtype
-    const size_t lines = (count + kCacheLine - 1) / kCacheLine;
+  void exchange(const Collective& mine) {
+    const Buffer& input = mine.input;
+    const Buffer& output = mine.output;
+    switch (mine.kind) {
+      case Collective::Kind::kAllReduce:
+        return reduce_share(input.count, 0, size());
+      case Collective::Kind::kReduce:
+        return reduce_share(input.count, mine.root, mine.root + 1);
+      case Collective::Kind::kBroadcast:
+        return copy_bytes(output.data, peer_input(mine.root), output.bytes());
+      case Collective::Kind::kAllGather:
+        return copy_parts(output, input.bytes(), 0);
+      case Collective::Kind::kReduceScatter: {
+        const size_t begin = size_t(rank_) * output.count;
+        return reduce_range(begin, begin + output.count, rank_, rank_ + 1, 0);
+      }
+      case Collective::Kind::kAllToAll: {
+        const size_t part_bytes = input.bytes() / size_t(size());
+        return copy_parts(output, part_bytes, size_t(rank_) * part_bytes);
+      }
+      case Collective::Kind::kBarrier:
+        return;
+    }
+  }
+
+  const void* peer_input(int rank) const { return hub_->collective(rank).input.data; }
+
+  /// Copies to the r-th part of `output` what rank r's input holds from byte `from` on.
+  void copy_parts(const Buffer& output, size_t part_bytes, size_t from) const {
+    for (int peer = 0; peer < size(); ++peer) {
+      copy_bytes(at(output.data, size_t(peer) * part_bytes), at(peer_input(peer), from), part_bytes);
+    }
+  }
+
+  /// Combines this rank's share of the elements, about 1 / size() of them, for ranks [first_to, last_to).
+  void reduce_share(size_t count, int first_to, int last_to) {
+    constexpr size_t kAligned = 64;  // elements: whole cache lines whatever the dtype
+    const size_t lines = (count + kAligned - 1) / kAligned;
     const auto bound = [&](int rank) {
-      return std::min(count, lines * size_t(rank) / size_t(size()) * kCacheLine);
+      return std::min(count, lines * size_t(rank) / size_t(size()) * kAligned);
     };
-    return {bound(rank_), bound(rank_ + 1)};
+    const size_t begin = bound(rank_);
+    reduce_range(begin, bound(rank_ + 1), first_to, last_to, begin);
   }
 
   /// Combines elements [begin, end) of all inputs, in the order of ranks, into the outputs of ranks
   /// [first_to, last_to), there from element `to` on. Goes block by block, so that partial results stay in
   /// cache and each input is read before an output at the same place is written.
   void reduce_range(size_t begin, size_t end, int first_to, int last_to, size_t to) {
-    const Contribution& mine = hub_->contribution(rank_);
-    const ReduceFunction combine = reduce_function(mine.dtype, mine.op);
-    const size_t width = element_bytes(mine.dtype);
+    const Collective& mine = hub_->collective(rank_);
+    const ReduceFunction combine = reduce_function(mine.input.dtype, mine.op);
+    const size_t width = element_bytes(mine.input.dtype);
     const size_t block = block_.size() / width;
     for (size_t i = begin; i < end; i += block) {
       const size_t count = std::min(block, end - i);
-      const auto input = [&](int rank) { return at(hub_->contribution(rank).input, i * width); };
+      const auto input = [&](int rank) { return at(peer_input(rank), i * width); };
       combine(block_.data(), input(0), input(1), count);
       for (int rank = 2; rank < size(); ++rank) combine(block_.data(), block_.data(), input(rank), count);
       for (int rank = first_to; rank < last_to; ++rank) {
-        std::memcpy(at(hub_->contribution(rank).output, (to + i - begin) * width), block_.data(),
+        std::memcpy(at(hub_->collective(rank).output.data, (to + i - begin) * width), block_.data(),
                     count * width);
       }
     }
@@ -150,7 +135,7 @@ class ThreadTransport final : public Transport {
   alignas(64) std::array<char, 32 * 1024> block_;
 };
 
-/// Hubs on their way from the rank that makes them to those that join.
+/// Hubs by the id under which the rank that made one announces it to those that join.
 struct Lobby {
   std::mutex mutex;
   int64_t last_id = 0;
@@ -187,10 +172,6 @@ std::shared_ptr<Hub> join_hub(const std::string& key, const ConnectOptions& opti
 }
 
 }  // namespace
-
-Capabilities thread_capabilities() {
-  return {.ranks_as_threads = true};
-}
 
 std::shared_ptr<Transport> connect_thread_transport(const ConnectOptions& options) {
   const Deadline deadline = deadline_after(options.timeout);

@@ -7,8 +7,6 @@
 
 namespace lockstep::comm {
 
-Capabilities thread_capabilities();
-
 /// Collective. Joins the ranks of this process that pass the same Store, each from its own thread.
 std::shared_ptr<Transport> connect_thread_transport(const ConnectOptions& options);
 

@@ -5,8 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/comm/backend.h"
-#include "lockstep/comm/split_first.h"
-#include "lockstep/comm/staging/open_copy_engine.h"
+#include "lockstep/comm/staging/copy_engine.h"
 #include "lockstep/results/files/json_gpus.h"
 #include "lockstep/topology/rank_gpus.h"
 #include "lockstep/topology/visible_gpus.h"
@@ -100,10 +99,10 @@ JobLinks::JobLinks(const JobPlan& job, const JobRank& rank) : job_(job), rank_(r
   }
   for (const RowPlan& row : job.rows) {
     if (control_of_.contains(row.ranks)) continue;
-    control_of_[row.ranks] = comm::split_first(*control_, row.ranks);
+    control_of_[row.ranks] = control_->split_first(row.ranks);
     // NCCL keeps memory of every GPU for each communicator: no second one of the same ranks.
     if (data_ == nullptr || row.ranks == data_->size()) continue;
-    data_of_[row.ranks] = comm::split_first(*data_, row.ranks);
+    data_of_[row.ranks] = data_->split_first(row.ranks);
   }
 }
 

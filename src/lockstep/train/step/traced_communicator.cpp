@@ -4,8 +4,6 @@
 #include <mutex>
 #include <utility>
 
-#include "lockstep/comm/followed_work.h"
-
 namespace lockstep::train {
 
 /// Written by the training thread (issued) and the communicator's (ended).
@@ -111,10 +109,10 @@ void TracedCommunicator::forget_stamps() {
   stamps_->forget();
 }
 
-template <typename Issue>
-comm::WorkPtr TracedCommunicator::stamp(int64_t bytes, Issue issue) {
-  const size_t index = stamps_->issued(bytes, StepClock(stamps_->accelerator.get()).now(), lane_);
-  comm::WorkPtr work = issue();
+comm::WorkPtr TracedCommunicator::issue(const comm::Collective& collective) {
+  const size_t index = stamps_->issued(static_cast<int64_t>(collective.bytes()),
+                                       StepClock(stamps_->accelerator.get()).now(), lane_);
+  comm::WorkPtr work = real_.issue(collective);
   if (stamps_->aside) {
     work->wait_in_stream(stamps_->aside->stream());
     stamps_->ended(index, StepClock(stamps_->aside.get()).now());
@@ -125,28 +123,6 @@ comm::WorkPtr TracedCommunicator::stamp(int64_t bytes, Issue issue) {
                            [stamps = stamps_, index] { stamps->ended(index, StepClock(nullptr).now()); });
 }
 
-comm::WorkPtr TracedCommunicator::all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) {
-  return stamp(static_cast<int64_t>(buffer.bytes()), [&] { return real_.all_reduce(buffer, op); });
-}
-comm::WorkPtr TracedCommunicator::reduce(const comm::Buffer& buffer, comm::ReduceOp op, int root) {
-  return stamp(static_cast<int64_t>(buffer.bytes()), [&] { return real_.reduce(buffer, op, root); });
-}
-comm::WorkPtr TracedCommunicator::broadcast(const comm::Buffer& buffer, int root) {
-  return stamp(static_cast<int64_t>(buffer.bytes()), [&] { return real_.broadcast(buffer, root); });
-}
-comm::WorkPtr TracedCommunicator::all_gather(const comm::Buffer& input, const comm::Buffer& output) {
-  return stamp(static_cast<int64_t>(output.bytes()), [&] { return real_.all_gather(input, output); });
-}
-comm::WorkPtr TracedCommunicator::reduce_scatter(const comm::Buffer& input, const comm::Buffer& output,
-                                                 comm::ReduceOp op) {
-  return stamp(static_cast<int64_t>(input.bytes()), [&] { return real_.reduce_scatter(input, output, op); });
-}
-comm::WorkPtr TracedCommunicator::all_to_all(const comm::Buffer& input, const comm::Buffer& output) {
-  return stamp(static_cast<int64_t>(input.bytes()), [&] { return real_.all_to_all(input, output); });
-}
-comm::WorkPtr TracedCommunicator::barrier() {
-  return stamp(0, [&] { return real_.barrier(); });
-}
 std::unique_ptr<comm::Communicator> TracedCommunicator::duplicate() {
   return std::unique_ptr<TracedCommunicator>(new TracedCommunicator(real_.duplicate(), stamps_));
 }

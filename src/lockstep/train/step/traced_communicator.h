@@ -36,23 +36,13 @@ class TracedCommunicator final : public comm::ForwardingCommunicator {
   /// Drops all stamps.
   void forget_stamps();
 
-  comm::WorkPtr all_reduce(const comm::Buffer& buffer, comm::ReduceOp op) override;
-  comm::WorkPtr reduce(const comm::Buffer& buffer, comm::ReduceOp op, int root) override;
-  comm::WorkPtr broadcast(const comm::Buffer& buffer, int root) override;
-  comm::WorkPtr all_gather(const comm::Buffer& input, const comm::Buffer& output) override;
-  comm::WorkPtr reduce_scatter(const comm::Buffer& input, const comm::Buffer& output,
-                               comm::ReduceOp op) override;
-  comm::WorkPtr all_to_all(const comm::Buffer& input, const comm::Buffer& output) override;
-  comm::WorkPtr barrier() override;
+  comm::WorkPtr issue(const comm::Collective& collective) override;
   std::unique_ptr<comm::Communicator> duplicate() override;
 
  private:
   class Stamps;
 
   TracedCommunicator(std::unique_ptr<comm::Communicator> real, std::shared_ptr<Stamps> stamps);
-
-  template <typename Issue>
-  comm::WorkPtr stamp(int64_t bytes, Issue issue);
 
   /// Null if the caller owns the real communicator.
   std::unique_ptr<comm::Communicator> owned_;

@@ -1,4 +1,4 @@
-#include "lockstep/comm/staging/open_copy_engine.h"
+#include "lockstep/comm/staging/copy_engine.h"
 
 #include <dlfcn.h>
 
