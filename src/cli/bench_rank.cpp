@@ -8,7 +8,7 @@
 #include "lockstep/limit/limit.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/results/files/json_writer.h"
-#include "lockstep/topology/inspect_system.h"
+#include "lockstep/topology/inspect.h"
 #include "lockstep/train/job/job_links.h"
 #include "lockstep/train/rows/row_layers.h"
 #include "lockstep/train/rows/row_runner.h"

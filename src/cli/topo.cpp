@@ -2,7 +2,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/results/files/system_json.h"
 #include "lockstep/results/tables/system_text.h"
-#include "lockstep/topology/inspect_system.h"
+#include "lockstep/topology/inspect.h"
 
 #include "commands.h"
 #include "console.h"

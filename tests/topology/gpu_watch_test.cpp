@@ -46,7 +46,7 @@ TEST(GpuUseTest, what_the_driver_does_not_tell_stays_empty) {
   EXPECT_EQ(summarize({}), GpuUse());
 }
 
-/// Whose n-th sample says n.
+/// A sampler whose n-th sample says n.
 GpuWatch::Sampler counting() {
   return [asked = 0]() mutable { return sample(asked++); };
 }

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "lockstep/topology/inspect_system.h"
+#include "lockstep/topology/inspect.h"
 
 namespace lockstep::topology {
 namespace {

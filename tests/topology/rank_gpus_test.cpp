@@ -19,7 +19,7 @@ RankGpu gpu(const std::string& host, const std::string& uuid) {
   return gpu(host, "0000:0" + uuid + ":00.0", uuid);
 }
 
-/// What and advice; "" where it is accepted.
+/// Message and advice; "" if it is accepted.
 std::string refusal(int ranks, int gpus) {
   try {
     require_enough_gpus(ranks, gpus);

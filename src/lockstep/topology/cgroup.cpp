@@ -10,7 +10,7 @@ namespace lockstep::topology {
 namespace fs = std::filesystem;
 namespace {
 
-/// Version 1 writes this and a little less, depending on the page size, for "no limit".
+/// Version 1 writes a number a little above this, depending on the page size, for "no limit".
 constexpr int64_t kUnlimitedBytes = int64_t{1} << 60;
 
 template <typename Number>
@@ -18,10 +18,10 @@ void tighten(std::optional<Number>& limit, std::optional<Number> other) {
   if (other && (!limit || *other < *limit)) limit = other;
 }
 
-/// A hierarchy of groups as it is mounted here.
+/// A mounted hierarchy of groups.
 struct Mount {
   bool version_2 = false;
-  /// The group that is seen at mount_point.
+  /// The group that mount_point shows.
   std::string root;
   fs::path mount_point;
   std::vector<std::string> options;
@@ -49,6 +49,7 @@ std::vector<Mount> cgroup_mounts(const fs::path& root) {
   std::vector<Mount> mounts;
   const std::string text = read_text(root / "proc/self/mountinfo").value_or("");
   for (const std::string_view line : split(text, "\n")) {
+    // ID PARENT DEVICE ROOT MOUNT_POINT OPTIONS [FIELDS] - TYPE SOURCE SUPER_OPTIONS, see proc(5).
     const size_t dash = line.find(" - ");
     if (dash == std::string_view::npos) continue;
     const auto before = split(line.substr(0, dash), " ");
@@ -68,6 +69,7 @@ std::vector<Mount> cgroup_mounts(const fs::path& root) {
 std::optional<std::string> group_path(const fs::path& root, std::string_view controller) {
   const std::string text = read_text(root / "proc/self/cgroup").value_or("");
   for (const std::string_view line : split(text, "\n")) {
+    // HIERARCHY:CONTROLLERS:PATH, without controllers for version 2, see cgroups(7).
     const size_t first = line.find(':');
     const size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
     if (second == std::string_view::npos) continue;
@@ -82,8 +84,8 @@ std::optional<std::string> group_path(const fs::path& root, std::string_view con
 
 /// Folders of this process's group and of its ancestors, as far up as they are visible.
 std::vector<fs::path> group_folders(const Mount& mount, const std::string& group) {
-  // Without a namespace of its own a container sees the host's path in /proc/self/cgroup, but has only its
-  // own group mounted: what lies above the mounted group is cut off.
+  // A container without a cgroup namespace of its own sees the host's path in /proc/self/cgroup, but has only
+  // its own group mounted: cut off the part above the mounted group.
   std::string below = group;
   if (mount.root != "/" && below.starts_with(mount.root)) below.erase(0, mount.root.size());
   std::vector<fs::path> folders{mount.mount_point};
@@ -101,6 +103,7 @@ std::optional<int64_t> byte_limit(const fs::path& path) {
 
 std::optional<double> cpu_limit(const fs::path& folder, bool version_2) {
   std::optional<double> quota, period;
+  // "QUOTA PERIOD" or "max PERIOD" in version 2, two files in version 1, where -1 is no limit; microseconds.
   if (version_2) {
     const std::string text = read_text(folder / "cpu.max").value_or("");
     const auto fields = split(text, " \n");

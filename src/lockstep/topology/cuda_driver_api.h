@@ -21,7 +21,7 @@ struct Uuid {
   char bytes[16];
 };
 
-/// Null where the installed driver has no such function.
+/// Pointers to the library's functions, null if the installed driver lacks them.
 struct Functions {
   Result (*init)(unsigned flags) = nullptr;
   Result (*count)(int* count) = nullptr;
@@ -32,7 +32,7 @@ struct Functions {
   Result (*memory)(size_t* bytes, Device device) = nullptr;
 };
 
-/// Whether a function is there and succeeds.
+/// Calls a function that the driver may lack; whether it is there and succeeds.
 template <typename... Parameters, typename... Arguments>
 bool succeeds(Result (*function)(Parameters...), Arguments... arguments) {
   return function != nullptr && function(arguments...) == kSuccess;

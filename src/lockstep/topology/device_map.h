@@ -6,18 +6,49 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/topology/path.h"
-
 namespace lockstep::topology {
+
+/// The kind of path between two devices, in the words of `nvidia-smi topo -m`, from far to near.
+enum class PathKind {
+  kUnknown,
+  /// SYS: across the link between NUMA nodes.
+  kSystem,
+  /// NODE: across the link between host bridges of one NUMA node.
+  kNode,
+  /// PHB: through one host bridge.
+  kHostBridge,
+  /// PXB: through several PCIe switches, and no host bridge.
+  kSwitches,
+  /// PIX: through one PCIe switch at most.
+  kSwitch,
+  /// NV#: over NVLinks, directly or through NVSwitches.
+  kNvlink,
+  /// X: the device itself.
+  kSelf,
+};
+
+struct Path {
+  PathKind kind = PathKind::kUnknown;
+  /// Links that work together; set for kNvlink only.
+  int nvlinks = 0;
+
+  bool operator==(const Path&) const = default;
+};
+
+/// "SYS", "NV12", ...; "N/A" for an unknown path.
+std::string to_string(const Path& path);
+
+/// The inverse of to_string; empty for any other text.
+std::optional<Path> parse_path(std::string_view text);
 
 enum class DeviceKind { kGpu, kNic };
 
-/// A GPU or a network device. Empty and 0: not to be found out.
+/// A GPU or a network device. Unknown facts are empty or 0.
 struct Device {
   DeviceKind kind = DeviceKind::kGpu;
   /// "GPU0", "mlx5_0", "eth0": unique on its host.
   std::string label;
-  /// "NVIDIA H200"; of a network device what its maker calls it, if that is known, and its other names.
+  /// "NVIDIA H200"; for a network device its maker's name for it, if known, and its other names.
   std::string name;
   /// "0000:06:00.0", in lower case.
   std::string pci_bus_id;
@@ -27,12 +58,12 @@ struct Device {
   std::string cpu_affinity;
 };
 
-/// The GPUs and network devices of a host, and what lies between them.
+/// The GPUs and network devices of a host, and the paths between them.
 struct DeviceMap {
   std::vector<Device> devices;
   /// paths[a][b]: as many rows and columns as devices.
   std::vector<std::vector<Path>> paths;
-  /// Of NVIDIA's driver: "580.65.06", and the newest CUDA that it runs: "13.0".
+  /// Version of NVIDIA's driver, "580.65.06", and the newest CUDA that it runs, "13.0".
   std::string driver_version;
   std::string cuda_version;
 
@@ -42,7 +73,8 @@ struct DeviceMap {
 /// Paths among the devices before `end` by how often they occur, most first: "NV2 x 8, SYS x 12".
 std::string path_counts(const DeviceMap& map, size_t end);
 
-/// "00000000:0A:00.0" as NVML writes it, "0000:0a:00.0" and "0A:00.0" are one: "0000:0a:00.0".
+/// One notation for a place on the PCI bus: "0000:0a:00.0" for "00000000:0A:00.0", as NVML writes it, for
+/// "0000:0a:00.0" and for "0A:00.0".
 std::string normal_bus_id(std::string_view text);
 
 }  // namespace lockstep::topology

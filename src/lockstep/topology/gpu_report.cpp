@@ -45,6 +45,7 @@ Entry gpu_entry(const GpuReport& report, size_t gpu, const DeviceMap& map) {
   return entry;
 }
 
+/// The driver's GPUs in its order, then all other devices of the map.
 std::vector<Entry> entries_of(const DeviceMap& map, const GpuReport& report) {
   std::vector<Entry> entries;
   for (size_t gpu = 0; gpu < report.gpus.size(); ++gpu) entries.push_back(gpu_entry(report, gpu, map));
@@ -55,6 +56,7 @@ std::vector<Entry> entries_of(const DeviceMap& map, const GpuReport& report) {
   return entries;
 }
 
+/// NVLinks first, then the driver's word for the way over PCIe, then the bus's.
 Path path_between(const Entry& one, const Entry& other, const DeviceMap& map, const GpuReport& report) {
   if (one.gpu && other.gpu) {
     if (one.gpu == other.gpu) return {PathKind::kSelf, 0};
@@ -70,7 +72,7 @@ Path path_between(const Entry& one, const Entry& other, const DeviceMap& map, co
 }  // namespace
 
 int nvlinks_between(const GpuFacts& one, const GpuFacts& other) {
-  // A link that only one end calls up does not carry anything.
+  // A link that only one end reports as up carries nothing.
   const int direct = std::min(links_to(one, other), links_to(other, one));
   return direct > 0 ? direct : std::min(links_to_switches(one), links_to_switches(other));
 }

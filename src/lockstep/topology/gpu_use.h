@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/topology/nvml.h"
-
 namespace lockstep::topology {
 
-/// Of what was sampled several times.
+/// Spread of a value that was sampled several times.
 struct Spread {
   double least = 0;
   double median = 0;
@@ -18,8 +16,7 @@ struct Spread {
   bool operator==(const Spread&) const = default;
 };
 
-/// Something that kept a GPU's clocks down, in the words of slowdown_names, and in which share of the
-/// samples.
+/// A reason that kept a GPU's clocks down, in the words of slowdown_names, and its share of the samples.
 struct Slowdown {
   std::string by;
   double share = 0;
@@ -27,7 +24,7 @@ struct Slowdown {
   bool operator==(const Slowdown&) const = default;
 };
 
-/// What a GPU did for some time, from samples of its driver. Empty: the driver does not tell.
+/// Activity of a GPU over some time, from samples of its driver. Empty: the driver does not tell.
 struct GpuUse {
   int samples = 0;
   std::optional<Spread> sm_clock_mhz;
@@ -39,16 +36,14 @@ struct GpuUse {
   /// Shares of time in which a kernel ran, and in which memory was used.
   std::optional<Spread> kernel_share;
   std::optional<Spread> memory_share;
-  /// By all processes; of all that the GPU has.
+  /// Memory used by all processes, and all that the GPU has.
   std::optional<Spread> memory_used_bytes;
   std::optional<double> memory_bytes;
-  /// Share of the samples in which anything slowed the GPU down, and what did, most often first.
+  /// Share of the samples in which anything slowed the GPU down, and the reasons, most frequent first.
   double slowed_share = 0;
   std::vector<Slowdown> slowed_by;
 
   bool operator==(const GpuUse&) const = default;
 };
-
-GpuUse summarize(const std::vector<GpuSample>& samples);
 
 }  // namespace lockstep::topology

@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "lockstep/topology/gpu_use.h"
+#include "lockstep/topology/nvml.h"
 
 namespace lockstep::topology {
 
-/// Asks for a sample of a GPU ten times a second, from a thread of its own, from construction to finish().
-/// What the driver takes for an answer, up to a few milliseconds, is not the training thread's.
+GpuUse summarize(const std::vector<GpuSample>& samples);
+
+/// Samples a GPU ten times a second, from construction to finish(). It has a thread of its own because the
+/// driver takes up to a few milliseconds to answer.
 class GpuWatch {
  public:
   using Sampler = std::function<GpuSample()>;
@@ -23,7 +26,7 @@ class GpuWatch {
   GpuWatch(const GpuWatch&) = delete;
   GpuWatch& operator=(const GpuWatch&) = delete;
 
-  /// Ends the watch: what was sampled in the last `duration_s` seconds, at least the last sample.
+  /// Ends the watch. Returns the use in the last `duration_s` seconds, at least the last sample.
   GpuUse finish(double duration_s);
 
  private:
@@ -34,13 +37,12 @@ class GpuWatch {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool running_ = true;
-  /// With the time at which each was asked for.
+  /// Samples, each with the time at which it was asked for.
   std::vector<std::pair<double, GpuSample>> samples_;
   std::thread thread_;
 };
 
-/// What samples the GPU that CUDA gives this number in this process; empty where NVML cannot be asked about
-/// it.
+/// A sampler of the GPU with this CUDA number in this process; empty if NVML does not know it.
 GpuWatch::Sampler gpu_sampler(int cuda_device);
 
 }  // namespace lockstep::topology

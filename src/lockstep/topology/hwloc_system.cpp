@@ -1,14 +1,13 @@
 #include "lockstep/topology/hwloc_system.h"
 
 #include <algorithm>
+#include <vector>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/topology/cpu_list.h"
 #include "lockstep/topology/hwloc_handle.h"
-#include "lockstep/topology/pci_devices.h"
 
 namespace lockstep::topology {
 namespace {
@@ -17,7 +16,7 @@ int count_inside(hwloc_topology_t topology, hwloc_obj_t outer, hwloc_obj_type_t 
   return std::max(0, hwloc_get_nbobjs_inside_cpuset_by_type(topology, outer->cpuset, type));
 }
 
-/// Some virtual machines do not tell which hardware threads share a core: each is one then.
+/// Some virtual machines do not show which hardware threads share a core: each counts as one then.
 int cores_inside(hwloc_topology_t topology, hwloc_obj_t outer) {
   const int cores = count_inside(topology, outer, HWLOC_OBJ_CORE);
   return cores > 0 ? cores : count_inside(topology, outer, HWLOC_OBJ_PU);
@@ -79,14 +78,143 @@ std::vector<NumaNode> numa_nodes_of(hwloc_topology_t topology) {
   return nodes;
 }
 
-/// What is set before a topology is loaded, whatever it is loaded from.
+constexpr unsigned short kNvidia = 0x10de;
+/// The upper byte of the PCI class of displays.
+constexpr unsigned short kDisplayClass = 0x03;
+
+using PciFacts = hwloc_obj_attr_u::hwloc_pcidev_attr_s;
+
+struct Found {
+  Device device;
+  hwloc_obj_t object = nullptr;
+};
+
+bool is_nvidia_gpu(const PciFacts& pci) {
+  return pci.vendor_id == kNvidia && (pci.class_id >> 8) == kDisplayClass;
+}
+
+/// Names of the device's interfaces, InfiniBand's before Ethernet's: "mlx5_0", "ib0".
+std::vector<std::string> network_names(hwloc_obj_t device) {
+  std::vector<std::string> verbs, interfaces;
+  for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
+    if (child->type != HWLOC_OBJ_OS_DEVICE || child->name == nullptr) continue;
+    if (child->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS) verbs.emplace_back(child->name);
+    if (child->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK) interfaces.emplace_back(child->name);
+  }
+  verbs.insert(verbs.end(), interfaces.begin(), interfaces.end());
+  return verbs;
+}
+
+/// The part of the machine, with processors, that the device's host bridge is attached to.
+hwloc_obj_t attachment_of(hwloc_obj_t object) {
+  while (hwloc_obj_type_is_io(object->type)) object = object->parent;
+  return object;
+}
+
+Device common_facts(hwloc_obj_t object) {
+  const PciFacts& pci = object->attr->pcidev;
+  Device device;
+  device.pci_bus_id = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
+  device.name = info_of(object, "PCIDevice");
+  const hwloc_obj_t place = attachment_of(object);
+  if (place->cpuset != nullptr) device.cpu_affinity = list_of(*place->cpuset);
+  if (place->nodeset != nullptr && hwloc_bitmap_weight(place->nodeset) == 1)
+    device.numa_node = hwloc_bitmap_first(place->nodeset);
+  return device;
+}
+
+Found network_device(hwloc_obj_t object, const std::vector<std::string>& names) {
+  Found found{common_facts(object), object};
+  found.device.kind = DeviceKind::kNic;
+  found.device.label = names.front();
+  const std::string others = fmt::format("{}", fmt::join(names.begin() + 1, names.end(), ", "));
+  if (!others.empty()) found.device.name += (found.device.name.empty() ? "" : ", ") + others;
+  return found;
+}
+
+std::vector<Found> find_devices(hwloc_topology_t topology) {
+  std::vector<Found> gpus, nics;
+  hwloc_obj_t object = nullptr;
+  while ((object = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PCI_DEVICE, object)) != nullptr) {
+    const std::vector<std::string> names = network_names(object);
+    if (is_nvidia_gpu(object->attr->pcidev)) {
+      gpus.push_back({common_facts(object), object});
+    } else if (!names.empty()) {
+      nics.push_back(network_device(object, names));
+    }
+  }
+  std::ranges::sort(gpus, {}, [](const Found& gpu) { return gpu.device.pci_bus_id; });
+  for (size_t i = 0; i < gpus.size(); ++i) gpus[i].device.label = fmt::format("GPU{}", i);
+  gpus.insert(gpus.end(), nics.begin(), nics.end());
+  return gpus;
+}
+
+/// The bridges from a device up to the part of the machine that has processors, that part included.
+std::vector<hwloc_obj_t> way_up(hwloc_obj_t object) {
+  std::vector<hwloc_obj_t> way;
+  for (object = object->parent; object != nullptr; object = object->parent) {
+    way.push_back(object);
+    if (!hwloc_obj_type_is_io(object->type)) break;
+  }
+  return way;
+}
+
+PathKind over_processors(hwloc_obj_t one, hwloc_obj_t other, hwloc_obj_t machine) {
+  if (one->nodeset == nullptr || other->nodeset == nullptr) return PathKind::kSystem;
+  if (hwloc_bitmap_isequal(one->nodeset, other->nodeset) == 0) return PathKind::kSystem;
+  // A bridge attached to the whole of a machine with several nodes is near to no node in particular.
+  const bool anywhere = hwloc_bitmap_weight(one->nodeset) != 1 && one == machine;
+  return anywhere ? PathKind::kSystem : PathKind::kNode;
+}
+
+/// The place, on the ways up of two devices of one switch, of the bridge where they meet at the latest:
+///
+///        upstream bridge of the switch            place 1: devices of the switch meet here
+///          |                     |
+///   downstream bridge     downstream bridge       place 0: devices that share a slot meet here
+///          |                     |
+///        GPU0                  GPU1
+constexpr size_t kWithinSwitch = 1;
+
+PathKind path_between(hwloc_obj_t one, hwloc_obj_t other, hwloc_obj_t machine) {
+  const std::vector<hwloc_obj_t> ups = way_up(one);
+  const std::vector<hwloc_obj_t> other_ups = way_up(other);
+  for (size_t i = 0; i < ups.size(); ++i) {
+    const auto meeting = std::ranges::find(other_ups, ups[i]);
+    if (meeting == other_ups.end()) continue;
+    if (ups[i]->type != HWLOC_OBJ_BRIDGE) return over_processors(ups[i], ups[i], machine);
+    if (ups[i]->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST) return PathKind::kHostBridge;
+    const auto j = static_cast<size_t>(meeting - other_ups.begin());
+    return i <= kWithinSwitch && j <= kWithinSwitch ? PathKind::kSwitch : PathKind::kSwitches;
+  }
+  return over_processors(ups.back(), other_ups.back(), machine);
+}
+
+/// NVIDIA's GPUs and all network devices on the PCI bus of a loaded topology, with the paths between them.
+DeviceMap pci_devices(hwloc_topology_t topology) {
+  const std::vector<Found> found = find_devices(topology);
+  const hwloc_obj_t machine = hwloc_get_root_obj(topology);
+  DeviceMap map;
+  for (const Found& one : found) {
+    map.devices.push_back(one.device);
+    std::vector<Path>& row = map.paths.emplace_back();
+    for (const Found& other : found) {
+      row.push_back(
+          {one.object == other.object ? PathKind::kSelf : path_between(one.object, other.object, machine),
+           0});
+    }
+  }
+  return map;
+}
+
+/// Settings for a topology that is to be loaded, from whatever source.
 void prepare(hwloc_topology_t topology) {
-  // Cores outside of the cpuset belong to the host too.
+  // Cores outside of the cpuset belong to the host, too.
   hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
 #if HWLOC_API_VERSION >= 0x00020100
-  // Plugins that would start a driver, or ask a display, to learn what is asked for elsewhere. That of
-  // libpciaccess adds the names of devices to what Linux shows, and loses memory each time.
+  // Plugins that would start a driver, or ask a display, for facts that are asked for elsewhere. The plugin
+  // of libpciaccess only adds names of devices, and leaks memory each time.
   for (const char* plugin : {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero", "pci"}) {
     hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, plugin);
   }
@@ -127,7 +255,7 @@ System system_from_xml(std::string_view xml, std::string_view name) {
                 "Write it anew: lstopo FILE.xml");
   }
   System system = described(topology.get());
-  if (system.map.gpus() > 0) system.why_no_gpus = "what hwloc records has neither their memory nor NVLinks";
+  if (system.map.gpus() > 0) system.why_no_gpus = "a recording by hwloc has neither their memory nor NVLinks";
   return system;
 }
 

@@ -6,18 +6,20 @@
 #include <unistd.h>
 
 #include "lockstep/topology/cgroup.h"
-#include "lockstep/topology/cpu_list.h"
+#include "lockstep/topology/gpu_report.h"
 #include "lockstep/topology/hwloc_handle.h"
+#include "lockstep/topology/hwloc_system.h"
+#include "lockstep/topology/nvml.h"
 #include "lockstep/topology/system_files.h"
 
 namespace lockstep::topology {
 namespace {
 
-/// Null when hwloc cannot tell anything.
+/// Null if hwloc does not work here.
 HwlocTopology load_topology() {
   HwlocTopology topology = new_hwloc_topology();
   if (!topology) return nullptr;
-  // Cores outside of the cpuset belong to the host too.
+  // Cores outside of the cpuset belong to the host, too.
   hwloc_topology_set_flags(topology.get(), HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   return hwloc_topology_load(topology.get()) == 0 ? std::move(topology) : nullptr;
 }
@@ -26,7 +28,7 @@ int count(const HwlocTopology& topology, hwloc_obj_type_t type) {
   return std::max(0, hwloc_get_nbobjs_by_type(topology.get(), type));
 }
 
-/// How many objects of this type have at least one hardware thread in the mask.
+/// The number of objects of this type that have at least one hardware thread in the mask.
 int count_inside(const HwlocTopology& topology, hwloc_obj_type_t type, const Bitmap& mask) {
   int inside = 0;
   hwloc_obj_t object = nullptr;
@@ -37,6 +39,7 @@ int count_inside(const HwlocTopology& topology, hwloc_obj_type_t type, const Bit
 }
 
 void count_cores(Machine& machine) {
+  // The count of online processors stands in for everything that hwloc cannot tell.
   const int online = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   machine.cores = machine.host_cores = machine.hardware_threads = machine.host_hardware_threads = online;
   const HwlocTopology topology = load_topology();
@@ -44,7 +47,7 @@ void count_cores(Machine& machine) {
   machine.packages = count(topology, HWLOC_OBJ_PACKAGE);
   machine.numa_nodes = count(topology, HWLOC_OBJ_NUMANODE);
   machine.host_hardware_threads = count(topology, HWLOC_OBJ_PU);
-  // Some virtual machines do not tell which hardware threads share a core.
+  // Some virtual machines do not show which hardware threads share a core.
   const bool has_cores = count(topology, HWLOC_OBJ_CORE) > 0;
   const hwloc_obj_type_t core = has_cores ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
   machine.host_cores = count(topology, core);
@@ -57,15 +60,14 @@ void count_cores(Machine& machine) {
   }
   if (machine.processor.empty()) {
     const hwloc_obj_t package = hwloc_get_obj_by_type(topology.get(), HWLOC_OBJ_PACKAGE, 0);
-    const char* model = package != nullptr ? hwloc_obj_get_info_by_name(package, "CPUModel") : nullptr;
-    if (model != nullptr) machine.processor = model;
+    if (package != nullptr) machine.processor = info_of(package, "CPUModel");
   }
 }
 
 void apply_limits(Machine& machine, const CgroupLimits& limits) {
   if (limits.cpus && *limits.cpus < machine.hardware_threads) {
     machine.cpu_quota = limits.cpus;
-    // A thread that uses up the quota stands still until the next period: only whole cores count.
+    // A thread that has used up the quota is stopped until the next period, so only whole cores count.
     machine.cores = std::min(machine.cores, static_cast<int>(std::floor(*limits.cpus + 1e-6)));
   }
   machine.cores = std::max(1, machine.cores);
@@ -85,6 +87,20 @@ Machine inspect_host() {
   count_cores(machine);
   apply_limits(machine, read_cgroup_limits());
   return machine;
+}
+
+System inspect_system() {
+  const Nvml nvml;
+  System system = read_host_system();
+  if (nvml.why_not().empty()) return with_gpus(std::move(system), nvml.report());
+  system.why_no_gpus = nvml.why_not();
+  return system;
+}
+
+DeviceMap inspect_gpus() {
+  const Nvml nvml;
+  if (nvml.gpus() == 0) return {};
+  return with_gpus(read_host_system(), nvml.report()).map;
 }
 
 }  // namespace lockstep::topology

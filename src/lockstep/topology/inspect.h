@@ -1,11 +1,21 @@
 #pragma once
 
 #include "lockstep/topology/machine.h"
+#include "lockstep/topology/system.h"
 
 namespace lockstep::topology {
 
-/// Looks at the host that the calling process runs on, within what its affinity mask and cgroups leave it.
-/// Takes some milliseconds. Never throws: what cannot be read stays empty, and unlimited is assumed.
+// None of these throws: facts that cannot be read stay empty, and unlimited is assumed.
+
+/// The host of the calling process, within the limits of its affinity mask and cgroups. Takes some
+/// milliseconds.
 Machine inspect_host();
+
+/// The whole host: hwloc for processors, memory and the PCI bus, NVIDIA's driver for GPUs. Takes some
+/// milliseconds, with GPUs that sleep some seconds.
+System inspect_system();
+
+/// Only the devices of the host; none, and quickly so, if NVIDIA's driver shows no GPU.
+DeviceMap inspect_gpus();
 
 }  // namespace lockstep::topology

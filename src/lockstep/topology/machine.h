@@ -9,8 +9,7 @@
 
 namespace lockstep::topology {
 
-/// One host as this job sees it, as far as it explains a number. Empty strings and optionals: not to be found
-/// out.
+/// The facts about one host, as this job sees it, that may explain a number. Empty: unknown.
 struct Machine {
   std::string host;
   /// "Debian GNU/Linux 12 (bookworm)".
@@ -23,29 +22,29 @@ struct Machine {
   /// Physical cores that this job may use: affinity mask, cpuset and CPU quota of its cgroups applied; at
   /// least 1.
   int cores = 0;
-  /// All that the host has.
+  /// All physical cores of the host.
   int host_cores = 0;
   /// Hardware threads in the affinity mask, and all that the host has.
   int hardware_threads = 0;
   int host_hardware_threads = 0;
-  /// Processor time per time that the cgroups allow, in hardware threads; empty: no limit.
+  /// Processor time that the cgroups allow, in hardware threads; empty: no limit.
   std::optional<double> cpu_quota;
   /// Memory that this job may use (the smallest of its cgroups' limits), and all that the host has.
   int64_t memory_bytes = 0;
   int64_t host_memory_bytes = 0;
-  /// Memory that could be had when the machine was inspected, within the cgroups' limits.
+  /// Memory available at the time of inspection, within the cgroups' limits.
   int64_t available_memory_bytes = 0;
   int64_t swap_used_bytes = 0;
   /// Mean number of runnable tasks of the last minute before the run.
   std::optional<double> load_average;
-  /// "performance", "powersave", "schedutil", ...; with several, the first processor's.
+  /// "performance", "powersave", "schedutil", ...; that of the first processor if they differ.
   std::string governor;
   /// Highest frequency of the first processor; empty in most virtual machines.
   std::optional<double> max_frequency_mhz;
   bool virtual_machine = false;
   /// "always", "madvise" or "never".
   std::string transparent_hugepages;
-  /// Names of NVIDIA GPUs that the driver shows, whether or not this build can use them.
+  /// Names of the NVIDIA GPUs that the driver shows, whether or not this build can use them.
   std::vector<std::string> gpus;
   /// GPUs, network devices and the paths between them; filled by inspect_gpus, empty without a GPU.
   DeviceMap map;

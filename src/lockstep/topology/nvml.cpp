@@ -1,14 +1,18 @@
 #include "lockstep/topology/nvml.h"
 
+#include <array>
+
 #include <dlfcn.h>
 #include <fmt/format.h>
+
+#include "lockstep/topology/hwloc_handle.h"
 
 namespace lockstep::topology {
 namespace {
 
 using nvml::ok;
 
-/// Why the loader did not load it; the reason is long, and means nothing where there is no such file.
+/// The loader's reason; if there is no such file, a clearer sentence than the loader's.
 std::string why_not_loaded(const std::string& library) {
   const char* error = ::dlerror();
   const std::string text = error != nullptr ? error : "";
@@ -18,6 +22,77 @@ std::string why_not_loaded(const std::string& library) {
   return fmt::format("{} cannot be loaded: {}", library, text);
 }
 
+template <typename Function>
+bool find_function(void* library, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(::dlsym(library, name));
+  return function != nullptr;
+}
+
+/// Looks the functions up in an opened library. Returns the name of a missing one of the first four, or null.
+const char* find_functions(void* library, nvml::Functions& functions) {
+  if (!find_function(library, "nvmlInit_v2", functions.init)) return "nvmlInit_v2";
+  if (!find_function(library, "nvmlShutdown", functions.shutdown)) return "nvmlShutdown";
+  if (!find_function(library, "nvmlDeviceGetCount_v2", functions.count)) return "nvmlDeviceGetCount_v2";
+  if (!find_function(library, "nvmlDeviceGetHandleByIndex_v2", functions.handle))
+    return "nvmlDeviceGetHandleByIndex_v2";
+  find_function(library, "nvmlErrorString", functions.error_string);
+  find_function(library, "nvmlSystemGetDriverVersion", functions.driver_version);
+  find_function(library, "nvmlSystemGetCudaDriverVersion_v2", functions.cuda_version);
+  find_function(library, "nvmlDeviceGetName", functions.name);
+  find_function(library, "nvmlDeviceGetPciInfo_v3", functions.pci_info);
+  find_function(library, "nvmlDeviceGetMemoryInfo", functions.memory);
+  find_function(library, "nvmlDeviceGetCpuAffinity", functions.cpu_affinity);
+  find_function(library, "nvmlDeviceGetMemoryAffinity", functions.memory_affinity);
+  find_function(library, "nvmlDeviceGetTopologyCommonAncestor", functions.common_ancestor);
+  find_function(library, "nvmlDeviceGetNvLinkState", functions.link_state);
+  find_function(library, "nvmlDeviceGetNvLinkRemoteDeviceType", functions.link_remote_type);
+  find_function(library, "nvmlDeviceGetNvLinkRemotePciInfo_v2", functions.link_remote_pci);
+  find_function(library, "nvmlDeviceGetClockInfo", functions.clock);
+  find_function(library, "nvmlDeviceGetMaxClockInfo", functions.max_clock);
+  find_function(library, "nvmlDeviceGetTemperatureV", functions.temperature);
+  find_function(library, "nvmlDeviceGetTemperature", functions.old_temperature);
+  find_function(library, "nvmlDeviceGetPowerUsage", functions.power);
+  find_function(library, "nvmlDeviceGetEnforcedPowerLimit", functions.power_limit);
+  if (!find_function(library, "nvmlDeviceGetCurrentClocksEventReasons", functions.clock_reasons))
+    find_function(library, "nvmlDeviceGetCurrentClocksThrottleReasons", functions.clock_reasons);
+  find_function(library, "nvmlDeviceGetUtilizationRates", functions.utilization);
+  return nullptr;
+}
+
+/// Words of the masks of processors: room for 4096.
+constexpr unsigned kMaskWords = 64;
+using Mask = std::array<unsigned long, kMaskWords>;
+
+Bitmap bits_of(const Mask& mask) {
+  Bitmap bits = new_bitmap();
+  hwloc_bitmap_from_ulongs(bits.get(), kMaskWords, mask.data());
+  return bits;
+}
+
+/// nvmlGpuTopologyLevel_t in the words of `nvidia-smi topo`.
+PathKind kind_of(int level) {
+  switch (level) {
+    case nvml::kTopologyInternal:
+    case nvml::kTopologySingle:
+      return PathKind::kSwitch;
+    case nvml::kTopologyMultiple:
+      return PathKind::kSwitches;
+    case nvml::kTopologyHostBridge:
+      return PathKind::kHostBridge;
+    case nvml::kTopologyNode:
+      return PathKind::kNode;
+    case nvml::kTopologySystem:
+      return PathKind::kSystem;
+    default:
+      return PathKind::kUnknown;
+  }
+}
+
+/// The driver's mark, in a virtual machine, for a switch that the machine does not see.
+bool is_hidden(const nvml::PciInfo& remote) {
+  return normal_bus_id(remote.bus_id).starts_with("ffff");
+}
+
 }  // namespace
 
 Nvml::Nvml(const std::string& library) {
@@ -25,7 +100,7 @@ Nvml::Nvml(const std::string& library) {
 }
 
 Nvml::~Nvml() {
-  // The library stays loaded: a driver's may have threads of its own.
+  // The library stays loaded: it may have threads of its own.
   if (initialized_) call_.shutdown();
 }
 
@@ -35,7 +110,7 @@ void Nvml::open(const std::string& library) {
     why_not_ = why_not_loaded(library);
     return;
   }
-  if (const char* missing = nvml::find_functions(opened, call_)) {
+  if (const char* missing = find_functions(opened, call_)) {
     why_not_ = fmt::format("{} has no function {}: the NVIDIA driver is too old", library, missing);
     return;
   }
@@ -51,7 +126,7 @@ void Nvml::open(const std::string& library) {
   }
   for (unsigned index = 0; index < count; ++index) {
     nvml::Device device = nullptr;
-    // Of all that the host has, a container may talk to its own only.
+    // A container sees all GPUs of the host here, but may talk to its own only.
     if (call_.handle(index, &device) == nvml::kSuccess) devices_.push_back(device);
   }
 }
@@ -69,6 +144,71 @@ std::optional<int> Nvml::index_of(std::string_view pci_bus_id) const {
     if (normal_bus_id(info.bus_id) == wanted) return index;
   }
   return std::nullopt;
+}
+
+GpuReport Nvml::report() const {
+  GpuReport report;
+  std::array<char, nvml::kVersionBytes> driver{};
+  if (ok(call_.driver_version, driver.data(), static_cast<unsigned>(driver.size())))
+    report.driver_version = driver.data();
+  int cuda = 0;
+  if (ok(call_.cuda_version, &cuda))
+    report.cuda_version = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
+  for (const nvml::Device device : devices_) {
+    report.gpus.push_back(facts(device));
+    std::vector<Path>& row = report.pci_paths.emplace_back();
+    for (const nvml::Device other : devices_) row.push_back(pci_path(device, other));
+  }
+  return report;
+}
+
+GpuFacts Nvml::facts(nvml::Device device) const {
+  GpuFacts facts;
+  std::array<char, nvml::kNameBytes> name{};
+  if (ok(call_.name, device, name.data(), static_cast<unsigned>(name.size()))) facts.name = name.data();
+  nvml::PciInfo pci{};
+  if (ok(call_.pci_info, device, &pci)) facts.pci_bus_id = normal_bus_id(pci.bus_id);
+  nvml::Memory memory{};
+  if (ok(call_.memory, device, &memory)) facts.memory_bytes = static_cast<int64_t>(memory.total);
+  Mask mask{};
+  if (ok(call_.cpu_affinity, device, kMaskWords, mask.data())) facts.cpu_affinity = list_of(*bits_of(mask));
+  mask = {};
+  if (ok(call_.memory_affinity, device, kMaskWords, mask.data(), nvml::kScopeNode)) {
+    const Bitmap nodes = bits_of(mask);
+    // A GPU near to several nodes is near to none in particular.
+    if (hwloc_bitmap_weight(nodes.get()) == 1) facts.numa_node = hwloc_bitmap_first(nodes.get());
+  }
+  facts.links = links(device);
+  return facts;
+}
+
+std::vector<NvLink> Nvml::links(nvml::Device device) const {
+  std::vector<NvLink> links;
+  for (unsigned link = 0; link < nvml::kMostLinks; ++link) {
+    int state = 0;
+    if (!ok(call_.link_state, device, link, &state) || state != nvml::kEnabled) continue;
+    nvml::PciInfo remote{};
+    const bool placed = ok(call_.link_remote_pci, device, link, &remote);
+    int type = nvml::kLinkToGpu;
+    // Older drivers do not tell the type of the far end: a hidden one is a switch, any other may be a GPU.
+    if (!ok(call_.link_remote_type, device, link, &type) && (!placed || is_hidden(remote)))
+      type = nvml::kLinkToSwitch;
+    NvLink found;
+    if (type == nvml::kLinkToSwitch) found.to = NvLink::To::kSwitch;
+    if (type == nvml::kLinkToGpu && placed) {
+      found.to = NvLink::To::kGpu;
+      found.pci_bus_id = normal_bus_id(remote.bus_id);
+    }
+    links.push_back(std::move(found));
+  }
+  return links;
+}
+
+Path Nvml::pci_path(nvml::Device one, nvml::Device other) const {
+  if (one == other) return {PathKind::kSelf, 0};
+  int level = 0;
+  if (!ok(call_.common_ancestor, one, other, &level)) return {};
+  return {kind_of(level), 0};
 }
 
 GpuSample Nvml::sample(int index) const {

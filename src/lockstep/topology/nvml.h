@@ -11,13 +11,13 @@
 
 namespace lockstep::topology {
 
-/// What a GPU is doing at one moment. Empty: its driver does not tell.
+/// Activity of a GPU at one moment. Empty: its driver does not tell.
 struct GpuSample {
   std::optional<double> sm_clock_mhz;
   std::optional<double> max_sm_clock_mhz;
   std::optional<double> memory_clock_mhz;
   std::optional<double> temperature_c;
-  /// Mean of the last second from Ampere on (but for A100), else of this moment.
+  /// Mean over the last second on Ampere and later (except A100), else the value at this moment.
   std::optional<double> power_w;
   std::optional<double> power_limit_w;
   /// Share of the driver's last sampling period (1/6 s to 1 s) in which a kernel ran, or memory was used.
@@ -25,16 +25,16 @@ struct GpuSample {
   std::optional<double> memory_share;
   std::optional<int64_t> memory_used_bytes;
   std::optional<int64_t> memory_bytes;
-  /// What keeps the clocks below what they could be, in words ("power cap", "hardware thermal slowdown");
-  /// idleness is none of these.
+  /// Reasons that keep the clocks down, in words ("power cap", "hardware thermal slowdown"); idleness is not
+  /// one of them.
   std::vector<std::string> slowed_by;
 };
 
-/// What keeps clocks down, by the bits of nvmlDeviceGetCurrentClocksEventReasons.
+/// Reasons that keep clocks down, from the bits of nvmlDeviceGetCurrentClocksEventReasons.
 std::vector<std::string> slowdown_names(unsigned long long bits);
 
-/// NVIDIA's management library, opened where the driver has installed it. Nothing here throws for what is
-/// missing, and nothing changes a GPU's settings. May be used from several threads, as the library may.
+/// NVIDIA's management library, opened if the driver has installed it. Nothing here throws if it is missing,
+/// and nothing changes a GPU's settings. Thread-safe, as the library is.
 class Nvml {
  public:
   static constexpr const char* kLibrary = "libnvidia-ml.so.1";
@@ -44,10 +44,11 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// Why GPUs cannot be asked, in a sentence; empty where they can be, even when there is none.
+  /// The reason, as a sentence, for which GPUs cannot be queried; empty if they can be, even if there is
+  /// none.
   const std::string& why_not() const { return why_not_; }
 
-  /// GPUs that this process may talk to; indices below are from 0 to here. The order is the driver's, which
+  /// Number of GPUs that this process may talk to; indices are below it. The order is the driver's, which
   /// need not be that of the CUDA runtime.
   int gpus() const { return static_cast<int>(devices_.size()); }
   /// The index of the GPU at this place of the PCI bus, in any notation.

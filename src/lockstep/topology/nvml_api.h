@@ -86,7 +86,7 @@ constexpr unsigned long long kReasonHardwareThermal = 0x40;
 constexpr unsigned long long kReasonPowerBrake = 0x80;
 constexpr unsigned long long kReasonDisplayClock = 0x100;
 
-/// Null where the installed driver has no such function, but for the first four.
+/// Pointers to the library's functions; all but the first four are null if the installed driver lacks them.
 struct Functions {
   Return (*init)() = nullptr;
   Return (*shutdown)() = nullptr;
@@ -116,13 +116,10 @@ struct Functions {
   Return (*utilization)(Device, Utilization* utilization) = nullptr;
 };
 
-/// Whether a function that the installed driver may not have is there and succeeds.
+/// Calls a function that the installed driver may lack; whether it is there and succeeds.
 template <typename... Parameters, typename... Arguments>
 bool ok(Return (*function)(Parameters...), Arguments... arguments) {
   return function != nullptr && function(arguments...) == kSuccess;
 }
-
-/// Looks the functions up in an opened library. The name of a missing one of the first four, or null.
-const char* find_functions(void* library, Functions& functions);
 
 }  // namespace lockstep::topology::nvml

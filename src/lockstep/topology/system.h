@@ -14,16 +14,16 @@ struct CacheGroup {
   std::string name;
   int64_t bytes = 0;
   int count = 0;
-  /// That share one of them.
+  /// Cores that share one cache.
   int cores_each = 0;
 };
 
-/// A processor socket. Where a system shows none (some virtual machines), all of it is one.
+/// A processor socket. A system that shows none (some virtual machines) is one package.
 struct Package {
   std::string processor;
   int cores = 0;
   int hardware_threads = 0;
-  /// Of its hardware threads: "0-31,64-95".
+  /// Its hardware threads: "0-31,64-95".
   std::string cpus;
   /// From the outermost to the innermost.
   std::vector<CacheGroup> caches;
@@ -36,13 +36,13 @@ struct NumaNode {
   std::string cpus;
 };
 
-/// A whole host, whatever of it this job may use.
+/// A whole host, regardless of how much of it this job may use.
 struct System {
   std::string host;
   std::vector<Package> packages;
   std::vector<NumaNode> numa_nodes;
   DeviceMap map;
-  /// Why NVIDIA's driver was not asked about GPUs; empty where it was, and where nothing is known.
+  /// The reason for which NVIDIA's driver was not asked about GPUs; empty if it was, or if nothing is known.
   std::string why_no_gpus;
 };
 

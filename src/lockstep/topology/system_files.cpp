@@ -62,7 +62,7 @@ std::vector<std::string> nvidia_gpus(const fs::path& root) {
   }
   std::vector<std::string> names;
   for (const auto& [address, name] : by_address) names.push_back(name);
-  // A container may have the devices without that part of /proc.
+  // A container may have the devices but not that part of /proc.
   while (by_address.empty() && fs::exists(root / fmt::format("dev/nvidia{}", names.size()), ignored)) {
     names.push_back("NVIDIA GPU");
   }

@@ -9,7 +9,7 @@
 
 namespace lockstep::topology {
 
-/// The whole of a small system file; empty when it cannot be read. Never throws.
+/// The contents of a small system file; empty if it cannot be read. Never throws.
 std::optional<std::string> read_text(const std::filesystem::path& path);
 
 /// Without white space at both ends.
@@ -18,7 +18,7 @@ std::string_view trimmed(std::string_view text);
 /// Parts between any of `separators`, empty parts left out.
 std::vector<std::string_view> split(std::string_view text, std::string_view separators);
 
-/// The number that text begins with, white space before it skipped.
+/// The number at the beginning of the text, after white space.
 template <typename Number>
 std::optional<Number> leading_number(std::string_view text) {
   text = trimmed(text);
@@ -27,15 +27,15 @@ std::optional<Number> leading_number(std::string_view text) {
   return value;
 }
 
-/// The same of a file.
+/// The number at the beginning of a file.
 template <typename Number>
 std::optional<Number> read_number(const std::filesystem::path& path) {
   const std::optional<std::string> text = read_text(path);
   return text ? leading_number<Number>(*text) : std::nullopt;
 }
 
-/// What follows `key` and `separator` on the first line of `text` that begins with the key: "KEY = value" of
-/// /proc/meminfo, /proc/cpuinfo, os-release, memory.stat.
+/// The value after `key` and `separator` on the first line of `text` that begins with the key: "KEY = value"
+/// in /proc/meminfo, /proc/cpuinfo, os-release, memory.stat.
 std::optional<std::string_view> value_of(std::string_view text, std::string_view key, char separator);
 
 }  // namespace lockstep::topology

@@ -24,6 +24,7 @@ double seconds(const timeval& time) {
 
 std::vector<int> own_cpus() {
   std::vector<int> cpus;
+  // Fails on machines with more than 1024 processors; all of them are meant then.
   cpu_set_t mask;
   CPU_ZERO(&mask);
   if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return cpus;
@@ -58,7 +59,7 @@ HostUse read_host_use() {
   const std::string text = read_text("/proc/stat").value_or("");
   const std::vector<std::string_view> fields = split(std::string_view(text).substr(0, text.find('\n')), " ");
   const double tick_s = 1.0 / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  // cpu user nice system idle iowait irq softirq steal ...; guests are in user already.
+  // cpu user nice system idle iowait irq softirq steal ...; the time of guests is part of user.
   for (const size_t field : {1, 2, 3, 6, 7}) {
     if (field < fields.size()) use.busy_s += leading_number<double>(fields[field]).value_or(0) * tick_s;
   }
@@ -68,7 +69,7 @@ HostUse read_host_use() {
 }
 
 void reset_peak_memory() {
-  // 5: the peak resident size (proc(5)). A system without it keeps the peak of the whole process.
+  // 5 resets the peak resident size (proc(5)). A system without it keeps the peak of the whole process.
   std::ofstream("/proc/self/clear_refs") << "5";
 }
 
@@ -84,7 +85,7 @@ std::optional<double> read_frequency_mhz() {
     ++known;
   }
   if (known > 0) return sum_mhz / known;
-  // Virtual machines mostly have no cpufreq, but the kernel's own estimate.
+  // Most virtual machines have no cpufreq, only the kernel's own estimate.
   const std::string text = read_text("/proc/cpuinfo").value_or("");
   int processor = -1;
   for (const std::string_view line : split(text, "\n")) {

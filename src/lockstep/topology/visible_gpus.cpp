@@ -56,7 +56,7 @@ VisibleGpu ask_about(const cuda_driver::Functions& call, cuda_driver::Device dev
 
 std::vector<VisibleGpu> visible_gpus(const std::string& library) {
   std::vector<VisibleGpu> gpus;
-  // Never closed: the driver has threads of its own, and others use it too.
+  // Never closed: the driver has threads of its own, and LibTorch uses it, too.
   void* const opened = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) return gpus;
   const cuda_driver::Functions call = driver_functions(opened);
