@@ -145,7 +145,7 @@ TEST(EnvironmentTest, an_allocation_without_step_is_no_rank) {
 }
 
 TEST(EnvironmentTest, a_child_of_lockstep_is_supervised) {
-  // What the user's shell had set does not matter then.
+  // Variables from the user's shell do not matter then.
   const auto found = detect(with(kOurs, with(kSlurm, kTorchrun)));
   ASSERT_TRUE(found);
   EXPECT_EQ(found->rank, 1);

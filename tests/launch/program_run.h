@@ -35,7 +35,7 @@ class ProgramRun {
 
   /// All that was written so far to stdout and stderr.
   std::string output() const;
-  /// What on_departure kept of this rank; empty when it was not called.
+  /// The text that on_departure kept for this rank; empty if it was not called.
   std::string kept(int rank) const;
 
   /// Waits until no rank is alive any more (a zombie is not); names those that still are after 5 s.

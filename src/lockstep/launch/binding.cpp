@@ -38,6 +38,7 @@ std::vector<int> members(hwloc_const_bitmap_t set) {
   return cpus;
 }
 
+/// The system's number of the first NUMA node that has one of these processors.
 int numa_node_of(hwloc_topology_t topology, hwloc_const_cpuset_t cpus) {
   hwloc_obj_t node = nullptr;
   while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != nullptr) {
@@ -46,8 +47,8 @@ int numa_node_of(hwloc_topology_t topology, hwloc_const_cpuset_t cpus) {
   return 0;
 }
 
-/// Cores in the machine's own order. Where the system shows none (some virtual machines), each processor is
-/// one.
+/// Cores in the machine's own order. If the system shows none (some virtual machines), each processor counts
+/// as one.
 std::vector<Core> cores_of(hwloc_topology_t topology, hwloc_const_cpuset_t allowed) {
   const auto type = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
   const CpuSet usable = new_cpu_set();
@@ -68,9 +69,9 @@ std::vector<int> all_cpus(const std::vector<Core>& cores) {
   return cpus;
 }
 
-/// Where the threads of all ranks go, rank by rank: the first processor of each core while there are enough
-/// cores, else all processors core by core, so that a rank's threads share its own cores before those of
-/// others.
+/// Processors for the threads of all ranks, rank by rank: the first processor of each core if there are
+/// enough cores, else all processors core by core, so that a rank's threads share its own cores before those
+/// of others.
 std::vector<int> processors_in_order(const std::vector<Core>& cores, size_t threads) {
   if (threads > cores.size()) {
     std::vector<int> order;
@@ -88,7 +89,7 @@ Binding parse_binding(std::string_view name) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (name == kNames[i]) return static_cast<Binding>(i);
   }
-  throw ConfigError(fmt::format("--bind {}: no such way to bind", name), "Use core, numa or none.");
+  throw ConfigError(fmt::format("--bind {}: there is no such binding", name), "Use core, numa or none.");
 }
 
 const char* to_string(Binding binding) {
@@ -99,7 +100,7 @@ std::vector<Core> usable_cores() {
   const Topology topology = new_topology();
   if (hwloc_topology_load(topology.get()) != 0) throw Error("hwloc cannot read this machine's topology");
   const CpuSet allowed = new_cpu_set();
-  // hwloc knows of the cgroup; the affinity mask is asked for.
+  // The topology respects the cgroup; the affinity mask is a property of the thread.
   if (hwloc_get_cpubind(topology.get(), allowed.get(), HWLOC_CPUBIND_THREAD) != 0) {
     hwloc_bitmap_copy(allowed.get(), hwloc_topology_get_allowed_cpuset(topology.get()));
   }
@@ -146,6 +147,7 @@ BindingPlan plan_binding(const std::vector<Core>& cores, int ranks, int threads_
   for (size_t rank = 0; rank < plan.cpus.size(); ++rank) {
     std::set<int> cpus;
     for (size_t i = 0; i < threads; ++i) cpus.insert(order[(rank * threads + i) % order.size()]);
+    // The rank may move within the nodes of its cores; threads stay near their memory.
     if (binding == Binding::kNuma) {
       std::set<int> nodes;
       for (const Core& core : cores) {
@@ -163,6 +165,7 @@ BindingPlan plan_binding(const std::vector<Core>& cores, int ranks, int threads_
 
 void bind_this_thread(const std::vector<int>& cpus) {
   if (cpus.empty()) return;
+  // Not a fixed cpu_set_t, which ends at 1024 processors.
   const size_t count = static_cast<size_t>(*std::ranges::max_element(cpus)) + 1;
   const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(count),
                                                              [](cpu_set_t* s) { CPU_FREE(s); });

@@ -11,7 +11,7 @@ namespace lockstep::launch {
 
 enum class Binding { kCore, kNuma, kNone };
 
-/// Of "core", "numa", "none"; throws ConfigError that names --bind.
+/// Parses "core", "numa" or "none"; throws ConfigError that names --bind.
 Binding parse_binding(std::string_view name);
 const char* to_string(Binding binding);
 
@@ -23,33 +23,33 @@ struct Core {
   int numa_node = 0;
 };
 
-/// The cores left to this process by the cgroup and by the affinity mask of the calling thread, in the order
-/// of the machine: neighbours share caches. Call before binding anything.
+/// The cores that the cgroup and the affinity mask of the calling thread leave to this process, in the order
+/// of the machine: neighbors share caches. Call before binding anything.
 std::vector<Core> usable_cores();
 
-/// The same for a machine described in hwloc's synthetic notation ("package:2 core:4 pu:2"), all of it or the
-/// given processors.
+/// The cores of a machine described in hwloc's synthetic notation ("package:2 core:4 pu:2"), all of them or
+/// those of the given processors.
 std::vector<Core> synthetic_cores(const std::string& description,
                                   const std::optional<std::vector<int>>& allowed = std::nullopt);
 
 struct BindingPlan {
   int threads_per_rank = 1;
-  /// Per rank of this host, sorted; empty lists for Binding::kNone.
+  /// Processors per rank of this host, sorted; empty lists for Binding::kNone.
   std::vector<std::vector<int>> cpus;
-  /// More threads than cores: ranks share cores, and the numbers do not show what the machine can do.
+  /// There are more threads than cores, so ranks share cores and the numbers understate the machine.
   bool oversubscribed = false;
 };
 
-/// Threads per rank when the user gives none: max(1, cores / ranks).
+/// Threads per rank unless the user gives them: max(1, cores / ranks).
 int default_threads_per_rank(int cores, int ranks);
 
 /// Spreads `ranks` ranks of `threads_per_rank` threads (0: the default) over the cores. kCore: consecutive
 /// cores for each rank, one processor of each core as long as there are enough cores, then their other
 /// processors, then sharing. kNuma: the whole NUMA nodes that the rank's cores are in. Throws ConfigError
-/// that names --threads when one rank alone wants more threads than there are cores.
+/// that names --threads if one rank alone wants more threads than there are cores.
 BindingPlan plan_binding(const std::vector<Core>& cores, int ranks, int threads_per_rank, Binding binding);
 
-/// Binds the calling thread and those that it starts later. An empty list leaves it as it is. Throws
+/// Binds the calling thread and those that it starts later; an empty list changes nothing. Throws
 /// ConfigError.
 void bind_this_thread(const std::vector<int>& cpus);
 

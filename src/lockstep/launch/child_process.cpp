@@ -4,11 +4,14 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string_view>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +22,8 @@
 namespace lockstep::launch {
 namespace {
 
+/// This process's environment with `added` in place of variables of the same name. Built before fork, since
+/// the child must not allocate.
 std::vector<std::string> merged_environment(const std::vector<std::pair<std::string, std::string>>& added) {
   std::vector<std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -39,14 +44,16 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-/// Between fork and exec, in a copy of a process that had threads: only what is safe in a signal handler.
+/// Runs between fork and exec in a copy of a process that had threads, so it may only call functions that are
+/// safe in a signal handler.
 [[noreturn]] void become(const char* program, char* const* arguments, char* const* environment, pid_t parent,
                          int null_fd, int error_fd) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // It may have died before the line above.
+  // The parent may have died before the line above.
   if (::getppid() != parent) ::_exit(127);
   ::dup2(null_fd, STDIN_FILENO);
+  // Signals that are ignored (nohup) stay so; handlers of this program become the defaults.
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action {};
     if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
@@ -54,7 +61,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
     action.sa_handler = SIG_DFL;
     ::sigaction(signal, &action, nullptr);
   }
-  // Outside of the terminal's foreground group, writing to it would stop the rank under `stty tostop`.
+  // The rank is outside of the terminal's foreground group; under `stty tostop` writing would stop it.
   ::signal(SIGTTOU, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
@@ -63,6 +70,22 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   const int error = errno;
   if (::write(error_fd, &error, sizeof error) < 0) ::_exit(126);
   ::_exit(127);
+}
+
+/// Runs in a forked copy of a process that had threads and never calls exec, so it may only call functions
+/// that are safe in a signal handler. All signals are blocked.
+[[noreturn]] void guard(pid_t ward, int parent_fd, timespec grace) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::prctl(PR_SET_NAME, "lockstep-guard");
+  // The ward's connections and its output must end with the ward, so no copy of them is kept open here.
+  ::dup2(parent_fd, 0);
+  ::close_range(1, ~0U, 0);
+  pollfd parent{0, POLLIN, 0};
+  while (::getppid() == ward && ::poll(&parent, 1, -1) <= 0) continue;
+  ::nanosleep(&grace, nullptr);
+  if (::getppid() == ward) ::kill(ward, SIGKILL);
+  ::_exit(0);
 }
 
 }  // namespace
@@ -76,6 +99,7 @@ pid_t start_child(const ChildCommand& command) {
   const std::vector<char*> argument_pointers = pointers_to(arguments);
   const std::vector<char*> environment_pointers = pointers_to(environment);
 
+  // A pipe that closes on exec: the child writes errno into it if exec fails, else the parent reads its end.
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     throw Error(fmt::format("cannot start '{}': {}", program, std::strerror(errno)));
@@ -87,7 +111,7 @@ pid_t start_child(const ChildCommand& command) {
   pid_t child = -1;
   int fork_error = 0;
   {
-    // Our handlers must not run in the child, where they would speak for the parent.
+    // The parent's handlers must not run in the child, where they would act in the parent's name.
     const BlockedSignals blocked;
     child = ::fork();
     if (child == 0) {
@@ -100,7 +124,7 @@ pid_t start_child(const ChildCommand& command) {
     throw Error(fmt::format("cannot start '{}': {}", program, std::strerror(fork_error)),
                 "The limit of processes or memory may be reached: start fewer ranks.");
   }
-  ::setpgid(child, child);  // whoever is first
+  ::setpgid(child, child);  // in both processes: either may run first
   error_out = UniqueFd();
   int exec_error = 0;
   ssize_t got = 0;
@@ -124,6 +148,22 @@ std::string find_program(const std::string& name) {
     rest.remove_prefix(std::min(colon + 1, rest.size()));
   }
   return "";
+}
+
+void outlive_parent_by(std::chrono::milliseconds grace) {
+  const pid_t parent = ::getppid();
+  const UniqueFd parent_fd(static_cast<int>(::syscall(SYS_pidfd_open, parent, 0)));
+  // If the parent has ended meanwhile, its number may be another process's.
+  if (!parent_fd || ::getppid() != parent) return;
+  const timespec time{.tv_sec = grace.count() / 1000, .tv_nsec = grace.count() % 1000 * 1'000'000};
+  const pid_t ward = ::getpid();
+  pid_t guardian = -1;
+  {
+    const BlockedSignals blocked;
+    guardian = ::fork();
+    if (guardian == 0) guard(ward, parent_fd.get(), time);
+  }
+  if (guardian > 0) ::prctl(PR_SET_PDEATHSIG, 0);
 }
 
 }  // namespace lockstep::launch

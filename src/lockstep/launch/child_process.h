@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,20 +10,25 @@
 namespace lockstep::launch {
 
 struct ChildCommand {
-  /// A path, or a name to be looked for in PATH.
+  /// A path, or a name that is looked up in PATH.
   std::string program;
-  /// [0] is the name that the program sees.
+  /// [0] is the name that the program sees itself by.
   std::vector<std::string> arguments;
   /// Added to this process's environment, or replacing what is there.
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
-/// Starts a program that dies with the calling thread: in a process group of its own (signals of the terminal
-/// do not reach it), signals as a new process expects them, input from /dev/null, output where this process's
-/// goes. Throws Error that names the program.
+/// Starts a program that dies with the calling thread. It gets a process group of its own (signals of the
+/// terminal do not reach it), default signal handling, input from /dev/null and this process's output. Throws
+/// Error that names the program.
 pid_t start_child(const ChildCommand& command);
 
-/// Where PATH has this program; empty when nowhere.
+/// The path of the program in PATH; empty if it is not there.
 std::string find_program(const std::string& name);
+
+/// Lets this process outlive the parent that it was to die with (PR_SET_PDEATHSIG), but only by `grace`: a
+/// small process, the guardian, kills it then, even if it is stopped. The guardian dies with this process.
+/// Call from the main thread. Changes nothing on a system without pidfds.
+void outlive_parent_by(std::chrono::milliseconds grace);
 
 }  // namespace lockstep::launch

@@ -34,10 +34,11 @@ std::vector<std::string> own_command() {
 std::string own_program() {
   char path[4096] = {};
   const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);
-  if (length <= 0) throw Error("cannot find out which program this is: /proc is not there");
+  if (length <= 0) throw Error("cannot determine the path of this program: there is no /proc");
   return std::string(path, static_cast<size_t>(length));
 }
 
+/// Unique also among hosts and after a restart of the process numbers.
 std::string new_job_id() {
   std::random_device random;
   return fmt::format("local-{}-{:08x}{:08x}", ::getpid(), random(), random());
@@ -53,7 +54,7 @@ ChildCommand mpirun_command(const LocalOptions& options, const std::string& prog
   }
   ChildCommand child;
   child.program = mpirun;
-  // Ranks bind themselves, and their errors are told by this process.
+  // Ranks bind themselves, and this process reports their errors.
   child.arguments = {"mpirun", "--bind-to", "none", "--quiet", "-np", std::to_string(options.ranks)};
   if (options.ranks > static_cast<int>(usable_cores().size()))
     child.arguments.emplace_back("--oversubscribe");
@@ -69,6 +70,7 @@ Supervision run_local_ranks(const LocalOptions& given) {
   LocalOptions options = given;
   if (options.command.empty()) options.command = own_command();
   const std::string program = options.program.empty() ? own_program() : options.program;
+  // The supervisor starts the watch, whose port the ranks need in their environment.
   const std::string job_id = new_job_id();
   Supervisor supervisor(options, job_id);
 

@@ -13,7 +13,7 @@ struct LocalOptions {
   int ranks = 1;
   /// Start them through mpirun (backend mpi) instead of one by one.
   bool through_mpirun = false;
-  /// What each rank runs, [0] the name; empty: what this process runs, with the same arguments.
+  /// Arguments of each rank, [0] the name; empty: those of this process.
   std::vector<std::string> command;
   /// Path of the program; empty: this process's own.
   std::string program;
@@ -21,21 +21,21 @@ struct LocalOptions {
   std::vector<std::pair<std::string, std::string>> environment;
   /// Port of the store that the caller hosts on 127.0.0.1 as long as the ranks run; 0: none.
   int store_port = 0;
-  /// A rank of which nothing is heard for so long is lost; the ranks' own sessions should have the same.
+  /// Silence after which a rank counts as lost; the ranks' own sessions should have the same.
   std::chrono::duration<double> timeout{30};
-  /// What the other ranks get to leave by themselves after one is lost, then again between SIGTERM and
+  /// Time for the other ranks to leave by themselves after one is lost, and again between SIGTERM and
   /// SIGKILL.
   std::chrono::duration<double> grace{2};
 };
 
-/// How a launch went.
+/// The outcome of a launch.
 struct Supervision {
-  /// 0 when all ranks finished with 0; 130, 143 or 129 when this process was told to end; else the exit code
-  /// of the rank that failed first, 1 for one that died.
+  /// 0 if all ranks finished with 0; 130, 143 or 129 if this process was told to end; else the exit code of
+  /// the rank that failed first, 1 for one that died.
   int exit_code = 0;
-  /// The cause first, then what followed from it.
+  /// The cause first, then its consequences.
   std::vector<LostRank> lost;
-  /// What to tell the user, one line, empty when all went well; and what to do about it.
+  /// One line for the user, empty after success, and advice.
   std::string error;
   std::string advice;
 };
@@ -44,7 +44,7 @@ struct Supervision {
 /// it in the main thread (the ranks' life is tied to the thread that starts them); one call at a time. While
 /// it runs, SIGINT, SIGTERM and SIGHUP end the ranks first (a second one at once, by SIGKILL), and Ctrl-Z
 /// stops them too. No rank is alive when it returns or throws; the ranks die with this process whatever way
-/// it ends. Throws BackendMissing when mpirun is needed and not there, Error when a rank cannot be started.
+/// it ends. Throws BackendMissing if mpirun is needed and missing, Error if a rank cannot be started.
 Supervision run_local_ranks(const LocalOptions& options);
 
 }  // namespace lockstep::launch

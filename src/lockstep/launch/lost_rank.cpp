@@ -17,12 +17,12 @@ std::string when(const LostRank& lost) {
   return fmt::format(" after step {} of {}", lost.step, lost.label);
 }
 
-/// The letter by which /proc tells what a process does; '?' when it is not there.
+/// The letter for a process's state in /proc; '?' if there is no such process.
 char state_of_process(int64_t pid) {
   std::ifstream stream(fmt::format("/proc/{}/stat", pid));
   std::string line;
   std::getline(stream, line);
-  // The name in parentheses may itself hold blanks and parentheses.
+  // The state follows the name in parentheses, which may itself hold blanks and parentheses.
   const size_t end = line.rfind(')');
   return end == std::string::npos || end + 2 >= line.size() ? '?' : line[end + 2];
 }

@@ -5,15 +5,15 @@
 
 namespace lockstep::launch {
 
-/// The "rank" of the parent that supervises the ranks, where it is the one that was lost.
+/// The "rank" of the parent that supervises the ranks, if that was lost.
 constexpr int kParent = -1;
 
-/// A rank that will not go on, and what is known of it.
+/// A rank that cannot go on, and the facts known about it.
 struct LostRank {
   enum class Kind {
-    /// Its process ended: by a signal, an exit without goodbye, or its connection broke.
+    /// Its process ended by a signal or without a goodbye, or its connection broke.
     kGone,
-    /// Nothing was heard of it for the time-out: stopped or hung.
+    /// No message came within the time-out: it is stopped or hangs.
     kSilent,
     /// It reported an error of its own.
     kFailed,
@@ -25,16 +25,16 @@ struct LostRank {
   Kind kind = Kind::kGone;
   std::string host;
   int64_t pid = 0;
-  /// What happened, as a predicate: "was killed by SIGKILL", "is stopped", "failed".
+  /// The event, as a predicate: "was killed by SIGKILL", "is stopped", "failed".
   std::string reason;
-  /// More about it, may be empty: the error's text, "nothing heard from it for 5.0 s".
+  /// Details, may be empty: the error's text, "nothing heard from it for 5.0 s".
   std::string detail;
-  /// What the user can do about it; may be empty.
+  /// Advice for the user; may be empty.
   std::string advice;
-  /// Steps completed of `label`, as last heard; 0 before the first.
+  /// Steps completed of `label`, by the last message; 0 before the first.
   int64_t step = 0;
   std::string label;
-  /// What its process exits with where it reported that itself, else 1.
+  /// The exit code that it reported itself, else 1.
   int exit_code = 1;
 };
 
@@ -42,11 +42,11 @@ struct LostRank {
 /// detail.
 std::string describe(const LostRank& lost);
 
-/// "SIGKILL"; "signal 40" where it has no name.
+/// "SIGKILL"; "signal 40" for one without a name.
 std::string signal_name(int signal);
 
-/// What keeps a silent process, as a predicate, when it is on this host: "is stopped" (SIGSTOP or a
-/// debugger), "hangs in the kernel", "has ended", else "went silent".
+/// The state of a silent process, as a predicate: "is stopped" (SIGSTOP or a debugger), "hangs in the kernel"
+/// or "has ended" for one on this host, else "went silent".
 std::string describe_silence(const std::string& host, int64_t pid);
 
 }  // namespace lockstep::launch

@@ -7,17 +7,17 @@
 
 namespace lockstep::launch {
 
-/// How far this rank is, written by the thread that trains and read by the one that sends heartbeats.
-/// Reporting a step is one relaxed store: it stands in the measured path.
+/// A rank's progress, written by the training thread and read by the one that sends heartbeats. Reporting a
+/// step is one relaxed store, because it is part of the measured path.
 class Progress {
  public:
   struct Snapshot {
-    /// Steps completed of what `label` names; 0 before the first.
+    /// Steps completed of the row that `label` names; 0 before the first.
     int64_t step = 0;
     std::string label;
   };
 
-  /// What runs from now on, in a few words: "resnet50 ddp 2 ranks". Steps start over.
+  /// Names the row that runs from now on, "resnet50 ddp 2 ranks". Steps start over.
   void begin(std::string label) {
     const std::lock_guard lock(mutex_);
     label_ = std::move(label);

@@ -13,7 +13,7 @@
 namespace lockstep::launch {
 namespace {
 
-/// The highest step number that Slurm gives to a real step; those above stand for batch scripts and shells.
+/// The limit of real step numbers in Slurm; those from here on stand for batch scripts and shells.
 constexpr int64_t kLastSlurmStep = 0xfffffff0;
 
 class Reader {
@@ -27,7 +27,7 @@ class Reader {
     return value == nullptr ? "" : value;
   }
 
-  /// Throws ConfigError that names the variable unless it is a number from `lowest` on.
+  /// Throws ConfigError that names the variable unless it is a number of at least `lowest`.
   int64_t number(const char* name, int64_t lowest = 0) const {
     const std::string value = text(name);
     if (!has(name)) {
@@ -73,7 +73,7 @@ void require_at_most(const char* name, int value, const char* limit_name, int li
                     fmt::format("{} cannot be larger than {}.", name, limit_name));
 }
 
-/// Only what may stand in a file's name.
+/// Replaces characters that may not be part of a file's name.
 std::string clean(std::string text) {
   for (char& c : text) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.') c = '_';
@@ -95,12 +95,13 @@ void read_open_mpi_ranks(const Reader& read, RankEnvironment& found) {
       read.text("OMPI_MCA_orte_bound_at_launch") == "1" || read.has("PRTE_MCA_prte_bound_at_launch");
 }
 
-/// MASTER_ADDR and MASTER_PORT where the user gave them.
+/// Reads MASTER_ADDR and MASTER_PORT if the user gave them.
 void read_master(const Reader& read, RankEnvironment& found) {
   found.master_addr = read.text("MASTER_ADDR");
   if (read.has("MASTER_PORT")) found.master_port = read.port("MASTER_PORT");
 }
 
+/// The variables that run_local_ranks() sets; through mpirun the place is mpirun's.
 RankEnvironment from_lockstep(const Reader& read) {
   RankEnvironment found;
   const std::string launch = read.text("LOCKSTEP_LAUNCH");
@@ -173,7 +174,7 @@ RankEnvironment from_open_mpi(const Reader& read) {
   RankEnvironment found;
   read_open_mpi_ranks(read, found);
   read_master(read, found);
-  // The number alone comes back sooner or later; the address of mpirun tells two jobs of the same number
+  // Namespaces are numbered and come back sooner or later; the address of mpirun tells two jobs of one number
   // apart.
   const std::string server =
       read.text("OMPI_MCA_orte_hnp_uri") + read.text("OMPI_MCA_orte_precondition_transports");
@@ -203,7 +204,7 @@ RankEnvironment from_slurm(const Reader& read) {
   if (!found.on_one_host()) {
     if (found.master_addr.empty())
       found.master_addr = first_slurm_host("SLURM_STEP_NODELIST", read.text("SLURM_STEP_NODELIST"));
-    // Below the ports that systems hand out by themselves.
+    // Below the ports that systems assign by themselves.
     if (found.master_port == 0) found.master_port = static_cast<int>(12000 + (job * 64 + step) % 20000);
   }
   const std::string bound = read.text("SLURM_CPU_BIND_TYPE");
@@ -236,6 +237,8 @@ const char* to_string(Launcher launcher) {
 
 std::optional<RankEnvironment> detect_environment(const Lookup& lookup) {
   const Reader read(lookup);
+  // The most specific first: torchrun may run inside an mpirun or a Slurm step, whose variables are set as
+  // well.
   if (read.has("LOCKSTEP_LAUNCH")) return from_lockstep(read);
   if (read.has("RANK") || read.has("WORLD_SIZE")) return from_torchrun(read);
   if (read.has("OMPI_COMM_WORLD_RANK")) return from_open_mpi(read);

@@ -7,12 +7,11 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/launch/guardian.h"
+#include "lockstep/launch/child_process.h"
 #include "lockstep/launch/signals.h"
 #include "lockstep/launch/tcp_socket.h"
 #include "lockstep/launch/watch_coordinator.h"
@@ -22,14 +21,13 @@ namespace lockstep::launch {
 namespace {
 
 constexpr std::initializer_list<int> kEndingSignals{SIGINT, SIGTERM, SIGHUP};
-/// A launcher that loses a rank sends SIGTERM to the others: how long the watch gets to tell which rank that
-/// was.
+/// Time for the watch to name the lost rank, after a launcher that lost it has sent SIGTERM to the others.
 constexpr std::chrono::milliseconds kLauncherKnowsFirst{200};
-/// How much later than another a rank may start.
+/// The largest delay between the starts of two ranks.
 constexpr std::chrono::duration<double> kStartsLate{120};
-/// What a rank gets to keep what was measured and to tell the user.
+/// Time for a rank to keep what was measured and to tell the user.
 constexpr std::chrono::milliseconds kTimeToTell{2000};
-/// The same where the others cannot see when it is done.
+/// The same if the others cannot see when it is done.
 constexpr std::chrono::milliseconds kTimeToTellUnseen{500};
 constexpr const char* kWatchKey = "watch";
 
@@ -46,6 +44,7 @@ HostPort parse_address(const std::string& address) {
 void die_with_parent() {
   const pid_t parent = ::getppid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent may have ended before prctl.
   if (::getppid() != parent) ::raise(SIGKILL);
 }
 
@@ -63,27 +62,29 @@ std::string signal_text(int signal) {
 class RankSession::Impl {
  public:
   Impl(const RankEnvironment& environment, Options options)
-      : environment_(environment), options_(std::move(options)), wake_(::eventfd(0, EFD_CLOEXEC)) {
-    // A lockstep parent has seen to it for the ranks that it starts itself.
+      : environment_(environment), options_(std::move(options)) {
+    // A lockstep parent has arranged this for the ranks that it starts itself, but not for those of mpirun.
     if (environment.launcher == Launcher::kMpirun) die_with_parent();
     if (environment.supervised) {
       const HostPort at = parse_address(environment.watch_address);
       join(kParent, at.host, at.port);
     }
+    // Every thread started from now on inherits the blocked signals; only the signal thread takes them.
     block_signals(kEndingSignals);
     signal_thread_ = std::thread([this] { wait_for_signals(); });
-    // Rank 0 of a parent that is killed is to say so and to keep what was measured; the watch tells it.
+    // If the parent is killed, rank 0 learns it from the watch, says so and keeps what was measured.
     if (environment.supervised && environment.rank == 0) outlive_parent_by(kTimeToTell);
   }
 
   ~Impl() {
     {
       const std::lock_guard lock(mutex_);
+      // Another thread is about to end the process; nothing may be taken down under it.
       if (state_ == State::kDeparting) wait_for_the_end();
       state_ = State::kFinished;
     }
-    const uint64_t one = 1;
-    if (::write(wake_.get(), &one, sizeof one) == sizeof one) signal_thread_.join();
+    wake_.wake();
+    signal_thread_.join();
   }
 
   void start_watch(comm::Store* store) {
@@ -121,6 +122,7 @@ class RankSession::Impl {
 
   void finish() {
     set_state_or_wait(State::kFinished);
+    // The coordinator must outlive the goodbyes of the others, or they would take its end for a loss.
     if (watcher_) watcher_->goodbye();
     if (coordinator_) coordinator_->wait_finished(std::chrono::seconds(2));
   }
@@ -165,7 +167,7 @@ class RankSession::Impl {
     SignalPipe pipe(kEndingSignals);
     unblock_signals(kEndingSignals);
     while (true) {
-      pollfd wanted[] = {{pipe.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+      pollfd wanted[] = {{pipe.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
       ::poll(wanted, 2, -1);
       if (wanted[1].revents != 0) return;
       while (const auto signal = pipe.take()) on_signal(*signal);
@@ -175,6 +177,7 @@ class RankSession::Impl {
   void on_signal(int signal) {
     {
       const std::lock_guard lock(mutex_);
+      // The work is done; the library that is shutting down may hang.
       if (state_ == State::kFinished) leave(128 + signal);
       if (state_ != State::kRunning) return;
     }
@@ -198,8 +201,8 @@ class RankSession::Impl {
     leave(departure.exit_code);
   }
 
-  /// Launchers kill all that are left as soon as one rank has ended: mpirun's second of grace after SIGTERM
-  /// is over then.
+  /// Launchers kill all remaining ranks as soon as one has ended: mpirun's second of grace after SIGTERM is
+  /// over then. So the rank that prints has to end first.
   void let_the_speaker_end_first(const Departure& departure) {
     if (departure.prints || environment_.supervised) return;
     const Watcher* watcher = watcher_if_any();
@@ -239,8 +242,8 @@ class RankSession::Impl {
     departure.reason = describe(lost);
     departure.advice = lost.advice;
     departure.lost = lost;
-    // Rank 0 tells the user; rank 1 does where rank 0 cannot, and when that was only stopped it has been
-    // told.
+    // Rank 0 tells the user, or rank 1 if rank 0 is lost. A rank 0 that was only stopped does not repeat it:
+    // its coordinator has got `abandoned` by then.
     const bool speaker = environment_.rank == (rank_0_cannot_tell(lost) ? 1 : 0);
     departure.prints =
         lost.rank == kParent ? environment_.rank == 0 : !others_know || (!environment_.supervised && speaker);
@@ -262,7 +265,7 @@ class RankSession::Impl {
   State state_ = State::kRunning;
   std::unique_ptr<WatchCoordinator> coordinator_;
   std::unique_ptr<Watcher> watcher_;
-  UniqueFd wake_;
+  WakeUp wake_;
   std::thread signal_thread_;
 };
 

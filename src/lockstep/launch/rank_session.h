@@ -14,16 +14,16 @@
 
 namespace lockstep::launch {
 
-/// Why a rank leaves before its work is done.
+/// The reason for which a rank leaves before its work is done.
 struct Departure {
-  /// What the process exits with: 1, or that of the rank which failed; 130 after Ctrl-C, 143 after SIGTERM.
+  /// Exit code of the process: 1, or that of the rank which failed; 130 after Ctrl-C, 143 after SIGTERM.
   int exit_code = 1;
-  /// One line for the user: what happened, with the lost rank where there is one. Advice may be empty.
+  /// One line for the user, which names the lost rank if there is one. Advice may be empty.
   std::string reason;
   std::string advice;
   /// Absent after a signal.
   std::optional<LostRank> lost;
-  /// Whether this process is the one that tells the user: its parent does not, and no other rank does.
+  /// Whether this process tells the user, since neither its parent nor another rank does.
   bool prints = false;
 };
 
@@ -34,31 +34,32 @@ struct Departure {
 class RankSession {
  public:
   struct Options {
-    /// A rank of which nothing is heard for so long counts as lost.
+    /// Silence after which a rank counts as lost.
     std::chrono::duration<double> timeout{30};
     /// Called at most once, from a thread of the session, while the training thread may be blocked for good:
-    /// keep what was measured, print if `prints`, flush. The process then ends with _exit(exit_code), without
-    /// a lockstep parent after the rank that prints, as launchers kill the others once one has ended. It must
+    /// keep what was measured, print if `prints`, flush. The process then ends with _exit(exit_code); without
+    /// a lockstep parent it first waits for the rank that prints, as launchers kill the others once one has
+    /// ended. It must
     /// return within half a second: launchers send SIGKILL soon after SIGTERM.
     std::function<void(const Departure&)> on_departure;
   };
 
-  /// Joins the parent's watch where there is one. Throws CommError when that is not to be had.
+  /// Joins the parent's watch if there is a parent. Throws CommError if that fails.
   RankSession(const RankEnvironment& environment, Options options);
-  /// Without fail() or finish() before it, the others take this rank for lost.
+  /// Unless fail() or finish() was called, the others take this rank for lost.
   ~RankSession();
   RankSession(const RankSession&) = delete;
   RankSession& operator=(const RankSession&) = delete;
 
-  /// Joins the watch where no parent runs it: rank 0 hosts the coordinator, its address travels through the
-  /// store. Every rank calls it. Does nothing under a lockstep parent and in a job of one rank (`store` may
-  /// be null then). Throws TimeoutError or CommError.
+  /// Joins the watch if no parent runs it: rank 0 hosts the coordinator and publishes its address under the
+  /// key "watch" of the store. Every rank calls it. Does nothing under a lockstep parent and in a job of one
+  /// rank (`store` may be null then). Throws TimeoutError or CommError.
   void start_watch(comm::Store* store);
 
-  /// Where the training thread reports to; lives as long as the session.
+  /// The progress that the training thread reports to; lives as long as the session.
   Progress& progress();
 
-  /// This rank cannot go on: tells the others, and decides what the user is told. An error of the
+  /// Tells the others that this rank cannot go on, and decides what the user is told. An error of the
   /// communicator (CommError) may be only the consequence of another rank's end: waits up to two seconds to
   /// learn of that and names the cause. Without a lockstep parent, a rank that does not print waits up to two
   /// more for the one that does to end. The caller prints if `prints`, flushes, and then ends the process

@@ -21,8 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kLookAgain{20};
 
-/// When a process started, in the system's ticks; empty when it is not there. With the number of the process
-/// it tells a file of this job from one that a killed job left behind.
+/// The start time of a process in the system's ticks; empty if there is no such process.
 std::string start_time_of(int64_t pid) {
   std::ifstream stream(fmt::format("/proc/{}/stat", pid));
   std::string line;
@@ -35,7 +34,7 @@ std::string start_time_of(int64_t pid) {
   return field;
 }
 
-/// A folder that only this user can write to. Throws Error when somebody else holds the name.
+/// Makes a folder that only this user can write to. Throws Error if somebody else owns that name.
 void make_private_folder(const fs::path& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     throw Error(
@@ -86,7 +85,7 @@ class Rendezvous::Impl {
     while (true) {
       if (const int port = read_port(); port != 0) return {known_.host, port};
       if (Clock::now() >= deadline) {
-        throw TimeoutError(fmt::format("rank 0 did not say within {} s where the ranks meet (in '{}')",
+        throw TimeoutError(fmt::format("rank 0 did not publish the store's port within {} s (in '{}')",
                                        timeout.count(), folder_.string()),
                            "Set MASTER_ADDR and MASTER_PORT on all ranks.");
       }
@@ -96,6 +95,7 @@ class Rendezvous::Impl {
 
   void publish(int port) {
     if (folder_.empty()) return;
+    // Atomically, since the others poll for it.
     make_private_folder(folder_);
     published_ = true;
     write_file_atomically(folder_ / "store",
@@ -103,9 +103,10 @@ class Rendezvous::Impl {
   }
 
  private:
-  /// 0 when it is not there yet, or left behind by another job.
+  /// 0 if the file is not there yet, or is another job's.
   int read_port() const {
     struct stat status {};
+    // A folder of another user could lead this rank to a foreign store.
     if (::lstat(folder_.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return 0;
     std::ifstream stream(folder_ / "store");
     int port = 0;

@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -11,13 +13,14 @@
 namespace lockstep::launch {
 namespace {
 
+/// The write end of the only SignalPipe; -1: none.
 std::atomic<int> handler_fd{-1};
 
 void write_signal(int signal) {
   const int saved = errno;
   const auto byte = static_cast<unsigned char>(signal);
   const int fd = handler_fd.load(std::memory_order_relaxed);
-  // A full pipe holds enough of them.
+  // A full pipe holds enough signals already.
   if (fd >= 0 && ::write(fd, &byte, 1) < 0) errno = saved;
   errno = saved;
 }
@@ -51,15 +54,31 @@ void unblock_signals(std::initializer_list<int> signals) {
   ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
+WakeUp::WakeUp() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!event_) throw Error("cannot make an eventfd: too many open files");
+}
+
+void WakeUp::wake() const {
+  const uint64_t one = 1;
+  // Fails only if the counter is full, and so the thread is awake.
+  [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof one);
+}
+
+bool WakeUp::take() const {
+  uint64_t count = 0;
+  return ::read(event_.get(), &count, sizeof count) > 0;
+}
+
 SignalPipe::SignalPipe(std::initializer_list<int> signals) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw Error("no pipe to be had: too many open files");
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw Error("cannot make a pipe: too many open files");
   read_end_ = UniqueFd(ends[0]);
   write_end_ = UniqueFd(ends[1]);
   handler_fd = write_end_.get();
   for (const int signal : signals) {
     struct sigaction before {};
     ::sigaction(signal, nullptr, &before);
+    // nohup and shells that start background jobs ignore these on purpose.
     if ((signal == SIGINT || signal == SIGHUP) && before.sa_handler == SIG_IGN) continue;
     struct sigaction action {};
     action.sa_handler = write_signal;

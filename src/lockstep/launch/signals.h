@@ -11,7 +11,7 @@
 
 namespace lockstep::launch {
 
-/// Blocks all signals in the calling thread for its lifetime; threads started meanwhile keep them blocked.
+/// Blocks all signals in the calling thread while it lives; threads started meanwhile keep them blocked.
 class BlockedSignals {
  public:
   BlockedSignals();
@@ -23,16 +23,31 @@ class BlockedSignals {
   sigset_t before_;
 };
 
-/// Blocks these in the calling thread and in all that it starts later.
+/// Blocks these signals in the calling thread and in all threads that it starts later.
 void block_signals(std::initializer_list<int> signals);
 
-/// Lets these through in the calling thread.
+/// Unblocks these signals in the calling thread.
 void unblock_signals(std::initializer_list<int> signals);
 
-/// Turns signals into readable bytes, so that a thread can wait for them together with other things.
-/// Whichever thread a signal reaches, it ends up here. SIGINT and SIGHUP stay ignored where they were ignored
-/// when the process started (nohup, background jobs). One at a time in a process; the dispositions from
-/// before come back with its end.
+/// Wakes a thread out of poll(). Thread-safe.
+class WakeUp {
+ public:
+  WakeUp();
+
+  /// Readable after wake(), until take().
+  int fd() const { return event_.get(); }
+  void wake() const;
+  /// Whether wake() was called since the last take().
+  bool take() const;
+
+ private:
+  UniqueFd event_;
+};
+
+/// Turns signals into readable bytes, so that a thread can poll for them together with sockets, whichever
+/// thread a signal reaches. SIGINT and SIGHUP stay ignored where they were ignored when the process started
+/// (nohup, background jobs). At most one in a process at a time; its destructor restores the earlier
+/// dispositions.
 class SignalPipe {
  public:
   explicit SignalPipe(std::initializer_list<int> signals);
@@ -40,7 +55,7 @@ class SignalPipe {
   SignalPipe(const SignalPipe&) = delete;
   SignalPipe& operator=(const SignalPipe&) = delete;
 
-  /// Readable when take() has one.
+  /// Readable if take() has a signal.
   int fd() const { return read_end_.get(); }
   std::optional<int> take();
 

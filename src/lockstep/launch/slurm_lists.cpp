@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMostNodes = 1 << 20;
 constexpr size_t kMostDigits = 6;
 
-/// Reads a list from front to back; whatever is not as it should be is a ConfigError that names the variable.
+/// Reads a list from front to back. Anything unexpected is a ConfigError that names the variable.
 class ListReader {
  public:
   ListReader(const std::string& variable, const std::string& text)
@@ -32,7 +32,7 @@ class ListReader {
     if (!skip(expected)) refuse();
   }
 
-  /// The longest piece of such characters; refuses an empty one.
+  /// The longest run of such characters; refuses an empty one.
   template <typename Predicate>
   std::string_view take(const Predicate& wanted) {
     size_t length = 0;

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +18,7 @@ namespace lockstep::launch {
 namespace {
 
 constexpr std::initializer_list<int> kSignals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGTSTP};
-/// A rank's end shows on its connection a moment before the system tells how it ended.
+/// The end of a rank shows on its connection a moment before the system tells how it ended.
 constexpr std::chrono::milliseconds kEndDeferral{1000};
 constexpr std::chrono::seconds kKillPatience{5};
 constexpr int kCheckPeriod_ms = 1000;
@@ -42,20 +41,18 @@ bool is_child_of_this(int64_t pid) {
 }  // namespace
 
 Supervisor::Supervisor(const LocalOptions& options, const std::string& job_id)
-    : options_(options), signals_(kSignals), cause_known_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : options_(options), signals_(kSignals) {
   unblock_signals(kSignals);
   WatchCoordinator::Options watch;
   watch.world = options.ranks;
   watch.job_id = job_id;
   watch.timeout = options.timeout;
+  // mpirun hides how its ranks ended, so there is nothing to wait for.
   watch.end_deferral = options.through_mpirun ? std::chrono::milliseconds(0) : kEndDeferral;
-  watch.on_cause = [fd = cause_known_.get()] {
-    const uint64_t one = 1;
-    if (::write(fd, &one, sizeof one) < 0) return;
-  };
+  watch.on_cause = [this] { cause_known_.wake(); };
   coordinator_ = std::make_unique<WatchCoordinator>(std::move(watch));
   if (options.through_mpirun) {
-    // Should mpirun die, its ranks become children of this process, which ends them.
+    // If mpirun dies, its ranks become children of this process, which ends them.
     int was = 0;
     ::prctl(PR_GET_CHILD_SUBREAPER, &was);
     was_subreaper_ = was != 0;
@@ -103,19 +100,19 @@ void Supervisor::wait_for_news() {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(stage_ends_ - Clock::now()).count();
     timeout_ms = static_cast<int>(std::max<int64_t>(left, 0));
   }
-  pollfd wanted[] = {{signals_.fd(), POLLIN, 0}, {cause_known_.get(), POLLIN, 0}};
+  pollfd wanted[] = {{signals_.fd(), POLLIN, 0}, {cause_known_.fd(), POLLIN, 0}};
   ::poll(wanted, 2, timeout_ms);
-  uint64_t count = 0;
-  if (::read(cause_known_.get(), &count, sizeof count) < 0) return;  // it was a signal or the time
+  cause_known_.take();
 }
 
 void Supervisor::on_signal(int signal) {
   if (signal == SIGCHLD) return;
   if (signal == SIGTSTP) return stop_and_continue();
+  // A second Ctrl-C: at once.
   if (interrupted_by_) return advance(Stage::kKilling);
   interrupted_by_ = signal;
   coordinator_->tell_to_leave(signal);
-  // Those that have not joined the watch yet do not hear it.
+  // Ranks that have not joined the watch yet need a signal.
   if (!options_.through_mpirun) {
     send_to_all(signal);
   } else if (coordinator_->connected_pids().size() < static_cast<size_t>(options_.ranks)) {
@@ -129,18 +126,19 @@ void Supervisor::reap() {
     int status = 0;
     if (child.status || ::waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
     child.status = status;
-    // Whatever the rank itself has started and left behind.
+    // Kills processes that the rank has started and left behind in its group.
     ::kill(-child.pid, SIGKILL);
     judge(child);
   }
 }
 
 void Supervisor::judge(const Child& child) {
+  // Its last message may say more than its exit code.
   if (child.rank) coordinator_->hear_out(*child.rank);
   if (!child.rank || interrupted_by_ || coordinator_->finished(*child.rank)) return;
   const int status = *child.status;
   if (WIFSIGNALED(status)) {
-    if (stage_ == Stage::kTerminating || stage_ == Stage::kKilling) return;  // by this process
+    if (stage_ == Stage::kTerminating || stage_ == Stage::kKilling) return;  // killed by this process
     const int signal = WTERMSIG(status);
     coordinator_->declare_lost(*child.rank, "was killed by " + signal_name(signal), death_advice(signal),
                                kExitFailed);
@@ -166,7 +164,7 @@ void Supervisor::advance(Stage stage) {
   if (stage == Stage::kTerminating && stage_ == Stage::kLeaving) end_ranks();
   if (stage == Stage::kKilling) send_to_all(SIGKILL);
   if (stage == Stage::kLeaving) {
-    // One that is stopped or hangs does not leave by itself.
+    // A rank that is stopped or hangs does not leave by itself.
     const auto cause = coordinator_->cause();
     for (const Child& child : children_) {
       const bool silent = cause && cause->kind == LostRank::Kind::kSilent && child.rank == cause->rank;
@@ -174,15 +172,15 @@ void Supervisor::advance(Stage stage) {
     }
   }
   stage_ = stage;
-  // mpirun takes its time to end a job.
+  // mpirun needs more time to end a job.
   const auto grace = options_.through_mpirun ? 2 * options_.grace : options_.grace;
   stage_ends_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(grace);
 }
 
 void Supervisor::end_ranks() {
   if (!options_.through_mpirun) return send_to_all(SIGTERM);
-  // An mpirun that is about to end its ranks, as it does when one is lost, crashes over a signal. It ends
-  // once they are gone.
+  // mpirun ends its ranks by itself when one is lost, and crashes if a signal comes meanwhile. So its ranks
+  // are killed instead; it ends once they are gone.
   for (const int64_t pid : coordinator_->connected_pids()) ::kill(static_cast<pid_t>(pid), SIGKILL);
 }
 
@@ -199,12 +197,14 @@ void Supervisor::stop_and_continue() {
     for (const int64_t pid : ranks_of_mpirun) ::kill(static_cast<pid_t>(pid), signal);
     send_to_all(signal);
   };
+  // The ranks are in groups of their own, which Ctrl-Z does not reach. This process goes on below after `fg`.
   send(SIGSTOP);
   ::kill(::getpid(), SIGSTOP);
   send(SIGCONT);
 }
 
 void Supervisor::kill_leftovers() {
+  // Ranks of a dead mpirun have become children of this process (PR_SET_CHILD_SUBREAPER).
   const auto deadline = Clock::now() + kKillPatience;
   while (Clock::now() < deadline) {
     const pid_t ended = ::waitpid(-1, nullptr, WNOHANG);
@@ -234,7 +234,7 @@ Supervision Supervisor::result() {
     result.advice = "A communication library may hang while it shuts down; the results are complete.";
     return result;
   }
-  // What the ranks of a failed launcher have to say may still be on its way.
+  // Messages from the ranks of a failed launcher may still be on their way.
   if (launcher_failed && !coordinator_->cause()) coordinator_->wait_finished(kEndDeferral);
 
   result.lost = coordinator_->lost();
@@ -244,7 +244,7 @@ Supervision Supervisor::result() {
     result.error = fmt::format("mpirun was killed by {}", signal_name(WTERMSIG(*launcher)));
   } else if (cause) {
     LostRank& first = result.lost.front();
-    // mpirun tells by its exit code how the rank ended.
+    // The exit code of mpirun tells how the rank ended: 128 + signal.
     const int code = launcher && WIFEXITED(*launcher) ? WEXITSTATUS(*launcher) : 0;
     if (first.kind == LostRank::Kind::kGone && code > 128 && code < 128 + NSIG) {
       first.reason = "was killed by " + signal_name(code - 128);
@@ -254,7 +254,7 @@ Supervision Supervisor::result() {
     result.error = describe(first);
     result.advice = first.advice;
   } else if (launcher_failed && coordinator_->wait_finished({})) {
-    // The ranks said goodbye, and then what their work had come to.
+    // The ranks said goodbye and then exited with the outcome of their work.
     result.exit_code = WEXITSTATUS(*launcher);
   } else if (launcher_failed) {
     result.exit_code = kExitFailed;

@@ -14,20 +14,20 @@
 
 namespace lockstep::launch {
 
-/// Looks after the processes of one local launch until the last has ended: joins what the system says of them
-/// (exit codes, signals) with what the watch says (steps, errors), and ends them when one is lost or the user
-/// wants it. All calls from the thread that made it.
+/// Supervises the processes of one local launch until the last has ended. It combines the system's reports
+/// about them (exit codes, signals) with those of the watch (steps, errors), and ends them when one is lost
+/// or the user asks for it. All calls from the thread that made it.
 class Supervisor {
  public:
   Supervisor(const LocalOptions& options, const std::string& job_id);
-  /// Kills what is still alive.
+  /// Kills the processes that are still alive.
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
   int watch_port() const { return coordinator_->port(); }
 
-  /// A rank, or (nothing) the launcher of all ranks.
+  /// Starts a rank or, without `rank`, the launcher of all ranks.
   void start(const ChildCommand& command, std::optional<int> rank);
 
   Supervision run();
@@ -36,10 +36,10 @@ class Supervisor {
   struct Child {
     pid_t pid = 0;
     std::optional<int> rank;
-    /// As waitpid tells it, once it has ended.
+    /// waitpid's status, once it has ended.
     std::optional<int> status;
   };
-  /// What is done to the ranks, each step later than the one before.
+  /// Measures against the ranks, each later and harder than the one before.
   enum class Stage { kRunning, kLeaving, kTerminating, kKilling };
 
   bool any_alive() const;
@@ -47,10 +47,10 @@ class Supervisor {
   void on_signal(int signal);
   void reap();
   void judge(const Child& child);
-  /// Ends ranks that have said goodbye long ago and still run: a library's shutdown may hang.
+  /// Ends ranks that said goodbye long ago and still run: a library may hang in its shutdown.
   void check_ends();
   void advance(Stage stage);
-  /// Of those that had their time to leave by themselves.
+  /// Ends the ranks that have not left by themselves in time.
   void end_ranks();
   void send_to_all(int signal);
   void stop_and_continue();
@@ -59,14 +59,14 @@ class Supervisor {
 
   const LocalOptions options_;
   SignalPipe signals_;
-  UniqueFd cause_known_;
+  WakeUp cause_known_;
   std::unique_ptr<WatchCoordinator> coordinator_;
   std::vector<Child> children_;
   Stage stage_ = Stage::kRunning;
   Clock::time_point stage_ends_;
   std::optional<int> interrupted_by_;
   std::optional<Clock::time_point> all_finished_since_;
-  /// Names the rank that did not end after its goodbye.
+  /// A sentence about the rank that did not end after its goodbye.
   std::string did_not_end_;
   bool was_subreaper_ = false;
 };

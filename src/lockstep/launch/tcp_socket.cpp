@@ -4,7 +4,6 @@
 #include <cstring>
 #include <memory>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -19,17 +18,11 @@
 namespace lockstep::launch {
 namespace {
 
-constexpr size_t kLongestMessageBytes = 1 << 20;
-
-void set_nodelay(int fd) {
-  const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
-
-/// errno of the failure, 0 when `fd` listens.
+/// 0 once `fd` listens, else errno.
 int try_listen(int fd, const sockaddr* address, socklen_t length) {
   const int on = 1;
   const int off = 0;
+  // Connections of a job that ended a minute ago must not keep the next one from its port.
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (address->sa_family == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   if (::bind(fd, address, length) != 0 || ::listen(fd, SOMAXCONN) != 0) return errno;
@@ -44,11 +37,12 @@ int port_of(int fd) {
                                              : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
-/// errno of the failure, 0 when connected.
+/// 0 once connected, else errno.
 int connect_until(int fd, const addrinfo& address, Clock::time_point deadline) {
   if (::connect(fd, address.ai_addr, address.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
   while (true) {
+    // A socket that does not block reports the end of connect() as writable, and its outcome as SO_ERROR.
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return ETIMEDOUT;
     pollfd wanted{fd, POLLOUT, 0};
@@ -61,6 +55,11 @@ int connect_until(int fd, const addrinfo& address, Clock::time_point deadline) {
 }
 
 }  // namespace
+
+void set_nodelay(int fd) {
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
 
 UniqueFd::~UniqueFd() {
   if (fd_ >= 0) ::close(fd_);
@@ -76,6 +75,7 @@ Listener listen_tcp(bool loopback_only, int port) {
   ip4.sin_addr.s_addr = htonl(loopback_only ? INADDR_LOOPBACK : INADDR_ANY);
   ip4.sin_port = htons(static_cast<uint16_t>(port));
 
+  // One IPv6 socket takes IPv4 connections as well. Containers without IPv6 get an IPv4 socket.
   int error = EAFNOSUPPORT;
   UniqueFd fd;
   if (!loopback_only) {
@@ -131,61 +131,6 @@ std::string host_name() {
 
 bool is_loopback(const std::string& host) {
   return host == "localhost" || host.starts_with("127.") || host == "::1";
-}
-
-Channel::Channel(UniqueFd fd) : fd_(std::move(fd)) {
-  const int flags = ::fcntl(fd_.get(), F_GETFL);
-  ::fcntl(fd_.get(), F_SETFL, flags | O_NONBLOCK);
-  set_nodelay(fd_.get());
-}
-
-void Channel::send(const nlohmann::json& message) {
-  if (!open_) return;
-  // Texts of exceptions may hold anything; what is not UTF-8 is replaced.
-  unsent_ += message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  unsent_ += '\n';
-  flush();
-}
-
-void Channel::flush() {
-  while (!unsent_.empty()) {
-    const ssize_t sent = ::send(fd_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0) {
-      unsent_.erase(0, static_cast<size_t>(sent));
-    } else if (errno != EINTR) {
-      if (errno != EAGAIN && errno != EWOULDBLOCK) unsent_.clear();
-      return;
-    }
-  }
-}
-
-bool Channel::receive() {
-  char block[4096];
-  while (open_) {
-    const ssize_t got = ::recv(fd_.get(), block, sizeof block, MSG_DONTWAIT);
-    if (got > 0) {
-      received_.append(block, static_cast<size_t>(got));
-      if (received_.size() > kLongestMessageBytes) open_ = false;
-    } else if (got == 0 || (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)) {
-      open_ = false;
-    } else if (errno != EINTR) {
-      break;
-    }
-  }
-  return open_;
-}
-
-std::optional<nlohmann::json> Channel::next() {
-  const size_t end = received_.find('\n');
-  if (end == std::string::npos) return std::nullopt;
-  nlohmann::json message = nlohmann::json::parse(received_.substr(0, end), nullptr, false);
-  received_.erase(0, end + 1);
-  if (!message.is_object()) {
-    open_ = false;
-    received_.clear();
-    return std::nullopt;
-  }
-  return message;
 }
 
 }  // namespace lockstep::launch

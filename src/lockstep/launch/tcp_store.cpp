@@ -21,13 +21,13 @@ using std::chrono::milliseconds;
 using Seconds = std::chrono::duration<double>;
 using Client = c10::intrusive_ptr<c10d::TCPStore>;
 
-/// c10d hands it to poll() as an int.
+/// Clamped, since c10d passes it to poll() as an int.
 milliseconds to_milliseconds(Seconds time) {
   constexpr Seconds kLongest = std::chrono::days(20);
   return std::max(milliseconds(1), std::chrono::ceil<milliseconds>(std::min(time, kLongest)));
 }
 
-/// The first line: c10's messages go on with a stack trace.
+/// The first line only: c10's messages continue with a stack trace.
 std::string first_line(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   return text.substr(0, text.find('\n'));
@@ -67,8 +67,8 @@ class PooledTcpStore final : public TcpStore {
   }
 
  private:
-  /// A connection serves one call at a time, and a waiting get() holds it: each call takes one for itself.
-  /// One that failed is not used again.
+  /// A connection serves one call at a time, and a waiting get() occupies it, so each call takes one from the
+  /// pool. One that failed is not returned to the pool.
   template <typename Call>
   std::invoke_result_t<const Call&, c10d::TCPStore&> with_client(const std::string& key, Seconds timeout,
                                                                  const Call& call) {
@@ -104,13 +104,13 @@ class PooledTcpStore final : public TcpStore {
   const int port_;
   const std::string prefix_;
   const Seconds timeout_;
-  /// Holds the server, where this is it.
+  /// Owns the server, if this process hosts it.
   const Client first_;
   std::mutex mutex_;
   std::vector<Client> idle_;
 };
 
-/// c10d writes warnings with stack traces for what is thrown here as an error. Whoever wants them sets the
+/// Silences c10d's warnings with stack traces, which are thrown here as errors, unless the user has set a
 /// level.
 void quiet_c10d() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 3;
@@ -124,7 +124,7 @@ Client connect(const std::string& host, int port, bool is_server, Seconds timeou
   options.timeout = to_milliseconds(timeout);
   options.port = static_cast<uint16_t>(port);
   if (is_server) {
-    // Bound here, so that the errors are ours, and so that a job on one host cannot be reached from others.
+    // Bound here for clear errors, and so that a job on one host cannot be reached from others.
     Listener listener = listen_tcp(is_loopback(host), port);
     options.port = static_cast<uint16_t>(listener.port);
     options.masterListenFd = listener.fd.release();
@@ -138,7 +138,7 @@ Client connect(const std::string& host, int port, bool is_server, Seconds timeou
   }
 }
 
-/// Comes back when all ranks have been here.
+/// Returns when all ranks have called it.
 void meet(TcpStore& store, int world, Seconds timeout) {
   if (store.add("joined", 1) == world) store.set("all joined", "1");
   try {

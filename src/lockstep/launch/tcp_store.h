@@ -7,11 +7,11 @@
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/rank_environment.h"
 
-// In the target lockstep::tcp_store, the one piece of launch that needs LibTorch.
+// Part of the target lockstep::tcp_store, the one piece of launch that needs LibTorch.
 
 namespace lockstep::launch {
 
-/// c10d's TCPStore. A waiting get() is asleep in the kernel and keeps nobody else from using the store. A
+/// c10d's TCPStore. A waiting get() sleeps in the kernel and does not keep others from using the store. A
 /// call that finds the server gone throws PeerLostError.
 class TcpStore : public comm::Store {
  public:
@@ -20,12 +20,12 @@ class TcpStore : public comm::Store {
 };
 
 /// The store at host:port; as server it listens there (port 0: any free one) until destroyed. `timeout` is
-/// for connecting and for set and add. Throws ConfigError that names the port when it is in use, TimeoutError
-/// when nobody answers.
+/// for connecting and for set and add. Throws ConfigError that names the port if it is in use, TimeoutError
+/// if nobody answers.
 std::unique_ptr<TcpStore> make_tcp_store(const std::string& host, int port, bool is_server,
                                          std::chrono::duration<double> timeout);
 
-/// The job's store, met through Rendezvous. Every rank calls it; returns when all ranks have joined.
+/// The job's store, found through Rendezvous. Every rank calls it; it returns when all ranks have joined.
 std::unique_ptr<TcpStore> join_tcp_store(const RankEnvironment& environment,
                                          std::chrono::duration<double> timeout);
 

@@ -5,21 +5,17 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "lockstep/launch/signals.h"
-#include "lockstep/launch/watch_message.h"
 
 namespace lockstep::launch {
 namespace {
 
 using std::chrono::seconds;
 
-/// How long an error that may be the consequence of another is held back, for the other to show.
+/// Time for which an error that another loss may have caused is held back, for the other to show.
 constexpr std::chrono::milliseconds kSettle{1000};
-/// A rank that says nothing for so long when another one complains is what that one complains about.
+/// Silence that makes a rank the cause of another rank's complaint.
 constexpr std::chrono::milliseconds kSuspiciousSilence{2000};
 constexpr seconds kHelloTimeout{5};
 
@@ -36,7 +32,6 @@ std::string silence_text(double silent_s) {
 WatchCoordinator::WatchCoordinator(Options options)
     : options_(std::move(options)),
       listener_(listen_tcp(options_.loopback_only, 0)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       peers_(static_cast<size_t>(options_.world)),
       started_(Clock::now()) {
   const BlockedSignals blocked;
@@ -49,7 +44,7 @@ WatchCoordinator::~WatchCoordinator() {
     stop_ = true;
     broadcast({{"is", "end"}});
   }
-  wake();
+  wake_.wake();
   thread_.join();
 }
 
@@ -79,6 +74,7 @@ std::optional<LostRank> WatchCoordinator::cause() const {
 std::vector<LostRank> WatchCoordinator::lost() const {
   const std::lock_guard lock(mutex_);
   std::vector<LostRank> all = lost_;
+  // Losses are kept in the order in which they showed, in which the cause need not be first.
   if (cause_) {
     std::stable_partition(all.begin(), all.end(), [&](const LostRank& l) { return l.rank == cause_->rank; });
   }
@@ -119,10 +115,11 @@ void WatchCoordinator::run() {
   auto last_turn = Clock::now();
   std::vector<pollfd> wanted;
   while (true) {
+    // The lock is not held during poll: declare_lost() and others send through the same connections.
     {
       const std::lock_guard lock(mutex_);
       if (stop_) return;
-      wanted = {{listener_.fd.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+      wanted = {{listener_.fd.get(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
       for (const auto& [fd, connection] : connections_) {
         wanted.push_back(
             {fd, static_cast<short>(POLLIN | (connection.channel.has_unsent() ? POLLOUT : 0)), 0});
@@ -135,8 +132,9 @@ void WatchCoordinator::run() {
 
     const std::lock_guard lock(mutex_);
     if (stop_) return;
-    uint64_t count = 0;
-    if (wanted[1].revents != 0 && ::read(wake_.get(), &count, sizeof count) < 0) continue;
+    wake_.take();
+    // Connections are served before new ones are accepted: a new one may get the descriptor of one that
+    // ended.
     for (size_t i = 2; i < wanted.size(); ++i) {
       const auto found = connections_.find(wanted[i].fd);
       if (found != connections_.end() && wanted[i].revents != 0) serve(found->second, wanted[i].revents);
@@ -158,11 +156,12 @@ void WatchCoordinator::accept_all() {
 
 void WatchCoordinator::serve(Connection& connection, short events) {
   if ((events & POLLOUT) != 0) connection.channel.flush();
+  // A rank's last words are handled before the end of its connection: `failed` explains the end.
   const bool open = connection.channel.receive();
   bool sane = true;
   try {
     while (const auto message = connection.channel.next()) handle(connection, *message);
-  } catch (const nlohmann::json::exception&) {
+  } catch (const json::exception&) {
     sane = false;
   }
   if (open && sane) return;
@@ -170,9 +169,10 @@ void WatchCoordinator::serve(Connection& connection, short events) {
   connection.channel = Channel();
 }
 
-void WatchCoordinator::handle(Connection& connection, const nlohmann::json& message) {
+void WatchCoordinator::handle(Connection& connection, const json& message) {
   const std::string is = message.at("is");
   if (connection.rank < 0) {
+    // The first message must be the hello of a rank of this job that has not joined yet.
     const int rank = message.at("rank");
     const bool welcome = is == "hello" && message.at("job") == options_.job_id && rank >= 0 &&
                          rank < options_.world && !peers_[static_cast<size_t>(rank)].joined;
@@ -196,12 +196,13 @@ void WatchCoordinator::handle(Connection& connection, const nlohmann::json& mess
   if (is == "beat") {
     peer.step = message.at("step");
     peer.label = message.at("label");
-    // A rank that does not read is not sent more.
+    // No more for a rank that does not read: it is stopped, and the answers would pile up here.
     if (!connection.channel.has_unsent()) {
       const Progress::Snapshot own = options_.progress ? options_.progress->snapshot() : Progress::Snapshot{};
       connection.channel.send({{"is", "beat"}, {"step", own.step}, {"label", own.label}});
     }
   } else if (is == "failed") {
+    // The rank's account of itself, except for what the coordinator knows better.
     LostRank lost = lost_rank_from(message.at("lost"));
     lost.rank = connection.rank;
     lost.host = peer.host;
@@ -247,6 +248,7 @@ void WatchCoordinator::connection_ended(int rank) {
 
 void WatchCoordinator::check_times(bool was_paused) {
   const auto now = Clock::now();
+  // Strangers that connect and say nothing.
   std::erase_if(connections_, [&](const auto& entry) {
     return entry.second.rank < 0 && now - entry.second.since > kHelloTimeout;
   });
@@ -259,14 +261,12 @@ void WatchCoordinator::check_times(bool was_paused) {
     if (peer.ended_at) {
       if (now - *peer.ended_at < options_.end_deferral) continue;
       lost.reason = "ended without a goodbye";
-      lost.advice =
-          "It was killed or it crashed: look for its messages above, and in the system's log for a lack of "
-          "memory.";
+      lost.advice = kEndedAdvice;
       add_loss(std::move(lost));
       continue;
     }
     if (was_paused) {
-      // What was silent may have been paused together with this process: it gets another period.
+      // A silent rank may have been paused together with this process: its time starts anew.
       peer.last_heard = now;
       continue;
     }
@@ -278,9 +278,10 @@ void WatchCoordinator::check_times(bool was_paused) {
     lost.kind = LostRank::Kind::kSilent;
     lost.reason = peer.joined ? describe_silence(peer.host, peer.pid) : "did not join the watch";
     lost.detail = silence_text(silent_s);
-    lost.advice = "If the machine is only slow, give it more time with --timeout.";
+    lost.advice = kSilentAdvice;
     add_loss(std::move(lost));
   }
+  // Nothing else showed: the first complaint is the cause after all.
   if (settled && !cause_) set_cause(lost_.front());
 }
 
@@ -301,6 +302,7 @@ void WatchCoordinator::add_loss(LostRank lost) {
   peer.lost = true;
   lost_.push_back(lost);
   if (cause_) return;
+  // An error that another loss may have caused waits for that to show, until check_times() settles it.
   if (lost.kind != LostRank::Kind::kDisturbed) {
     set_cause(lost);
   } else if (!disturbed_since_) {
@@ -315,20 +317,16 @@ void WatchCoordinator::set_cause(const LostRank& lost) {
   if (options_.on_cause) options_.on_cause();
 }
 
-void WatchCoordinator::broadcast(const nlohmann::json& message) {
+void WatchCoordinator::broadcast(const json& message) {
   std::vector<Connection*> joined;
   for (auto& [fd, connection] : connections_) {
     if (connection.rank >= 0) joined.push_back(&connection);
   }
-  // Rank 0 last: this may be its process, which ends as soon as it hears, and with it what was not sent.
+  // Rank 0 last: this may be its own process, which ends as soon as it reads the message, with all unsent
+  // ones.
   std::ranges::sort(joined, std::ranges::greater(), &Connection::rank);
   for (Connection* connection : joined) connection->channel.send(message);
-  wake();
-}
-
-void WatchCoordinator::wake() const {
-  const uint64_t one = 1;
-  if (::write(wake_.get(), &one, sizeof one) < 0) return;  // full: it is awake already
+  wake_.wake();
 }
 
 }  // namespace lockstep::launch

@@ -14,27 +14,29 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/launch/lost_rank.h"
 #include "lockstep/launch/progress.h"
-#include "lockstep/launch/tcp_socket.h"
+#include "lockstep/launch/signals.h"
+#include "lockstep/launch/watch_message.h"
 
 namespace lockstep::launch {
 
-/// The centre of the watch: hears the heartbeats of all ranks in a thread of its own, decides which rank is
-/// lost and which loss is the cause of the others, and tells every rank that is still there. Thread-safe.
+/// The center of the watch (protocol: watch_message.h). A thread of its own receives the heartbeats of all
+/// ranks, decides which rank is lost and which loss caused the others, and tells every rank that is still
+/// there. Thread-safe.
 class WatchCoordinator {
  public:
   struct Options {
     int world = 1;
-    /// Of the rank that runs the coordinator (0); null in a parent. Outlives the coordinator.
+    /// Progress of the rank that runs the coordinator (0); null in a parent. Outlives the coordinator.
     const Progress* progress = nullptr;
-    /// Only ranks that know it are let in.
+    /// Ranks that say another id are turned away.
     std::string job_id;
     bool loopback_only = true;
     std::chrono::duration<double> timeout{30};
-    /// How long a rank may take to appear at all.
+    /// Time that a rank may take to appear at all.
     std::chrono::duration<double> join_timeout{120};
-    /// How long to wait, after a rank's connection has ended, for declare_lost() to say more.
+    /// Time to wait, after a rank's connection has ended, for declare_lost() to say more.
     std::chrono::duration<double> end_deferral{0};
-    /// Called when the cause is known, from any thread, once; must not call back.
+    /// Called once, from any thread, when the cause is known, with the lock held: must not call back.
     std::function<void()> on_cause;
   };
 
@@ -46,24 +48,25 @@ class WatchCoordinator {
 
   int port() const { return listener_.port; }
 
-  /// `rank` is gone, told by somebody who knows how its process ended. Does nothing for a rank that has
-  /// finished, has been lost before, or leaves because the user wanted so.
+  /// Reports the end of a rank's process by somebody who knows how it ended. Does nothing for a rank that has
+  /// finished or was lost before, or if the user ends the job.
   void declare_lost(int rank, const std::string& reason, const std::string& advice, int exit_code);
 
-  /// Tells all ranks that the user ended the job by this signal; whoever ends from now on is not lost.
+  /// Tells all ranks that the user ended the job by this signal. No rank that ends from now on counts as
+  /// lost.
   void tell_to_leave(int signal);
 
-  /// The loss that the others followed from, once it is known.
+  /// The loss that caused the others, once it is known.
   std::optional<LostRank> cause() const;
-  /// The cause first, then what else happened.
+  /// All losses, the cause first.
   std::vector<LostRank> lost() const;
 
   bool finished(int rank) const;
-  /// Waits, a second at most, until all that a rank whose process has ended had said is taken in.
+  /// For a rank whose process has ended: waits, a second at most, until its last messages have been read.
   void hear_out(int rank);
-  /// Waits until every rank has said goodbye (true) or the time is over or a rank is lost (false).
+  /// Waits until every rank has said goodbye (true), or the time is over or a rank is lost (false).
   bool wait_finished(std::chrono::duration<double> timeout);
-  /// Of the ranks on this host that are connected.
+  /// Process ids of the connected ranks on this host.
   std::vector<int64_t> connected_pids() const;
 
  private:
@@ -80,7 +83,7 @@ class WatchCoordinator {
   };
   struct Connection {
     Channel channel;
-    /// -1 until it has said hello.
+    /// -1 until its hello.
     int rank = -1;
     Clock::time_point since;
   };
@@ -88,22 +91,21 @@ class WatchCoordinator {
   void run();
   void accept_all();
   void serve(Connection& connection, short events);
-  void handle(Connection& connection, const nlohmann::json& message);
-  /// A rank was told to end, and with it the job.
+  void handle(Connection& connection, const json& message);
+  /// Ends the job because a rank was told to end.
   void left_by_signal(int rank, int signal);
-  /// The others have left because this process was silent.
+  /// Makes this process the cause: the others have left because it was silent.
   void abandoned(const LostRank& self);
   void connection_ended(int rank);
   void check_times(bool was_paused);
   LostRank about(int rank) const;
   void add_loss(LostRank lost);
   void set_cause(const LostRank& lost);
-  void broadcast(const nlohmann::json& message);
-  void wake() const;
+  void broadcast(const json& message);
 
   const Options options_;
   Listener listener_;
-  UniqueFd wake_;
+  WakeUp wake_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Peer> peers_;

@@ -1,6 +1,17 @@
 #include "lockstep/launch/watch_message.h"
 
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
 namespace lockstep::launch {
+namespace {
+
+/// Bytes that a peer may send without an end of line before it is no peer of ours.
+constexpr size_t kLongestMessageBytes = 1 << 20;
+
+}  // namespace
 
 json to_message(const LostRank& lost) {
   return {{"rank", lost.rank},     {"kind", static_cast<int>(lost.kind)},
@@ -21,6 +32,61 @@ LostRank lost_rank_from(const json& message) {
           .step = message.at("step"),
           .label = message.at("label"),
           .exit_code = message.at("exit_code")};
+}
+
+Channel::Channel(UniqueFd fd) : fd_(std::move(fd)) {
+  const int flags = ::fcntl(fd_.get(), F_GETFL);
+  ::fcntl(fd_.get(), F_SETFL, flags | O_NONBLOCK);
+  set_nodelay(fd_.get());
+}
+
+void Channel::send(const json& message) {
+  if (!open_) return;
+  // Texts of exceptions may hold any bytes; those that are not UTF-8 are replaced.
+  unsent_ += message.dump(-1, ' ', false, json::error_handler_t::replace);
+  unsent_ += '\n';
+  flush();
+}
+
+void Channel::flush() {
+  while (!unsent_.empty()) {
+    const ssize_t sent = ::send(fd_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      unsent_.erase(0, static_cast<size_t>(sent));
+    } else if (errno != EINTR) {
+      if (errno != EAGAIN && errno != EWOULDBLOCK) unsent_.clear();
+      return;
+    }
+  }
+}
+
+bool Channel::receive() {
+  char block[4096];
+  while (open_) {
+    const ssize_t got = ::recv(fd_.get(), block, sizeof block, MSG_DONTWAIT);
+    if (got > 0) {
+      received_.append(block, static_cast<size_t>(got));
+      if (received_.size() > kLongestMessageBytes) open_ = false;
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)) {
+      open_ = false;
+    } else if (errno != EINTR) {
+      break;
+    }
+  }
+  return open_;
+}
+
+std::optional<json> Channel::next() {
+  const size_t end = received_.find('\n');
+  if (end == std::string::npos) return std::nullopt;
+  json message = json::parse(received_.substr(0, end), nullptr, false);
+  received_.erase(0, end + 1);
+  if (!message.is_object()) {
+    open_ = false;
+    received_.clear();
+    return std::nullopt;
+  }
+  return message;
 }
 
 }  // namespace lockstep::launch

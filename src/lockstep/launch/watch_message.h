@@ -1,34 +1,85 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "lockstep/launch/lost_rank.h"
+#include "lockstep/launch/tcp_socket.h"
 
 namespace lockstep::launch {
 
-// What ranks and coordinator of the watch say to each other: JSON objects with the key "is".
+// The protocol of the watch. The coordinator listens: in the parent that started the ranks, or in rank 0
+// where there is no parent. Every rank connects to it before it joins a communicator and keeps the connection
+// until it ends. Messages are JSON objects, one a line, with the key "is".
 //
-//   rank to coordinator                          coordinator to rank
-//   hello {job, rank, host, pid}                 welcome {host, pid}
-//   beat {step, label}                           beat {step, label}: of rank 0
-//   failed {lost}                                lost {lost}: the cause, to every rank that is still there
-//   leave {signal}: this rank was told to end    leave {signal}: the user ended the job
-//   abandoned {lost}: leaves because the
-//     coordinator was silent
-//   bye {}                                       bye {}: understood
-//                                                end {}: the watch is over, orderly
+//   rank                                coordinator
+//    |-- hello {job, rank, host, pid} -->|  closed on another job's id or a rank that has joined already
+//    |<------------ welcome {host, pid} -|  followed by `lost` if the verdict was reached before
+//    |-- beat {step, label} ------------>|  five times a second: steps completed of the row `label`
+//    |<------------- beat {step, label} -|  in answer: rank 0's progress, if the coordinator runs there
+//    |                                   |
+//    |-- failed {lost} ----------------->|  this rank cannot go on; it waits for the verdict
+//    |<-------------------- lost {lost} -|  the verdict, to every rank: the loss that caused all others
+//    |                                   |
+//    |-- leave {signal} ---------------->|  a signal told this rank to end, and with it the job
+//    |<----------------- leave {signal} -|  to every rank: the user ended the job; no end is a loss now
+//    |                                   |
+//    |-- abandoned {lost} -------------->|  the coordinator was silent; if it wakes up, it is the cause
+//    |-- bye --------------------------->|  this rank is done; the end of its connection is no loss
+//    |<---------------------------- bye -|
+//    |<---------------------------- end -|  the watch is over, in order
+//
+// Verdicts. A connection that ends without `bye`, silence beyond the time-out, and `failed` with an error of
+// the rank's own are causes at once. An error that another rank's end may have brought about (kDisturbed: a
+// broken connection, a time-out) is held back for a second, so that the other's end can show. Then a rank
+// that has been silent for two seconds is taken for the cause, else the first report is. After the end of a
+// connection, a parent waits up to a second for waitpid to tell how the process ended.
+//
+// A process that was itself stopped (kPaused) cannot tell whether others were silent: it starts counting
+// anew.
 
 using nlohmann::json;
 
-/// How often a rank is heard, and how long a loop of the watch may oversleep before it counts as having been
-/// paused itself (a stopped process, a suspended machine): it then cannot tell that others were silent.
+/// Time between two heartbeats of a rank.
 constexpr std::chrono::milliseconds kHeartbeatPeriod{200};
+/// A loop of the watch that slept this long was paused itself (a stopped process, a suspended machine).
 constexpr std::chrono::milliseconds kPaused{1000};
 
+/// The advice for a rank that ended without a word, and for one that fell silent.
+constexpr const char* kEndedAdvice =
+    "It was killed or it crashed: look for its messages above, and in the system's log for a lack of memory.";
+constexpr const char* kSilentAdvice = "If the machine is only slow, give it more time with --timeout.";
+
 json to_message(const LostRank& lost);
-/// Throws nlohmann's exception when fields are missing or of another type.
+/// Throws nlohmann's exception for missing fields and for fields of another type.
 LostRank lost_rank_from(const json& message);
+
+/// Messages over a connection that never blocks. Not thread-safe.
+class Channel {
+ public:
+  Channel() = default;
+  explicit Channel(UniqueFd fd);
+
+  int fd() const { return fd_.get(); }
+
+  /// Sends as much as the system takes and keeps the rest; a broken connection shows in receive().
+  void send(const json& message);
+  void flush();
+  bool has_unsent() const { return !unsent_.empty(); }
+
+  /// Takes in all that has arrived. False once the other side has closed the connection or sent something
+  /// that is not a message; earlier messages can still be taken with next().
+  bool receive();
+  std::optional<json> next();
+
+ private:
+  UniqueFd fd_;
+  std::string unsent_;
+  std::string received_;
+  bool open_ = true;
+};
 
 }  // namespace lockstep::launch

@@ -2,18 +2,15 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
-#include "lockstep/launch/signals.h"
-#include "lockstep/launch/watch_message.h"
 
 namespace lockstep::launch {
 namespace {
 
-/// How long to wait for the coordinator to say that it has understood.
+/// Time to wait for the coordinator's answer.
 constexpr std::chrono::seconds kAnswer{1};
 
 int milliseconds_until(Clock::time_point time) {
@@ -24,10 +21,9 @@ int milliseconds_until(Clock::time_point time) {
 }  // namespace
 
 Watcher::Watcher(Options options)
-    : options_(std::move(options)),
-      channel_(connect_tcp(options_.host, options_.port, options_.timeout)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : options_(std::move(options)), channel_(connect_tcp(options_.host, options_.port, options_.timeout)) {
   join_watch();
+  // Signals belong to the session's own thread.
   const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
 }
@@ -37,7 +33,7 @@ Watcher::~Watcher() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  wake();
+  wake_.wake();
   thread_.join();
 }
 
@@ -59,7 +55,7 @@ void Watcher::join_watch() {
       return;
     }
     if (!open) {
-      throw CommError(fmt::format("{} does not let rank {} in", where, options_.rank),
+      throw CommError(fmt::format("{} turned rank {} away", where, options_.rank),
                       "Another job or another rank of the same number may be there: start the job anew.");
     }
     if (Clock::now() >= deadline) {
@@ -74,22 +70,22 @@ std::optional<LostRank> Watcher::report(const LostRank& own, std::chrono::durati
     const std::lock_guard lock(mutex_);
     to_send_ = json{{"is", "failed"}, {"lost", to_message(own)}};
   }
-  wake();
+  wake_.wake();
   return wait_lost(patience);
 }
 
 void Watcher::goodbye() {
   std::unique_lock lock(mutex_);
   to_send_ = json{{"is", "bye"}};
-  wake();
+  wake_.wake();
   changed_.wait_for(lock, kAnswer, [this] { return over_; });
 }
 
 void Watcher::tell_to_leave(int signal) {
   std::unique_lock lock(mutex_);
   to_send_ = json{{"is", "leave"}, {"signal", signal}};
-  wake();
-  // Its answer, not only its departure: the coordinator may be in this process, which is about to end.
+  wake_.wake();
+  // Waits for the answer: the coordinator may be in this process, which is about to end.
   changed_.wait_for(lock, kAnswer, [this] { return leaving_ || over_; });
 }
 
@@ -115,38 +111,37 @@ void Watcher::run() {
       next_beat = Clock::now() + kHeartbeatPeriod;
     }
     pollfd wanted[] = {{channel_.fd(), static_cast<short>(POLLIN | (channel_.has_unsent() ? POLLOUT : 0)), 0},
-                       {wake_.get(), POLLIN, 0}};
+                       {wake_.fd(), POLLIN, 0}};
     ::poll(wanted, 2, milliseconds_until(next_beat));
     const auto now = Clock::now();
-    // Paused itself, it cannot tell whether the coordinator was silent.
+    // After a pause of its own, this process cannot tell whether the coordinator was silent.
     if (now - last_turn > kPaused) last_heard = now;
     last_turn = now;
 
     if (wanted[1].revents != 0) {
-      uint64_t count = 0;
-      const bool woken = ::read(wake_.get(), &count, sizeof count) > 0;
+      const bool woken = wake_.take();
       const std::lock_guard lock(mutex_);
+      // Only this thread touches the channel; the others leave their message in to_send_.
       if (woken && to_send_) channel_.send(*std::exchange(to_send_, std::nullopt));
       changed_.notify_all();
       if (stop_) return;
     }
     channel_.flush();
     if (wanted[0].revents != 0) last_heard = now;
+    // The verdict may be the last message before the connection ends, so messages come first.
     const bool open = channel_.receive();
     bool sane = true;
     try {
       while (const auto message = channel_.next()) {
         if (!handle(*message)) return;
       }
-    } catch (const nlohmann::json::exception&) {
+    } catch (const json::exception&) {
       sane = false;
     }
     if (!open || !sane) {
       LostRank lost = about_coordinator();
       lost.reason = "ended without a goodbye";
-      lost.advice =
-          "It was killed or it crashed: look for its messages above, and in the system's log for a lack of "
-          "memory.";
+      lost.advice = kEndedAdvice;
       return lose(lost);
     }
     if (now - last_heard > options_.timeout) {
@@ -155,15 +150,15 @@ void Watcher::run() {
       lost.reason = describe_silence(lost.host, lost.pid);
       lost.detail = fmt::format("nothing heard from it for {:.1f} s",
                                 std::chrono::duration<double>(now - last_heard).count());
-      lost.advice = "If the machine is only slow, give it more time with --timeout.";
-      // Should it wake up, it is not to take this rank's end for the cause.
+      lost.advice = kSilentAdvice;
+      // If it wakes up, it must not take the end of this rank for the cause.
       channel_.send({{"is", "abandoned"}, {"lost", to_message(lost)}});
       return lose(lost);
     }
   }
 }
 
-bool Watcher::handle(const nlohmann::json& message) {
+bool Watcher::handle(const json& message) {
   const std::string is = message.at("is");
   if (is == "beat") {
     coordinator_progress_ = {message.at("step"), message.at("label")};
@@ -193,6 +188,7 @@ void Watcher::lose(const LostRank& lost) {
     over_ = true;
     changed_.notify_all();
   }
+  // Without the lock: it ends the process, or asks this watcher.
   if (options_.on_lost) options_.on_lost(lost);
 }
 
@@ -209,14 +205,10 @@ LostRank Watcher::about_coordinator() const {
 }
 
 void Watcher::send_beat() {
+  // A stopped coordinator does not read; heartbeats must not pile up for it.
   if (channel_.has_unsent()) return;
   const Progress::Snapshot now = options_.progress->snapshot();
   channel_.send({{"is", "beat"}, {"step", now.step}, {"label", now.label}});
-}
-
-void Watcher::wake() const {
-  const uint64_t one = 1;
-  if (::write(wake_.get(), &one, sizeof one) < 0) return;  // full: it is awake already
 }
 
 }  // namespace lockstep::launch
