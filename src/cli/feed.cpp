@@ -7,7 +7,6 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/units.h"
-#include "lockstep/feed/address.h"
 #include "lockstep/feed/message.h"
 #include "lockstep/feed/random_batches.h"
 #include "lockstep/feed/sender.h"

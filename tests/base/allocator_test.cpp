@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// Of the mapping in which `address` lies, as /proc/self/smaps has it ("rd wr mr mw me ac hg").
+/// Flags of the mapping that holds `address`, from /proc/self/smaps ("rd wr mr mw me ac hg").
 std::string flags_of_mapping(const void* address) {
   std::ifstream maps("/proc/self/smaps");
   bool inside = false;
@@ -43,7 +43,7 @@ TEST(AllocatorTest, freed_pages_are_kept_and_huge_ones_asked_for) {
   const std::string text = keep_freed_pages();
   EXPECT_EQ(keep_freed_pages(), text);
   if (text == "the system's malloc") return;
-  // What is reserved is not used.
+  // Reserved memory is not used memory.
   EXPECT_LT(resident_kib() - before_kib, 16 << 10);
 
   constexpr size_t kBytes = size_t{96} << 20;

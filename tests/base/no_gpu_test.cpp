@@ -33,7 +33,7 @@ TEST(NoGpuTest, says_which_of_driver_version_and_gpu_is_missing) {
   EXPECT_THAT(thrown_for(found).what(), HasSubstr("cudaErrorInsufficientDriver: of no use"));
 
   found.driver_version = 12020;
-  EXPECT_THAT(thrown_for(found).what(), HasSubstr("for CUDA up to 12.2, and this lockstep for CUDA 13.0"));
+  EXPECT_THAT(thrown_for(found).what(), HasSubstr("CUDA up to 12.2, but this lockstep needs CUDA 13.0"));
   EXPECT_EQ(thrown_for(found).advice(), "update the driver");
 
   found.driver_version = 13010;

@@ -57,8 +57,8 @@ TEST(InfoTest, a_driver_that_is_too_old_for_nccl_is_said_with_both_versions) {
                 {{"LD_LIBRARY_PATH", LOCKSTEP_FAKE_CUDA_FOLDER}, {"LOCKSTEP_FAKE_CUDA", "old"}});
   EXPECT_EQ(info.exit_code, 0);
   EXPECT_THAT(info.output,
-              ContainsRegex("nccl +not usable +the NVIDIA driver is for CUDA up to 12\\.4, and this "
-                            "lockstep for CUDA 1[2-9]\\.[0-9]"));
+              ContainsRegex("nccl +not usable +the NVIDIA driver supports CUDA up to 12\\.4, but this "
+                            "lockstep needs CUDA 1[2-9]\\.[0-9]"));
   EXPECT_THAT(info.output, HasSubstr("update the driver"));
 }
 

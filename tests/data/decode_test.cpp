@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/data/png_image.h"
 #include "lockstep/data/resample.h"
 #include "lockstep/data/views.h"
 

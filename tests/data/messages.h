@@ -8,7 +8,7 @@
 
 namespace lockstep::data {
 
-/// What `action` throws as Error: message and advice; a failure where it does not.
+/// Message and advice of the Error that `action` throws; a test failure if it throws none.
 template <typename Action>
 std::string message_of(const Action& action) {
   try {

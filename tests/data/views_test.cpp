@@ -69,7 +69,7 @@ TEST(ViewsTest, the_middle_square_is_that_of_resize_256_and_crop_224) {
 
 TEST(ViewsTest, random_numbers_are_the_same_everywhere) {
   Dice dice(5489);
-  // What the standard gives for the first output of this generator: 14514284786278117030, times 2^-64.
+  // The first output of this generator by the standard, 14514284786278117030, times 2^-64.
   EXPECT_DOUBLE_EQ(uniform(dice), 14514284786278117030. / 18446744073709551616.);
 }
 

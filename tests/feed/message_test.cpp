@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/feed/address.h"
 
 namespace lockstep::feed {
 namespace {

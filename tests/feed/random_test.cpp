@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/feed/noise.h"
 #include "lockstep/feed/random_batches.h"
 
 namespace lockstep::feed {

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// Where nothing else is; removed at the end.
+/// An address of its own; its file is removed at the end.
 class Address {
  public:
   Address()
@@ -42,7 +42,7 @@ class Address {
   fs::path path_;
 };
 
-/// Of this moment; nobody else is given it for a while.
+/// A port that is free now; the system assigns it to nobody else for a while.
 std::string free_tcp_address() {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in where{};

@@ -1,8 +1,7 @@
 #include <stdexcept>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/cifar10.h"
-#include "lockstep/data/idx.h"
+#include "lockstep/data/formats.h"
 
 #include "fuzz/reader.h"
 

@@ -1,5 +1,3 @@
-#include "lockstep/inputs/normalized.h"
-
 #include <cmath>
 #include <vector>
 
@@ -8,8 +6,9 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
-#include "lockstep/feed/noise.h"
 #include "lockstep/feed/normalize.h"
+#include "lockstep/feed/random_batches.h"
+#include "lockstep/inputs/gpu_stage.h"
 
 namespace lockstep::inputs {
 namespace {
@@ -24,7 +23,7 @@ at::Tensor noise(int64_t channels) {
   return pixels;
 }
 
-/// What the host computes of one image, [channels, height, width] or with the channels last.
+/// One image normalized on the host, [channels, height, width] or with the channels last.
 std::vector<float> expected(const at::Tensor& image, const feed::Scaling& scaling, bool planar) {
   const auto channels = static_cast<int>(image.size(2));
   std::vector<float> out(static_cast<size_t>(image.numel()));

@@ -34,7 +34,7 @@ std::unique_ptr<Input> open_input(const std::string& name, const InputOptions& o
   return registry().get(name).create(options);
 }
 
-/// What batch `number` of a rank alone is: in the order of the batch, channels last.
+/// Batch `number` of a rank alone, in the order of the batch, channels last.
 void expect_is(const Batch& batch, int64_t number, const InputOptions& options) {
   const feed::RandomBatches batches(
       {.batch = options.batch, .channels = options.channels, .image_size = options.image_size},
@@ -103,7 +103,7 @@ TEST_P(MadeTest, gives_the_ranks_together_what_one_rank_gets_alone) {
   }
 }
 
-/// Who keeps a batch keeps its values.
+/// A batch that is kept keeps its values.
 TEST_P(MadeTest, a_batch_that_was_kept_is_not_written_to_again) {
   const std::unique_ptr<Input> input = create(staged_options());
   const Batch kept = input->next();
@@ -142,7 +142,7 @@ TEST(StagedInputTest, counts_how_its_queues_are_used) {
   EXPECT_TRUE(open_input("device", options)->queues().empty());
 }
 
-/// Where nothing else is; removed at the end.
+/// An address of its own; its file is removed at the end.
 std::string free_address() {
   static int count = 0;
   return "ipc://" + (std::filesystem::temp_directory_path() /

@@ -23,7 +23,7 @@ struct Coverage {
   }
   double given_percent() const { return 100.0 * given / trials; }
   double percent() const { return given > 0 ? 100.0 * held / given : 0; }
-  /// Of all trials: an interval was given and is wrong.
+  /// Share of all trials with an interval that is wrong.
   double wrong_percent() const { return 100.0 * (given - held) / trials; }
 };
 

@@ -56,7 +56,7 @@ TEST(CoverageLimitsTest, too_few_samples_get_none_or_a_wide_one) {
   }
 }
 
-/// What a fixed pattern does to a mean is known exactly: the pattern's own mean, whatever the noise.
+/// The effect of a fixed pattern on a mean is known exactly: the pattern's own mean, whatever the noise.
 TEST(CoverageLimitsTest, every_tenth_step_slow_is_no_reason_to_widen) {
   synthetic::Generator random(23);
   synthetic::Coverage mean;

@@ -17,15 +17,15 @@ namespace lockstep {
 namespace {
 
 #ifdef LOCKSTEP_GLIBC_MALLOC
-/// Where every reservation is charged at once (vm.overcommit_memory 2), none may be made ahead.
+/// Whether memory can be reserved without being charged (vm.overcommit_memory is not 2).
 bool reservations_are_free() {
   std::ifstream file("/proc/sys/vm/overcommit_memory");
   int mode = 2;
   return file >> mode && mode != 2;
 }
 
-/// The heap is one stretch of addresses. Half as many as the machine has memory are taken into it now,
-/// untouched, and marked; what is allocated later lies in them.
+/// Extends the heap, one range of addresses, to half of the machine's memory without touching it, marks the
+/// range for huge pages and frees it again: later allocations lie in it.
 bool ask_for_huge_pages() {
   if (!reservations_are_free()) return false;
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -42,8 +42,8 @@ bool ask_for_huge_pages() {
 
 std::string set_up() {
 #ifdef LOCKSTEP_GLIBC_MALLOC
-  // No block is mapped on its own, the top of the heap is never trimmed, and all threads share the one heap
-  // that can grow without bound (the other arenas are limited to 64 MiB each).
+  // No block gets a mapping of its own, the top of the heap is never trimmed, and all threads share the one
+  // heap that can grow without bound (other arenas are limited to 64 MiB each).
   const bool kept = mallopt(M_MMAP_MAX, 0) == 1 && mallopt(M_TRIM_THRESHOLD, -1) == 1 &&
                     mallopt(M_TOP_PAD, 64 << 20) == 1 && mallopt(M_ARENA_MAX, 1) == 1;
   if (kept) {

@@ -1,7 +1,7 @@
 #pragma once
 
-/// LOCKSTEP_ASSERT(condition): an internal promise, checked in the dev and sanitizer builds only. What a user
-/// or another process can get wrong is an Error, never an assertion.
+/// LOCKSTEP_ASSERT(condition): an internal invariant, checked in the dev and sanitizer builds only. Mistakes
+/// of users and of other processes are Errors, never assertions.
 #if LOCKSTEP_ASSERTIONS
 #include <cstdio>
 #include <cstdlib>

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// Durations are measured with the steady clock only; on Linux its zero is the same for all processes of a
+/// The steady clock, the only one for durations. On Linux its zero is the same for all processes of a
 /// host.
 using Clock = std::chrono::steady_clock;
 

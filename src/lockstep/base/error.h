@@ -5,21 +5,21 @@
 
 namespace lockstep {
 
-/// What went wrong, with the values that it went wrong for, and what the user can do about it.
-/// Nothing in the library prints or exits: commands catch these and turn them into exit codes.
+/// A failure: a message with the values involved, and advice for the user. Nothing in the library prints or
+/// exits; commands catch these and turn them into exit codes.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& what, std::string advice = "")
       : std::runtime_error(what), advice_(std::move(advice)) {}
 
-  /// What to do, as a sentence; may be empty.
+  /// Advice as a sentence; may be empty.
   const std::string& advice() const { return advice_; }
 
  private:
   std::string advice_;
 };
 
-/// The user asked for something that cannot be: a wrong name, value or combination. Exit code 2.
+/// An impossible request by the user: a wrong name, value or combination. Exit code 2.
 class ConfigError : public Error {
   using Error::Error;
 };
@@ -39,7 +39,7 @@ class PeerLostError : public CommError {
   using CommError::CommError;
 };
 
-/// A backend's library, launcher or device is not there. Exit code 4.
+/// A backend's library, launcher or device is missing. Exit code 4.
 class BackendMissing : public Error {
   using Error::Error;
 };

@@ -15,11 +15,12 @@ namespace lockstep {
 namespace fs = std::filesystem;
 namespace {
 
+/// In the same folder, so that the rename stays within one file system.
 fs::path temporary_beside(const fs::path& path) {
   return path.parent_path() / fmt::format(".{}.{}.tmp", path.filename().string(), ::getpid());
 }
 
-/// 0 on success, else errno; the file is gone then.
+/// 0 on success, else errno, and the file is removed.
 int write_whole(const fs::path& path, std::string_view text) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return errno;
@@ -32,6 +33,8 @@ int write_whole(const fs::path& path, std::string_view text) {
       error = errno;
     }
   }
+  // Flushed before the rename: otherwise a crash could leave an empty file under the final name. EINVAL comes
+  // from file systems that cannot flush.
   if (error == 0 && ::fsync(fd) != 0 && errno != EINVAL) error = errno;
   if (::close(fd) != 0 && error == 0) error = errno;
   if (error != 0) ::unlink(path.c_str());
@@ -41,7 +44,7 @@ int write_whole(const fs::path& path, std::string_view text) {
 }  // namespace
 
 void write_file_atomically(const fs::path& path, std::string_view text) {
-  // Renaming over a device or a pipe would replace it: write through to those (/dev/stdout, /dev/full).
+  // A rename would replace a device or a pipe (/dev/stdout, /dev/full), so those are written directly.
   std::error_code ignored;
   if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
     const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);

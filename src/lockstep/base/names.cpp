@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// Levenshtein distance.
+/// Levenshtein distance, with one row of the table at a time.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -33,6 +33,7 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
   for (const std::string& candidate : known) {
     const bool prefix = !name.empty() && (candidate.starts_with(name) || name.starts_with(candidate));
     const size_t distance = edit_distance(name, candidate);
+    // Two mistakes in a short name, a third of the letters in a long one.
     if (prefix || distance <= std::max<size_t>(2, candidate.size() / 3)) {
       scored.emplace_back(prefix ? std::min<size_t>(distance, 2) : distance, candidate);
     }

@@ -7,12 +7,12 @@
 
 namespace lockstep {
 
-/// The entries of `known` that a user who typed `name` may have meant, nearest first, at most three: by edit
-/// distance, or because one begins with the other.
+/// The entries of `known` that a user who typed `name` may have meant, nearest first, at most three: those
+/// within a small edit distance, and those that begin with the other.
 std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> known);
 
-/// "unknown model 'resnet5'; did you mean resnet50 or resnet152?" followed by where the whole list is to be
-/// had. Throws ConfigError; `what` is the kind of thing ("model"), `list_command` prints all of them.
+/// "unknown model 'resnet5'; did you mean resnet50 or resnet152?" with the command that prints the
+/// whole list as advice. Throws ConfigError; `what` is the kind of thing ("model").
 [[noreturn]] void throw_unknown_name(std::string_view what, std::string_view name,
                                      std::span<const std::string> known, std::string_view list_command);
 

@@ -16,7 +16,7 @@ void throw_no_gpu(const NoGpu& found) {
                          "install the driver of the machine's GPU, or use a machine with one");
   }
   if (found.driver_too_old || found.driver_version < found.runtime_version) {
-    throw BackendMissing(fmt::format("the NVIDIA driver is for CUDA up to {}, and {} for CUDA {} ({})",
+    throw BackendMissing(fmt::format("the NVIDIA driver supports CUDA up to {}, but {} needs CUDA {} ({})",
                                      cuda_version_text(found.driver_version), found.runtime_of,
                                      cuda_version_text(found.runtime_version), found.reason),
                          "update the driver");

@@ -31,6 +31,7 @@ const void* open_at(const PluginFile& plugin, const std::filesystem::path& file,
   }
   const auto call = reinterpret_cast<const void* (*)()>(::dlsym(handle, entry));
   const void* table = call == nullptr ? nullptr : call();
+  // Every table begins with the version of its interface, so that a stale plugin is refused, not called.
   if (table == nullptr || *static_cast<const uint32_t*>(table) != abi_version) {
     throw BackendMissing(fmt::format("{} is not a plugin of this version of lockstep", file.string()),
                          "build and install the program and its plugins together");

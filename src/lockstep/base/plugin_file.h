@@ -6,27 +6,28 @@
 
 namespace lockstep {
 
-/// A plugin's file, and what to tell the user who lacks it.
+/// A plugin's file, and advice for users who lack it.
 struct PluginFile {
-  /// "gloo", of lockstep_gloo.so.
+  /// "gloo" for lockstep_gloo.so.
   std::string name;
-  /// Who needs it: "the gloo backend".
+  /// The feature that needs the plugin, for error messages: "the gloo backend".
   std::string purpose;
-  /// The library that it needs in turn, and what to do where that is missing.
+  /// The library that it needs in turn, and advice if that is missing.
   std::string library;
   std::string install_advice;
-  /// What to do where the plugin itself is missing.
+  /// Advice if the plugin itself is missing.
   std::string build_advice;
-  /// dlopen's.
+  /// Flags for dlopen.
   int open_flags;
 };
 
-/// What the function `entry` of the plugin returns: a table that begins with a number of the binary
-/// interface. Opened once per process and never closed; thread-safe. Throws BackendMissing.
+/// Calls the function `entry` of the plugin and returns its result, a table that begins with the version of
+/// the binary interface. A plugin is opened once per process and never closed. Thread-safe. Throws
+/// BackendMissing.
 const void* open_plugin_file(const PluginFile& file, const char* entry, unsigned abi_version);
 
-/// Where plugins are looked for: the folders of LOCKSTEP_PLUGIN_PATH (separated by colons) and no others when
-/// it is set; else plugins/ beside the program, then ../lib/lockstep/ of it.
+/// The folders that are searched for plugins: only those of LOCKSTEP_PLUGIN_PATH (separated by colons) if
+/// that is set; else plugins/ beside the program, then ../lib/lockstep/.
 std::vector<std::filesystem::path> plugin_folders();
 
 }  // namespace lockstep

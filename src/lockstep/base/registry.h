@@ -9,16 +9,16 @@
 
 namespace lockstep {
 
-/// Things by name, in the order in which they are listed to the user. Filled in one place (a function that
-/// names every entry), so nothing depends on the order of static initialisation.
+/// Things by name, in the order in which the user sees them. Filled in one place (a function that names
+/// every entry), so nothing depends on the order of static initialization.
 template <typename Entry>
 class Registry {
  public:
-  /// `what` is the kind of entry in messages ("model"); `list_command` is what prints all of them.
+  /// `what` is the kind of entry in messages ("model"); `list_command` prints all of them.
   Registry(std::string what, std::string list_command, std::vector<std::pair<std::string, Entry>> entries)
       : what_(std::move(what)), list_command_(std::move(list_command)), entries_(std::move(entries)) {}
 
-  /// Throws ConfigError with the nearest names when there is no such entry.
+  /// Throws ConfigError with the nearest names if there is no such entry.
   const Entry& get(std::string_view name) const {
     for (const auto& [known, entry] : entries_) {
       if (known == name) return entry;

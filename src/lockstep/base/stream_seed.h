@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// A number that depends on all of its inputs and on nothing else: the seed of one independent stream.
-/// Streams are named by what they are for ("layer1.0.conv1.weight", "image", "label") and counted by `index`
+/// The seed of one independent stream of random numbers, a function of its arguments and nothing else.
+/// Streams are named by their purpose ("layer1.0.conv1.weight", "image", "label") and counted by `index`
 /// (a sample's place in the global batch, a step), so the values are the same in any split over ranks.
 uint64_t stream_seed(uint64_t seed, std::string_view purpose, uint64_t index = 0);
 

@@ -15,6 +15,7 @@ std::string format_bytes(int64_t bytes) {
   static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = static_cast<double>(bytes) / 1024;
   size_t unit = 0;
+  // 1023.95 would be printed as 1024.0.
   while (std::abs(value) >= 1023.95 && unit + 1 < std::size(kUnits)) {
     value /= 1024;
     ++unit;

@@ -1,14 +1,13 @@
-#include "lockstep/data/array_dataset.h"
-
 #include <cstring>
 
+#include "lockstep/data/formats.h"
 #include "lockstep/data/resample.h"
 #include "lockstep/data/views.h"
 
 namespace lockstep::data {
 namespace {
 
-/// With a black border.
+/// Adds a black border.
 Image padded(const ImageRef& image, int padding) {
   Image result{image.width + 2 * padding, image.height + 2 * padding, image.channels, {}};
   const auto channels = static_cast<size_t>(image.channels);
@@ -51,6 +50,7 @@ class ArrayDataset final : public Dataset {
       resample(image, view, options.size, out);
       return;
     }
+    // Resampled with the channels of the data, then converted.
     const auto pixels = static_cast<size_t>(options.size) * static_cast<size_t>(options.size);
     Image sample{options.size, options.size, image.channels, {}};
     sample.pixels.resize(pixels * static_cast<size_t>(image.channels));

@@ -1,9 +1,8 @@
-#include "lockstep/data/cifar10.h"
-
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/data/formats.h"
 
 namespace lockstep::data {
 namespace fs = std::filesystem;
@@ -15,9 +14,9 @@ constexpr size_t kRecord = 1 + 3 * kPixels;
 constexpr int kClasses = 10;
 /// The archive has five files for training.
 constexpr int kTrainingFiles = 5;
-/// As He et al. 2016 train on it.
+/// The padding of He et al. 2016.
 constexpr int kPadding = 4;
-/// Of the values of all pixels of the training images, per channel.
+/// Statistics of all pixels of the training images, per channel.
 constexpr Normalization kCifarStatistics{{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}};
 
 /// The folder itself, or the one that the archive unpacks to inside of it.
@@ -52,6 +51,7 @@ void parse_cifar10(std::string_view bytes, const std::string& name, Samples& sam
                   "It may be of another data set.");
     }
     samples.labels.push_back(record[0]);
+    // Planes to interleaved channels.
     for (size_t p = 0; p < kPixels; ++p) {
       for (size_t c = 0; c < 3; ++c) *out++ = record[1 + c * kPixels + p];
     }
@@ -74,7 +74,7 @@ std::shared_ptr<const Dataset> open_cifar10(const fs::path& folder, Split split)
   if (split == Split::kEvaluation) {
     add(files / "test_batch.bin");
   } else {
-    // All five: with one missing, training would go on with less, and nobody would know.
+    // All five, or an error: with one missing, training would silently use fewer images.
     for (int number = 1; number <= kTrainingFiles; ++number) add(training_file(files, number));
   }
   return make_array_dataset(std::move(samples), {"CIFAR-10", kClasses, kCifarStatistics, kPadding});

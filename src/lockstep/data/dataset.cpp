@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/cifar10.h"
-#include "lockstep/data/idx.h"
-#include "lockstep/data/image_folder.h"
+#include "lockstep/data/formats.h"
 
 namespace lockstep::data {
 namespace fs = std::filesystem;

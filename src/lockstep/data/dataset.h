@@ -14,13 +14,13 @@ enum class Split { kTraining, kEvaluation };
 struct ReadOptions {
   /// Height and width of the sample.
   int size = 224;
-  /// 1 or 3; what the data have otherwise is converted.
+  /// 1 or 3; other data are converted.
   int channels = 3;
-  /// The seed of this sample's random crop and mirroring; without one the middle is taken as it is.
+  /// The seed of this sample's random crop and mirroring; without it the center is taken, unmirrored.
   std::optional<uint64_t> augmentation;
 };
 
-/// Mean and standard deviation of values in [0, 1], per channel: what samples are normalised by.
+/// Mean and standard deviation of values in [0, 1], per channel, for normalization.
 struct Normalization {
   std::array<float, 3> mean{};
   std::array<float, 3> deviation{};
@@ -44,13 +44,12 @@ class Dataset {
   virtual void read(int64_t sample, const ReadOptions& options, uint8_t* out) const = 0;
 };
 
-/// Opens what lies in `folder`, which its contents tell:
+/// Opens the data set in `folder`. Its contents tell the kind:
 ///   train-images-idx3-ubyte, ...   MNIST's IDX files (t10k-* for evaluation), any size of images
 ///   data_batch_1.bin, ...          CIFAR-10's binary files (test_batch.bin for evaluation)
 ///   CLASS/IMAGE.jpg or .png        a folder per class; with `train` and `val` (or `test`) above them where
 ///                                  there is something to evaluate with
-/// Throws ConfigError where nothing of it, or several, are there, and Error that names the file for whatever
-/// is damaged.
+/// Throws ConfigError if none or several of these are there, and Error that names the file for damaged ones.
 std::shared_ptr<const Dataset> open_dataset(const std::filesystem::path& folder, Split split);
 
 }  // namespace lockstep::data

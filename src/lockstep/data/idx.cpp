@@ -1,11 +1,10 @@
-#include "lockstep/data/idx.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/data/formats.h"
 #include "lockstep/data/image.h"
 
 namespace lockstep::data {
@@ -14,7 +13,7 @@ namespace {
 
 constexpr uint32_t kImages = 0x803;
 constexpr uint32_t kLabels = 0x801;
-/// Of the values of all pixels of MNIST's training images.
+/// Statistics of all pixels of MNIST's training images.
 constexpr Normalization kMnistStatistics{{0.1307F, 0.1307F, 0.1307F}, {0.3081F, 0.3081F, 0.3081F}};
 
 /// The 32-bit number at place `index` of the header.
@@ -47,7 +46,7 @@ void check_size(std::string_view bytes, size_t header, uint64_t expected, const 
               "It may have been truncated: copy it again.");
 }
 
-/// MNIST's own names; some archives have a dot where others have a hyphen.
+/// The path by MNIST's own names; some archives have a dot in place of a hyphen.
 fs::path file_of(const fs::path& folder, Split split, bool images) {
   const std::string prefix = split == Split::kTraining ? "train-" : "t10k-";
   const std::string what = images ? "images" : "labels";
@@ -71,7 +70,7 @@ Samples parse_idx_images(std::string_view bytes, const std::string& name) {
   if (count == 0) throw Error(fmt::format("'{}' has no image", name));
   check_dimensions(static_cast<int64_t>(columns), static_cast<int64_t>(rows), name);
   constexpr size_t kHeader = 16;
-  // Below 2^32 * kMostPixels.
+  // Cannot overflow: below 2^32 * kMostPixels.
   check_size(bytes, kHeader, count * rows * columns, name);
   Samples samples{static_cast<int>(columns), static_cast<int>(rows), 1, {}, {}};
   samples.pixels.assign(bytes.begin() + kHeader, bytes.end());

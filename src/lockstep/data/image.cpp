@@ -7,7 +7,7 @@
 namespace lockstep::data {
 
 void check_dimensions(int64_t width, int64_t height, const std::string& name) {
-  // Each side alone first: the product of two wrong ones may not fit.
+  // Each side is checked before the product, which might overflow.
   if (width > 0 && height > 0 && width <= kMostPixels && height <= kMostPixels / width) return;
   throw Error(fmt::format("'{}': images of {} x {} pixels are not possible", name, width, height),
               fmt::format("The file is damaged, or no image. At most {} million pixels are read.",
@@ -23,7 +23,7 @@ Image with_channels(Image image, int channels) {
     if (channels == 3) {
       for (size_t c = 0; c < 3; ++c) changed.pixels[3 * i + c] = image.pixels[i];
     } else {
-      // 0.299, 0.587 and 0.114 in 16 bits, rounded, as JPEG has it.
+      // JPEG's weights 0.299, 0.587 and 0.114 in 16 bits, rounded.
       const uint8_t* from = &image.pixels[3 * i];
       changed.pixels[i] =
           static_cast<uint8_t>((19595U * from[0] + 38470U * from[1] + 7471U * from[2] + 32768U) >> 16U);

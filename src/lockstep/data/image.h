@@ -12,7 +12,7 @@ struct Dimensions {
   int height = 0;
 };
 
-/// Images of more pixels are refused: no photograph has as many, a damaged header easily has.
+/// The most pixels of an image; no photograph has more, but a damaged header easily announces more.
 constexpr int64_t kMostPixels = 100'000'000;
 
 /// Throws Error that names `name` unless both sides are positive and kMostPixels is respected.
@@ -26,7 +26,7 @@ struct Image {
   std::vector<uint8_t> pixels;
 };
 
-/// The same, in memory of someone else.
+/// An image in memory owned by someone else.
 struct ImageRef {
   ImageRef(int width_pixels, int height_pixels, int channel_count, const uint8_t* values)
       : width(width_pixels), height(height_pixels), channels(channel_count), pixels(values) {}
@@ -54,7 +54,7 @@ struct View {
 /// Chooses a view once an image's dimensions are known, before the rest of it is decoded.
 using ChooseView = std::function<View(Dimensions)>;
 
-/// An image of which at least what the view covers is there; the view is in pixels of this image.
+/// An image that holds at least the part under the view; the view is in pixels of this image.
 struct Viewed {
   Image image;
   View view;

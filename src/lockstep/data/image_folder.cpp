@@ -1,5 +1,3 @@
-#include "lockstep/data/image_folder.h"
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/data/decode.h"
+#include "lockstep/data/formats.h"
 #include "lockstep/data/resample.h"
 #include "lockstep/data/views.h"
 
@@ -16,7 +15,7 @@ namespace lockstep::data {
 namespace fs = std::filesystem;
 namespace {
 
-/// Of ImageNet's training images.
+/// Statistics of ImageNet's training images.
 constexpr Normalization kImageNetStatistics{{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}};
 
 bool is_hidden(const fs::path& path) {
@@ -29,7 +28,7 @@ bool is_image_name(const fs::path& path) {
   return !is_hidden(path) && (ending == ".jpg" || ending == ".jpeg" || ending == ".png");
 }
 
-/// Names, sorted: the order in which a file system lists them differs from machine to machine.
+/// Sorted names: the order in which a file system lists them differs between machines.
 std::vector<std::string> folders_in(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -54,6 +53,7 @@ bool has_image(const fs::path& folder) {
 }
 
 fs::path root_of(const fs::path& folder, Split split) {
+  // Either class folders right here, all for training, or below `train` and `val` (or `test`).
   const bool parted = fs::is_directory(folder / "train");
   if (split == Split::kTraining) return parted ? folder / "train" : folder;
   for (const char* name : {"val", "test"}) {

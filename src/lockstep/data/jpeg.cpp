@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 #include <jpeglib.h>
-// What it declares depends on jpeglib.h.
+// Its declarations depend on jpeglib.h.
 #include <jerror.h>
 
 #include "lockstep/base/error.h"
@@ -16,8 +16,8 @@
 namespace lockstep::data {
 namespace {
 
-/// A progressive file of a few kilobytes may name any number of scans, each of which costs a pass over the
-/// whole image; encoders write about ten.
+/// The most scans of a progressive file. A file of a few kilobytes may announce any number of them, each of
+/// which costs a pass over the whole image; encoders write about ten.
 constexpr int kMostScans = 200;
 
 /// Rows around the view that resampling looks at.
@@ -41,7 +41,7 @@ Handlers& handlers_of(j_common_ptr info) {
   std::longjmp(handlers.jump, 1);
 }
 
-/// Of the warnings, those after which pixels are made up.
+/// Treats warnings as errors if libjpeg invents pixels after them.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   switch (info->err->msg_code) {
@@ -64,8 +64,9 @@ void on_progress(j_common_ptr info) {
   std::longjmp(handlers.jump, 1);
 }
 
-/// The calls into libjpeg. A function that sets a jump has no locals with a destructor, since none would run:
-/// it says false, and its caller throws.
+/// The calls into libjpeg, which reports errors by a long jump. A function that sets the jump's target
+/// returns false after it, for its caller to throw, and has no locals with a destructor, since none would
+/// run.
 class Decompressor {
  public:
   explicit Decompressor(std::string_view bytes) : bytes_(bytes) {}
@@ -80,7 +81,7 @@ class Decompressor {
     handlers_.progress.progress_monitor = on_progress;
     info_.client_data = &handlers_;
     if (setjmp(handlers_.jump) != 0) return false;
-    // Clears all but err and client_data.
+    // Clears all members but err and client_data.
     jpeg_create_decompress(&info_);
     info_.progress = &handlers_.progress;
     jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(bytes_.data()), bytes_.size());
@@ -98,8 +99,8 @@ class Decompressor {
     return true;
   }
 
-  /// Rows `first` to `first` + `count` into `out`; those before, which have to be decoded as well, into
-  /// `spare`. What comes after is left alone.
+  /// Reads rows `first` to `first` + `count` into `out`; the rows before, which have to be decoded as well,
+  /// go into `spare`. The rows after them are not decoded.
   bool read_rows(int first, int count, uint8_t* out, uint8_t* spare) {
     if (setjmp(handlers_.jump) != 0) return false;
     while (info_.output_scanline < static_cast<JDIMENSION>(first + count)) {
@@ -131,7 +132,7 @@ int eighths_for(const View& view, int size) {
   return 8;
 }
 
-/// Four inks to red, green and blue. Adobe's files hold them inverted.
+/// Converts four inks to red, green and blue. Adobe's files hold the inks inverted.
 Image without_inks(const Image& image, bool inverted) {
   Image colours{image.width, image.height, 3, {}};
   const size_t count = image.pixels.size() / 4;

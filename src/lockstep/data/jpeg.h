@@ -7,10 +7,10 @@
 
 namespace lockstep::data {
 
-/// What is asked of a decoder.
+/// Requests to a decoder.
 struct DecodeOptions {
-  /// The view will be resampled to so many pixels on a side: where it is much larger, an image of 1/2, 1/4 or
-  /// 1/8 of its size is decoded, the smallest in which the view still has as many.
+  /// Pixels per side that the view will be resampled to. If the view is much larger, the image is decoded at
+  /// 1/2, 1/4 or 1/8 of its size, the smallest in which the view still has this many pixels.
   int size = 1;
   /// 1 or 3.
   int channels = 3;
@@ -18,9 +18,9 @@ struct DecodeOptions {
 
 bool is_jpeg(std::string_view bytes);
 
-/// Decodes what `choose` says is wanted, by libjpeg-turbo. Colours as the file has them: no profile and no
-/// orientation is applied. Throws Error that names `name` for what is damaged, truncated or too large; data
-/// that are merely odd (bytes between segments) are passed over, as everywhere.
+/// Decodes the rows of the view that `choose` returns, by libjpeg-turbo. Colors are those of the file: no
+/// profile and no orientation is applied. Throws Error that names `name` for an image that is damaged,
+/// truncated or too large; merely odd data (bytes between segments) are ignored, as other decoders do.
 Viewed decode_jpeg(std::string_view bytes, const std::string& name, const DecodeOptions& options,
                    const ChooseView& choose);
 

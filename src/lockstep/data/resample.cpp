@@ -10,11 +10,16 @@ namespace {
 constexpr int kBits = 14;
 constexpr int kHalf = 1 << (kBits - 1);
 
-/// One value of the result as a weighted sum of neighbours in the image, per place along one axis.
+/// Resampling along one axis: each place of the result is a weighted sum of `taps` neighbors in the image.
+///
+///   result    |     place      |   next place   |
+///   image     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | ...        scale = image pixels per place
+///   weights    ..:::|||||:::..                         a triangle of half-width `reach` around the center,
+///               ^first[place]                          taps of them, in fixed point
 struct Axis {
-  /// The first pixel that counts, per place.
+  /// The first pixel with a weight, per place.
   std::vector<int> first;
-  /// Pixels that count, the same for every place; some weigh nothing.
+  /// Pixels per place, equal for all places; some weigh nothing.
   int taps = 0;
   /// taps weights per place; they sum to 1 << kBits.
   std::vector<int16_t> weights;
@@ -31,7 +36,7 @@ Axis make_axis(double begin, double length, int image_length, int size, bool mir
   for (int place = 0; place < size; ++place) {
     const int from = mirrored ? size - 1 - place : place;
     const double centre = begin + (from + 0.5) * scale;
-    // The first whose centre is less than `reach` away.
+    // The first pixel whose center is less than `reach` away.
     const int first =
         std::clamp(static_cast<int>(std::floor(centre - reach - 0.5)) + 1, 0, image_length - axis.taps);
     double sum = 0;
@@ -50,7 +55,7 @@ Axis make_axis(double begin, double length, int image_length, int size, bool mir
       left -= weights[tap];
       if (weights[tap] > weights[heaviest]) heaviest = tap;
     }
-    // What rounding took or gave: a plain area keeps its value exactly.
+    // Corrects for rounding, so that a uniform area keeps its value exactly.
     weights[heaviest] = static_cast<int16_t>(weights[heaviest] + left);
   }
   return axis;
@@ -60,13 +65,13 @@ uint8_t rounded(int32_t sum) {
   return static_cast<uint8_t>((sum + kHalf) >> kBits);
 }
 
-/// A number of taps that the compiler knows: loops over it are unrolled, those around it vectorized.
+/// A number of taps known to the compiler, which unrolls loops over them and vectorizes those around.
 template <int count>
 struct Taps {
   int operator()() const { return count; }
 };
 
-/// Any number, for images that are shrunk to less than a third.
+/// Any number of taps, for images that shrink to less than a half.
 struct AnyTaps {
   int count;
   int operator()() const { return count; }
@@ -86,7 +91,7 @@ void with_taps(int taps, const Action& action) {
   }
 }
 
-/// One row from the rows that begin at `rows`.
+/// Combines `taps` rows, `stride` apart, into one.
 template <typename TapCount>
 void combine_rows(const uint8_t* rows, size_t stride, const int16_t* weights, TapCount taps, size_t bytes,
                   uint8_t* out) {
@@ -136,8 +141,9 @@ void resample(const ImageRef& image, const View& view, int size, uint8_t* out) {
 
   Axis across = make_axis(view.left, view.width, image.width, size, view.mirrored);
   const Axis down = make_axis(view.top, view.height, image.height, size, false);
-  // Rows first, which are combined as vectors, and only the columns that count; then along each of the few
-  // rows that are left.
+  // Down first, a row at a time and only for the columns under the view: whole rows are combined as vectors.
+  // Then across, along each of the few rows that are left, where neighbors of one channel lie `channels`
+  // bytes apart.
   const int least = std::ranges::min(across.first);
   const int most = std::ranges::max(across.first);
   const size_t begin = static_cast<size_t>(least) * channels;

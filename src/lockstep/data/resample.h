@@ -4,10 +4,10 @@
 
 namespace lockstep::data {
 
-/// Writes `size` x `size` pixels of what the view shows to `out` (channels interleaved). Bilinear; along an
-/// axis that shrinks, the triangle of weights is widened by as much, so that no pixel is passed over (as
-/// Pillow does it). The view lies inside of the image. Pixels beside the view count where the image has them;
-/// beyond its edge there is nothing, and the others weigh more. Weights are in fixed point.
+/// Resamples the view to `size` x `size` pixels in `out` (channels interleaved). Bilinear; along an axis that
+/// shrinks, the triangle of weights widens accordingly, so that no pixel is skipped (as in Pillow). The view
+/// lies inside the image. Pixels beside the view count if the image has them; at its edge the weights of the
+/// remaining pixels are scaled up. Weights are in fixed point.
 void resample(const ImageRef& image, const View& view, int size, uint8_t* out);
 
 }  // namespace lockstep::data

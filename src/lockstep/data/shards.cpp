@@ -37,8 +37,8 @@ Shards::Shards(const ShardOptions& options)
 void Shards::shuffle(int64_t epoch) {
   shuffled_epoch_ = epoch;
   std::iota(order_.begin(), order_.end(), 0);
-  // By hand, because std::shuffle does not say how it uses its generator: with another standard library the
-  // epochs would be others. Of 64 bits, the remainder prefers no sample that one could notice.
+  // Not std::shuffle, whose use of the generator is unspecified: epochs would differ between standard
+  // libraries. The bias of the remainder of a 64-bit number is too small to notice.
   std::mt19937_64 dice(stream_seed(options_.seed, "epoch", static_cast<uint64_t>(epoch)));
   for (size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[dice() % i]);
 }

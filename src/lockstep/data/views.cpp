@@ -39,7 +39,7 @@ View random_resized_view(Dimensions image, Dice& dice) {
     const int top = uniform_integer(dice, image.height - height);
     return {double(left), double(top), double(width), double(height), mirrored};
   }
-  // Too long an image for these ratios: its middle, of the ratio that comes nearest.
+  // The image is too long for these ratios: take its center at the nearest ratio.
   View view = middle(image, std::min<double>(image.width, image.height * kWidest),
                      std::min<double>(image.height, image.width * kWidest));
   view.mirrored = mirrored;

@@ -1,6 +1,7 @@
 #include "lockstep/feed/message.h"
 
 #include <bit>
+#include <charconv>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -67,6 +68,15 @@ std::string farewell_header() {
   return header;
 }
 
+constexpr std::string_view kIpc = "ipc://";
+constexpr std::string_view kTcp = "tcp://";
+constexpr int kLastPort = 65535;
+
+[[noreturn]] void refuse(const std::string& address, const std::string& why) {
+  throw ConfigError(fmt::format("--address {}: {}", address, why),
+                    "Write ipc:///tmp/NAME on one host, or tcp://HOST:PORT.");
+}
+
 }  // namespace
 
 size_t message_bytes(const BatchShape& shape) {
@@ -128,6 +138,25 @@ BatchView parse_message(std::string_view message, const WantedBatch& wanted, con
   const auto* labels = reinterpret_cast<const uint8_t*>(message.data()) + kMessageHeaderBytes;
   check_labels(labels, wanted, name);
   return {labels, labels + wanted.shape.batch * int64_t{sizeof(int64_t)}};
+}
+
+std::string address_of_rank(const std::string& address, int rank) {
+  if (address.starts_with(kIpc)) {
+    if (address.size() == kIpc.size()) refuse(address, "the path is missing");
+    return rank == 0 ? address : fmt::format("{}.{}", address, rank);
+  }
+  if (!address.starts_with(kTcp)) refuse(address, "it is neither ipc:// nor tcp://");
+  const size_t colon = address.rfind(':');
+  if (colon <= kTcp.size()) refuse(address, "host or port is missing");
+  int port = 0;
+  const char* end = address.data() + address.size();
+  const auto [stop, error] = std::from_chars(address.data() + colon + 1, end, port);
+  if (error != std::errc() || stop != end || port < 1 || port > kLastPort) {
+    refuse(address, fmt::format("'{}' is no port", address.substr(colon + 1)));
+  }
+  if (port + rank > kLastPort)
+    refuse(address, fmt::format("there is no port {} for rank {}", port + rank, rank));
+  return fmt::format("{}:{}", address.substr(0, colon), port + rank);
 }
 
 }  // namespace lockstep::feed

@@ -9,8 +9,9 @@
 
 namespace lockstep::feed {
 
-// One batch as one message, which docs/inputs.md describes for those who write a producer. All numbers are
-// little endian:
+// The protocol between producers and ranks over ZeroMQ, which docs/inputs.md describes for authors of
+// producers. Each rank binds an address of its own (PULL); producers connect to all of them (PUSH) and send
+// each batch to any rank that has room. One batch is one message. All numbers are little endian:
 //   0  8 bytes   "LOCKSTEP"
 //   8  uint32    version of this layout, 1
 //  12  uint32    type of the pixels: 1 (uint8)
@@ -25,25 +26,27 @@ constexpr uint32_t kMessageVersion = 1;
 constexpr uint32_t kUint8Pixels = 1;
 constexpr size_t kMessageHeaderBytes = 32;
 
-/// Bytes of a message with such a batch.
+/// Size of a message with such a batch.
 size_t message_bytes(const BatchShape& shape);
 
-/// Writes the header of a message, and says where its labels and its pixels go.
+/// The places of labels and pixels in a message.
 struct MessageParts {
   /// Aligned as `message` is, by 8.
   int64_t* labels = nullptr;
   uint8_t* pixels = nullptr;
 };
+/// Writes the header of a message.
 MessageParts begin_message(const BatchShape& shape, uint8_t* message);
 
-/// ZeroMQ drops what the system still holds of a local connection whose other end has gone, if it had stopped
-/// reading there because nobody took its messages. A farewell is larger than what the system holds of a
-/// connection (208 KiB, usually), so once all of it was sent, all before it was read.
+/// Size of a farewell: larger than the system's buffers of a connection (208 KiB, usually), so that once all
+/// of it has been sent, everything before it has been read. Without it batches would be lost: ZeroMQ stops
+/// reading while nobody takes its messages, and drops the buffered rest of a local connection once the other
+/// end has gone.
 constexpr size_t kFarewellBytes = size_t{1} << 20;
 std::string farewell();
 bool is_farewell(std::string_view message);
 
-/// What a consumer wants.
+/// The batches that a consumer accepts.
 struct WantedBatch {
   BatchShape shape;
   int64_t classes = 1000;
@@ -56,8 +59,13 @@ struct BatchView {
   const uint8_t* pixels = nullptr;
 };
 
-/// Throws Error that begins with `name` ("message 3 at ipc:///tmp/x") and says what was found and what was
-/// expected, for every message that is not exactly of the layout above and of what is wanted.
+/// Throws Error that begins with `name` ("message 3 at ipc:///tmp/x") and tells what was found and expected,
+/// for every message that does not match the layout above and the wanted batch exactly.
 BatchView parse_message(std::string_view message, const WantedBatch& wanted, const std::string& name);
+
+/// The address at which rank `rank` of a job with --address `address` takes its batches: ipc:///tmp/x,
+/// ipc:///tmp/x.1, ipc:///tmp/x.2, ...; tcp://127.0.0.1:5555, tcp://127.0.0.1:5556, ... Throws ConfigError
+/// for anything but ipc://PATH or tcp://HOST:PORT, and for ports above 65535.
+std::string address_of_rank(const std::string& address, int rank);
 
 }  // namespace lockstep::feed

@@ -5,8 +5,11 @@
 namespace lockstep::feed {
 namespace {
 
-/// A multiple of every number of channels and of every vector's length: within it, the place of a value says
-/// its channel.
+/// Values per block, a multiple of every number of channels and of every vector's length. The channel of a
+/// value follows from its place in the block:
+///
+///   place     0 1 2 3 4 5 ... 47
+///   channel   r g b r g b ... b        scale[place] and shift[place] are loaded as whole vectors
 constexpr int kBlock = 48;
 
 template <int kChannels>

@@ -19,7 +19,7 @@ Scaling scaling_of(const std::array<float, 3>& mean, const std::array<float, 3>&
 void normalize_interleaved(const uint8_t* pixels, int64_t count, int channels, const Scaling& scaling,
                            float* out);
 
-/// The same, channel after channel: out has `count` values of the first channel, then of the next.
+/// The same, one channel after the other: `count` values of the first channel, then of the next.
 void normalize_planar(const uint8_t* pixels, int64_t count, int channels, const Scaling& scaling, float* out);
 
 }  // namespace lockstep::feed

@@ -13,28 +13,32 @@
 
 namespace lockstep::feed {
 
-/// A bounded queue of numbered batches that several producers fill in place and one consumer takes in the
-/// order of their numbers, whoever made them. Who has nothing to do sleeps.
+/// A bounded queue of numbered batches. Several producers fill them in place; one consumer takes them in
+/// order of number, whichever producer made them. Threads without work sleep.
+///
+///   numbers:  given back | with the consumer | ready or being made | room
+///                     released_             taken_                claimed_
+///
+/// Batch n lives in slot n % (capacity + 1); the extra slot is the one that the consumer holds.
 template <typename Slot>
 class OrderedRing {
  public:
-  /// A batch in the making, of one producer.
+  /// A batch that a producer is making.
   struct Place {
     /// Counted from 0.
     int64_t number = 0;
     Slot* slot = nullptr;
-    /// When the work on it began; a producer that waits for something else first may set it.
+    /// Begin of the work on it; a producer that waits for something else first may set it.
     double begin_s = 0;
   };
 
-  /// `use`: name, capacity, producers, and what a batch is.
+  /// `use`: name, capacity, producers and the size of a batch.
   explicit OrderedRing(QueueUse use) : use_(std::move(use)) {
-    // One more for the batch that the consumer has.
     slots_.resize(static_cast<size_t>(use_.capacity) + 1);
     is_ready_.resize(slots_.size());
   }
 
-  /// For a producer: the next batch to make, when there is room for it; nothing once the queue was closed.
+  /// For a producer: the next batch to make, once there is room for it; empty after close().
   std::optional<Place> claim() {
     std::unique_lock lock(mutex_);
     const int64_t number = claimed_++;
@@ -58,15 +62,15 @@ class OrderedRing {
     ready_.notify_one();
   }
 
-  /// No further batches: the consumer gets those that are ready, then this.
+  /// Ends production: the consumer gets the batches that are ready, then this error.
   void fail(std::exception_ptr error) {
     const std::scoped_lock lock(mutex_);
     if (!error_) error_ = std::move(error);
     ready_.notify_one();
   }
 
-  /// For the consumer: the next batch, its own until the next call. Null once the queue was closed; throws
-  /// what a producer failed with.
+  /// For the consumer: the next batch, valid until the next call. Null after close(); throws the error that a
+  /// producer failed with.
   Slot* next() {
     std::unique_lock lock(mutex_);
     if (taken_ > released_) {
@@ -85,7 +89,7 @@ class OrderedRing {
     return &slots_[place];
   }
 
-  /// Wakes all; from any thread.
+  /// Wakes all threads. From any thread.
   void close() {
     const std::scoped_lock lock(mutex_);
     closed_ = true;
@@ -121,7 +125,7 @@ class OrderedRing {
   QueueUse use_;
   std::vector<Slot> slots_;
   std::vector<bool> is_ready_;
-  /// Numbers of batches: given to producers, made by them, handed to the consumer, given back by it.
+  /// Batches given to producers, made by them, handed to the consumer, and given back by it.
   int64_t claimed_ = 0;
   int64_t published_ = 0;
   int64_t taken_ = 0;

@@ -5,28 +5,29 @@
 
 namespace lockstep::feed {
 
-/// How a queue of batches was used, without its first batch, before which nothing could be ready.
+/// Counts of one queue of batches on one rank. The first batch is left out, before which nothing could be
+/// ready. (results::InputQueue has the figures that follow from the counts of all ranks.)
 struct QueueUse {
   std::string name;
-  /// Batches that it holds beside the one that its consumer has.
+  /// Batches that it holds besides the one that its consumer has.
   int capacity = 0;
   int producers = 1;
   int64_t images_per_batch = 0;
-  /// As 8-bit pixels.
+  /// Size of 8-bit pixels.
   int64_t bytes_per_batch = 0;
 
-  /// That were taken, and the time in which they were.
+  /// Batches taken so far, and the seconds spent taking them.
   int64_t batches = 0;
   double elapsed_s = 0;
-  /// Batches that were ready when one was wanted, summed over `batches`.
+  /// Sum over `batches` of the number ready at the time when one was wanted.
   int64_t ready = 0;
-  /// How often one was wanted and was not ready, and how long its consumer waited for these.
+  /// Times that no batch was ready when one was wanted, and the seconds that the consumer waited for these.
   int64_t empty = 0;
   double empty_s = 0;
-  /// How often a producer found no room, and how long it waited for it.
+  /// Times that a producer found no room, and the seconds that it waited.
   int64_t full = 0;
   double full_s = 0;
-  /// Seconds that producers worked on `made` batches, waiting left out.
+  /// Batches made, and the seconds of work on them, without waiting.
   int64_t made = 0;
   double made_s = 0;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "lockstep/feed/normalize.h"
 
@@ -16,8 +17,12 @@ struct BatchShape {
   int64_t bytes() const { return batch * image_bytes(); }
 };
 
-/// Makes random batches: uniform pixels, uniform labels, each sample by (seed, its place among all samples of
-/// all batches), so that any number of ranks gets together what one rank with the joint batch gets.
+/// Fills `out` with uniform bytes, at several GB/s: byte i is byte i % 8 of splitmix64's output number i / 8.
+void fill_with_noise(uint64_t seed, std::span<uint8_t> out);
+
+/// Makes random batches with uniform pixels and labels. A sample depends on nothing but the seed and its
+/// place among all samples of all batches, so the ranks together get the samples that one rank with the joint
+/// batch would get.
 class RandomBatches {
  public:
   /// `rank`, `ranks`: this rank's place among those that share a global batch.
@@ -26,13 +31,13 @@ class RandomBatches {
 
   const BatchShape& shape() const { return shape_; }
 
-  /// Writes this rank's part of global batch `number`: shape().bytes() pixels, shape().batch labels. From any
-  /// thread.
+  /// Writes this rank's part of global batch `number`: shape().bytes() pixels, shape().batch labels. Any
+  /// thread may call it.
   void make(int64_t number, uint8_t* pixels, int64_t* labels) const {
     make_part(number, 0, shape_.batch, pixels, labels);
   }
 
-  /// The samples from `first` to `end` of it alone; pixels and labels are those of the whole batch.
+  /// Writes only samples `first` to `end` of it; `pixels` and `labels` begin with the whole batch.
   void make_part(int64_t number, int64_t first, int64_t end, uint8_t* pixels, int64_t* labels) const;
 
  private:
@@ -47,7 +52,7 @@ class RandomBatches {
 constexpr float kNoiseMean = 0.5F;
 constexpr float kNoiseDeviation = 0.28980498F;
 
-/// To normalise by them.
+/// Normalizes random batches by these.
 Scaling scaling_of_noise();
 
 }  // namespace lockstep::feed

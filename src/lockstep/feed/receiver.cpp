@@ -17,7 +17,7 @@
 namespace lockstep::feed {
 namespace {
 
-/// Whether somebody listens at the path of a local socket ('@': in the abstract namespace).
+/// Whether a process listens at the path of a local socket ('@': in the abstract namespace).
 bool is_listened_at(const std::string& path) {
   sockaddr_un where{};
   if (path.size() >= sizeof where.sun_path) return false;
@@ -40,8 +40,8 @@ bool is_listened_at(const std::string& path) {
 
 constexpr std::string_view kLocalScheme = "ipc://";
 
-/// ZeroMQ removes whatever has the name of a local socket before it binds: a file of the user's, or the
-/// socket of a run that is alive.
+/// Refuses a path that is taken: before it binds, ZeroMQ removes any file of that name, be it a file of the
+/// user's or the socket of a running job.
 void check_path(const std::string& address) {
   if (!address.starts_with(kLocalScheme)) return;
   const std::string path = address.substr(kLocalScheme.size());
@@ -74,7 +74,7 @@ Receiver::Receiver(std::string address, double timeout_s)
     : state_(std::make_unique<State>(std::move(address), timeout_s)) {
   if (state_->stop_fd < 0) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
   check_path(state_->address);
-  // What is ahead is counted where it is taken to; here waits one message of each producer.
+  // One message per producer waits here; batches ahead are counted in the queue behind.
   state_->socket.set(zmq::sockopt::rcvhwm, 1);
   state_->socket.set(zmq::sockopt::linger, 0);
   try {
@@ -119,6 +119,7 @@ std::optional<ReceivedMessage> Receiver::next() {
     auto message = std::make_shared<zmq::message_t>();
     if (!state_->socket.recv(*message, zmq::recv_flags::dontwait)) continue;
     const std::string_view bytes(message->data<char>(), message->size());
+    // A farewell only has to arrive; see kFarewellBytes.
     if (is_farewell(bytes)) continue;
     ++state_->received;
     if (message->more()) {
@@ -132,7 +133,7 @@ std::optional<ReceivedMessage> Receiver::next() {
 
 void Receiver::stop() {
   const uint64_t one = 1;
-  // It can only fail when it was stopped 2^64 - 2 times before.
+  // Fails only after 2^64 - 2 earlier calls.
   [[maybe_unused]] const ssize_t written = ::write(state_->stop_fd, &one, sizeof one);
 }
 

@@ -7,19 +7,19 @@
 
 namespace lockstep::feed {
 
-/// A message of another process, in the memory in which it came.
+/// A message from another process, in the memory in which it arrived.
 struct ReceivedMessage {
   std::string_view bytes;
-  /// Keeps `bytes`.
+  /// Owns `bytes`.
   std::shared_ptr<const void> memory;
 };
 
-/// One rank's end of the messages: it binds its address (address_of_rank), and any number of producers
-/// connect to it, before or after, and come and go. Between the two is a connection's own flow control: a
-/// producer waits while nobody takes its messages. Used by one thread, but for stop().
+/// A rank's receiving end: it binds its address (address_of_rank), and any number of producers connect to it,
+/// earlier or later, and come and go. Flow control is the connection's: a producer waits while nobody takes
+/// its messages. Used by one thread, except stop().
 class Receiver {
  public:
-  /// Throws ConfigError when the address is in use or cannot be bound.
+  /// Throws ConfigError if the address is in use or cannot be bound.
   Receiver(std::string address, double timeout_s);
   ~Receiver();
   Receiver(const Receiver&) = delete;
@@ -27,14 +27,14 @@ class Receiver {
 
   const std::string& address() const;
 
-  /// Waits for the next message that is no producer's farewell, asleep; nothing once it was stopped. Throws
-  /// Error when none came for timeout_s, or one of several parts.
+  /// Waits, asleep, for the next message other than a farewell; empty after stop(). Throws Error if none came
+  /// for timeout_s, and for a message of several parts.
   std::optional<ReceivedMessage> next();
 
   /// Messages so far.
   int64_t received() const;
 
-  /// next() ends, now and from now on. From any thread.
+  /// Ends next(), the current call and all later ones. From any thread.
   void stop();
 
  private:

@@ -18,7 +18,7 @@ std::chrono::milliseconds until(double end_s) {
   return std::chrono::milliseconds(std::max<int64_t>(0, static_cast<int64_t>(1000 * (end_s - now_s())) + 1));
 }
 
-/// As zmq::poll, but for signals, after which nothing is ready.
+/// zmq::poll, except that nothing is ready after a signal.
 void poll(std::vector<zmq::pollitem_t>& items, double end_s) {
   try {
     zmq::poll(items, until(end_s));
@@ -28,21 +28,21 @@ void poll(std::vector<zmq::pollitem_t>& items, double end_s) {
   }
 }
 
-/// How often is looked whether a rank has gone while there is no room.
+/// Interval between checks, without room, whether the rank has gone.
 constexpr double kLook_s = 0.05;
 
 }  // namespace
 
-/// Whether a rank is at the other end of a socket. A socket itself does not tell a rank that is gone from one
-/// that has no room.
+/// Tracks whether a rank is at the other end of a socket. The socket itself does not distinguish a rank that
+/// has gone from one without room.
 class Sender::Connection final : public zmq::monitor_t {
  public:
-  /// `name`: nothing else's in the socket's context.
+  /// `name`: unique in the socket's context.
   Connection(zmq::socket_t& socket, const std::string& name) {
     init(socket, "inproc://" + name, ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED);
   }
 
-  /// As of the events until now.
+  /// State after the events so far.
   bool is_there() {
     while (check_event()) continue;
     return is_there_;
@@ -66,7 +66,7 @@ struct Sender::State {
 
   SenderOptions options;
   zmq::context_t context;
-  /// One each, not one for all, so that every rank can be told that there is no more.
+  /// One socket per rank, not one for all, so that every rank gets a farewell.
   std::vector<Peer> peers;
   size_t next = 0;
   zmq::message_t message;
@@ -80,7 +80,7 @@ Sender::Sender(const SenderOptions& options) : state_(std::make_unique<State>())
         std::make_unique<Connection>(socket, fmt::format("connection-{}", state_->peers.size()));
     socket.set(zmq::sockopt::sndhwm, options.prefetch);
     socket.set(zmq::sockopt::linger, 0);
-    // Messages wait for ranks that are there, and for no others.
+    // Queue messages only for ranks that are connected.
     socket.set(zmq::sockopt::immediate, true);
     try {
       socket.connect(address);
@@ -109,6 +109,7 @@ bool Sender::send() {
 }
 
 bool Sender::send_to_next() {
+  // In turn, so that no rank starves as long as all have room.
   for (size_t tried = 0; tried < state_->peers.size(); ++tried) {
     State::Peer& peer = state_->peers[state_->next];
     state_->next = (state_->next + 1) % state_->peers.size();
@@ -141,12 +142,13 @@ void Sender::finish() {
   const double end_s = now_s() + state_->options.timeout_s;
   const std::string last = farewell();
   for (State::Peer& peer : state_->peers) {
-    // A rank that has gone takes nothing more, and what it had not taken is dropped with its connection.
+    // A rank that has gone takes nothing more; its remaining messages are dropped with the connection.
     while (peer.used && peer.connection->is_there() &&
            !peer.socket.send(zmq::buffer(last), zmq::send_flags::dontwait) && now_s() < end_s) {
       std::vector<zmq::pollitem_t> items{{peer.socket.handle(), 0, ZMQ_POLLOUT, 0}};
       poll(items, std::min(end_s, now_s() + kLook_s));
     }
+    // Lets the context deliver what is still queued before it closes.
     peer.socket.set(zmq::sockopt::linger, static_cast<int>(until(end_s).count()));
   }
   state_->peers.clear();

@@ -9,43 +9,43 @@
 namespace lockstep::feed {
 
 struct SenderOptions {
-  /// Of every rank (address_of_rank).
+  /// Addresses of all ranks (address_of_rank).
   std::vector<std::string> addresses;
   /// Messages that may wait for each rank.
   int prefetch = 4;
-  /// Without room for a message for so long, there is nobody to send to.
+  /// Time without room for a message after which send() gives up.
   double timeout_s = 30;
-  /// send() ends when this is readable; -1: never.
+  /// send() ends once this is readable; -1: never.
   int interrupt_fd = -1;
 };
 
-/// A producer's end: it connects to every rank, which may not be there yet, and sends each message to one of
-/// those that have room, in turn. Used by one thread.
+/// A producer's end: it connects to every rank, present or not yet, and sends each message to one of those
+/// that have room, in turn. Used by one thread.
 class Sender {
  public:
   explicit Sender(const SenderOptions& options);
-  /// Drops what was not sent unless it was finished.
+  /// Drops unsent messages unless finish() was called.
   ~Sender();
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
   /// The memory of the next message, for the caller to fill.
   uint8_t* begin(size_t bytes);
-  /// Sends it once a rank has room, asleep until then; false when it was interrupted. Throws Error when none
-  /// had for timeout_s.
+  /// Sends it once a rank has room, asleep until then; false after an interrupt. Throws Error if no rank had
+  /// room for timeout_s.
   bool send();
 
   /// Seconds that send() waited for room.
   double waited_s() const { return waited_s_; }
 
-  /// Says farewell, and waits until the ranks that are still there have taken what was sent, timeout_s at
+  /// Sends farewells, and waits until the ranks that are still there have taken all messages, timeout_s at
   /// most.
   void finish();
 
  private:
   /// Whether a rank had room for it.
   bool send_to_next();
-  /// Whether there was room in the end.
+  /// False after an interrupt.
   bool wait_for_room();
 
   class Connection;

@@ -1,46 +1,101 @@
 #include "lockstep/inputs/dataset.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
-// Of LibTorch's heavy headers the data loader's alone, and here alone.
+// The only file that includes the data loader's slow header.
 #include <ATen/Parallel.h>
 #include <torch/data/dataloader/stateless.h>
 #include <torch/data/datasets/base.h>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/stream_seed.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/shards.h"
-#include "lockstep/inputs/loader_use.h"
 #include "lockstep/inputs/staged.h"
 
 namespace lockstep::inputs {
 namespace {
 
-/// As it is read: 8 bits, [batch, height, width, channels].
+/// Counts the use of the data loader's queue, which does not count itself, from its two ends: the calls of
+/// its workers, and the time that taking a batch takes. Thread-safe.
+class LoaderUse {
+ public:
+  explicit LoaderUse(feed::QueueUse use) : use_(std::move(use)) {}
+
+  /// Records that a worker read a batch, after it had waited to be called.
+  void read(double called_after_s, double took_s) {
+    const std::scoped_lock lock(mutex_);
+    ++read_;
+    ++use_.made;
+    use_.made_s += took_s;
+    if (called_after_s < kShortest) return;
+    ++use_.full;
+    use_.full_s += called_after_s;
+  }
+
+  /// Number of waiting batches.
+  int64_t ready() const {
+    const std::scoped_lock lock(mutex_);
+    return std::max<int64_t>(0, read_ - taken_);
+  }
+
+  /// Records that a batch was taken; `ready_before` were waiting when it was wanted.
+  void take(int64_t ready_before, double begin_s, double end_s) {
+    const std::scoped_lock lock(mutex_);
+    if (taken_++ == 0) {
+      first_taken_s_ = end_s;
+      return;
+    }
+    ++use_.batches;
+    use_.elapsed_s = end_s - first_taken_s_;
+    use_.ready += ready_before;
+    if (end_s - begin_s < kShortest) return;
+    ++use_.empty;
+    use_.empty_s += end_s - begin_s;
+  }
+
+  feed::QueueUse use() const {
+    const std::scoped_lock lock(mutex_);
+    return use_;
+  }
+
+ private:
+  /// Shorter times are the cost of handing over, not a wait.
+  static constexpr double kShortest = 50e-6;
+
+  mutable std::mutex mutex_;
+  feed::QueueUse use_;
+  int64_t read_ = 0;
+  int64_t taken_ = 0;
+  double first_taken_s_ = 0;
+};
+
+/// A batch as read: 8 bits, [batch, height, width, channels].
 struct ReadBatch {
   at::Tensor images;
   at::Tensor labels;
 };
 
-/// What the sampler asks of the dataset; the data loader wants to know its size.
+/// The sampler's request to the dataset; the data loader asks for its size.
 struct Request : data::ShardBatch {
   size_t size() const { return samples.size(); }
 };
 
-/// This rank's batches in their order, without an end.
+/// This rank's batches in order, endlessly.
 class ShardSampler final : public torch::data::samplers::Sampler<Request> {
  public:
   ShardSampler(data::Shards shards, int64_t first) : shards_(std::move(shards)), next_(first) {}
 
   void reset(std::optional<size_t> /*new_size*/ = std::nullopt) override {}
   std::optional<Request> next(size_t /*batch_size*/) override { return Request{shards_.batch(next_++)}; }
-  // Where a training goes on is said by its number of steps (Input::skip).
+  // Not needed: a training resumes by its number of steps (Input::skip).
   void save(torch::serialize::OutputArchive& /*archive*/) const override {}
   void load(torch::serialize::InputArchive& /*archive*/) override {}
 
@@ -128,7 +183,8 @@ int ahead_of(const InputOptions& options) {
   return std::max(options.prefetch, workers_of(options));
 }
 
-/// LibTorch's data loader. Used by the stager, but made by who trains, as whose threads workers are counted.
+/// LibTorch's data loader. Made by the training thread, whose number of threads is the default for workers,
+/// and used by the stager.
 class LoadedBatches final : public HostSource {
  public:
   LoadedBatches(const InputOptions& options, std::shared_ptr<const data::Dataset> dataset,
@@ -158,6 +214,7 @@ class LoadedBatches final : public HostSource {
  private:
   const ReadBatch& next_of_loader() {
     try {
+      // Started late: worker threads begin to read at once, and skip() comes before.
       if (loader_ == nullptr) start();
       if (iterator_) {
         ++*iterator_;
@@ -224,6 +281,7 @@ DatasetFacts look_at_dataset(const InputOptions& options) {
                      .samples = dataset->size(),
                      .classes = dataset->classes(),
                      .batches_per_epoch = make_shards(*dataset, options).batches_per_epoch()};
+  // A chain of hashes, so that the order of labels counts.
   for (int64_t sample = 0; sample < facts.samples; ++sample) {
     facts.labels_hash =
         stream_seed(facts.labels_hash, "label", static_cast<uint64_t>(dataset->label(sample)));

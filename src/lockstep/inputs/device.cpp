@@ -1,9 +1,8 @@
-#include "lockstep/inputs/device.h"
-
 #include <vector>
 
 #include <ATen/ops/empty.h>
 
+#include "lockstep/inputs/sources.h"
 #include "lockstep/replica/random.h"
 
 namespace lockstep::inputs {
@@ -12,7 +11,7 @@ namespace {
 using replica::stream_generator;
 using replica::stream_seed;
 
-/// On the host. `first` is the number of the batch's first sample among all samples of all batches.
+/// Makes a batch in host memory. `first` is the number of its first sample among all samples of all batches.
 Batch make_batch(const InputOptions& options, int64_t first) {
   Batch batch;
   batch.images = at::empty({options.batch, options.channels, options.image_size, options.image_size},
@@ -20,7 +19,7 @@ Batch make_batch(const InputOptions& options, int64_t first) {
   batch.labels = at::empty({options.batch}, at::kLong);
   batch.first_sample = options.rank * options.batch;
 
-  // Drawn in the plain layout, then copied: the values do not depend on the memory format.
+  // Drawn in the contiguous layout, then copied, so that values do not depend on the memory format.
   at::Tensor image = at::empty({options.channels, options.image_size, options.image_size}, at::kFloat);
   auto* labels = batch.labels.mutable_data_ptr<int64_t>();
   for (int64_t i = 0; i < options.batch; ++i) {
@@ -38,6 +37,7 @@ void move_to(at::Device device, Batch& batch) {
   batch.labels = batch.labels.to(device);
 }
 
+/// A few batches on the device, handed out in turn.
 class DeviceInput : public Input {
  public:
   explicit DeviceInput(const InputOptions& options) {

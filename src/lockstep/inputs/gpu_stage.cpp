@@ -3,17 +3,27 @@
 #include <cstring>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 namespace lockstep::inputs {
 namespace {
 
+at::Tensor per_channel(const std::array<float, 3>& values, int64_t channels, at::Device device) {
+  const at::Tensor all = at::empty({1, channels, 1, 1}, at::kFloat);
+  for (int64_t c = 0; c < channels; ++c) {
+    all.mutable_data_ptr<float>()[c] = values.at(static_cast<size_t>(c));
+  }
+  return all.to(device);
+}
+
 at::Device gpu_of(const InputOptions& options) {
   return options.accelerator->device();
 }
 
-/// The calling thread is on the GPU afterwards.
+/// Also selects the GPU for the calling thread.
 c10::Stream own_stream(const InputOptions& options) {
   options.accelerator->enter_thread();
   return c10::impl::VirtualGuardImpl(gpu_of(options).type()).getStreamFromGlobalPool(gpu_of(options));
@@ -25,6 +35,19 @@ ChannelScaling scaling_in(c10::Stream stream, const InputOptions& options, const
 }
 
 }  // namespace
+
+ChannelScaling::ChannelScaling(const feed::Scaling& scaling, int64_t channels, at::Device device)
+    : scale(per_channel(scaling.scale, channels, device)),
+      shift(per_channel(scaling.shift, channels, device)) {}
+
+at::Tensor normalized(const at::Tensor& pixels, const ChannelScaling& scaling,
+                      at::MemoryFormat memory_format) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor planes = pixels.permute({0, 3, 1, 2});
+  at::Tensor images = at::empty(planes.sizes(), pixels.options().dtype(at::kFloat), memory_format);
+  at::mul_out(images, planes, scaling.scale);
+  return images.add_(scaling.shift);
+}
 
 GpuStage::GpuStage(const InputOptions& options, const feed::Scaling& scaling)
     : options_(options),
@@ -39,7 +62,7 @@ GpuStage::~GpuStage() {
   try {
     copied_.synchronize();
   } catch (...) {
-    // The GPU has failed, which others tell of, and reads nothing any more.
+    // The GPU has failed, which the training thread reports, and no longer reads the memory.
   }
 }
 
@@ -51,7 +74,7 @@ void GpuStage::put(const HostBatch& host, StagedBatch& batch) {
   const at::Tensor labels = pinned_labels_.narrow(0, 0, host.batch);
   std::memcpy(pixels.mutable_data_ptr(), host.pixels, pixels.nbytes());
   std::memcpy(labels.mutable_data_ptr(), host.labels, labels.nbytes());
-  // New tensors, since who got the old ones may have kept them.
+  // New tensors, since the receiver of the old ones may have kept them.
   const at::Tensor pixels_there = to_gpu(pixels);
   batch.labels = to_gpu(labels);
   copied_.record(stream_);

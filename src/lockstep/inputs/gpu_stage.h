@@ -7,29 +7,43 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
-#include "lockstep/inputs/normalized.h"
 #include "lockstep/inputs/staged.h"
 
 namespace lockstep::inputs {
 
-/// Brings batches from host memory into that of a GPU beside what trains there: through pinned memory, as the
-/// 8-bit pixels that they are, in a stream of its own, in which they are normalised too. One thread uses it,
-/// but for hand_over.
+/// Scale and shift of each channel as tensors, made once.
+struct ChannelScaling {
+  /// fp32, [1, channels, 1, 1], on that device.
+  ChannelScaling(const feed::Scaling& scaling, int64_t channels, at::Device device);
+
+  at::Tensor scale;
+  at::Tensor shift;
+};
+
+/// Computes feed::normalize_interleaved or normalize_planar on the device that holds the pixels, in two
+/// launches that the host does not wait for. A value may differ from theirs by a rounding error. `pixels`:
+/// uint8, [batch, height, width, channels], contiguous. Returns fp32 [batch, channels, height, width] in the
+/// memory format.
+at::Tensor normalized(const at::Tensor& pixels, const ChannelScaling& scaling,
+                      at::MemoryFormat memory_format);
+
+/// Copies batches from host memory to a GPU while it trains: through pinned memory, as 8-bit pixels, in a
+/// stream of its own, which also normalizes them. Used by one thread, except hand_over.
 class GpuStage {
  public:
-  /// On the thread that will call put.
+  /// Call on the thread that will call put.
   GpuStage(const InputOptions& options, const feed::Scaling& scaling);
   /// Waits for the last copy.
   ~GpuStage();
   GpuStage(const GpuStage&) = delete;
   GpuStage& operator=(const GpuStage&) = delete;
 
-  /// Starts to bring a batch; `host` is free again when this returns, which waits for the copy of the batch
-  /// before it at most.
+  /// Starts to copy a batch. `host` may be reused when this returns; it waits at most for the copy of the
+  /// batch before.
   void put(const HostBatch& host, StagedBatch& batch);
 
-  /// For who trains: what its thread's stream gets from now on comes after the batch has arrived, and memory
-  /// of the batch is used again only after that.
+  /// For the training thread: work that its stream gets from now on starts after the batch has arrived, and
+  /// the batch's memory is reused only after that work.
   static void hand_over(StagedBatch& batch);
 
  private:
@@ -38,9 +52,9 @@ class GpuStage {
   InputOptions options_;
   c10::Stream stream_;
   ChannelScaling scaling_;
-  /// Of a whole batch.
+  /// Pinned host memory for a whole batch.
   at::Tensor pinned_pixels_, pinned_labels_;
-  /// The GPU has read what is in these.
+  /// Completes when the GPU has read both.
   c10::Event copied_;
 };
 

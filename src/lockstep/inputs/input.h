@@ -24,29 +24,29 @@ struct Batch {
   int64_t first_sample = 0;
 };
 
-/// Where batches come from.
+/// A source of batches.
 class Input {
  public:
   virtual ~Input() = default;
-  /// The next batch, already on the device: on a GPU for what the calling thread's stream gets from now on.
-  /// Called by one thread, which has entered the accelerator of the options.
+  /// The next batch, already on the device; on a GPU it is ready for work that the calling thread's stream
+  /// gets from now on. Called by one thread, which has entered the accelerator of the options.
   virtual const Batch& next() = 0;
 
-  /// Leaves out so many batches, as when a training goes on where another ended. Before the first next().
+  /// Skips batches, for a training that resumes another one. Call before the first next().
   virtual void skip(int64_t batches) {
     for (int64_t i = 0; i < batches; ++i) next();
   }
 
-  /// Batches that this rank gets of one pass over the data, then the next pass begins; empty where there are
-  /// no passes. In an evaluation ranks may differ by one, and have none, where next() may not be called.
+  /// Batches that this rank gets from one pass over the data, after which the next pass begins; empty for
+  /// inputs without passes. In an evaluation ranks may differ by one; a rank with none must not call next().
   virtual std::optional<int64_t> batches_per_epoch() const { return std::nullopt; }
 
-  /// While the lock is held no thread of this input calls the GPU, as while a step is recorded; next() is not
-  /// called meanwhile. Waits until they have done what they are at.
+  /// Waits until no thread of this input is calling the GPU, and keeps them from it while the lock is held,
+  /// as while a step is recorded. next() must not be called meanwhile.
   virtual std::unique_lock<std::mutex> keep_off_gpu() { return {}; }
 
-  /// How the queues between where batches come from and next() were used so far, nearest to next() last, with
-  /// the same names on every rank.
+  /// Counts of the queues between the origin of batches and next(), the one nearest to next() last, with the
+  /// same names on every rank.
   virtual std::vector<feed::QueueUse> queues() const { return {}; }
 };
 
@@ -62,26 +62,26 @@ struct InputOptions {
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
   /// The folder of real data.
   std::string data;
-  /// That a step takes: one pass over real data is a whole number of steps.
+  /// Batches that a step takes: one pass over real data is a whole number of steps.
   int64_t batches_per_step = 1;
-  /// Real data to evaluate with, each once and as they are, instead of those to train with.
+  /// Read the evaluation samples, each once and unaugmented, instead of the training samples.
   bool evaluation = false;
   /// Threads that make or read batches; 0: 1, and for real data as many as the calling thread computes with.
   int workers = 0;
   /// Batches that are made or read ahead; of real data one per worker at least.
   int prefetch = 4;
-  /// Of the job, where batches of other processes arrive.
+  /// The job's address for batches from other processes.
   std::string address;
-  /// Without a batch of another process for so long, none will come.
+  /// Time without a batch from another process after which next() fails.
   double timeout_s = 30;
-  /// Where the batches are to be; null: on the CPU.
+  /// The device for the batches; null: the CPU.
   std::shared_ptr<replica::Accelerator> accelerator;
 };
 
 struct InputInfo {
   std::string description;
   std::unique_ptr<Input> (*create)(const InputOptions& options) = nullptr;
-  /// What it can be told.
+  /// The options that it respects.
   bool has_workers = false;
   bool has_prefetch = false;
   bool has_data = false;
@@ -90,8 +90,8 @@ struct InputInfo {
 
 /// All inputs by name. `device`: a few random batches made once on the device and used in turn; sample i of
 /// the global batch has the same values whatever the number of ranks. `host`, `queue`: random ones, new in
-/// every step, see random.h. `dataset`: real data, see dataset.h. `zmq`: what other processes send, see
-/// zmq.h.
+/// every step. `zmq`: batches from other processes. For these see sources.h. `dataset`: real data, see
+/// dataset.h.
 const Registry<InputInfo>& registry();
 
 }  // namespace lockstep::inputs

@@ -1,9 +1,8 @@
-#include "lockstep/inputs/random.h"
-
 #include <algorithm>
 #include <thread>
 
 #include "lockstep/feed/random_batches.h"
+#include "lockstep/inputs/sources.h"
 #include "lockstep/inputs/staged.h"
 
 namespace lockstep::inputs {
@@ -24,7 +23,7 @@ feed::RandomBatches random_batches(const InputOptions& options) {
   return {shape_of(options), options.classes, options.seed, options.rank, options.ranks};
 }
 
-/// Makes a batch when it is asked for one, which is by the stager.
+/// Makes a batch on the stager's request.
 class HostMaker final : public HostSource {
  public:
   explicit HostMaker(const InputOptions& options)
@@ -41,7 +40,7 @@ class HostMaker final : public HostSource {
       batches_.make_part(number, samples * worker / workers_, samples * (worker + 1) / workers_,
                          memory_.pixels.data(), memory_.labels.data());
     };
-    // Some 20 us a thread, of a batch's milliseconds.
+    // Starting a thread takes about 20 us; a batch takes milliseconds.
     std::vector<std::jthread> others;
     for (int worker = 1; worker < workers_; ++worker) others.emplace_back(make, worker);
     make(0);
@@ -56,6 +55,7 @@ class HostMaker final : public HostSource {
   int64_t next_ = 0;
 };
 
+/// Producer threads that fill a ring with batches of consecutive numbers.
 class QueueOfMade final : public HostSource {
  public:
   explicit QueueOfMade(const InputOptions& options)
@@ -71,6 +71,7 @@ class QueueOfMade final : public HostSource {
   void skip(int64_t batches) override { first_ += batches; }
 
   std::optional<HostBatch> next() override {
+    // Started with the first call, after skip().
     for (auto missing = static_cast<int>(threads_.size()); missing < workers_; ++missing) {
       threads_.emplace_back([this] { make(); });
     }

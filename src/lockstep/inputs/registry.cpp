@@ -1,8 +1,6 @@
 #include "lockstep/inputs/dataset.h"
-#include "lockstep/inputs/device.h"
 #include "lockstep/inputs/input.h"
-#include "lockstep/inputs/random.h"
-#include "lockstep/inputs/zmq.h"
+#include "lockstep/inputs/sources.h"
 
 namespace lockstep::inputs {
 
@@ -29,7 +27,8 @@ const Registry<InputInfo>& registry() {
             .has_prefetch = true,
             .has_data = true}},
           {"zmq",
-           {.description = "what other processes send to --address through ZeroMQ; 'lockstep feed' is one",
+           {.description =
+                "batches that other processes, such as 'lockstep feed', send to --address through ZeroMQ",
             .create = create_zmq_input,
             .has_prefetch = true,
             .has_address = true}},

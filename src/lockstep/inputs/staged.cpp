@@ -35,6 +35,7 @@ StagedInput::StagedInput(const InputOptions& options, const feed::Scaling& scali
       staged_(queue_of(options, "staged", 1, 1)) {}
 
 StagedInput::~StagedInput() {
+  // Both, since the stager waits for room in the ring or for the source.
   staged_.close();
   source_->stop();
   if (thread_.joinable()) thread_.join();
@@ -60,6 +61,7 @@ void StagedInput::stage() {
     while (auto place = staged_.claim()) {
       const std::optional<HostBatch> host = source_->next();
       if (!host) return;
+      // Work begins here: waiting for the source is not the stager's.
       place->begin_s = now_s();
       if (gpu == nullptr) {
         normalize(*host, *place->slot);
@@ -81,7 +83,7 @@ std::unique_ptr<GpuStage> StagedInput::open_gpu() {
 }
 
 void StagedInput::normalize(const HostBatch& host, Batch& batch) const {
-  // New tensors, since who got the old ones may have kept them.
+  // New tensors, since the receiver of the old ones may have kept them.
   batch.images = at::empty({host.batch, options_.channels, options_.image_size, options_.image_size},
                            at::kFloat, std::nullopt, std::nullopt, std::nullopt, options_.memory_format);
   batch.labels = at::empty({host.batch}, at::kLong);
@@ -91,6 +93,7 @@ void StagedInput::normalize(const HostBatch& host, Batch& batch) const {
   auto* out = batch.images.mutable_data_ptr<float>();
   const auto channels = static_cast<int>(options_.channels);
   const int64_t pixels = options_.image_size * options_.image_size;
+  // Pixels come interleaved, which is channels_last already; otherwise image by image into planes.
   if (options_.memory_format == at::MemoryFormat::ChannelsLast) {
     feed::normalize_interleaved(host.pixels, host.batch * pixels, channels, scaling_, out);
     return;

@@ -15,38 +15,41 @@
 
 namespace lockstep::inputs {
 
-/// A batch as it is made or read: 8 bits, [batch, height, width, channels].
+/// A batch as made or read: 8 bits, [batch, height, width, channels].
 struct HostBatch {
   const uint8_t* pixels = nullptr;
   const int64_t* labels = nullptr;
   int64_t batch = 0;
 };
 
-/// Batches in host memory, in order. Used by one thread, but for stop() and queues().
+/// Batches in host memory, in order. Used by one thread, except stop() and queues().
 class HostSource {
  public:
   virtual ~HostSource() = default;
-  /// Leaves out so many batches, before the first next().
+  /// Skips batches. Call before the first next().
   virtual void skip(int64_t batches) = 0;
-  /// The next batch, which stays until the next call; nothing once it was stopped. Throws what it cannot be
-  /// made or read for.
+  /// The next batch, valid until the next call; empty after stop(). Throws if it cannot be made or read.
   virtual std::optional<HostBatch> next() = 0;
   /// Makes next() end soon. From any thread.
   virtual void stop() {}
   virtual std::vector<feed::QueueUse> queues() const { return {}; }
 };
 
-/// A batch between the stager and who trains.
+/// A batch on its way from the stager to the training thread.
 struct StagedBatch : Batch {
-  /// On a GPU, in the stager's stream.
+  /// On a GPU: the end of its copy, in the stager's stream.
   std::optional<c10::Event> arrived;
 };
 
 class GpuStage;
 
-/// Has a thread of its own take batches from a source and put them on the device, normalised, one step ahead
-/// of who trains; the thread begins with the first next(). On a GPU next() waits until the thread has put a
-/// batch on its way; who trains then waits for its arrival in its stream, and the host does not.
+/// Puts batches from a source on the device, normalized, one step ahead of the training thread. The stager, a
+/// thread of its own, starts with the first next().
+///
+///   source --HostBatch--> stager: normalize, or GpuStage::put --StagedBatch--> ring of one --> next()
+///
+/// On a GPU, next() waits only until the stager has issued the copy; the training thread's stream then waits
+/// for its arrival, and the host does not.
 class StagedInput : public Input {
  public:
   StagedInput(const InputOptions& options, const feed::Scaling& scaling, std::unique_ptr<HostSource> source);
@@ -59,9 +62,9 @@ class StagedInput : public Input {
 
  private:
   void stage();
-  /// Null without one.
+  /// Null without a GPU.
   std::unique_ptr<GpuStage> open_gpu();
-  /// In the memory of the host.
+  /// Normalizes in host memory.
   void normalize(const HostBatch& host, Batch& batch) const;
 
   InputOptions options_;
@@ -73,13 +76,13 @@ class StagedInput : public Input {
   std::thread thread_;
 };
 
-/// Of a rank's batches.
+/// The shape of a rank's batches.
 feed::BatchShape shape_of(const InputOptions& options);
 
-/// Name and batch of a queue in front of such an input.
+/// Counters, all zero, for a queue in front of such an input.
 feed::QueueUse queue_of(const InputOptions& options, const char* name, int capacity, int producers);
 
-/// Names the calling thread, at most 15 characters, for those who look at a running process.
+/// Names the calling thread, in at most 15 characters, for debuggers and top.
 void name_this_thread(const char* name);
 
 }  // namespace lockstep::inputs

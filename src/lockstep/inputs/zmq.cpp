@@ -1,26 +1,25 @@
-#include "lockstep/inputs/zmq.h"
-
 #include <algorithm>
 #include <cstring>
 #include <thread>
 
 #include <fmt/format.h>
 
-#include "lockstep/feed/address.h"
 #include "lockstep/feed/message.h"
 #include "lockstep/feed/receiver.h"
+#include "lockstep/inputs/sources.h"
 #include "lockstep/inputs/staged.h"
 
 namespace lockstep::inputs {
 namespace {
 
-/// A batch in the memory of the message that it came in, but for its labels, which lie anywhere there.
+/// A batch in the memory of the message that brought it, except its labels, which are copied for alignment.
 struct ReceivedBatch {
   feed::ReceivedMessage message;
   const uint8_t* pixels = nullptr;
   std::vector<int64_t> labels;
 };
 
+/// A thread that takes messages into a ring and checks them.
 class Messages final : public HostSource {
  public:
   explicit Messages(const InputOptions& options)

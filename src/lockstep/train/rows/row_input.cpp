@@ -6,9 +6,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/names.h"
-#include "lockstep/feed/address.h"
+#include "lockstep/feed/message.h"
 #include "lockstep/inputs/dataset.h"
-#include "lockstep/inputs/device.h"
+#include "lockstep/inputs/sources.h"
 #include "lockstep/models/model.h"
 #include "lockstep/train/rows/memory_format.h"
 

@@ -5,7 +5,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "lockstep/inputs/device.h"
+#include "lockstep/inputs/sources.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/strategies/tensor_buffer.h"
 #include "lockstep/train/rows/row_trainee.h"
