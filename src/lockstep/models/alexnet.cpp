@@ -1,11 +1,10 @@
-#include "lockstep/models/alexnet.h"
-
 #include "lockstep/kernels/conv.h"
 #include "lockstep/kernels/dropout.h"
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/linear.h"
 #include "lockstep/kernels/local_response_norm.h"
 #include "lockstep/kernels/pool.h"
+#include "lockstep/models/networks.h"
 
 namespace lockstep::models {
 namespace {
@@ -18,10 +17,11 @@ using replica::Init;
 using replica::Parameters;
 
 constexpr int64_t kHidden = 4096;
-/// Height and width of what the linear layers see.
+/// Height and width of the input of the linear layers.
 constexpr int64_t kLeft = 6;
+/// Overlapping windows (Krizhevsky et al. 2012, section 3.4).
 constexpr kernels::PoolShape kPool{.kernel = 3, .stride = 2};
-constexpr double kDropped = 0.5;
+constexpr double kDropProbability = 0.5;
 
 ConvRelu convolution(Parameters& parameters, const std::string& name, const ConvShape& shape) {
   return {parameters, name, shape, kernels::uniform_fan_in(shape.fan_in())};
@@ -63,8 +63,8 @@ class AlexNet : public Model {
   ConvRelu conv5_;
   kernels::MaxPool pool_{kPool};
   kernels::AdaptiveAvgPool avg_pool_{kLeft};
-  kernels::Dropout dropout1_{"classifier.0", kDropped};
-  kernels::Dropout dropout2_{"classifier.3", kDropped};
+  kernels::Dropout dropout1_{"classifier.0", kDropProbability};
+  kernels::Dropout dropout2_{"classifier.3", kDropProbability};
   kernels::LinearRelu fc1_;
   kernels::LinearRelu fc2_;
   kernels::Linear fc3_;
@@ -113,8 +113,8 @@ class AlexNetCaffe : public Model {
   ConvRelu conv5_;
   kernels::MaxPool pool_{kPool};
   kernels::LocalResponseNorm norm_;
-  kernels::Dropout dropout6_{"drop6", kDropped};
-  kernels::Dropout dropout7_{"drop7", kDropped};
+  kernels::Dropout dropout6_{"drop6", kDropProbability};
+  kernels::Dropout dropout7_{"drop7", kDropProbability};
   kernels::LinearRelu fc6_;
   kernels::LinearRelu fc7_;
   kernels::Linear fc8_;

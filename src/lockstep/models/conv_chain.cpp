@@ -5,6 +5,7 @@
 namespace lockstep::models {
 namespace {
 
+/// torchvision's BasicConv2d; all other networks use PyTorch's default of 1e-5.
 constexpr double kEpsilon = 1e-3;
 
 }  // namespace

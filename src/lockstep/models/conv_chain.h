@@ -9,22 +9,22 @@ namespace lockstep::models {
 
 /// One convolution of an Inception block.
 struct ChainLink {
-  /// Within the block; "" for a block that is one convolution.
+  /// Name within the block; "" if the block is a single convolution.
   std::string name;
   kernels::ConvShape shape;
 };
 
-/// A convolution that leaves height and width as they are.
+/// A convolution padded so that height and width stay the same.
 ChainLink same_size(std::string name, int64_t in_channels, int64_t out_channels, kernels::Extent kernel = 1);
 /// A convolution without padding.
 ChainLink valid(std::string name, int64_t in_channels, int64_t out_channels, kernels::Extent kernel,
                 int64_t stride = 1);
 
-/// Convolutions behind each other, each with batch normalisation (epsilon 1e-3) and ReLU: a branch of an
-/// Inception block. Registers `block`.`link`.conv and .bn, as torchvision's BasicConv2d does.
+/// A branch of an Inception block: consecutive convolutions, each followed by batch normalization (epsilon
+/// 1e-3) and ReLU. Registers `block`.`link`.conv and .bn, as torchvision's BasicConv2d does.
 class ConvChain {
  public:
-  /// `deviation`: of the first weights, which are normal.
+  /// `deviation`: standard deviation of the normally distributed initial weights.
   ConvChain(replica::Parameters& parameters, const std::string& block, double deviation,
             const std::vector<ChainLink>& links);
   at::Tensor operator()(const at::Tensor& x, const kernels::Context& context) const;

@@ -1,5 +1,3 @@
-#include "lockstep/models/googlenet.h"
-
 #include <optional>
 
 #include "lockstep/kernels/dropout.h"
@@ -7,6 +5,7 @@
 #include "lockstep/kernels/linear.h"
 #include "lockstep/kernels/pool.h"
 #include "lockstep/models/conv_chain.h"
+#include "lockstep/models/networks.h"
 
 namespace lockstep::models {
 namespace {
@@ -15,7 +14,7 @@ using kernels::Context;
 using kernels::MaxPool;
 using replica::Parameters;
 
-/// Of all weights' first values.
+/// Standard deviation of all initial weights.
 constexpr double kDeviation = 0.01;
 constexpr double kAuxiliaryWeight = 0.3;
 
@@ -23,7 +22,7 @@ kernels::LayerInit linear_init(int64_t in) {
   return {replica::Init::normal(kDeviation), kernels::uniform_fan_in(in).bias};
 }
 
-/// Channels of the branches: 1x1; 1x1 and 3x3; 1x1 and (in the paper) 5x5; 1x1 behind a pooling.
+/// Channels of the four branches: 1x1; 1x1, then 3x3; 1x1, then 3x3 (5x5 in the paper); pooling, then 1x1.
 struct Widths {
   int64_t one;
   int64_t three_reduced, three;
@@ -44,6 +43,7 @@ class Inception {
         pooled_(parameters, name, kDeviation, {same_size("branch4.1", in, widths.pooled)}) {}
 
   at::Tensor operator()(const at::Tensor& x, const Context& context) const {
+    // Separate statements fix the order, which the bucket plan follows.
     const at::Tensor one = one_(x, context);
     const at::Tensor three = three_(x, context);
     const at::Tensor five = five_(x, context);
@@ -58,7 +58,7 @@ class Inception {
   ConvChain pooled_;
 };
 
-/// A classifier in the middle of the network.
+/// A classifier attached to the middle of the network.
 class Auxiliary {
  public:
   Auxiliary(Parameters& parameters, const std::string& name, int64_t in)
@@ -115,6 +115,7 @@ class GoogLeNet : public Model {
     x = halve_(conv3_(conv2_(x, context), context), context);
     x = halve_(inception3b_(inception3a_(x, context), context), context);
     x = inception4a_(x, context);
+    // Each classifier runs right behind its input, so that its gradients become ready in torchvision's order.
     classify(aux1_, x);
     x = inception4d_(inception4c_(inception4b_(x, context), context), context);
     classify(aux2_, x);

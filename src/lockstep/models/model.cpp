@@ -2,13 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/zeros.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/kernels/layer_watch.h"
+#include "lockstep/kernels/layer_clock.h"
 
 namespace lockstep::models {
+
+at::Tensor cross_entropy(const Output& output, const at::Tensor& labels) {
+  at::Tensor loss = at::cross_entropy_loss(output.logits, labels);
+  for (const auto& [logits, weight] : output.auxiliary) {
+    loss = loss + weight * at::cross_entropy_loss(logits, labels);
+  }
+  return loss;
+}
 
 void check_image_size(std::string_view name, const ModelInfo& info, int64_t image_size) {
   if (image_size >= info.min_image_size && image_size <= info.max_image_size) return;
@@ -38,7 +48,7 @@ ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16) {
   kernels::Context context;
   context.cost = &meter;
   const Output output = model->forward(blank_image(info, *model, image_size), context);
-  // The loss keeps as many log-probabilities.
+  // The loss keeps one log-probability per logit.
   meter.keep(output.logits);
   for (const AuxiliaryLogits& auxiliary : output.auxiliary) meter.keep(auxiliary.logits);
 
@@ -47,7 +57,7 @@ ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16) {
 }
 
 std::vector<kernels::Layer> list_layers(const ModelInfo& info, int64_t image_size, int64_t batch) {
-  // Not without gradients, so that a layer sees whether its input has one.
+  // Layers record whether their input requires a gradient, so gradients must be enabled.
   const at::AutoGradMode learning(true);
   const std::unique_ptr<Model> model = info.create({});
   kernels::LayerList list;

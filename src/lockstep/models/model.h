@@ -7,19 +7,41 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+
 #include "lockstep/base/registry.h"
 #include "lockstep/kernels/context.h"
 #include "lockstep/kernels/layer.h"
-#include "lockstep/models/output.h"
 #include "lockstep/replica/parameters.h"
 
 namespace lockstep::models {
 
-/// Classes of the data sets that the networks were published for.
+/// Number of classes of the data sets that the networks were published for.
 inline constexpr int64_t kImageNetClasses = 1000;
 inline constexpr int64_t kCifar10Classes = 10;
 
-/// A network: learned tensors and a forward pass, written in terms of the blocks in kernels/.
+/// The largest --image-size of networks that have no limit of their own.
+inline constexpr int64_t kMaxImageSize = 4096;
+
+/// The logits of an auxiliary classifier, and the weight of its loss.
+struct AuxiliaryLogits {
+  at::Tensor logits;
+  double weight = 0;
+};
+
+/// The result of a forward pass.
+struct Output {
+  /// [batch, classes].
+  at::Tensor logits;
+  /// In the order of computation; empty outside of training.
+  std::vector<AuxiliaryLogits> auxiliary = {};
+};
+
+/// Mean cross entropy over the batch, plus the weighted cross entropies of the auxiliary logits.
+/// labels: [batch], int64.
+at::Tensor cross_entropy(const Output& output, const at::Tensor& labels);
+
+/// A network: trainable tensors and a forward pass, built from the blocks in kernels/.
 /// Not thread safe: a replica belongs to one thread.
 class Model {
  public:
@@ -42,22 +64,22 @@ struct ModelOptions {
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
 };
 
-/// What is known of a network before it is built.
+/// Properties of a network that are known before it is built.
 struct ModelInfo {
-  /// Trainable values, as published; the tests compare them with what is built.
+  /// Number of trainable values, as published; a test compares it with the built network.
   int64_t parameters = 0;
-  /// Of the forward pass of one image of image_size in training, auxiliary classifiers included; tested
-  /// likewise.
+  /// Multiply-adds of the forward pass of one image of image_size in training, including auxiliary
+  /// classifiers; tested likewise.
   int64_t multiply_adds = 0;
   int64_t channels = 3;
   int64_t image_size = 224;
-  /// The smallest and the largest --image-size: without bounds of its own a network that averages over what
-  /// is left of the image, one size where the first linear layer is made for it.
+  /// The smallest and the largest --image-size. A network that averages over the remaining image has no upper
+  /// limit of its own; one whose first linear layer fixes the size has a single one.
   int64_t min_image_size = 32;
-  int64_t max_image_size = 4096;
+  int64_t max_image_size = kMaxImageSize;
   int64_t classes = kImageNetClasses;
   int default_batch = 32;
-  /// Whose network and default batch this is.
+  /// Origin of the network's structure and of its default batch.
   std::string source;
   std::unique_ptr<Model> (*create)(const ModelOptions& options) = nullptr;
 };
@@ -65,23 +87,23 @@ struct ModelInfo {
 /// All networks by name.
 const Registry<ModelInfo>& registry();
 
-/// Throws ConfigError unless the network `name` takes images of that size.
+/// Throws ConfigError unless network `name` takes images of this size.
 void check_image_size(std::string_view name, const ModelInfo& info, int64_t image_size);
 
-/// What one image costs, found by running one image forward and counting in the blocks.
+/// The cost of one image, counted by the blocks while one image runs forward.
 struct ModelCost {
   /// Multiply-adds of the forward pass (convolutions and linear layers).
   int64_t multiply_adds = 0;
-  /// Bytes that the forward pass and the loss keep for the backward pass, the image among them, at the given
-  /// precision.
+  /// Bytes that the forward pass and the loss keep for the backward pass at the given precision, including
+  /// the image.
   int64_t activation_bytes = 0;
 };
 
-/// Builds the network and runs it once, on the calling thread's threads: a fraction of a second.
+/// Builds the network and runs it once, using the calling thread's OpenMP team; takes a fraction of a second.
 ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16);
 
 /// The layers of a training step with batches of `batch` images, in the order in which they begin. Builds the
-/// network and runs one image forward, on the calling thread's threads.
+/// network and runs one image forward, using the calling thread's OpenMP team.
 std::vector<kernels::Layer> list_layers(const ModelInfo& info, int64_t image_size, int64_t batch);
 
 }  // namespace lockstep::models

@@ -1,170 +1,78 @@
-#include "lockstep/models/alexnet.h"
-#include "lockstep/models/cifar_resnet.h"
-#include "lockstep/models/googlenet.h"
-#include "lockstep/models/inception_v3.h"
-#include "lockstep/models/lenet5.h"
-#include "lockstep/models/mlp.h"
-#include "lockstep/models/model.h"
-#include "lockstep/models/resnet.h"
-#include "lockstep/models/vgg.h"
+#include "lockstep/models/networks.h"
 
 namespace lockstep::models {
 namespace {
 
-constexpr const char* kTorchBenchmark = "torchvision; batch of PyTorch's DDP benchmark";
-constexpr const char* kTorchvision = "torchvision; batch as for resnet50";
-constexpr const char* kTensorFlow = "torchvision; batch of tf_cnn_benchmarks";
-constexpr const char* kCifar = "He et al. 2015; batch of tf_cnn_benchmarks";
+// Origin of a network's structure and its default batch.
+constexpr const char* kTorch = "torchvision; batch as for resnet50";
+constexpr const char* kTorchDdp = "torchvision; batch of PyTorch's DDP benchmark";
+constexpr const char* kTorchTf = "torchvision; batch of tf_cnn_benchmarks";
+constexpr const char* kTorchPack = "torchvision; batch of tensorpack's AlexNet";
+constexpr const char* kTorchMpi = "torchvision; batch of Theano-MPI";
+constexpr const char* kTheanoMpi = "Theano-MPI";
+constexpr const char* kHe = "He et al. 2015; batch of tf_cnn_benchmarks";
+constexpr const char* kHeResnet50 = "He et al. 2015; batch of tf_cnn_benchmarks' resnet50";
+constexpr const char* kLeCun = "LeCun et al. 1998; batch of tf_cnn_benchmarks";
+constexpr const char* kTfTrivial = "after tf_cnn_benchmarks, smaller; its batch";
+constexpr const char* kLockstep = "lockstep";
+
+/// The images of a data set, as ModelInfo describes them.
+struct Images {
+  int64_t channels, size, min_size, max_size, classes;
+};
+constexpr Images kFrom32{3, 224, 32, kMaxImageSize, kImageNetClasses};
+constexpr Images kFrom63{3, 224, 63, kMaxImageSize, kImageNetClasses};
+constexpr Images kOnly227{3, 227, 227, 227, kImageNetClasses};
+constexpr Images kFrom75{3, 299, 75, kMaxImageSize, kImageNetClasses};
+constexpr Images kFrom299{3, 299, 299, kMaxImageSize, kImageNetClasses};
+constexpr Images kCifar{3, 32, 32, 32, kCifar10Classes};
+constexpr Images kCifarUp{3, 32, 32, kMaxImageSize, kCifar10Classes};
+constexpr Images kMnist{1, 28, 28, 28, 10};
+
+ModelInfo row(int64_t parameters, int64_t multiply_adds, const Images& images, int batch, const char* source,
+              decltype(ModelInfo::create) create) {
+  return {.parameters = parameters,
+          .multiply_adds = multiply_adds,
+          .channels = images.channels,
+          .image_size = images.size,
+          .min_image_size = images.min_size,
+          .max_image_size = images.max_size,
+          .classes = images.classes,
+          .default_batch = batch,
+          .source = source,
+          .create = create};
+}
 
 }  // namespace
 
 const Registry<ModelInfo>& registry() {
-  static const Registry<ModelInfo> all("model", "lockstep info models",
-                                       {
-                                           {"resnet18",
-                                            {.parameters = 11'689'512,
-                                             .multiply_adds = 1'814'073'344,
-                                             .source = kTorchvision,
-                                             .create = create_resnet18}},
-                                           {"resnet34",
-                                            {.parameters = 21'797'672,
-                                             .multiply_adds = 3'663'761'408,
-                                             .source = kTorchvision,
-                                             .create = create_resnet34}},
-                                           {"resnet50",
-                                            {.parameters = 25'557'032,
-                                             .multiply_adds = 4'089'184'256,
-                                             .source = kTorchBenchmark,
-                                             .create = create_resnet50}},
-                                           {"resnet101",
-                                            {.parameters = 44'549'160,
-                                             .multiply_adds = 7'801'405'440,
-                                             .source = kTorchBenchmark,
-                                             .create = create_resnet101}},
-                                           {"resnet152",
-                                            {.parameters = 60'192'808,
-                                             .multiply_adds = 11'513'626'624,
-                                             .source = kTensorFlow,
-                                             .create = create_resnet152}},
-                                           {"resnet50_v1",
-                                            {.parameters = 25'557'032,
-                                             .multiply_adds = 3'857'973'248,
-                                             .default_batch = 64,
-                                             .source = "He et al. 2015; batch of tf_cnn_benchmarks' resnet50",
-                                             .create = create_resnet50_v1}},
-                                           {"resnext50_32x4d",
-                                            {.parameters = 25'028'904,
-                                             .multiply_adds = 4'230'479'872,
-                                             .source = kTorchBenchmark,
-                                             .create = create_resnext50_32x4d}},
-                                           {"resnext101_32x8d",
-                                            {.parameters = 88'791'336,
-                                             .multiply_adds = 16'414'015'488,
-                                             .source = kTorchBenchmark,
-                                             .create = create_resnext101_32x8d}},
-                                           {"alexnet",
-                                            {.parameters = 61'100'840,
-                                             .multiply_adds = 714'188'480,
-                                             .min_image_size = 63,
-                                             .default_batch = 64,
-                                             .source = "torchvision; batch of tensorpack's AlexNet",
-                                             .create = create_alexnet}},
-                                           {"alexnet_caffe",
-                                            {.parameters = 60'965'224,
-                                             .multiply_adds = 724'406'816,
-                                             .image_size = 227,
-                                             .min_image_size = 227,
-                                             .max_image_size = 227,
-                                             .default_batch = 128,
-                                             .source = "Theano-MPI",
-                                             .create = create_alexnet_caffe}},
-                                           {"vgg11",
-                                            {.parameters = 132'863'336,
-                                             .multiply_adds = 7'609'090'048,
-                                             .default_batch = 64,
-                                             .source = kTensorFlow,
-                                             .create = create_vgg11}},
-                                           {"vgg16",
-                                            {.parameters = 138'357'544,
-                                             .multiply_adds = 15'470'264'320,
-                                             .default_batch = 64,
-                                             .source = kTensorFlow,
-                                             .create = create_vgg16}},
-                                           {"vgg19",
-                                            {.parameters = 143'667'240,
-                                             .multiply_adds = 19'632'062'464,
-                                             .default_batch = 64,
-                                             .source = kTensorFlow,
-                                             .create = create_vgg19}},
-                                           {"googlenet",
-                                            {.parameters = 6'624'904,
-                                             .multiply_adds = 1'498'376'192,
-                                             .source = kTensorFlow,
-                                             .create = create_googlenet}},
-                                           {"googlenet_aux",
-                                            {.parameters = 13'004'888,
-                                             .multiply_adds = 1'506'748'416,
-                                             .source = "torchvision; batch of Theano-MPI",
-                                             .create = create_googlenet_aux}},
-                                           {"inception_v3",
-                                            {.parameters = 23'834'568,
-                                             .multiply_adds = 5'713'216'096,
-                                             .image_size = 299,
-                                             .min_image_size = 75,
-                                             .source = kTensorFlow,
-                                             .create = create_inception_v3}},
-                                           {"inception_v3_aux",
-                                            {.parameters = 27'161'264,
-                                             .multiply_adds = 5'718'899'296,
-                                             .image_size = 299,
-                                             .min_image_size = 299,
-                                             .source = kTensorFlow,
-                                             .create = create_inception_v3_aux}},
-                                           {"resnet20",
-                                            {.parameters = 269'722,
-                                             .multiply_adds = 40'551'040,
-                                             .image_size = 32,
-                                             .classes = 10,
-                                             .default_batch = 128,
-                                             .source = kCifar,
-                                             .create = create_resnet20}},
-                                           {"resnet56",
-                                            {.parameters = 853'018,
-                                             .multiply_adds = 125'485'696,
-                                             .image_size = 32,
-                                             .classes = 10,
-                                             .default_batch = 128,
-                                             .source = kCifar,
-                                             .create = create_resnet56}},
-                                           {"lenet5",
-                                            {.parameters = 61'706,
-                                             .multiply_adds = 416'520,
-                                             .channels = 1,
-                                             .image_size = 28,
-                                             .min_image_size = 28,
-                                             .max_image_size = 28,
-                                             .classes = 10,
-                                             .source = "LeCun et al. 1998; batch of tf_cnn_benchmarks",
-                                             .create = create_lenet5}},
-                                           {"mlp",
-                                            {.parameters = 2'103'818,
-                                             .multiply_adds = 2'102'272,
-                                             .image_size = 32,
-                                             .min_image_size = 32,
-                                             .max_image_size = 32,
-                                             .classes = 10,
-                                             .source = "lockstep",
-                                             .create = create_mlp}},
-                                           {"trivial",
-                                            {.parameters = 49'338,
-                                             .multiply_adds = 49'312,
-                                             .image_size = 32,
-                                             .min_image_size = 32,
-                                             .max_image_size = 32,
-                                             .classes = 10,
-                                             .source = "after tf_cnn_benchmarks, smaller; its batch",
-                                             .create = create_trivial}},
-                                       });
+  // clang-format off
+  static const Registry<ModelInfo> all("model", "lockstep info models", {
+  //                     parameters   multiply-adds images   batch source       builds it
+  {"resnet18",         row( 11'689'512,  1'814'073'344, kFrom32,   32, kTorch,      create_resnet18)},
+  {"resnet34",         row( 21'797'672,  3'663'761'408, kFrom32,   32, kTorch,      create_resnet34)},
+  {"resnet50",         row( 25'557'032,  4'089'184'256, kFrom32,   32, kTorchDdp,   create_resnet50)},
+  {"resnet101",        row( 44'549'160,  7'801'405'440, kFrom32,   32, kTorchDdp,   create_resnet101)},
+  {"resnet152",        row( 60'192'808, 11'513'626'624, kFrom32,   32, kTorchTf,    create_resnet152)},
+  {"resnet50_v1",      row( 25'557'032,  3'857'973'248, kFrom32,   64, kHeResnet50, create_resnet50_v1)},
+  {"resnext50_32x4d",  row( 25'028'904,  4'230'479'872, kFrom32,   32, kTorchDdp,   create_resnext50_32x4d)},
+  {"resnext101_32x8d", row( 88'791'336, 16'414'015'488, kFrom32,   32, kTorchDdp,   create_resnext101_32x8d)},
+  {"alexnet",          row( 61'100'840,    714'188'480, kFrom63,   64, kTorchPack,  create_alexnet)},
+  {"alexnet_caffe",    row( 60'965'224,    724'406'816, kOnly227, 128, kTheanoMpi,  create_alexnet_caffe)},
+  {"vgg11",            row(132'863'336,  7'609'090'048, kFrom32,   64, kTorchTf,    create_vgg11)},
+  {"vgg16",            row(138'357'544, 15'470'264'320, kFrom32,   64, kTorchTf,    create_vgg16)},
+  {"vgg19",            row(143'667'240, 19'632'062'464, kFrom32,   64, kTorchTf,    create_vgg19)},
+  {"googlenet",        row(  6'624'904,  1'498'376'192, kFrom32,   32, kTorchTf,    create_googlenet)},
+  {"googlenet_aux",    row( 13'004'888,  1'506'748'416, kFrom32,   32, kTorchMpi,   create_googlenet_aux)},
+  {"inception_v3",     row( 23'834'568,  5'713'216'096, kFrom75,   32, kTorchTf,    create_inception_v3)},
+  {"inception_v3_aux", row( 27'161'264,  5'718'899'296, kFrom299,  32, kTorchTf,    create_inception_v3_aux)},
+  {"resnet20",         row(    269'722,     40'551'040, kCifarUp, 128, kHe,         create_resnet20)},
+  {"resnet56",         row(    853'018,    125'485'696, kCifarUp, 128, kHe,         create_resnet56)},
+  {"lenet5",           row(     61'706,        416'520, kMnist,    32, kLeCun,      create_lenet5)},
+  {"mlp",              row(  2'103'818,      2'102'272, kCifar,    32, kLockstep,   create_mlp)},
+  {"trivial",          row(     49'338,         49'312, kCifar,    32, kTfTrivial,  create_trivial)},
+  });
+  // clang-format on
   return all;
 }
 

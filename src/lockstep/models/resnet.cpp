@@ -1,5 +1,3 @@
-#include "lockstep/models/resnet.h"
-
 #include <array>
 #include <optional>
 #include <vector>
@@ -10,6 +8,7 @@
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/linear.h"
 #include "lockstep/kernels/pool.h"
+#include "lockstep/models/networks.h"
 
 namespace lockstep::models {
 namespace {
@@ -26,7 +25,7 @@ struct ResNetShape {
   std::array<int, 4> blocks;
   bool bottleneck = true;
   int64_t groups = 1;
-  /// Channels of one group in the first stage.
+  /// Channels per group in the first stage.
   int64_t width_per_group = 64;
   bool stride_in_first_1x1 = false;
 };
@@ -38,13 +37,15 @@ struct BlockShape {
   int64_t stride = 1;
 };
 
+/// A residual block. Its input and output are a Fork, so that the gradients of the path and of the shortcut
+/// are added in the kernel that uses the sum.
 class Block {
  public:
   virtual ~Block() = default;
   virtual Fork operator()(const Fork& x, const Context& context) const = 0;
 };
 
-/// The 1x1 projection on the shortcut where a block changes the shape, nothing elsewhere.
+/// The identity, or a 1x1 projection if the block changes the shape.
 class Shortcut {
  public:
   Shortcut(Parameters& parameters, const std::string& name, const BlockShape& shape, int64_t out_channels) {
@@ -92,12 +93,14 @@ class BasicBlock : public Block {
   Shortcut shortcut_;
 };
 
+/// Output channels of a bottleneck block, relative to the stage's `planes`.
 constexpr int64_t kBottleneckExpansion = 4;
 
 class Bottleneck : public Block {
  public:
   Bottleneck(Parameters& parameters, const std::string& name, const BlockShape& shape,
              const ResNetShape& network)
+      // Channels between the 1x1 convolutions, as torchvision computes them (Xie et al. 2016, section 3).
       : Bottleneck(parameters, name, shape, network,
                    shape.planes * network.width_per_group / 64 * network.groups) {}
 
@@ -138,6 +141,7 @@ std::vector<std::unique_ptr<Block>> build_blocks(Parameters& parameters, const R
     const int64_t planes = int64_t{64} << stage;
     for (int i = 0; i < shape.blocks[stage]; ++i) {
       const std::string name = fmt::format("layer{}.{}", stage + 1, i);
+      // The first block of every stage but the first halves the image.
       const BlockShape block{channels, planes, stage > 0 && i == 0 ? 2 : 1};
       if (shape.bottleneck) {
         blocks.push_back(std::make_unique<Bottleneck>(parameters, name, block, shape));

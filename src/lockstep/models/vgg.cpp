@@ -1,5 +1,3 @@
-#include "lockstep/models/vgg.h"
-
 #include <array>
 #include <vector>
 
@@ -10,6 +8,7 @@
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/linear.h"
 #include "lockstep/kernels/pool.h"
+#include "lockstep/models/networks.h"
 
 namespace lockstep::models {
 namespace {
@@ -20,15 +19,15 @@ using kernels::LayerInit;
 using replica::Init;
 using replica::Parameters;
 
-/// Convolutions before each of the five poolings.
+/// Number of convolutions before each of the five pooling layers.
 using Depths = std::array<int, 5>;
 using Stage = std::vector<ConvRelu>;
 
 constexpr std::array<int64_t, 5> kWidths{64, 128, 256, 512, 512};
 constexpr int64_t kHidden = 4096;
-/// Height and width of what the linear layers see.
+/// Height and width of the input of the linear layers.
 constexpr int64_t kLeft = 7;
-constexpr double kDropped = 0.5;
+constexpr double kDropProbability = 0.5;
 
 LayerInit conv_init(int64_t out_channels) {
   return {kernels::kaiming_normal_fan_out(out_channels, 3 * 3).weight, Init::constant(0)};
@@ -38,7 +37,8 @@ LayerInit linear_init() {
   return {Init::normal(0.01), Init::constant(0)};
 }
 
-/// torchvision numbers convolutions, ReLUs and poolings in one row.
+/// torchvision numbers convolutions, ReLUs and pooling layers in one sequence: a convolution and its ReLU
+/// take two numbers, the pooling layer at the end of a stage takes one.
 std::vector<Stage> build_stages(Parameters& parameters, const Depths& depths) {
   std::vector<Stage> stages;
   int64_t in_channels = 3;
@@ -84,8 +84,8 @@ class Vgg : public Model {
   std::vector<Stage> stages_;
   kernels::MaxPool pool_{{.kernel = 2, .stride = 2}};
   kernels::AdaptiveAvgPool avg_pool_{kLeft};
-  kernels::Dropout dropout1_{"classifier.2", kDropped};
-  kernels::Dropout dropout2_{"classifier.5", kDropped};
+  kernels::Dropout dropout1_{"classifier.2", kDropProbability};
+  kernels::Dropout dropout2_{"classifier.5", kDropProbability};
   kernels::LinearRelu fc1_;
   kernels::LinearRelu fc2_;
   kernels::Linear fc3_;

@@ -1,13 +1,46 @@
-#include "lockstep/models/mlp.h"
-
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "lockstep/kernels/conv.h"
+#include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/linear.h"
+#include "lockstep/kernels/pool.h"
+#include "lockstep/models/networks.h"
 
 namespace lockstep::models {
 namespace {
+
+using kernels::uniform_fan_in;
+
+// Convolutions are initialized like linear layers, as PyTorch does by default.
+class Lenet5 : public Model {
+ public:
+  explicit Lenet5(const ModelOptions& options)
+      : Model(replica::Parameters(options.seed, options.memory_format)),
+        conv1_(parameters_, "conv1", {.in_channels = 1, .out_channels = 6, .kernel = 5, .padding = 2},
+               uniform_fan_in(1 * 5 * 5)),
+        conv2_(parameters_, "conv2", {.in_channels = 6, .out_channels = 16, .kernel = 5},
+               uniform_fan_in(6 * 5 * 5)),
+        pool_({.kernel = 2, .stride = 2}),
+        fc1_(parameters_, "fc1", 16 * 5 * 5, 120),
+        fc2_(parameters_, "fc2", 120, 84),
+        fc3_(parameters_, "fc3", 84, 10) {}
+
+  Output forward(const at::Tensor& images, const kernels::Context& context) override {
+    at::Tensor x = pool_(conv1_(images, context), context);
+    x = kernels::flatten_image(pool_(conv2_(x, context), context));
+    return {fc3_(fc2_(fc1_(x, context), context), context)};
+  }
+
+ private:
+  kernels::ConvRelu conv1_;
+  kernels::ConvRelu conv2_;
+  kernels::MaxPool pool_;
+  kernels::LinearRelu fc1_;
+  kernels::LinearRelu fc2_;
+  kernels::Linear fc3_;
+};
 
 constexpr int64_t kInputs = 3 * 32 * 32;
 
@@ -41,6 +74,10 @@ class Mlp : public Model {
 };
 
 }  // namespace
+
+std::unique_ptr<Model> create_lenet5(const ModelOptions& options) {
+  return std::make_unique<Lenet5>(options);
+}
 
 std::unique_ptr<Model> create_mlp(const ModelOptions& options) {
   return std::make_unique<Mlp>(options, std::vector<int64_t>{512, 512, 512});
