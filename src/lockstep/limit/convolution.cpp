@@ -10,7 +10,7 @@ using dnnl::memory;
 using dnnl::prop_kind;
 using Tag = memory::format_tag;
 
-/// What the three directions of a convolution have in common, in one layout.
+/// The descriptors that the three directions of a convolution share, in one layout.
 struct Shape {
   Shape(const kernels::Layer& layer, memory::data_type type, Tag tag)
       : in(layer.in, type, tag), out(layer.out, type, tag), weights(weight_sizes(layer), type, Tag::any) {
@@ -44,7 +44,7 @@ struct Shape {
   }
 
   memory::desc in, out, weights;
-  /// Empty without one.
+  /// Empty if the layer has no bias.
   memory::desc bias;
   memory::dims strides, padding;
 };
@@ -79,10 +79,11 @@ void prepare_backward_weights(Trial& trial, const kernels::Layer& layer, const S
   trial.add(descriptor, dnnl::convolution_backward_weights(descriptor), std::move(operands));
 }
 
-/// The same by Winograd's filtering, which there is for one layout, in fp32.
+/// The same convolution by Winograd's minimal filtering (kernels/winograd.h), which supports fp32 in one
+/// layout.
 class Winograd {
  public:
-  /// Throws dnnl::error where it does not suit.
+  /// Throws dnnl::error if the layer, the precision or the layout does not suit.
   Winograd(Trial& trial, const kernels::Layer& layer, const LimitOptions& options, Tag tag)
       : trial_(trial), relu_(layer.form.ending == kernels::LayerEnding::kRelu) {
     const kernels::Window& window = layer.form.window;
@@ -144,6 +145,7 @@ void add_convolution(std::vector<PartLimit>& parts, const kernels::Layer& layer,
       prepare(trial, Shape(layer, value_type(options), tag));
     };
     const Prepare filtered = [&](Trial& trial, Tag tag) { (Winograd(trial, layer, options, tag).*filter)(); };
+    // Winograd's first, which is the faster one if it suits; direct trials are then given up early.
     PartLimit part =
         measure_best(Work::kConvolution, direction, layouts_or_any(), {filtered, direct}, options);
     part.multiply_adds = layer.multiply_adds();

@@ -1,5 +1,3 @@
-#include "lockstep/limit/layer_parts.h"
-
 #include "lockstep/limit/primitives.h"
 
 namespace lockstep::limit {
@@ -33,6 +31,8 @@ std::vector<PartLimit> measure_parts(const kernels::Layer& layer, const LimitOpt
       add_response_norm(parts, layer, options);
       break;
   }
+  // A ReLU without normalization is fused into the forward primitive (ending_of()); its backward pass is
+  // separate.
   if (kernels::has_norm(layer.form.ending)) add_norm(parts, layer, options);
   if (layer.form.ending == LayerEnding::kRelu) add_relu_backward(parts, layer, options);
   return parts;

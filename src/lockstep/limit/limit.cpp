@@ -7,7 +7,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/kernels/kernel_choice.h"
-#include "lockstep/limit/layer_parts.h"
 
 namespace lockstep::limit {
 namespace {
@@ -19,6 +18,7 @@ bool alike(const Layer& a, const Layer& b) {
          a.form.window == b.form.window && a.in == b.in && a.out == b.out && a.input_learns == b.input_learns;
 }
 
+/// Groups identical layers, so that each of them is measured once.
 std::vector<LayerLimit> group(const std::vector<Layer>& layers) {
   std::vector<LayerLimit> groups;
   for (const Layer& layer : layers) {

@@ -11,7 +11,7 @@ using Tag = memory::format_tag;
 
 constexpr float kEpsilon = 1e-5F;
 
-/// A normalisation with `fused` behind it, in one layout, with all its operands.
+/// A batch normalization, fused with `fused`, and its operands in one layout.
 class Norm {
  public:
   Norm(Trial& trial, const memory::desc& image, normalization_flags fused)
@@ -72,7 +72,7 @@ class Norm {
   memory workspace_;
 };
 
-/// relu(x + residual) in one pass.
+/// Adds relu(x + residual) as one pass.
 void run_add_relu(Trial& trial, const memory& x) {
   dnnl::post_ops after;
   after.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
@@ -85,7 +85,7 @@ void run_add_relu(Trial& trial, const memory& x) {
             {{DNNL_ARG_SRC_0, x}, {DNNL_ARG_SRC_1, trial.operand(image)}, {DNNL_ARG_DST, x}});
 }
 
-/// Returns the gradient of what went into the ReLU.
+/// Adds the backward pass of a ReLU and returns the gradient of its input.
 memory run_relu_backward(Trial& trial, const memory::desc& image) {
   const auto relu = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
   const dnnl::eltwise_forward::primitive_desc forward(processor(), prop_kind::forward_training, relu, image,
@@ -100,7 +100,8 @@ memory run_relu_backward(Trial& trial, const memory::desc& image) {
   return gradient;
 }
 
-/// The ending as one primitive, and for a residual's as several: not every processor has the first.
+/// The ways to fuse an ending. Not every processor has norm + add + relu as one primitive, so that ending is
+/// also tried as separate passes.
 std::vector<normalization_flags> fusions(LayerEnding ending) {
   switch (ending) {
     case LayerEnding::kNormRelu:
@@ -136,7 +137,7 @@ void add_norm(std::vector<PartLimit>& parts, const kernels::Layer& layer, const 
 
 void add_relu_backward(std::vector<PartLimit>& parts, const kernels::Layer& layer,
                        const LimitOptions& options) {
-  // Elementwise: where the values lie does not matter.
+  // Elementwise, so one layout will do.
   const Tag tag = layer.out.size() == 2 ? Tag::nc : Tag::nhwc;
   const Prepare way = [&](Trial& trial, Tag own) {
     run_relu_backward(trial, memory::desc(layer.out, value_type(options), own));

@@ -10,18 +10,18 @@ using dnnl::memory;
 using dnnl::prop_kind;
 using Tag = memory::format_tag;
 
-/// One of the two dimensions of an image.
+/// A pooling's windows along one dimension of the image.
 struct Axis {
   int64_t kernel, stride, left, right;
 };
 
-/// A pooling over the whole image has windows of the size that gives it as many as it wants.
+/// A pooling over the whole image (kernel 0) has windows of the size that yields `out` of them.
 Axis axis_of(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t padding) {
   if (kernel == 0) {
     const int64_t step = in / out;
     return {in - (out - 1) * step, step, 0, 0};
   }
-  // Windows that hang over the edge, where those count.
+  // In ceil mode the last window may extend beyond the padding.
   return {kernel, stride, padding, std::max(padding, (out - 1) * stride + kernel - in - padding)};
 }
 
@@ -37,7 +37,7 @@ class Pool {
         how_(layer.form.kind == kernels::LayerKind::kMaxPool ? algorithm::pooling_max
                                                              : algorithm::pooling_avg_include_padding) {}
 
-  /// An image as it was, or one value in several places: nothing is computed.
+  /// Whether the pooling only copies: 1x1 windows, or an output larger than the input.
   bool copies() const { return height_.stride == 0 || (height_.kernel == 1 && height_.stride == 1); }
 
   void prepare_forward(Trial& trial, Tag tag) const {
@@ -56,7 +56,7 @@ class Pool {
     Trial::Operands operands{{DNNL_ARG_DIFF_SRC, trial.operand(descriptor.diff_src_desc())},
                              {DNNL_ARG_DIFF_DST, trial.operand(descriptor.diff_dst_desc())}};
     if (has_workspace(hint)) {
-      // What a forward pass leaves there, which the backward pass follows.
+      // The backward pass reads the positions of the maxima from the workspace, so a forward pass fills it.
       const memory workspace = trial.operand(hint.workspace_desc());
       const Trial::Operands before{{DNNL_ARG_SRC, trial.operand(hint.src_desc())},
                                    {DNNL_ARG_DST, trial.operand(hint.dst_desc())},

@@ -8,8 +8,8 @@ using dnnl::memory;
 using dnnl::prop_kind;
 using Tag = memory::format_tag;
 
-// As kernels::LocalResponseNorm; oneDNN divides alpha by the number of neighbours.
-constexpr int64_t kNeighbours = 5;
+// The constants of kernels::LocalResponseNorm; oneDNN divides alpha by the number of neighbors.
+constexpr int64_t kNeighbors = 5;
 constexpr float kAlpha = 5e-4F;
 constexpr float kBeta = 0.75F;
 constexpr float kOffset = 2;
@@ -20,7 +20,7 @@ dnnl::lrn_forward::primitive_desc forward_of(const memory::desc& image) {
           algorithm::lrn_across_channels,
           image,
           image,
-          kNeighbours,
+          kNeighbors,
           kAlpha,
           kBeta,
           kOffset};
@@ -45,7 +45,7 @@ void add_response_norm(std::vector<PartLimit>& parts, const kernels::Layer& laye
   const Prepare backward = [&](Trial& trial, Tag tag) {
     const auto hint = forward_of(image(tag));
     const dnnl::lrn_backward::primitive_desc descriptor(processor(), algorithm::lrn_across_channels,
-                                                        image(tag), image(tag), image(tag), kNeighbours,
+                                                        image(tag), image(tag), image(tag), kNeighbors,
                                                         kAlpha, kBeta, kOffset, hint);
     Trial::Operands operands{{DNNL_ARG_SRC, trial.operand(image(tag))},
                              {DNNL_ARG_DIFF_DST, trial.operand(image(tag))},

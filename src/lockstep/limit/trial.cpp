@@ -7,8 +7,10 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/units.h"
 
 namespace lockstep::limit {
 namespace {
@@ -17,7 +19,7 @@ using dnnl::memory;
 using Tag = memory::format_tag;
 using Seconds = std::chrono::duration<double>;
 
-/// A way that takes so many times as long as the best one in its first runs will not be the best.
+/// A trial whose first runs take this many times as long as the best one so far is given up.
 constexpr double kHopeless = 1.5;
 constexpr int kRunsToJudge = 2;
 
@@ -27,12 +29,12 @@ double run_s(const Trial& trial, dnnl::stream& stream) {
   return Seconds(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// What oneDNN has for every shape and type, a hundred times as slow as what it has for those that matter.
+/// oneDNN's reference code covers every shape and type, but is a hundred times slower than its fast code.
 bool is_reference(const Trial& trial) {
   return trial.implementation().starts_with("ref");
 }
 
-/// The shortest run; of a hopeless way, of its first runs.
+/// The time of the shortest run. A hopeless trial stops after kRunsToJudge runs.
 double best_run_s(const Trial& trial, int runs, double best_other_s) {
   dnnl::stream stream(processor());
   // The first run generates code, and is not timed.
@@ -45,10 +47,11 @@ double best_run_s(const Trial& trial, int runs, double best_other_s) {
   return best_s;
 }
 
-/// What is repeated to fill an operand.
+/// Size of the pattern that is repeated to fill an operand.
 constexpr size_t kPattern_bytes = 1 << 20;
 
-/// Values of either sign, or about 1: what they are does not matter as long as none is denormal or infinite.
+/// Fills with values in [-0.5, 0.5) or, with `ones`, around 1. Their distribution does not matter as long as
+/// none is denormal, infinite or NaN, which would change the speed.
 void fill(void* data, const memory::desc& desc, bool ones) {
   const size_t bytes = std::min(desc.get_size(), kPattern_bytes);
   uint32_t state = 1;
@@ -82,6 +85,24 @@ const dnnl::engine& processor() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return engine;
 }
+
+Pages::Pages(size_t bytes) : bytes_(std::max<size_t>(bytes, 1)) {
+  data_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data_ == MAP_FAILED) {
+    throw Error("no memory for an operand of " + format_bytes(static_cast<int64_t>(bytes_)),
+                "Measure the limit of a smaller batch.");
+  }
+  // Training's memory has huge pages too if the system grants them. The call fails harmlessly if it does not.
+  ::madvise(data_, bytes_, MADV_HUGEPAGE);
+  std::memset(data_, 0, bytes_);
+}
+
+Pages::~Pages() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+Pages::Pages(Pages&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 
 memory Trial::operand(const memory::desc& desc, bool ones) {
   return operands_.emplace_back(Operand{{desc, processor(), DNNL_MEMORY_NONE}, ones}).memory;
@@ -156,8 +177,11 @@ PartLimit measure_best(Work work, Direction direction, const std::vector<Layout>
         refusal = error.message;
         continue;
       }
+      // Reference code is measured only if nothing else was found so far.
       if (is_reference(trial) && !best.layout.empty()) continue;
+      // "any" may have chosen a layout that is tried under its name as well.
       if (std::ranges::any_of(tried, [&](const Trial& other) { return trial.equals(other); })) continue;
+      // Only one trial has memory at a time: the operands of a layer may be gigabytes.
       trial.allocate();
       const double time_s = best_run_s(trial, options.runs, best.time_s);
       trial.release();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -10,23 +11,40 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "lockstep/limit/limit.h"
-#include "lockstep/limit/pages.h"
 
 namespace lockstep::limit {
 
-/// The one processor that oneDNN computes on.
+/// oneDNN's engine for the CPU.
 const dnnl::engine& processor();
 
-/// One way to compute something: primitives, oneDNN's or our own, one after the other, on operands of their
-/// own.
+/// Memory mapped directly from the system, so that measuring leaves the process's heap unchanged. Every page
+/// has been written once.
+class Pages {
+ public:
+  /// Throws Error if there is not enough memory.
+  explicit Pages(size_t bytes);
+  ~Pages();
+  Pages(Pages&& other) noexcept;
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  Pages& operator=(Pages&&) = delete;
+
+  void* data() const { return data_; }
+
+ private:
+  void* data_;
+  size_t bytes_;
+};
+
+/// One way to compute something: a sequence of primitives, oneDNN's or lockstep's, with their own operands.
 class Trial {
  public:
   using Operands = std::unordered_map<int, dnnl::memory>;
 
-  /// An operand that gets small random values, or, for `ones`, values about 1 (variances, scales).
+  /// Adds an operand, filled with small random values or, with `ones`, values around 1 (variances, scales).
   dnnl::memory operand(const dnnl::memory::desc& desc, bool ones = false);
 
-  /// One more primitive behind those that are there.
+  /// Appends a primitive of oneDNN.
   template <typename Descriptor>
   void add(const Descriptor& descriptor, const dnnl::primitive& primitive, Operands operands) {
     note(descriptor.impl_info_str(), operands);
@@ -34,19 +52,19 @@ class Trial {
       primitive.execute(stream, operands);
     });
   }
-  /// One of our own. The operands have memory when it runs.
+  /// Appends one of lockstep's kernels. The operands have memory when it runs.
   void add(const std::string& implementation, std::function<void()> compute, const Operands& operands);
 
-  /// Of all operands, each counted once for every primitive that has it.
+  /// Total size of the operands; an operand of several primitives counts once for each.
   int64_t bytes() const { return bytes_; }
   const std::string& implementation() const { return implementation_; }
-  /// Gives the operands that have none memory. Before the first run.
+  /// Allocates the operands that have no memory yet. Call before the first run.
   void allocate();
-  /// Gives the memory back. After the last run.
+  /// Frees the operands' memory. Call after the last run.
   void release();
   void run(dnnl::stream& stream) const;
 
-  /// Whether it is the same computation as another.
+  /// Whether the other trial has the same implementation and operands of the same layouts.
   bool equals(const Trial& other) const;
 
  private:
@@ -66,22 +84,23 @@ class Trial {
   int64_t bytes_ = 0;
 };
 
-/// A way to lay out images.
+/// A memory layout of images, for example channels last.
 struct Layout {
   const char* name;
   dnnl::memory::format_tag tag;
 };
 
-/// For primitives that take what they are given, and for those that may be asked what they like best.
+/// Layouts for primitives that use the layout of their operands.
 const std::vector<Layout>& plain_layouts();
+/// The same and "any", for primitives that can choose a layout themselves.
 const std::vector<Layout>& layouts_or_any();
-/// Rows and columns of a linear layer.
+/// Layouts of the matrices of a linear layer.
 const std::vector<Layout>& matrix_layouts();
 
-/// Fills a trial for one layout; throws dnnl::error where there is no implementation.
+/// Sets up a trial for one layout. Throws dnnl::error if there is no implementation.
 using Prepare = std::function<void(Trial& trial, dnnl::memory::format_tag tag)>;
 
-/// The best of the ways over the layouts. Throws Error where there is none.
+/// Tries all ways in all layouts and returns the fastest. Throws Error if there is none.
 PartLimit measure_best(Work work, Direction direction, const std::vector<Layout>& layouts,
                        const std::vector<Prepare>& ways, const LimitOptions& options);
 

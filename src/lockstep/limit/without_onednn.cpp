@@ -1,8 +1,8 @@
-#include "lockstep/limit/layer_parts.h"
+#include "lockstep/limit/limit.h"
 
 namespace lockstep::limit {
 
-// Never called: why_no_limit() says why.
+// Never called: require_limit() throws first.
 std::vector<PartLimit> measure_parts(const kernels::Layer&, const LimitOptions&) {
   return {};
 }
