@@ -1,8 +1,8 @@
-#include "lockstep/kernels/batch_norm.h"
-
 #include <gtest/gtest.h>
 
 #include <ATen/ops/rand.h>
+
+#include "lockstep/kernels/conv_bn.h"
 
 namespace lockstep::kernels {
 namespace {

@@ -1,5 +1,3 @@
-#include "lockstep/kernels/counter_mask.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -8,6 +6,8 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scalar_tensor.h>
+
+#include "lockstep/kernels/dropout.h"
 
 namespace lockstep::kernels {
 namespace {

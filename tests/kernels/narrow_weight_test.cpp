@@ -1,5 +1,3 @@
-#include "lockstep/kernels/narrow_weight.h"
-
 #include <gtest/gtest.h>
 
 #include <ATen/TensorOperators.h>
@@ -8,6 +6,7 @@
 #include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "lockstep/kernels/block_steps.h"
 #include "lockstep/kernels/conv.h"
 #include "lockstep/kernels/linear.h"
 #include "lockstep/replica/precision.h"

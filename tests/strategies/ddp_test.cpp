@@ -1,11 +1,10 @@
-#include "lockstep/strategies/ddp.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/hash_store.h"
+#include "lockstep/strategies/catalog.h"
 
 #include "strategies/recording_communicator.h"
 #include "strategies/trained_replica.h"

@@ -78,7 +78,7 @@ TEST(WhyNotRecordableTest, depends_on_strategy_options_and_backend) {
     EXPECT_THAT(why_not("parameter_server", &in_queues, {.parameter_device = ParameterDevice::kCpu}),
                 HasSubstr("host"));
     EXPECT_THAT(why_not("parameter_server", &in_queues, {.consistency = Consistency::kAsync}),
-                HasSubstr("arrives"));
+                HasSubstr("arrive"));
   });
 }
 

@@ -23,7 +23,7 @@ std::string refusal(const std::vector<GivenOption>& given, const std::vector<std
 
 TEST(StrategyOptionsTest, what_a_strategy_does_not_know_is_refused_with_those_that_do) {
   EXPECT_THAT(refusal({{"--overlap", "off"}}, {"ddp"}),
-              AllOf(HasSubstr("--overlap means nothing to the strategy ddp"), HasSubstr("replicated")));
+              AllOf(HasSubstr("--overlap has no effect on the strategy ddp"), HasSubstr("replicated")));
   // In a sweep it is for those that know it.
   EXPECT_EQ(refusal({{"--overlap", "off"}}, {"ddp", "replicated"}), "accepted");
 }

@@ -2,11 +2,10 @@
 
 #include <ATen/ops/conv2d.h>
 
+#include "lockstep/kernels/block_steps.h"
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/layer_watch.h"
-#include "lockstep/kernels/narrow_weight.h"
-#include "lockstep/kernels/onednn/fused_conv.h"
-#include "lockstep/kernels/relu.h"
+#include "lockstep/kernels/onednn/fused_layers.h"
 
 namespace lockstep::kernels {
 
@@ -56,7 +55,7 @@ at::Tensor Conv2d::convolve(const at::Tensor& given, const Context& context) con
     context.cost->multiply_add(y.numel() * shape_.fan_in());
     context.cost->keep(x);
   }
-  // A convolution's backward pass does not need its output.
+  // In place, because the backward pass of a convolution does not need its output.
   return relu_ ? relu_in_place(y, context) : y;
 }
 

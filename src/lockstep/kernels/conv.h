@@ -6,9 +6,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/kernels/context.h"
-#include "lockstep/kernels/conv_shape.h"
 #include "lockstep/kernels/layer.h"
 #include "lockstep/kernels/layer_init.h"
+#include "lockstep/kernels/shapes.h"
 #include "lockstep/replica/parameters.h"
 
 namespace lockstep::kernels {
@@ -17,16 +17,17 @@ namespace onednn {
 class FusedConv;
 }
 
-/// Of a block that convolves.
+/// The layer of a block with a convolution.
 LayerForm layer_form(const std::string& name, const ConvShape& shape, LayerEnding ending, bool bias = false);
 
-/// Convolution, then ReLU where asked for. Registers `name`.weight and, where `init` has one, `name`.bias.
+/// Convolution, followed by ReLU if `relu` is set. Registers `name`.weight and, if `init` has one,
+/// `name`.bias.
 class Conv2d {
  public:
   Conv2d(replica::Parameters& parameters, const std::string& name, const ConvShape& shape,
          const LayerInit& init, bool relu = false);
 
-  /// x: [batch, in_channels, height, width], or blocked.
+  /// x: [batch, in_channels, height, width], plain or blocked.
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
  private:
@@ -36,14 +37,14 @@ class Conv2d {
   bool relu_;
   LayerForm form_;
   at::Tensor weight_;
-  /// Undefined when there is none.
+  /// Undefined if there is none.
   at::Tensor bias_;
   std::shared_ptr<const replica::GradientPlace> weight_gradient_;
   std::shared_ptr<const at::Tensor> weight_copy_;
   std::shared_ptr<onednn::FusedConv> fused_;
 };
 
-/// Convolution, then ReLU. Registers what Conv2d does.
+/// Convolution, then ReLU. Registers the same parameters as Conv2d.
 class ConvRelu : public Conv2d {
  public:
   ConvRelu(replica::Parameters& parameters, const std::string& name, const ConvShape& shape,

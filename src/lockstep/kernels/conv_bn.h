@@ -3,37 +3,64 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "lockstep/kernels/batch_norm.h"
 #include "lockstep/kernels/context.h"
 #include "lockstep/kernels/conv.h"
+#include "lockstep/kernels/fused_norm.h"
 #include "lockstep/replica/parameters.h"
 
 namespace lockstep::kernels {
 
-/// Where a convolution and the batch normalisation behind it are registered ("layer1.0.conv1",
+/// Adds 1 to the counters that a forward pass left in Context::batch_counters.
+void count_batch(const std::vector<at::Tensor>& counters);
+
+/// The operations that follow a normalization, in this order.
+struct NormTail {
+  /// Returns a tensor of the output's shape that is to be added; the tensor is not changed. Called before a
+  /// fused normalization, which needs it, and after one that is not fused.
+  std::function<at::Tensor()> residual;
+  NormSteps steps;
+};
+
+/// Batch normalization over (batch, height, width) with momentum 0.1.
+/// Registers `name`.weight (ones) and .bias (zeros), and the buffers .running_mean, .running_var and
+/// .num_batches_tracked. Training normalizes by the statistics of the batch and updates the running ones (the
+/// variance by its unbiased estimate); evaluation uses the running ones.
+class BatchNorm {
+ public:
+  BatchNorm(replica::Parameters& parameters, const std::string& name, int64_t channels, double epsilon);
+  Fork operator()(const at::Tensor& x, const NormTail& tail, const Context& context) const;
+
+ private:
+  /// All fp32, [channels].
+  NormLayer layer_;
+  at::Tensor num_batches_tracked_;
+};
+
+/// Names under which a convolution and its batch normalization are registered ("layer1.0.conv1",
 /// "layer1.0.bn1").
 struct ConvBnNames {
   std::string conv;
   std::string bn;
 };
 
-/// What differs from one family of networks to the next.
+/// Details that differ between families of networks.
 struct ConvBnStyle {
   double epsilon = 1e-5;
-  /// Of the convolution's first values; without it kaiming_normal_fan_out's.
+  /// Standard deviation of the convolution's initial weights; absent: kaiming_normal_fan_out().
   std::optional<double> weight_deviation;
 };
 
-/// Convolution without bias, batch normalisation.
+/// Convolution without bias, batch normalization.
 class ConvBn {
  public:
   ConvBn(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape,
          const ConvBnStyle& style = {});
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
-  /// And what follows.
+  /// The same, followed by `tail`.
   Fork operator()(const at::Tensor& x, const NormTail& tail, const Context& context) const;
 
  private:
@@ -42,7 +69,7 @@ class ConvBn {
   LayerForm form_;
 };
 
-/// Convolution without bias, batch normalisation, ReLU.
+/// Convolution without bias, batch normalization, ReLU.
 class ConvBnRelu {
  public:
   ConvBnRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape,
@@ -58,8 +85,8 @@ class ConvBnRelu {
 class ConvBnAddRelu {
  public:
   ConvBnAddRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape);
-  /// `residual` gives a tensor of the output's shape, which is not changed. It is called after convolution
-  /// and normalisation, so that a shortcut with layers of its own comes first in the backward pass: the order
+  /// `residual` returns a tensor of the output's shape, which is not changed. It is called after convolution
+  /// and normalization, so that a shortcut with layers of its own comes first in the backward pass. The order
   /// in which gradients become ready, and with it the bucket plan, is then that of torchvision's networks.
   Fork operator()(const at::Tensor& x, const std::function<at::Tensor()>& residual,
                   const Context& context) const;

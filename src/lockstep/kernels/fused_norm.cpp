@@ -20,22 +20,29 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// A blocked image as norm_loops.h takes it apart.
+/// The blocks of a blocked image, [images][blocks][pixels][width]: one plane of norm_loops.h for each image
+/// and block of channels.
 struct Blocks {
   explicit Blocks(const at::Tensor& x)
       : images(x.size(0)), blocks(x.size(1)), pixels(x.size(2) * x.size(3)), width(x.size(4)) {}
 
   int64_t offset(int64_t image, int64_t block) const { return (image * blocks + block) * pixels * width; }
-  /// Values of a channel.
+  /// Number of values of a channel.
   int64_t count() const { return images * pixels; }
 
   int64_t images, blocks, pixels, width;
 };
 
-/// Calls sum(image, block, sums) for every image, finish(block, sums) with what that makes over all images,
-/// in their order, and apply(image, block) for every image after that. With enough blocks for all threads
-/// each thread does all of that block by block, so that the second pass finds what the first one read in the
-/// cache.
+/// Runs the two passes of a batch normalization. For every block of channels:
+///
+///     sum(image, block, sums)     for every image: the first pass over its plane
+///     finish(block, sums)         once, with the sums over all images, added in the images' order
+///     apply(image, block)         for every image: the second pass
+///
+/// With enough blocks for all threads, a thread does all of this block by block, so that the second pass
+/// finds the data of the first one in its cache. With fewer blocks, threads share the planes of a block, one
+/// pass after the other. Sums are made per plane either way, so the number of threads does not change the
+/// bits.
 template <typename Sum, typename Finish, typename Apply>
 void for_blocks(const Blocks& shape, const Sum& sum, const Finish& finish, const Apply& apply) {
   const auto add_up = [&](const ChannelSums* of_images) {
@@ -101,7 +108,7 @@ float as_float(uint16_t bf16) {
   return std::bit_cast<float>(uint32_t{bf16} << 16);
 }
 
-/// body(T()) with the type that NormLoops has for the tensor's.
+/// Calls body(T()) with the T of NormLoops for the tensor's type.
 template <typename Body>
 void with_type(const at::Tensor& tensor, const Body& body) {
   if (tensor.scalar_type() == at::kFloat) {
@@ -111,11 +118,12 @@ void with_type(const at::Tensor& tensor, const Body& body) {
   }
 }
 
-/// Rows of a batch's statistics, [4, channels] in fp32. Shift: some value of each channel; where the mean is
-/// large against the deviation, nothing is lost. Scale: weight / deviation.
+/// Rows of a batch's statistics, [4, channels] in fp32. Shift: a value of each channel, which is subtracted
+/// before squares are summed, so that no digits are lost if the mean is large compared to the deviation.
+/// Scale: weight / deviation.
 enum Statistic { kShift, kScale, kMean, kInverseDeviation, kStatistics };
 
-/// Rows of what a gradient is made with, [3, channels] in fp32.
+/// Rows of the factors of the gradient (GradientFactors), [3, channels] in fp32.
 enum Factor { kGradientFactor, kSlope, kOffset, kFactors };
 
 const float* row_of(const at::Tensor& rows, int row) {
@@ -126,7 +134,7 @@ float* writable_row_of(const at::Tensor& rows, int row) {
   return rows.mutable_data_ptr<float>() + row * rows.size(1);
 }
 
-/// Returns the statistics.
+/// Writes y, updates the running values and returns the batch's statistics.
 template <typename T>
 at::Tensor normalize(const at::Tensor& x, const at::Tensor& residual, const NormLayer& layer, bool relu,
                      const at::Tensor& y) {
@@ -175,7 +183,7 @@ at::Tensor normalize(const at::Tensor& x, const at::Tensor& residual, const Norm
       [&](int64_t image, int64_t block) {
         const int64_t offset = shape.offset(image, block);
         const int64_t c = block * width;
-        loops.normalize(in + offset, plus(added, offset), shape.pixels, mean + c, scale + c, bias + c, relu,
+        loops.normalize(in + offset, plus(added, offset), shape.pixels, {mean + c, scale + c, bias + c}, relu,
                         out + offset);
       });
   return statistics;
@@ -183,18 +191,19 @@ at::Tensor normalize(const at::Tensor& x, const at::Tensor& residual, const Norm
 
 struct Gradients {
   at::Tensor x;
-  /// Undefined without one.
+  /// Undefined if there is no residual.
   at::Tensor residual;
   at::Tensor weight;
   at::Tensor bias;
 };
 
-/// What comes back to a normalisation, and what it kept.
+/// The input of the backward pass: gradients of the output, and tensors kept by the forward pass.
 struct Returned {
   at::Tensor dy;
-  /// Of the other path; undefined without one.
+  /// Gradient of the second output; undefined if there is none.
   at::Tensor more;
-  /// Undefined without a residual or ReLU; without a residual x tells what ReLU let through.
+  /// The output, to recompute the ReLU's mask; undefined if x suffices for that (no residual) or there is no
+  /// ReLU.
   at::Tensor y;
   at::Tensor x;
   at::Tensor weight;
@@ -213,7 +222,8 @@ Gradients backward_of(const Returned& given) {
   const at::TensorOptions fp32 = given.x.options().dtype(at::kFloat);
   Gradients found{at::empty_like(given.x), at::Tensor(), at::empty({channels}, fp32),
                   at::empty({channels}, fp32)};
-  // The gradient behind mask and sum, where somebody needs it; without either it is dy.
+  // dz, the gradient after addition and mask. It is stored if both passes would have to add or mask again, or
+  // if it is the residual's gradient too; otherwise dy is read and masked twice, which is less traffic.
   const bool keeps = given.more.defined() || (given.has_residual && given.relu);
   const at::Tensor behind = keeps ? at::empty_like(given.x) : given.dy;
   if (given.has_residual) found.residual = behind;
@@ -249,6 +259,10 @@ Gradients backward_of(const Returned& given) {
                                 shape.pixels, mean + c, plus(dz, offset), sums);
       },
       [&](int64_t block, const ChannelSums& sums) {
+        // With n values per channel, z = weight * (x - mean) * inverse + bias, and the mean and the deviation
+        // depending on every x: dx = weight * inverse * (dz - sum(dz) / n
+        //                                                - (x - mean) * inverse^2 * sum(dz * (x - mean)) /
+        //                                                n).
         for (int64_t i = 0; i < width; ++i) {
           const int64_t c = block * width + i;
           of_bias[c] = static_cast<float>(sums.first[i]);
@@ -263,14 +277,15 @@ Gradients backward_of(const Returned& given) {
         const int64_t offset = shape.offset(image, block);
         const int64_t c = block * width;
         loops.backward((keeps ? dz : gradient) + offset, keeps ? ReluMask<T>() : mask_at(offset, c),
-                       in + offset, shape.pixels, mean + c, scale + c, slope + c, offsets + c, dx + offset);
+                       in + offset, shape.pixels, {mean + c, scale + c, slope + c, offsets + c}, dx + offset);
       });
   return found;
 }
 
 class FusedNorm : public torch::autograd::Function<FusedNorm> {
  public:
-  /// weight and bias: the layer's, for autograd to see them. One tensor, or two where steps.forks.
+  /// weight and bias are the layer's; they are arguments so that autograd sees them. Returns one tensor, or
+  /// two if steps.forks.
   static variable_list forward(AutogradContext* saved, const at::Tensor& x, const at::Tensor& weight,
                                const at::Tensor& bias, const std::optional<at::Tensor>& residual,
                                const NormLayer& layer, const NormSteps& steps) {
@@ -289,7 +304,7 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
 
   static variable_list backward(AutogradContext* saved, const variable_list& gradients) {
     const variable_list variables = saved->get_saved_variables();
-    // What comes back from a mean is expanded.
+    // The gradient of a mean is an expanded tensor.
     const auto dense = [](const at::Tensor& gradient) {
       return gradient.defined() ? gradient.contiguous() : gradient;
     };

@@ -4,33 +4,34 @@
 
 namespace lockstep::kernels {
 
-/// The learned and the running values of a batch normalisation, fp32, [channels] each.
+/// The trained and the running values of a batch normalization, fp32, [channels] each.
 struct NormLayer {
   at::Tensor weight, bias, running_mean, running_variance;
   double epsilon = 1e-5;
   double momentum = 0.1;
 };
 
-/// An image that two paths go on from: the same values twice, so that what comes back along the two is added
-/// up where it is used and not before.
+/// An image that is used twice, by a path and a shortcut. Two tensors over the same memory, so that their
+/// gradients reach the kernel that made the image separately; it adds them in its first pass instead of a
+/// pass of their own.
 struct Fork {
   at::Tensor path;
-  /// `path` itself where nothing was forked.
+  /// The same tensor as `path` if the image was not forked.
   at::Tensor shortcut;
 };
 
-/// What a normalisation does beside normalising.
+/// Operations fused into a normalization.
 struct NormSteps {
   bool relu = false;
-  /// Whether the result is one of two tensors.
+  /// Whether the result is two tensors (Fork).
   bool forks = false;
 };
 
-/// Batch normalisation in training of a blocked fp32 or bf16 image, plus `residual` where it is defined, then
-/// ReLU where asked for: [relu](norm(x) [+ residual]), and the running values moved on. Two passes over a
-/// block of channels, the second while it is still in the cache. Sums are of differences from a value of the
-/// channel, in fp32 over short runs and in fp64 over those; bits do not depend on the number of threads. For
-/// the backward pass it keeps x and, with ReLU, the result. `residual`: of x's shape and type.
+/// Batch normalization of a blocked fp32 or bf16 image in training: [relu](norm(x) [+ residual]). Updates the
+/// running values. Two passes over a block of channels, the second one while the block is still in the cache.
+/// Sums are of differences from a value of the channel, in fp32 over short runs and in fp64 beyond; the
+/// number of threads does not change the bits. Keeps x and, with ReLU, the result for the backward pass.
+/// `residual`: of x's shape and type, or undefined.
 Fork fused_norm(const at::Tensor& x, const at::Tensor& residual, const NormLayer& layer,
                 const NormSteps& steps);
 

@@ -20,9 +20,9 @@ const Registry<KernelsInfo>& registry() {
               "of these most 3x3 ones of stride 1 in fp32 by Winograd's minimal filtering (AVX2, AVX-512)",
               "convolutions of the network's images, of up to three channels",
               "convolutions in groups, narrow ones in a layout of their own",
-              "batch normalisation with the addition and the ReLU that follow it",
+              "batch normalization with the addition and the ReLU that follow it",
               "maximum and mean pooling, and the mean over the whole image", "linear layers"},
-         .falls_back = {"local response normalisation, and layers whose channels fill no blocks",
+         .falls_back = {"local response normalization, and layers whose channels fill no blocks",
                         "what oneDNN has no fast code for on this processor",
                         "evaluation, whole: these kernels are for training"}}}});
   return all;

@@ -7,17 +7,17 @@
 
 namespace lockstep::kernels {
 
-/// aten: every block is LibTorch's operations, one after the other. fused: while training, convolutions,
-/// linear layers and pooling are oneDNN's, in its own layouts, and batch normalisation is one pass with what
-/// follows it; what is not covered (KernelsInfo::falls_back) is LibTorch's all the same.
+/// aten: every block is a sequence of LibTorch's operations. fused: in training, convolutions, linear layers
+/// and pooling use oneDNN in its own layouts, and batch normalization is fused with the operations that
+/// follow it. Layers that are not covered (KernelsInfo::falls_back) use LibTorch's operations.
 enum class KernelChoice { kAten, kFused };
 
-/// What a choice is, as `lockstep info kernels` tells it.
+/// A choice of kernels as `lockstep info kernels` describes it.
 struct KernelsInfo {
   KernelChoice choice;
-  /// In a line.
+  /// One line.
   std::string description;
-  /// What is computed so, and what LibTorch computes all the same.
+  /// The layers that these kernels compute, and those that LibTorch computes nevertheless.
   std::vector<std::string> covers;
   std::vector<std::string> falls_back;
 };
@@ -27,15 +27,15 @@ const Registry<KernelsInfo>& registry();
 /// Throws ConfigError with the nearest names.
 KernelChoice parse_kernels(const std::string& name);
 
-/// Why `fused` cannot be had in this build or process; empty where it can.
+/// Why `fused` is not available in this build or process; empty if it is.
 std::string why_no_fused_kernels();
 constexpr const char* kNoFusedKernelsAdvice = "Run 'make setup' and build again, or use --kernels aten.";
 
-/// What computes the kernels of this name: "oneDNN 3.2.0, avx512_core" for `fused`, where it can be had, and
-/// empty otherwise. Throws ConfigError with the nearest names.
+/// The library and instruction set behind the kernels of this name: "oneDNN 3.2.0, avx512_core" for `fused`
+/// if it is available, otherwise empty. Throws ConfigError with the nearest names.
 std::string kernel_detail(const std::string& name);
 
-/// `fused` where it can be had.
+/// "fused" if it is available, else "aten".
 std::string default_kernels();
 
 }  // namespace lockstep::kernels

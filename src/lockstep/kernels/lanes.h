@@ -2,13 +2,13 @@
 
 #include <cstdint>
 
-// The compiler's vectors of W values, for loops that are compiled for several sets of instructions: functions
-// here take on those of the function that they are inlined into. No vector crosses the border of a function
-// that is not.
+// The compiler's vectors of W values, for loops that are compiled for several instruction sets. The functions
+// here are always inlined and use the instruction set of their caller. No vector is an argument or a result
+// of a function that is not inlined: its calling convention would depend on the instruction set.
 
 #define LOCKSTEP_INLINE [[gnu::always_inline]] inline
 
-/// Of functions that run where onednn::instruction_set() is kAvx512.
+/// Marks functions that are called only if onednn::instruction_set() is kAvx512.
 #if defined(__x86_64__)
 #define LOCKSTEP_AVX512 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,prefer-vector-width=512")]]
 #else
@@ -35,7 +35,7 @@ LOCKSTEP_INLINE Floats<W> load(const float* from) {
   return value;
 }
 
-/// From bf16.
+/// Widens bf16 to fp32: bf16 is the upper half of an fp32 number.
 template <int W>
 LOCKSTEP_INLINE Floats<W> load(const uint16_t* from) {
   typename Lanes<W>::Halves bits;
@@ -48,7 +48,8 @@ LOCKSTEP_INLINE void store(Floats<W> value, float* to) {
   __builtin_memcpy(to, &value, sizeof(value));
 }
 
-/// bf16 in the lower half of each word; rounds to nearest even, and a NaN stays one.
+/// Rounds to bf16, to nearest even, in the lower half of each word. A NaN stays a NaN: adding the rounding
+/// constant to its bits could make it an infinity or a zero.
 template <int W>
 LOCKSTEP_INLINE typename Lanes<W>::Words to_bf16(Floats<W> value) {
   using Words = typename Lanes<W>::Words;
@@ -64,6 +65,7 @@ LOCKSTEP_INLINE void store(Floats<W> value, uint16_t* to) {
   __builtin_memcpy(to, &halves, sizeof(halves));
 }
 
+/// `value` where the mask is set, else 0.
 template <int W>
 LOCKSTEP_INLINE Floats<W> only_where(typename Lanes<W>::Mask mask, Floats<W> value) {
   return (Floats<W>)((typename Lanes<W>::Mask)value & mask);

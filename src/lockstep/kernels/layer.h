@@ -9,10 +9,10 @@ namespace lockstep::kernels {
 
 enum class LayerKind { kConvolution, kLinear, kMaxPool, kAvgPool, kResponseNorm };
 
-/// What a block does to the result of its convolution or linear layer.
+/// The operations that a block applies to the result of its convolution or linear layer.
 enum class LayerEnding { kNone, kRelu, kNorm, kNormRelu, kNormAddRelu };
 
-/// How a window moves over an image.
+/// The window of a convolution or pooling, and its steps over the image.
 struct Window {
   int64_t kernel_height = 1;
   int64_t kernel_width = 1;
@@ -24,30 +24,29 @@ struct Window {
   friend bool operator==(const Window&, const Window&) = default;
 };
 
-/// What a block knows of itself before it sees an image.
+/// The properties of a layer that do not depend on its input.
 struct LayerForm {
-  /// As its parameters are registered ("layer1.0.conv1"); empty for those that have none.
+  /// The name under which its parameters are registered ("layer1.0.conv1"); empty if it has none.
   std::string name;
   LayerKind kind = LayerKind::kConvolution;
   LayerEnding ending = LayerEnding::kNone;
   bool bias = false;
-  /// Of a pooling over the whole image whatever its size: all zero; of a linear layer the default.
+  /// All zero for a pooling over the whole image of any size; the default for a linear layer.
   Window window = {};
 };
 
 /// A layer of a network: one block in one forward pass.
 struct Layer {
   LayerForm form;
-  /// Sizes of what goes in and comes out: [batch, channels, height, width], of a linear layer [batch,
-  /// values].
+  /// Sizes of input and output: [batch, channels, height, width], or [batch, values] for a linear layer.
   std::vector<int64_t> in;
   std::vector<int64_t> out;
-  /// false where nothing before the layer learns.
+  /// Whether a layer before this one has parameters, so that the input needs a gradient.
   bool input_learns = true;
 
-  /// Of the forward pass: of convolution or linear layer.
+  /// Multiply-adds of the forward pass of a convolution or linear layer; 0 for others.
   int64_t multiply_adds() const;
-  /// Multiply-adds of the backward pass: as many for the weights, and as many for the input where that wants
+  /// Multiply-adds of the backward pass: the same number for the weights, and again for the input if it needs
   /// a gradient.
   int64_t backward_multiply_adds() const { return multiply_adds() * (input_learns ? 2 : 1); }
   int64_t weights() const;

@@ -1,8 +1,14 @@
 #include "lockstep/kernels/layer_clock.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/kernels/image_layout.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -12,6 +18,7 @@ using torch::autograd::variable_list;
 
 enum class Side : int64_t { kBefore, kBehind };
 
+/// A node of the graph that passes values and gradients on unchanged and tells the clock when.
 class Stamp : public torch::autograd::Function<Stamp> {
  public:
   static at::Tensor forward(AutogradContext* saved, const at::Tensor& x, LayerClock* clock, int64_t layer,
@@ -40,6 +47,29 @@ at::Tensor stamped(const at::Tensor& x, LayerClock& clock, size_t layer, Side si
 }
 
 }  // namespace
+
+at::Tensor LayerList::enter(const LayerForm& form, const at::Tensor& x) {
+  Layer layer{.form = form,
+              .in = plain_sizes(x),
+              .out = {},
+              .input_learns = x.requires_grad() && at::GradMode::is_enabled()};
+  if (form.name.empty()) {
+    const auto of_kind =
+        std::ranges::count_if(layers_, [&](const Layer& other) { return other.form.kind == form.kind; });
+    std::string kind(to_string(form.kind));
+    std::ranges::replace(kind, ' ', '_');
+    layer.form.name = fmt::format("{}{}", kind, of_kind + 1);
+  }
+  open_.push_back(layers_.size());
+  layers_.push_back(std::move(layer));
+  return x;
+}
+
+at::Tensor LayerList::leave(const at::Tensor& y) {
+  layers_[open_.back()].out = plain_sizes(y);
+  open_.pop_back();
+  return y;
+}
 
 void LayerClock::begin_pass() {
   list_ = {};
@@ -77,7 +107,7 @@ at::Tensor LayerClock::leave(const at::Tensor& y) {
 void LayerClock::gradient_arrived_behind(size_t layer) {
   stamp();
   backward_ = true;
-  // Nothing tells the end of a layer whose input needs no gradient but what comes next.
+  // A layer whose input needs no gradient has no stamp at its end; it ends where the next layer begins.
   while (!open_.empty() && !layers()[open_.back()].input_learns) open_.pop_back();
   open_.push_back(layer);
 }

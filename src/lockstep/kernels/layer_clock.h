@@ -6,12 +6,30 @@
 
 namespace lockstep::kernels {
 
-/// Stamps when each layer of a network begins and ends, forward and backward. What it hands on are the same
-/// values behind a node of the autograd graph that stamps when the gradient comes by; the backward pass of a
-/// layer lies between the stamp behind it and the stamp before it, or the end of the pass where its input
-/// needs no gradient. The time of a layer inside another (the shortcut of a residual block) is its own alone.
-/// What else runs meanwhile on the thread, such as a strategy's hooks, counts where it runs. Outlives the
-/// graph.
+/// Records the layers of one forward pass in the order in which they begin. Layers without a name are named
+/// by their kind and a number: "max_pool2".
+class LayerList : public LayerWatch {
+ public:
+  at::Tensor enter(const LayerForm& form, const at::Tensor& x) override;
+  at::Tensor leave(const at::Tensor& y) override;
+
+  const std::vector<Layer>& layers() const { return layers_; }
+
+ private:
+  std::vector<Layer> layers_;
+  std::vector<size_t> open_;
+};
+
+/// Measures each layer of a network, forward and backward. It wraps the input and the output of a layer in
+/// nodes of the autograd graph that record when the gradient passes:
+///
+///     forward:    x -> [stamp] -> layer -> [stamp] -> y
+///     backward:  dx <- [stamp] <- layer <- [stamp] <- dy
+///
+/// A layer whose input needs no gradient has no stamp before it; its backward time ends with the next stamp
+/// or the end of the pass. A layer inside another one (the shortcut of a residual block) is subtracted from
+/// the outer one. Other work on the thread, such as a strategy's hooks, counts for the layer in which it
+/// runs. Must outlive the graph.
 class LayerClock : public LayerWatch {
  public:
   struct Times {
@@ -20,28 +38,30 @@ class LayerClock : public LayerWatch {
   };
 
   void begin_pass();
-  /// After the backward pass.
+  /// Call after the backward pass.
   void end_pass();
 
   at::Tensor enter(const LayerForm& form, const at::Tensor& x) override;
   at::Tensor leave(const at::Tensor& y) override;
 
-  /// Of the last pass, which has the same ones as those before it.
+  /// The layers of the last pass. All passes have the same ones.
   const std::vector<Layer>& layers() const { return list_.layers(); }
   /// [pass][layer]
   const std::vector<std::vector<Times>>& passes() const { return passes_; }
 
-  // Called from the graph.
+  // For the nodes in the graph. "behind": at the output, where the backward pass of the layer begins.
   void gradient_arrived_behind(size_t layer);
   void gradient_arrived_before(size_t layer);
 
  private:
-  /// What has passed since the last stamp belongs to the innermost open layer.
+  /// Adds the time since the last stamp to the innermost open layer.
   void stamp();
 
   LayerList list_;
   std::vector<std::vector<Times>> passes_;
+  /// Layers that have begun and not ended, innermost last.
   std::vector<size_t> open_;
+  /// Time of the last stamp.
   double stamped_s_ = 0;
   bool backward_ = false;
 };

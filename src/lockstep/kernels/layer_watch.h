@@ -1,8 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/kernels/context.h"
@@ -10,20 +7,21 @@
 
 namespace lockstep::kernels {
 
-/// Sees the layers of a network while it runs, when Context::layers names one. A block that is made of others
-/// is one layer; what a residual block adds is not part of it. Not thread safe: it belongs to the thread of
-/// the pass.
+/// Observes the layers of a network while it runs (Context::layers). A block that consists of other blocks is
+/// one layer; the addition of a residual belongs to none. Not thread-safe: belongs to the thread of the pass.
 class LayerWatch {
  public:
   virtual ~LayerWatch() = default;
 
-  /// `x` is about to go into a block. Returns what the block is to compute with.
+  /// Called before a block computes with `x`. Returns the tensor that the block computes with instead.
   virtual at::Tensor enter(const LayerForm& form, const at::Tensor& x) = 0;
-  /// `y` came out of the block that was entered last and has not been left yet. Returns what goes on from it.
+  /// Called with the result of the block that was entered last and has not been left yet. Returns the tensor
+  /// that the pass continues with.
   virtual at::Tensor leave(const at::Tensor& y) = 0;
 };
 
-/// What every block does its work in: `compute(x, context)`, seen by the watch of `context` if there is one.
+/// Runs a block: `compute(x, context)`, observed by the watch of `context` if there is one. Blocks inside
+/// this block are not observed.
 template <typename Compute>
 at::Tensor as_layer(const LayerForm& form, const at::Tensor& x, const Context& context,
                     const Compute& compute) {
@@ -32,19 +30,5 @@ at::Tensor as_layer(const LayerForm& form, const at::Tensor& x, const Context& c
   unwatched.layers = nullptr;
   return context.layers->leave(compute(context.layers->enter(form, x), unwatched));
 }
-
-/// Writes down the layers of one forward pass in the order in which they begin. Layers without a name get one
-/// from their kind and how many of it there were: "max_pool2".
-class LayerList : public LayerWatch {
- public:
-  at::Tensor enter(const LayerForm& form, const at::Tensor& x) override;
-  at::Tensor leave(const at::Tensor& y) override;
-
-  const std::vector<Layer>& layers() const { return layers_; }
-
- private:
-  std::vector<Layer> layers_;
-  std::vector<size_t> open_;
-};
 
 }  // namespace lockstep::kernels

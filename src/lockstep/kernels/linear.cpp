@@ -6,10 +6,9 @@
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "lockstep/kernels/block_steps.h"
 #include "lockstep/kernels/layer_watch.h"
-#include "lockstep/kernels/narrow_weight.h"
-#include "lockstep/kernels/onednn/fused_linear.h"
-#include "lockstep/kernels/relu.h"
+#include "lockstep/kernels/onednn/fused_layers.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -20,7 +19,8 @@ LayerForm linear_form(const std::string& name, LayerEnding ending) {
   return {.name = name, .kind = LayerKind::kLinear, .ending = ending, .bias = true};
 }
 
-/// The weight of a large linear layer is most of a network's gradient: written once, where it is wanted.
+/// A linear layer that writes the gradient of its weight straight to its place. That gradient is most of the
+/// gradient of a network with large linear layers, so a copy of it would cost.
 class LinearIntoPlace : public torch::autograd::Function<LinearIntoPlace> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* saved, const at::Tensor& x,
@@ -70,7 +70,7 @@ at::Tensor Linear::multiply(const at::Tensor& x, const Context& context) const {
     const at::Tensor y = (*fused_)(x, weight_, bias_, *weight_gradient_);
     if (y.defined()) return y;
   }
-  // Autocast computes with a narrower copy of the weight.
+  // Not with autocast, which computes with a narrow copy of the weight.
   const bool into_place = weight_gradient_->tensor.defined() && x.scalar_type() == at::kFloat &&
                           !at::autocast::is_autocast_enabled(x.device().type());
   at::Tensor y = into_place ? LinearIntoPlace::apply(x, weight_, bias_, weight_gradient_.get())
@@ -91,7 +91,7 @@ LinearRelu::LinearRelu(replica::Parameters& parameters, const std::string& name,
 
 at::Tensor LinearRelu::operator()(const at::Tensor& x, const Context& context) const {
   return as_layer(form_, x, context, [this](const at::Tensor& in, const Context& inner) {
-    // A linear layer's backward pass does not need its output.
+    // In place, because the backward pass of a linear layer does not need its output.
     return relu_in_place(linear_(in, inner), inner);
   });
 }

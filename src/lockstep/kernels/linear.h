@@ -16,8 +16,8 @@ namespace onednn {
 class FusedLinear;
 }
 
-/// Fully connected layer, x W^T + b, drawn uniformly in +-1/sqrt(in) unless told otherwise. Registers
-/// `name`.weight and `name`.bias; `init` has both.
+/// Fully connected layer, x W^T + b. Initial values are uniform in +-1/sqrt(in) by default. Registers
+/// `name`.weight and `name`.bias; `init` must have both.
 class Linear {
  public:
   Linear(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out);
@@ -38,7 +38,7 @@ class Linear {
   std::shared_ptr<onednn::FusedLinear> fused_;
 };
 
-/// Fully connected layer, then ReLU. Registers what Linear does.
+/// Fully connected layer, then ReLU. Registers the same parameters as Linear.
 class LinearRelu {
  public:
   LinearRelu(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out);

@@ -7,15 +7,15 @@
 namespace lockstep::kernels {
 
 /// Krizhevsky et al. 2012, section 3.3: x / (2 + 1e-4 * s)^0.75, where s is the sum of squares over the
-/// channel and two neighbours on either side, as far as there are any. torch.nn.LocalResponseNorm averages
-/// instead, so there the same is size 5, alpha 5e-4, beta 0.75, k 2.
+/// channel and up to two neighbors on either side. torch.nn.LocalResponseNorm averages instead of summing, so
+/// its equivalent has size 5, alpha 5e-4, beta 0.75 and k 2.
 class LocalResponseNorm {
  public:
   /// x: [batch, channels, height, width].
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
  private:
-  static at::Tensor normalise(const at::Tensor& x, const Context& context);
+  static at::Tensor normalize(const at::Tensor& x, const Context& context);
 };
 
 }  // namespace lockstep::kernels

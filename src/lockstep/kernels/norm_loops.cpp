@@ -7,11 +7,17 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Pixels whose sums stay in fp32, in kChains sums side by side: so few that rounding stays below that of a
-/// pairwise sum.
+// Sums over a channel have three levels, so that they are fast and as exact as a pairwise sum:
+//
+//     pixels  0 4 8 ... 124  -> chain 0  |
+//             1 5 9 ... 125  -> chain 1  |  fp32, 32 pixels each; four chains hide the latency of an addition
+//             2 6 10 ... 126 -> chain 2  |
+//             3 7 11 ... 127 -> chain 3  |  -> their sum, fp32 -> added to the channel's sum in fp64
+
 constexpr int64_t kRun = 128;
 constexpr int64_t kChains = 4;
 
+/// Adds the chains of one run to the sums in fp64.
 template <int W>
 LOCKSTEP_INLINE void flush(const Floats<W>* chains, double* sums) {
   float values[W];
@@ -19,7 +25,7 @@ LOCKSTEP_INLINE void flush(const Floats<W>* chains, double* sums) {
   for (int c = 0; c < W; ++c) sums[c] += values[c];
 }
 
-/// Adds up term(pixel, first, second) over all pixels.
+/// Sums over all pixels; term.add(pixel, first, second) adds one pixel to two sums.
 template <int W, typename Term>
 LOCKSTEP_INLINE void add_up(const Term& term, int64_t pixels, ChannelSums& sums) {
   for (int64_t begin = 0; begin < pixels; begin += kRun) {
@@ -48,10 +54,10 @@ struct Moment {
   }
 };
 
-/// By what a gradient is masked.
+/// The kind of ReluMask.
 enum class By { kNothing, kOutput, kInput };
 
-/// A ReluMask in registers.
+/// A ReluMask whose values per channel are in registers.
 template <int W, typename T, By by>
 struct Gate {
   const T* y;
@@ -65,7 +71,7 @@ struct Gate {
     }
   }
 
-  /// centered: x - mean there.
+  /// The gradient of pixel `at`, or 0. centered: x - mean of the same pixel.
   LOCKSTEP_INLINE Floats<W> pass(Floats<W> gradient, int64_t at, Floats<W> centered) const {
     if constexpr (by == By::kOutput) return only_where<W>(load<W>(y + at) > 0, gradient);
     if constexpr (by == By::kInput) return only_where<W>(centered * scale + bias > 0, gradient);
@@ -73,7 +79,7 @@ struct Gate {
   }
 };
 
-/// What becomes of the gradients that come in.
+/// The number of gradients that are added, and whether the masked sum is written to dz.
 enum class Incoming { kOne, kOneKept, kTwoKept };
 
 template <int W, typename T, By by, Incoming incoming>
@@ -93,13 +99,15 @@ struct GradientTerm {
     gradient = gate.pass(gradient, at, centered);
     if constexpr (incoming != Incoming::kOne) {
       store<W>(gradient, dz + at);
-      // What the second pass will read, also where that is rounded.
+      // Sums of the rounded values, because those are what the second pass reads.
       gradient = load<W>(dz + at);
     }
     first += gradient;
     second += gradient * centered;
   }
 };
+
+// Every combination of arguments that are null has a loop of its own, without branches inside.
 
 template <int W, By by, typename T>
 LOCKSTEP_INLINE void gradient_sums(const T* dy, const T* more, const ReluMask<T>& mask, const T* x,
@@ -116,15 +124,15 @@ LOCKSTEP_INLINE void gradient_sums(const T* dy, const T* more, const ReluMask<T>
 }
 
 template <int W, typename T, bool has_residual, bool relu>
-LOCKSTEP_INLINE void normalized(const T* x, const T* residual, int64_t pixels, const float* mean_of,
-                                const float* scale_of, const float* bias_of, T* y) {
-  const Floats<W> mean = load<W>(mean_of);
-  const Floats<W> scale = load<W>(scale_of);
-  const Floats<W> bias = load<W>(bias_of);
+LOCKSTEP_INLINE void normalized(const T* x, const T* residual, int64_t pixels, const NormFactors& factors,
+                                T* y) {
+  const Floats<W> mean = load<W>(factors.mean);
+  const Floats<W> scale = load<W>(factors.scale);
+  const Floats<W> bias = load<W>(factors.bias);
   for (int64_t at = 0; at < pixels * W; at += W) {
     Floats<W> value = (load<W>(x + at) - mean) * scale + bias;
     if constexpr (has_residual) value += load<W>(residual + at);
-    // A NaN, which is to be seen in the loss, is not less than 0.
+    // ReLU as "not less than 0", so that a NaN passes and shows up in the loss.
     if constexpr (relu) value = only_where<W>(~(value < 0), value);
     store<W>(value, y + at);
   }
@@ -132,12 +140,11 @@ LOCKSTEP_INLINE void normalized(const T* x, const T* residual, int64_t pixels, c
 
 template <int W, By by, typename T>
 LOCKSTEP_INLINE void moved_back(const T* dy, const ReluMask<T>& mask, const T* x, int64_t pixels,
-                                const float* mean_of, const float* scale_of, const float* slope_of,
-                                const float* offset_of, T* dx) {
-  const Floats<W> mean = load<W>(mean_of);
-  const Floats<W> scale = load<W>(scale_of);
-  const Floats<W> slope = load<W>(slope_of);
-  const Floats<W> offset = load<W>(offset_of);
+                                const GradientFactors& factors, T* dx) {
+  const Floats<W> mean = load<W>(factors.mean);
+  const Floats<W> scale = load<W>(factors.scale);
+  const Floats<W> slope = load<W>(factors.slope);
+  const Floats<W> offset = load<W>(factors.offset);
   const Gate<W, T, by> gate(mask);
   for (int64_t at = 0; at < pixels * W; at += W) {
     const Floats<W> centered = load<W>(x + at) - mean;
@@ -146,46 +153,46 @@ LOCKSTEP_INLINE void moved_back(const T* dy, const ReluMask<T>& mask, const T* x
   }
 }
 
-// The same loops once per set of instructions.
-#define LOCKSTEP_NORM_LOOPS(NAME, TARGET)                                                                 \
-  template <int W, typename T>                                                                            \
-  struct NAME {                                                                                           \
-    TARGET static void add_moments(const T* x, int64_t pixels, const float* shift, ChannelSums& sums) {   \
-      add_up<W>(Moment<W, T>{x, load<W>(shift)}, pixels, sums);                                           \
-    }                                                                                                     \
-    TARGET static void normalize(const T* x, const T* residual, int64_t pixels, const float* mean,        \
-                                 const float* scale, const float* bias, bool relu, T* y) {                \
-      if (residual != nullptr && relu) {                                                                  \
-        normalized<W, T, true, true>(x, residual, pixels, mean, scale, bias, y);                          \
-      } else if (residual != nullptr) {                                                                   \
-        normalized<W, T, true, false>(x, residual, pixels, mean, scale, bias, y);                         \
-      } else if (relu) {                                                                                  \
-        normalized<W, T, false, true>(x, residual, pixels, mean, scale, bias, y);                         \
-      } else {                                                                                            \
-        normalized<W, T, false, false>(x, residual, pixels, mean, scale, bias, y);                        \
-      }                                                                                                   \
-    }                                                                                                     \
-    TARGET static void add_gradient_sums(const T* dy, const T* more, const ReluMask<T>& mask, const T* x, \
-                                         int64_t pixels, const float* mean, T* dz, ChannelSums& sums) {   \
-      if (mask.y != nullptr) {                                                                            \
-        gradient_sums<W, By::kOutput>(dy, more, mask, x, pixels, mean, dz, sums);                         \
-      } else if (mask.scale != nullptr) {                                                                 \
-        gradient_sums<W, By::kInput>(dy, more, mask, x, pixels, mean, dz, sums);                          \
-      } else {                                                                                            \
-        gradient_sums<W, By::kNothing>(dy, more, mask, x, pixels, mean, dz, sums);                        \
-      }                                                                                                   \
-    }                                                                                                     \
-    TARGET static void backward(const T* dy, const ReluMask<T>& mask, const T* x, int64_t pixels,         \
-                                const float* mean, const float* scale, const float* slope,                \
-                                const float* offset, T* dx) {                                             \
-      if (mask.y != nullptr) {                                                                            \
-        moved_back<W, By::kOutput>(dy, mask, x, pixels, mean, scale, slope, offset, dx);                  \
-      } else if (mask.scale != nullptr) {                                                                 \
-        moved_back<W, By::kInput>(dy, mask, x, pixels, mean, scale, slope, offset, dx);                   \
-      } else {                                                                                            \
-        moved_back<W, By::kNothing>(dy, mask, x, pixels, mean, scale, slope, offset, dx);                 \
-      }                                                                                                   \
-    }                                                                                                     \
+// The loops above, compiled once per instruction set: inlined functions are compiled for the set of the
+// function that they are inlined into.
+#define LOCKSTEP_NORM_LOOPS(NAME, TARGET)                                                                   \
+  template <int W, typename T>                                                                              \
+  struct NAME {                                                                                             \
+    TARGET static void add_moments(const T* x, int64_t pixels, const float* shift, ChannelSums& sums) {     \
+      add_up<W>(Moment<W, T>{x, load<W>(shift)}, pixels, sums);                                             \
+    }                                                                                                       \
+    TARGET static void normalize(const T* x, const T* residual, int64_t pixels, const NormFactors& factors, \
+                                 bool relu, T* y) {                                                         \
+      if (residual != nullptr && relu) {                                                                    \
+        normalized<W, T, true, true>(x, residual, pixels, factors, y);                                      \
+      } else if (residual != nullptr) {                                                                     \
+        normalized<W, T, true, false>(x, residual, pixels, factors, y);                                     \
+      } else if (relu) {                                                                                    \
+        normalized<W, T, false, true>(x, residual, pixels, factors, y);                                     \
+      } else {                                                                                              \
+        normalized<W, T, false, false>(x, residual, pixels, factors, y);                                    \
+      }                                                                                                     \
+    }                                                                                                       \
+    TARGET static void add_gradient_sums(const T* dy, const T* more, const ReluMask<T>& mask, const T* x,   \
+                                         int64_t pixels, const float* mean, T* dz, ChannelSums& sums) {     \
+      if (mask.y != nullptr) {                                                                              \
+        gradient_sums<W, By::kOutput>(dy, more, mask, x, pixels, mean, dz, sums);                           \
+      } else if (mask.scale != nullptr) {                                                                   \
+        gradient_sums<W, By::kInput>(dy, more, mask, x, pixels, mean, dz, sums);                            \
+      } else {                                                                                              \
+        gradient_sums<W, By::kNothing>(dy, more, mask, x, pixels, mean, dz, sums);                          \
+      }                                                                                                     \
+    }                                                                                                       \
+    TARGET static void backward(const T* dy, const ReluMask<T>& mask, const T* x, int64_t pixels,           \
+                                const GradientFactors& factors, T* dx) {                                    \
+      if (mask.y != nullptr) {                                                                              \
+        moved_back<W, By::kOutput>(dy, mask, x, pixels, factors, dx);                                       \
+      } else if (mask.scale != nullptr) {                                                                   \
+        moved_back<W, By::kInput>(dy, mask, x, pixels, factors, dx);                                        \
+      } else {                                                                                              \
+        moved_back<W, By::kNothing>(dy, mask, x, pixels, factors, dx);                                      \
+      }                                                                                                     \
+    }                                                                                                       \
   };
 
 LOCKSTEP_NORM_LOOPS(Plain, )

@@ -4,20 +4,23 @@
 
 namespace lockstep::kernels {
 
-// The passes of batch normalisation over one block of channels (image_layout.h) of one image: `pixels` rows
-// of as many values as a block has channels. T is float, or uint16_t for bf16 as it lies in memory; sums and
-// the values per channel are fp32 or fp64. Written once with the compiler's vectors, compiled for AVX-512,
-// AVX2 and what every processor has; chosen when the program runs. Not threaded.
+// The loops of batch normalization over one block of channels of one image (image_layout.h):
+//
+//     x -> | pixel 0: W values | pixel 1: W values | ... | pixel pixels - 1 |     W = channels_per_block()
+//
+// A value per channel (mean, scale, ...) is a pointer to W values. T is float, or uint16_t for bf16 in
+// memory; values per channel are fp32, sums fp64. Written once with the compiler's vectors and compiled for
+// AVX-512, for AVX2 and for any processor; chosen at run time. Single-threaded.
 
-/// Values per channel of one block, in fp64.
+/// Two sums per channel of one block.
 constexpr int kMostChannelsPerBlock = 16;
 struct ChannelSums {
   double first[kMostChannelsPerBlock] = {};
   double second[kMostChannelsPerBlock] = {};
 };
 
-/// Where a ReLU behind a normalisation let values through: where y > 0, or, without y, where
-/// (x - mean) * scale + bias > 0; everywhere without either.
+/// The mask of a ReLU after a normalization. It passes where y > 0; without y, where (x - mean) * scale +
+/// bias > 0; everywhere if all are null.
 template <typename T>
 struct ReluMask {
   const T* y = nullptr;
@@ -25,29 +28,41 @@ struct ReluMask {
   const float* bias = nullptr;
 };
 
+/// y = (x - mean) * scale + bias.
+struct NormFactors {
+  const float* mean;
+  const float* scale;
+  const float* bias;
+};
+
+/// dx = scale * dz + slope * (x - mean) + offset.
+struct GradientFactors {
+  const float* mean;
+  const float* scale;
+  const float* slope;
+  const float* offset;
+};
+
 template <typename T>
 struct NormLoops {
   /// first += sum of (x - shift); second += sum of (x - shift)^2.
   void (*add_moments)(const T* x, int64_t pixels, const float* shift, ChannelSums& sums);
 
-  /// y = (x - mean) * scale + bias, plus `residual` where it is not null, and 0 instead of what is negative
-  /// where `relu` is set.
-  void (*normalize)(const T* x, const T* residual, int64_t pixels, const float* mean, const float* scale,
-                    const float* bias, bool relu, T* y);
+  /// y = (x - mean) * scale + bias [+ residual], then ReLU if `relu` is set. `residual` may be null.
+  void (*normalize)(const T* x, const T* residual, int64_t pixels, const NormFactors& factors, bool relu,
+                    T* y);
 
-  /// Of the gradient dz = dy + more where the mask lets through, and 0 elsewhere: first += sum of dz;
-  /// second += sum of dz * (x - mean). dz itself is kept where it is not null; `more` may be null, and is
-  /// wherever dz is.
+  /// With dz = dy + more where the mask passes, 0 elsewhere: first += sum of dz; second += sum of dz * (x -
+  /// mean). Writes dz as well if it is not null. `more` may be null, and must be if dz is.
   void (*add_gradient_sums)(const T* dy, const T* more, const ReluMask<T>& mask, const T* x, int64_t pixels,
                             const float* mean, T* dz, ChannelSums& sums);
 
-  /// dx = scale * dz + slope * (x - mean) + offset, with dz = dy where the mask lets through, and 0
-  /// elsewhere.
-  void (*backward)(const T* dy, const ReluMask<T>& mask, const T* x, int64_t pixels, const float* mean,
-                   const float* scale, const float* slope, const float* offset, T* dx);
+  /// dx as GradientFactors says, with dz = dy where the mask passes, 0 elsewhere.
+  void (*backward)(const T* dy, const ReluMask<T>& mask, const T* x, int64_t pixels,
+                   const GradientFactors& factors, T* dx);
 };
 
-/// For float and uint16_t, and channels_per_block().
+/// The loops for this processor. T: float or uint16_t.
 template <typename T>
 const NormLoops<T>& norm_loops();
 

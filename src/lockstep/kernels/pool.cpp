@@ -6,7 +6,7 @@
 
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/layer_watch.h"
-#include "lockstep/kernels/onednn/fused_pool.h"
+#include "lockstep/kernels/onednn/fused_layers.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -23,7 +23,7 @@ LayerForm pool_form(LayerKind kind, const PoolShape& shape) {
                      .pad_width = shape.padding}};
 }
 
-/// Undefined where it is not for fused kernels.
+/// Undefined if fused kernels do not cover it.
 at::Tensor fused(const at::Tensor& x, const PoolShape& shape, PoolKind kind, const Context& context) {
   if (!context.fuses(x) || !is_blocked(x)) return {};
   return onednn::fused_pool(x, shape, kind);
@@ -76,9 +76,10 @@ at::Tensor AdaptiveAvgPool::pool(const at::Tensor& given, const Context& context
     return given.mean({2, 3}).reshape({given.size(0), channels_of(given), 1, 1});
   }
   const at::Tensor x = to_plain(given);
+  // Windows of one pixel: the mean is the image.
   const bool is_mean_of_one = x.size(2) == size_ && x.size(3) == size_;
   if (is_mean_of_one && context.fuses(x)) return x;
-  // A mean over everything is undone without knowing what it was taken of.
+  // The backward pass of a mean over the whole image needs its size only.
   if (context.cost != nullptr && size_ > 1) context.cost->keep(x);
   return at::adaptive_avg_pool2d(x, {size_, size_});
 }

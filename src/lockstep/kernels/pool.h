@@ -4,11 +4,11 @@
 
 #include "lockstep/kernels/context.h"
 #include "lockstep/kernels/layer.h"
-#include "lockstep/kernels/pool_shape.h"
+#include "lockstep/kernels/shapes.h"
 
 namespace lockstep::kernels {
 
-/// Maximum over square windows; padding never wins.
+/// Maximum over square windows; padding is never the maximum.
 class MaxPool {
  public:
   explicit MaxPool(const PoolShape& shape);
@@ -34,7 +34,7 @@ class AvgPool {
   LayerForm form_;
 };
 
-/// Average over windows that cover the image whatever its size, size x size of them:
+/// Average over size x size windows that cover an image of any size:
 /// [batch, channels, height, width] -> [batch, channels, size, size].
 class AdaptiveAvgPool {
  public:

@@ -12,35 +12,43 @@ namespace {
 
 using winograd::divide_up;
 using winograd::floats;
+using winograd::Images;
 using winograd::kSkew;
-using winograd::Planes;
+using winograd::Range;
 using winograd::read_tiles;
 using winograd::Tiles;
 
-/// Tiles that a thread takes through all three steps at once: enough to read weights for, and so few that
-/// what is made of them stays in the cache.
+/// Tiles that a thread takes through all three steps (transform, multiply, transform back) at once: enough to
+/// pay for reading the weights, and few enough for the transformed tiles to stay in the cache.
 constexpr int64_t kTilesAtOnce = 64;
 
 constexpr int64_t kMostPadding = 2;
 
-/// What is transformed is rounded more often than what is not. Shorter sums than these, over channels or over
-/// a batch's pixels, are so exact that it shows: more than 1.5 times LibTorch's error, up to 2.3 times.
+// Transforms round more often than a direct sum does. For sums shorter than these, over channels or over the
+// pixels of a batch, the difference is visible: the error is 1.5 to 2.3 times that of LibTorch.
 constexpr int64_t kFewestChannels = 32;
 constexpr int64_t kSmallestBatch = 4;
 constexpr int64_t kFewestPixels = 256;
 constexpr int64_t kSmallestImage = 4;
 
-/// Weights as multiply() reads them.
+/// Transformed weights in the order in which multiply() reads them. For each frequency, pairs of blocks of
+/// output channels, so that two vectors of weights are next to each other; `stride` values further the next
+/// frequency:
+///
+///     blocks 0, 1    | c = 0: k = 0 .. 2W - 1  | c = 1: k = 0 .. 2W - 1  | ... | c = in - 1 |
+///     blocks 2, 3    | c = 0: k = 2W .. 4W - 1 | c = 1: k = 2W .. 4W - 1 | ... | c = in - 1 |
+///     block 4        | c = 0: k = 4W .. 5W - 1 | c = 1: k = 4W .. 5W - 1 | ... | c = in - 1 |
 struct Packed {
   Packed(int64_t in_channels, int64_t out_channels)
       : in(in_channels), out(out_channels), stride(in * out + kSkew), tensor(floats(kFrequencies * stride)) {}
 
-  /// Where the rows of a block of output channels begin, and how far apart they are.
+  /// Length of the rows of a block of output channels: W for the last of an odd number of blocks, else 2W.
   int64_t row(int64_t out_block) const {
     const int64_t width = channels_per_block();
     const bool last_alone = (out / width) % 2 == 1 && out_block == out / width - 1;
     return last_alone ? width : 2 * width;
   }
+  /// Offset of the first row of a block of output channels.
   int64_t begin(int64_t out_block) const {
     const int64_t width = channels_per_block();
     return out_block / 2 * 2 * width * in + out_block % 2 * width;
@@ -50,33 +58,42 @@ struct Packed {
   at::Tensor tensor;
 };
 
-/// For the forward pass, or turned by 180 degrees, for the gradient of the input: there outputs go in.
-Packed pack(const WinogradShape& shape, const float* weight, bool turned) {
+/// Packs weights for the forward pass or, `rotated` by 180 degrees and with input and output exchanged, for
+/// the gradient of the input. The parameter is read along its innermost dimension, the input channels.
+Packed pack(const WinogradShape& shape, const float* weight, bool rotated) {
   const int64_t width = channels_per_block();
-  const auto pack_block = turned ? winograd_loops().pack_backward : winograd_loops().pack_forward;
+  const auto pack_block = rotated ? winograd_loops().pack_backward : winograd_loops().pack_forward;
   Packed packed =
-      turned ? Packed(shape.out_channels, shape.in_channels) : Packed(shape.in_channels, shape.out_channels);
-  auto* const into = packed.tensor.mutable_data_ptr<float>();
+      rotated ? Packed(shape.out_channels, shape.in_channels) : Packed(shape.in_channels, shape.out_channels);
+  const Frequencies<float> into{packed.tensor.mutable_data_ptr<float>(), packed.stride};
   at::parallel_for(0, shape.out_channels / width, 1, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       for (int64_t c = 0; c < shape.in_channels / width; ++c) {
-        const int64_t in_block = turned ? k : c;
-        const int64_t out_block = turned ? c : k;
+        const int64_t in_block = rotated ? k : c;
+        const int64_t out_block = rotated ? c : k;
         const int64_t row = packed.row(out_block);
-        pack_block(weight + (k * 9 * shape.in_channels + c) * width, shape.in_channels,
-                   into + packed.begin(out_block) + in_block * width * row, packed.stride, row);
+        pack_block({weight + (k * 9 * shape.in_channels + c) * width, shape.in_channels},
+                   into.from(packed.begin(out_block) + in_block * width * row), row);
       }
     }
   });
   return packed;
 }
 
-/// out = in * weights.
-void convolve(const Tiles& tiles, const float* in, const Planes& of_in, const Packed& weights,
-              const float* bias, bool relu, float* out, const Planes& of_out) {
+/// out = in * weights [+ bias], then ReLU if `relu` is set.
+///
+/// Every thread takes its share of the tiles in parts of `at_once`, with scratch memory of its own for both
+/// sides of the product:
+///
+///     pixels --read_patches--> 16 x [in_blocks][at_once][W]
+///                                    | multiply, one frequency after the other
+///                              16 x [out_blocks][at_once][W] --write_squares--> pixels
+void convolve(const Tiles& tiles, const Images<const float>& in, const Packed& weights, const float* bias,
+              bool relu, const Images<float>& out) {
   const int64_t width = channels_per_block();
   const WinogradLoops& loops = winograd_loops();
   const auto threads = static_cast<int64_t>(at::get_num_threads());
+  // As many parts for every thread, and all of the same size, rounded up to what multiply() takes.
   const int64_t parts = divide_up(divide_up(tiles.count(), kTilesAtOnce), threads) * threads;
   const int64_t at_once = divide_up(divide_up(tiles.count(), parts), kTileStep) * kTileStep;
   const int64_t in_stride = weights.in * at_once + kSkew;
@@ -84,24 +101,22 @@ void convolve(const Tiles& tiles, const float* in, const Planes& of_in, const Pa
   const at::Tensor scratch = floats(threads * kFrequencies * (in_stride + out_stride));
   const auto* const packed = weights.tensor.const_data_ptr<float>();
   at::parallel_for(0, divide_up(tiles.count(), at_once), 1, [&](int64_t first, int64_t last) {
-    float* const from =
+    float* const own =
         scratch.mutable_data_ptr<float>() + at::get_thread_num() * kFrequencies * (in_stride + out_stride);
-    float* const to = from + kFrequencies * in_stride;
+    const Frequencies<float> from{own, in_stride};
+    const Frequencies<float> to{own + kFrequencies * in_stride, out_stride};
     for (int64_t part = first; part < last; ++part) {
-      const int64_t begin = part * at_once;
-      // Rows of what is multiplied behind the last tile hold anything, and make what nobody reads.
-      const int64_t end = std::min(begin + at_once, tiles.count());
-      read_tiles(loops.read_patches, in, of_in, {0, of_in.blocks}, tiles, {begin, end}, from, at_once,
-                 in_stride);
+      // multiply() also computes rows behind the last tile, from whatever is in memory. Nobody reads them.
+      const Range which{part * at_once, std::min((part + 1) * at_once, tiles.count())};
+      read_tiles(loops.read_patches, in, {0, in.blocks}, tiles, which, from, at_once);
       for (int64_t f = 0; f < kFrequencies; ++f) {
-        loops.multiply(from + f * in_stride, packed + f * weights.stride, of_in.blocks, of_out.blocks,
-                       at_once, to + f * out_stride);
+        loops.multiply({from.at(f), in.blocks}, packed + f * weights.stride, {to.at(f), out.blocks}, at_once);
       }
-      for (int64_t block = 0; block < of_out.blocks; ++block) {
-        tiles.runs(begin, end, [&](int64_t image, TileRun run, int64_t at) {
-          loops.write_squares(to + (block * at_once + at) * width, out_stride, of_out.size, run,
+      for (int64_t block = 0; block < out.blocks; ++block) {
+        tiles.runs(which, [&](int64_t image, TileRun run, int64_t first_tile) {
+          loops.write_squares({to.data + (block * at_once + first_tile) * width, out_stride}, run,
                               bias != nullptr ? bias + block * width : nullptr, relu,
-                              out + of_out.at(image, block));
+                              out.plane(image, block));
         });
       }
     }
@@ -133,17 +148,20 @@ bool suits_winograd(const ConvShape& conv, const WinogradShape& shape) {
 
 void winograd_forward(const WinogradShape& shape, const float* x, const float* weight, const float* bias,
                       bool relu, float* y) {
-  convolve({shape.batch, shape.out_height(), shape.out_width()}, x,
-           {shape.in_channels, shape.height, shape.width, shape.pad_height, shape.pad_width},
-           pack(shape, weight, false), bias, relu, y,
-           {shape.out_channels, shape.out_height(), shape.out_width()});
+  const int64_t height = shape.out_height();
+  const int64_t width = shape.out_width();
+  convolve({shape.batch, height, width},
+           {x, shape.in_channels, shape.height, shape.width, shape.pad_height, shape.pad_width},
+           pack(shape, weight, /*rotated=*/false), bias, relu, {y, shape.out_channels, height, width});
 }
 
+// The gradient of the input is a convolution as well: of dy, padded by 2 - padding, with rotated kernels.
 void winograd_backward_data(const WinogradShape& shape, const float* dy, const float* weight, float* dx) {
-  convolve(
-      {shape.batch, shape.height, shape.width}, dy,
-      {shape.out_channels, shape.out_height(), shape.out_width(), 2 - shape.pad_height, 2 - shape.pad_width},
-      pack(shape, weight, true), nullptr, false, dx, {shape.in_channels, shape.height, shape.width});
+  convolve({shape.batch, shape.height, shape.width},
+           {dy, shape.out_channels, shape.out_height(), shape.out_width(), 2 - shape.pad_height,
+            2 - shape.pad_width},
+           pack(shape, weight, /*rotated=*/true), nullptr, false,
+           {dx, shape.in_channels, shape.height, shape.width});
 }
 
 }  // namespace lockstep::kernels

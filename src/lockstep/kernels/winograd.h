@@ -2,23 +2,24 @@
 
 #include <cstdint>
 
-#include "lockstep/kernels/conv_shape.h"
+#include "lockstep/kernels/shapes.h"
 
 namespace lockstep::kernels {
 
 // Convolutions with 3x3 kernels and stride 1 in fp32 by Winograd's minimal filtering F(2x2, 3x3) (Lavin and
 // Gray, "Fast Algorithms for Convolutional Neural Networks", 2016): 16 multiplications for four outputs
-// instead of 36, as 16 matrix products over tiles that stay in the cache. They are added up in short runs, so
-// that the result is about as exact as a direct sum's (suits_winograd() says where).
+// instead of 36, as 16 matrix products over tiles that stay in the cache. Sums are added up in short runs, so
+// the result is about as exact as a direct sum where suits_winograd() is true.
 //
-// Images are blocked (image_layout.h), all channels fill blocks; weights lie as [out][3][3][in], channels
-// last. Every function uses the calling thread's team; bits do not depend on the number of threads.
+// Images are blocked (image_layout.h), and all channels fill whole blocks. Weights are [out][3][3][in], that
+// is, channels last. Every function uses the calling thread's OpenMP team; its number of threads does not
+// change the bits of the result.
 
 struct WinogradShape {
   int64_t batch = 0;
   int64_t in_channels = 0;
   int64_t out_channels = 0;
-  /// Of the input.
+  /// Size of the input.
   int64_t height = 0;
   int64_t width = 0;
   /// At most 2.
@@ -29,22 +30,22 @@ struct WinogradShape {
   int64_t out_width() const { return width + 2 * pad_width - 2; }
 };
 
-/// Of images [batch, conv.in_channels, height, width].
+/// The shape for images [batch, conv.in_channels, height, width].
 WinogradShape winograd_shape(const ConvShape& conv, int64_t batch, int64_t height, int64_t width);
 
-/// Whether this is the way to compute it: 3x3, stride 1, in one group, padded by at most 2, on a processor
-/// with AVX2 or more; of and to at least 32 channels, which fill blocks, of 4 images or more, 4x4 pixels or
-/// larger, with 256 pixels of output or more between them.
+/// Whether these functions support the convolution and are exact enough: 3x3, stride 1, one group, padding of
+/// at most 2, on a processor with AVX2 or more; at least 32 input and output channels, which fill blocks; at
+/// least 4 images of at least 4x4 pixels with at least 256 pixels of output in total.
 bool suits_winograd(const ConvShape& conv, const WinogradShape& shape);
 
-/// y = x * weight, plus `bias` where it is not null; 0 instead of what is negative where `relu` is set.
+/// y = x * weight, plus `bias` if it is not null, then ReLU if `relu` is set.
 void winograd_forward(const WinogradShape& shape, const float* x, const float* weight, const float* bias,
                       bool relu, float* y);
 
-/// The gradient of x.
+/// dx = the gradient of x.
 void winograd_backward_data(const WinogradShape& shape, const float* dy, const float* weight, float* dx);
 
-/// gradient = scale * that of the weight, or += where `add` is set.
+/// gradient = scale * the gradient of the weight, or += if `add` is set.
 void winograd_backward_weights(const WinogradShape& shape, const float* x, const float* dy, float scale,
                                bool add, float* gradient);
 

@@ -23,8 +23,8 @@ WinogradShape shape_of(const ConvShape& conv, const at::Tensor& x) {
   return winograd_shape(conv, x.size(0), x.size(2), x.size(3));
 }
 
-/// The gradient where y > 0, where `y` is defined; its sums over all pixels to `of_bias` ([channels], fp32),
-/// where that is defined.
+/// Returns the gradient, masked by y > 0 if `y` is defined. If `of_bias` ([channels], fp32) is defined, it
+/// gets the sums over all pixels. Both in one pass, by the loops of batch normalization with a mean of 0.
 at::Tensor through_relu(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& of_bias) {
   if (!y.defined() && !of_bias.defined()) return gradient;
   const at::Tensor masked = y.defined() ? at::empty_like(gradient) : gradient;

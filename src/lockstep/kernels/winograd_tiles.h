@@ -9,44 +9,22 @@
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/winograd_loops.h"
 
-// What forward and backward passes of winograd.h have in common: where tiles and images lie.
+// The positions of tiles and images in memory, for the forward and backward passes of winograd.h.
 
 namespace lockstep::kernels::winograd {
 
-/// What a stride is longer by, so that it is no power of two, and frequencies do not fall on the same lines
-/// of the cache.
+/// Values added to every distance between frequencies. The distance is otherwise often a power of two, and
+/// then the 16 frequencies of a tile compete for the same lines of the cache.
 constexpr int64_t kSkew = 48;
 
 inline int64_t divide_up(int64_t value, int64_t by) {
   return (value + by - 1) / by;
 }
 
-/// Without values.
+/// Uninitialized memory.
 inline at::Tensor floats(int64_t count) {
   return at::empty({count}, at::kFloat);
 }
-
-/// The tiles of a batch's outputs, in the order of the images.
-struct Tiles {
-  Tiles(int64_t batch_, int64_t height, int64_t width)
-      : batch(batch_), rows(divide_up(height, 2)), columns(divide_up(width, 2)) {}
-
-  int64_t count() const { return batch * rows * columns; }
-
-  /// each(image, run, first): for tiles [begin, end); `first`: number of the run's first one behind begin.
-  /// The run's row and column are those of its outputs.
-  template <typename Each>
-  void runs(int64_t begin, int64_t end, const Each& each) const {
-    for (int64_t at = begin; at < end;) {
-      const int64_t column = at % columns;
-      const int64_t count = std::min(columns - column, end - at);
-      each(at / (rows * columns), TileRun{2 * (at / columns % rows), 2 * column, count}, at - begin);
-      at += count;
-    }
-  }
-
-  int64_t batch, rows, columns;
-};
 
 struct Range {
   int64_t begin, end;
@@ -54,34 +32,62 @@ struct Range {
   int64_t size() const { return end - begin; }
 };
 
-/// Images of one kind: [batch][blocks][height][width][W], the first tile's corner so far outside.
-struct Planes {
-  Planes(int64_t channels, int64_t height, int64_t width, int64_t pad_height_ = 0, int64_t pad_width_ = 0)
-      : blocks(channels / channels_per_block()),
-        size{height, width},
+/// The tiles of a batch of outputs, numbered image by image, row by row.
+struct Tiles {
+  Tiles(int64_t batch_, int64_t height, int64_t width)
+      : batch(batch_), rows(divide_up(height, 2)), columns(divide_up(width, 2)) {}
+
+  int64_t count() const { return batch * rows * columns; }
+
+  /// Splits the tiles of `which` into runs within one row of tiles and calls each(image, run, first) for
+  /// every run. The run's row and column are those of its outputs. `first`: the run's first tile, from
+  /// which.begin.
+  template <typename Each>
+  void runs(Range which, const Each& each) const {
+    for (int64_t at = which.begin; at < which.end;) {
+      const int64_t column = at % columns;
+      const int64_t count = std::min(columns - column, which.end - at);
+      each(at / (rows * columns), TileRun{2 * (at / columns % rows), 2 * column, count}, at - which.begin);
+      at += count;
+    }
+  }
+
+  int64_t batch, rows, columns;
+};
+
+/// A batch of blocked images, [batch][blocks][height][width][W]. The padding is the distance from the first
+/// tile's first pixel to the image.
+template <typename T>
+struct Images {
+  Images(T* data_, int64_t channels, int64_t height_, int64_t width_, int64_t pad_height_ = 0,
+         int64_t pad_width_ = 0)
+      : data(data_),
+        blocks(channels / channels_per_block()),
+        height(height_),
+        width(width_),
         pad_height(pad_height_),
         pad_width(pad_width_) {}
 
-  int64_t at(int64_t image, int64_t block) const {
-    return (image * blocks + block) * size.height * size.width * channels_per_block();
+  Plane<T> plane(int64_t image, int64_t block) const {
+    return {data + (image * blocks + block) * height * width * channels_per_block(), height, width};
   }
 
-  int64_t blocks;
-  PlaneSize size;
+  T* data;
+  int64_t blocks, height, width;
   int64_t pad_height, pad_width;
 };
 
-/// Transforms those tiles of those blocks of `images` with one of WinogradLoops' two ways to read them.
-/// into: frequencies `stride` apart, in each of them [blocks.size()][rows][W], rows >= which.size().
-inline void read_tiles(decltype(WinogradLoops::read_patches) read, const float* images, const Planes& planes,
-                       Range blocks, const Tiles& tiles, Range which, float* into, int64_t rows,
-                       int64_t stride) {
+/// Transforms the tiles of `which`, for some blocks of channels, with one of the two ways of WinogradLoops to
+/// read them. Every frequency of `into` is then a TileMatrix of `rows` tiles, of which which.size() are
+/// written.
+inline void read_tiles(decltype(WinogradLoops::read_patches) read, const Images<const float>& images,
+                       Range blocks, const Tiles& tiles, Range which, Frequencies<float> into, int64_t rows) {
   for (int64_t block = 0; block < blocks.size(); ++block) {
-    tiles.runs(which.begin, which.end, [&](int64_t image, TileRun run, int64_t at) {
-      run.row -= planes.pad_height;
-      run.column -= planes.pad_width;
-      read(images + planes.at(image, blocks.begin + block), planes.size, run,
-           into + (block * rows + at) * channels_per_block(), stride);
+    tiles.runs(which, [&](int64_t image, TileRun run, int64_t first) {
+      run.row -= images.pad_height;
+      run.column -= images.pad_width;
+      read(images.plane(image, blocks.begin + block), run,
+           into.from((block * rows + first) * channels_per_block()));
     });
   }
 }

@@ -2,8 +2,17 @@
 
 #include "lockstep/kernels/lanes.h"
 
-// The transformations of Winograd's F(2x2, 3x3), in vectors of W channels (Lavin and Gray, 2016,
-// section 4.1).
+// The transforms of Winograd's F(2x2, 3x3), on vectors of W channels (Lavin and Gray, 2016, section 4.1):
+//
+//     Y = A^T [ (G g G^T) * (B^T d B) ] A      g: 3x3 kernel, d: 4x4 pixels, Y: 2x2 pixels, *: elementwise
+//
+//           | 1  0 -1  0 |         |  1    0    0  |
+//     B^T = | 0  1  1  0 |     G = | 1/2  1/2  1/2 |     A^T = | 1  1  1  0 |
+//           | 0 -1  1  0 |         | 1/2 -1/2  1/2 |           | 0  1 -1 -1 |
+//           | 0  1  0 -1 |         |  0    0    1  |
+//
+// Each is applied along the columns, then along the rows. The gradient of the weights needs the transposed
+// ones: A along the output's gradient, G^T back to the kernel.
 
 namespace lockstep::kernels {
 
@@ -52,7 +61,7 @@ LOCKSTEP_INLINE void weight_of(const Floats<W>* f, Floats<W>* g) {
   g[2] = sum + f[3];
 }
 
-/// [i][j], N x N vectors -> 4x4 vectors, first along i, then along j.
+/// N x N vectors [i][j] -> 4x4 vectors: first along i, then along j.
 template <int W, int N, void (*along)(const Floats<W>*, Floats<W>*)>
 LOCKSTEP_INLINE void to_frequencies(const Floats<W> (&from)[N][N], Floats<W> (&into)[4][4]) {
   Floats<W> half[N][4];
@@ -72,7 +81,7 @@ LOCKSTEP_INLINE void to_frequencies(const Floats<W> (&from)[N][N], Floats<W> (&i
   }
 }
 
-/// 4x4 vectors -> N x N.
+/// 4x4 vectors -> N x N vectors, in the same order.
 template <int W, int N, void (*along)(const Floats<W>*, Floats<W>*)>
 LOCKSTEP_INLINE void from_frequencies(const Floats<W> (&from)[4][4], Floats<W> (&into)[N][N]) {
   Floats<W> half[4][N];

@@ -1,4 +1,7 @@
-// The gradient of the weights.
+// The gradient of the weights. For one frequency it is the product of two matrices that have a row per tile:
+// transposed gradients of the output, times patches of the input, both transformed. A thread sums over all
+// tiles for a cell of the matrix of output channels x input channels, so that no two threads write the same
+// memory and the result does not depend on their number.
 
 #include <algorithm>
 
@@ -12,21 +15,22 @@ namespace {
 
 using winograd::divide_up;
 using winograd::floats;
+using winograd::Images;
 using winograd::kSkew;
-using winograd::Planes;
 using winograd::Range;
 using winograd::read_tiles;
 using winograd::Tiles;
 
-/// Tiles over which products for the weight's gradient are added up in registers, from 0 on.
+/// Tiles over which products are summed in registers before they are added to memory: few enough to keep
+/// rounding errors small and both operands in the cache.
 constexpr int64_t kTilesPerSum = 28;
 
-/// Channels of a thread's share of the weight's gradient, whose 16 frequencies stay in the cache.
+// Largest cell that a thread computes at once: 16 frequencies of it stay in the cache.
 constexpr int64_t kOutChannelsAtOnce = 128;
 constexpr int64_t kInChannelsAtOnce = 64;
 
-/// A matrix of blocks of output channels by blocks of input channels, in cells as even as they can be: no
-/// larger than asked for, and at least one for every thread where there are as many blocks.
+/// Divides a matrix of blocks of output channels x blocks of input channels into cells of nearly equal size:
+/// no larger than the limits, and at least one for every thread if there are enough blocks.
 class Grid {
  public:
   Grid(int64_t rows, int64_t row_limit, int64_t columns, int64_t column_limit, int64_t threads)
@@ -57,50 +61,46 @@ class Grid {
   int64_t rows_, columns_, row_parts_, column_parts_;
 };
 
-/// The gradient of the weights, still transformed.
+/// Computes the gradient of the weights in transformed form.
 class WeightSums {
  public:
   WeightSums(const WinogradShape& shape, const float* x, const float* dy)
-      : x_(x),
-        dy_(dy),
-        tiles_(shape.batch, shape.out_height(), shape.out_width()),
-        of_x_(shape.in_channels, shape.height, shape.width, shape.pad_height, shape.pad_width),
-        of_dy_(shape.out_channels, shape.out_height(), shape.out_width()) {}
+      : tiles_(shape.batch, shape.out_height(), shape.out_width()),
+        x_(x, shape.in_channels, shape.height, shape.width, shape.pad_height, shape.pad_width),
+        dy_(dy, shape.out_channels, shape.out_height(), shape.out_width()) {}
 
-  const Planes& inputs() const { return of_x_; }
-  const Planes& outputs() const { return of_dy_; }
+  int64_t in_blocks() const { return x_.blocks; }
+  int64_t out_blocks() const { return dy_.blocks; }
 
-  /// For so many blocks of output and of input channels.
+  /// Scratch memory for a cell of this many blocks of output and input channels.
   int64_t scratch_floats(int64_t rows, int64_t columns) const {
     return kFrequencies * (tile_stride(rows) + tile_stride(columns) + sum_stride(rows, columns));
   }
 
-  struct Sums {
-    /// As unpack_gradient() reads them, in the scratch memory.
-    const float* data;
-    int64_t stride;
-  };
-
-  /// Over all tiles, of blocks of output channels by blocks of input channels. Not threaded.
-  Sums add_up(Range rows, Range columns, float* scratch) const {
+  /// Sums over all tiles for one cell; `scratch` keeps the result, which unpack_gradient() reads. Not
+  /// threaded.
+  ///
+  ///     scratch: | 16 x dy [rows][tiles][W] | 16 x x [columns][tiles][W] | 16 x sums [rows * W][columns * W]
+  ///     |
+  ///
+  /// Tiles are the outer loop, because a transform is made once and then used by all blocks of the other
+  /// side.
+  Frequencies<const float> add_up(Range rows, Range columns, float* scratch) const {
     const WinogradLoops& loops = winograd_loops();
-    const int64_t left_stride = tile_stride(rows.size());
-    const int64_t right_stride = tile_stride(columns.size());
-    const int64_t stride = sum_stride(rows.size(), columns.size());
-    float* const left = scratch;
-    float* const right = left + kFrequencies * left_stride;
-    float* const sums = right + kFrequencies * right_stride;
-    std::fill_n(sums, kFrequencies * stride, 0.0F);
+    const Frequencies<float> left{scratch, tile_stride(rows.size())};
+    const Frequencies<float> right{left.at(kFrequencies), tile_stride(columns.size())};
+    const Frequencies<float> sums{right.at(kFrequencies), sum_stride(rows.size(), columns.size())};
+    std::fill_n(sums.data, kFrequencies * sums.stride, 0.0F);
     for (int64_t begin = 0; begin < tiles_.count(); begin += kTilesPerSum) {
-      const Range tiles{begin, std::min(begin + kTilesPerSum, tiles_.count())};
-      read_tiles(loops.read_patches, x_, of_x_, columns, tiles_, tiles, right, tiles.size(), right_stride);
-      read_tiles(loops.read_squares, dy_, of_dy_, rows, tiles_, tiles, left, tiles.size(), left_stride);
+      const Range which{begin, std::min(begin + kTilesPerSum, tiles_.count())};
+      read_tiles(loops.read_patches, x_, columns, tiles_, which, right, which.size());
+      read_tiles(loops.read_squares, dy_, rows, tiles_, which, left, which.size());
       for (int64_t f = 0; f < kFrequencies; ++f) {
-        loops.add_products(left + f * left_stride, rows.size(), right + f * right_stride, columns.size(),
-                           tiles.size(), sums + f * stride);
+        loops.add_products({left.at(f), rows.size()}, {right.at(f), columns.size()}, which.size(),
+                           sums.at(f));
       }
     }
-    return {sums, stride};
+    return {sums.data, sums.stride};
   }
 
  private:
@@ -109,10 +109,8 @@ class WeightSums {
     return rows * columns * channels_per_block() * channels_per_block() + kSkew;
   }
 
-  const float* x_;
-  const float* dy_;
   Tiles tiles_;
-  Planes of_x_, of_dy_;
+  Images<const float> x_, dy_;
 };
 
 }  // namespace
@@ -121,23 +119,24 @@ void winograd_backward_weights(const WinogradShape& shape, const float* x, const
                                bool add, float* gradient) {
   const int64_t width = channels_per_block();
   const auto threads = static_cast<int64_t>(at::get_num_threads());
-  const WeightSums of(shape, x, dy);
-  const Grid grid(of.outputs().blocks, kOutChannelsAtOnce / width, of.inputs().blocks,
-                  kInChannelsAtOnce / width, threads);
-  const int64_t floats_per_thread = of.scratch_floats(grid.most_rows(), grid.most_columns());
+  const WeightSums sums(shape, x, dy);
+  const Grid grid(sums.out_blocks(), kOutChannelsAtOnce / width, sums.in_blocks(), kInChannelsAtOnce / width,
+                  threads);
+  const int64_t floats_per_thread = sums.scratch_floats(grid.most_rows(), grid.most_columns());
   const at::Tensor scratch = floats(threads * floats_per_thread);
   at::parallel_for(0, grid.cells(), 1, [&](int64_t first, int64_t last) {
     float* const own = scratch.mutable_data_ptr<float>() + at::get_thread_num() * floats_per_thread;
     for (int64_t cell = first; cell < last; ++cell) {
       const Range rows = grid.rows(cell);
       const Range columns = grid.columns(cell);
-      const auto [sums, stride] = of.add_up(rows, columns, own);
+      const Frequencies<const float> of_cell = sums.add_up(rows, columns, own);
       const int64_t row_length = columns.size() * width;
       for (int64_t block = 0; block < rows.size(); ++block) {
         winograd_loops().unpack_gradient(
-            sums + block * width * row_length, stride, row_length, columns.size(), scale, add,
-            gradient + (rows.begin + block) * width * 9 * shape.in_channels + columns.begin * width,
-            shape.in_channels);
+            of_cell.from(block * width * row_length),
+            {gradient + (rows.begin + block) * width * 9 * shape.in_channels + columns.begin * width,
+             shape.in_channels},
+            row_length, columns.size(), scale, add);
       }
     }
   });

@@ -10,25 +10,25 @@
 
 namespace lockstep::replica {
 
-/// What a GPU's queue was given once and carries out again and again: a CUDA graph. Whatever tensors were
-/// made while it was recorded have their memory from it, and every launch writes them anew: it has to outlive
-/// their use. Destroying waits for what was launched.
+/// Work that was recorded once and can be launched many times: a CUDA graph. Tensors created during the
+/// recording are in the graph's memory, and every launch overwrites them, so it must outlive their use. The
+/// destructor waits for launches to finish.
 class RecordedWork {
  public:
   virtual ~RecordedWork() = default;
-  /// Puts all of it into the stream that it was recorded in.
+  /// Enqueues all of the work in the stream in which it was recorded.
   virtual void launch() = 0;
 };
 
-/// The GPU that a replica computes on, with the one stream that all of a step's work goes through. Null
-/// stands for the CPU wherever one of these is asked for. What computes sees nothing of it: LibTorch sends
-/// the operations on a GPU's tensors to the stream of the thread that calls them (enter_thread).
+/// The GPU of a replica, and the one stream for all work of a step. A null pointer stands for the CPU. Code
+/// that computes does not see it: LibTorch sends operations on a GPU's tensors to the current stream of the
+/// calling thread (enter_thread()).
 ///
-/// Thread-safe, but for record. Errors of the GPU are Error, where memory runs out with what was asked for
-/// and what is there.
+/// Thread-safe, except record(). Errors of the GPU are thrown as Error; if memory runs out, with the
+/// requested and the available amount.
 class Accelerator {
  public:
-  /// A point in the stream's work.
+  /// A point in the stream.
   class Mark {
    public:
     virtual ~Mark() = default;
@@ -38,63 +38,63 @@ class Accelerator {
   virtual ~Accelerator() = default;
 
   virtual at::Device device() const = 0;
-  /// The calling thread works on this GPU and in its stream from now on. Autograd's own threads follow the
+  /// Makes the calling thread work on this GPU and in its stream from now on. Autograd's threads follow the
   /// stream of the forward pass.
   virtual void enter_thread() = 0;
-  /// For comm::Buffer (a cudaStream_t).
+  /// The stream as a cudaStream_t, for comm::Buffer.
   virtual void* stream() const = 0;
 
-  /// The end of what the stream holds now. Never blocks. Throws Error while something is recorded.
+  /// Marks the end of the work that the stream holds now. Never blocks. Throws Error during a recording.
   virtual MarkPtr mark() = 0;
   virtual bool reached(const Mark& mark) = 0;
   virtual void wait(const Mark& mark) = 0;
-  /// As the GPU's own clock says, of two that are reached. Right to half a microsecond up to 8 s apart, then
-  /// to seven digits: CUDA gives milliseconds as a float.
+  /// The time between two marks that have been reached, by the GPU's clock. Precise to half a microsecond up
+  /// to 8 s, beyond that to seven digits, because CUDA returns milliseconds as a float.
   virtual double seconds_between(const Mark& from, const Mark& to) = 0;
-  /// Waits for all that the GPU was given.
+  /// Waits for all work of the GPU.
   virtual void synchronize() = 0;
 
-  /// Host memory that copies to and from the GPU need not wait for.
+  /// Allocates page-locked host memory, which can be copied to and from the GPU asynchronously.
   virtual at::Tensor pinned(at::IntArrayRef shape, at::ScalarType dtype) = 0;
 
-  /// Runs `work` in this stream without carrying it out, and keeps what it put there. It has to have been
-  /// carried out a few times before: libraries allocate, and choose their kernels, at the first use. It must
-  /// neither wait for the GPU nor read from it, and what the host decides or computes in it is decided once.
-  /// No other thread may use this GPU meanwhile but for NCCL's. Throws Error where something in it cannot be
-  /// recorded, BackendMissing where there is no plugin for it; what `work` throws comes out, and the stream
-  /// is as usable as before.
+  /// Runs `work` on the host while its operations in this stream are recorded instead of executed. It must
+  /// have been executed a few times before, because libraries allocate memory and choose kernels on first
+  /// use. It must neither wait for the GPU nor read from it; decisions of the host become part of the
+  /// recording. No other thread may use this GPU meanwhile, except NCCL's. Throws Error if an operation
+  /// cannot be recorded, BackendMissing if there is no plugin for it; exceptions of `work` are passed on. The
+  /// stream stays usable in every case.
   virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& work) = 0;
 
-  /// The most bytes that tensors of this GPU had at a time since the last reset, whichever of the process's
-  /// threads made them; those of recorded work count when it is launched.
+  /// The largest amount of memory in use by tensors on this GPU since the last reset, over all threads of the
+  /// process. The memory of recorded work counts when it is launched.
   virtual int64_t peak_memory_bytes() const = 0;
   virtual void reset_peak_memory() = 0;
-  /// Gives back to the GPU what LibTorch keeps for tensors to come: for NCCL, cuDNN and other processes,
-  /// which do not ask LibTorch, and so that the memory in use is what is used. Of all GPUs of the process;
-  /// waits for them.
+  /// Returns memory that LibTorch caches for later tensors to the GPUs of this process, and waits for them.
+  /// For NCCL, cuDNN and other processes, which do not allocate through LibTorch, and to make the memory in
+  /// use visible.
   virtual void release_unused_memory() = 0;
 };
 
-/// Whether LibTorch can use GPUs here, and what is missing where it cannot.
+/// Whether LibTorch can use GPUs on this machine, and what is missing if it cannot.
 struct AcceleratorStatus {
   bool usable = false;
-  /// "2 GPUs, LibTorch 2.11.0 with CUDA 13.0, cuDNN 9.15.0"; else the reason.
+  /// "2 GPUs, LibTorch 2.11.0 with CUDA 13.0, cuDNN 9.15.0", or the reason why they are not usable.
   std::string detail;
-  /// What to do when it is not usable.
+  /// Advice for the user if GPUs are not usable.
   std::string advice;
   int count = 0;
 };
 
-/// Opens LibTorch's part for CUDA, where it has one, which takes seconds. Thread-safe. Never throws.
+/// Opens LibTorch's CUDA library, if there is one, which takes seconds. Thread-safe. Never throws.
 AcceleratorStatus accelerator_status();
 
-/// Throws BackendMissing where steps cannot be recorded (Accelerator::record) for want of the plugin or of
-/// what it needs. After accelerator_status; thread-safe.
+/// Throws BackendMissing if steps cannot be recorded (Accelerator::record()) because the plugin or one of its
+/// libraries is missing. Call after accelerator_status(). Thread-safe.
 void require_recording();
 
-/// The GPU of that number among those that the process sees, and a stream of its own, which no other one has
-/// while this one lives, up to 32 of a GPU. Before the process's first backward pass. Thread-safe. Throws
-/// BackendMissing where there are none, ConfigError where there are fewer.
+/// Opens GPU `index` of those that the process sees, with a stream that no other accelerator uses (up to 32
+/// per GPU). Call before the process's first backward pass. Thread-safe. Throws BackendMissing if there are
+/// no GPUs, ConfigError if there are too few.
 std::shared_ptr<Accelerator> open_accelerator(int index);
 
 }  // namespace lockstep::replica

@@ -35,6 +35,7 @@ FlatMemory::FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_
     : parameters_(parameters), order_(std::move(order)), multiple_of_(multiple_of) {
   check_order(order_, parameters.trainable().size());
   for (const NamedTensor& parameter : parameters.trainable()) {
+    // A view with the parameter's strides covers a range without gaps only if the parameter is dense.
     if (parameter.value.scalar_type() != at::kFloat || !parameter.value.is_non_overlapping_and_dense()) {
       throw Error(fmt::format("parameter {} is not dense fp32", parameter.name));
     }
@@ -48,7 +49,8 @@ FlatMemory::FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_
 void FlatMemory::reorder(std::vector<size_t> order) {
   check_order(order, order_.size());
   if (order == order_) return;
-  if (!momentum_ranges_.empty()) throw Error("memory with momenta of a part only cannot be reordered");
+  // The momenta of other ranges are on other ranks.
+  if (!momentum_ranges_.empty()) throw Error("memory with momenta of some ranges only cannot be reordered");
   order_ = std::move(order);
   lay_out();
 }
@@ -62,7 +64,7 @@ void FlatMemory::lay_out() {
   const at::Device device = trainable.empty() ? at::Device(at::kCPU) : trainable.front().value.device();
   const at::TensorOptions options = at::TensorOptions().dtype(at::kFloat).device(device);
   values_ = at::empty({count}, options);
-  // What the old views show is copied below, so the old buffers live until then.
+  // The old views are copied below, so the old buffers must live until then.
   const at::Tensor gradients = at::zeros({count}, options);
   momenta_ = at::zeros({count}, options);
   ranges_.assign(trainable.size(), {});
@@ -79,12 +81,14 @@ void FlatMemory::lay_out() {
       const Range before = ranges_before[index];
       momenta(range).copy_(momenta_before.slice(0, before.begin, before.end));
     }
+    // The network's blocks share the parameter and compute with the new memory from here on.
     parameter.set_data(value);
     parameter.mutable_grad() = gradient;
     gradient_views_[index] = gradient;
     ranges_[index] = range;
     begin = range.end;
   }
+  // The padding takes part in collectives, so it must hold numbers.
   values_.slice(0, begin, count).zero_();
   gradients_ = gradients;
 }
@@ -94,7 +98,7 @@ void FlatMemory::keep_momenta_of(std::vector<Range> ranges) {
   for (const Range& range : ranges) count += range.count();
   momenta_ = at::zeros({count}, values_.options());
   momentum_ranges_ = std::move(ranges);
-  // No range at all is not the same as every range.
+  // An empty list would mean that all momenta are kept.
   if (momentum_ranges_.empty()) momentum_ranges_.push_back({});
 }
 

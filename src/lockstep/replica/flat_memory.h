@@ -10,7 +10,7 @@
 
 namespace lockstep::replica {
 
-/// A stretch of flat memory, in elements.
+/// A range of flat memory, in elements.
 struct Range {
   int64_t begin = 0;
   int64_t end = 0;
@@ -18,30 +18,35 @@ struct Range {
   int64_t count() const { return end - begin; }
 };
 
-/// The parameters, gradients and momenta of a replica, each in one flat fp32 buffer on the parameters'
-/// device, tensor after tensor in a chosen order without gaps. Parameters and their `.grad` become views with
-/// the parameter's own strides, so a stretch of a buffer is what a communicator sends and what the optimizer
-/// updates, whatever tensors lie in it. A replica that updates only a part of its parameters keeps the
-/// momenta of that part only. Not thread safe; must not outlive the Parameters.
+/// The parameters, gradients and momenta of a replica in three flat fp32 buffers on the parameters' device.
+/// Tensors follow each other in a chosen order without gaps:
+///
+///     values      | parameter order[0] | parameter order[1] | ... | padding |
+///     gradients   | gradient  order[0] | gradient  order[1] | ... | padding |
+///     momenta     | the same, or only the ranges of keep_momenta_of()       |
+///
+/// Parameters and their `.grad` become views with the parameter's own strides. Communicators and the
+/// optimizer work on ranges of the buffers, regardless of the tensors in them. Not thread-safe; must not
+/// outlive the Parameters.
 class FlatMemory {
  public:
-  /// `order`: the parameters' indices (Parameters::trainable), each once. Throws Error for anything else, and
-  /// for a parameter that is not dense fp32, or on another device than the first. The buffers are padded with
-  /// zeros to a multiple of `multiple_of` elements.
+  /// `order`: a permutation of the parameters' indices (Parameters::trainable()). The buffers are padded with
+  /// zeros to a multiple of `multiple_of` elements. Throws Error if `order` is not a permutation, or if a
+  /// parameter is not dense fp32 or is on another device than the first one.
   FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_t multiple_of = 1);
 
-  /// Lays everything out anew, in other memory; values, gradients and momenta go along. Throws Error once
-  /// there are momenta of a part only.
+  /// Moves values, gradients and momenta to new buffers in another order. Throws Error after
+  /// keep_momenta_of().
   void reorder(std::vector<size_t> order);
 
-  /// From now on there are momenta of these ranges only (ascending, apart from each other), all zero; apply
-  /// and momenta() take nothing that is not within one of them.
+  /// Replaces the momenta by zeros for these ranges only (ascending, disjoint), for a replica that updates
+  /// only a part of its parameters. apply() and momenta() then accept only ranges within one of these.
   void keep_momenta_of(std::vector<Range> ranges);
 
   const std::vector<size_t>& order() const { return order_; }
-  /// Where parameter `index` lies.
+  /// The range of parameter `index`.
   Range range_of(size_t index) const { return ranges_[index]; }
-  /// Elements of all parameters, without and with the padding.
+  /// Number of elements of all parameters, without and with the padding.
   int64_t count() const { return parameters_.count(); }
   int64_t padded_count() const { return values_.numel(); }
   int64_t momentum_count() const { return momenta_.numel(); }
@@ -55,12 +60,12 @@ class FlatMemory {
   /// The gradient of parameter `index`, shaped like it.
   at::Tensor gradient_view(size_t index) const { return gradient_views_[index]; }
 
-  /// Applies the gradients of a range to its values. Every element is to be updated once in a step;
-  /// `first_step`: the momentum begins with the gradient. With a loss scale all gradients that this replica
-  /// applies in the step have to be unscaled before (LossScale says who else has to be asked).
+  /// Applies the gradients of a range to its values. Call once per step for every element that this replica
+  /// updates. `first_step`: see fused_sgd(). With a loss scale, all gradients that this replica applies in
+  /// the step must be unscaled before the first call (see LossScale for what ranks must agree on).
   void apply(Range range, const SgdOptions& options, bool first_step);
 
-  /// Order and momenta. Restoring orders as it was; throws Error where that cannot be.
+  /// Saves the order and the momenta. restore() also restores the order, and throws Error if it cannot.
   void save(State& state) const;
   void restore(const State& state);
 
@@ -72,7 +77,7 @@ class FlatMemory {
   int64_t multiple_of_;
   std::vector<Range> ranges_;
   at::Tensor values_, gradients_, momenta_;
-  /// What momenta_ holds, one after the other; empty: everything.
+  /// The ranges that momenta_ holds, one after the other; empty: everything.
   std::vector<Range> momentum_ranges_;
   std::vector<at::Tensor> gradient_views_;
 };

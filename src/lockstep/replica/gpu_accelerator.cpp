@@ -14,19 +14,18 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/replica/accelerator.h"
-#include "lockstep/replica/cuda_graph/open_cuda_graph.h"
 #include "lockstep/replica/torch_cuda.h"
 #include "lockstep/replica/torch_error.h"
 
 namespace lockstep::replica {
 namespace {
 
-/// Events that nobody marks anything with at the moment: making one costs more than a mark.
+/// Events that are not in use. Creating an event costs more than recording one.
 class EventPool {
  public:
   c10::Event take() {
     const std::lock_guard lock(mutex_);
-    // With the time of the GPU's clock.
+    // With timestamps, which c10 events do not have by default.
     if (idle_.empty()) return {c10::DeviceType::CUDA, c10::EventFlag::BACKEND_DEFAULT};
     c10::Event event = std::move(idle_.back());
     idle_.pop_back();
@@ -53,7 +52,7 @@ class GpuMark final : public Accelerator::Mark {
   c10::Event event;
 
  private:
-  /// Marks may outlive the accelerator.
+  /// Shared, because marks may outlive the accelerator.
   std::shared_ptr<EventPool> pool_;
 };
 
@@ -61,8 +60,8 @@ const c10::Event& event_of(const Accelerator::Mark& mark) {
   return static_cast<const GpuMark&>(mark).event;
 }
 
-/// The streams of accelerators that are no more, for the next ones: LibTorch keeps unused memory and cuBLAS's
-/// work spaces by stream, so a stream for every row would take more with every row.
+/// Streams of destroyed accelerators, to be reused. LibTorch caches memory and cuBLAS workspaces per stream,
+/// so a new stream for every row of a sweep would need more memory with every row.
 class IdleStreams {
  public:
   /// Lives as long as the process.
@@ -74,7 +73,7 @@ class IdleStreams {
   c10::Stream take(const c10::impl::VirtualGuardImpl& gpu, c10::Device device) {
     {
       const std::lock_guard lock(mutex_);
-      // The last one, as its memory is there still.
+      // The most recent one, because its memory is most likely still cached.
       const auto found = std::find_if(streams_.rbegin(), streams_.rend(),
                                       [&](c10::Stream stream) { return stream.device() == device; });
       if (found != streams_.rend()) {
@@ -96,7 +95,7 @@ class IdleStreams {
   std::vector<c10::Stream> streams_;
 };
 
-/// True while it lives.
+/// Sets a flag for its lifetime.
 class Meanwhile {
  public:
   explicit Meanwhile(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
@@ -108,7 +107,7 @@ class Meanwhile {
   std::atomic<bool>& flag_;
 };
 
-/// While it lives, the calling thread works in that stream.
+/// Makes the calling thread work in a stream for its lifetime.
 class InStream {
  public:
   InStream(const c10::impl::VirtualGuardImpl& gpu, c10::Stream stream)
@@ -150,6 +149,7 @@ class GpuAccelerator final : public Accelerator, public std::enable_shared_from_
   void* stream() const override { return handle_; }
 
   MarkPtr mark() override {
+    // The event would become part of the graph and could not be queried.
     if (recording_) {
       throw Error("what is recorded in a CUDA graph cannot be marked",
                   "Mark what comes before and after it.");
@@ -201,14 +201,14 @@ class GpuAccelerator final : public Accelerator, public std::enable_shared_from_
     with_plain_errors([&] { allocator().emptyCache(); });
   }
 
-  /// Puts the graph into the stream; it uses as much memory as its recording did.
+  /// Enqueues the graph. `peak_bytes`: the peak of its recording, which is what a launch uses.
   void launch(RecordedWork& graph, int64_t peak_bytes) {
     const InStream here(gpu_, stream_);
     graph.launch();
     launched_peak_bytes_ = std::max(launched_peak_bytes_.load(), peak_bytes);
   }
 
-  /// Never throws: what went wrong on the GPU is somebody else's to tell.
+  /// Never throws: called by destructors. The next operation reports an error of the GPU.
   void wait_for_stream() noexcept {
     try {
       gpu_.synchronizeStream(stream_);
@@ -228,7 +228,7 @@ class GpuAccelerator final : public Accelerator, public std::enable_shared_from_
   std::atomic<int64_t> launched_peak_bytes_ = 0;
 };
 
-/// A graph with the accelerator whose stream it was recorded in.
+/// A graph, with the accelerator in whose stream it was recorded.
 class RecordedGraph final : public RecordedWork {
  public:
   RecordedGraph(std::shared_ptr<GpuAccelerator> accelerator, std::unique_ptr<RecordedWork> graph,
@@ -249,10 +249,11 @@ class RecordedGraph final : public RecordedWork {
 std::unique_ptr<RecordedWork> GpuAccelerator::record(const std::function<void()>& work) {
   const CudaGraphPluginV1& plugin = open_cuda_graph();
   const InStream here(gpu_, stream_);
-  // As torch.cuda.graph: what runs takes its memory back first, and what nobody uses is there for the graph,
-  // as it cannot be had while recording.
+  // As torch.cuda.graph does: finish running work and release cached memory, because the graph's pool cannot
+  // take memory from the cache during the recording.
   synchronize();
   release_unused_memory();
+  // The allocator counts a graph's memory during the recording only; launches add it again.
   const int64_t peak_before = peak_memory_bytes();
   reset_peak_memory();
   std::unique_ptr<RecordedWork> graph;

@@ -1,27 +1,37 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 namespace lockstep::replica {
 
-/// What one replica keeps from step to step, in bytes; activations come on top.
+/// Memory that one replica keeps from step to step, in bytes; activations not included.
 struct MemoryUse {
-  /// With narrower copies of them.
+  /// Including narrow copies of weights.
   int64_t parameters = 0;
   int64_t gradients = 0;
   int64_t momenta = 0;
-  /// What is copied to for the exchange with other ranks.
+  /// Buffers for the exchange with other ranks.
   int64_t buffers = 0;
 
   int64_t total() const { return parameters + gradients + momenta + buffers; }
   bool operator==(const MemoryUse&) const = default;
 };
 
-/// Of the memory that these tensors lie in, each piece once, whatever number of them shares it; undefined
-/// tensors have none.
-int64_t storage_bytes(const std::vector<at::Tensor>& tensors);
+/// Total size of the memory behind these tensors. Memory shared by several tensors counts once, undefined
+/// tensors count as 0.
+inline int64_t storage_bytes(const std::vector<at::Tensor>& tensors) {
+  std::set<const void*> seen;
+  int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    const c10::Storage& storage = tensor.storage();
+    if (seen.insert(storage.unsafeGetStorageImpl()).second) bytes += static_cast<int64_t>(storage.nbytes());
+  }
+  return bytes;
+}
 
 }  // namespace lockstep::replica

@@ -12,7 +12,7 @@
 namespace lockstep::replica {
 namespace {
 
-/// The indices of what is not null.
+/// The indices of the elements that are not null.
 template <typename Thing>
 std::vector<size_t> asked_for(const std::vector<std::shared_ptr<Thing>>& things) {
   std::vector<size_t> indices;
@@ -29,7 +29,7 @@ Parameters::Parameters(uint64_t seed, at::MemoryFormat memory_format)
 
 at::Tensor Parameters::add(const std::string& name, at::IntArrayRef shape, Init init) {
   check_unused(name);
-  // Drawn in the plain layout: the n-th number of the stream is the n-th element in any memory format.
+  // Drawn in the plain layout, so that the n-th random number is the n-th element in every memory format.
   at::Tensor values = at::empty(shape, at::kFloat);
   switch (init.kind) {
     case Init::Kind::kConstant:
@@ -88,6 +88,7 @@ void Parameters::set_narrow_copy(size_t index, at::Tensor copy) {
 
 void Parameters::move_to(at::Device device) {
   for (const auto* tensors : {&trainable_, &buffers_}) {
+    // set_data() keeps the tensor object, which blocks share, and replaces its memory.
     for (const NamedTensor& tensor : *tensors) tensor.value.set_data(tensor.value.detach().to(device));
   }
 }
@@ -120,7 +121,7 @@ size_t Parameters::index_of(const std::string& name) const {
 
 at::Tensor Parameters::in_memory_format(const at::Tensor& values) const {
   if (values.dim() != 4) return values;
-  // Not contiguous(): it leaves a 1x1 kernel's strides as they are, which then do not tell the format.
+  // contiguous() would keep the strides of a 1x1 kernel, from which the format could not be told later.
   return at::empty(values.sizes(), values.options(), memory_format_).copy_(values);
 }
 

@@ -6,12 +6,11 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-
-#include "lockstep/replica/gradient_place.h"
+#include <ATen/ops/empty_like.h>
 
 namespace lockstep::replica {
 
-/// How a parameter's first values are drawn, always from (seed, name).
+/// The distribution of a parameter's initial values, which are drawn from (seed, name).
 struct Init {
   enum class Kind { kConstant, kNormal, kUniform };
   Kind kind = Kind::kConstant;
@@ -23,47 +22,65 @@ struct Init {
   static Init uniform(double bound) { return {Kind::kUniform, bound}; }
 };
 
+/// A place for the gradient of a parameter, so that the backward pass need not leave it in memory of its own
+/// that is copied later. A block that can write there asks for its parameter's place
+/// (Parameters::gradient_place()); a strategy that keeps gradients says where it is.
+struct GradientPlace {
+  /// Shaped like the parameter, fp32. Undefined: there is no place, and autograd keeps the gradient.
+  at::Tensor tensor;
+  /// The block writes the gradient multiplied by this.
+  double scale = 1;
+  /// Whether the block adds to the tensor instead of overwriting it.
+  bool add = false;
+
+  /// This place, or new memory if there is none.
+  GradientPlace or_new(const at::Tensor& parameter) const {
+    if (tensor.defined()) return *this;
+    return {.tensor = at::empty_like(parameter)};
+  }
+};
+
 struct NamedTensor {
   std::string name;
   at::Tensor value;
 };
 
-/// The learned tensors of one network and its buffers (running statistics), by torchvision's names and in the
-/// order in which torchvision registers them: that order is what bucket plans start from.
+/// The trainable tensors of a network and its buffers (running statistics), with torchvision's names and in
+/// the order in which torchvision registers them; bucket plans start from this order.
 ///
-/// The tensors handed out are shared with the blocks that asked for them, so whoever gives one new storage
-/// (`set_data`, say to lay all parameters out in one flat buffer) changes what the network computes with.
-/// Not thread safe; one replica belongs to one thread.
+/// Tensors are shared with the blocks that registered them: giving one new storage (`set_data()`, for example
+/// to move all parameters to a flat buffer) changes what the network computes with. Not thread-safe; a
+/// replica belongs to one thread.
 class Parameters {
  public:
-  /// `memory_format` applies to 4-dimensional tensors. The values do not depend on it.
+  /// `memory_format` applies to 4-dimensional tensors. Initial values do not depend on it.
   Parameters(uint64_t seed, at::MemoryFormat memory_format);
 
-  /// A trainable fp32 leaf with requires_grad set. Throws Error when the name is taken.
+  /// Adds a trainable fp32 leaf with requires_grad set. Throws Error if the name is taken.
   at::Tensor add(const std::string& name, at::IntArrayRef shape, Init init);
-  /// A tensor that is not trained, filled with `value`. Throws Error when the name is taken.
+  /// Adds a tensor that is not trained, filled with `value`. Throws Error if the name is taken.
   at::Tensor add_buffer(const std::string& name, at::IntArrayRef shape, double value,
                         at::ScalarType dtype = at::kFloat);
 
-  /// For the block that uses trainable parameter `name` once per forward pass and writes its gradient where
-  /// this says. Throws Error for an unknown name.
+  /// The place for the gradient of trainable parameter `name`. For the block that uses the parameter once per
+  /// forward pass and writes its gradient there. Throws Error for an unknown name.
   std::shared_ptr<const GradientPlace> gradient_place(const std::string& name);
-  /// The parameters for whose gradients a block has asked where to write them: indices into trainable().
+  /// Indices into trainable() of the parameters whose gradient_place() a block uses.
   std::vector<size_t> placeable_gradients() const;
-  /// From the next forward pass on; `index`: one of these.
+  /// Sets the place for the gradient of one of these, from the next forward pass on.
   void place_gradient(size_t index, GradientPlace place);
 
-  /// For the block that can compute with a narrower copy of trainable parameter `name`: where that is,
-  /// undefined while there is none. Throws Error for an unknown name.
+  /// The narrow copy of trainable parameter `name`; undefined while there is none. For the block that can
+  /// compute with it. Throws Error for an unknown name.
   std::shared_ptr<const at::Tensor> narrow_copy(const std::string& name);
-  /// The parameters for a copy of which a block has asked: indices into trainable().
+  /// Indices into trainable() of the parameters whose narrow_copy() a block uses.
   std::vector<size_t> narrowable() const;
-  /// `index`: one of these. Whoever gives one keeps it up to date (WeightCopies).
+  /// Sets the copy of one of these. The caller keeps it up to date (WeightCopies).
   void set_narrow_copy(size_t index, at::Tensor copy);
 
   const std::vector<NamedTensor>& trainable() const { return trainable_; }
   const std::vector<NamedTensor>& buffers() const { return buffers_; }
-  /// All of them move, and those handed out with them. Before anybody has laid them out otherwise.
+  /// Moves all tensors, including those that blocks share. Call before anything gave them other storage.
   void move_to(at::Device device);
 
   /// Number of trainable values.
@@ -81,7 +98,7 @@ class Parameters {
   at::MemoryFormat memory_format_;
   std::vector<NamedTensor> trainable_;
   std::vector<NamedTensor> buffers_;
-  /// As trainable_; null where nobody asked for one.
+  /// In the order of trainable_; null if no block uses it.
   std::vector<std::shared_ptr<GradientPlace>> gradient_places_;
   std::vector<std::shared_ptr<at::Tensor>> narrow_copies_;
 };

@@ -30,8 +30,8 @@ const Registry<PrecisionInfo>& registry() {
   return precisions;
 }
 
-/// LibTorch warns of its older switches, which set the newer ones as well; of the newer ones alone its CUDA
-/// part thinks that they contradict each other.
+/// Suppresses LibTorch's warnings about its deprecated switches. They set the new ones too, while setting
+/// only the new ones makes LibTorch's CUDA library report a contradiction.
 class Quiet final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& /*warning*/) override {}
@@ -82,6 +82,7 @@ bool keeps_weight_copies(Precision precision) {
 
 void set_up_precision(Precision precision, c10::DeviceType device, Algorithms algorithms) {
   if (device == c10::DeviceType::CPU) return;
+  // Ranks may be threads, and the switches are plain variables of the process.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   Quiet quiet;
@@ -103,7 +104,7 @@ AutocastScope::AutocastScope(Precision precision, c10::DeviceType device)
 
 AutocastScope::~AutocastScope() {
   if (!active_) return;
-  // The cast weights of this step are stale after the optimizer's update.
+  // The cached casts of weights are stale after the optimizer's update.
   at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_, was_enabled_);
 }

@@ -7,48 +7,51 @@
 
 namespace lockstep::replica {
 
-/// What a network computes in; its parameters are fp32 in all of these.
+/// The number format of a network's computations. Parameters are fp32 in all of them.
 ///
 /// - fp32: everything in single precision.
-/// - tf32: the same, where a GPU may round the factors of convolutions and matrix products to 10 bits of
-///   mantissa, as its tensor cores do.
+/// - tf32: fp32, but a GPU's tensor cores may round the factors of convolutions and matrix products to 10
+/// bits of
+///   mantissa.
 /// - bf16, fp16: autocast, so convolutions and linear layers compute in that type; fp16 with LossScale.
-/// - bf16_pure: the same numbers as bf16 from weights that are bf16 to begin with (WeightCopies), with fp32
-///   masters. Batch normalisation's are not.
+/// - bf16_pure: the same results as bf16, from bf16 copies of the weights (WeightCopies) of fp32 masters.
+/// Batch
+///   normalization has no copies.
 enum class Precision { kFp32, kTf32, kBf16, kBf16Pure, kFp16 };
 
 std::vector<std::string> precision_names();
 /// Throws ConfigError with the nearest names.
 Precision parse_precision(const std::string& name);
-/// Those that a device knows: all of them on a GPU, fp32 and bf16 on a CPU.
+/// The precisions of a device: all of them on a GPU, fp32 and bf16 on a CPU.
 std::vector<std::string> precision_names(c10::DeviceType device);
-/// Throws ConfigError, for an unknown name as parse_precision, and for one that the device does not know with
-/// what it does know.
+/// Throws ConfigError for an unknown name, and for one that the device does not support (with those that it
+/// does).
 void check_precision(const std::string& name, c10::DeviceType device);
 
-/// Of an activation between two layers.
+/// Bytes per value of an activation between two layers.
 int bytes_per_number(Precision precision);
-/// Whether the loss has to be scaled (LossScale).
+/// Whether the loss must be scaled (LossScale).
 bool needs_loss_scale(Precision precision);
-/// Whether blocks compute with copies of their weights that are kept beside them (WeightCopies, of bf16).
+/// Whether blocks compute with bf16 copies of their weights (WeightCopies).
 bool keeps_weight_copies(Precision precision);
 
 /// How cuDNN chooses its algorithms.
 enum class Algorithms {
-  /// It times them at the first use of every shape and takes the fastest. Some add up in the order in which
-  /// their threads come, so that the same numbers give other bits.
+  /// By timing them at the first use of every shape. Some of them sum in the order in which threads finish,
+  /// so the same
+  /// input can give different bits.
   kFastest,
-  /// Of those that always give the same bits, the one that it thinks best.
+  /// By its heuristics, among those that always give the same bits.
   kRepeatable
 };
 
-/// Sets what LibTorch knows per process and not per operation: on a GPU whether TF32 is allowed, and how
-/// algorithms are chosen. Nothing on a CPU. Before a row is trained; the same for all threads of the process
-/// that train at a time. Thread-safe.
+/// Sets LibTorch's process-wide switches for a GPU: whether TF32 is allowed, and how algorithms are chosen.
+/// Does nothing on a CPU. Call before a row is trained; threads that train at the same time must agree.
+/// Thread-safe.
 void set_up_precision(Precision precision, c10::DeviceType device,
                       Algorithms algorithms = Algorithms::kFastest);
 
-/// Autocast state of this thread for one forward pass and its loss; the previous state comes back at the end.
+/// Sets the calling thread's autocast state for one forward pass and its loss, and restores the previous one.
 class AutocastScope {
  public:
   AutocastScope(Precision precision, c10::DeviceType device);

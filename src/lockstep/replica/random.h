@@ -11,9 +11,9 @@ namespace lockstep::replica {
 
 using lockstep::stream_seed;
 
-/// A CPU generator of its own for the stream of that seed. Nothing in lockstep draws from a process-wide
-/// generator. The generator behind it (Mersenne twister) takes 32 of the seed's bits, so among 10,000 streams
-/// there is one chance in a hundred that two are the same: good for parameters and samples, not for
+/// Returns a new CPU generator for the stream of (seed, purpose, index). Nothing in lockstep draws from a
+/// process-wide generator. The Mersenne twister behind it uses 32 bits of the seed, so among 10,000 streams
+/// the chance that two are the same is one in a hundred: good enough for parameters and samples, not for
 /// simulations.
 at::Generator stream_generator(uint64_t seed, std::string_view purpose, uint64_t index = 0);
 

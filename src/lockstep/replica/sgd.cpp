@@ -7,23 +7,26 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "lockstep/base/error.h"
 
 namespace lockstep::replica {
-
 namespace {
 
-/// `learning_rate`: a number, or a tensor with one.
+/// The update rule, as LibTorch's fused kernel. `learning_rate`: a number, or a tensor with one.
 template <typename Rate>
 void fused_pass(std::vector<at::Tensor>& parameters, std::vector<at::Tensor>& gradients,
                 std::vector<at::Tensor>& momenta, const SgdOptions& options, const Rate& learning_rate,
                 bool first_step) {
   const at::NoGradGuard no_grad;
   if (options.momentum == 0) momenta.clear();
+  // The kernel leaves everything unchanged if this is 1.
   std::optional<at::Tensor> overflow;
   if (options.loss_scale) overflow = options.loss_scale->overflow();
+  // is_first_step makes the kernel write the momenta instead of reading them. The host does not know whether
+  // a first step with a loss scale is skipped, so momenta are read then, and begin as zeros.
   at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay, options.momentum, learning_rate,
                   /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, first_step && !overflow,
                   /*grad_scale=*/{}, overflow);
@@ -40,6 +43,22 @@ void SgdOptions::set_learning_rate(double rate) {
   if (rate_on_device.defined()) rate_on_device.fill_(rate);
 }
 
+void SgdOptions::unscale(const std::vector<at::Tensor>& gradients) const {
+  if (loss_scale) loss_scale->unscale(gradients);
+}
+
+void SgdOptions::end_step() const {
+  if (loss_scale) loss_scale->update();
+}
+
+void SgdOptions::save_scale(State& state) const {
+  if (loss_scale) loss_scale->save(state);
+}
+
+void SgdOptions::restore_scale(const State& state) const {
+  if (loss_scale) loss_scale->restore(state);
+}
+
 void fused_sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
                std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step) {
   if (options.learning_rate == 0) return;
@@ -50,10 +69,23 @@ void fused_sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradi
   }
 }
 
-void fused_momenta(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
-                   std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step) {
-  // With a learning rate of 0 the pass leaves the parameters as they are.
-  fused_pass(parameters, gradients, momenta, options, 0.0, first_step);
+void fused_directions(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& gradients,
+                      std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step,
+                      double scale) {
+  const at::NoGradGuard no_grad;
+  if (options.momentum == 0 || options.learning_rate == 0) {
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      gradients[i].add_(parameters[i], options.weight_decay).mul_(at::Scalar(scale));
+    }
+    return;
+  }
+  // With a learning rate of 0 the pass updates the momenta only.
+  std::vector<at::Tensor> given = gradients;
+  fused_pass(parameters, given, momenta, options, 0.0, first_step);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    at::Tensor direction = gradients[i];
+    at::mul_out(direction, momenta[i], at::Scalar(scale));
+  }
 }
 
 Sgd::Sgd(std::vector<at::Tensor> parameters, const SgdOptions& options)
@@ -70,9 +102,9 @@ void Sgd::step() {
     gradients_[i] = parameters_[i].grad();
     if (!gradients_[i].defined()) throw Error(fmt::format("parameter {} has no gradient", i));
   }
-  if (options_.loss_scale) options_.loss_scale->unscale(gradients_);
+  options_.unscale(gradients_);
   fused_sgd(parameters_, gradients_, momenta_, options_, first_step_);
-  if (options_.loss_scale) options_.loss_scale->update();
+  options_.end_step();
   first_step_ = false;
 }
 
@@ -84,14 +116,14 @@ int64_t Sgd::momentum_bytes() const {
 
 void Sgd::save(State& state) const {
   state.add("first_step", int64_t{first_step_});
-  if (options_.loss_scale) options_.loss_scale->save(state);
+  options_.save_scale(state);
   if (first_step_) return;
   for (size_t i = 0; i < momenta_.size(); ++i) state.add(fmt::format("momentum.{}", i), momenta_[i]);
 }
 
 void Sgd::restore(const State& state) {
   first_step_ = state.number("first_step") != 0;
-  if (options_.loss_scale) options_.loss_scale->restore(state);
+  options_.restore_scale(state);
   if (first_step_) return;
   for (size_t i = 0; i < momenta_.size(); ++i) state.copy_to(fmt::format("momentum.{}", i), momenta_[i]);
 }

@@ -10,56 +10,83 @@
 
 namespace lockstep::replica {
 
+/// The settings of the optimizer. Strategies pass them on as a whole; only the functions in sgd.cpp know how
+/// momentum and weight decay are used.
 struct SgdOptions {
-  /// 0: the update is left out altogether, momenta too; what remains of a step is computation and
-  /// communication.
+  /// 0: the update is skipped altogether, including the momenta. A step then consists of computation and
+  /// communication only.
   double learning_rate = 0.01;
   double momentum = 0.9;
   double weight_decay = 1e-4;
-  /// Where it is defined, the rate is read from there: one fp32 number on the parameters' device, so that a
-  /// recorded step follows a rate that is set later. Copies share it.
+  /// If defined, updates read the rate from this tensor, one fp32 number on the parameters' device, so that a
+  /// recorded step follows later changes of the rate. Shared by copies.
   at::Tensor rate_on_device = {};
-  /// Where there is one, a step in which it has found an overflow leaves parameters and momenta as they are.
-  /// That is decided on the device: neither host nor record need know. Copies share it.
+  /// If not null, a step in which the loss scale found an overflow leaves parameters and momenta unchanged.
+  /// This is decided on the device; the host does not wait for it. Shared by copies.
   std::shared_ptr<LossScale> loss_scale = nullptr;
 
-  /// What is recorded from now on follows set_learning_rate. For GPUs.
+  /// The options of a row: its members of the same names. New options are added here and nowhere else.
+  template <typename Row>
+  static SgdOptions of(const Row& row) {
+    return {.learning_rate = row.learning_rate, .momentum = row.momentum, .weight_decay = row.weight_decay};
+  }
+
+  /// Makes steps that are recorded from now on follow set_learning_rate(). For GPUs.
   void keep_rate_on(at::Device device);
-  /// From the next update on; never waits for a GPU. A rate of 0 leaves a recorded update in, with 0.
+  /// Takes effect with the next update; never waits for a GPU. A rate of 0 does not remove an update that was
+  /// recorded, it makes it an update by 0.
   void set_learning_rate(double rate);
+
+  // The calls of LossScale around the updates of a step. They do nothing if there is no loss scale.
+
+  /// Before the step's first update: divides gradients by the scale and looks for overflows.
+  void unscale(const std::vector<at::Tensor>& gradients) const;
+  /// After the step's last update.
+  void end_step() const;
+  void save_scale(State& state) const;
+  void restore_scale(const State& state) const;
 };
 
-/// One fused pass over lists of the same length: what Sgd does to its parameters, for whoever keeps gradients
-/// and momenta elsewhere. All on one device. `first_step`: momenta are written, not read; with a loss scale
-/// they are read, and have to be zero, since the first step may be left out.
+/// Updates parameters in one fused pass over lists of tensors of the same length, all on one device, by the
+/// rule of Sgd. For owners of gradients and momenta in other memory than an Sgd's. `first_step`: momenta are
+/// written, not read; with a loss scale they are read and must be zero, because the first step may be
+/// skipped.
 void fused_sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
                std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step);
 
-/// The part of it that updates the momenta, whatever the learning rate.
-void fused_momenta(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients,
-                   std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step);
+/// The same rule in two halves, for ranks that exchange directions instead of gradients: this one updates the
+/// momenta and overwrites each gradient by scale * the direction d of the update; the other half is p -=
+/// learning_rate * d.
+void fused_directions(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& gradients,
+                      std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step,
+                      double scale);
 
-/// Stochastic gradient descent with momentum and weight decay, as torch.optim.SGD defines it (dampening 0, no
-/// Nesterov): g += decay * p; m = momentum * m + g (m = g in the first step); p -= rate * m. One fused pass
-/// over the list of parameters. With a loss scale the gradients are those of the scaled loss, the same on all
-/// ranks that are to stay equal.
+/// Stochastic gradient descent with momentum and weight decay as defined by torch.optim.SGD (dampening 0, no
+/// Nesterov):
+///
+///     g += weight_decay * p
+///     m = momentum * m + g        (m = g in the first step)
+///     p -= learning_rate * m
+///
+/// One fused pass over all parameters. With a loss scale, gradients are those of the scaled loss, and must be
+/// the same on all ranks whose parameters are to stay equal. Not thread-safe.
 class Sgd {
  public:
   Sgd(std::vector<at::Tensor> parameters, const SgdOptions& options);
 
-  /// Applies every parameter's gradient once. Throws Error naming the index of a parameter without a
+  /// Applies every parameter's gradient once. Throws Error with the index of a parameter that has no
   /// gradient.
   void step();
 
   void set_learning_rate(double rate) { options_.set_learning_rate(rate); }
 
-  /// Drops the gradients, so that the next backward pass writes instead of adding.
+  /// Drops the gradients, so that the next backward pass writes them instead of adding to them.
   void clear_gradients();
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   int64_t momentum_bytes() const;
 
-  /// What step() goes on from, beside the parameters.
+  /// Everything that step() depends on, except the parameters.
   void save(State& state) const;
   void restore(const State& state);
 

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/no_gpu.h"
+#include "lockstep/base/plugin_file.h"
 
 namespace lockstep::replica {
 namespace {
@@ -20,9 +21,9 @@ constexpr const char* kTorchAdvice =
     "and "
     "'LOCKSTEP_TORCH=PATH make setup' takes one that is there (a LibTorch folder, or a Python with torch)";
 
-/// The functions of the CUDA runtime by which a process finds out about its GPUs, from the copy that LibTorch
-/// has brought. Declared here because its header comes with the toolkit, which need not be there to build.
-/// Names and numbers are those of NVIDIA's "CUDA Runtime API" reference.
+/// The functions of the CUDA runtime that count GPUs, from the copy that LibTorch loaded. Declared here
+/// because their header comes with the CUDA toolkit, which is not needed to build lockstep. Names and numbers
+/// are from NVIDIA's "CUDA Runtime API" reference.
 class CudaRuntime {
  public:
   CudaRuntime() {
@@ -33,11 +34,12 @@ class CudaRuntime {
     find("cudaGetErrorString", error_text_);
   }
 
-  /// Throws as throw_no_gpu.
+  /// Throws as throw_no_gpu() does if there are none.
   int count_gpus() const {
     int count = 0;
     int error = count_(&count);
     if (error == kSuccess && count > 0) return count;
+    // Success with a count of 0 means the same.
     if (error == kSuccess) error = kNoDevice;
     NoGpu found{.reason = fmt::format("{}: {}", error_name_(error), error_text_(error)),
                 .driver_too_old = error == kInsufficientDriver,
@@ -68,9 +70,10 @@ class CudaRuntime {
   const char* (*error_text_)(int) = nullptr;
 };
 
-/// Who is about to install some gigabytes is to know whether they would help.
+/// Added to errors about missing libraries, so that nobody installs gigabytes on a machine where they cannot
+/// help.
 std::string and_no_driver() {
-  // Stays open, as a driver's library may have threads of its own.
+  // Never closed, because a driver's library may have started threads.
   const bool there = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr;
   return there ? "" : ", and there is no NVIDIA driver on this machine";
 }
@@ -108,7 +111,7 @@ void open_torch_cuda_of(const std::filesystem::path& folder) {
         fmt::format("LibTorch {} in {} is for CPUs only{}", TORCH_VERSION, folder.string(), and_no_driver()),
         kTorchAdvice);
   }
-  // Global, as the program would have it if it linked it: plugins that were built with it find it.
+  // RTLD_GLOBAL, as if the program had been linked with it, so that plugins find its symbols.
   if (::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     const std::string reason = ::dlerror();
     throw BackendMissing(
@@ -128,6 +131,20 @@ const TorchCuda& torch_cuda() {
     opened = TorchCuda{gpus, versions()};
   }
   return *opened;
+}
+
+const CudaGraphPluginV1& open_cuda_graph() {
+  const PluginFile file{
+      .name = "cuda_graph",
+      .purpose = "recording steps in a CUDA graph",
+      .library = "LibTorch's part for CUDA",
+      .install_advice = "use the LibTorch that lockstep was built with, or leave out --cuda-graph",
+      .build_advice =
+          "it is built where the CUDA toolkit is: install that, then build lockstep again, or "
+          "leave out --cuda-graph",
+      .open_flags = RTLD_NOW | RTLD_LOCAL};
+  return *static_cast<const CudaGraphPluginV1*>(
+      open_plugin_file(file, "lockstep_cuda_graph_plugin", kCudaGraphPluginAbiVersion));
 }
 
 }  // namespace lockstep::replica

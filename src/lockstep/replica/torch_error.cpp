@@ -9,7 +9,8 @@
 namespace lockstep::replica {
 namespace {
 
-/// LibTorch tells what was asked for and how the memory is used, then how to set up Python's allocator.
+/// Cuts LibTorch's message after the requested amount and the use of memory: the rest is about Python's
+/// allocator.
 std::string without_python_advice(const std::string& text) {
   return text.substr(0, text.find(" If reserved but unallocated memory"));
 }

@@ -6,11 +6,11 @@
 
 namespace lockstep::replica {
 
-/// Throws LibTorch's own exception, whose text carries a stack trace, as Error with its first lines. Where a
-/// GPU's memory ran out: with what was asked for and what is there.
+/// Rethrows an exception of LibTorch, whose text contains a stack trace, as Error without it. If a GPU's
+/// memory ran out, with the requested and the available amount.
 [[noreturn]] void throw_plain(const c10::Error& error);
 
-/// What `body` returns, with its exceptions turned so.
+/// Calls `body` and returns its result; exceptions of LibTorch become Error by throw_plain().
 template <typename Body>
 decltype(auto) with_plain_errors(Body&& body) {
   try {

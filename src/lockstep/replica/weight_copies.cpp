@@ -22,7 +22,7 @@ WeightCopies::~WeightCopies() {
 void WeightCopies::refresh() {
   if (copies_.empty()) return;
   const at::NoGradGuard no_grad;
-  // Where they lie may have changed since the last time.
+  // Looked up every time, because a strategy may have given the parameters other storage.
   std::vector<at::Tensor> weights;
   for (const size_t index : indices_) weights.push_back(parameters_.trainable()[index].value.detach());
   at::_foreach_copy_(copies_, weights, /*non_blocking=*/true);

@@ -17,7 +17,7 @@ void Announcements::announce(size_t tensor) {
   const std::lock_guard lock(mutex_);
   announced_.push_back(tensor);
   ++announced_count_;
-  // A thread that only waits for its next cycle is left asleep: it would take the core from the backward
+  // If the background thread only waits for its next cycle, waking it would take the core from the backward
   // pass.
   if (waits_for_news_ || announced_count_ == tensors_) to_background_.notify_all();
 }

@@ -12,32 +12,37 @@
 
 namespace lockstep::strategies {
 
-/// What horovod's two threads say to each other: the training thread announces gradients, the background
-/// thread hands back the all-reduces that it started. Nobody polls. Thread-safe.
+/// The queue between horovod's two threads: the training thread announces gradients, the background thread
+/// hands over the all-reduces that it started. Both sleep while they wait. Thread-safe.
 class Announcements {
  public:
-  /// How many tensors a step has.
+  /// `tensors`: the number of tensors of a step.
   explicit Announcements(size_t tensors) : tensors_(tensors) {}
 
-  // The training thread.
+  // For the training thread.
+
   void begin_step();
   void announce(size_t tensor);
-  /// How many are missing in this step.
+  /// Number of tensors not yet announced in this step.
   size_t missing() const;
-  /// The next all-reduce that was started; blocks until there is one. Throws the background thread's failure.
+  /// Returns the next all-reduce that was started; blocks until there is one. Throws the background thread's
+  /// error.
   comm::WorkPtr next_started();
-  /// The background thread is to end.
+  /// Tells the background thread to stop.
   void stop();
 
-  // The background thread.
-  /// Blocks until a step has begun; false: to end.
+  // For the background thread.
+
+  /// Blocks until a tensor is announced. Returns false if the thread is to stop.
   bool wait_for_step();
-  /// What was announced since the last call: blocks until there is something, and then, as long as more is to
-  /// come, until `not_before`. Where everything was announced before, it is empty. Nothing: to end.
+  /// Returns the tensors announced since the last call. Blocks until there are some, then until `not_before`
+  /// unless all of the step are announced. Empty if all were returned before. Absent if the thread is to
+  /// stop.
   std::optional<std::vector<size_t>> take(std::chrono::steady_clock::time_point not_before);
   void started(comm::WorkPtr work);
   void failed(std::exception_ptr failure);
-  /// Blocks until the work is complete and throws what it throws; false: to end, the work goes on.
+  /// Blocks until the work is complete, and throws its error. Returns false, with the work still in flight,
+  /// if the thread is to stop.
   bool wait(comm::Work& work);
 
  private:

@@ -1,5 +1,3 @@
-#include "lockstep/strategies/async_parameter_server.h"
-
 #include <deque>
 #include <utility>
 
@@ -11,6 +9,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/strategies/bucket_filler.h"
+#include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/gradient_server.h"
 #include "lockstep/strategies/message_channel.h"
 #include "lockstep/strategies/parameter_shards.h"
@@ -21,8 +20,8 @@ namespace {
 
 comm::Communicator& able_to_receive_from_any(comm::Communicator& group) {
   const comm::Capabilities can = group.capabilities();
-  // A thread that starts later takes the number of threads that was set last, wherever: this one is to have
-  // its own before the servers set theirs.
+  // LibTorch initializes a thread's number of OpenMP threads, on first use, with the number that any thread
+  // set last. The training thread must have its own before the server's thread sets 1.
   at::get_num_threads();
   if (can.receive_any) return group;
   throw ConfigError(fmt::format("--consistency async: the backend {} cannot receive from whoever is ready",
@@ -30,7 +29,7 @@ comm::Communicator& able_to_receive_from_any(comm::Communicator& group) {
                     "Use --backend gloo, mpi or thread, or --consistency sync.");
 }
 
-/// A copy of these, where --parameter-device says.
+/// A copy of `values` on the device of --parameter-device.
 at::Tensor variables(const at::Tensor& values, const StrategyContext& context) {
   if (context.accelerator == nullptr || context.options.parameter_device == ParameterDevice::kGpu) {
     return values.clone();
@@ -38,6 +37,34 @@ at::Tensor variables(const at::Tensor& values, const StrategyContext& context) {
   return context.accelerator->pinned(values.sizes(), values.scalar_type()).copy_(values);
 }
 
+/// The asynchronous parameter server: tensorpack's AsyncMultiGPUTrainer, and distributed TensorFlow without
+/// cross_replica_sync; Dean et al. 2012, "Large Scale Distributed Deep Networks" (Downpour SGD).
+///
+/// Every rank is a worker and never waits for other workers. Before forward it fetches the current values
+/// from every owner; a full bucket of gradients goes to its owner during backward (after it with `overlap`
+/// off). A thread of the owner (GradientServer) applies every gradient when it arrives. In a step of the job,
+/// all ranks together send gradients of (N - 1) P bytes and values of (N - 1) P bytes, as messages, each
+/// announced by a Notice of 24 bytes:
+///
+///     worker                              owner's thread
+///       kFetch               ------->       copies the values
+///       values               <-------
+///       forward, backward
+///       kGradient, gradient  ------->       updates the bucket        (B times)
+///
+/// Owners and buckets are those of the synchronous server. Gradients are divided by the number of ranks, and
+/// so is the weight decay: the N updates of a step together do what one update of the synchronous server does
+/// (tensorpack's scale_gradient). Messages go over a communicator of their own, so that they do not mix with
+/// collectives.
+///
+/// finish() is collective: a rank that is done serves the others until all are done, and then all fetch the
+/// same values. The destructor abandons messages in flight, without communicating.
+///
+/// Measures fetch_s (waiting for values before forward), gradients_sent, gradients_applied (buckets) and
+/// staleness: the number of updates of a bucket between the fetch with which a gradient was computed and its
+/// application, as mean and maximum. On a GPU, the communicator stages messages through host memory, and the
+/// owner's thread has a stream of its own; with `parameter_device` cpu the owner keeps and updates its
+/// variables in host memory.
 class AsyncParameterServer final : public Strategy {
  public:
   explicit AsyncParameterServer(const StrategyContext& context)
@@ -57,6 +84,7 @@ class AsyncParameterServer final : public Strategy {
       places.push_back(mine ? replica::Range{bucket.range.begin - own.begin, bucket.range.end - own.begin}
                             : replica::Range{});
     }
+    // A step of the job applies N gradients of 1/N each, so each must bring 1/N of the weight decay.
     replica::SgdOptions optimizer = context.optimizer;
     optimizer.weight_decay /= channel_.size();
     server_ = std::make_unique<GradientServer>(channel_, variables(memory_.values(own), context),
@@ -65,7 +93,7 @@ class AsyncParameterServer final : public Strategy {
 
   ~AsyncParameterServer() override {
     server_->stop();
-    // Before what it may still be writing to.
+    // The channel goes first, because its operations may still write to members.
     channel_.close();
   }
 
@@ -87,7 +115,7 @@ class AsyncParameterServer final : public Strategy {
     ++steps_;
   }
 
-  // Done by the owners.
+  // The owners apply the optimizer.
   void apply() override {}
 
   void set_learning_rate(double rate) override { server_->set_learning_rate(rate); }
@@ -100,7 +128,7 @@ class AsyncParameterServer final : public Strategy {
     wait_for_sent();
     server_->wait_until_done();
     training_ = false;
-    // Every owner gets here when all gradients of what it owns are applied.
+    // An owner gets here after it has applied all gradients, so these values are final.
     fetch_own();
     for (int owner = 0; owner < channel_.size(); ++owner) {
       if (owned_by(owner).count() > 0) {
@@ -137,7 +165,7 @@ class AsyncParameterServer final : public Strategy {
 
  private:
   const replica::Range& owned_by(int rank) const { return owned_[static_cast<size_t>(rank)]; }
-  /// Whether there is something to be had from that rank by messages.
+  /// Whether that rank owns variables that must be fetched by messages.
   bool asks(int owner) const { return owner != channel_.rank() && owned_by(owner).count() > 0; }
 
   void notify(int owner, const Notice& notice) {
@@ -181,17 +209,17 @@ class AsyncParameterServer final : public Strategy {
   }
 
   MessageChannel channel_;
-  /// By parameter.
+  /// The owner of each parameter.
   std::vector<int> owners_;
   replica::FlatMemory memory_;
   BucketFiller filler_;
-  /// By rank.
+  /// The range of each rank.
   std::vector<replica::Range> owned_;
   std::unique_ptr<GradientServer> server_;
-  /// What is on its way. Elements of a deque stay where they are.
+  /// Messages in flight. A deque, because its elements do not move.
   std::vector<comm::WorkPtr> works_;
   std::deque<Notice> notices_;
-  /// Whether a step was begun since finish().
+  /// Whether a step has begun since the last finish().
   bool training_ = false;
   int64_t steps_ = 0;
   int64_t sent_ = 0;

@@ -1,20 +1,34 @@
-#include "lockstep/strategies/bsp.h"
-
 #include <fmt/format.h>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/mul.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/exchange.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
 namespace lockstep::strategies {
 namespace {
 
-/// What the two kinds of synchronisation have in common: when, and what is timed.
+/// The bulk synchronous rule of Theano-MPI (Ma et al. 2016, "Theano-MPI: a Theano-based Distributed Training
+/// Framework"): after backward a local update, a barrier, and then an exchange of every tensor, one after the
+/// other. Nothing overlaps.
+///
+/// Sends, in each step, one message per tensor (two for `exchange` asa32 and asa16), of P bytes in total for
+/// an all-reduce in fp32, where P is the size of the parameters; see create_exchanger().
+///
+/// - `bsp_sync` cdd (CombinedMomenta): every rank updates its own momenta, their means over the ranks are
+/// exchanged, and
+///   parameters follow the means. A rank's momenta stay its own; because momenta are linear in the gradients,
+///   the mean is what one momentum of the mean gradient would be. Theano-MPI itself uses the sum.
+/// - `bsp_sync` avg (AveragedParameters): every rank applies the optimizer to its parameters, and these are
+/// averaged.
+///
+/// On a GPU the host waits for the device before the barrier and after the exchange. Measures train_s (from
+/// the beginning of a step to the barrier), synchronisation_s (the barrier) and communication_s (the
+/// exchange). Parameters are broadcast from rank 0 at the start, batch-norm buffers never.
 class Bsp : public Strategy {
  public:
   explicit Bsp(const StrategyContext& context)
@@ -23,8 +37,7 @@ class Bsp : public Strategy {
         accelerator_(context.accelerator),
         exchanger_(create_exchanger(context)) {
     for (const at::Tensor& tensor : context.parameters.tensors()) {
-      const at::Tensor values = tensor.detach();
-      wait_for(*group_.broadcast(buffer_of(values), 0), values);
+      broadcast_from_rank_0(group_, tensor.detach());
     }
   }
 
@@ -58,14 +71,16 @@ class Bsp : public Strategy {
 
  protected:
   virtual void clear_gradients() = 0;
-  /// Leaves what is to be summed over the ranks in exchanged(), divided by their number.
+  /// Updates this rank's replica and leaves its part of the mean in exchanged(): values divided by the number
+  /// of ranks.
   virtual void update_locally() = 0;
   virtual std::vector<at::Tensor> exchanged() const = 0;
 
   double share() const { return 1.0 / group_.size(); }
 
  private:
-  /// Its own kind: who has not trained to the end is not at the barrier, and the times are those of the host.
+  /// Waits for the device, because a rank may enter the barrier only after it has trained, and times are the
+  /// host's.
   void let_device_finish() {
     if (accelerator_ != nullptr) accelerator_->wait(*accelerator_->mark());
   }
@@ -121,22 +136,13 @@ class CombinedMomenta final : public Bsp {
   }
 
   void update_locally() override {
-    std::vector<at::Tensor> gradients = exchanged();
+    const std::vector<at::Tensor> gradients = exchanged();
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients[i].defined()) throw Error(fmt::format("parameter {} has no gradient", i));
     }
-    if (options_.momentum == 0 || options_.learning_rate == 0) {
-      for (size_t i = 0; i < gradients.size(); ++i) {
-        gradients[i].add_(parameters_[i], options_.weight_decay).mul_(share());
-      }
-      return;
-    }
-    replica::fused_momenta(parameters_, gradients, momenta_, options_, first_step_);
-    first_step_ = false;
-    // The gradients have done their work; their memory takes what is exchanged.
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      at::mul_out(gradients[i], momenta_[i], at::Scalar(share()));
-    }
+    // The gradients are not needed any more, so their memory takes the directions, which are exchanged.
+    replica::fused_directions(parameters_, gradients, momenta_, options_, first_step_, share());
+    if (options_.learning_rate != 0) first_step_ = false;
   }
 
   std::vector<at::Tensor> exchanged() const override {
@@ -156,7 +162,7 @@ class AveragedParameters final : public Bsp {
   explicit AveragedParameters(const StrategyContext& context)
       : Bsp(context), optimizer_(context.parameters.tensors(), context.optimizer) {}
 
-  // Done before the exchange.
+  // The local update comes before the exchange.
   void apply() override {}
 
   void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }

@@ -9,29 +9,29 @@
 
 namespace lockstep::strategies {
 
-/// Last registered, first ready: nearly right for every network.
+/// The reverse order of registration: a good guess of the order in which gradients become ready.
 std::vector<size_t> reverse_order(size_t parameters);
 
-/// Brings gradients from the backward pass into flat memory, scaled, and tells which buckets are full, always
-/// in the order of the plan, so that every rank can send them as it hears of them. Used by the training
-/// thread only; must outlive neither the Parameters nor the FlatMemory.
+/// Moves scaled gradients from the backward pass to flat memory and reports full buckets, always in the order
+/// of the plan, so that every rank may start a collective in the callback. To be used by the training thread
+/// only; must not outlive the Parameters and the FlatMemory.
 class BucketFiller {
  public:
   using OnFull = std::function<void(size_t bucket)>;
 
-  /// Every gradient is multiplied by `scale`. `overlap`: on_full is called from the backward pass; else from
-  /// finish.
+  /// Every gradient is multiplied by `scale`. `overlap`: on_full is called during the backward pass;
+  /// otherwise by finish().
   BucketFiller(replica::Parameters& parameters, replica::FlatMemory& memory, double scale, bool overlap,
                OnFull on_full);
 
-  /// Between steps; `buckets` as the order in which they are to be told.
+  /// Sets the buckets, in the order in which they are to be reported. Call between steps.
   void set_plan(std::vector<Bucket> buckets);
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
   void begin_step();
-  /// Before every backward pass of a step. Gradients of those before the last are added up.
+  /// Call before every backward pass of a step. Gradients of all but the last one are added up.
   void begin_backward(bool last) { gradients_.begin_backward(last); }
-  /// After backward: tells what was not told. Throws Error when a parameter got no gradient.
+  /// Reports the remaining buckets. Call after backward. Throws Error if a parameter got no gradient.
   void finish();
 
   /// The parameters of this step in the order in which their gradients became ready.
@@ -44,10 +44,11 @@ class BucketFiller {
   bool overlap_;
   OnFull on_full_;
   std::vector<Bucket> buckets_;
-  /// By parameter.
+  /// The buckets of each parameter.
   std::vector<std::vector<size_t>> buckets_of_;
-  /// Gradients that each bucket still waits for.
+  /// Number of gradients that each bucket is waiting for.
   std::vector<size_t> missing_;
+  /// Number of buckets reported in this step.
   size_t told_ = 0;
   std::vector<size_t> ready_order_;
   FlatGradients gradients_;

@@ -22,7 +22,7 @@ std::vector<Bucket> plan_buckets(const replica::FlatMemory& memory, int64_t cap_
   };
   const int64_t cap = elements(cap_bytes);
   const int64_t last = std::min(cap, elements(kLastBucketBytes));
-  // Where it all fits into the small one there is nothing to gain from two.
+  // If everything fits in the last, small bucket, a second one would be useless.
   const int64_t last_begin = whole.count() <= last ? whole.begin : whole.end - last;
   for (int64_t begin = whole.begin; begin < last_begin; begin += cap) {
     buckets.push_back({{begin, std::min(begin + cap, last_begin)}, {}});

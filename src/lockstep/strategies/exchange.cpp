@@ -11,17 +11,16 @@
 namespace lockstep::strategies {
 namespace {
 
-/// The memory of a dense tensor, whatever its strides.
+/// A flat view of a dense tensor's memory, regardless of its strides.
 at::Tensor flat(const at::Tensor& tensor) {
   return tensor.as_strided({tensor.numel()}, {1});
 }
 
-/// Room that grows to the largest tensor and is used for all.
+/// A buffer that grows to the size of the largest tensor.
 class Scratch {
  public:
   explicit Scratch(at::ScalarType dtype) : dtype_(dtype) {}
 
-  /// On that device.
   at::Tensor get(int64_t count, at::Device device) {
     if (!memory_.defined() || memory_.numel() < count) {
       memory_ = at::empty({count}, at::TensorOptions(device).dtype(dtype_));
@@ -36,7 +35,7 @@ class Scratch {
   at::Tensor memory_;
 };
 
-/// The backend's own all-reduce.
+/// The backend's all-reduce, in place.
 class Direct final : public Exchanger {
  public:
   explicit Direct(comm::Communicator& group) : group_(group) {}
@@ -49,18 +48,18 @@ class Direct final : public Exchanger {
   comm::Communicator& group_;
 };
 
-/// An all-reduce of a copy.
+/// An all-reduce of a copy, in another type or in host memory.
 class ThroughCopy final : public Exchanger {
  public:
   enum class Where { kDevice, kHost };
 
-  /// `group` takes memory of where the copy is.
+  /// `group` must accept memory of the copy's device.
   ThroughCopy(comm::Communicator& group, at::ScalarType wire, Where where)
       : group_(group), where_(where), copy_(wire) {}
 
   void sum(const at::Tensor& tensor) override {
     const at::Tensor copy = copy_.get(tensor.numel(), where_ == Where::kHost ? at::kCPU : tensor.device());
-    // To and from the host this waits for the copy.
+    // Copies to and from the host wait for the device.
     copy.copy_(flat(tensor));
     wait_for(*group_.all_reduce(buffer_of(copy), comm::ReduceOp::kSum), copy);
     flat(tensor).copy_(copy);
@@ -74,7 +73,13 @@ class ThroughCopy final : public Exchanger {
   Scratch copy_;
 };
 
-/// All-to-all, sum, all-gather.
+/// An all-reduce made of an all-to-all, a local sum in fp32, and an all-gather. With N ranks, each sums one
+/// part:
+///
+///     mine      | part 0 | part 1 | ... | part N-1 |        this rank's tensor, padded to N equal parts
+///     theirs    | mine of rank 0 | mine of rank 1 | ...     after all-to-all: this rank's part of every
+///     tensor sum       | part |                                    fp32, whatever the type on the wire mine
+///     | part 0 | part 1 | ... | part N-1 |        after all-gather: all sums
 class AllToAllSumAllGather final : public Exchanger {
  public:
   AllToAllSumAllGather(comm::Communicator& group, at::ScalarType wire)
@@ -91,7 +96,7 @@ class AllToAllSumAllGather final : public Exchanger {
     const at::Tensor sum = sum_.get(part, tensor.device());
     sum.copy_(theirs.slice(0, 0, part));
     for (int64_t rank = 1; rank < ranks; ++rank) sum.add_(theirs.slice(0, rank * part, (rank + 1) * part));
-    // This rank takes its own part as rounded for the wire too, so that all have the same.
+    // The own part is rounded to the wire's type as well, so that all ranks have the same bits.
     const at::Tensor own = mine.slice(0, group_.rank() * part, (group_.rank() + 1) * part);
     own.copy_(sum);
     wait_for(*group_.all_gather(buffer_of(own), buffer_of(mine)), mine);
@@ -124,7 +129,7 @@ std::unique_ptr<Exchanger> create_exchanger(const StrategyContext& context) {
     case Exchange::kAsa16:
       return std::make_unique<AllToAllSumAllGather>(group, at::kHalf);
   }
-  throw Error("an unknown exchange");
+  throw Error("unknown exchange");
 }
 
 }  // namespace lockstep::strategies

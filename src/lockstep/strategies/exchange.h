@@ -8,23 +8,30 @@
 
 namespace lockstep::strategies {
 
-/// How one tensor is summed over all ranks, after Theano-MPI's exchangers: one tensor at a time, the next
-/// when it has arrived. Every rank gets the same bits.
+/// Sums a tensor over all ranks, as Theano-MPI's exchangers do: one tensor at a time. Every rank gets the
+/// same bits.
 class Exchanger {
  public:
   virtual ~Exchanger() = default;
 
-  /// `tensor`: fp32 and dense; it becomes the sum, on a GPU in the calling thread's stream. Collective.
+  /// Overwrites a dense fp32 tensor by its sum over all ranks; on a GPU in the calling thread's stream.
+  /// Collective.
   virtual void sum(const at::Tensor& tensor) = 0;
 
-  /// What is kept to copy to, once the largest tensor was summed.
+  /// Size of the buffers once the largest tensor has been summed.
   virtual int64_t buffer_bytes() const { return 0; }
 };
 
-/// By the context's options. ar: an all-reduce of a copy in host memory, which the host waits for; nccl32,
-/// nccl16: the backend's own all-reduce, as it is or in fp16; asa32, asa16: all-to-all, sum in fp32,
-/// all-gather, with fp32 or fp16 on the wire and the tensor padded to a multiple of the number of ranks.
-/// `wire` is the type where `exchange` does not say it.
+/// Creates the exchanger of `exchange`. Bytes per step, with P the parameters in fp32 and P' padded to
+/// multiples of N:
+///
+///     ar        all-reduce of a copy in host memory, for which the host waits    P
+///     nccl32    the backend's all-reduce in place                                P
+///     nccl16    the backend's all-reduce of a copy in fp16                       P/2
+///     asa32     all-to-all, sum in fp32, all-gather; fp32 on the wire            all-to-all P', all-gather
+///     P' asa16     the same with fp16 on the wire                                   half of these
+///
+/// `wire` replaces fp32 in ar, nccl32 and asa32.
 std::unique_ptr<Exchanger> create_exchanger(const StrategyContext& context);
 
 }  // namespace lockstep::strategies

@@ -7,9 +7,29 @@
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/mul.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
 
 namespace lockstep::strategies {
 namespace {
+
+class GradientHook final : public torch::autograd::FunctionPreHook {
+ public:
+  GradientHook(size_t index, std::weak_ptr<GradientHooks::OnGradient> on_gradient)
+      : index_(index), on_gradient_(std::move(on_gradient)) {}
+
+  std::vector<at::Tensor> operator()(const std::vector<at::Tensor>& gradients) override {
+    const auto on_gradient = on_gradient_.lock();
+    if (!on_gradient || !gradients.front().defined()) return gradients;
+    (*on_gradient)(index_, gradients.front());
+    // Autograd does not accumulate undefined gradients.
+    return std::vector<at::Tensor>(1);
+  }
+
+ private:
+  size_t index_;
+  std::weak_ptr<GradientHooks::OnGradient> on_gradient_;
+};
 
 /// place = scale * gradient, or place += scale * gradient.
 void copy(const at::Tensor& gradient, double scale, bool add, at::Tensor place) {
@@ -23,7 +43,8 @@ void copy(const at::Tensor& gradient, double scale, bool add, at::Tensor place) 
   }
 }
 
-/// The same for many, all dense in the same order as their places: otherwise none of them would be fast.
+/// The same for many. All must have the strides of their places: one that has not would make all of them
+/// slow.
 void copy_together(const std::vector<at::Tensor>& gradients, double scale, bool add,
                    const std::vector<at::Tensor>& places) {
   if (gradients.empty()) return;
@@ -38,6 +59,15 @@ void copy_together(const std::vector<at::Tensor>& gradients, double scale, bool 
 
 }  // namespace
 
+GradientHooks::GradientHooks(const std::vector<at::Tensor>& parameters, OnGradient on_gradient)
+    : on_gradient_(std::make_shared<OnGradient>(std::move(on_gradient))) {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    torch::autograd::impl::add_hook(parameters[i], std::make_unique<GradientHook>(i, on_gradient_));
+  }
+}
+
+GradientHooks::~GradientHooks() = default;
+
 Copying copying_for(const replica::FlatMemory& memory) {
   return memory.gradients({}).is_cuda() ? Copying::kTogether : Copying::kEach;
 }
@@ -51,7 +81,7 @@ FlatGradients::FlatGradients(replica::Parameters& parameters, replica::FlatMemor
       on_final_(std::move(on_final)),
       hooks_(parameters.tensors(),
              [this](size_t index, const at::Tensor& gradient) { gradient_ready(index, gradient); }) {
-  // A GPU's autocast is none that blocks look at before they write.
+  // Not on a GPU, where blocks do not check autocast before they write.
   const bool on_gpu = memory.gradients({}).is_cuda();
   if (copying_ == Copying::kEach && !on_gpu) placeable_ = parameters.placeable_gradients();
   assign_places();
@@ -67,7 +97,7 @@ void FlatGradients::begin_step() {
 }
 
 void FlatGradients::begin_backward(bool last) {
-  // Those of the micro-batch before this one.
+  // The gradients of the previous micro-batch.
   fill_places();
   ++passes_;
   last_ = last;

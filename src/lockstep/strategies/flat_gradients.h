@@ -1,33 +1,53 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+
 #include "lockstep/replica/flat_memory.h"
-#include "lockstep/strategies/gradient_hooks.h"
 
 namespace lockstep::strategies {
 
-/// When gradients are copied into flat memory.
+/// Calls back from the backward pass as soon as the gradient of a parameter is final. The gradient then
+/// belongs to the callee: autograd does not add it to `.grad`. Parameters keep their hooks for life; once
+/// this object is destroyed, the hooks let autograd continue as without them.
+class GradientHooks {
+ public:
+  /// `index`: the parameter's index in `parameters`.
+  using OnGradient = std::function<void(size_t index, const at::Tensor& gradient)>;
+
+  GradientHooks(const std::vector<at::Tensor>& parameters, OnGradient on_gradient);
+  ~GradientHooks();
+  GradientHooks(const GradientHooks&) = delete;
+  GradientHooks& operator=(const GradientHooks&) = delete;
+
+ private:
+  std::shared_ptr<OnGradient> on_gradient_;
+};
+
+/// When gradients are copied to flat memory.
 enum class Copying {
-  /// Each when it is ready; on the CPU blocks that can write theirs there themselves
+  /// Each one when it is ready. On the CPU, some blocks write theirs there themselves
   /// (replica::GradientPlace).
   kEach,
-  /// All that are ready by then, when their places are to be looked at (FlatGradients::fill_places): a launch
-  /// or two for all of them, because on a GPU a launch takes longer than the copy of a small tensor.
+  /// All that are ready, in FlatGradients::fill_places(): one or two launches for all of them, because on a
+  /// GPU a launch
+  /// takes longer than the copy of a small tensor.
   kTogether
 };
 
 /// kTogether on a GPU.
 Copying copying_for(const replica::FlatMemory& memory);
 
-/// Takes gradients from autograd into flat memory while the backward pass goes on, each multiplied by a
-/// scale, and tells of each that is final. Over the micro-batches of a step gradients are summed up. One
-/// thread at a time uses it: who trains, and autograd's during a backward pass.
+/// Moves gradients from autograd to flat memory during the backward pass, each multiplied by a scale, and
+/// reports each one that is final. Sums gradients over the micro-batches of a step. Used by one thread at a
+/// time: the training thread, and autograd's during a backward pass.
 class FlatGradients {
  public:
-  /// `index`: the parameter's; in the last backward pass of a step, from within it.
+  /// Called during the last backward pass of a step. `index`: the parameter's index.
   using OnFinal = std::function<void(size_t index)>;
 
   FlatGradients(replica::Parameters& parameters, replica::FlatMemory& memory, double scale, Copying copying,
@@ -37,10 +57,10 @@ class FlatGradients {
   FlatGradients& operator=(const FlatGradients&) = delete;
 
   void begin_step();
-  /// As Strategy::before_backward. Without it a step has one backward pass.
+  /// See Strategy::before_backward(). Without a call, a step has one backward pass.
   void begin_backward(bool last);
 
-  /// The gradients that were told to be final are in flat memory from here on. With kEach they are anyway.
+  /// Copies the gradients reported so far to flat memory. With kEach they are there already.
   void fill_places();
 
  private:
@@ -50,13 +70,13 @@ class FlatGradients {
   replica::Parameters& parameters_;
   replica::FlatMemory& memory_;
   const Copying copying_;
-  /// Whose blocks write them.
+  /// Parameters whose gradients are written by their blocks.
   std::vector<size_t> placeable_;
   double scale_;
   OnFinal on_final_;
   int passes_ = 0;
   bool last_ = true;
-  /// Gradients of this backward pass that are not in their places yet, by parameter.
+  /// Gradients of this backward pass that are not copied yet, with their parameters.
   std::vector<std::pair<size_t, at::Tensor>> waiting_;
   GradientHooks hooks_;
 };

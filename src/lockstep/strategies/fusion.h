@@ -6,15 +6,16 @@
 
 namespace lockstep::strategies {
 
-/// Which gradients horovod sends as one: whole tensors that lie next to each other, up to a number of bytes;
-/// a larger tensor goes alone. The same on all ranks that are told the same. Must not outlive the memory.
+/// Groups horovod's gradients into packs that are sent as one message: whole tensors that are neighbors in
+/// memory, up to a number of bytes; a larger tensor is a pack of its own. Deterministic, so ranks that make
+/// the same calls get the same packs. Must not outlive the memory.
 class Fusion {
  public:
-  /// `fixed`: packs are made beforehand, and one is sent when all of it was told; without it, whatever was
-  /// told together is packed.
+  /// `fixed`: packs are fixed in advance, and each is returned when all of its tensors are ready. Otherwise
+  /// the tensors of one call are packed.
   Fusion(const replica::FlatMemory& memory, int64_t cap_bytes, bool fixed);
 
-  /// What can be sent now that these are ready everywhere.
+  /// Returns the packs that can be sent now that `tensors` are ready on every rank.
   std::vector<replica::Range> packs_of(const std::vector<size_t>& tensors);
 
  private:

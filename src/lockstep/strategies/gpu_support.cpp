@@ -8,8 +8,9 @@ std::optional<ConfigError> why_not_on_gpu(const std::string& strategy, const Str
                                           const GpuUse& use) {
   const Traits traits = registry().get(strategy).traits(options);
   const bool shares = use.share_gpus && use.ranks > 1;
-  // LibTorch has one thread per process and GPU for backward passes, and these two wait in there for others
-  // that need it: the Reducer for its last bucket, device 0 for the backward passes of the other devices.
+  // LibTorch runs all backward passes of a process on one GPU in one thread. Two strategies wait there for
+  // work that needs the same thread: ddp's Reducer for its last bucket, device 0 of data_parallel for the
+  // other devices' backward passes.
   if (strategy == "ddp" && shares && use.are_threads) {
     return ConfigError(
         "ddp cannot have several ranks of one process on one GPU: LibTorch runs their backward passes in one "
@@ -28,7 +29,7 @@ std::optional<ConfigError> why_not_on_gpu(const std::string& strategy, const Str
   }
   if (use.scales_loss && !traits.no_loss_scale.empty()) {
     return ConfigError(
-        fmt::format("{} cannot train with --precision fp16 so: {}", strategy, traits.no_loss_scale),
+        fmt::format("{} cannot train with --precision fp16: {}", strategy, traits.no_loss_scale),
         "Use --precision bf16, or another strategy.");
   }
   return std::nullopt;

@@ -22,7 +22,7 @@
 namespace lockstep::strategies {
 namespace {
 
-/// The server is to end.
+/// Thrown in the server's thread to stop it.
 struct ServerStopped {};
 
 }  // namespace
@@ -137,10 +137,11 @@ void GradientServer::run() {
 void GradientServer::enter_stream(std::optional<c10::StreamGuard>& own_stream) {
   accelerator_->enter_thread();
   const at::Device gpu = accelerator_->device();
-  // Nobody's request is to wait for a whole step of the training thread.
+  // In the training thread's stream, a request would wait for a whole step of this rank.
   own_stream.emplace(c10::impl::VirtualGuardImpl(gpu.type()).getStreamFromGlobalPool(gpu));
   const std::lock_guard lock(mutex_);
-  // The training thread made all of this, and frees it.
+  // These were allocated in the training thread's stream; without this, LibTorch would reuse their memory
+  // when that stream is done with it.
   for (const at::Tensor& tensor : {values_, momenta_, gradient_, reply_}) {
     if (tensor.is_cuda()) tensor.record_stream(own_stream->current_stream());
   }

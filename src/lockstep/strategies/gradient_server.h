@@ -10,81 +10,108 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "lockstep/replica/accelerator.h"
 #include "lockstep/replica/flat_memory.h"
 #include "lockstep/replica/memory_use.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/strategies/message_channel.h"
-#include "lockstep/strategies/stream_turns.h"
 
 namespace lockstep::strategies {
 
-/// What a worker tells the owner of variables, by a message of this on kNoticeTag: that the gradient of a
-/// bucket follows (on kGradientTag), that it wants the values (they come on kValuesTag), or that it has no
-/// more steps until the next session.
+/// Orders the streams of several threads that use the same GPU memory in turn: work enqueued between begin()
+/// and end() runs after the work of the turn before. Does nothing on the CPU. The caller ensures that only
+/// one thread has a turn at a time.
+class StreamTurns {
+ public:
+  explicit StreamTurns(at::Device device) : device_(device) {}
+
+  void begin() {
+    if (last_) last_->block(current_stream());
+  }
+
+  void end() {
+    if (!device_.is_cuda()) return;
+    if (!last_) last_.emplace(device_.type());
+    last_->record(current_stream());
+  }
+
+ private:
+  c10::Stream current_stream() const {
+    return c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
+  }
+
+  at::Device device_;
+  std::optional<c10::Event> last_;
+};
+
+/// A message of a worker to an owner of variables, on kNoticeTag: the gradient of a bucket follows (on
+/// kGradientTag), the worker requests the values (they are sent on kValuesTag), or the worker has no more
+/// steps in this session.
 struct Notice {
   enum Kind : int64_t { kGradient, kFetch, kDone };
   static constexpr int kNoticeTag = 0;
   static constexpr int kGradientTag = 1;
   static constexpr int kValuesTag = 2;
 
-  /// Kind, the bucket, and which of this worker's gradients of that bucket it is, from 0.
+  /// Kind, bucket, and number (from 0) of this worker's gradient for that bucket.
   std::array<int64_t, 3> words{};
 };
 
-/// The variables that one rank owns, and the thread that serves them to all workers: it applies every
-/// gradient when it arrives, on its own, and answers every fetch with the values of that moment. Messages of
-/// one worker are served in the order in which they were sent, so a fetch sees the worker's own gradients.
+/// The variables that one rank owns, and the thread that serves them to all workers. It applies every
+/// gradient when it arrives and answers every fetch with the current values. Messages of one worker are
+/// served in the order in which they were sent, so a fetch sees all earlier gradients of that worker.
 ///
-/// It serves in sessions: from open() until every other rank has said that it is done; between them nothing
-/// is awaited. The thread computes with one thread, and on a GPU in a stream of its own. Functions are for
-/// the training thread of the same rank (and autograd's, within a backward pass), which is a worker too, and
-/// needs no messages.
+/// It serves in sessions: from open() until every other rank has sent kDone. Between sessions it receives
+/// nothing. The thread computes without OpenMP, and on a GPU in a stream of its own. The public functions are
+/// for the training thread of the same rank (and autograd's, during a backward pass), which is a worker too,
+/// but without messages.
 class GradientServer {
  public:
-  /// `values`: one-dimensional, of all that the rank owns, kept and updated here, where they are. `buckets`:
-  /// where in these the gradients of each bucket belong; empty ranges for buckets of other owners.
-  /// `accelerator`: whose memory the replica is in, null for the CPU's; it and the channel outlive this, and
-  /// the channel is closed after stop(), before this is destroyed.
+  /// `values`: all variables that the rank owns, one-dimensional; updated in place. `buckets`: the range of
+  /// `values` for the gradients of each bucket; empty for buckets of other owners. `accelerator`: the
+  /// replica's GPU, null for the CPU. It and the channel must outlive this; the channel must be closed after
+  /// stop() and before the destructor.
   GradientServer(MessageChannel& channel, at::Tensor values, std::vector<replica::Range> buckets,
                  const replica::SgdOptions& optimizer, replica::Accelerator* accelerator = nullptr);
   ~GradientServer();
 
   void open();
-  /// Of all gradients that are applied from now on.
+  /// For all gradients that are applied from now on.
   void set_learning_rate(double rate);
-  /// A gradient of this rank's own; where it is not on the device of the values, the host waits for it.
+  /// Applies a gradient of this rank. If it is not on the values' device, the host waits for the copy.
   void apply(size_t bucket, int64_t number, const at::Tensor& gradient);
   /// Copies the values for this rank itself.
   void fetch(const at::Tensor& into);
-  /// Blocks until every other rank is done, and with it the session.
+  /// Blocks until every other rank has sent kDone.
   void wait_until_done();
-  /// Throws what went wrong in the thread.
+  /// Throws the error of the thread, if it failed.
   void check();
-  /// Ends the thread, also within a session.
+  /// Stops the thread, even within a session.
   void stop();
 
   struct Counts {
     int64_t applied = 0;
-    /// Updates of a bucket between a worker's fetch and the application of the gradient that it computed with
-    /// these values: over all gradients, and of the one with the most.
+    /// Staleness of a gradient: the number of updates of its bucket between the fetch with which it was
+    /// computed and its application. The sum over all gradients, and the maximum.
     int64_t staleness_sum = 0;
     int64_t staleness_most = 0;
   };
   Counts counts() const;
 
-  /// The momenta; between sessions.
+  /// Save and restore the momenta. Call between sessions.
   void save(replica::State& state) const;
   void restore(const replica::State& state);
   int64_t momentum_bytes() const { return static_cast<int64_t>(momenta_.nbytes()); }
-  /// The values that are served, the reply that carries them, and a gradient on arrival.
+  /// Size of the values, of the reply with a copy of them, and of the received gradient.
   int64_t buffer_bytes() const { return replica::storage_bytes({values_, reply_, gradient_}); }
 
  private:
   void run();
-  /// On a GPU, of the thread.
+  /// Makes the thread work in a stream of its own on the GPU.
   void enter_stream(std::optional<c10::StreamGuard>& own_stream);
   void serve_session();
   void handle(const Notice& notice, int worker);
@@ -103,17 +130,17 @@ class GradientServer {
   bool stopping_ = false;
   std::exception_ptr failure_;
   at::Tensor values_, momenta_;
-  /// At these two.
+  /// For values_ and momenta_.
   StreamTurns turns_;
-  /// The momenta are those of an earlier training.
+  /// Whether the momenta were restored, so that no bucket is at its first step.
   bool begun_ = false;
-  /// Updates of each bucket.
+  /// Number of updates of each bucket.
   std::vector<int64_t> versions_;
-  /// [worker][bucket]: the version that it fetched last, and how many of its gradients were applied.
+  /// [worker][bucket]: the version at its last fetch, and the number of its gradients that were applied.
   std::vector<std::vector<int64_t>> fetched_, applied_;
   Counts counts_;
 
-  /// The thread's: what messages are received into and sent from.
+  /// Buffers for messages, used by the thread only.
   Notice notice_;
   at::Tensor gradient_, reply_;
   std::thread thread_;

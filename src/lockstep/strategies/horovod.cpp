@@ -1,5 +1,3 @@
-#include "lockstep/strategies/horovod.h"
-
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -12,6 +10,7 @@
 #include "lockstep/comm/helper_thread.h"
 #include "lockstep/strategies/announcements.h"
 #include "lockstep/strategies/bucket_filler.h"
+#include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/flat_gradients.h"
 #include "lockstep/strategies/fusion.h"
 #include "lockstep/strategies/negotiator.h"
@@ -21,15 +20,39 @@
 namespace lockstep::strategies {
 namespace {
 
-/// The strategy is being destroyed.
+/// Thrown in the background thread while the strategy is being destroyed.
 struct HorovodStopped {};
 
-std::vector<std::string> names_of(const replica::Parameters& parameters) {
+std::vector<std::string> parameter_names(const replica::Parameters& parameters) {
   std::vector<std::string> names;
   for (const replica::NamedTensor& parameter : parameters.trainable()) names.push_back(parameter.name);
   return names;
 }
 
+/// Horovod (Sergeev and Del Balso 2018, "Horovod: fast and easy distributed deep learning in TensorFlow"):
+/// gradients are announced by name when they become ready, and a background thread negotiates which are ready
+/// on every rank, fuses those and all-reduces them.
+///
+/// Sends, in each step, all-reduces of P bytes in total (P: the parameters in fp32; half with a 16-bit
+/// `wire`), in between P / fusion_mb and T messages (T: the number of tensors), and in each negotiation an
+/// all-reduce of up to T + 1 bytes (Negotiator). A negotiation takes place every `cycle_ms` during backward:
+///
+///     training thread      announce   announce announce        announce     combine: wait for all, optimizer
+///     background thread        | negotiate, fuse, all-reduce |     | negotiate, fuse, all-reduce |
+///
+/// Gradients are in flat memory, in the order on which the ranks agreed in the first step, so that fused
+/// gradients are neighbors and are sent in place. Up to `fusion_mb` are fused. What is fused depends on
+/// timing, and with it the order of summation if the backend's depends on a value's position in a buffer.
+/// With `deterministic`, packs of whole tensors are fixed in advance, in the reverse order of registration,
+/// and each is sent when all of it is ready.
+///
+/// A cycle in which this rank has nothing to announce is skipped, unless it has announced everything; between
+/// steps there are none. The background thread uses the context's communicator until it hands over the last
+/// all-reduce of a step, and one that was split off for negotiations. Destroying the strategy within a step
+/// abandons operations in flight, without communicating.
+///
+/// Measures negotiation_s (time in negotiations, including the wait for other ranks), cycles, and packs.
+/// Parameters are broadcast from rank 0 at the start, batch-norm buffers never.
 class Horovod final : public Strategy {
  public:
   explicit Horovod(const StrategyContext& context)
@@ -46,19 +69,18 @@ class Horovod final : public Strategy {
         negotiation_(context.host_communicator().split_first(group_.size())),
         gradients_(context.parameters, memory_, 1.0 / group_.size(), Copying::kEach,
                    [this](size_t index) { announcements_.announce(index); }) {
-    negotiator_ =
-        std::make_unique<Negotiator>(*negotiation_, names_of(context.parameters), [this](comm::Work& work) {
-          if (!announcements_.wait(work)) throw HorovodStopped{};
-        });
-    at::Tensor values = memory_.values({0, memory_.count()});
-    wait_for(*group_.broadcast(buffer_of(values), 0), values);
+    negotiator_ = std::make_unique<Negotiator>(*negotiation_, parameter_names(context.parameters),
+                                               [this](comm::Work& work) {
+                                                 if (!announcements_.wait(work)) throw HorovodStopped{};
+                                               });
+    broadcast_from_rank_0(group_, memory_.values({0, memory_.count()}));
     thread_ = std::thread([this] { run(); });
   }
 
   ~Horovod() override {
     announcements_.stop();
     thread_.join();
-    // Before what it may still be writing to.
+    // The communicator goes first, because its operations may still write to members.
     negotiation_.reset();
   }
 
@@ -85,9 +107,9 @@ class Horovod final : public Strategy {
 
   void apply() override {
     const replica::Range all{0, memory_.count()};
-    if (optimizer_.loss_scale) optimizer_.loss_scale->unscale({memory_.gradients(all)});
+    optimizer_.unscale({memory_.gradients(all)});
     memory_.apply(all, optimizer_, steps_ == 1);
-    if (optimizer_.loss_scale) optimizer_.loss_scale->update();
+    optimizer_.end_step();
   }
 
   void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
@@ -100,15 +122,15 @@ class Horovod final : public Strategy {
     if (steps_ > 0) follow_agreed_order();
     state.same_on_all_ranks = true;
     state.add("steps", steps_);
-    if (optimizer_.loss_scale) optimizer_.loss_scale->save(state);
+    optimizer_.save_scale(state);
     memory_.save(state);
   }
 
   void restore(const replica::State& state) override {
     steps_ = state.number("steps");
-    if (optimizer_.loss_scale) optimizer_.loss_scale->restore(state);
+    optimizer_.restore_scale(state);
     memory_.restore(state);
-    // Names are negotiated anew, the order is not.
+    // The cache of names is negotiated anew, the order of the memory is not.
     if (steps_ > 0) agreed_order_ = memory_.order();
     ordered_ = steps_ > 0;
   }
@@ -122,7 +144,7 @@ class Horovod final : public Strategy {
   }
 
  private:
-  /// Of the first step, once.
+  /// Adopts the order of the first step, once.
   void follow_agreed_order() {
     if (!ordered_ && !deterministic_) memory_.reorder(agreed_order_);
     ordered_ = true;
@@ -132,7 +154,7 @@ class Horovod final : public Strategy {
   void run() {
     comm::set_up_helper_thread("ls-horovod");
     try {
-      // What it sends comes after what autograd has put into the same stream.
+      // In the training thread's stream, so that sends follow the operations that autograd enqueued there.
       if (accelerator_ != nullptr) accelerator_->enter_thread();
       while (announcements_.wait_for_step()) {
         if (!negotiate_step()) return;
@@ -143,7 +165,7 @@ class Horovod final : public Strategy {
     }
   }
 
-  /// False: to end.
+  /// Negotiates until all gradients of a step are sent. Returns false if the thread is to stop.
   bool negotiate_step() {
     const size_t tensors = memory_.order().size();
     auto not_before = Clock::now();
@@ -161,13 +183,13 @@ class Horovod final : public Strategy {
       }
       if (!send(fusion_.packs_of(everywhere))) return false;
     }
-    // That was all of this step.
+    // Null marks the end of the step.
     announcements_.started(nullptr);
     return true;
   }
 
-  /// Returns when they have arrived, as the original does: what becomes ready meanwhile is fused in the next
-  /// cycle. False: to end.
+  /// All-reduces packs and waits for them, as Horovod does: gradients that become ready meanwhile are fused
+  /// in the next cycle. Returns false if the thread is to stop.
   bool send(const std::vector<replica::Range>& packs) {
     std::vector<comm::WorkPtr> works;
     for (const replica::Range& pack : packs) works.push_back(all_reduce_.start(memory_.gradients(pack)));
@@ -187,7 +209,9 @@ class Horovod final : public Strategy {
   std::chrono::duration<double, std::milli> cycle_;
   bool deterministic_;
   replica::FlatMemory memory_;
-  /// From here on the background thread's between the first announcement and the end of combine.
+  // The members up to packs_ belong to the background thread between the first announcement and the end of
+  // combine().
+
   Fusion fusion_;
   std::vector<size_t> agreed_order_;
   std::unique_ptr<Negotiator> negotiator_;

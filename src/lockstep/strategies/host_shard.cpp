@@ -37,7 +37,8 @@ void HostShard::take_gradients(replica::Range range) {
 void HostShard::apply(const replica::SgdOptions& options, bool first_step) {
   const at::NoGradGuard no_grad;
   for (const Taken& taken : taken_) {
-    // The stream has come to these gradients, so it has done with the values of the last step, too.
+    // The stream has copied these gradients, so its earlier copy from `values_` is complete as well, and they
+    // may change.
     if (taken.copied) accelerator_->wait(*taken.copied);
     const replica::Range range = within(taken.range);
     const at::Tensor values = part_of(values_, range);

@@ -10,40 +10,41 @@
 
 namespace lockstep::strategies {
 
-/// The stretch of the variables that a rank owns, kept and updated in host memory although the replica
-/// computes on a GPU (--parameter-device cpu): gradients come over, the host applies the optimizer, and the
-/// new values go back. Used by the training thread; the flat memory and the accelerator outlive it.
+/// The variables that a rank owns, kept and updated in host memory while the replica computes on a GPU
+/// (--parameter-device cpu): gradients are copied to the host, the host applies the optimizer, and new values
+/// are copied back. For the training thread; must not outlive the flat memory and the accelerator.
 class HostShard {
  public:
-  /// Begins with the values of that stretch. Without an accelerator the flat memory is the host's, too.
+  /// Starts with the values of range `owned`. `accelerator` is null if the flat memory is in host memory as
+  /// well.
   HostShard(const replica::FlatMemory& memory, replica::Range owned, replica::Accelerator* accelerator);
 
-  /// Starts to copy the gradients of a range within the stretch, after what the stream holds now. Does not
-  /// wait.
+  /// Starts a copy of the gradients of a range within `owned`, after the work that the stream holds now. Does
+  /// not wait.
   void take_gradients(replica::Range range);
-  /// Applies what was taken since the last time, in that order, and starts to copy the new values back into
-  /// the flat memory. The host waits for the gradients. `first_step`: as FlatMemory::apply.
+  /// Applies all gradients taken since the last call, in that order, and starts copies of the new values to
+  /// the flat memory. The host waits for the gradients. `first_step`: see FlatMemory::apply().
   void apply(const replica::SgdOptions& options, bool first_step);
 
   /// The momenta.
   void save(replica::State& state) const;
-  /// And begins with the values that the flat memory has now.
+  /// Also copies the values again from the flat memory.
   void restore(const replica::State& state);
   int64_t momentum_bytes() const { return static_cast<int64_t>(momenta_.nbytes()); }
-  /// Values and gradients.
+  /// Size of values and gradients.
   int64_t buffer_bytes() const { return replica::storage_bytes({values_, gradients_}); }
 
  private:
   struct Taken {
     replica::Range range;
-    /// Null without an accelerator.
+    /// Marks the end of the copy; null without an accelerator.
     replica::Accelerator::MarkPtr copied;
   };
 
   replica::Range within(replica::Range range) const {
     return {range.begin - owned_.begin, range.end - owned_.begin};
   }
-  /// Waits until the host has them.
+  /// Waits for the copy.
   void fetch_values();
 
   const replica::FlatMemory& memory_;

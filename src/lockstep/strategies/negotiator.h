@@ -9,23 +9,30 @@
 
 namespace lockstep::strategies {
 
-/// Finds out which tensors are ready on every rank, as Horovod's coordinator does. Tensors are announced by
-/// name: the ranks tell rank 0 which became ready, and it tells all of them which are ready everywhere. What
-/// was negotiated once is in every rank's cache under the same number, and from then on takes part as one bit
-/// of a bit vector of which all take the minimum; rank 0 is not asked unless some rank has a name that is not
-/// in the cache. One object per rank; used by one thread.
+/// Finds out which tensors are ready on every rank, as Horovod's coordinator does. One negotiation:
+///
+///  1. All ranks all-reduce a vector by minimum: a byte for each tensor in the cache, 1 if it is ready on
+///  this rank, and a
+///     last byte, 1 if this rank has no names that are not in the cache. Tensors whose minimum is 1 are ready
+///     everywhere.
+///  2. Only if the last byte is 0: every rank sends its new names to rank 0, and rank 0 broadcasts the names
+///  that are now
+///     ready on all ranks. Every rank adds them to its cache in that order, so they have the same number on
+///     all.
+///
+/// From the second step on all names are in the cache. One object per rank, for one thread.
 class Negotiator {
  public:
-  /// Waits for an operation, and throws what it throws.
+  /// Waits for an operation, and throws its error.
   using Wait = std::function<void(comm::Work&)>;
 
-  /// `names`: of the tensors; every rank has the same ones, in any order. The communicator is the caller's,
-  /// is used for nothing else, and is to be destroyed before this when a wait was left by an exception.
+  /// `names`: the tensors' names, the same on every rank, in any order. `group` belongs to the caller and
+  /// must be used for nothing else; after an exception of `wait` it must be destroyed before this object.
   Negotiator(comm::Communicator& group, std::vector<std::string> names, Wait wait);
 
-  /// Collective. `announced`: tensors that became ready on this rank since the last call. Returns those that
-  /// now are ready on every rank, each once, in the same order on all ranks; they may be announced again.
-  /// Throws CommError when a rank announces a name that another does not have.
+  /// Collective. `announced`: tensors that became ready on this rank since the last call. Returns the tensors
+  /// that are now ready on every rank, each once, in the same order on all ranks; they may then be announced
+  /// again. Throws CommError if a rank announces a name that another one does not have.
   std::vector<size_t> negotiate(const std::vector<size_t>& announced);
 
  private:
@@ -39,16 +46,16 @@ class Negotiator {
   std::vector<std::string> names_;
   Wait wait_;
   std::unordered_map<std::string, size_t> index_of_;
-  /// Tensors by their number in the cache, and the number of each tensor, or -1.
+  /// The tensors in the cache by number, and the number of each tensor, or -1.
   std::vector<size_t> cache_;
   std::vector<int64_t> cached_as_;
-  /// By number in the cache: 1 where this rank is ready; then 1 where it has no new names.
+  /// The vector of step 1.
   std::vector<uint8_t> bits_;
   std::vector<bool> ready_;
-  /// On rank 0: names in the order of their first announcement, and how many ranks are ready.
+  /// On rank 0: names in the order of their first announcement, and the number of ranks that announced them.
   std::vector<std::string> asked_;
   std::unordered_map<std::string, int> ready_ranks_;
-  /// What is on its way.
+  /// Memory of the messages in flight.
   int64_t length_ = 0;
   std::string text_;
 };

@@ -1,14 +1,11 @@
-#include "lockstep/strategies/parameter_server.h"
-
 #include <algorithm>
 #include <iterator>
 #include <optional>
 #include <ranges>
 
-#include "lockstep/strategies/async_parameter_server.h"
 #include "lockstep/strategies/bucket_filler.h"
+#include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/host_shard.h"
-#include "lockstep/strategies/overflow.h"
 #include "lockstep/strategies/parameter_shards.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
@@ -16,11 +13,24 @@ namespace lockstep::strategies {
 
 namespace {
 
-/// Where the replica is in host memory anyway, there is no difference.
+/// Without a GPU the replica is in host memory anyway.
 bool keeps_on_host(const StrategyContext& context) {
   return context.accelerator != nullptr && context.options.parameter_device == ParameterDevice::kCpu;
 }
 
+/// One copy of the variables, owned by the ranks: `parameter_server` of tf_cnn_benchmarks and tensorpack; Li
+/// et al. 2014, "Scaling Distributed Machine Learning with the Parameter Server".
+///
+/// Sends a reduce of P bytes and a broadcast of P bytes in 2 B messages per step (P: the parameters in fp32),
+/// every bucket from and to the rank that owns it. Gradients are reduced to their owner as soon as a bucket
+/// is ready during backward, or after backward with `overlap` off. The owner alone has momenta and applies
+/// the optimizer once. The next step begins with a fetch, a broadcast by every owner, and forward starts when
+/// all of it has arrived.
+///
+/// Whole tensors are assigned to owners by assign_owners(), or all of them to rank 0 (`parameter_owners`). A
+/// bucket contains tensors of one owner. Gradients are divided by the number of ranks as they are copied to
+/// flat memory. With `parameter_device` cpu, an owner with a GPU keeps and updates its variables in host
+/// memory (HostShard). Batch-norm buffers stay each rank's own.
 class ParameterServer final : public Strategy {
  public:
   explicit ParameterServer(const StrategyContext& context)
@@ -59,12 +69,12 @@ class ParameterServer final : public Strategy {
       }
     }
     if (shard_) shard_->apply(optimizer_, steps_ == 0);
-    if (optimizer_.loss_scale) optimizer_.loss_scale->update();
+    optimizer_.end_step();
     fetched_ = false;
     ++steps_;
   }
 
-  // Done by the owners, bucket by bucket as they arrived.
+  // In combine(), the owners have applied the optimizer bucket by bucket.
   void apply() override {}
 
   void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
@@ -73,17 +83,17 @@ class ParameterServer final : public Strategy {
 
   void save(replica::State& state) override {
     state.add("steps", steps_);
-    if (optimizer_.loss_scale) optimizer_.loss_scale->save(state);
+    optimizer_.save_scale(state);
     memory_.save(state);
     if (shard_) shard_->save(state);
   }
 
   void restore(const replica::State& state) override {
     steps_ = state.number("steps");
-    if (optimizer_.loss_scale) optimizer_.loss_scale->restore(state);
+    optimizer_.restore_scale(state);
     memory_.restore(state);
     if (shard_) shard_->restore(state);
-    // All ranks began with the values that were fetched before the state was saved.
+    // The restored parameters are those that were fetched before the state was saved.
     fetched_ = steps_ > 0;
   }
 
@@ -98,15 +108,16 @@ class ParameterServer final : public Strategy {
                                    comm::ReduceOp::kSum, owner_of(filler_.buckets()[bucket], owners_)));
   }
 
-  /// One overflow at any owner leaves out the step at all of them.
+  /// Waits for all buckets and agrees with the other ranks, because an overflow at any owner skips the
+  /// updates of all.
   void unscale() {
     const at::Tensor own = memory_.gradients(owned_range(memory_, owners_, group_.rank()));
     for (const comm::WorkPtr& work : works_) wait_for(*work, own);
-    if (own.numel() > 0) optimizer_.loss_scale->unscale({own});
+    if (own.numel() > 0) optimizer_.unscale({own});
     agree_on_overflow(*optimizer_.loss_scale, group_);
   }
 
-  /// What forward needs first comes first.
+  /// Broadcasts the values, those that forward needs first in front.
   void fetch() {
     if (fetched_) return;
     std::vector<comm::WorkPtr> works;
@@ -119,11 +130,11 @@ class ParameterServer final : public Strategy {
 
   replica::SgdOptions optimizer_;
   comm::Communicator& group_;
-  /// By parameter.
+  /// The owner of each parameter.
   std::vector<int> owners_;
   replica::FlatMemory memory_;
   BucketFiller filler_;
-  /// Where what this rank owns is kept on the host.
+  /// The variables of this rank if they are kept in host memory.
   std::optional<HostShard> shard_;
   std::vector<comm::WorkPtr> works_;
   bool fetched_ = false;

@@ -1,11 +1,4 @@
-#include "lockstep/strategies/bsp.h"
-#include "lockstep/strategies/ddp.h"
-#include "lockstep/strategies/horovod.h"
-#include "lockstep/strategies/parameter_server.h"
-#include "lockstep/strategies/replicated.h"
-#include "lockstep/strategies/sharded.h"
-#include "lockstep/strategies/strategy.h"
-#include "lockstep/strategies/uncoupled.h"
+#include "lockstep/strategies/catalog.h"
 
 namespace lockstep::strategies {
 namespace {
@@ -25,14 +18,14 @@ Traits mean_of_gradients(const StrategyOptions&) {
   return traits;
 }
 
-/// c10d's Reducer records events of its own in its first ten iterations.
+/// c10d's Reducer records events in its first ten iterations, which cannot be recorded into a CUDA graph.
 Traits mean_of_reducers_gradients(const StrategyOptions& options) {
   Traits traits = mean_of_gradients(options);
   traits.steps_before_recording = 11;
   return traits;
 }
 
-/// Of a strategy whose gradients travel in buckets.
+/// The traits of a strategy that sends gradients in buckets.
 template <Traits (*traits_of)(const StrategyOptions&)>
 Traits in_buckets(const StrategyOptions& options) {
   Traits traits = traits_of(options);
@@ -42,7 +35,7 @@ Traits in_buckets(const StrategyOptions& options) {
 
 Traits mean_of_what_is_ready(const StrategyOptions& options) {
   Traits traits = mean_of_gradients(options);
-  traits.not_recordable = "what is sent as one is negotiated on the host in every step";
+  traits.not_recordable = "the host negotiates in every step which gradients are sent together";
   if (!options.deterministic) {
     traits.depends_on_timing = "the order of summation depends on timing; --deterministic fixes it";
   }
@@ -54,7 +47,7 @@ Traits gradients_at_owner(const StrategyOptions& options) {
   traits.combines = "gradients, mean over all ranks, at the variable's owner";
   if (options.parameter_device == ParameterDevice::kCpu) {
     traits.not_recordable = "the host updates the variables in every step";
-    traits.no_loss_scale = "the GPU finds overflows, but the host updates";
+    traits.no_loss_scale = "the GPU finds overflows, but the host applies the updates";
   }
   if (options.consistency == Consistency::kSync) return traits;
   traits.combines = "each rank's own gradients over the number of ranks, at the variable's owner";
@@ -64,8 +57,8 @@ Traits gradients_at_owner(const StrategyOptions& options) {
   traits.replicas_equal = false;
   traits.depends_on_timing = "gradients are applied in the order in which they arrive";
   traits.applies_on_arrival = true;
-  traits.not_recordable = "owners apply what arrives when it arrives";
-  traits.no_loss_scale = "owners apply what arrives before they could know of an overflow elsewhere";
+  traits.not_recordable = "owners apply gradients whenever they arrive";
+  traits.no_loss_scale = "owners apply gradients before they could know of an overflow elsewhere";
   return traits;
 }
 
@@ -85,7 +78,8 @@ Traits mean_of_momenta(const StrategyOptions& options) {
       options.bsp_sync == BspSync::kAvg ? "parameters, mean over all ranks" : "momenta, mean over all ranks";
   traits.not_recordable = "the host waits at a barrier in every step";
   if (options.bsp_sync == BspSync::kCdd) {
-    traits.no_loss_scale = "momenta follow a rank's own gradients, before others could tell of an overflow";
+    traits.no_loss_scale =
+        "momenta follow a rank's own gradients before it could know of an overflow elsewhere";
   }
   return traits;
 }
@@ -111,35 +105,35 @@ const Registry<StrategyInfo>& registry() {
       "strategy", "lockstep info strategies",
       {{"single", {"one rank without a strategy: the baseline", &nothing_combined, &create_uncoupled}},
        {"independent",
-        {"every rank trains alone at the same time, nothing is sent: the machine's own limit",
+        {"every rank trains alone at the same time, without communication: the limit of the machine",
          &nothing_combined, &create_uncoupled}},
        {"ddp",
-        {"PyTorch's own c10d::Reducer: buckets of gradients, all-reduced while backward goes on",
+        {"PyTorch's own c10d::Reducer: buckets of gradients, all-reduced during backward",
          &in_buckets<mean_of_reducers_gradients>, &create_ddp}},
        {"replicated",
-        {"flat memory, buckets all-reduced while backward goes on, the optimizer applied to each as it "
-         "arrives",
+        {"flat memory; buckets all-reduced during backward, the optimizer applied to each when it arrives",
          &in_buckets<mean_of_gradients>, &create_replicated}},
        {"sharded",
-        {"ZeRO-1: buckets reduce-scattered while backward goes on, every rank updates its share with its "
-         "share of the momenta, parameters all-gathered",
+        {"ZeRO-1: buckets reduce-scattered during backward; every rank updates its share with its share of "
+         "the "
+         "momenta; parameters all-gathered",
          &in_buckets<mean_of_gradients>, &create_sharded}},
        {"parameter_server",
-        {"one copy of the variables, shared out among the ranks: gradients reduced to the owner, which "
-         "updates "
-         "once, parameters fetched before the next forward",
+        {"one copy of the variables, owned by the ranks: gradients reduced to the owner, which updates once; "
+         "parameters fetched before the next forward",
          &in_buckets<gradients_at_owner>, &create_parameter_server}},
        {"bsp",
-        {"after Theano-MPI: a local update, a barrier, then every tensor exchanged on its own, nothing "
-         "hidden",
+        {"after Theano-MPI: a local update, a barrier, then every tensor exchanged on its own; no overlap",
          &mean_of_momenta, &create_bsp}},
        {"horovod",
-        {"gradients announced by name; a background thread negotiates which are ready everywhere, fuses and "
+        {"gradients announced by name; a background thread negotiates which are ready on every rank, fuses "
+         "and "
          "all-reduces them",
          &mean_of_what_is_ready, &create_horovod}},
        {"data_parallel",
-        {"after nn.DataParallel: one process, a thread per device; batch and parameters copied to every "
-         "device in every step, outputs and gradients gathered on device 0, which updates",
+        {"after nn.DataParallel: one process with a thread per device; in every step batch and parameters "
+         "are "
+         "copied to every device, outputs and gradients gathered on device 0, which updates",
          &sum_on_device_0, &create_uncoupled}}});
   return strategies;
 }

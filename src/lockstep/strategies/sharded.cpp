@@ -1,15 +1,29 @@
-#include "lockstep/strategies/sharded.h"
-
 #include <vector>
 
 #include "lockstep/strategies/bucket_filler.h"
 #include "lockstep/strategies/bucket_plan.h"
-#include "lockstep/strategies/overflow.h"
+#include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
 namespace lockstep::strategies {
 namespace {
 
+/// The first stage of ZeRO (Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion
+/// Parameter Models"): every rank has all parameters, but updates only its shard, 1/N of every bucket, and
+/// keeps momenta for that shard only.
+///
+/// Sends a reduce-scatter of P' bytes and an all-gather of P' bytes in 2 B messages per step (P': the
+/// parameters in fp32, padded so that every bucket divides by N), as many bytes on a ring as an all-reduce. A
+/// bucket of gradients is reduce-scattered as soon as it is ready during backward, or after backward with
+/// `overlap` off. When its shard has arrived, the rank updates it and starts the all-gather of the
+/// parameters, while later buckets are in flight:
+///
+///     bucket:       |  shard of rank 0  |  shard of rank 1  |  ...  |
+///     gradients:    reduce-scatter -> the mean of its own shard on each rank
+///     values:       update of the own shard -> all-gather -> all shards on all ranks
+///
+/// Buckets are always in the reverse order of registration: another order would move momenta to other ranks.
+/// Parameters are broadcast from rank 0 at the start, batch-norm buffers never.
 class Sharded final : public Strategy {
  public:
   explicit Sharded(const StrategyContext& context)
@@ -18,8 +32,7 @@ class Sharded final : public Strategy {
         memory_(context.parameters, reverse_order(context.parameters.trainable().size()), group_.size()),
         filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
                 [this](size_t bucket) { send(bucket); }) {
-    at::Tensor values = memory_.values({0, memory_.count()});
-    wait_for(*group_.broadcast(buffer_of(values), 0), values);
+    broadcast_from_rank_0(group_, memory_.values({0, memory_.count()}));
     const auto cap = context.options.bucket_bytes();
     filler_.set_plan(plan_buckets(memory_, cap, {.multiple_of = group_.size()}));
     std::vector<replica::Range> shards;
@@ -46,24 +59,24 @@ class Sharded final : public Strategy {
           group_.all_gather(buffer_of(memory_.values(shard)), buffer_of(memory_.values(buckets[i].range)));
     }
     for (size_t i = 0; i < buckets.size(); ++i) wait_for(*works_[i], memory_.values(buckets[i].range));
-    if (optimizer_.loss_scale) optimizer_.loss_scale->update();
+    optimizer_.end_step();
     ++steps_;
   }
 
-  // Done shard by shard as they arrived.
+  // combine() has applied the optimizer shard by shard.
   void apply() override {}
 
   void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
 
   void save(replica::State& state) override {
     state.add("steps", steps_);
-    if (optimizer_.loss_scale) optimizer_.loss_scale->save(state);
+    optimizer_.save_scale(state);
     memory_.save(state);
   }
 
   void restore(const replica::State& state) override {
     steps_ = state.number("steps");
-    if (optimizer_.loss_scale) optimizer_.loss_scale->restore(state);
+    optimizer_.restore_scale(state);
     memory_.restore(state);
   }
 
@@ -77,14 +90,15 @@ class Sharded final : public Strategy {
                                            comm::ReduceOp::kSum));
   }
 
-  /// One overflow in any shard leaves out all of them.
+  /// Waits for all shards and agrees with the other ranks, because an overflow in any shard skips the updates
+  /// of all.
   void unscale() {
     std::vector<at::Tensor> shards;
     for (size_t i = 0; i < works_.size(); ++i) {
       shards.push_back(memory_.gradients(shard_of(filler_.buckets()[i])));
       wait_for(*works_[i], shards.back());
     }
-    optimizer_.loss_scale->unscale(shards);
+    optimizer_.unscale(shards);
     agree_on_overflow(*optimizer_.loss_scale, group_);
   }
 

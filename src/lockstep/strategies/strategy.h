@@ -14,53 +14,52 @@
 
 namespace lockstep::strategies {
 
-/// What a strategy promises; printed by `lockstep info strategies`.
+/// The properties of a strategy; printed by `lockstep info strategies`.
 struct Traits {
-  /// What is combined, and how: "gradients, mean over all ranks"; "nothing".
+  /// The quantity that ranks combine, and how: "gradients, mean over all ranks"; "nothing".
   std::string combines;
-  /// Whether the ranks wait for each other in every step: a step of the job is then the longest of its
-  /// ranks'.
+  /// Whether the ranks wait for each other in every step, so that the job's step takes as long as its slowest
+  /// rank.
   bool coupled = true;
   /// Whether it needs a communicator.
   bool communicates = true;
-  /// Whether rank 0 alone trains, with a thread for the device of each rank, while the others sleep.
+  /// Whether only rank 0 trains, with a thread for each rank's device, while the other ranks sleep.
   bool one_process = false;
-  /// How often the optimizer is applied to a parameter in a step of the job, and how many updates old the
-  /// values that a gradient was computed with may be then.
+  /// The number of times that the optimizer is applied to a parameter in a step of the job, and the age, in
+  /// updates, of the values with which a gradient was computed.
   std::string applications_per_step = "1";
   std::string staleness = "0";
-  /// Whose batch-norm statistics are used and kept.
+  /// The batch-norm statistics that are used and kept.
   std::string batch_norm = "each rank's own";
   /// Whether all replicas have the same parameters after every step.
   bool replicas_equal = true;
-  /// Whether gradients travel in buckets, so that --bucket-mb means something.
+  /// Whether gradients are sent in buckets, so that --bucket-mb has an effect.
   bool has_buckets = false;
-  /// Why the same seed may give other bits; empty: it does not.
+  /// Why the same seed may give different bits; empty if it cannot.
   std::string depends_on_timing;
-  /// Whether each rank's gradient is applied on its own when it arrives, whatever the others do.
+  /// Whether each rank's gradient is applied separately when it arrives.
   bool applies_on_arrival = false;
-  /// Why it cannot have the gradients of a scaled loss (fp16); empty where it can.
+  /// Why the strategy cannot use a scaled loss (fp16); empty if it can.
   std::string no_loss_scale;
-  /// Why a step on a GPU cannot be recorded into a CUDA graph, over whatever backend; empty where it can be
-  /// (why_not_recordable has the whole answer).
+  /// Why a step on a GPU cannot be recorded into a CUDA graph over any backend; empty if it can
+  /// (why_not_recordable() also considers the backend).
   std::string not_recordable;
-  /// Steps to train before the one that is recorded: momenta begin in the first, the order of buckets is
-  /// agreed on after it, and a communicator makes its connections where an operation is new.
+  /// Steps to train before a step is recorded: momenta are written in the first one, the order of buckets is
+  /// agreed on after it, and a communicator connects when an operation is new.
   int steps_before_recording = 3;
 };
 
-/// A quantity that a strategy measures of itself on one rank, over the steps so far: seconds where the name
-/// ends in _s, a number otherwise.
+/// A quantity that a strategy measured on one rank over the steps so far. In seconds if the name ends in _s.
 struct Measured {
-  /// What is made of the values of all ranks.
+  /// How the values of all ranks are combined.
   enum class Over {
-    /// Summed over steps; shown as the mean over ranks and steps.
+    /// A sum over steps; shown as the mean over ranks and steps.
     kSteps,
-    /// A count; summed over the ranks.
+    /// A count; shown as the sum over ranks.
     kJob,
-    /// A mean, of `weight` things; the mean of all of them.
+    /// A mean of `weight` values; shown as the weighted mean over ranks.
     kMean,
-    /// The most of any rank.
+    /// A maximum; shown as the maximum over ranks.
     kMost
   };
 
@@ -73,71 +72,73 @@ struct Measured {
 /// "per step", "in all", "mean", "most".
 const char* to_string(Measured::Over over);
 
-/// How the replicas are kept in step, and the optimizer with it. One object per rank, used by that rank's
-/// training thread: begin_step, forward, before_backward, backward (these three once for every micro-batch),
-/// combine, apply, and again. Coupled
-/// strategies communicate in any of these, so every rank must call all of them the same number of times.
+/// Keeps the replicas in step, and applies the optimizer. One object per rank, used by that rank's training
+/// thread. A step calls
 ///
-/// On a GPU these enqueue, in the stream that the training thread has entered, and unless they say otherwise
-/// the host waits for nothing there; what a step leaves is final in that stream. A step that is recorded into
-/// a CUDA graph and launched again calls none of these: between two steps that are called, any number of
-/// launches leaves the strategy as one step does. It is recorded straight after a step, not after finish,
-/// which may leave the next step less to do.
+///     begin_step(), { forward, before_backward(), backward } once for every micro-batch, combine(), apply()
+///
+/// Coupled strategies may communicate in any of these functions, so every rank must call all of them equally
+/// often.
+///
+/// On a GPU the functions enqueue work in the training thread's stream, and unless they say otherwise the
+/// host does not wait for it. The results of a step are final in that stream. A step that is recorded into a
+/// CUDA graph and launched again calls none of these functions: any number of launches between two called
+/// steps leaves the strategy in the same state as one step. A step must be recorded right after another step,
+/// not after finish(), which may take work away from the next step.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  /// Also makes room for new gradients.
+  /// Begins a step and drops the gradients of the last one.
   virtual void begin_step() = 0;
-  /// `last`: the backward pass of the step's last micro-batch, which makes its gradients final. Those of
-  /// earlier ones are only added up, nothing is sent.
+  /// `last`: this is the backward pass of the step's last micro-batch, after which gradients are final. Those
+  /// of earlier ones are added up without communication.
   virtual void before_backward(bool last) { static_cast<void>(last); }
-  /// Waits for what is in flight.
+  /// Waits for the communication in flight.
   virtual void combine() {}
-  /// Applies the optimizer, as far as it was not applied while gradients arrived.
+  /// Applies the optimizer to the parameters that combine() has not updated yet.
   virtual void apply() = 0;
 
-  /// The optimizer's rate from the next step on. Between steps; the same on all ranks. An owner that applies
-  /// gradients on arrival applies all with the rate that its own rank has reached.
+  /// Sets the learning rate from the next step on. Call between steps, with the same rate on all ranks. An
+  /// owner that applies gradients on arrival uses the rate that its own rank has reached.
   virtual void set_learning_rate(double rate) = 0;
 
-  /// What else beside the parameters must have the same bits on all ranks after a step: combined gradients,
-  /// where every rank has them. A difference shows there first.
+  /// Tensors, beside the parameters, that have the same bits on all ranks after a step: the combined
+  /// gradients, if every rank has them. A difference shows there first.
   virtual std::vector<at::Tensor> equal_on_all_ranks() const { return {}; }
 
-  /// After the last step, and before the parameters are looked at: this replica gets what a strategy keeps
-  /// elsewhere. Further steps may follow. Collective where the strategy communicates.
+  /// Brings this replica's parameters up to date. Call after the last step and before the parameters are
+  /// read; further steps may follow. Collective if the strategy communicates.
   virtual void finish() {}
 
-  /// What this rank needs to go on from here with the same bits, beside the values of parameters and buffers.
-  /// After finish(); drops the gradients where these are in the way. Collective where the strategy
-  /// communicates.
+  /// Saves everything that this rank needs to continue with the same bits, except the values of parameters
+  /// and buffers. Call after finish(); may drop the gradients. Collective if the strategy communicates.
   virtual void save(replica::State& state) = 0;
-  /// Goes on from what an object of the same kind and options saved on the same rank. Once, before the first
-  /// step; the parameters have had their values since before this object was made. Throws Error where the
-  /// state is of something else.
+  /// Continues from the state that a strategy of the same kind and options saved on the same rank. Call once,
+  /// before the first step; the parameters must have their values before the strategy is created. Throws
+  /// Error if the state does not fit.
   virtual void restore(const replica::State& state) = 0;
 
-  /// What this rank keeps for the optimizer.
+  /// Size of the momenta that this rank keeps.
   virtual int64_t momentum_bytes() const = 0;
-  /// What this rank keeps beside parameters, gradients and momenta, to copy to and from for the exchange.
+  /// Size of other buffers that this rank keeps for communication.
   virtual int64_t buffer_bytes() const { return 0; }
 
-  /// What is this strategy's own kind, on this rank. Between steps.
+  /// Quantities specific to this strategy, measured on this rank. Call between steps.
   virtual std::vector<Measured> measured() const { return {}; }
 };
 
-/// What a strategy works on; all owned by the caller and outliving the strategy.
+/// The arguments of a strategy. Everything is owned by the caller and must outlive the strategy.
 struct StrategyContext {
   replica::Parameters& parameters;
   replica::SgdOptions optimizer;
   /// Null for strategies that do not communicate.
   comm::Communicator* communicator = nullptr;
   StrategyOptions options;
-  /// Where the parameters are, entered by the thread that makes the strategy; null: on the CPU.
+  /// The GPU of the parameters, which the calling thread has entered; null: they are on the CPU.
   replica::Accelerator* accelerator = nullptr;
-  /// What the ranks tell each other from host memory goes over this one, of the same ranks in the same order;
-  /// null: over `communicator`, which then takes host memory too. With nccl it has to be given.
+  /// A communicator of the same ranks in the same order for messages from host memory. Null: `communicator`
+  /// is used for them. Required with nccl, which accepts GPU memory only.
   comm::Communicator* control = nullptr;
 
   comm::Communicator& host_communicator() const { return control == nullptr ? *communicator : *control; }
@@ -145,14 +146,13 @@ struct StrategyContext {
 
 struct StrategyInfo {
   std::string description;
-  /// What it promises under these options.
+  /// Its properties with these options.
   Traits (*traits)(const StrategyOptions& options) = nullptr;
-  /// Collective for strategies that communicate.
+  /// Collective if the strategy communicates.
   std::unique_ptr<Strategy> (*create)(const StrategyContext& context) = nullptr;
 };
 
-/// All strategies by name: single, independent, ddp, replicated, sharded, parameter_server, bsp, horovod,
-/// data_parallel (whose part beyond the optimizer is a Model, train::DataParallelModel).
+/// All strategies by name. The other part of data_parallel is a Model, train::DataParallelModel.
 const Registry<StrategyInfo>& registry();
 
 }  // namespace lockstep::strategies

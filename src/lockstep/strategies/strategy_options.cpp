@@ -12,7 +12,7 @@
 namespace lockstep::strategies {
 namespace {
 
-/// 0 for what is no number.
+/// The number in `text`; 0 if it is not one.
 double number(const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -30,7 +30,7 @@ void check_value(const OptionInfo& option, const std::string& value) {
                     fmt::format("It takes {}.", fmt::join(option.values, ", ")));
 }
 
-/// The values that a flag takes, and what they stand for.
+/// The values that a flag takes, and their meanings.
 template <typename Choice>
 using Choices = std::vector<std::pair<std::string, Choice>>;
 
@@ -57,7 +57,7 @@ std::vector<std::string> values_of(const Choices<Choice>& choices) {
   return values;
 }
 
-/// `value`: one of them (check_value).
+/// `value` must be one of them (see check_value()).
 template <typename Choice>
 Choice choice_of(const Choices<Choice>& choices, const std::string& value) {
   return std::ranges::find(choices, value, &std::pair<std::string, Choice>::first)->second;
@@ -89,44 +89,44 @@ const OptionInfo* find_option(const std::string& flag) {
 const std::vector<OptionInfo>& option_infos() {
   static const std::vector<OptionInfo> all{
       {.flag = "--overlap",
-       .description = "whether gradients are sent while backward goes on, or after it",
+       .description = "whether gradients are sent during backward, or after it",
        .default_value = "on",
        .strategies = {"replicated", "sharded", "parameter_server"},
        .values = values_of(kOverlap),
        .set = [](StrategyOptions& options,
                  const std::string& value) { options.overlap = choice_of(kOverlap, value); }},
       {.flag = "--wire",
-       .description = "in what type gradients are sent and summed",
+       .description = "number format in which gradients are sent and summed",
        .default_value = "fp32",
        .strategies = {"ddp", "replicated", "bsp", "horovod"},
        .values = values_of(kWires),
        .set = [](StrategyOptions& options,
                  const std::string& value) { options.wire = choice_of(kWires, value); }},
       {.flag = "--in-flight",
-       .description = "how many all-reduces go on at the same time, each on a communicator of its own",
+       .description = "number of all-reduces at the same time, each on a communicator of its own",
        .default_value = "2",
        .strategies = {"replicated"},
        .values = values_of(kInFlight),
        .set = [](StrategyOptions& options,
                  const std::string& value) { options.in_flight = choice_of(kInFlight, value); }},
       {.flag = "--parameter-owners",
-       .description = "who owns the variables: all ranks, balanced by bytes, or rank 0",
+       .description = "owners of the variables: all ranks, balanced by bytes, or rank 0",
        .default_value = "sharded",
        .strategies = {"parameter_server"},
        .values = values_of(kOwners),
        .set = [](StrategyOptions& options,
                  const std::string& value) { options.parameter_owners = choice_of(kOwners, value); }},
       {.flag = "--consistency",
-       .description = "whether owners wait for the gradients of all ranks, or apply each when it arrives",
+       .description = "whether owners wait for the gradients of all ranks, or apply each one when it arrives",
        .default_value = "sync",
        .strategies = {"parameter_server"},
        .values = values_of(kConsistencies),
        .set = [](StrategyOptions& options,
                  const std::string& value) { options.consistency = choice_of(kConsistencies, value); }},
       {.flag = "--parameter-device",
-       .description = "where owners keep variables and update them: in the GPU's memory or the host's; the "
-                      "same where the "
-                      "network computes on the CPU",
+       .description =
+           "memory in which owners keep and update variables: the GPU's or the host's; no effect on "
+           "the CPU",
        .default_value = "gpu",
        .strategies = {"parameter_server"},
        .values = values_of(kParameterDevices),
@@ -145,7 +145,7 @@ const std::vector<OptionInfo>& option_infos() {
        .set = [](StrategyOptions& options,
                  const std::string& value) { options.exchange = choice_of(kExchanges, value); }},
       {.flag = "--bsp-sync",
-       .description = "what is exchanged: momenta (cdd) or parameters (avg)",
+       .description = "values that are exchanged: momenta (cdd) or parameters (avg)",
        .default_value = "cdd",
        .strategies = {"bsp"},
        .values = values_of(kBspSyncs),
@@ -157,12 +157,12 @@ const std::vector<OptionInfo>& option_infos() {
        .strategies = {"horovod"},
        .set = [](StrategyOptions& options, const std::string& value) { options.cycle_ms = number(value); }},
       {.flag = "--fusion-mb",
-       .description = "up to how many MiB of gradients are sent as one",
+       .description = "maximum size of fused gradients in MiB",
        .default_value = "128",
        .strategies = {"horovod"},
        .set = [](StrategyOptions& options, const std::string& value) { options.fusion_mb = number(value); }},
       {.flag = "--deterministic",
-       .description = "fix beforehand what is sent as one, instead of leaving it to timing",
+       .description = "fix in advance which gradients are fused, instead of leaving it to timing",
        .default_value = "off",
        .strategies = {"horovod"},
        .values = values_of(kDeterministic),
@@ -183,7 +183,7 @@ Wire wire_of(const std::string& strategy, const StrategyOptions& options) {
 }
 
 std::vector<GivenOption> spelled_out(const StrategyOptions& options) {
-  // By name and all of them: an option that is added does not compile until it is told here too.
+  // Binds every member, so that a new option does not compile until it is listed here.
   const auto& [bucket_mb, overlap, wire, in_flight, owners, consistency, parameter_device, exchange, bsp_sync,
                cycle_ms, fusion_mb, deterministic] = options;
   return {{"--overlap", value_of(kOverlap, overlap)},
@@ -204,11 +204,11 @@ StrategyOptions parse_options(const std::vector<GivenOption>& given,
   StrategyOptions options;
   for (const auto& [flag, value] : given) {
     const OptionInfo* option = find_option(flag);
-    if (option == nullptr) throw ConfigError(fmt::format("no strategy knows {}", flag));
+    if (option == nullptr) throw ConfigError(fmt::format("no strategy has the option {}", flag));
     const bool known =
         std::ranges::any_of(strategies, [&](const std::string& name) { return option->concerns(name); });
     if (!known) {
-      throw ConfigError(fmt::format("{} means nothing to the strategy {}", flag, fmt::join(strategies, ", ")),
+      throw ConfigError(fmt::format("{} has no effect on the strategy {}", flag, fmt::join(strategies, ", ")),
                         fmt::format("It is an option of {}.", fmt::join(option->strategies, ", ")));
     }
     check_value(*option, value);
@@ -222,7 +222,7 @@ std::string options_text(const std::vector<GivenOption>& given, const std::strin
   std::vector<std::string> words;
   for (const OptionInfo& option : option_infos()) {
     if (!option.concerns(strategy)) continue;
-    // Of one that was given twice the last counts.
+    // If a flag was given several times, the last one counts.
     const auto last = std::find_if(given.rbegin(), given.rend(),
                                    [&](const GivenOption& one) { return one.flag == option.flag; });
     if (last == given.rend() || last->value == option.default_value) continue;

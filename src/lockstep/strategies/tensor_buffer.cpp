@@ -38,7 +38,8 @@ void* current_stream(const at::Tensor& tensor) {
 }
 
 comm::Buffer buffer_of(const at::Tensor& tensor) {
-  if (!tensor.is_non_overlapping_and_dense()) throw Error("a tensor with holes cannot be communicated");
+  if (!tensor.is_non_overlapping_and_dense())
+    throw Error("a tensor that is not dense cannot be communicated");
   comm::Buffer buffer{tensor.data_ptr(), static_cast<size_t>(tensor.numel()), dtype_of(tensor.scalar_type())};
   if (tensor.is_cuda()) {
     buffer.device = comm::DeviceKind::kCuda;
@@ -53,6 +54,15 @@ void wait_for(comm::Work& work, const at::Tensor& tensor) {
   } else {
     work.wait();
   }
+}
+
+void broadcast_from_rank_0(comm::Communicator& group, const at::Tensor& values) {
+  wait_for(*group.broadcast(buffer_of(values), 0), values);
+}
+
+void agree_on_overflow(const replica::LossScale& scale, comm::Communicator& group) {
+  const at::Tensor& overflow = scale.overflow();
+  wait_for(*group.all_reduce(buffer_of(overflow), comm::ReduceOp::kMax), overflow);
 }
 
 }  // namespace lockstep::strategies

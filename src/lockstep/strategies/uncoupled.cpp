@@ -1,8 +1,11 @@
-#include "lockstep/strategies/uncoupled.h"
+#include "lockstep/strategies/catalog.h"
 
 namespace lockstep::strategies {
 namespace {
 
+/// Forward, backward, optimizer; no hooks, no communication, 0 bytes per step. The strategy of `single` (the
+/// baseline of speed-up) and `independent` (N of them at the same time, the limit of the machine), and the
+/// optimizer of `data_parallel`, whose other part is a Model (train::DataParallelModel).
 class Uncoupled final : public Strategy {
  public:
   explicit Uncoupled(const StrategyContext& context)

@@ -10,7 +10,8 @@
 namespace lockstep::strategies {
 namespace {
 
-/// Widens what arrived when it is waited for: by the thread that needs it, not by the communicator's own.
+/// An all-reduce of a narrow copy. The sum is widened in wait(), by the thread that needs it and not by the
+/// communicator's.
 class NarrowedWork final : public comm::Work {
  public:
   NarrowedWork(comm::Communicator& group, at::Tensor values, at::ScalarType wire)
@@ -18,13 +19,15 @@ class NarrowedWork final : public comm::Work {
         narrow_(values_.to(wire)),
         work_(group.all_reduce(buffer_of(narrow_), comm::ReduceOp::kSum)) {}
 
-  /// The communicator may still be writing to the copy when nobody waits any more, after a failure elsewhere.
+  /// After a failure elsewhere, the operation may be abandoned while the communicator still writes to the
+  /// copy; the callback keeps the copy until then.
   ~NarrowedWork() override {
     if (!narrow_.defined() || followed_) return;
     try {
       work_->on_complete([narrow = std::move(narrow_)] {});
     } catch (...) {
-      // It was recorded into a CUDA graph that nobody launches, or has failed: nothing is on its way.
+      // The operation was recorded into a CUDA graph that is not launched, or it failed: nothing writes to
+      // the copy.
     }
   }
 
@@ -42,10 +45,10 @@ class NarrowedWork final : public comm::Work {
 
   void wait_in_stream(void* stream) override {
     if (narrow_.defined() && stream != current_stream(values_)) {
-      throw Error("what arrived in a narrower type can be widened in the calling thread's stream only");
+      throw Error("a sum in a narrower type can only be widened in the calling thread's stream");
     }
     work_->wait_in_stream(stream);
-    // The copy's memory is this stream's again, which comes after the communicator's last use of it.
+    // The stream now runs after the communicator's last use of the copy, so its memory may be reused.
     widen();
   }
 

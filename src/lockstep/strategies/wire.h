@@ -9,18 +9,17 @@ namespace lockstep::strategies {
 
 at::ScalarType scalar_type_of(Wire wire);
 
-/// Half the distance from 1 to the next number: what rounding to the type changes at most, relatively.
+/// Half the distance from 1 to the next larger number: the largest relative error of rounding to the type.
 double unit_roundoff(Wire wire);
 
-/// Sums stretches of fp32 memory over all ranks, in the type chosen for the wire. Starting and waiting may be
-/// different threads' work. The communicator outlives this and every work.
+/// Sums ranges of fp32 memory over all ranks, in the number format of the wire. Different threads may start
+/// and wait. The communicator must outlive this object and all of its operations.
 class WireAllReduce {
  public:
   WireAllReduce(comm::Communicator& group, Wire wire) : group_(group), wire_(wire) {}
 
-  /// Collective. `values`: dense fp32; it is the sum once wait() of the work has returned, and in the calling
-  /// thread's stream after wait_in_stream() with that. In a narrower type a copy travels, which lives from
-  /// here until then.
+  /// Collective. `values`: dense fp32; overwritten by the sum when wait() returns, or in the calling thread's
+  /// stream after wait_in_stream(). A narrower format sends a copy, which exists from here until then.
   comm::WorkPtr start(const at::Tensor& values) const;
 
  private:

@@ -1,8 +1,6 @@
-// In place of the other files of this folder, where lockstep is built without oneDNN: nothing is covered.
+// Replaces the other files of this folder in a build without oneDNN. Covers no layer.
 
-#include "lockstep/kernels/onednn/fused_conv.h"
-#include "lockstep/kernels/onednn/fused_linear.h"
-#include "lockstep/kernels/onednn/fused_pool.h"
+#include "lockstep/kernels/onednn/fused_layers.h"
 #include "lockstep/kernels/onednn/instruction_set.h"
 
 namespace lockstep::kernels::onednn {

@@ -36,13 +36,13 @@ int64_t output_extent(int64_t input, int64_t kernel, int64_t padding, int64_t st
   return (input + 2 * padding - kernel) / stride + 1;
 }
 
-/// Reference code, and for groups a matrix product for each.
+/// Whether an implementation is reference code, or computes groups as one matrix product each.
 bool is_slow(const char* implementation) {
   return is_reference(implementation) ||
          std::string_view(implementation).find("gemm") != std::string_view::npos;
 }
 
-/// What a convolution is asked for.
+/// A convolution and the layouts that its operands come in.
 struct Asked {
   ConvShape shape;
   bool relu = false;
@@ -52,7 +52,7 @@ struct Asked {
   memory::dims padding() const { return {shape.padding.height, shape.padding.width}; }
 };
 
-/// The layouts of x and y that a primitive is tried with.
+/// Layouts of x and y in which a primitive is tried.
 struct Layouts {
   memory::desc x, y;
 };
@@ -61,8 +61,9 @@ memory::desc as(const memory::desc& desc, memory::format_tag tag) {
   return {desc.get_dims(), desc.get_data_type(), tag};
 }
 
-/// The first that `make` finds fast code for; throws dnnl::error with dnnl_unimplemented where there is none.
-/// As given; for groups, which may be narrower than blocks, also what the primitive likes best, and plain.
+/// Returns the first primitive made by `make` that is fast code: in the given layouts and, for groups, which
+/// may be narrower than a block, in the primitive's own choice and in channels last. Throws dnnl::error with
+/// dnnl_unimplemented if there is none.
 template <typename Make>
 auto first_fast(const Asked& asked, const Make& make) {
   std::vector<Layouts> all{{asked.x, asked.y}};
@@ -97,7 +98,7 @@ dnnl::convolution_forward::primitive_desc forward_of(const Asked& asked, const L
           attributes};
 }
 
-/// For the backward passes: without post-operations.
+/// The forward primitive that backward primitives refer to; it must not have post-operations.
 dnnl::convolution_forward::primitive_desc hint_of(const Asked& asked, const Layouts& layouts) {
   return forward_of(asked, layouts, user_scratchpad());
 }
@@ -175,12 +176,12 @@ std::unique_ptr<ConvPlan> make_conv_plan(const ConvShape& shape, bool relu, cons
                     .y = plan->output};
   try {
     add_forward(asked, *plan);
-    // Without blocks the input is the network's, whose gradient nobody wants.
+    // An input that is not blocked is the network's image, which needs no gradient.
     if (is_blocked(x)) add_backward_data(asked, *plan);
     add_backward_weights(asked, *plan);
     if (relu) add_relu_backward(*plan);
   } catch (const dnnl::error& error) {
-    // Of this type on this processor, it may be.
+    // Some types are not implemented on some processors.
     if (error.status == dnnl_unimplemented) return nullptr;
     throw;
   }

@@ -3,14 +3,21 @@
 #include <memory>
 #include <vector>
 
-#include "lockstep/kernels/conv_shape.h"
 #include "lockstep/kernels/onednn/engine.h"
+#include "lockstep/kernels/shapes.h"
 
 namespace lockstep::kernels::onednn {
 
-/// A convolution's primitives for inputs of one shape and type, and how what they read and write differs from
-/// what is given: images are blocked (but for the network's own), weights as the parameter lies in memory,
-/// bias and gradients of parameters fp32.
+/// The primitives of a convolution for inputs of one shape and type, with the reorders between their layouts
+/// and those of the tensors:
+///
+///     tensor                                 reorder               layout of the primitive
+///     x, y and their gradients: blocked      none, except groups   blocked
+///     weight: channels last, fp32            usually               blocked pairs, fp32 or bf16
+///     weight's gradient: channels last       usually               blocked, fp32
+///     bias and its gradient: fp32            none                  fp32
+///
+/// The image that enters the network is plain, and is read as it is.
 struct ConvPlan {
   bool relu = false;
   std::vector<int64_t> output_sizes;
@@ -32,8 +39,8 @@ struct ConvPlan {
   dnnl::eltwise_backward relu_backward_primitive;
 };
 
-/// x: the input as it comes, blocked, or contiguous and without a gradient. Where oneDNN has no fast code for
-/// blocked images (narrow groups), its primitives choose their own layouts. Null where there is none at all.
+/// x: blocked, or contiguous and without a gradient. If oneDNN has no fast code for blocked images (narrow
+/// groups), its primitives choose their own layouts. Returns null if there is no fast code at all.
 std::unique_ptr<ConvPlan> make_conv_plan(const ConvShape& shape, bool relu, const at::Tensor& x,
                                          const at::Tensor& weight, bool with_bias);
 

@@ -18,10 +18,12 @@ dnnl::stream& stream() {
   return own;
 }
 
-/// As large as the largest primitive so far asked for.
+/// Scratch memory of the calling thread, as large as the largest request so far. One arena for all
+/// primitives: only one runs at a time, and memory that was just used is in the cache.
 const at::Tensor& scratch(int64_t bytes) {
   thread_local at::Tensor own;
   if (!own.defined() || own.numel() < bytes) {
+    // Freed before the larger one is allocated, so that both never exist at once.
     own = at::Tensor();
     own = at::empty({bytes}, at::kByte);
   }

@@ -12,34 +12,37 @@ namespace lockstep::kernels::onednn {
 
 const dnnl::engine& engine();
 
-/// fp32 or bf16.
+/// The data type for a tensor of fp32 or bf16.
 dnnl::memory::data_type type_of(at::ScalarType type);
 
-/// What an operation on `x` computes with: bf16 where autocast is on, x's own type elsewhere.
+/// The type in which an operation on `x` computes: bf16 with autocast, otherwise x's own type.
 at::ScalarType computing_type(const at::Tensor& x);
 
-/// A dense image, plain or blocked (image_layout.h), or undefined strides: as the tensor lies in memory.
+/// Describes the memory of an image, plain or blocked (image_layout.h).
 dnnl::memory::desc image_desc(const at::Tensor& image);
 
-/// Memory for what `desc` describes, without values; from LibTorch's allocator, which keeps pages.
+/// Allocates uninitialized memory for `desc` with LibTorch's allocator, which keeps freed pages.
 at::Tensor allocate(const dnnl::memory::desc& desc);
 
-/// The tensor's memory seen as `desc`. The tensor has to outlive it.
+/// The tensor's memory, described by `desc`. The tensor must outlive the result.
 dnnl::memory memory_of(const dnnl::memory::desc& desc, const at::Tensor& tensor);
 
 using Arguments = std::unordered_map<int, dnnl::memory>;
 
-/// Runs a primitive on the calling thread's team until it is done, with scratch memory from an arena of this
-/// thread. `scratchpad`: what the primitive asks for; made with user_scratchpad().
+/// Runs a primitive on the calling thread's OpenMP team and waits for it. `scratchpad`: the scratch memory
+/// that the primitive needs; it comes from an arena of this thread, and the primitive must have been made
+/// with user_scratchpad().
 void run(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad, Arguments arguments);
 
+/// Attributes that leave a primitive's scratch memory to run().
 dnnl::primitive_attr user_scratchpad();
 
-/// Whether an implementation (impl_info_str) is oneDNN's reference code, hundreds of times slower than the
-/// rest.
+/// Whether an implementation (impl_info_str) is oneDNN's reference code, which is hundreds of times slower
+/// than its other code.
 bool is_reference(const char* implementation);
 
-/// From one layout or type to another. Its primitives are made when they are first needed, and kept.
+/// Converts between layouts or types. Its primitives are made on first use and kept: making them anew in
+/// every step took 2 % of it.
 class Reorder {
  public:
   Reorder() = default;
@@ -47,7 +50,7 @@ class Reorder {
 
   const dnnl::memory::desc& from() const { return from_; }
   const dnnl::memory::desc& into() const { return into_; }
-  /// Whether it does more than to copy.
+  /// Whether the layouts or types differ.
   bool changes() const { return from_ != into_; }
 
   /// into = scale * from, or into += scale * from.
@@ -62,13 +65,13 @@ class Reorder {
   Made make(bool scales, bool adds) const;
 
   dnnl::memory::desc from_, into_;
-  /// Whether own loops do it (weight_pairs.h).
+  /// Whether lockstep's own loops convert (weight_pairs.h).
   bool pairs_ = false;
   /// By whether it scales and whether it adds.
   mutable std::map<std::pair<bool, bool>, Made> made_;
 };
 
-/// A tensor as a primitive reads it: itself, or a reordered copy.
+/// A tensor in the layout that a primitive reads: the tensor itself, or a reordered copy.
 class Read {
  public:
   Read(const Reorder& reorder, const at::Tensor& tensor);
@@ -80,10 +83,11 @@ class Read {
   dnnl::memory memory_;
 };
 
-/// What a primitive writes for a tensor: itself, or what finish() brings there.
+/// The memory that a primitive writes instead of a tensor: the tensor itself, or memory that finish()
+/// reorders into it.
 class Written {
  public:
-  /// The tensor becomes scale * what is written, or that is added to it. `reorder` has to outlive this.
+  /// The tensor becomes scale * the result, or += with `add`. `reorder` must outlive this.
   Written(const Reorder& reorder, at::Tensor tensor, double scale = 1, bool add = false);
 
   const dnnl::memory& memory() const { return memory_; }
@@ -94,7 +98,7 @@ class Written {
   at::Tensor tensor_;
   double scale_;
   bool add_;
-  /// Undefined where the primitive writes into the tensor.
+  /// Undefined if the primitive writes to the tensor itself.
   at::Tensor apart_;
   dnnl::memory memory_;
 };

@@ -1,5 +1,3 @@
-#include "lockstep/kernels/onednn/fused_conv.h"
-
 #include <optional>
 #include <string_view>
 
@@ -9,6 +7,7 @@
 
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/onednn/conv_plan.h"
+#include "lockstep/kernels/onednn/fused_layers.h"
 #include "lockstep/kernels/winograd_conv.h"
 
 namespace lockstep::kernels::onednn {
@@ -18,7 +17,7 @@ using replica::GradientPlace;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Images of so few channels go in as they are.
+/// Up to this many channels, oneDNN has fast code for plain images.
 constexpr int64_t kFewChannels = 3;
 
 class ConvFunction : public torch::autograd::Function<ConvFunction> {

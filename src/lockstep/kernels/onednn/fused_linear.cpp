@@ -1,11 +1,10 @@
-#include "lockstep/kernels/onednn/fused_linear.h"
-
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/kernels/onednn/engine.h"
+#include "lockstep/kernels/onednn/fused_layers.h"
 
 namespace lockstep::kernels::onednn {
 
@@ -16,7 +15,7 @@ using torch::autograd::variable_list;
 
 struct LinearPlan {
   memory::desc x, y, bias, weights;
-  /// Of the weight: scaled and added where that is asked for.
+  /// Scales the weight's gradient, or adds it to its place.
   Reorder gradient;
   dnnl::inner_product_forward::primitive_desc forward;
   dnnl::inner_product_forward forward_primitive;
@@ -28,7 +27,7 @@ struct LinearPlan {
 
 namespace {
 
-/// Null where it would be slow.
+/// Null if oneDNN has only slow code.
 std::unique_ptr<LinearPlan> make_plan(const at::Tensor& x, const at::Tensor& weight) {
   auto plan = std::make_unique<LinearPlan>();
   const memory::data_type type = type_of(x.scalar_type());
@@ -38,7 +37,8 @@ std::unique_ptr<LinearPlan> make_plan(const at::Tensor& x, const at::Tensor& wei
   plan->y = {{x.size(0), out}, type, memory::format_tag::ab};
   plan->bias = {{out}, fp32, memory::format_tag::a};
   const memory::desc parameter(weight.sizes().vec(), fp32, memory::format_tag::ab);
-  // What the primitives like better takes longer to come by than it saves: so few rows meet so many weights.
+  // Plain weights. The primitives prefer a blocked layout, but reordering so many weights for so few rows
+  // takes longer than it saves.
   const memory::desc weights(weight.sizes().vec(), type, memory::format_tag::ab);
   try {
     plan->forward = {
@@ -63,9 +63,9 @@ std::unique_ptr<LinearPlan> make_plan(const at::Tensor& x, const at::Tensor& wei
   return plan;
 }
 
-/// In fp32 LibTorch's matrix product reads plain weights faster than oneDNN's forward primitive does (44 ms
-/// against 75 for 64 rows and 9216 x 4096 weights on a Zen 4), and the backward primitives are faster than
-/// its products (51 ms against 79).
+/// oneDNN's forward pass, for bf16. In fp32, LibTorch's matrix product reads plain weights faster than
+/// oneDNN's forward primitive (44 ms against 75 for 64 rows and 9216 x 4096 weights on a Zen 4), while
+/// oneDNN's backward primitives are faster than LibTorch's products (51 ms against 79).
 at::Tensor multiply(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& bias,
                     const LinearPlan& plan) {
   at::Tensor y = at::empty({x.size(0), weights.size(0)}, x.options());
@@ -81,7 +81,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
  public:
   static at::Tensor forward(AutogradContext* saved, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const LinearPlan* plan, const GradientPlace* place) {
-    // For both passes.
+    // Narrowed once for both passes.
     const at::Tensor weights = weight.to(x.scalar_type());
     const at::Tensor y =
         x.scalar_type() == at::kFloat ? at::addmm(bias, x, weight.t()) : multiply(x, weights, bias, *plan);

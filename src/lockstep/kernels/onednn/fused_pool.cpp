@@ -1,5 +1,3 @@
-#include "lockstep/kernels/onednn/fused_pool.h"
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -10,6 +8,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/kernels/onednn/engine.h"
+#include "lockstep/kernels/onednn/fused_layers.h"
 
 namespace lockstep::kernels::onednn {
 namespace {
@@ -27,7 +26,8 @@ struct PoolPlan {
   dnnl::pooling_backward backward_primitive;
 };
 
-/// A window that begins beyond the image does not count, as in LibTorch.
+/// Number of windows, as LibTorch counts them: in ceil mode, a window that starts in the right or lower
+/// padding is dropped.
 int64_t output_extent(int64_t input, const PoolShape& shape) {
   const int64_t room = input + 2 * shape.padding - shape.kernel;
   int64_t windows = (room + (shape.ceil ? shape.stride - 1 : 0)) / shape.stride + 1;
@@ -43,10 +43,12 @@ std::unique_ptr<PoolPlan> make_plan(const at::Tensor& x, const PoolShape& shape,
   plan->output_sizes = {x.size(0), x.size(1), height, width, x.size(4)};
   plan->source = image_desc(x);
   plan->output = image_desc(at::empty(plan->output_sizes, x.options()));
+  // oneDNN takes the padding after the image explicitly: as much as the last window needs.
   const auto behind = [&](int64_t input, int64_t output) {
     return (output - 1) * shape.stride + shape.kernel - input - shape.padding;
   };
   const memory::dims after{behind(x.size(2), height), behind(x.size(3), width)};
+  // A mean over a window beyond LibTorch's padding divides by fewer pixels, which oneDNN cannot do.
   if (kind == PoolKind::kMean &&
       std::ranges::any_of(after, [&](int64_t rows) { return rows > shape.padding; })) {
     return nullptr;
@@ -76,7 +78,8 @@ std::unique_ptr<PoolPlan> make_plan(const at::Tensor& x, const PoolShape& shape,
   return plan;
 }
 
-/// Of this thread; none is ever dropped, as backward passes point to them.
+/// The calling thread's plan for this input. Plans are never destroyed, because backward passes point to
+/// them.
 const PoolPlan* plan_for(const at::Tensor& x, const PoolShape& shape, PoolKind kind) {
   thread_local std::map<std::vector<int64_t>, std::unique_ptr<PoolPlan>> plans;
   std::vector<int64_t> key = x.sizes().vec();

@@ -6,7 +6,7 @@
 namespace lockstep::kernels::onednn {
 namespace {
 
-/// As ONEDNN_MAX_CPU_ISA is spelled, in small letters.
+/// The names that ONEDNN_MAX_CPU_ISA takes, in lower case.
 const char* name_of(dnnl::cpu_isa isa) {
   switch (isa) {
     case dnnl::cpu_isa::sse41:
@@ -27,7 +27,7 @@ const char* name_of(dnnl::cpu_isa isa) {
       return "avx512_core_fp16";
     case dnnl::cpu_isa::avx512_core_amx:
       return "avx512_core_amx";
-    // What newer versions of oneDNN add to these.
+    // Newer versions of oneDNN may know more.
     default:
       break;
   }
@@ -45,7 +45,7 @@ const char* name_of(dnnl::cpu_isa isa) {
 }  // namespace
 
 InstructionSet instruction_set() {
-  // The values of dnnl::cpu_isa are sets of bits: a larger set has all bits of a smaller one.
+  // The values of dnnl::cpu_isa are bit sets: a larger instruction set has all bits of a smaller one.
   const auto has = [](dnnl::cpu_isa isa) {
     const auto bits = static_cast<unsigned>(isa);
     return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;

@@ -4,17 +4,18 @@
 
 namespace lockstep::kernels::onednn {
 
-/// What own loops are made for; others fall under the one below them.
+/// Instruction sets for which lockstep's own loops are compiled. A processor uses the best one that it
+/// supports.
 enum class InstructionSet { kAny, kAvx2, kAvx512 };
 
-/// Of this processor, within the limit that ONEDNN_MAX_CPU_ISA sets for oneDNN, so that one setting holds for
-/// all kernels. kAny in a build without oneDNN.
+/// The instruction set of this processor, limited by ONEDNN_MAX_CPU_ISA as oneDNN's is, so that one setting
+/// holds for all kernels. kAny in a build without oneDNN.
 InstructionSet instruction_set();
 
-/// Why oneDNN cannot be used; empty where it can.
+/// Why oneDNN cannot be used; empty if it can.
 std::string why_unusable();
 
-/// Of oneDNN: "oneDNN 3.2.0, avx512_core_bf16", in its own words; empty in a build without it.
+/// oneDNN's version and instruction set: "oneDNN 3.2.0, avx512_core_bf16"; empty in a build without oneDNN.
 std::string version_and_instructions();
 
 }  // namespace lockstep::kernels::onednn

@@ -15,6 +15,10 @@ constexpr int kPairs = kBlock / 2;
 
 using Words = Lanes<kBlock>::Words;
 
+/// The channels that are paired: 32-bit words hold the weights of two neighboring output or input channels.
+///
+///     pair_outputs   word [p][i] = weight(output 2p, input i), weight(output 2p + 1, input i)
+///     pair_inputs    word [p][o] = weight(output o, input 2p), weight(output o, input 2p + 1)
 enum class Paired { kNone, kOutputs, kInputs };
 
 Paired pairs_of(const memory::desc& weights) {
@@ -24,7 +28,8 @@ Paired pairs_of(const memory::desc& weights) {
   return Paired::kNone;
 }
 
-/// One block, from 16 rows of 16 input channels, a row per output channel.
+/// Packs one block of 16 rows (output channels) of 16 adjacent values (input channels): pairs are the same
+/// column of two rows.
 LOCKSTEP_AVX512 void pair_outputs(const float* from, int64_t row_stride, uint32_t* into) {
   for (int pair = 0; pair < kPairs; ++pair) {
     const float* const even = from + 2 * pair * row_stride;
@@ -34,6 +39,8 @@ LOCKSTEP_AVX512 void pair_outputs(const float* from, int64_t row_stride, uint32_
   }
 }
 
+/// The same block with pairs of adjacent values. The output is transposed, so rows are rounded first and then
+/// read by columns.
 LOCKSTEP_AVX512 void pair_inputs(const float* from, int64_t row_stride, uint32_t* into) {
   uint16_t rows[kBlock][kBlock];
   for (int row = 0; row < kBlock; ++row) store<kBlock>(load<kBlock>(from + row * row_stride), rows[row]);
@@ -65,7 +72,7 @@ void make_pairs(const memory& from, const memory& into) {
   auto* const target = static_cast<uint16_t*>(into.get_data_handle());
   const int64_t height = sizes[2];
   const int64_t width = sizes[3];
-  // The input channels of a row lie side by side: innermost.
+  // Input channels are the innermost loop, because they are adjacent in the parameter.
   at::parallel_for(0, sizes[0] / kBlock * height * width, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t outputs = i / (height * width);

@@ -7,7 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/replica/cuda_graph/open_cuda_graph.h"
+#include "lockstep/replica/cuda_graph/plugin.h"
 
 namespace {
 
@@ -45,8 +45,7 @@ class CudaGraph final : public RecordedWork {
  private:
   void begin() {
     try {
-      // Of this thread only: NCCL's own threads, which capture nothing, stay free to do what a capture
-      // forbids.
+      // Restricts this thread only. NCCL's threads do not capture, and may do things that a capture forbids.
       graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     } catch (const c10::Error& error) {
       give_pool_back();
@@ -63,7 +62,7 @@ class CudaGraph final : public RecordedWork {
     }
   }
 
-  /// After an exception that is on its way: the capture ends, and with it the stream's special state.
+  /// Ends the capture, and with it the stream's special state, after an exception of the recorded work.
   void abandon() noexcept {
     try {
       graph_.capture_end();
@@ -72,8 +71,8 @@ class CudaGraph final : public RecordedWork {
     }
   }
 
-  /// Where a capture fails, LibTorch leaves its allocators with the order to serve it from the pool. What
-  /// they have not begun, or have ended already, they refuse.
+  /// Undoes the redirection of LibTorch's allocators to the graph's pool, which LibTorch leaves in place if a
+  /// capture fails. An allocator that was not redirected, or no longer is, throws; that is ignored.
   void give_pool_back() noexcept {
     try {
       at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool_);
@@ -87,7 +86,7 @@ class CudaGraph final : public RecordedWork {
     }
   }
 
-  /// Given to LibTorch instead of left to it, so that it can be given back after a failure.
+  /// Created here and not by CUDAGraph, so that it can be released after a failure.
   c10::MempoolId_t pool_;
   c10::DeviceIndex device_;
   at::cuda::CUDAGraph graph_;

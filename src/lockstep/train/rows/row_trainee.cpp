@@ -84,8 +84,7 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   comm::Communicator* communicator = tracer == nullptr ? group.data : tracer;
   strategies::StrategyOptions options = row.strategy_options;
   options.bucket_mb = row.bucket_mb;
-  replica::SgdOptions optimizer{
-      .learning_rate = row.learning_rate, .momentum = row.momentum, .weight_decay = row.weight_decay};
+  auto optimizer = replica::SgdOptions::of(row);
   if (row.cuda_graph) optimizer.keep_rate_on(device);
   if (replica::needs_loss_scale(precision)) {
     loss_scale_ = std::make_shared<replica::LossScale>(device);

@@ -10,7 +10,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 
-#include "lockstep/kernels/batch_norm.h"
+#include "lockstep/kernels/conv_bn.h"
 
 namespace lockstep::train {
 

@@ -1,5 +1,6 @@
-#include "lockstep/kernels/narrow_weight.h"
+#include "lockstep/kernels/block_steps.h"
 
+#include <ATen/ops/relu.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 namespace lockstep::kernels {
@@ -9,7 +10,8 @@ class Narrowed : public torch::autograd::Function<Narrowed> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* /*saved*/, const at::Tensor& /*weight*/,
                             const at::Tensor& copy) {
-    // A tensor of its own: this pass's history belongs to it, not to the copy.
+    // A tensor of its own, because the autograd history of this pass is attached to it. `copy` outlives the
+    // pass.
     return copy.detach();
   }
 
@@ -20,6 +22,12 @@ class Narrowed : public torch::autograd::Function<Narrowed> {
 };
 
 }  // namespace
+
+at::Tensor relu_in_place(at::Tensor x, const Context& context) {
+  at::relu_(x);
+  if (context.cost != nullptr) context.cost->keep(x);
+  return x;
+}
 
 at::Tensor narrow_weight(const at::Tensor& weight, const at::Tensor& copy, const Context& context) {
   return context.weight_copies && copy.defined() ? Narrowed::apply(weight, copy) : weight;

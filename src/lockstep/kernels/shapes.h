@@ -4,7 +4,7 @@
 
 namespace lockstep::kernels {
 
-/// Height and width; one number stands for both.
+/// Height and width; a single number stands for both.
 struct Extent {
   constexpr Extent(int64_t both) : height(both), width(both) {}
   constexpr Extent(int64_t height_, int64_t width_) : height(height_), width(width_) {}
@@ -21,8 +21,16 @@ struct ConvShape {
   Extent padding = 0;
   int64_t groups = 1;
 
-  /// How many inputs each output sums up.
+  /// Number of inputs in the sum of each output.
   int64_t fan_in() const { return in_channels / groups * kernel.height * kernel.width; }
+};
+
+struct PoolShape {
+  int64_t kernel = 2;
+  int64_t stride = 2;
+  int64_t padding = 0;
+  /// Whether a last window may extend beyond the right and the lower edge.
+  bool ceil = false;
 };
 
 }  // namespace lockstep::kernels
