@@ -125,7 +125,7 @@ BenchPlan make_plan(BenchOptions options, train::JobSite site, const Arguments& 
     plan.options.breakdown = true;
   }
   train::SweepOptions& sweep = plan.options.sweep;
-  sweep.device = site.options.device;
+  sweep.common.device = site.options.device;
   if (sweep.ranks.empty()) sweep.ranks = site.usual_ranks();
   sweep.pacing.precision_target = parse_share(plan.options.precision_target, "--precision-target");
   sweep.input_flags.timeout_s = plan.options.job.timeout_s;
@@ -145,7 +145,7 @@ int run_bench(BenchOptions options, const std::string& preset_note, const Argume
   // estimating the memory runs each network once.
   check_flags(options);
   // --cuda-graph asks for a GPU: its user wants to hear what keeps GPUs from being used.
-  if (options.sweep.cuda_graph && options.job.device == "auto") options.job.device = "cuda";
+  if (options.sweep.common.cuda_graph && options.job.device == "auto") options.job.device = "cuda";
   train::JobSite site = train::inspect_site(options.job);
   check_on_site(options, site);
   if (!preset_note.empty() && site.speaks() && !site.supervised()) print_note(preset_note);

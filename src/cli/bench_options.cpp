@@ -86,7 +86,7 @@ void add_measuring_flags(Flags& flags, BenchOptions& options) {
             "the row that speed-ups are relative to: STRATEGY or STRATEGY:RANKS");
   flags.add_switch("--no-controls", sweep.controls,
                    "leave out the baseline (one rank, no strategy) and the machine's limit (independent)");
-  flags.add("--lr", sweep.learning_rate, "learning rate; 0 leaves the optimizer's update out");
+  flags.add("--lr", sweep.common.learning_rate, "learning rate; 0 leaves the optimizer's update out");
 }
 
 void add_output_flags(Flags& flags, BenchOptions& options) {
@@ -142,7 +142,7 @@ void check_layers_on_gpus(const BenchOptions& options, const train::JobSite& sit
 }
 
 void check_stamps_in_recorded_steps(const BenchOptions& options, const train::JobSite& /*site*/) {
-  if (!options.sweep.cuda_graph) return;
+  if (!options.sweep.common.cuda_graph) return;
   std::string stamped;
   if (results::styles().get(options.how.style).needs_breakdown) stamped = "--style " + options.how.style;
   if (options.breakdown) stamped = "--breakdown";
@@ -192,7 +192,7 @@ void add_bench_flags(Flags& flags, BenchOptions& options) {
   add_row_flags(flags, options.sweep, Rows::kSweep, group,
                 "powers of two up to the cores, or GPUs, or the launcher's ranks");
   add_training_flags(flags, options.sweep, Rows::kSweep, group, "");
-  flags.add_switch("--cuda-graph", options.sweep.cuda_graph,
+  flags.add_switch("--cuda-graph", options.sweep.common.cuda_graph,
                    "record a step on the GPU once, after warm-up, and replay it; needs --device cuda");
   add_measuring_flags(flags, options);
   add_job_flags(flags, options.job);
@@ -223,7 +223,7 @@ BaselineChoice choose_baseline(const BenchOptions& options, const std::vector<tr
     return row.strategy == choice.strategy && (choice.ranks == 0 || row.ranks == choice.ranks);
   });
   // The default baseline may be missing, as with --no-controls: the tables then show no speed-ups.
-  if (!planned && options.baseline != "single") {
+  if (!planned && options.baseline != results::kSingle) {
     throw ConfigError(fmt::format("--baseline {} is not among the rows that are measured", options.baseline),
                       "Add its strategy to --strategy and its ranks to --ranks.");
   }

@@ -28,7 +28,7 @@ struct BenchOptions {
   /// Launches, each of all rows.
   int repeat = 1;
   /// The row that speed-ups are relative to: "single", "ddp:1".
-  std::string baseline = "single";
+  std::string baseline = results::kSingle;
   std::string json_path;
   /// Adds a launch to the launches in --json.
   bool append = false;

@@ -86,34 +86,9 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
 }
 
 results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
-  results::Run run;
-  run.model = row.model;
-  run.batch_per_rank = row.batch_per_rank;
-  run.global_batch = row.global_batch;
-  run.accumulate = row.accumulate;
-  run.ranks = row.ranks;
-  run.strategy = row.strategy;
+  results::Run run{row};
   run.backend = rank.plan.job.site.options.backend;
-  run.precision = row.precision;
-  run.kernels = row.kernels;
-  run.memory_format = row.memory_format;
-  run.device = row.device;
-  run.cuda_graph = row.cuda_graph;
-  run.input = row.input;
-  run.data = row.data;
-  run.input_options = row.input_flags.text();
-  run.image_size = row.image_size;
-  run.bucket_mb = row.bucket_mb;
-  run.strategy_options = row.strategy_options_text;
   run.threads_per_rank = rank.plan.job.binding.threads_per_rank;
-  run.seed = static_cast<int64_t>(row.seed);
-  const models::ModelInfo& model = models::registry().get(row.model);
-  run.parameters = model.parameters;
-  // At other image sizes it is not known without running the network.
-  if (row.image_size == model.image_size) run.multiply_adds = model.multiply_adds;
-  run.learning_rate = row.learning_rate;
-  run.momentum = row.momentum;
-  run.weight_decay = row.weight_decay;
   run.coupled = train::traits_of(row).coupled;
   return run;
 }

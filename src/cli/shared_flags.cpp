@@ -42,11 +42,11 @@ void add_row_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const st
       "them [fused, where this build has it]",
       form);
   flags.add("--bucket-mb", sweep.bucket_mb, "largest size of a bucket of gradients, in MiB", form);
-  flags.add("--accumulate", sweep.accumulate,
+  flags.add("--accumulate", sweep.common.accumulate,
             "batches per rank and step, whose gradients are summed before they are combined");
-  flags.add("--image-size", sweep.image_size,
+  flags.add("--image-size", sweep.common.image_size,
             "height and width of an image in pixels [the network's own size]");
-  flags.add("--seed", sweep.seed, "seed of initial values, batches and dropout");
+  flags.add("--seed", sweep.common.seed, "seed of initial values, batches and dropout");
   add_strategy_flags(flags, sweep.strategy_options);
 }
 
@@ -60,12 +60,12 @@ void add_training_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, con
             form);
   flags.add("--precision", sweep.precisions,
             "fp32 or bf16 (autocast); on a GPU also tf32, bf16_pure and fp16", form);
-  flags.add("--memory-format", sweep.memory_format, "layout of images: channels_last or contiguous");
-  flags.add("--momentum", sweep.momentum, "the optimizer's momentum; 0: none");
-  flags.add("--weight-decay", sweep.weight_decay, "the optimizer's weight decay; 0: none");
-  flags.add("--input", sweep.input,
+  flags.add("--memory-format", sweep.common.memory_format, "layout of images: channels_last or contiguous");
+  flags.add("--momentum", sweep.common.momentum, "the optimizer's momentum; 0: none");
+  flags.add("--weight-decay", sweep.common.weight_decay, "the optimizer's weight decay; 0: none");
+  flags.add("--input", sweep.common.input,
             fmt::format("source of batches; 'lockstep info inputs' lists them{}", usual_input));
-  flags.add("--data", sweep.data,
+  flags.add("--data", sweep.common.data,
             "real data, for --input dataset: a folder with MNIST's or CIFAR-10's files, or with a folder of "
             "images per class",
             {.value = "FOLDER"});

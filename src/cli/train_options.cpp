@@ -33,7 +33,7 @@ void check_strategy(const TrainOptions& options) {
 void check_combines(const TrainOptions& options) {
   const std::string& strategy = options.sweep.strategies.front();
   const int ranks = options.sweep.ranks.front();
-  if (ranks <= 1 || (strategy != "single" && strategy != "independent")) return;
+  if (ranks <= 1 || results::role_of(strategy) == results::Role::kStrategy) return;
   throw ConfigError(
       fmt::format("{} combines nothing: {} ranks would be {} trainings", strategy, ranks, ranks),
       "Choose ddp, or --ranks 1.");
@@ -91,7 +91,7 @@ void add_checkpoint_flags(Flags& flags, TrainOptions& options) {
 }  // namespace
 
 TrainOptions::TrainOptions() {
-  sweep.input.clear();
+  sweep.common.input.clear();
   sweep.controls = false;
 }
 
@@ -117,13 +117,13 @@ void add_train_flags(Flags& flags, TrainOptions& options) {
 train::TrainingPlan make_training_plan(const TrainOptions& asked, const train::JobSite& site) {
   TrainOptions options = asked;
   train::SweepOptions& sweep = options.sweep;
-  sweep.device = site.options.device;
+  sweep.common.device = site.options.device;
   if (sweep.ranks.empty()) sweep.ranks = {site.environment ? site.environment->world : 1};
-  if (sweep.input.empty()) sweep.input = sweep.data.empty() ? "device" : "dataset";
+  if (sweep.common.input.empty()) sweep.common.input = sweep.common.data.empty() ? "device" : "dataset";
   sweep.input_flags.timeout_s = site.options.timeout_s;
   require_all(kTrainRules, options);
   // With one rank the two are the same, and a sweep plans no row `independent` of one rank.
-  if (sweep.strategies.front() == "independent") sweep.strategies = {"single"};
+  if (results::role_of(sweep.strategies.front()) == results::Role::kControl) sweep.strategies = {results::kSingle};
   train::TrainingPlan plan;
   plan.row = train::plan_rows(sweep).front();
   plan.schedule = options.schedule;

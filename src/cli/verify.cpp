@@ -55,7 +55,7 @@ VerifyOptions::VerifyOptions() {
   sweep.batches = {4};
   sweep.controls = false;
   // A few steps must move the parameters by more than rounding.
-  sweep.learning_rate = 0.05;
+  sweep.common.learning_rate = 0.05;
   // The result of a strategy does not depend on the device, and auto would leave one rank if there is one
   // GPU.
   job.device = "cpu";
@@ -156,7 +156,7 @@ int run_verify(const VerifyOptions& asked) {
   VerifyOptions options = asked;
   train::SweepOptions& sweep = options.sweep;
   train::JobSite site = train::inspect_site(options.job);
-  sweep.device = site.options.device;
+  sweep.common.device = site.options.device;
   if (sweep.ranks.empty()) sweep.ranks = site.usual_ranks();
   sweep.pacing = {.warmup_steps = 0, .steps = options.steps};
   const train::JobPlan job = train::plan_job(std::move(site), train::plan_rows(sweep), sweep.strategies);

@@ -31,10 +31,10 @@ class GpusOfOneProcessTest : public testing::Test {
     sweep.ranks = {kDevices};
     sweep.strategies = {"data_parallel"};
     sweep.precisions = {precision};
-    sweep.device = train::kCuda;
+    sweep.common.device = train::kCuda;
     sweep.controls = false;
-    sweep.learning_rate = 0.05;
-    if (model == "resnet18") sweep.image_size = 64;
+    sweep.common.learning_rate = 0.05;
+    if (model == "resnet18") sweep.common.image_size = 64;
     sweep.pacing = {.warmup_steps = 5, .steps = 10};
     return train::plan_rows(sweep).front();
   }

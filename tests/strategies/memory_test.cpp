@@ -64,7 +64,7 @@ train::RowPlan row_of(const std::string& strategy, int ranks, const strategies::
   sweep.strategies = {strategy};
   sweep.controls = false;
   train::RowPlan row = train::plan_rows(sweep).front();
-  row.strategy_options = options;
+  row.parsed_options = options;
   row.bucket_mb = 0.05;
   return row;
 }

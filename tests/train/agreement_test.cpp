@@ -137,7 +137,7 @@ TEST(FactsTest, every_field_of_a_row_is_a_fact) {
       [](train::RowPlan& row) { row.precision = "bf16"; },
       [](train::RowPlan& row) { row.kernels = row.kernels == "aten" ? "fused" : "aten"; },
       [](train::RowPlan& row) { row.bucket_mb = 1; },
-      [](train::RowPlan& row) { row.strategy_options.overlap = false; },
+      [](train::RowPlan& row) { row.parsed_options.overlap = false; },
       [](train::RowPlan& row) { row.memory_format = "contiguous"; },
       [](train::RowPlan& row) { row.input = "host"; },
       [](train::RowPlan& row) { row.image_size = 1; },

@@ -30,7 +30,7 @@ train::RowPlan row_of(const std::string& model, const std::string& strategy, int
   sweep.ranks = {ranks};
   sweep.strategies = {strategy};
   sweep.controls = false;
-  sweep.learning_rate = 0.05;
+  sweep.common.learning_rate = 0.05;
   sweep.pacing = {.warmup_steps = 1, .steps = 3};
   return train::plan_rows(sweep).front();
 }

@@ -78,33 +78,37 @@ TEST(SweepTest, the_default_batch_is_the_networks_own) {
 }
 
 TEST(SweepTest, rows_on_gpus_have_kernels_for_gpus) {
-  for (const train::RowPlan& row : plan_rows({.models = {"lenet5"}, .ranks = {2}, .device = "cuda"})) {
+  for (const train::RowPlan& row :
+       plan_rows({.models = {"lenet5"}, .ranks = {2}, .common = {.device = "cuda"}})) {
     EXPECT_EQ(row.device, "cuda");
     EXPECT_EQ(row.kernels, "aten");
     EXPECT_FALSE(row.cuda_graph);
   }
-  EXPECT_TRUE(plan_rows({.models = {"lenet5"}, .ranks = {1}, .device = "cuda", .cuda_graph = true})
-                  .front()
-                  .cuda_graph);
+  EXPECT_TRUE(
+      plan_rows({.models = {"lenet5"}, .ranks = {1}, .common = {.device = "cuda", .cuda_graph = true}})
+          .front()
+          .cuda_graph);
 }
 
 TEST(SweepTest, what_a_device_cannot_have_is_refused_with_the_reason) {
-  EXPECT_THAT(refusal({.ranks = {1}, .device = "gpu"}),
+  EXPECT_THAT(refusal({.ranks = {1}, .common = {.device = "gpu"}}),
               HasSubstr("unknown device 'gpu'; did you mean cuda?"));
-  EXPECT_THAT(refusal({.ranks = {1}, .device = "cudda"}), HasSubstr("did you mean cuda?"));
-  EXPECT_THAT(refusal({.ranks = {1}, .device = "cuda:1"}), HasSubstr("CUDA_VISIBLE_DEVICES=1"));
-  EXPECT_THAT(refusal({.ranks = {1}, .kernels = {"aten", "fused"}, .device = "cuda"}),
+  EXPECT_THAT(refusal({.ranks = {1}, .common = {.device = "cudda"}}), HasSubstr("did you mean cuda?"));
+  EXPECT_THAT(refusal({.ranks = {1}, .common = {.device = "cuda:1"}}), HasSubstr("CUDA_VISIBLE_DEVICES=1"));
+  EXPECT_THAT(refusal({.ranks = {1}, .kernels = {"aten", "fused"}, .common = {.device = "cuda"}}),
               HasSubstr("--kernels fused are made for processors"));
-  EXPECT_THAT(refusal({.ranks = {1}, .cuda_graph = true}), HasSubstr("Use --device cuda"));
-  EXPECT_THAT(refusal({.ranks = {1}, .device = "cuda", .cuda_graph = true, .accumulate = 2}),
+  EXPECT_THAT(refusal({.ranks = {1}, .common = {.cuda_graph = true}}), HasSubstr("Use --device cuda"));
+  EXPECT_THAT(refusal({.ranks = {1}, .common = {.accumulate = 2, .device = "cuda", .cuda_graph = true}}),
               HasSubstr("--accumulate 2"));
-  EXPECT_THAT(refusal({.ranks = {2}, .device = "cuda", .cuda_graph = true, .verify_every = 5}),
+  EXPECT_THAT(refusal({.ranks = {2}, .common = {.device = "cuda", .cuda_graph = true}, .verify_every = 5}),
               HasSubstr("--verify-every"));
 }
 
 TEST(SweepTest, which_strategies_are_recorded_is_said_of_every_row) {
-  SweepOptions options{
-      .models = {"lenet5"}, .ranks = {2}, .strategies = {"all"}, .device = "cuda", .cuda_graph = true};
+  SweepOptions options{.models = {"lenet5"},
+                       .ranks = {2},
+                       .strategies = {"all"},
+                       .common = {.device = "cuda", .cuda_graph = true}};
   for (const train::RowPlan& row : plan_rows(options)) {
     const std::string reason = why_not(row, {.backend = "nccl"});
     const std::set<std::string> alike{"single",     "independent", "ddp",
@@ -125,8 +129,10 @@ TEST(SweepTest, which_strategies_are_recorded_is_said_of_every_row) {
 }
 
 TEST(SweepTest, threads_that_share_a_gpu_cannot_record_their_steps) {
-  SweepOptions options{
-      .models = {"lenet5"}, .ranks = {2}, .strategies = {"single"}, .device = "cuda", .cuda_graph = true};
+  SweepOptions options{.models = {"lenet5"},
+                       .ranks = {2},
+                       .strategies = {"single"},
+                       .common = {.device = "cuda", .cuda_graph = true}};
   const strategies::GpuUse sharing{.backend = "thread", .are_threads = true, .share_gpus = true};
   const strategies::GpuUse not_sharing{.backend = "thread", .are_threads = true};
   const strategies::GpuUse in_processes{.backend = "gloo", .share_gpus = true};
@@ -142,7 +148,8 @@ TEST(SweepTest, threads_that_share_a_gpu_cannot_record_their_steps) {
 }
 
 TEST(SweepTest, which_strategies_share_a_gpu_is_said_of_every_row) {
-  SweepOptions options{.models = {"lenet5"}, .ranks = {1, 2}, .strategies = {"all"}, .device = "cuda"};
+  SweepOptions options{
+      .models = {"lenet5"}, .ranks = {1, 2}, .strategies = {"all"}, .common = {.device = "cuda"}};
   for (const train::RowPlan& row : plan_rows(options)) {
     const bool in_one_process = row.strategy == "data_parallel" && row.ranks > 1;
     EXPECT_EQ(why_not(row, {.backend = "gloo", .share_gpus = true}).empty(), !in_one_process) << row.label();
@@ -151,7 +158,7 @@ TEST(SweepTest, which_strategies_share_a_gpu_is_said_of_every_row) {
         << row.label();
     EXPECT_EQ(why_not(row, {.backend = "nccl", .are_threads = true}), "");
   }
-  options.device = "cpu";
+  options.common.device = "cpu";
   for (const train::RowPlan& row : plan_rows(options))
     EXPECT_EQ(why_not(row, {.backend = "thread", .are_threads = true, .share_gpus = true}), "");
 }
@@ -167,7 +174,8 @@ TEST(SweepTest, what_cannot_be_measured_is_refused_by_name) {
   EXPECT_THAT(refusal({.ranks = {1}, .pacing = {.steps = 0}}), HasSubstr("--steps must be greater than 0"));
   EXPECT_THAT(refusal({.ranks = {1}, .pacing = {.warmup_steps = -1}}),
               HasSubstr("--warmup must not be negative"));
-  EXPECT_THAT(refusal({.ranks = {1}, .image_size = 8}), HasSubstr("resnet50 takes images from 32x32"));
+  EXPECT_THAT(refusal({.ranks = {1}, .common = {.image_size = 8}}),
+              HasSubstr("resnet50 takes images from 32x32"));
   EXPECT_THAT(refusal({.ranks = {1}, .strategies = {"independent"}, .controls = false}),
               HasSubstr("nothing to measure"));
 }
@@ -191,7 +199,8 @@ TEST(SweepTest, a_precision_that_cannot_be_is_refused) {
 }
 
 TEST(SweepTest, a_batch_that_does_not_fit_is_refused_with_one_that_does) {
-  const auto rows = plan_rows({.models = {"resnet18"}, .batches = {4096}, .ranks = {1}, .image_size = 64});
+  const auto rows =
+      plan_rows({.models = {"resnet18"}, .batches = {4096}, .ranks = {1}, .common = {.image_size = 64}});
   try {
     train::check_memory(rows, 1, 2 * kGiB);
     FAIL();
@@ -201,10 +210,10 @@ TEST(SweepTest, a_batch_that_does_not_fit_is_refused_with_one_that_does) {
     const int fitting = std::stoi(advice.substr(advice.find("--batch ") + 8));
     EXPECT_GT(fitting, 0);
     const auto smaller =
-        plan_rows({.models = {"resnet18"}, .batches = {fitting}, .ranks = {1}, .image_size = 64});
+        plan_rows({.models = {"resnet18"}, .batches = {fitting}, .ranks = {1}, .common = {.image_size = 64}});
     EXPECT_NO_THROW(train::check_memory(smaller, 1, 2 * kGiB));
-    const auto larger =
-        plan_rows({.models = {"resnet18"}, .batches = {fitting + 2}, .ranks = {1}, .image_size = 64});
+    const auto larger = plan_rows(
+        {.models = {"resnet18"}, .batches = {fitting + 2}, .ranks = {1}, .common = {.image_size = 64}});
     EXPECT_THROW(train::check_memory(larger, 1, 2 * kGiB), ConfigError);
   }
 }
@@ -225,8 +234,7 @@ std::vector<train::RowPlan> rows_on_gpus(int batch, int ranks) {
   return plan_rows({.models = {"resnet18"},
                     .batches = {batch},
                     .ranks = {ranks},
-                    .device = "cuda",
-                    .image_size = 64,
+                    .common = {.device = "cuda", .image_size = 64},
                     .controls = false});
 }
 
@@ -266,8 +274,7 @@ TEST(GpuMemoryTest, numbers_of_16_bits_take_half_as_much) {
                                              .batches = {64},
                                              .ranks = {1},
                                              .precisions = {precision},
-                                             .device = "cuda",
-                                             .image_size = 64,
+                                             .common = {.device = "cuda", .image_size = 64},
                                              .controls = false})
                                       .front());
   };

@@ -19,11 +19,11 @@ TrainingPlan plan_of(const Kind& kind) {
   sweep.batches = {4};
   sweep.bucket_mb = {0.05};
   sweep.controls = false;
-  if (!kind.data.empty()) sweep.input = "dataset";
-  sweep.data = kind.data;
+  if (!kind.data.empty()) sweep.common.input = "dataset";
+  sweep.common.data = kind.data;
   TrainingPlan plan;
   plan.row = plan_rows(sweep).front();
-  plan.row.strategy_options = kind.options;
+  plan.row.parsed_options = kind.options;
   plan.schedule = {.learning_rate = 0.02, .warmup_epochs = 1, .decay = Decay::kCosine, .epochs = 3};
   const InputFacts input = look_at_input(plan.row, /*evaluates=*/true);
   plan.steps_per_epoch = input.steps_per_epoch;

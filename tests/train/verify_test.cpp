@@ -44,7 +44,7 @@ class VerifyTest : public testing::TestWithParam<VerifyCase> {
     sweep.strategies = {GetParam().variant.strategy};
     sweep.strategy_options = GetParam().variant.options;
     sweep.controls = false;
-    sweep.learning_rate = 0.05;
+    sweep.common.learning_rate = 0.05;
     const train::RowPlan row = train::plan_rows(sweep).front();
     std::map<std::string, Check> by_name;
     test::with_thread_ranks(GetParam().ranks, [&](comm::Communicator& real) {
@@ -101,7 +101,7 @@ TEST(VerifyAsyncTest, gradients_applied_as_they_arrive_are_counted) {
     sweep.strategies = {"parameter_server"};
     sweep.strategy_options = {{"--consistency", "async"}};
     sweep.controls = false;
-    sweep.learning_rate = 0.01;  // small enough for gradients as late as a busy machine makes them
+    sweep.common.learning_rate = 0.01;  // small enough for gradients as late as a busy machine makes them
     const train::RowPlan row = train::plan_rows(sweep).front();
     std::map<std::string, Check> by_name;
     test::with_thread_ranks(ranks, [&](comm::Communicator& group) {

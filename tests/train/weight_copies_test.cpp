@@ -16,7 +16,7 @@ std::vector<float> trained(const std::string& precision, int64_t* parameter_byte
   sweep.strategies = {"single"};
   sweep.controls = false;
   sweep.kernels = {"aten"};
-  sweep.learning_rate = 0.1;
+  sweep.common.learning_rate = 0.1;
   train::RowPlan row = train::plan_rows(sweep).front();
   // The precision that a sweep allows on GPUs only gives the same on a CPU, slowly.
   row.precision = precision;

@@ -43,7 +43,7 @@ std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
   for (const Curve& curve : curves) {
     if (curve.kind == Curve::Kind::kControl) {
       LineStyle style = control_style(controls[curve.strategy]++);
-      if (curve.strategy == "single") style.marker = Marker::kCross;
+      if (curve.strategy == results::kSingle) style.marker = Marker::kCross;
       styles.push_back(style);
     } else {
       styles.push_back(curve.kind == Curve::Kind::kOwn ? line_style(hue) : published_style(hue));
@@ -149,7 +149,7 @@ std::string interval_note(const std::vector<Curve>& curves) {
 std::string baseline_note(const Sources& sources) {
   for (const NamedRecord& named : sources.records) {
     for (const auto& run : named.record.runs) {
-      if (run.baseline && run.baseline->strategy == "single") {
+      if (run.baseline && run.baseline->strategy == results::kSingle) {
         return "Speed-up is relative to one worker without a strategy, alone on the machine.";
       }
     }

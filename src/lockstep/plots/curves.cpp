@@ -54,17 +54,12 @@ std::vector<const results::Attribute*> varying_attributes(const std::vector<Labe
   return measured.empty() ? std::vector<const results::Attribute*>() : results::varying(measured);
 }
 
-/// Whether a setting concerns runs without communication.
-bool concerns_controls(std::string_view attribute) {
-  return attribute != "strategy" && attribute != "backend" && attribute != "bucket";
-}
-
 template <typename Value>
 std::vector<Curve> own_curves(const Sources& sources, bool with_single, Value value) {
   std::vector<Curve> own, controls;
   std::map<std::string, std::pair<bool, size_t>> known;
   for (const LabelledRun& run : labelled_runs(sources)) {
-    if (run.run->strategy == "single" && !with_single) continue;
+    if (run.run->role() == results::Role::kBaseline && !with_single) continue;
     const std::optional<CurvePoint> point = value(*run.run);
     if (!point || !positive(point->value) || !positive(point->workers)) continue;
     std::vector<Curve>& curves = run.control ? controls : own;
@@ -133,7 +128,7 @@ std::vector<LabelledRun> labelled_runs(const Sources& sources) {
     if (batches.size() > 1) run.parts.push_back({"batch", batch_text(run), batch_of(run)});
     for (const results::Attribute* attribute : varying) {
       if (std::string_view(attribute->name) == "strategy") continue;
-      const bool concerned = !run.control || concerns_controls(attribute->name);
+      const bool concerned = !run.control || !attribute->of_communication;
       run.parts.push_back(
           concerned ? LabelPart{attribute->name, attribute->text(*run.run), attribute->phrase(*run.run)}
                     : LabelPart{attribute->name, "", ""});

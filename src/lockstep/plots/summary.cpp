@@ -37,7 +37,8 @@ std::string title_of(const Sources& sources) {
 
 std::string baseline_words(const Run& run) {
   if (!run.baseline) return "the baseline";
-  if (run.baseline->strategy == "single" && run.baseline->ranks == 1) return "one rank without a strategy";
+  if (run.baseline->strategy == results::kSingle && run.baseline->ranks == 1)
+    return "one rank without a strategy";
   return fmt::format("{} with {}", counted(run.baseline->ranks, "rank"), run.baseline->strategy);
 }
 
@@ -47,7 +48,7 @@ std::string headline_of(const LabelledRun& run) {
       fmt::format("{}, {} images per rank, {} at {}: {} images per second", clip(found.model, 60),
                   count_text(found.batch_per_rank), clip(found.strategy, 60), counted(found.ranks, "rank"),
                   number_text(found.images_per_s));
-  if (usable(found.speedup) && usable(found.efficiency) && found.strategy != "single") {
+  if (usable(found.speedup) && usable(found.efficiency) && found.strategy != results::kSingle) {
     text += fmt::format(", {} times {}, so {} efficient", number_text(found.speedup), baseline_words(found),
                         percent_text(found.efficiency));
   }
@@ -59,11 +60,11 @@ std::vector<KeyFigure> figures_of(const LabelledRun& run) {
   const std::string at = counted(found.ranks, "rank");
   std::vector<KeyFigure> figures{
       {number_text(found.images_per_s), fmt::format("images per second at {}", at)}};
-  if (usable(found.speedup) && found.strategy != "single") {
+  if (usable(found.speedup) && found.strategy != results::kSingle) {
     figures.push_back(
         {number_text(found.speedup) + " ×", fmt::format("the speed of {}", baseline_words(found))});
   }
-  if (usable(found.efficiency) && found.strategy != "single")
+  if (usable(found.efficiency) && found.strategy != results::kSingle)
     figures.push_back({percent_text(found.efficiency), fmt::format("efficient at {}", at)});
   if (found.breakdown && usable(found.breakdown->mean.step_s) && found.ranks > 1) {
     const double exposed = found.breakdown->mean.exposed_s() / found.breakdown->mean.step_s;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -81,31 +83,27 @@ std::optional<double> most_slowed(const Run& run) {
   return std::ranges::max(run.gpu_use, {}, &topology::GpuUse::slowed_share).slowed_share;
 }
 
+std::string csv_setting(const Setting& setting, const Setup& setup) {
+  return std::visit(
+      [&](auto member) -> std::string {
+        const auto& value = setup.*member;
+        using T = std::remove_cvref_t<decltype(value)>;
+        if (setting.nullable && value == T()) return "";
+        if constexpr (std::is_same_v<T, double>) return csv_number(value);
+        if constexpr (std::is_same_v<T, bool>) return value ? "1" : "0";
+        return fmt::format("{}", value);
+      },
+      setting.member);
+}
+
 Row row_of(const Run& run) {
   using topology::GpuUse;
   using topology::Spread;
-  return {
-      {"model", run.model},
-      {"batch_per_rank", fmt::format("{}", run.batch_per_rank)},
-      {"global_batch", csv_known(run.global_batch)},
-      {"accumulate", fmt::format("{}", run.accumulate)},
-      {"ranks", fmt::format("{}", run.ranks)},
-      {"hosts", fmt::format("{}", run.hosts)},
-      {"strategy", run.strategy},
-      {"backend", run.backend},
-      {"precision", run.precision},
-      {"kernels", run.kernels},
-      {"memory_format", run.memory_format},
-      {"device", run.device},
-      {"cuda_graph", run.cuda_graph ? "1" : "0"},
-      {"input", run.input},
-      {"image_size", csv_known(run.image_size)},
-      {"bucket_mb", csv_number(run.bucket_mb)},
-      {"strategy_options", run.strategy_options},
-      {"threads_per_rank", csv_known(run.threads_per_rank)},
-      {"seed", fmt::format("{}", run.seed)},
-      {"parameters", csv_known(run.parameters)},
-      {"multiply_adds", csv_known(run.multiply_adds)},
+  Row row;
+  for (const Setting& setting : kSettings) {
+    if (setting.in_csv) row.emplace_back(setting.key, csv_setting(setting, run));
+  }
+  const Row found{
       {"warmup_steps", fmt::format("{}", run.warmup_steps)},
       {"steps", fmt::format("{}", run.samples.size())},
       {"launches", fmt::format("{}", launches(run))},
@@ -152,6 +150,8 @@ Row row_of(const Run& run) {
       {"loss_first", csv_number(run.loss_first)},
       {"loss_last", csv_number(run.loss_last)},
   };
+  row.insert(row.end(), found.begin(), found.end());
+  return row;
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <type_traits>
+#include <variant>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -21,9 +23,6 @@
 
 namespace lockstep::results {
 namespace {
-
-/// More than any machine has; a list of the ranks is made from their number.
-constexpr int64_t kMostRanks = 1'000'000;
 
 std::vector<Warning> read_warnings(const JsonNode& node) {
   std::vector<Warning> warnings;
@@ -138,34 +137,33 @@ void read_findings(Run& run, const JsonNode& node) {
   run.launch_warmup_steps = read_launch_steps(node["launch_warmup_steps"], run.warmup_samples.size());
 }
 
+void read_setting(const Setting& setting, const JsonNode& node, Setup& setup) {
+  const JsonNode found = node[setting.key];
+  if (found.missing() && setting.if_absent != IfAbsent::kRefused) {
+    setting.set_absent(setup);
+    return;
+  }
+  std::visit(
+      [&](auto member) {
+        using T = std::remove_cvref_t<decltype(setup.*member)>;
+        if constexpr (std::is_same_v<T, std::string>) {
+          setup.*member = found.text();
+        } else if constexpr (std::is_same_v<T, bool>) {
+          setup.*member = found.flag();
+        } else if constexpr (std::is_same_v<T, double>) {
+          setup.*member = found.number();
+        } else if constexpr (std::is_same_v<T, int>) {
+          setup.*member = static_cast<int>(found.whole(setting.least, setting.most));
+        } else {
+          setup.*member = static_cast<T>(found.whole_or(0));
+        }
+      },
+      setting.member);
+}
+
 Run read_run(const JsonNode& node) {
   Run run;
-  run.model = node["model"].text();
-  run.batch_per_rank = node["batch_per_rank"].count(1);
-  run.global_batch = node["global_batch"].count_or(0, 0);
-  run.accumulate = node["accumulate"].count_or(1, 1);
-  run.ranks = static_cast<int>(node["ranks"].whole(1, kMostRanks));
-  run.hosts = node["hosts"].count_or(1, 1);
-  run.strategy = node["strategy"].text();
-  run.backend = node["backend"].text_or("");
-  run.precision = node["precision"].text_or("fp32");
-  run.kernels = node["kernels"].text_or("aten");
-  run.memory_format = node["memory_format"].text_or("");
-  run.device = node["device"].text_or("cpu");
-  run.cuda_graph = node["cuda_graph"].flag_or(false);
-  run.input = node["input"].text_or("device");
-  run.data = node["data"].text_or("");
-  run.input_options = node["input_options"].text_or("");
-  run.image_size = node["image_size"].count_or(0, 0);
-  run.bucket_mb = node["bucket_mb"].number_or(0);
-  run.strategy_options = node["strategy_options"].text_or("");
-  run.threads_per_rank = node["threads_per_rank"].count_or(0, 0);
-  run.seed = node["seed"].whole_or(0);
-  run.parameters = node["parameters"].whole_or(0);
-  run.multiply_adds = node["multiply_adds"].whole_or(0);
-  run.learning_rate = node["learning_rate"].number_or(0);
-  run.momentum = node["momentum"].number_or(0);
-  run.weight_decay = node["weight_decay"].number_or(0);
+  for (const Setting& setting : kSettings) read_setting(setting, node, run);
   run.device_settings = node["device_settings"].text_or("");
   read_findings(run, node);
   return run;
@@ -197,7 +195,7 @@ void read_ours(RunRecord& record, const JsonNode& node, std::string_view name) {
   record.kernel_detail = node["kernel_detail"].text_or("");
   record.strategies = read_texts(node["strategies"]);
   if (const JsonNode baseline = node["baseline"]; !baseline.missing()) {
-    record.baseline_strategy = baseline["strategy"].text_or("single");
+    record.baseline_strategy = baseline["strategy"].text_or(kSingle);
     record.baseline_ranks = baseline["ranks"].count_or(0, 0);
   }
   if (const JsonNode machines = node["machines"]; !machines.missing()) {
@@ -211,11 +209,10 @@ void read_ours(RunRecord& record, const JsonNode& node, std::string_view name) {
 
 /// A result of PyTorch's benchmark: `measurements` holds the samples of all ranks, one rank after the other.
 Run read_pytorch_run(const JsonNode& result, const RunRecord& record, bool no_ddp) {
-  Run run;
-  run.strategy = no_ddp ? "single" : "ddp";
+  Run run{unknown_setup()};
+  run.strategy = no_ddp ? kSingle : "ddp";
   run.backend = no_ddp ? "" : record.distributed_backend;
   run.device = record.cuda_version.empty() ? "cpu" : "cuda";
-  run.precision = "fp32";
   run.memory_format = "contiguous";
   run.bucket_mb = no_ddp ? 0 : record.bucket_size_mb;
   run.pooled = true;

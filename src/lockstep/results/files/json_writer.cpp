@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <numeric>
+#include <type_traits>
+#include <variant>
 
 #include <nlohmann/json.hpp>
 
@@ -82,34 +84,27 @@ Json to_json(const std::optional<Baseline>& baseline) {
           {"images_per_s", number(baseline->images_per_s)}};
 }
 
+Json setting_json(const Setting& setting, const Setup& setup) {
+  return std::visit(
+      [&](auto member) -> Json {
+        const auto& value = setup.*member;
+        using T = std::remove_cvref_t<decltype(value)>;
+        if (setting.nullable && value == T()) return nullptr;
+        if constexpr (std::is_same_v<T, uint64_t>) {
+          return static_cast<int64_t>(value);
+        } else if constexpr (std::is_same_v<T, double>) {
+          return number(value);
+        } else {
+          return value;
+        }
+      },
+      setting.member);
+}
+
 Json to_json(const Run& run) {
-  return {
-      {"model", run.model},
-      {"batch_per_rank", run.batch_per_rank},
-      {"global_batch", known(run.global_batch)},
-      {"accumulate", run.accumulate},
-      {"ranks", run.ranks},
-      {"hosts", run.hosts},
-      {"strategy", run.strategy},
-      {"backend", known(run.backend)},
-      {"precision", run.precision},
-      {"kernels", run.kernels},
-      {"memory_format", run.memory_format},
-      {"device", run.device},
-      {"cuda_graph", run.cuda_graph},
-      {"input", run.input},
-      {"data", known(run.data)},
-      {"input_options", known(run.input_options)},
-      {"image_size", known(run.image_size)},
-      {"bucket_mb", number(run.bucket_mb)},
-      {"strategy_options", known(run.strategy_options)},
-      {"threads_per_rank", known(run.threads_per_rank)},
-      {"seed", run.seed},
-      {"parameters", known(run.parameters)},
-      {"multiply_adds", known(run.multiply_adds)},
-      {"learning_rate", number(run.learning_rate)},
-      {"momentum", number(run.momentum)},
-      {"weight_decay", number(run.weight_decay)},
+  Json json;
+  for (const Setting& setting : kSettings) json[setting.key] = setting_json(setting, run);
+  json.update({
       {"device_settings", known(run.device_settings)},
       {"warmup_steps", run.warmup_steps},
       {"warmup_choice", known(run.warmup_choice)},
@@ -147,7 +142,8 @@ Json to_json(const Run& run) {
       {"launch_warmup_steps", run.launch_warmup_steps},
       {"samples", to_json(run.samples)},
       {"warmup_samples", to_json(run.warmup_samples)},
-  };
+  });
+  return json;
 }
 
 Json pytorch_result(const Run* run) {

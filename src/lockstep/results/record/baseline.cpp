@@ -1,34 +1,32 @@
 #include "lockstep/results/record/baseline.h"
 
 #include <algorithm>
-#include <tuple>
+#include <string_view>
 
 namespace lockstep::results {
 namespace {
 
-constexpr const char* kSingle = "single";
-constexpr const char* kIndependent = "independent";
-
-auto work_of(const Run& run) {
-  // Strong scaling: the batch per rank follows from the number of ranks.
-  const int batch_per_rank = run.global_batch > 0 ? 0 : run.batch_per_rank;
-  return std::make_tuple(run.model, batch_per_rank, run.global_batch, run.precision, run.kernels,
-                         run.memory_format, run.device, run.cuda_graph, run.input, run.data,
-                         run.input_options, run.image_size, run.threads_per_rank, run.accumulate);
+/// Whether two runs have all settings of communication alike but for the strategy.
+bool same_communication(const Run& a, const Run& b) {
+  return std::ranges::all_of(kSettings, [&](const Setting& setting) {
+    return !setting.of_communication || setting.key == std::string_view("strategy") || setting.same(a, b);
+  });
 }
 
-bool same_communication(const Run& a, const Run& b) {
-  return a.backend == b.backend && a.bucket_mb == b.bucket_mb && a.strategy_options == b.strategy_options;
+/// Under strong scaling the batch per rank follows from the number of ranks.
+bool follows_from_ranks(const Setting& setting, const Run& run) {
+  return setting.member == Setting::Member(&Setup::ranks) ||
+         (setting.member == Setting::Member(&Setup::batch_per_rank) && run.global_batch > 0);
 }
 
 }  // namespace
 
-bool communicates(const Run& run) {
-  return run.strategy != kSingle && run.strategy != kIndependent;
-}
-
 bool same_work(const Run& a, const Run& b) {
-  return work_of(a) == work_of(b);
+  return std::ranges::all_of(kSettings, [&](const Setting& setting) {
+    const bool of_work = setting.distinction == Distinction::kIdentity ||
+                         (setting.distinction == Distinction::kAttribute && !setting.of_communication);
+    return !of_work || follows_from_ranks(setting, a) || setting.same(a, b);
+  });
 }
 
 bool same_row(const Run& a, const Run& b) {
@@ -53,19 +51,20 @@ const Run* baseline_of(const RunRecord& record, const Run& run) {
 
 const Run* independent_of(const RunRecord& record, const Run& run) {
   const auto found = std::ranges::find_if(record.runs, [&](const Run& other) {
-    return other.strategy == kIndependent && other.ranks == run.ranks && same_work(other, run);
+    return other.role() == Role::kControl && other.ranks == run.ranks && same_work(other, run);
   });
   return found == record.runs.end() ? nullptr : &*found;
 }
 
 const Run* single_of(const RunRecord& record, const Run& run) {
-  const auto found = std::ranges::find_if(
-      record.runs, [&](const Run& other) { return other.strategy == kSingle && same_work(other, run); });
+  const auto found = std::ranges::find_if(record.runs, [&](const Run& other) {
+    return other.role() == Role::kBaseline && same_work(other, run);
+  });
   return found == record.runs.end() ? nullptr : &*found;
 }
 
 bool is_control(const RunRecord& record, const Run& run) {
-  if (run.strategy == kSingle) return true;
+  if (run.role() == Role::kBaseline) return true;
   return !record.strategies.empty() &&
          std::ranges::find(record.strategies, run.strategy) == record.strategies.end();
 }

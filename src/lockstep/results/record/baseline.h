@@ -19,9 +19,6 @@ bool same_work(const Run& a, const Run& b);
 /// bucket size. Rows without a strategy (`single`, `independent`) know neither backend nor bucket size.
 bool same_row(const Run& a, const Run& b);
 
-/// Whether the ranks of this run exchange anything: not of `single` and `independent`.
-bool communicates(const Run& run);
-
 /// The run that `run` is relative to; null where it was not measured.
 const Run* baseline_of(const RunRecord& record, const Run& run);
 

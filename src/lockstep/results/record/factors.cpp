@@ -91,7 +91,7 @@ class FactorTimes {
 void assign_factors(RunRecord& record) {
   for (Run& run : record.runs) {
     run.factors.reset();
-    if (!run.coupled || run.strategy == "single" || !run.baseline || !run.breakdown) continue;
+    if (!run.coupled || run.role() == Role::kBaseline || !run.baseline || !run.breakdown) continue;
     if (!(run.breakdown->mean.step_s > 0) || !(run.images_per_s > 0)) continue;
     const Run* baseline = baseline_of(record, run);
     const Run* independent = run.ranks == 1 ? baseline : independent_of(record, run);

@@ -1,6 +1,7 @@
 #include "lockstep/results/record/groups.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -14,85 +15,16 @@ bool same_attributes(const Run& a, const Run& b) {
       attributes(), [&](const Attribute& attribute) { return attribute.text(a) == attribute.text(b); });
 }
 
-std::string strategy(const Run& run) {
-  return run.strategy;
-}
-std::string backend(const Run& run) {
-  return run.backend;
-}
-std::string precision(const Run& run) {
-  return run.precision;
-}
-std::string kernels(const Run& run) {
-  return run.kernels;
-}
-std::string memory_format(const Run& run) {
-  return run.memory_format;
-}
-std::string device(const Run& run) {
-  return run.device;
-}
-std::string cuda_graph(const Run& run) {
-  return run.cuda_graph ? "on" : "off";
-}
-std::string input(const Run& run) {
-  return run.input;
-}
-std::string input_options(const Run& run) {
-  return run.input_options;
-}
-std::string image_size(const Run& run) {
-  return fmt::format("{}", run.image_size);
-}
-std::string bucket(const Run& run) {
-  // Each row of a sweep may have found another.
-  if (run.tuning) return "tuned";
-  return fmt::format("{} MB", run.bucket_mb);
-}
-std::string strategy_options(const Run& run) {
-  return run.strategy_options;
-}
-std::string accumulation(const Run& run) {
-  return fmt::format("{}", run.accumulate);
-}
-std::string threads(const Run& run) {
-  return fmt::format("{}", run.threads_per_rank);
-}
-
 }  // namespace
 
 const std::vector<Attribute>& attributes() {
-  static const std::vector<Attribute> kAll{
-      {"strategy", strategy, strategy},
-      {"backend", backend, backend, true},
-      {"precision", precision, precision},
-      {"kernels", kernels, [](const Run& run) { return fmt::format("{} kernels", run.kernels); }},
-      {"memory format", memory_format, memory_format},
-      {"device", device, device},
-      {"CUDA graph", cuda_graph,
-       [](const Run& run) { return std::string(run.cuda_graph ? "CUDA graph" : "no CUDA graph"); }},
-      {"input", input, [](const Run& run) { return fmt::format("input {}", run.input); }},
-      {"input options", input_options,
-       [](const Run& run) {
-         return run.input_options.empty() ? "no flags of the input" : run.input_options;
-       }},
-      {"image size", image_size, [](const Run& run) { return fmt::format("images of {}", run.image_size); }},
-      {"bucket", bucket,
-       [](const Run& run) {
-         return run.tuning ? "tuned buckets" : fmt::format("buckets of {}", bucket(run));
-       },
-       true},
-      {"strategy options", strategy_options,
-       [](const Run& run) { return run.strategy_options.empty() ? "no options" : run.strategy_options; },
-       true},
-      {"accumulation", accumulation,
-       [](const Run& run) {
-         return run.accumulate == 1 ? "no accumulation"
-                                    : fmt::format("gradients of {} batches accumulated", run.accumulate);
-       }},
-      {"threads", threads,
-       [](const Run& run) { return fmt::format("{} threads per rank", run.threads_per_rank); }},
-  };
+  static const std::vector<Attribute> kAll = [] {
+    std::vector<Attribute> all;
+    std::ranges::copy_if(kSettings, std::back_inserter(all), [](const Setting& setting) {
+      return setting.distinction == Distinction::kAttribute;
+    });
+    return all;
+  }();
   return kAll;
 }
 

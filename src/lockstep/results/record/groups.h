@@ -7,20 +7,9 @@
 
 namespace lockstep::results {
 
-/// Something that a sweep may vary beside model, batch and ranks.
-struct Attribute {
-  /// The head of a column: "precision".
-  const char* name;
-  /// What a column says of a run ("bf16", "25 MB").
-  std::string (*text)(const Run& run);
-  /// What a title says: "bf16", "buckets of 25 MB".
-  std::string (*phrase)(const Run& run);
-  /// Only rows whose ranks communicate have it.
-  bool of_communication = false;
-};
+/// A setting that a sweep may vary beside model, batch and ranks.
+using Attribute = Setting;
 
-/// strategy, backend, precision, kernels, memory format, device, CUDA graph, input, image size, bucket size,
-/// threads per rank.
 const std::vector<Attribute>& attributes();
 
 /// The attributes whose text is not the same for all of these runs.

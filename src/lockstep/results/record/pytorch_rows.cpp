@@ -28,7 +28,7 @@ std::vector<PytorchRows> pytorch_rows(const RunRecord& record) {
       return known.model == run.model && known.batch_size == run.batch_per_rank;
     });
     if (rows == all.end()) rows = all.insert(all.end(), {run.model, run.batch_per_rank, nullptr, {}});
-    if (run.strategy == "single") {
+    if (run.role() == Role::kBaseline) {
       if (rows->no_ddp == nullptr) rows->no_ddp = &run;
       continue;
     }

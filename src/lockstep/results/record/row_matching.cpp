@@ -12,55 +12,16 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-/// Part of what a row is.
-struct Setting {
-  const char* name;
-  /// Empty: the file does not say.
-  std::string (*text)(const Run& run);
-  /// Whether rows may be compared although they differ in it.
-  bool may_change = true;
-  /// Only rows whose ranks communicate have it.
-  bool of_communication = false;
-};
-
-std::string known(int value) {
-  return value > 0 ? fmt::format("{}", value) : "";
-}
-
-std::string options_or_none(const Run& run) {
-  return run.strategy_options.empty() ? "none" : run.strategy_options;
-}
-
-const std::vector<Setting>& settings() {
-  static const std::vector<Setting> kAll{
-      {"strategy", [](const Run& run) { return run.strategy; }, true, true},
-      {"backend", [](const Run& run) { return run.backend; }, true, true},
-      {"bucket", [](const Run& run) { return run.tuning ? "tuned" : fmt::format("{} MB", run.bucket_mb); },
-       true, true},
-      {"strategy options", [](const Run& run) { return options_or_none(run); }, true, true},
-      {"accumulation", [](const Run& run) { return fmt::format("{} batches", run.accumulate); }},
-      {"precision", [](const Run& run) { return run.precision; }},
-      {"kernels", [](const Run& run) { return run.kernels; }},
-      {"memory format", [](const Run& run) { return run.memory_format; }},
-      {"device", [](const Run& run) { return run.device; }},
-      {"CUDA graph", [](const Run& run) { return std::string(run.cuda_graph ? "on" : "off"); }},
-      {"input", [](const Run& run) { return run.input; }},
-      {"data", [](const Run& run) { return run.data; }},
-      {"input options",
-       [](const Run& run) { return run.input_options.empty() ? "none" : run.input_options; }},
-      {"threads per rank", [](const Run& run) { return known(run.threads_per_rank); }},
-      {"hosts", [](const Run& run) { return known(run.hosts); }},
-      // Another size is another work, as another batch is.
-      {"image size", [](const Run& run) { return known(run.image_size); }, false},
-  };
-  return kAll;
-}
-
 bool has(const Setting& setting, const Run& run) {
   return !setting.of_communication || communicates(run);
 }
 
-/// What the rows of a file say of a setting.
+/// Whether the setting keeps rows of two files apart, beside those of identity() below.
+bool decides(const Setting& setting) {
+  return setting.distinction == Distinction::kAttribute || setting.distinction == Distinction::kPlacement;
+}
+
+/// The values of a setting in the rows of a file.
 std::set<std::string> values(const RunRecord& record, const Setting& setting) {
   std::set<std::string> found;
   for (const Run& run : record.runs) {
@@ -74,7 +35,8 @@ std::set<std::string> values(const RunRecord& record, const Setting& setting) {
 std::vector<const Setting*> deciding(const RunRecord& base, const RunRecord& test,
                                      std::vector<SettingChange>& changes) {
   std::vector<const Setting*> kept;
-  for (const Setting& setting : settings()) {
+  for (const Setting& setting : kSettings) {
+    if (!decides(setting)) continue;
     const std::set<std::string> of_base = values(base, setting);
     const std::set<std::string> of_test = values(test, setting);
     if (of_base.empty() || of_test.empty()) continue;
@@ -123,7 +85,7 @@ RowMatching match_rows(const RunRecord& base, const RunRecord& test) {
       std::ranges::any_of(matching.rows, [](const MatchedRow& row) { return communicates(*row.base); });
   if (!any_communicates) {
     std::erase_if(matching.changes, [](const SettingChange& change) {
-      return std::ranges::any_of(settings(), [&](const Setting& setting) {
+      return std::ranges::any_of(kSettings, [&](const Setting& setting) {
         return change.name == setting.name && setting.of_communication;
       });
     });

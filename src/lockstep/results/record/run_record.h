@@ -10,6 +10,7 @@
 #include "lockstep/results/record/input_queue.h"
 #include "lockstep/results/record/layer_times.h"
 #include "lockstep/results/record/replica_state.h"
+#include "lockstep/results/record/setup.h"
 #include "lockstep/topology/gpu_use.h"
 #include "lockstep/topology/machine.h"
 #include "lockstep/topology/rank_gpus.h"
@@ -47,47 +48,8 @@ struct OwnMeasure {
   std::string over;
 };
 
-/// One measured configuration: a row of the tables. The fields down to `threads_per_rank` are what it is
-/// (rows of two records are matched by them), the rest is what was found.
-struct Run {
-  std::string model;
-  int batch_per_rank = 0;
-  /// Strong scaling: the batch of the whole job, the same at every number of ranks; 0: weak scaling, where
-  /// the batch per rank is.
-  int global_batch = 0;
-  /// Batches per rank whose gradients are added up before they are combined, once per step.
-  int accumulate = 1;
-  int ranks = 0;
-  /// Hosts that the ranks are on.
-  int hosts = 1;
-  std::string strategy;
-  std::string backend;
-  std::string precision;
-  /// "aten" (LibTorch's operations) or "fused" (RunRecord::kernel_detail says whose).
-  std::string kernels = "aten";
-  std::string memory_format;
-  /// "cpu", "cuda".
-  std::string device = "cpu";
-  /// The GPU was given a step once and carried it out again and again.
-  bool cuda_graph = false;
-  std::string input = "device";
-  /// The folder that the input read, as it was given; empty: none.
-  std::string data;
-  /// What else the input was told, as one types it: "--prefetch 8"; without defaults and addresses.
-  std::string input_options;
-  int image_size = 0;
-  double bucket_mb = 0;
-  /// What else the strategy was told, as one types it: "--wire bf16 --overlap off"; without defaults.
-  std::string strategy_options;
-  int threads_per_rank = 0;
-
-  int64_t seed = 0;
-  int64_t parameters = 0;
-  /// Of the forward pass, per image; 0: not known.
-  int64_t multiply_adds = 0;
-  double learning_rate = 0;
-  double momentum = 0;
-  double weight_decay = 0;
+/// One measured configuration, a row of the tables: its settings, and what was found.
+struct Run : Setup {
   /// How LibTorch was set to compute on GPUs: "fp32 matrix products in ieee, convolutions in tf32"; empty on
   /// a CPU.
   std::string device_settings;
@@ -147,17 +109,19 @@ struct Run {
   /// What its layers take, in the order of the network, from a run of its own; of the last launch.
   std::vector<LayerTimes> layers;
 
-  /// What a rank reaches of its limit.
+  /// From `--verify-every`.
+  std::optional<ReplicaChecks> replica_checks;
+  std::optional<ReplicaMemory> memory;
+  /// From `--tune`.
+  std::optional<BucketTuning> tuning;
+
+  /// The share of its limit that a rank reaches.
   std::optional<double> of_limit() const {
     if (!limit_images_per_s || ranks == 0) return std::nullopt;
     return images_per_s / ranks / *limit_images_per_s;
   }
-  /// That one rank computes in a step.
+  /// Images that one rank computes in a step.
   double images_per_rank_step() const { return static_cast<double>(batch_per_rank) * accumulate; }
-  /// Where it was asked for.
-  std::optional<ReplicaChecks> replica_checks;
-  std::optional<ReplicaMemory> memory;
-  std::optional<BucketTuning> tuning;
 };
 
 /// Everything that one invocation of `lockstep bench` knows. Writers, readers and plots are functions of it.
@@ -204,7 +168,7 @@ struct RunRecord {
   /// shown beside these, not as tables of their own. Empty: every strategy that occurs but `single`.
   std::vector<std::string> strategies;
   /// What speed-ups are relative to: a strategy, and its number of ranks (0: the fewest that were measured).
-  std::string baseline_strategy = "single";
+  std::string baseline_strategy = kSingle;
   int baseline_ranks = 0;
   /// What the top level of the file says, for PyTorch's own diff.py: the first of each list in a sweep.
   std::string distributed_backend;

@@ -56,7 +56,7 @@ std::string examples_text(const Run& run, const std::optional<double>& step_s, c
 
 /// "1M/2G": machines and devices per machine, as PyTorch's benchmark names a row.
 std::string label_of(const Run& run, const char* unit) {
-  if (run.strategy == "single") return "no ddp";
+  if (run.role() == Role::kBaseline) return "no ddp";
   const int hosts = std::max(1, run.hosts);
   return fmt::format("{}M/{}{}", hosts, (run.ranks + hosts - 1) / hosts, unit);
 }

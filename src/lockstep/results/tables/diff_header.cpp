@@ -18,7 +18,7 @@ constexpr const char* kNothing = "-";
 std::string bucket_sizes(const RunRecord& record) {
   std::set<double> sizes;
   for (const Run& run : record.runs) {
-    if (run.strategy != "single" && run.strategy != "independent") sizes.insert(run.bucket_mb);
+    if (communicates(run)) sizes.insert(run.bucket_mb);
   }
   if (sizes.empty()) return fmt::format("{}", record.bucket_size_mb);
   return fmt::format("{}", fmt::join(sizes, ", "));

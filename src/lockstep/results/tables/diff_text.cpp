@@ -161,7 +161,7 @@ void add_tables(Document& document, const Diff& diff) {
   for (auto& [title, rows] : tables) {
     // Same order as in bench: without a strategy first, then what was asked for, then the control.
     std::ranges::stable_sort(rows, {}, [](const DiffRow* row) {
-      return row->base->strategy == "single" ? 0 : communicates(*row->base) ? 1 : 2;
+      return row->base->role() == Role::kBaseline ? 0 : communicates(*row->base) ? 1 : 2;
     });
     document.add(Heading{title});
     document.add(rows_table(rows, diff));

@@ -21,7 +21,7 @@ bool agree(const Run& a, const Run& b, const std::vector<const Attribute*>& vari
 
 /// Order within a table: without a strategy, strategies, controls.
 int place(const Run& run) {
-  return run.strategy == "single" ? 0 : communicates(run) ? 1 : 2;
+  return run.role() == Role::kBaseline ? 0 : communicates(run) ? 1 : 2;
 }
 
 void add_tables(const ModelGroup& group, std::string_view merged, std::vector<RowTable>& tables) {
@@ -109,7 +109,7 @@ Document grouped_tables(const RunRecord& record, const std::function<bool(const 
 }
 
 std::string strategy_text(const Run& run) {
-  return run.strategy == "single" ? "no ddp" : run.strategy;
+  return run.role() == Role::kBaseline ? "no ddp" : run.strategy;
 }
 
 std::string counted(int64_t count, std::string_view thing) {

@@ -20,11 +20,11 @@ struct ScalingRow {
 std::vector<ScalingRow> rows_of(const RunRecord& record, const ModelGroup& group) {
   std::vector<ScalingRow> rows;
   for (const Run* run : group.controls) {
-    if (run->strategy == "single") rows.push_back({run, nullptr});
+    if (run->role() == Role::kBaseline) rows.push_back({run, nullptr});
   }
   for (const auto& runs : group_by_attributes(group.runs)) {
     for (const Run* run : runs)
-      rows.push_back({run, run->strategy == "independent" ? nullptr : independent_of(record, *run)});
+      rows.push_back({run, run->role() == Role::kControl ? nullptr : independent_of(record, *run)});
   }
   return rows;
 }
@@ -35,7 +35,7 @@ std::vector<Remark> baseline_remarks(const std::vector<ScalingRow>& rows,
   std::vector<Remark> remarks;
   for (const ScalingRow& row : rows) {
     const Run& run = *row.run;
-    if (run.strategy != "single") continue;
+    if (run.role() != Role::kBaseline) continue;
     std::string line = fmt::format("{} without a strategy (no ddp", counted(run.ranks, "rank"));
     for (const Attribute* attribute : varied) {
       if (!attribute->of_communication) line += ", " + attribute->phrase(run);
@@ -76,7 +76,7 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
     if (hosts) cells.push_back(fmt::format("{}", run->hosts));
     cells.push_back(strategy_text(*run));
     for (const Attribute* attribute : varied) {
-      const bool says_nothing = run->strategy == "single" && attribute->of_communication;
+      const bool says_nothing = run->role() == Role::kBaseline && attribute->of_communication;
       cells.push_back(says_nothing ? kNoValue : attribute->text(*run));
     }
     cells.push_back(fmt::format("{:.{}f}", run->images_per_s, digits));
@@ -128,7 +128,9 @@ Document scaling_tables(const RunRecord& record) {
     if (rows.empty()) continue;
     auto varied = varying(group.runs);
     // The strategy always has a column, because the baseline has none.
-    std::erase_if(varied, [](const Attribute* attribute) { return attribute == &attributes().front(); });
+    std::erase_if(varied, [](const Attribute* attribute) {
+      return attribute->member == Setting::Member(&Setup::strategy);
+    });
     std::vector<const Run*> shown;
     for (const ScalingRow& row : rows) shown.push_back(row.run);
     const int digits = rate_digits(shown);

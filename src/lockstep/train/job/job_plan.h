@@ -5,7 +5,7 @@
 
 #include "lockstep/launch/binding.h"
 #include "lockstep/train/job/job_site.h"
-#include "lockstep/train/rows/sweep.h"
+#include "lockstep/train/rows/row_estimate.h"
 
 namespace lockstep::train {
 

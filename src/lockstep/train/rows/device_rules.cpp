@@ -39,24 +39,24 @@ std::string default_kernels(const std::string& device) {
 }
 
 void check_device_rules(const SweepOptions& options) {
-  check_device(options.device);
-  if (options.device == kCuda) {
+  check_device(options.common.device);
+  if (options.common.device == kCuda) {
     for (const std::string& name : options.kernels) {
       if (kernels::parse_kernels(name) == kernels::KernelChoice::kAten) continue;
       throw ConfigError(fmt::format("--kernels {} are made for processors: a GPU has no oneDNN", name),
                         "Leave --kernels out, or use --device cpu.");
     }
-  } else if (options.cuda_graph) {
+  } else if (options.common.cuda_graph) {
     throw ConfigError("--cuda-graph records the work of a GPU, and --device cpu has none",
                       "Use --device cuda.");
   }
-  if (options.cuda_graph && options.accumulate > 1) {
+  if (options.common.cuda_graph && options.common.accumulate > 1) {
     throw ConfigError(
         fmt::format("--cuda-graph records a step of one batch, and --accumulate {} makes it several",
-                    options.accumulate),
+                    options.common.accumulate),
         "Leave one of the two out.");
   }
-  if (options.cuda_graph && options.verify_every) {
+  if (options.common.cuda_graph && options.verify_every) {
     throw ConfigError(
         "--verify-every looks at the replicas between steps, which a recorded step does not stop for",
         "Leave one of the two out; what is verified without --cuda-graph holds for the same steps.");
@@ -67,7 +67,7 @@ std::optional<ConfigError> why_not_on_device(const RowPlan& row, strategies::Gpu
   use.ranks = row.ranks;
   use.scales_loss = replica::needs_loss_scale(replica::parse_precision(row.precision));
   if (!on_gpu(row)) return std::nullopt;
-  if (auto why = strategies::why_not_on_gpu(row.strategy, row.strategy_options, use)) return why;
+  if (auto why = strategies::why_not_on_gpu(row.strategy, row.parsed_options, use)) return why;
   if (!row.cuda_graph) return std::nullopt;
   const strategies::Traits traits = traits_of(row);
   if (!traits.not_recordable.empty()) {

@@ -70,43 +70,18 @@ std::string difference_in(const std::string& name, const std::vector<Facts>& by_
 }  // namespace
 
 Facts facts_of(const RowPlan& row) {
-  // By name and all of them: what is added to a row does not compile until it is told here too.
-  const auto& [model, batch_per_rank, ranks, strategy, precision, kernels, bucket_mb, strategy_options,
-               options_text, memory_format, device, device_index, cuda_graph, repeatable, input, data,
-               input_flags, image_size, global_batch, accumulate, pacing, tune_budget_s, verify_every, seed,
-               learning_rate, momentum, weight_decay, device_cpus] = row;
-  // Each host has its own.
-  static_cast<void>(device_cpus);
-  static_cast<void>(device_index);
-  // Follows from the command.
-  static_cast<void>(repeatable);
-  Facts facts{{"network", model},
-              {"batch per rank", std::to_string(batch_per_rank)},
-              {"number of ranks", std::to_string(ranks)},
-              {"strategy", strategy},
-              {"precision", precision},
-              {"--kernels", kernels},
-              {"--bucket-mb", number(bucket_mb)},
-              {"memory format", memory_format},
-              {"--device", device},
-              {"--cuda-graph", cuda_graph ? "on" : "off"},
-              {"input", input},
-              {"--data", data.empty() ? "none" : data},
-              {"flags of the input", input_flags.text().empty() ? "none" : input_flags.text()},
-              {"--address", input_flags.address.empty() ? "none" : input_flags.address},
-              {"--timeout", number(input_flags.timeout_s)},
-              {"options of the strategy", options_text.empty() ? "none" : options_text},
-              {"--accumulate", std::to_string(accumulate)},
-              {"image size", std::to_string(image_size)},
-              {"global batch", std::to_string(global_batch)},
-              {"seed", std::to_string(seed)},
-              {"learning rate", number(learning_rate)},
-              {"momentum", number(momentum)},
-              {"weight decay", number(weight_decay)}};
-  facts.push_back({"--tune-budget", number(tune_budget_s)});
-  facts.push_back({"--verify-every", std::to_string(verify_every)});
-  append(facts, pacing);
-  for (auto& [flag, value] : strategies::spelled_out(strategy_options)) facts.push_back({flag, value});
+  Facts facts;
+  for (const results::Setting& setting : results::kSettings) {
+    if (setting.chosen) facts.push_back({setting.flag_or_name(), setting.value_text(row)});
+  }
+  // Not device_index and device_cpus, which each host has of its own.
+  const InputFlags& flags = row.input_flags;
+  facts.push_back({"--address", flags.address.empty() ? "none" : flags.address});
+  facts.push_back({"--timeout", number(flags.timeout_s)});
+  facts.push_back({"--tune-budget", number(row.tune_budget_s)});
+  facts.push_back({"--verify-every", std::to_string(row.verify_every)});
+  append(facts, row.pacing);
+  for (auto& [flag, value] : strategies::spelled_out(row.parsed_options)) facts.push_back({flag, value});
   return facts;
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "lockstep/train/rows/sweep.h"
+#include "lockstep/train/rows/row_estimate.h"
 
 namespace lockstep::train {
 

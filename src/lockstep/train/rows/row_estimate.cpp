@@ -1,4 +1,4 @@
-// What sweep.h promises to estimate of a row before it is run.
+#include "lockstep/train/rows/row_estimate.h"
 
 #include <algorithm>
 #include <map>
@@ -13,7 +13,6 @@
 #include "lockstep/models/model.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/train/rows/device_rules.h"
-#include "lockstep/train/rows/sweep.h"
 
 namespace lockstep::train {
 namespace {

@@ -82,7 +82,7 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   input_ = start.make_input ? start.make_input(accelerator_) : create_input(row, group.rank(), accelerator_);
   if (tracer != nullptr) tracer->stamp_on(accelerator_);
   comm::Communicator* communicator = tracer == nullptr ? group.data : tracer;
-  strategies::StrategyOptions options = row.strategy_options;
+  strategies::StrategyOptions options = row.parsed_options;
   options.bucket_mb = row.bucket_mb;
   auto optimizer = replica::SgdOptions::of(row);
   if (row.cuda_graph) optimizer.keep_rate_on(device);

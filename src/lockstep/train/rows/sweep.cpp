@@ -30,7 +30,7 @@ std::vector<std::string> with_all_spelled_out(const std::vector<std::string>& as
       continue;
     }
     for (const std::string& known : strategies::registry().names()) {
-      if (known != "single" && known != "independent") names.push_back(known);
+      if (results::role_of(known) == results::Role::kStrategy) names.push_back(known);
     }
   }
   return names;
@@ -94,10 +94,10 @@ void check_values(const SweepOptions& options) {
   for (const int ranks : options.ranks) require_positive("--ranks", ranks);
   for (const double bucket : options.bucket_mb) require_positive("--bucket-mb", bucket);
   for (const int batch : options.global_batches) require_positive("--global-batch", batch);
-  require_positive("--accumulate", options.accumulate);
+  require_positive("--accumulate", options.common.accumulate);
   check_pacing(options.pacing);
-  if (!(options.learning_rate >= 0)) {
-    throw ConfigError(fmt::format("--lr must not be negative, but is {:g}", options.learning_rate),
+  if (!(options.common.learning_rate >= 0)) {
+    throw ConfigError(fmt::format("--lr must not be negative, but is {:g}", options.common.learning_rate),
                       "0 leaves the update out.");
   }
   check_tuning(options);
@@ -106,18 +106,18 @@ void check_values(const SweepOptions& options) {
     throw ConfigError("--batch (per rank) and --global-batch (of the whole job) exclude each other",
                       "Use --batch for weak scaling, --global-batch for strong scaling.");
   }
-  if (options.image_size < 0) {
-    throw ConfigError(fmt::format("--image-size must be greater than 0, not {}", options.image_size));
+  if (options.common.image_size < 0) {
+    throw ConfigError(fmt::format("--image-size must be greater than 0, not {}", options.common.image_size));
   }
   for (const std::string& name : options.strategies) {
     if (name != kAllStrategies) strategies::registry().get(name);
   }
-  const auto device = options.device == kCuda ? c10::DeviceType::CUDA : c10::DeviceType::CPU;
+  const auto device = options.common.device == kCuda ? c10::DeviceType::CUDA : c10::DeviceType::CPU;
   for (const std::string& name : options.precisions) replica::check_precision(name, device);
   check_device_rules(options);
   for (const std::string& name : options.kernels) check_kernels(name);
-  inputs::registry().get(options.input);
-  parse_memory_format(options.memory_format);
+  inputs::registry().get(options.common.input);
+  parse_memory_format(options.common.memory_format);
 }
 
 struct Computation {
@@ -128,7 +128,7 @@ struct Computation {
 /// Each precision with each choice of kernels.
 std::vector<Computation> computations(const SweepOptions& options) {
   std::vector<std::string> kernels = without_repeats(options.kernels);
-  if (kernels.empty()) kernels = {default_kernels(options.device)};
+  if (kernels.empty()) kernels = {default_kernels(options.common.device)};
   std::vector<Computation> all;
   for (const std::string& precision : without_repeats(options.precisions)) {
     for (const std::string& choice : kernels) all.push_back({precision, choice});
@@ -138,9 +138,9 @@ std::vector<Computation> computations(const SweepOptions& options) {
 
 int image_size_of(const SweepOptions& options, const std::string& model) {
   const models::ModelInfo& info = models::registry().get(model);
-  if (options.image_size == 0) return static_cast<int>(info.image_size);
-  models::check_image_size(model, info, options.image_size);
-  return options.image_size;
+  if (options.common.image_size == 0) return static_cast<int>(info.image_size);
+  models::check_image_size(model, info, options.common.image_size);
+  return options.common.image_size;
 }
 
 /// The rows of one model, batch, precision and choice of kernels.
@@ -150,18 +150,18 @@ class GroupPlanner {
       : options_(options), prototype_(std::move(prototype)), rows_(rows) {}
 
   void plan() {
-    const bool single_asked = asked("single");
-    if (options_.controls || single_asked) add("single", 1, options_.bucket_mb.front());
+    const bool single_asked = asked(results::kSingle);
+    if (options_.controls || single_asked) add(results::kSingle, 1, options_.bucket_mb.front());
     for (const std::string& strategy : options_.strategies) {
-      if (strategy == "single" || strategy == "independent") continue;
+      if (results::role_of(strategy) != results::Role::kStrategy) continue;
       for (const double bucket : options_.bucket_mb) {
         for (const int ranks : options_.ranks) add(strategy, ranks, bucket);
       }
     }
     for (const int ranks : options_.ranks) {
       // Alone, `independent` is `single`.
-      if (ranks > 1 && (options_.controls || asked("independent"))) {
-        add("independent", ranks, options_.bucket_mb.front());
+      if (ranks > 1 && (options_.controls || asked(results::kIndependent))) {
+        add(results::kIndependent, ranks, options_.bucket_mb.front());
       }
     }
   }
@@ -177,7 +177,7 @@ class GroupPlanner {
     row.strategy = strategy;
     row.ranks = ranks;
     row.bucket_mb = bucket_mb;
-    row.strategy_options_text = strategies::options_text(options_.strategy_options, strategy);
+    row.strategy_options = strategies::options_text(options_.strategy_options, strategy);
     if (row.global_batch > 0) row.batch_per_rank = part_of(row.global_batch, ranks, row.accumulate);
     rows_.push_back(std::move(row));
   }
@@ -228,27 +228,21 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
     if (batches.empty()) batches = {info.default_batch};
     for (const int batch : batches) {
       for (const auto& [precision, kernels] : computations(options)) {
-        RowPlan prototype;
+        RowPlan prototype{options.common};
         prototype.model = model;
         prototype.batch_per_rank = batch;
         prototype.global_batch = strong ? batch : 0;
-        prototype.accumulate = options.accumulate;
         prototype.precision = precision;
         prototype.kernels = kernels;
-        prototype.memory_format = options.memory_format;
-        prototype.device = options.device;
-        prototype.cuda_graph = options.cuda_graph;
-        prototype.input = options.input;
-        prototype.data = options.data;
+        prototype.input_options = options.input_flags.text();
         prototype.input_flags = options.input_flags;
         prototype.image_size = image_size;
-        prototype.strategy_options = strategies::parse_options(options.strategy_options, options.strategies);
+        prototype.parameters = info.parameters;
+        // At other image sizes they are not known without running the network.
+        prototype.multiply_adds = image_size == info.image_size ? info.multiply_adds : 0;
+        prototype.parsed_options = strategies::parse_options(options.strategy_options, options.strategies);
         prototype.pacing = options.pacing;
         prototype.verify_every = options.verify_every.value_or(0);
-        prototype.seed = options.seed;
-        prototype.learning_rate = options.learning_rate;
-        prototype.momentum = options.momentum;
-        prototype.weight_decay = options.weight_decay;
         GroupPlanner(options, std::move(prototype), rows).plan();
       }
     }
@@ -280,7 +274,7 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
 }
 
 strategies::Traits traits_of(const RowPlan& row) {
-  return strategies::registry().get(row.strategy).traits(row.strategy_options);
+  return strategies::registry().get(row.strategy).traits(row.parsed_options);
 }
 
 int training_ranks(const RowPlan& row) {

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/results/record/setup.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/step/pacing.h"
 
@@ -43,17 +43,9 @@ struct SweepOptions {
   std::vector<double> bucket_mb{25};
   /// Flags of the group "Strategy", for those strategies that know them.
   std::vector<strategies::GivenOption> strategy_options;
-  std::string memory_format = "channels_last";
-  /// cpu or cuda.
-  std::string device = kCpu;
-  bool cuda_graph = false;
-  std::string input = "device";
-  /// Folder of the input `dataset`.
-  std::string data;
+  /// The settings that all rows share: those above, and what follows from them, are filled in for each row.
+  results::Setup common;
   InputFlags input_flags;
-  int image_size = 0;
-  /// Batches per rank whose gradients are added up before they are combined, once per step.
-  int accumulate = 1;
   PacingOptions pacing;
   /// Strong scaling: images of the whole job, the same at every number of ranks; empty: weak scaling, with
   /// `batches` per rank.
@@ -64,58 +56,31 @@ struct SweepOptions {
   std::optional<double> tune_budget_s;
   /// Compare the replicas bit for bit every so many steps; empty: never.
   std::optional<int> verify_every;
-  uint64_t seed = 1;
-  double learning_rate = 0.01;
-  double momentum = 0.9;
-  double weight_decay = 1e-4;
   /// Whether the baseline (`single`) and the machine's limit (`independent`) are measured too.
   bool controls = true;
 };
 
-/// One configuration to measure: a row of the tables.
-struct RowPlan {
-  std::string model;
-  int batch_per_rank = 0;
-  int ranks = 1;
-  std::string strategy;
-  std::string precision;
-  /// Name of a kernels::KernelChoice.
-  std::string kernels = "aten";
-  double bucket_mb = 25;
-  /// Without bucket_mb.
-  strategies::StrategyOptions strategy_options;
-  /// Those of this row's strategy as one types them, without defaults.
-  std::string strategy_options_text;
-  std::string memory_format;
-  /// cpu or cuda, and which of the GPUs that its process sees a rank has: each rank its own.
-  std::string device = kCpu;
+/// One configuration to measure, a row of the tables: its settings, which are those of its record as well,
+/// and how a rank is to train it.
+struct RowPlan : results::Setup {
+  /// Setup::strategy_options parsed; without bucket_mb.
+  strategies::StrategyOptions parsed_options;
+  /// The number of the rank's GPU among those that its process sees. Every rank has its own.
   int device_index = 0;
-  /// A step is recorded once and carried out again and again.
-  bool cuda_graph = false;
   /// A GPU has only algorithms that give the same bits again (replica::Algorithms); a CPU has no others.
   bool repeatable = false;
-  std::string input;
-  std::string data;
   InputFlags input_flags;
-  int image_size = 0;
-  /// 0: weak scaling.
-  int global_batch = 0;
-  int accumulate = 1;
   PacingOptions pacing;
   /// Seconds to look for bucket_mb before the row is measured; 0: it is what it says.
   double tune_budget_s = 0;
   /// Steps from one comparison of the replicas to the next; 0: none.
   int verify_every = 0;
-  uint64_t seed = 1;
-  double learning_rate = 0;
-  double momentum = 0;
-  double weight_decay = 0;
   /// Where one process has the devices of all ranks: the processors of each; empty: not bound.
   std::vector<std::vector<int>> device_cpus;
 
   /// "resnet50 ddp 2 ranks", with what distinguishes it from the other rows.
   std::string label() const;
-  /// That one rank computes in a step.
+  /// Images that one rank computes in a step.
   int images_per_rank_step() const { return batch_per_rank * accumulate; }
 };
 
@@ -133,39 +98,5 @@ int training_ranks(const RowPlan& row);
 
 /// The most ranks of any row.
 int most_ranks(const std::vector<RowPlan>& rows);
-
-/// What one rank of a row is estimated to need where its tensors are, on its GPU or on the host, in bytes.
-struct MemoryEstimate {
-  int64_t process_bytes = 0;
-  int64_t parameter_bytes = 0;
-  int64_t activation_bytes = 0;
-
-  int64_t total_bytes() const { return process_bytes + parameter_bytes + activation_bytes; }
-};
-
-MemoryEstimate estimate_memory(const RowPlan& row);
-
-/// What a row will take, found from one forward pass of one image on the calling thread's number of threads.
-struct RowEstimate {
-  MemoryEstimate memory;
-  /// Empty on a GPU, of whose speed the processor's says nothing.
-  std::optional<double> duration_s;
-};
-
-RowEstimate estimate_row(const RowPlan& row);
-
-/// Throws ConfigError when the ranks of a row on one host do not fit into `available_bytes` of its memory,
-/// naming the row, what it needs and the largest batch that would fit.
-void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t available_bytes);
-
-/// A GPU as the ranks find it.
-struct GpuRoom {
-  /// "GPU 1 (NVIDIA H200)"; the same name is the same GPU.
-  std::string name;
-  int64_t available_bytes = 0;
-};
-
-/// The same for the memory of GPUs: gpus[i] is that of this host's i-th rank. Rows on a CPU need none.
-void check_gpu_memory(const std::vector<RowPlan>& rows, const std::vector<GpuRoom>& gpus);
 
 }  // namespace lockstep::train

@@ -109,12 +109,12 @@ struct Tolerance {
 
 /// `terms`: number of terms in the sum of one gradient.
 Tolerance tolerance_of(const RowPlan& row, double terms, int steps) {
-  const strategies::Wire wire = strategies::wire_of(row.strategy, row.strategy_options);
+  const strategies::Wire wire = strategies::wire_of(row.strategy, row.parsed_options);
   const double wire_rounding = std::sqrt(0.5 * row.ranks * steps) * strategies::unit_roundoff(wire);
   Tolerance tolerance;
   tolerance.of_move = std::sqrt(terms) * std::numeric_limits<float>::epsilon() * steps;
   if (wire != strategies::Wire::kFp32) tolerance.of_move += wire_rounding;
-  const bool averages = row.strategy == "bsp" && row.strategy_options.bsp_sync == strategies::BspSync::kAvg;
+  const bool averages = row.strategy == "bsp" && row.parsed_options.bsp_sync == strategies::BspSync::kAvg;
   if (averages) tolerance.of_value = wire_rounding;
   return tolerance;
 }
@@ -150,7 +150,7 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
     return check;
   }
   RowPlan joint = row;
-  joint.strategy = "single";
+  joint.strategy = results::kSingle;
   joint.ranks = 1;
   joint.batch_per_rank = row.batch_per_rank * row.ranks;
   const std::vector<float> before = RowTrainee(joint, nullptr).values();

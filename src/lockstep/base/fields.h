@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace lockstep {
+
+// A struct that goes into files or from rank to rank describes itself once, beside its members:
+//
+//   template <typename Fields, typename Self>
+//   static void describe(Fields& fields, Self& queue) {
+//     fields("name", queue.name, kRequired);
+//     fields("empty_s", queue.empty_s);
+//   }
+//
+// `Self` is const for a visitor that writes. Visitors (results/files/json_codec.h has those of JSON) also have
+//
+//   fields.derived("of_limit", value)       written, never read
+//   fields.group("loss", [&](auto& loss) {  an object of its own in the file
+//     loss("first", run.loss_first);
+//   });
+
+/// How a member is read and written. A member that is missing keeps the value that it has.
+struct FieldRule {
+  /// A file without it is refused.
+  bool required = false;
+  /// 0 and "" are written as null.
+  bool nullable = false;
+  /// A number that is missing is none (NaN), as it was when it was written.
+  bool missing_is_nan = false;
+  /// Of a whole number; empty: 0 for an int, any for an int64_t.
+  std::optional<int64_t> least = std::nullopt;
+  bool in_csv = true;
+};
+
+inline constexpr FieldRule kRequired{.required = true};
+inline constexpr FieldRule kNullable{.nullable = true};
+
+}  // namespace lockstep

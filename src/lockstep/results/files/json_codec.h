@@ -1,0 +1,184 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/fields.h"
+#include "lockstep/results/files/json_node.h"
+#include "lockstep/results/files/json_text.h"
+
+namespace lockstep::results {
+
+/// A value in JSON and back. The primary template serves structs that describe themselves (base/fields.h).
+/// Numbers that are not finite stay what they are; to_text writes them as null.
+template <typename T>
+struct JsonCodec;
+
+template <typename T>
+Json encode(const T& value) {
+  return JsonCodec<T>::encode(value);
+}
+
+/// Throws the Error of JsonNode for what does not fit.
+template <typename T>
+void decode(const JsonNode& node, T& value, const FieldRule& rule = {}) {
+  JsonCodec<T>::decode(node, value, rule);
+}
+
+/// The visitor that writes.
+class JsonFieldWriter {
+ public:
+  template <typename T>
+  void operator()(const char* key, const T& value, const FieldRule& rule = {}) {
+    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+      if (rule.nullable && value == T()) {
+        json_[key] = nullptr;
+        return;
+      }
+    }
+    json_[key] = encode(value);
+  }
+
+  template <typename T>
+  void derived(const char* key, const T& value) {
+    json_[key] = encode(value);
+  }
+
+  template <typename Body>
+  void group(const char* key, Body&& body, const FieldRule& = {}) {
+    JsonFieldWriter inner;
+    body(inner);
+    json_[key] = std::move(inner).take();
+  }
+
+  Json take() && { return std::move(json_); }
+
+ private:
+  Json json_ = Json::object();
+};
+
+/// The visitor that reads an object.
+class JsonFieldReader {
+ public:
+  explicit JsonFieldReader(const JsonNode& node) : node_(node) {}
+
+  template <typename T>
+  void operator()(const char* key, T& value, const FieldRule& rule = {}) {
+    const JsonNode found = node_[key];
+    if (!found.missing() || rule.required) {
+      decode(found, value, rule);
+    } else if constexpr (std::is_same_v<T, double>) {
+      if (rule.missing_is_nan) value = std::numeric_limits<double>::quiet_NaN();
+    }
+  }
+
+  template <typename T>
+  void derived(const char*, const T&) {}
+
+  template <typename Body>
+  void group(const char* key, Body&& body, const FieldRule& rule = {}) {
+    const JsonNode found = node_[key];
+    if (found.missing() && !rule.required) return;
+    JsonFieldReader inner(found);
+    body(inner);
+  }
+
+ private:
+  const JsonNode& node_;
+};
+
+template <typename T>
+struct JsonCodec {
+  static Json encode(const T& value) {
+    JsonFieldWriter writer;
+    T::describe(writer, value);
+    return std::move(writer).take();
+  }
+  static void decode(const JsonNode& node, T& value, const FieldRule&) {
+    JsonFieldReader reader(node);
+    T::describe(reader, value);
+  }
+};
+
+template <>
+struct JsonCodec<bool> {
+  static Json encode(bool value) { return value; }
+  static void decode(const JsonNode& node, bool& value, const FieldRule&) { value = node.flag(); }
+};
+
+template <std::signed_integral T>
+struct JsonCodec<T> {
+  static Json encode(T value) { return value; }
+  static void decode(const JsonNode& node, T& value, const FieldRule& rule) {
+    using Limits = std::numeric_limits<T>;
+    constexpr int64_t kLeast = std::is_same_v<T, int> ? 0 : int64_t{Limits::min()};
+    value = static_cast<T>(node.whole(rule.least.value_or(kLeast), Limits::max()));
+  }
+};
+
+template <>
+struct JsonCodec<double> {
+  static Json encode(double value) { return value; }
+  static void decode(const JsonNode& node, double& value, const FieldRule&) { value = node.number(); }
+};
+
+template <>
+struct JsonCodec<std::string> {
+  static Json encode(const std::string& value) { return value; }
+  static void decode(const JsonNode& node, std::string& value, const FieldRule&) { value = node.text(); }
+};
+
+template <typename T>
+struct JsonCodec<std::optional<T>> {
+  static Json encode(const std::optional<T>& value) {
+    return value ? JsonCodec<T>::encode(*value) : Json(nullptr);
+  }
+  static void decode(const JsonNode& node, std::optional<T>& value, const FieldRule& rule) {
+    value.reset();
+    if (!node.missing()) JsonCodec<T>::decode(node, value.emplace(), rule);
+  }
+};
+
+template <typename T>
+struct JsonCodec<std::vector<T>> {
+  static Json encode(const std::vector<T>& values) {
+    Json list = Json::array();
+    for (const T& value : values) list.push_back(JsonCodec<T>::encode(value));
+    return list;
+  }
+  static void decode(const JsonNode& node, std::vector<T>& values, const FieldRule& rule) {
+    if constexpr (std::is_same_v<T, double>) {
+      values = node.numbers();
+    } else {
+      values.clear();
+      for (const JsonNode& element : node.elements()) JsonCodec<T>::decode(element, values.emplace_back(), rule);
+    }
+  }
+};
+
+/// A value as bytes (CBOR), for sending it from rank to rank, and back. Numbers arrive exactly as they are.
+template <typename T>
+std::vector<uint8_t> to_bytes(const T& value) {
+  return Json::to_cbor(encode(value));
+}
+
+/// `sender` is named in the Error for bytes that to_bytes did not make.
+template <typename T>
+T from_bytes(std::span<const uint8_t> bytes, std::string_view sender) {
+  const nlohmann::json document = nlohmann::json::from_cbor(bytes.begin(), bytes.end());
+  T value{};
+  decode(JsonNode(document, sender), value);
+  return value;
+}
+
+}  // namespace lockstep::results

@@ -1,0 +1,73 @@
+#include "lockstep/results/record/setup.h"
+
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "lockstep/results/record/run_record.h"
+
+namespace lockstep::results {
+namespace {
+
+const Setup& default_setup() {
+  static const Setup kDefault;
+  return kDefault;
+}
+
+bool is_tuned(const Setting& setting, const Run& run) {
+  return setting.member == Setting::Member(&Setup::bucket_mb) && run.tuning.has_value();
+}
+
+}  // namespace
+
+std::string Setting::value_text(const Setup& setup) const {
+  return std::visit(
+      [&](auto of) -> std::string {
+        using T = std::remove_cvref_t<decltype(setup.*of)>;
+        if constexpr (std::is_same_v<T, bool>) return setup.*of ? "on" : "off";
+        if constexpr (std::is_same_v<T, std::string>) return (setup.*of).empty() ? "none" : setup.*of;
+        return fmt::format("{}", setup.*of);
+      },
+      member);
+}
+
+std::string Setting::text(const Run& run) const {
+  if (is_tuned(*this, run)) return "tuned";
+  const bool unknown = std::visit(
+      [&](auto of) {
+        using T = std::remove_cvref_t<decltype(run.*of)>;
+        // A text that older files lack was empty then, which is "none"; any other empty text is a gap.
+        if constexpr (std::is_same_v<T, std::string>)
+          return (run.*of).empty() && if_absent == IfAbsent::kUnknown;
+        return nullable && run.*of == T();
+      },
+      member);
+  return unknown ? "" : value_text(run) + unit;
+}
+
+std::string Setting::phrase(const Run& run) const {
+  if (is_tuned(*this, run)) return "tuned buckets";
+  if (prose_of_default != nullptr && same(run, default_setup())) return prose_of_default;
+  return fmt::format(fmt::runtime(prose), text(run));
+}
+
+bool Setting::same(const Setup& a, const Setup& b) const {
+  return std::visit([&](auto of) { return a.*of == b.*of; }, member);
+}
+
+void Setting::set_absent(Setup& setup) const {
+  std::visit(
+      [&](auto of) {
+        using T = std::remove_cvref_t<decltype(setup.*of)>;
+        setup.*of = if_absent == IfAbsent::kDefault ? default_setup().*of : T();
+      },
+      member);
+}
+
+Setup unknown_setup() {
+  Setup setup;
+  for (const Setting& setting : kSettings) setting.set_absent(setup);
+  return setup;
+}
+
+}  // namespace lockstep::results

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/train/rows/sweep.h"
+
+namespace lockstep::train {
+
+/// What one rank of a row is estimated to need where its tensors are, on its GPU or on the host, in bytes.
+struct MemoryEstimate {
+  int64_t process_bytes = 0;
+  int64_t parameter_bytes = 0;
+  int64_t activation_bytes = 0;
+
+  int64_t total_bytes() const { return process_bytes + parameter_bytes + activation_bytes; }
+};
+
+MemoryEstimate estimate_memory(const RowPlan& row);
+
+/// What a row will take, found from one forward pass of one image on the calling thread's number of threads.
+struct RowEstimate {
+  MemoryEstimate memory;
+  /// Empty on a GPU, of whose speed the processor's says nothing.
+  std::optional<double> duration_s;
+};
+
+RowEstimate estimate_row(const RowPlan& row);
+
+/// Throws ConfigError when the ranks of a row on one host do not fit into `available_bytes` of its memory,
+/// naming the row, what it needs and the largest batch that would fit.
+void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t available_bytes);
+
+/// A GPU as the ranks find it.
+struct GpuRoom {
+  /// "GPU 1 (NVIDIA H200)"; the same name is the same GPU.
+  std::string name;
+  int64_t available_bytes = 0;
+};
+
+/// The same for the memory of GPUs: gpus[i] is that of this host's i-th rank. Rows on a CPU need none.
+void check_gpu_memory(const std::vector<RowPlan>& rows, const std::vector<GpuRoom>& gpus);
+
+}  // namespace lockstep::train
