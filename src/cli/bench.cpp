@@ -7,11 +7,11 @@
 #include "lockstep/base/units.h"
 
 #include "bench_rank.h"
+#include "bench_recorder.h"
 #include "commands.h"
 #include "console.h"
 #include "presets.h"
 #include "result_keeper.h"
-#include "scribe.h"
 
 namespace lockstep::cli {
 namespace {

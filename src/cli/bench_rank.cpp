@@ -14,8 +14,8 @@
 #include "lockstep/train/rows/row_runner.h"
 #include "lockstep/train/rows/tune.h"
 
+#include "bench_recorder.h"
 #include "console.h"
-#include "scribe.h"
 
 namespace lockstep::cli {
 namespace {
@@ -83,7 +83,7 @@ class RowLimits {
   std::map<std::string, limit::Limit> limits_;
 };
 
-void add_limit(MeasuredRow& measured, const limit::Limit& limit) {
+void add_limit(train::MeasuredRow& measured, const limit::Limit& limit) {
   measured.limit_images_per_s = limit.images_per_s();
   for (results::LayerTimes& layer : measured.layers) {
     const limit::LayerLimit* least = limit.find(layer.name);
@@ -95,15 +95,15 @@ void add_limit(MeasuredRow& measured, const limit::Limit& limit) {
 
 /// Measures a row, each aspect in a run of its own so that none slows the others. Collective over `group`;
 /// the samples are on its rank 0.
-MeasuredRow measure_row(train::RowPlan row, size_t index, const train::RankGroup& group,
-                        const BenchRank& rank, std::optional<Scribe>& scribe) {
-  MeasuredRow measured;
+train::MeasuredRow measure_row(train::RowPlan row, size_t index, const train::RankGroup& group,
+                               const BenchRank& rank, std::optional<BenchRecorder>& recorder) {
+  train::MeasuredRow measured;
   if (row.tune_budget_s > 0) {
     measured.tuning = train::tune_buckets(row, group, rank.progress);
     row.bucket_mb = measured.tuning->chosen_mb;
     rank.progress.begin(row.label());
     // The progress line counts from here: tuning takes its own time.
-    if (scribe) scribe->row_begins(index);
+    if (recorder) recorder->row_begins(index);
   }
   if (auto samples = train::run_row(row, group, rank.progress)) measured.samples = std::move(*samples);
   if (rank.plan.options.breakdown) {
@@ -129,8 +129,8 @@ void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank) {
   const BenchRank rank{job_rank, plan, train::agree_on("bench", facts_of(plan), plan.job, job_rank)};
   // Published before the recorder is made: rank 0's waits in it for all machines.
   publish_machine(rank);
-  std::optional<Scribe> scribe;
-  if (rank.environment.rank == 0) scribe.emplace(rank);
+  std::optional<BenchRecorder> recorder;
+  if (rank.environment.rank == 0) recorder.emplace(rank);
 
   train::JobLinks links(plan.job, rank);
   RowLimits limits(rank);
@@ -138,14 +138,14 @@ void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank) {
     links.run_row(i, [&](const train::RowPlan& row, const train::RankGroup& group) {
       const limit::Limit* limit = plan.options.limit ? limits.of(row) : nullptr;
       rank.progress.begin(row.label());
-      if (scribe) scribe->row_begins(i);
-      MeasuredRow measured = measure_row(row, i, group, rank, scribe);
+      if (recorder) recorder->row_begins(i);
+      train::MeasuredRow measured = measure_row(row, i, group, rank, recorder);
       if (limit != nullptr) add_limit(measured, *limit);
-      if (scribe) scribe->row_ends(i, std::move(measured));
+      if (recorder) recorder->row_ends(i, std::move(measured));
     });
   }
   links.meet();
-  if (scribe) scribe->finish();
+  if (recorder) recorder->finish();
 }
 
 }  // namespace lockstep::cli

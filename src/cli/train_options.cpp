@@ -123,7 +123,8 @@ train::TrainingPlan make_training_plan(const TrainOptions& asked, const train::J
   sweep.input_flags.timeout_s = site.options.timeout_s;
   require_all(kTrainRules, options);
   // With one rank the two are the same, and a sweep plans no row `independent` of one rank.
-  if (results::role_of(sweep.strategies.front()) == results::Role::kControl) sweep.strategies = {results::kSingle};
+  if (results::role_of(sweep.strategies.front()) == results::Role::kControl)
+    sweep.strategies = {results::kSingle};
   train::TrainingPlan plan;
   plan.row = train::plan_rows(sweep).front();
   plan.schedule = options.schedule;

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/files/json_gpus.h"
+#include "lockstep/results/files/json_codec.h"
 #include "lockstep/results/record/gpu_warnings.h"
 
 #include "results/sample_runs.h"
@@ -26,13 +26,13 @@ RankGpu gpu(const std::string& host, const std::string& bus_id, const std::strin
 
 TEST(GpuWarningsTest, the_way_to_another_rank_changes_nothing) {
   const RankGpu known = gpu("a", "0000:06:00.0", "f0");
-  EXPECT_EQ(rank_gpu_from_json(rank_gpu_to_json(known)), known);
-  EXPECT_EQ(rank_gpu_from_json(rank_gpu_to_json(RankGpu())), RankGpu());
+  EXPECT_EQ(from_bytes<RankGpu>(to_bytes(known)), known);
+  EXPECT_EQ(from_bytes<RankGpu>(to_bytes(RankGpu())), RankGpu());
   const std::vector<GpuUse> uses{throttled_gpu(), GpuUse()};
-  EXPECT_EQ(gpu_use_from_json(gpu_use_to_json(uses)), uses);
-  EXPECT_THAT(gpu_use_from_json(gpu_use_to_json({})), IsEmpty());
-  EXPECT_THROW(gpu_use_from_json("{}"), Error);
-  EXPECT_THROW(gpu_use_from_json(R"([{"sm_clock_mhz": {"min": "fast"}}])"), Error);
+  EXPECT_EQ(from_bytes<std::vector<GpuUse>>(to_bytes(uses)), uses);
+  EXPECT_THAT(from_bytes<std::vector<GpuUse>>(to_bytes(std::vector<GpuUse>())), IsEmpty());
+  EXPECT_THROW(from_bytes<std::vector<GpuUse>>("{}"), Error);
+  EXPECT_THROW(from_bytes<std::vector<GpuUse>>(to_bytes(std::vector<std::string>{"fast"})), Error);
 }
 
 TEST(GpuWarningsTest, a_gpu_that_was_slowed_down_is_named_with_the_reasons) {

@@ -1,4 +1,6 @@
+#include <regex>
 #include <set>
+#include <sstream>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -24,31 +26,57 @@ void collect_keys(const nlohmann::json& value, std::set<std::string>& keys) {
   }
 }
 
-TEST(JsonDocumentTest, every_key_that_is_written_is_described) {
+/// Keys of a result file that has everything, and of a recorded machine.
+std::set<std::string> written_keys() {
   RunRecord record = small_record();
   record.machines.push_back(record.machines.front());
   std::set<std::string> keys;
   collect_keys(nlohmann::json::parse(to_json(record)), keys);
-  EXPECT_GT(keys.size(), 80u);
-  const std::string text = document();
-  const std::string tables = text.substr(0, text.find("## Example"));
-  for (const std::string& key : keys) {
-    const bool described = tables.find("`" + key + "`") != std::string::npos ||
-                           tables.find("." + key + "`") != std::string::npos;
-    EXPECT_TRUE(described) << key;
-  }
+  const System system = read_system(LOCKSTEP_GOLDEN "/topology/nvswitch8.json");
+  collect_keys(nlohmann::json::parse(system_to_json(system)), keys);
+  return keys;
 }
 
-TEST(JsonDocumentTest, every_key_of_a_recorded_machine_is_described) {
-  const System system = read_system(LOCKSTEP_GOLDEN "/topology/nvswitch8.json");
-  std::set<std::string> keys;
-  collect_keys(nlohmann::json::parse(system_to_json(system)), keys);
-  EXPECT_GT(keys.size(), 15u);
+/// "kind" for `devices[].kind`: names in backticks, the last part of each.
+std::set<std::string> names_in(const std::string& text) {
+  static const std::regex kName("`([^`]*)`");
+  std::set<std::string> names;
+  for (std::sregex_iterator found(text.begin(), text.end(), kName), end; found != end; ++found) {
+    const std::string name = (*found)[1];
+    names.insert(name.substr(name.rfind('.') + 1));
+  }
+  return names;
+}
+
+TEST(JsonDocumentTest, every_key_that_is_written_is_described) {
+  const std::set<std::string> keys = written_keys();
+  EXPECT_GT(keys.size(), 100u);
   const std::string text = document();
-  for (const std::string& key : keys) {
-    const bool described =
-        text.find("`" + key + "`") != std::string::npos || text.find("." + key + "`") != std::string::npos;
-    EXPECT_TRUE(described) << key;
+  const std::set<std::string> described = names_in(text.substr(0, text.find("## Example")));
+  for (const std::string& key : keys) EXPECT_TRUE(described.contains(key)) << key;
+}
+
+TEST(JsonDocumentTest, every_key_that_is_described_is_written) {
+  const std::set<std::string> keys = written_keys();
+  std::istringstream lines(document());
+  int described = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| `")) continue;
+    for (const std::string& name : names_in(line.substr(0, line.find('|', 1)))) {
+      EXPECT_TRUE(keys.contains(name)) << name << " in: " << line;
+      ++described;
+    }
+  }
+  EXPECT_GT(described, 100);
+}
+
+TEST(JsonDocumentTest, every_setting_of_a_row_is_described_in_its_order) {
+  const std::string text = document();
+  size_t at = text.find("### `runs[]`");
+  for (const Setting& setting : kSettings) {
+    const size_t found = text.find(std::string("`") + setting.key + "`", at);
+    EXPECT_NE(found, std::string::npos) << setting.key << " is not described, or not where the file has it";
+    if (found != std::string::npos) at = found;
   }
 }
 

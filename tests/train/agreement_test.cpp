@@ -13,6 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/hash_store.h"
 #include "lockstep/launch/threads.h"
+#include "lockstep/results/files/json_codec.h"
 #include "lockstep/train/rows/row_trainee.h"
 
 #include "strategies/trained_replica.h"
@@ -121,9 +122,8 @@ TEST(FactsTest, ranks_with_the_same_other_value_are_told_together) {
 
 TEST(FactsTest, facts_survive_the_way_to_another_rank) {
   const train::Facts facts = train::facts_of(row_of("ddp", 2));
-  EXPECT_EQ(train::facts_from(train::to_text(facts)), facts);
-  EXPECT_EQ(train::facts_from(""), train::Facts{});
-  EXPECT_TRUE(train::facts_from("cut off").empty());
+  EXPECT_EQ(results::from_bytes<train::Facts>(results::to_bytes(facts)), facts);
+  EXPECT_THROW(results::from_bytes<train::Facts>("cut off"), Error);
 }
 
 /// Everything that a user can vary makes another plan, of one row and of all.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/train/rows/gather.h"
+
 #include "strategies/trained_replica.h"
 
 namespace lockstep {
@@ -10,6 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+
+using Uses = std::vector<topology::GpuUse>;
 
 topology::GpuUse use_of(int rank) {
   topology::GpuUse use;
@@ -23,13 +27,13 @@ topology::GpuUse use_of(int rank) {
 TEST(RowGpusTest, what_the_gpus_of_all_ranks_did_comes_together_on_all) {
   test::with_thread_ranks(3, [](comm::Communicator& group) {
     // The last rank has two.
-    std::vector<topology::GpuUse> own{use_of(group.rank())};
+    Uses own{use_of(group.rank())};
     if (group.rank() == 2) own.push_back(use_of(3));
-    EXPECT_EQ(train::gather_gpu_use(own, &group),
-              (std::vector<topology::GpuUse>{use_of(0), use_of(1), use_of(2), use_of(3)}));
-    EXPECT_THAT(train::gather_gpu_use({}, &group), IsEmpty());
+    EXPECT_EQ(train::gather_records(own, &group),
+              (std::vector<Uses>{{use_of(0)}, {use_of(1)}, {use_of(2), use_of(3)}}));
+    EXPECT_EQ(train::gather_records(Uses(), &group), std::vector<Uses>(3));
   });
-  EXPECT_EQ(train::gather_gpu_use({use_of(7)}, nullptr), (std::vector<topology::GpuUse>{use_of(7)}));
+  EXPECT_EQ(train::gather_records(Uses{use_of(7)}, nullptr), std::vector<Uses>{{use_of(7)}});
 }
 
 TEST(RowGpusTest, a_row_on_a_processor_watches_nothing_and_sets_nothing) {

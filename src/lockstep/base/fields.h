@@ -13,7 +13,8 @@ namespace lockstep {
 //     fields("empty_s", queue.empty_s);
 //   }
 //
-// `Self` is const for a visitor that writes. Visitors (results/files/json_codec.h has those of JSON) also have
+// `Self` is const for a visitor that writes. Visitors (results/files/json_codec.h has those of JSON) also
+// have
 //
 //   fields.derived("of_limit", value)       written, never read
 //   fields.group("loss", [&](auto& loss) {  an object of its own in the file
@@ -30,10 +31,16 @@ struct FieldRule {
   bool missing_is_nan = false;
   /// Of a whole number; empty: 0 for an int, any for an int64_t.
   std::optional<int64_t> least = std::nullopt;
+  std::optional<int64_t> most = std::nullopt;
   bool in_csv = true;
 };
 
 inline constexpr FieldRule kRequired{.required = true};
 inline constexpr FieldRule kNullable{.nullable = true};
+inline constexpr FieldRule kNotInCsv{.in_csv = false};
+inline constexpr FieldRule kNotNegative{.least = 0};
+inline constexpr FieldRule kNullableCount{.nullable = true, .least = 0};
+/// Must be there, and at least 1.
+inline constexpr FieldRule kAtLeastOne{.required = true, .least = 1};
 
 }  // namespace lockstep

@@ -30,6 +30,24 @@ struct QueueUse {
   /// Batches made, and the seconds of work on them, without waiting.
   int64_t made = 0;
   double made_s = 0;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& use) {
+    fields("name", use.name);
+    fields("capacity", use.capacity);
+    fields("producers", use.producers);
+    fields("images_per_batch", use.images_per_batch);
+    fields("bytes_per_batch", use.bytes_per_batch);
+    fields("batches", use.batches);
+    fields("elapsed_s", use.elapsed_s);
+    fields("ready", use.ready);
+    fields("empty", use.empty);
+    fields("empty_s", use.empty_s);
+    fields("full", use.full);
+    fields("full_s", use.full_s);
+    fields("made", use.made);
+    fields("made_s", use.made_s);
+  }
 };
 
 }  // namespace lockstep::feed

@@ -21,6 +21,15 @@ int samples_needed(double p);
 /// Percentiles of the step time, in seconds; empty where there are too few steps.
 struct StepPercentiles {
   std::optional<double> p50, p75, p90, p95, p99;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& steps) {
+    fields("p50", steps.p50);
+    fields("p75", steps.p75);
+    fields("p90", steps.p90);
+    fields("p95", steps.p95);
+    fields("p99", steps.p99);
+  }
 };
 
 /// All percentiles that the number of samples supports; all empty without samples.

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/fields.h"
+
 namespace lockstep::measure {
 
 /// Issue and completion of one collective on one rank, in seconds on that host's steady clock.
@@ -14,6 +16,14 @@ struct CollectiveStamp {
   double ended_s = 0;
   /// Collectives of one lane run one after the other, those of different lanes at the same time.
   int lane = 0;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& stamp) {
+    fields("bytes", stamp.bytes);
+    fields("issued_s", stamp.issued_s);
+    fields("ended_s", stamp.ended_s);
+    fields("lane", stamp.lane);
+  }
 };
 
 /// The time at which the turn of collective `index` came: it was issued, and its lane had finished all
@@ -39,6 +49,21 @@ struct StepStamps {
   double end_s = 0;
   /// In order of issue, which is the same on all ranks.
   std::vector<CollectiveStamp> collectives;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& step) {
+    fields("begin_s", step.begin_s);
+    fields("earlier_input_s", step.earlier_input_s);
+    fields("earlier_forward_s", step.earlier_forward_s);
+    fields("earlier_backward_s", step.earlier_backward_s);
+    fields("input_s", step.input_s);
+    fields("forward_s", step.forward_s);
+    fields("backward_s", step.backward_s);
+    fields("combined_s", step.combined_s);
+    fields("applied_s", step.applied_s);
+    fields("end_s", step.end_s);
+    fields("collectives", step.collectives);
+  }
 
   /// Begin of the last micro-batch.
   double last_micro_batch_s() const {
@@ -67,6 +92,14 @@ struct RankStamps {
   double clock_error_s = 0;
   /// In order of begin; empty if the device was not recorded.
   std::vector<KernelSpan> kernels = {};
+
+  /// Without the kernels, which stay where they were recorded.
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& stamps) {
+    fields("steps", stamps.steps);
+    fields("clock_offset_s", stamps.clock_offset_s);
+    fields("clock_error_s", stamps.clock_error_s);
+  }
 };
 
 /// The phases of a step, in seconds per step; docs/measuring.md defines each.
@@ -83,6 +116,18 @@ struct PhaseTimes {
   double other_s = 0;
   double step_s = 0;
 
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& phases) {
+    fields("input_s", phases.input_s, kRequired);
+    fields("forward_s", phases.forward_s, kRequired);
+    fields("backward_s", phases.backward_s, kRequired);
+    fields("waiting_s", phases.waiting_s, kRequired);
+    fields("transfer_s", phases.transfer_s, kRequired);
+    fields("optimizer_s", phases.optimizer_s, kRequired);
+    fields("other_s", phases.other_s, kRequired);
+    fields("step_s", phases.step_s, kRequired);
+  }
+
   double exposed_s() const { return waiting_s + transfer_s; }
 };
 
@@ -96,6 +141,15 @@ struct BucketTimes {
   /// The last rank had issued it.
   double all_arrived_s = 0;
   double ended_s = 0;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& bucket) {
+    fields("bytes", bucket.bytes);
+    fields("ready_s", bucket.ready_s, kRequired);
+    fields("started_s", bucket.started_s, kRequired);
+    fields("all_arrived_s", bucket.all_arrived_s, kRequired);
+    fields("ended_s", bucket.ended_s, kRequired);
+  }
 };
 
 struct RankBreakdown {
@@ -103,6 +157,14 @@ struct RankBreakdown {
   std::vector<BucketTimes> buckets;
   double clock_offset_s = 0;
   double clock_error_s = 0;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& rank) {
+    fields("phases", rank.mean, kRequired);
+    fields("clock_offset_s", rank.clock_offset_s);
+    fields("clock_error_s", rank.clock_error_s);
+    fields("buckets", rank.buckets, kRequired);
+  }
 };
 
 /// Findings of a breakdown run, which has the same settings as the throughput run that it explains.
@@ -123,6 +185,17 @@ struct Breakdown {
   /// The share of communication hidden behind other work, 1 - exposed / total, at least 0; empty without
   /// communication.
   std::optional<double> overlap() const;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& breakdown) {
+    fields("steps", breakdown.steps);
+    fields("phases", breakdown.mean, kRequired);
+    fields("waiting_half_width_s", breakdown.waiting_half_width_s);
+    fields("transfer_half_width_s", breakdown.transfer_half_width_s);
+    fields("communication_s", breakdown.communication_s);
+    fields("straggler", breakdown.straggler);
+    fields("ranks", breakdown.ranks, kRequired);
+  }
 };
 
 /// Splits the steps of all ranks into phases. All ranks have the same number of steps (Error otherwise);

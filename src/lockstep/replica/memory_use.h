@@ -19,6 +19,14 @@ struct MemoryUse {
 
   int64_t total() const { return parameters + gradients + momenta + buffers; }
   bool operator==(const MemoryUse&) const = default;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& memory) {
+    fields("parameters", memory.parameters);
+    fields("gradients", memory.gradients);
+    fields("momenta", memory.momenta);
+    fields("buffers", memory.buffers);
+  }
 };
 
 /// Total size of the memory behind these tensors. Memory shared by several tensors counts once, undefined

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/base/fields.h"
+
 namespace lockstep::topology {
 
 /// The kind of path between two devices, in the words of `nvidia-smi topo -m`, from far to near.
@@ -56,6 +58,17 @@ struct Device {
   std::optional<int> numa_node;
   /// Hardware threads near it: "0-19,40-59".
   std::string cpu_affinity;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& device) {
+    fields("kind", device.kind, kRequired);
+    fields("label", device.label, kRequired);
+    fields("name", device.name, kNullable);
+    fields("pci_bus_id", device.pci_bus_id, kNullable);
+    fields("memory_bytes", device.memory_bytes, kNullableCount);
+    fields("numa_node", device.numa_node);
+    fields("cpu_affinity", device.cpu_affinity, kNullable);
+  }
 };
 
 /// The GPUs and network devices of a host, and the paths between them.
@@ -68,6 +81,14 @@ struct DeviceMap {
   std::string cuda_version;
 
   int gpus() const;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& map) {
+    fields("driver_version", map.driver_version, kNullable);
+    fields("driver_cuda_version", map.cuda_version, kNullable);
+    fields("devices", map.devices, kRequired);
+    fields("paths", map.paths, kRequired);
+  }
 };
 
 /// Paths among the devices before `end` by how often they occur, most first: "NV2 x 8, SYS x 12".

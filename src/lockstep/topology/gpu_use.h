@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/fields.h"
+
 namespace lockstep::topology {
 
 /// Spread of a value that was sampled several times.
@@ -14,6 +16,13 @@ struct Spread {
   double most = 0;
 
   bool operator==(const Spread&) const = default;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& spread) {
+    fields("min", spread.least, kRequired);
+    fields("median", spread.median, kRequired);
+    fields("max", spread.most, kRequired);
+  }
 };
 
 /// A reason that kept a GPU's clocks down, in the words of slowdown_names, and its share of the samples.
@@ -22,6 +31,12 @@ struct Slowdown {
   double share = 0;
 
   bool operator==(const Slowdown&) const = default;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& slowdown) {
+    fields("by", slowdown.by, kRequired);
+    fields("share", slowdown.share);
+  }
 };
 
 /// Activity of a GPU over some time, from samples of its driver. Empty: the driver does not tell.
@@ -44,6 +59,23 @@ struct GpuUse {
   std::vector<Slowdown> slowed_by;
 
   bool operator==(const GpuUse&) const = default;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& use) {
+    fields("samples", use.samples);
+    fields("sm_clock_mhz", use.sm_clock_mhz);
+    fields("memory_clock_mhz", use.memory_clock_mhz);
+    fields("temperature_c", use.temperature_c);
+    fields("power_w", use.power_w);
+    fields("kernel_share", use.kernel_share);
+    fields("memory_share", use.memory_share);
+    fields("memory_used_bytes", use.memory_used_bytes);
+    fields("max_sm_clock_mhz", use.max_sm_clock_mhz);
+    fields("power_limit_w", use.power_limit_w);
+    fields("memory_bytes", use.memory_bytes);
+    fields("slowed_share", use.slowed_share);
+    fields("slowed_by", use.slowed_by);
+  }
 };
 
 }  // namespace lockstep::topology

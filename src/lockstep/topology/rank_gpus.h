@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/fields.h"
 
 namespace lockstep::topology {
 
@@ -19,6 +20,14 @@ struct RankGpu {
   std::string uuid;
 
   bool operator==(const RankGpu&) const = default;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& gpu) {
+    fields("host", gpu.host, kNullable);
+    fields("name", gpu.name, kNullable);
+    fields("pci_bus_id", gpu.pci_bus_id, kNullable);
+    fields("uuid", gpu.uuid, kNullable);
+  }
 };
 
 // Placement. Every rank of a host takes the GPU of its own number among those that its process sees, modulo

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/fields.h"
 #include "lockstep/topology/device_map.h"
 
 namespace lockstep::topology {
@@ -16,6 +17,14 @@ struct CacheGroup {
   int count = 0;
   /// Cores that share one cache.
   int cores_each = 0;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& cache) {
+    fields("name", cache.name, kRequired);
+    fields("bytes", cache.bytes, kNotNegative);
+    fields("count", cache.count, kAtLeastOne);
+    fields("cores_each", cache.cores_each, kAtLeastOne);
+  }
 };
 
 /// A processor socket. A system that shows none (some virtual machines) is one package.
@@ -27,6 +36,15 @@ struct Package {
   std::string cpus;
   /// From the outermost to the innermost.
   std::vector<CacheGroup> caches;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& package) {
+    fields("processor", package.processor, kNullable);
+    fields("cores", package.cores, kAtLeastOne);
+    fields("hardware_threads", package.hardware_threads, kAtLeastOne);
+    fields("cpus", package.cpus, kNullable);
+    fields("caches", package.caches);
+  }
 };
 
 struct NumaNode {
@@ -34,6 +52,13 @@ struct NumaNode {
   int64_t memory_bytes = 0;
   /// Empty: memory without processors (some accelerators' own).
   std::string cpus;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& node) {
+    fields("index", node.index, kRequired);
+    fields("memory_bytes", node.memory_bytes, kNullableCount);
+    fields("cpus", node.cpus, kNullable);
+  }
 };
 
 /// A whole host, regardless of how much of it this job may use.
@@ -44,6 +69,15 @@ struct System {
   DeviceMap map;
   /// The reason for which NVIDIA's driver was not asked about GPUs; empty if it was, or if nothing is known.
   std::string why_no_gpus;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& system) {
+    fields("host", system.host, kNullable);
+    fields("packages", system.packages);
+    fields("numa_nodes", system.numa_nodes);
+    fields("topology", system.map);
+    fields("why_no_gpus", system.why_no_gpus, kNullable);
+  }
 };
 
 }  // namespace lockstep::topology

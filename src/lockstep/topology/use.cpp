@@ -37,8 +37,7 @@ std::vector<int> own_cpus() {
 int64_t host_number() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
-  // So many bits survive in a double.
-  return static_cast<int64_t>(std::hash<std::string_view>()(name.data()) >> 12);
+  return static_cast<int64_t>(std::hash<std::string_view>()(name.data()));
 }
 
 }  // namespace

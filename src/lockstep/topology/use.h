@@ -52,6 +52,23 @@ struct RankUse {
   /// Equal for ranks that share a process, and for processes that share a host.
   int64_t process = 0;
   int64_t host = 0;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& use) {
+    fields("wall_s", use.wall_s);
+    fields("cpu_s", use.cpu_s);
+    fields("communication_cpu_s", use.communication_cpu_s);
+    fields("peak_memory_bytes", use.peak_memory_bytes);
+    fields("peak_device_memory_bytes", use.peak_device_memory_bytes);
+    fields("host_busy_s", use.host_busy_s);
+    fields("host_stolen_s", use.host_stolen_s);
+    fields("host_hardware_threads", use.host_hardware_threads);
+    fields("host_swapped_out_bytes", use.host_swapped_out_bytes);
+    fields("frequency_at_begin_mhz", use.frequency_at_begin_mhz);
+    fields("frequency_at_end_mhz", use.frequency_at_end_mhz);
+    fields("process", use.process);
+    fields("host", use.host);
+  }
 };
 
 /// Watches one rank's row, from construction to finish().

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -52,12 +51,6 @@ std::optional<double> phase(const Run& run, double PhaseTimes::*member) {
   return run.breakdown ? std::optional(run.breakdown->mean.*member) : std::nullopt;
 }
 
-/// Of the rank that used the most.
-std::string most_memory(const Run& run, std::vector<int64_t> Resources::*bytes) {
-  if (!run.resources || ((*run.resources).*bytes).empty()) return "";
-  return csv_known(std::ranges::max((*run.resources).*bytes));
-}
-
 /// Over the GPUs of a row that tell it.
 template <typename Choose>
 std::optional<double> over_gpus(const Run& run, std::optional<topology::Spread> topology::GpuUse::*member,
@@ -83,27 +76,41 @@ std::optional<double> most_slowed(const Run& run) {
   return std::ranges::max(run.gpu_use, {}, &topology::GpuUse::slowed_share).slowed_share;
 }
 
-std::string csv_setting(const Setting& setting, const Setup& setup) {
-  return std::visit(
-      [&](auto member) -> std::string {
-        const auto& value = setup.*member;
-        using T = std::remove_cvref_t<decltype(value)>;
-        if (setting.nullable && value == T()) return "";
-        if constexpr (std::is_same_v<T, double>) return csv_number(value);
-        if constexpr (std::is_same_v<T, bool>) return value ? "1" : "0";
-        return fmt::format("{}", value);
-      },
-      setting.member);
-}
+/// Adds the members of a struct under their own names; a visitor of describe(). Of a list of the ranks it
+/// adds the largest number.
+class CsvFields {
+ public:
+  explicit CsvFields(Row& row) : row_(row) {}
+
+  template <typename T>
+  void operator()(const char* key, const T& value, const FieldRule& rule = {}) {
+    if (rule.in_csv) row_.emplace_back(key, field(value, rule));
+  }
+
+ private:
+  template <typename T>
+  static std::string field(const T& value, const FieldRule& rule) {
+    if (rule.nullable && value == T()) return "";
+    if constexpr (std::is_same_v<T, bool>) return value ? "1" : "0";
+    return fmt::format("{}", value);
+  }
+  static std::string field(double value, const FieldRule&) { return csv_number(value); }
+  static std::string field(const std::optional<double>& value, const FieldRule&) { return csv_number(value); }
+  static std::string field(const std::vector<int64_t>& ranks, const FieldRule&) {
+    return ranks.empty() ? "" : csv_known(std::ranges::max(ranks));
+  }
+
+  Row& row_;
+};
 
 Row row_of(const Run& run) {
   using topology::GpuUse;
   using topology::Spread;
+  static const Resources kNoResources;
   Row row;
-  for (const Setting& setting : kSettings) {
-    if (setting.in_csv) row.emplace_back(setting.key, csv_setting(setting, run));
-  }
-  const Row found{
+  CsvFields fields(row);
+  Setup::describe(fields, run);
+  const Row rates{
       {"warmup_steps", fmt::format("{}", run.warmup_steps)},
       {"steps", fmt::format("{}", run.samples.size())},
       {"launches", fmt::format("{}", launches(run))},
@@ -137,11 +144,10 @@ Row row_of(const Run& run) {
       {"optimizer_s", csv_number(phase(run, &PhaseTimes::optimizer_s))},
       {"other_s", csv_number(phase(run, &PhaseTimes::other_s))},
       {"breakdown_step_s", csv_number(phase(run, &PhaseTimes::step_s))},
-      {"peak_memory_bytes", most_memory(run, &Resources::peak_memory_bytes)},
-      {"peak_device_memory_bytes", most_memory(run, &Resources::peak_device_memory_bytes)},
-      {"processor_utilisation", csv_number(of(run.resources, &Resources::processor_utilisation))},
-      {"other_load", csv_number(of(run.resources, &Resources::other_load))},
-      {"mean_frequency_mhz", csv_number(of(run.resources, &Resources::mean_frequency_mhz))},
+  };
+  row.insert(row.end(), rates.begin(), rates.end());
+  Resources::describe(fields, run.resources ? *run.resources : kNoResources);
+  const Row gpus_and_losses{
       {"gpu_sm_clock_mhz", csv_number(over_gpus(run, &GpuUse::sm_clock_mhz, &Spread::median, lower))},
       {"gpu_temperature_c", csv_number(over_gpus(run, &GpuUse::temperature_c, &Spread::most, higher))},
       {"gpu_power_w", csv_number(over_gpus(run, &GpuUse::power_w, &Spread::median, higher))},
@@ -150,7 +156,7 @@ Row row_of(const Run& run) {
       {"loss_first", csv_number(run.loss_first)},
       {"loss_last", csv_number(run.loss_last)},
   };
-  row.insert(row.end(), found.begin(), found.end());
+  row.insert(row.end(), gpus_and_losses.begin(), gpus_and_losses.end());
   return row;
 }
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -122,7 +121,18 @@ struct JsonCodec<T> {
   static void decode(const JsonNode& node, T& value, const FieldRule& rule) {
     using Limits = std::numeric_limits<T>;
     constexpr int64_t kLeast = std::is_same_v<T, int> ? 0 : int64_t{Limits::min()};
-    value = static_cast<T>(node.whole(rule.least.value_or(kLeast), Limits::max()));
+    value = static_cast<T>(node.whole(rule.least.value_or(kLeast), rule.most.value_or(Limits::max())));
+  }
+};
+
+/// In files as the signed number of the same bits.
+template <>
+struct JsonCodec<uint64_t> {
+  static Json encode(uint64_t value) { return static_cast<int64_t>(value); }
+  static void decode(const JsonNode& node, uint64_t& value, const FieldRule& rule) {
+    int64_t number = 0;
+    JsonCodec<int64_t>::decode(node, number, rule);
+    value = static_cast<uint64_t>(number);
   }
 };
 
@@ -161,23 +171,27 @@ struct JsonCodec<std::vector<T>> {
       values = node.numbers();
     } else {
       values.clear();
-      for (const JsonNode& element : node.elements()) JsonCodec<T>::decode(element, values.emplace_back(), rule);
+      for (const JsonNode& element : node.elements())
+        JsonCodec<T>::decode(element, values.emplace_back(), rule);
     }
   }
 };
 
-/// A value as bytes (CBOR), for sending it from rank to rank, and back. Numbers arrive exactly as they are.
+/// A value as bytes (CBOR), for sending it from rank to rank, and back. Numbers arrive exactly as they are,
+/// those that are not finite included.
 template <typename T>
-std::vector<uint8_t> to_bytes(const T& value) {
-  return Json::to_cbor(encode(value));
+std::string to_bytes(const T& value) {
+  std::string bytes;
+  Json::to_cbor(encode(value), bytes);
+  return bytes;
 }
 
-/// `sender` is named in the Error for bytes that to_bytes did not make.
+/// Throws Error for bytes that to_bytes did not make of a T.
 template <typename T>
-T from_bytes(std::span<const uint8_t> bytes, std::string_view sender) {
-  const nlohmann::json document = nlohmann::json::from_cbor(bytes.begin(), bytes.end());
+T from_bytes(std::string_view bytes) {
+  const nlohmann::json document = parse_bytes(bytes);
   T value{};
-  decode(JsonNode(document, sender), value);
+  decode(JsonNode(document, "what a rank sent"), value);
   return value;
 }
 

@@ -58,4 +58,12 @@ class JsonNode {
   std::string path_;
 };
 
+/// The CBOR that a rank has sent. Throws Error for any other bytes.
+nlohmann::json parse_bytes(std::string_view bytes);
+
+/// JSON text of somebody else's file. Throws Error that names `name`, with `advice` where the text is none:
+/// for what is empty, cut off, no JSON, or holds what is no number.
+nlohmann::json parse_json(std::string_view text, std::string_view name,
+                          std::string_view advice = "Give a file that lockstep bench wrote with --json.");
+
 }  // namespace lockstep::results

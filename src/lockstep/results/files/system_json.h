@@ -4,10 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json_fwd.hpp>
-
-#include "lockstep/results/files/json_node.h"
-#include "lockstep/results/files/json_text.h"
+#include "lockstep/results/files/json_codec.h"
 #include "lockstep/topology/system.h"
 
 namespace lockstep::results {
@@ -29,8 +26,10 @@ System system_from_json(std::string_view text, std::string_view name);
 System read_system(const std::filesystem::path& path);
 
 /// null for a map without devices.
-Json device_map_json(const DeviceMap& map);
-/// Empty where the node is missing.
-DeviceMap read_device_map(const JsonNode& node);
+template <>
+struct JsonCodec<DeviceMap> {
+  static Json encode(const DeviceMap& map);
+  static void decode(const JsonNode& node, DeviceMap& map, const FieldRule& rule);
+};
 
 }  // namespace lockstep::results

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
+#include <type_traits>
 
+#include "lockstep/base/fields.h"
 #include "lockstep/measure/phases.h"
 
 namespace lockstep::results {
@@ -19,6 +19,21 @@ struct Interval {
   double low = 0;
   double high = 0;
   std::string missing;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& interval) {
+    if constexpr (std::is_const_v<Self>) {
+      const bool known = interval.missing.empty();
+      fields("low", known ? std::optional(interval.low) : std::nullopt);
+      fields("high", known ? std::optional(interval.high) : std::nullopt);
+      fields("missing", interval.missing, kNullable);
+    } else {
+      fields("missing", interval.missing);
+      if (!interval.missing.empty()) return;
+      fields("low", interval.low, kRequired);
+      fields("high", interval.high, kRequired);
+    }
+  }
 };
 
 /// Why efficiency is what it is: factors whose product is the efficiency (docs/measuring.md).
@@ -32,22 +47,23 @@ struct EfficiencyFactors {
   struct HalfWidths {
     std::optional<double> machine, strategy, transfer, stragglers;
   } half_width;
-};
 
-/// What a run used beside time.
-struct Resources {
-  /// Highest resident memory of each rank.
-  std::vector<int64_t> peak_memory_bytes;
-  /// Highest memory that each rank held on its device; empty on a CPU.
-  std::vector<int64_t> peak_device_memory_bytes;
-  /// Processor seconds of all ranks per second, and per core that they had.
-  std::optional<double> processor_utilisation;
-  /// Of that, what the communicators' own threads used.
-  std::optional<double> communication_threads;
-  /// Processor time that others used on the cores of the ranks' hosts, per second and core.
-  std::optional<double> other_load;
-  /// Of the ranks' cores, mean over the samples taken while it ran.
-  std::optional<double> mean_frequency_mhz;
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& factors) {
+    const auto factor = [&](const char* key, auto& value, auto& half_width) {
+      fields.group(
+          key,
+          [&](auto& inner) {
+            inner("value", value, kRequired);
+            inner("half_width", half_width);
+          },
+          kRequired);
+    };
+    factor("machine", factors.machine, factors.half_width.machine);
+    factor("strategy", factors.strategy, factors.half_width.strategy);
+    factor("transfer", factors.transfer, factors.half_width.transfer);
+    factor("stragglers", factors.stragglers, factors.half_width.stragglers);
+  }
 };
 
 }  // namespace lockstep::results

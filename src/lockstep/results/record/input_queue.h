@@ -3,6 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/base/fields.h"
+
 namespace lockstep::results {
 
 /// How a queue between where batches come from and the step was used, by all ranks together, over all steps
@@ -28,6 +30,22 @@ struct InputQueue {
   double gb_per_s = 0;
   /// That a producer worked on one batch, mean; empty: none was made.
   std::optional<double> producer_s;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& queue) {
+    fields("name", queue.name, kRequired);
+    fields("capacity", queue.capacity);
+    fields("producers", queue.producers);
+    fields("batches", queue.batches);
+    fields("depth", queue.depth);
+    fields("empty", queue.empty);
+    fields("empty_s", queue.empty_s);
+    fields("full", queue.full);
+    fields("full_s", queue.full_s);
+    fields("images_per_s", queue.images_per_s);
+    fields("gb_per_s", queue.gb_per_s);
+    fields("producer_s", queue.producer_s);
+  }
 };
 
 }  // namespace lockstep::results

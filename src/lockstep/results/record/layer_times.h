@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/fields.h"
+
 namespace lockstep::results {
 
 /// What one layer of a network takes in a training step, on the first rank.
@@ -23,6 +25,20 @@ struct LayerTimes {
   /// What the layer takes at least; empty where the limit was not measured.
   std::optional<double> limit_forward_s;
   std::optional<double> limit_backward_s;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& layer) {
+    fields("name", layer.name, kRequired);
+    fields("what", layer.what);
+    fields("forward_s", layer.forward_s, kRequired);
+    fields("backward_s", layer.backward_s, kRequired);
+    fields("multiply_adds", layer.multiply_adds);
+    fields("backward_multiply_adds", layer.backward_multiply_adds);
+    fields("bytes", layer.bytes);
+    fields("backward_bytes", layer.backward_bytes);
+    fields("limit_forward_s", layer.limit_forward_s);
+    fields("limit_backward_s", layer.limit_backward_s);
+  }
 
   double time_s() const { return forward_s + backward_s; }
   /// Of both directions; two operations per multiply-add.

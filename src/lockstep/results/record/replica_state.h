@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/fields.h"
+
 namespace lockstep::results {
 
 /// Whether the replicas were compared bit for bit while they trained, and found equal: a run in which they
@@ -16,12 +18,25 @@ struct ReplicaChecks {
   int checks = 0;
   /// Why there was nothing to compare; empty where there was.
   std::string not_applicable;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& checks) {
+    fields("every", checks.every);
+    fields("checks", checks.checks);
+    fields("not_applicable", checks.not_applicable, kNullable);
+  }
 };
 
 /// Over the ranks.
 struct ByteRange {
   int64_t least = 0;
   int64_t most = 0;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& range) {
+    fields("min_bytes", range.least);
+    fields("max_bytes", range.most);
+  }
 };
 
 /// What a replica keeps from step to step, of the rank that keeps the least and of the one that keeps the
@@ -33,6 +48,15 @@ struct ReplicaMemory {
   /// What is copied to for the exchange with other ranks.
   ByteRange buffers;
   ByteRange total;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& memory) {
+    fields("parameters", memory.parameters);
+    fields("gradients", memory.gradients);
+    fields("momenta", memory.momenta);
+    fields("buffers", memory.buffers);
+    fields("total", memory.total);
+  }
 };
 
 /// A cap of a bucket that was tried.
@@ -45,6 +69,16 @@ struct BucketCandidate {
   double step_s = 0;
   double fastest_block_s = 0;
   double slowest_block_s = 0;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& candidate) {
+    fields("bucket_mb", candidate.bucket_mb, kRequired);
+    fields("steps", candidate.steps);
+    fields("blocks", candidate.blocks);
+    fields("step_p50_s", candidate.step_s);
+    fields("fastest_block_s", candidate.fastest_block_s);
+    fields("slowest_block_s", candidate.slowest_block_s);
+  }
 };
 
 /// How the cap of a bucket was found (`--tune buckets`).
@@ -61,6 +95,19 @@ struct BucketTuning {
   std::optional<double> speedup_low, speedup_high;
   /// Why this one was chosen, as a sentence without its stop.
   std::string reason;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& tuning) {
+    fields("budget_s", tuning.budget_s);
+    fields("candidates", tuning.candidates, kRequired);
+    fields("chosen_mb", tuning.chosen_mb, kRequired);
+    fields("default_mb", tuning.default_mb);
+    fields("best_mb", tuning.best_mb);
+    fields("speedup_of_best", tuning.speedup);
+    fields("speedup_low", tuning.speedup_low);
+    fields("speedup_high", tuning.speedup_high);
+    fields("reason", tuning.reason);
+  }
 };
 
 }  // namespace lockstep::results

@@ -10,6 +10,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/measure/series_diagnosis.h"
 #include "lockstep/results/record/launches.h"
+#include "lockstep/results/record/run_record.h"
 
 namespace lockstep::results {
 namespace {
@@ -55,6 +56,19 @@ std::vector<HostShare> hosts(const std::vector<RankUse>& use) {
   return all;
 }
 
+/// Fills the members of Resources that list a number of every rank; a visitor of Resources::describe.
+struct FromRanks {
+  const std::vector<RankUse>& use;
+
+  void operator()(const char*, std::vector<int64_t>& list, const PerRank& number) const {
+    for (const RankUse& rank : use) {
+      if (!number.only_positive || rank.*number.of > 0) list.push_back(rank.*number.of);
+    }
+  }
+  template <typename T>
+  void operator()(const char*, T&, const FieldRule& = {}) const {}
+};
+
 std::string percent(double share) {
   return fmt::format("{:.0f} %", 100 * share);
 }
@@ -63,14 +77,13 @@ std::string percent(double share) {
 
 Resources resources_of(const std::vector<RankUse>& use, int threads_per_rank) {
   Resources resources;
+  const FromRanks from_ranks{use};
+  Resources::describe(from_ranks, resources);
   double cpu_s = 0, communication_s = 0, wall_s = 0;
   double frequency_sum_mhz = 0;
   int frequencies = 0;
   for (const RankUse* process : processes(use)) cpu_s += process->cpu_s;
   for (const RankUse& rank : use) {
-    resources.peak_memory_bytes.push_back(rank.peak_memory_bytes);
-    if (rank.peak_device_memory_bytes > 0)
-      resources.peak_device_memory_bytes.push_back(rank.peak_device_memory_bytes);
     communication_s += rank.communication_cpu_s;
     wall_s += rank.wall_s;
     for (const double mhz : {rank.frequency_at_begin_mhz, rank.frequency_at_end_mhz}) {

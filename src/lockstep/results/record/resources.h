@@ -1,22 +1,64 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "lockstep/results/record/run_record.h"
+#include "lockstep/base/fields.h"
 #include "lockstep/topology/use.h"
 
 namespace lockstep::results {
 
-/// What a row used, from what each of its ranks saw; the cores that its ranks had are ranks *
-/// threads_per_rank of them.
+/// A number that every rank has measured of itself (topology::RankUse), one entry per rank in the record. A
+/// table or a CSV file shows the largest.
+struct PerRank {
+  int64_t topology::RankUse::*of;
+  /// Ranks that have 0 are left out: they have no such thing.
+  bool only_positive = false;
+
+  operator FieldRule() const { return {}; }
+};
+
+/// What a run used beside time.
+struct Resources {
+  /// Highest resident memory of each rank.
+  std::vector<int64_t> peak_memory_bytes;
+  /// Highest memory that each rank held on its device; empty on a CPU.
+  std::vector<int64_t> peak_device_memory_bytes;
+  /// Processor seconds of all ranks per second, and per core that they had.
+  std::optional<double> processor_utilisation;
+  /// The part of processor_utilisation that the communicators' own threads used.
+  std::optional<double> communication_threads;
+  /// Processor time that others used on the cores of the ranks' hosts, per second and core.
+  std::optional<double> other_load;
+  /// Mean over the ranks' cores and the samples taken while it ran.
+  std::optional<double> mean_frequency_mhz;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& resources) {
+    using topology::RankUse;
+    fields("peak_memory_bytes", resources.peak_memory_bytes, PerRank{&RankUse::peak_memory_bytes});
+    fields("peak_device_memory_bytes", resources.peak_device_memory_bytes,
+           PerRank{&RankUse::peak_device_memory_bytes, true});
+    fields("processor_utilisation", resources.processor_utilisation);
+    fields("communication_threads", resources.communication_threads, kNotInCsv);
+    fields("other_load", resources.other_load);
+    fields("mean_frequency_mhz", resources.mean_frequency_mhz);
+  }
+};
+
+struct Run;
+struct Warning;
+
+/// The resources of a row, from what each of its ranks saw. The ranks had ranks * threads_per_rank cores.
 Resources resources_of(const std::vector<topology::RankUse>& use, int threads_per_rank);
 
-/// What happened on the hosts while a row ran that makes it less trustworthy: other load, time taken by the
+/// Events on the hosts while a row ran that make it less trustworthy: other load, time taken by the
 /// hypervisor, swapping, a clock frequency that fell.
 std::vector<Warning> resource_warnings(const std::vector<topology::RankUse>& use);
 
-/// What the run's own step times say against it: a trend, a level shift, many outliers, warm-up that was not
-/// over. Empty for a run without samples.
+/// Faults of the run's own step times: a trend, a level shift, many outliers, warm-up that was not over.
+/// Empty for a run without samples.
 std::vector<Warning> series_warnings(const Run& run);
 
 }  // namespace lockstep::results

@@ -3,13 +3,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "lockstep/base/fields.h"
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/record/breakdown.h"
 #include "lockstep/results/record/input_queue.h"
 #include "lockstep/results/record/layer_times.h"
 #include "lockstep/results/record/replica_state.h"
+#include "lockstep/results/record/resources.h"
 #include "lockstep/results/record/setup.h"
 #include "lockstep/topology/gpu_use.h"
 #include "lockstep/topology/machine.h"
@@ -28,6 +31,13 @@ struct Warning {
   std::string advice;
   /// The numbers are not what they seem to be (more ranks than cores), not only noisier.
   bool loud = false;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& warning) {
+    fields("text", warning.text, kRequired);
+    fields("advice", warning.advice);
+    fields("loud", warning.loud);
+  }
 };
 
 /// What a number is relative to.
@@ -35,6 +45,13 @@ struct Baseline {
   std::string strategy;
   int ranks = 0;
   double images_per_s = 0;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& baseline) {
+    fields("strategy", baseline.strategy, kRequired);
+    fields("ranks", baseline.ranks, kAtLeastOne);
+    fields("images_per_s", baseline.images_per_s);
+  }
 };
 
 using measure::StepPercentiles;
@@ -46,6 +63,13 @@ struct OwnMeasure {
   double value = 0;
   /// "per step" (mean over ranks and steps), "in all" (over ranks and steps), "mean", "most".
   std::string over;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& measure) {
+    fields("name", measure.name, kRequired);
+    fields("value", measure.value, {.missing_is_nan = true});
+    fields("over", measure.over);
+  }
 };
 
 /// One measured configuration, a row of the tables: its settings, and what was found.
@@ -122,6 +146,46 @@ struct Run : Setup {
   }
   /// Images that one rank computes in a step.
   double images_per_rank_step() const { return static_cast<double>(batch_per_rank) * accumulate; }
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& run) {
+    Setup::describe(fields, run);
+    fields("device_settings", run.device_settings, kNullable);
+    fields("warmup_steps", run.warmup_steps);
+    fields("warmup_choice", run.warmup_choice, kNullable);
+    fields("stopped", run.stopped, kNullable);
+    fields("coupled", run.coupled);
+    fields("pooled", run.pooled);
+    fields("elapsed_s", run.elapsed_s);
+    fields("step_s", run.step_s, kRequired);
+    fields("step_interval_s", run.step_interval_s);
+    fields("images_per_s", run.images_per_s);
+    fields("images_per_s_interval", run.rate_interval);
+    fields("speedup", run.speedup);
+    fields("efficiency", run.efficiency);
+    fields("baseline", run.baseline);
+    fields("factors", run.factors);
+    fields("breakdown", run.breakdown);
+    fields("resources", run.resources);
+    fields("gpu_use", run.gpu_use);
+    fields("memory", run.memory);
+    fields("tuning", run.tuning);
+    fields("replica_checks", run.replica_checks);
+    fields("own_measures", run.own_measures);
+    fields("input_queues", run.input_queues);
+    fields("limit_images_per_s", run.limit_images_per_s);
+    fields.derived("of_limit", run.of_limit());
+    fields("layers", run.layers);
+    fields.group("loss", [&](auto& loss) {
+      loss("first", run.loss_first, {.missing_is_nan = true});
+      loss("last", run.loss_last, {.missing_is_nan = true});
+    });
+    fields("warnings", run.warnings);
+    fields("launch_steps", run.launch_steps);
+    fields("launch_warmup_steps", run.launch_warmup_steps);
+    fields("samples", run.samples, kRequired);
+    fields("warmup_samples", run.warmup_samples);
+  }
 };
 
 /// Everything that one invocation of `lockstep bench` knows. Writers, readers and plots are functions of it.
@@ -173,6 +237,46 @@ struct RunRecord {
   /// What the top level of the file says, for PyTorch's own diff.py: the first of each list in a sweep.
   std::string distributed_backend;
   double bucket_size_mb = 25;
+
+  /// The part of the file that is lockstep's own, without the version of the schema.
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& record) {
+    fields("source", record.source);
+    fields("version", record.lockstep_version);
+    fields("started_at", record.started_at, kNullable);
+    fields("launches_started_at", record.launches_started_at);
+    fields("incomplete", record.incomplete, kNullable);
+    fields("command", record.command);
+    fields("launch", record.launch, kNullable);
+    fields("binding", record.binding, kNullable);
+    fields("ranks", record.ranks, kNullable);
+    fields("threads_per_rank", record.threads_per_rank, kNullable);
+    fields("rank_cpus", record.rank_cpus);
+    fields("rank_gpus", record.rank_gpus);
+    fields.derived("gpus_shared", !topology::ranks_by_shared_gpu(record.rank_gpus).empty());
+    fields("cudnn_version", record.cudnn_version, kNullable);
+    fields("allocator", record.allocator, kNullable);
+    fields("backend_detail", record.backend_detail, kNullable);
+    fields("kernels", record.kernels);
+    fields("kernel_detail", record.kernel_detail, kNullable);
+    fields("strategies", record.strategies);
+    fields.group("baseline", [&](auto& baseline) {
+      baseline("strategy", record.baseline_strategy);
+      baseline("ranks", record.baseline_ranks, kNullable);
+    });
+    // "machine" is the host of rank 0; the list is there only where there are several.
+    std::optional<Machine> first;
+    if (!record.machines.empty()) first = record.machines.front();
+    fields("machine", first);
+    if constexpr (std::is_const_v<Self>) {
+      if (record.machines.size() > 1) fields("machines", record.machines);
+    } else {
+      fields("machines", record.machines);
+      if (record.machines.empty() && first) record.machines.push_back(*first);
+    }
+    fields("warnings", record.warnings);
+    fields("runs", record.runs, kRequired);
+  }
 };
 
 }  // namespace lockstep::results

@@ -2,9 +2,12 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <variant>
+
+#include "lockstep/base/fields.h"
 
 namespace lockstep::results {
 
@@ -72,6 +75,9 @@ struct Setup {
   double weight_decay = 1e-4;
 
   Role role() const { return role_of(strategy); }
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& setup);
 };
 
 /// Whether the ranks of a row exchange anything.
@@ -132,8 +138,9 @@ struct Setting {
   /// 0 and "" are null in JSON and empty in CSV.
   bool nullable = false;
   IfAbsent if_absent = IfAbsent::kDefault;
-  int least = 0;
-  int most = std::numeric_limits<int>::max();
+  /// The range of a whole number; empty: as FieldRule has it.
+  std::optional<int64_t> least = std::nullopt;
+  std::optional<int64_t> most = std::nullopt;
   bool in_csv = true;
   /// The user's choice, which the ranks must have in common; false: it follows from others, or from where the
   /// job runs.
@@ -322,5 +329,18 @@ inline constexpr auto kSettings = std::to_array<Setting>({
 
 /// A row of which a file says nothing.
 Setup unknown_setup();
+
+template <typename Fields, typename Self>
+void Setup::describe(Fields& fields, Self& setup) {
+  if constexpr (!std::is_const_v<Self>) static_cast<Setup&>(setup) = unknown_setup();
+  for (const Setting& setting : kSettings) {
+    const FieldRule rule{.required = setting.if_absent == IfAbsent::kRefused,
+                         .nullable = setting.nullable,
+                         .least = setting.least,
+                         .most = setting.most,
+                         .in_csv = setting.in_csv};
+    std::visit([&](auto member) { fields(setting.key, setup.*member, rule); }, setting.member);
+  }
+}
 
 }  // namespace lockstep::results

@@ -13,8 +13,6 @@ namespace {
 constexpr std::chrono::duration<double> kPatience{120};
 /// How long rank 0 waits for a rank to have heard that it must end; it could have died of something else.
 constexpr std::chrono::duration<double> kHearingPatience{10};
-/// Between what is wrong and what to do about it.
-constexpr char kEndOfReason = '\x1f';
 
 std::string key(const std::string& topic, int rank) {
   return fmt::format("{}/{}", topic, rank);
@@ -34,30 +32,32 @@ void wait_for_hearers(const std::string& topic, int world, comm::Store& store) {
   }
 }
 
-/// Empty where there is nothing to refuse.
-std::string refusal_text(const std::optional<ConfigError>& refusal) {
-  return refusal ? std::string(refusal->what()) + kEndOfReason + refusal->advice() : "";
+/// The verdict of rank 0 on its way to the others.
+struct Refusal {
+  /// Empty: nothing is refused.
+  std::string reason;
+  std::string advice;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& refusal) {
+    fields("reason", refusal.reason);
+    fields("advice", refusal.advice);
+  }
+};
+
+std::string to_bytes(const std::optional<ConfigError>& error) {
+  return results::to_bytes(error ? Refusal{error->what(), error->advice()} : Refusal());
 }
 
-std::optional<ConfigError> refusal_from(const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  const size_t end = text.find(kEndOfReason);
-  return ConfigError(text.substr(0, end), end == std::string::npos ? "" : text.substr(end + 1));
+std::optional<ConfigError> refusal_from(const std::string& bytes) {
+  const auto refusal = results::from_bytes<Refusal>(bytes);
+  if (refusal.reason.empty()) return std::nullopt;
+  return ConfigError(refusal.reason, refusal.advice);
 }
 
 ConfigError not_alike(const std::string& difference) {
   return ConfigError("the ranks were not started alike: " + difference,
                      "Give every rank the same flags, and the same lockstep.");
-}
-
-/// The facts of all ranks, on all ranks. Collective.
-std::vector<Facts> gather(const Facts& own, comm::Communicator& group) {
-  const std::string text = to_text(own);
-  std::vector<Facts> by_rank;
-  for (const auto& bytes : gather_by_rank(std::vector<uint8_t>(text.begin(), text.end()), group)) {
-    by_rank.push_back(facts_from(std::string(bytes.begin(), bytes.end())));
-  }
-  return by_rank;
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ void agree(const std::string& topic, const std::string& own, int rank, int world
     std::vector<std::string> by_rank{own};
     for (int other = 1; other < world; ++other) by_rank.push_back(store.get(key(topic, other), kPatience));
     refusal = judge(by_rank);
-    store.set(verdict_key, refusal_text(refusal));
+    store.set(verdict_key, to_bytes(refusal));
     if (refusal) wait_for_hearers(topic, world, store);
   } else {
     store.set(key(topic, rank), own);
@@ -81,10 +81,10 @@ void agree(const std::string& topic, const std::string& own, int rank, int world
 }
 
 void agree_on_plan(const Facts& own, int rank, int world, comm::Store& store) {
-  agree("plan", to_text(own), rank, world, store,
+  agree("plan", results::to_bytes(own), rank, world, store,
         [](const std::vector<std::string>& by_rank) -> std::optional<ConfigError> {
           std::vector<Facts> facts;
-          for (const std::string& text : by_rank) facts.push_back(facts_from(text));
+          for (const std::string& bytes : by_rank) facts.push_back(results::from_bytes<Facts>(bytes));
           const std::string difference = difference_text(facts);
           if (difference.empty()) return std::nullopt;
           return not_alike(difference);
@@ -95,7 +95,9 @@ void agree_on_replica(const RowPlan& row, const replica::Parameters& parameters,
   Facts own = facts_of(row);
   std::ranges::move(facts_of(parameters), std::back_inserter(own));
   // The same answer everywhere, so all go on or none does.
-  if (!same_on_all_ranks(hash_of(own), group)) throw not_alike(difference_text(gather(own, group)));
+  if (!same_on_all_ranks(hash_of(own), group)) {
+    throw not_alike(difference_text(gather_records(own, &group)));
+  }
 }
 
 }  // namespace lockstep::train

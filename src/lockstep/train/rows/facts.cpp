@@ -12,10 +12,6 @@
 namespace lockstep::train {
 namespace {
 
-/// What no name and no value holds.
-constexpr char kEndOfName = '\x1f';
-constexpr char kEndOfFact = '\x1e';
-
 /// More of them say no more about what is wrong.
 constexpr size_t kMostDifferences = 3;
 
@@ -127,25 +123,6 @@ uint64_t hash_of(const Facts& facts) {
     add_text(hash, value);
   }
   return hash;
-}
-
-std::string to_text(const Facts& facts) {
-  std::string text;
-  for (const auto& [name, value] : facts) text += name + kEndOfName + value + kEndOfFact;
-  return text;
-}
-
-Facts facts_from(std::string_view text) {
-  Facts facts;
-  while (!text.empty()) {
-    const size_t name_end = text.find(kEndOfName);
-    const size_t end = text.find(kEndOfFact);
-    if (end == std::string_view::npos || name_end > end) break;
-    facts.push_back(
-        {std::string(text.substr(0, name_end)), std::string(text.substr(name_end + 1, end - name_end - 1))});
-    text.remove_prefix(end + 1);
-  }
-  return facts;
 }
 
 std::string difference_text(const std::vector<Facts>& by_rank) {

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "lockstep/base/fields.h"
 #include "lockstep/replica/parameters.h"
 #include "lockstep/train/rows/sweep.h"
 
@@ -18,6 +18,12 @@ struct Fact {
   std::string value;
 
   bool operator==(const Fact&) const = default;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& fact) {
+    fields("name", fact.name, kRequired);
+    fields("value", fact.value, kRequired);
+  }
 };
 
 using Facts = std::vector<Fact>;
@@ -34,10 +40,6 @@ Facts facts_of(const replica::Parameters& parameters);
 
 /// Tells facts apart that differ in anything.
 uint64_t hash_of(const Facts& facts);
-
-/// As one text and back.
-std::string to_text(const Facts& facts);
-Facts facts_from(std::string_view text);
 
 /// How the ranks differ from rank 0, by name and value: "rank 2 has seed 7, rank 0 has seed 1". Hashes are
 /// told only where nothing else differs. `by_rank`: the facts of every rank. Empty where all are the same.

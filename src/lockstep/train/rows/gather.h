@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/results/files/json_codec.h"
 
 namespace lockstep::train {
 
@@ -37,6 +39,19 @@ std::vector<std::vector<T>> gather_by_rank(std::vector<T> own, comm::Communicato
     by_rank.emplace_back(begin, begin + counts[rank]);
   }
   return by_rank;
+}
+
+/// Every rank's record, in order of rank, on all ranks; the own one alone where `group` is null. T describes
+/// itself (base/fields.h), or is a list of such. Collective.
+template <typename T>
+std::vector<T> gather_records(const T& own, comm::Communicator* group) {
+  if (group == nullptr) return {own};
+  const std::string bytes = results::to_bytes(own);
+  std::vector<T> all;
+  for (const auto& rank : gather_by_rank(std::vector<uint8_t>(bytes.begin(), bytes.end()), *group)) {
+    all.push_back(results::from_bytes<T>(std::string(rank.begin(), rank.end())));
+  }
+  return all;
 }
 
 }  // namespace lockstep::train

@@ -6,9 +6,7 @@
 
 #include <ATen/Context.h>
 
-#include "lockstep/results/files/json_gpus.h"
 #include "lockstep/train/rows/device_rules.h"
-#include "lockstep/train/rows/gather.h"
 
 namespace lockstep::train {
 namespace {
@@ -38,18 +36,6 @@ std::vector<topology::GpuUse> RowGpuWatch::finish(std::span<const double> step_s
   const double duration_s = std::accumulate(step_s.begin(), step_s.end(), 0.0);
   std::vector<topology::GpuUse> all;
   for (const auto& watch : watches_) all.push_back(watch ? watch->finish(duration_s) : topology::GpuUse());
-  return all;
-}
-
-std::vector<topology::GpuUse> gather_gpu_use(const std::vector<topology::GpuUse>& own,
-                                             comm::Communicator* group) {
-  if (group == nullptr) return own;
-  const std::string text = results::gpu_use_to_json(own);
-  std::vector<topology::GpuUse> all;
-  for (const auto& bytes : gather_by_rank(std::vector<uint8_t>(text.begin(), text.end()), *group)) {
-    for (topology::GpuUse& use : results::gpu_use_from_json(std::string(bytes.begin(), bytes.end())))
-      all.push_back(std::move(use));
-  }
   return all;
 }
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/topology/gpu_watch.h"
 #include "lockstep/train/rows/sweep.h"
 
@@ -23,11 +22,6 @@ class RowGpuWatch {
   /// Null where a GPU cannot be asked.
   std::vector<std::unique_ptr<topology::GpuWatch>> watches_;
 };
-
-/// Those of all ranks of the group (null: of one alone), one rank's after the other's, on all ranks.
-/// Collective.
-std::vector<topology::GpuUse> gather_gpu_use(const std::vector<topology::GpuUse>& own,
-                                             comm::Communicator* group);
 
 /// How LibTorch is set to compute on GPUs now, as far as it changes speed or values: "fp32 matrix products in
 /// ieee, convolutions in tf32, cuDNN autotuned". For a row on a CPU empty.

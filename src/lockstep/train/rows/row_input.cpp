@@ -6,13 +6,20 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/names.h"
+#include "lockstep/base/registry.h"
 #include "lockstep/feed/message.h"
 #include "lockstep/inputs/dataset.h"
 #include "lockstep/inputs/sources.h"
 #include "lockstep/models/model.h"
-#include "lockstep/train/rows/memory_format.h"
 
 namespace lockstep::train {
+
+c10::MemoryFormat parse_memory_format(const std::string& name) {
+  static const Registry<c10::MemoryFormat> formats(
+      "memory format", "lockstep bench --help",
+      {{"channels_last", c10::MemoryFormat::ChannelsLast}, {"contiguous", c10::MemoryFormat::Contiguous}});
+  return formats.get(name);
+}
 
 inputs::InputOptions input_options_of(const RowPlan& row) {
   const models::ModelInfo& model = models::registry().get(row.model);

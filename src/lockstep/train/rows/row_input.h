@@ -4,10 +4,15 @@
 #include <string>
 #include <vector>
 
+#include <c10/core/MemoryFormat.h>
+
 #include "lockstep/inputs/input.h"
 #include "lockstep/train/rows/sweep.h"
 
 namespace lockstep::train {
+
+/// "channels_last" or "contiguous". Throws ConfigError with the nearest names.
+c10::MemoryFormat parse_memory_format(const std::string& name);
 
 /// What rank 0 of a row asks of its input; where one rank has the devices of all, for the batch of all.
 inputs::InputOptions input_options_of(const RowPlan& row);

@@ -5,7 +5,6 @@
 #include "lockstep/train/rows/agreement.h"
 #include "lockstep/train/rows/bits.h"
 #include "lockstep/train/rows/device_rules.h"
-#include "lockstep/train/rows/memory_format.h"
 #include "lockstep/train/rows/replica_check.h"
 #include "lockstep/train/rows/row_input.h"
 

@@ -11,7 +11,6 @@
 #include "lockstep/models/model.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/train/rows/device_rules.h"
-#include "lockstep/train/rows/memory_format.h"
 #include "lockstep/train/rows/replica_check.h"
 #include "lockstep/train/rows/row_input.h"
 #include "lockstep/train/rows/tune.h"

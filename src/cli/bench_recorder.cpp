@@ -1,4 +1,4 @@
-#include "scribe.h"
+#include "bench_recorder.h"
 
 #include <algorithm>
 #include <ctime>
@@ -18,8 +18,6 @@
 #include "lockstep/results/record/host_differences.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/record/machine_warnings.h"
-#include "lockstep/results/record/resources.h"
-#include "lockstep/results/record/summarize.h"
 #include "lockstep/train/job/versions.h"
 
 #include "console.h"
@@ -58,7 +56,7 @@ results::RunRecord describe_job(const BenchRank& rank) {
   return record;
 }
 
-/// What the ranks told. hosts_before[n]: hosts among the first n ranks.
+/// Reports of all ranks on their machines. hosts_before[n]: hosts among the first n ranks.
 void collect_machines(const BenchRank& rank, results::RunRecord& record, std::vector<int>& hosts_before) {
   hosts_before.assign(1, 0);
   const std::chrono::duration<double> patience{60};
@@ -85,76 +83,6 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
   }
 }
 
-results::Run describe_run(const BenchRank& rank, const train::RowPlan& row) {
-  results::Run run{row};
-  run.backend = rank.plan.job.site.options.backend;
-  run.threads_per_rank = rank.plan.job.binding.threads_per_rank;
-  run.coupled = train::traits_of(row).coupled;
-  return run;
-}
-
-results::ReplicaMemory memory_of(const std::vector<replica::MemoryUse>& ranks) {
-  const auto over_ranks = [&](const auto& bytes_of) {
-    results::ByteRange range{bytes_of(ranks.front()), bytes_of(ranks.front())};
-    for (const replica::MemoryUse& rank : ranks) {
-      range.least = std::min(range.least, bytes_of(rank));
-      range.most = std::max(range.most, bytes_of(rank));
-    }
-    return range;
-  };
-  using replica::MemoryUse;
-  return {.parameters = over_ranks([](const MemoryUse& rank) { return rank.parameters; }),
-          .gradients = over_ranks([](const MemoryUse& rank) { return rank.gradients; }),
-          .momenta = over_ranks([](const MemoryUse& rank) { return rank.momenta; }),
-          .buffers = over_ranks([](const MemoryUse& rank) { return rank.buffers; }),
-          .total = over_ranks([](const MemoryUse& rank) { return rank.total(); })};
-}
-
-std::vector<results::InputQueue> queues_of(const std::vector<std::vector<feed::QueueUse>>& ranks) {
-  std::vector<results::InputQueue> all;
-  for (size_t i = 0; i < ranks.front().size(); ++i) {
-    const feed::QueueUse& any = ranks.front()[i];
-    results::InputQueue queue{.name = any.name, .capacity = any.capacity, .producers = any.producers};
-    double ready = 0, made = 0, made_s = 0;
-    for (const std::vector<feed::QueueUse>& rank : ranks) {
-      const feed::QueueUse& use = rank[i];
-      queue.batches += use.batches;
-      queue.empty += use.empty;
-      queue.empty_s += use.empty_s;
-      queue.full += use.full;
-      queue.full_s += use.full_s;
-      ready += static_cast<double>(use.ready);
-      made += static_cast<double>(use.made);
-      made_s += use.made_s;
-      if (use.elapsed_s <= 0) continue;
-      const double batches_per_s = static_cast<double>(use.batches) / use.elapsed_s;
-      queue.images_per_s += batches_per_s * static_cast<double>(use.images_per_batch);
-      queue.gb_per_s += batches_per_s * static_cast<double>(use.bytes_per_batch) / 1e9;
-    }
-    if (queue.batches > 0) queue.depth = ready / static_cast<double>(queue.batches);
-    if (made > 0) queue.producer_s = made_s / made;
-    all.push_back(std::move(queue));
-  }
-  return all;
-}
-
-void explain(results::Run& run, const train::RowSamples& samples,
-             const std::vector<measure::RankStamps>& stamps) {
-  for (const strategies::Measured& measured : samples.measured) {
-    run.own_measures.push_back({measured.name, measured.value, strategies::to_string(measured.over)});
-  }
-  run.input_queues = queues_of(samples.input_queues);
-  run.resources = results::resources_of(samples.use, run.threads_per_rank);
-  for (results::Warning& warning : results::resource_warnings(samples.use))
-    run.warnings.push_back(std::move(warning));
-  run.gpu_use = samples.gpus;
-  run.device_settings = samples.device_settings;
-  for (results::Warning& warning : results::gpu_warnings(samples.gpus))
-    run.warnings.push_back(std::move(warning));
-  for (results::Warning& warning : results::series_warnings(run)) run.warnings.push_back(std::move(warning));
-  if (!stamps.empty()) run.breakdown = measure::break_down(stamps);
-}
-
 }  // namespace
 
 ResultFiles result_files(const BenchPlan& plan) {
@@ -166,7 +94,7 @@ ResultFiles result_files(const BenchPlan& plan) {
           .last_launch = plan.launch == plan.launches};
 }
 
-Scribe::Scribe(const BenchRank& rank)
+BenchRecorder::BenchRecorder(const BenchRank& rank)
     : rank_(rank), keeper_(result_files(rank.plan)), record_(describe_job(rank)) {
   check_files(rank.plan.options);
   if (result_files(rank.plan).continues && std::filesystem::exists(rank.plan.record_path)) {
@@ -179,49 +107,33 @@ Scribe::Scribe(const BenchRank& rank)
   line_ = std::make_unique<ProgressLine>(rank.plan.job.rows, rank.progress);
 }
 
-void Scribe::row_begins(size_t index) {
+void BenchRecorder::row_begins(size_t index) {
   line_->row_begins(index);
 }
 
-void Scribe::row_ends(size_t index, MeasuredRow measured) {
-  const auto& [row, samples, stamps, kernels, tuning, limit_images_per_s, layers] = measured;
-  results::Run run = describe_run(rank_, row);
-  run.hosts = hosts_before_[static_cast<size_t>(row.ranks)];
-  run.loss_first = samples.loss_first;
-  run.loss_last = samples.loss_last;
-  run.warmup_choice = samples.warmup_choice;
-  run.stopped = samples.stopped;
-  run.tuning = tuning;
-  run.limit_images_per_s = limit_images_per_s;
-  run.layers = layers;
-  run.memory = memory_of(samples.memory);
-  if (row.verify_every > 0) {
-    run.replica_checks = results::ReplicaChecks{.every = row.verify_every,
-                                                .checks = samples.replica_checks,
-                                                .not_applicable = samples.why_not_compared};
-  }
-  results::summarize(run, {.warmup_s = samples.warmup_s,
-                           .step_s = samples.step_s,
-                           .start_s = samples.start_s,
-                           .elapsed_s = std::nullopt});
-  explain(run, samples, stamps);
+void BenchRecorder::row_ends(size_t index, train::MeasuredRow measured) {
+  train::RowPlan& row = measured.row;
+  row.backend = rank_.plan.job.site.options.backend;
+  row.threads_per_rank = rank_.plan.job.binding.threads_per_rank;
+  row.hosts = hosts_before_[static_cast<size_t>(row.ranks)];
+  results::Run run = train::run_of(measured);
   line_->row_ends(index, run.images_per_s);
   record_.runs.push_back(std::move(run));
   results::assign_baselines(record_);
   results::assign_factors(record_);
   keeper_.row_finished(whole_record());
-  if (!stamps.empty() && !rank_.plan.options.trace_path.empty()) {
-    traced_.push_back({row.label(), kernels.empty() ? stamps : kernels});
+  if (!measured.stamps.empty() && !rank_.plan.options.trace_path.empty()) {
+    traced_.push_back({row.label(), measured.kernels.empty() ? measured.stamps : measured.kernels});
   }
 }
 
-void Scribe::finish() {
+void BenchRecorder::finish() {
   line_.reset();
   if (!traced_.empty()) write_file_atomically(rank_.plan.options.trace_path, results::to_trace(traced_));
   keeper_.finish(whole_record());
 }
 
-results::RunRecord Scribe::whole_record() const {
+results::RunRecord BenchRecorder::whole_record() const {
   if (!earlier_) return record_;
   results::RunRecord whole = *earlier_;
   results::add_launch(whole, record_);

@@ -4,10 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "lockstep/measure/phases.h"
 #include "lockstep/results/files/trace.h"
 #include "lockstep/results/record/run_record.h"
-#include "lockstep/train/rows/row_runner.h"
+#include "lockstep/train/rows/measured_row.h"
 
 #include "bench_rank.h"
 #include "progress_line.h"
@@ -22,32 +21,17 @@ struct BenchRank : train::JobRank {
   std::vector<topology::RankGpu> gpus;
 };
 
-/// Where the results of this launch go.
+/// The files that the results of this launch go to.
 ResultFiles result_files(const BenchPlan& plan);
 
-/// What came of a row, on rank 0.
-struct MeasuredRow {
-  /// As it was measured: with the cap of a bucket that was found for it.
-  train::RowPlan row;
-  train::RowSamples samples;
-  /// Of the breakdown run; empty without one.
-  std::vector<measure::RankStamps> stamps;
-  /// Of the run that a trace shows instead of that one, with the kernels; empty without one.
-  std::vector<measure::RankStamps> kernels;
-  /// Where one was asked for.
-  std::optional<results::BucketTuning> tuning;
-  std::optional<double> limit_images_per_s;
-  std::vector<results::LayerTimes> layers;
-};
-
-/// What rank 0 does beside training: the record, the progress line, the files.
-class Scribe {
+/// Keeps the record of a bench, its files and the progress line, on rank 0.
+class BenchRecorder {
  public:
-  /// Waits for what the ranks tell of their machines.
-  explicit Scribe(const BenchRank& rank);
+  /// Waits until every rank has published its machine.
+  explicit BenchRecorder(const BenchRank& rank);
 
   void row_begins(size_t index);
-  void row_ends(size_t index, MeasuredRow measured);
+  void row_ends(size_t index, train::MeasuredRow measured);
   void finish();
 
  private:
