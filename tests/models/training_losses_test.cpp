@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -46,19 +46,24 @@ std::vector<double> losses(KernelChoice kernels, at::MemoryFormat memory_format)
   return found;
 }
 
-/// Sums in another order part two trainings, the more the longer they run and the faster they learn.
+double root_mean_square_distance(const std::vector<double>& one, const std::vector<double>& other) {
+  double sum = 0;
+  for (size_t step = 0; step < one.size(); ++step) sum += std::pow(one[step] - other[step], 2);
+  return std::sqrt(sum / static_cast<double>(one.size()));
+}
+
+/// Trainings whose sums run in another order part within a few steps: a batch this small amplifies rounding.
+/// The first loss is the same but for rounding; the distance over all steps is compared with the one between
+/// two orders of LibTorch's own. A single step says nothing: there two trainings may meet by chance.
 TEST(TrainingLossesTest, of_fused_kernels_are_as_far_from_atens_as_atens_from_each_other) {
   if (!kernels::why_no_fused_kernels().empty()) GTEST_SKIP() << kernels::why_no_fused_kernels();
   const std::vector<double> aten = losses(KernelChoice::kAten, at::MemoryFormat::ChannelsLast);
   const std::vector<double> other_aten = losses(KernelChoice::kAten, at::MemoryFormat::Contiguous);
   const std::vector<double> fused = losses(KernelChoice::kFused, at::MemoryFormat::ChannelsLast);
-  double spread = 1e-5;
-  for (int step = 0; step < kSteps; ++step) {
-    const auto [least, most] = std::minmax(aten[step], other_aten[step]);
-    spread = std::max(spread, most - least);
-    EXPECT_GE(fused[step], least - 2 * spread) << "step " << step;
-    EXPECT_LE(fused[step], most + 2 * spread) << "step " << step;
-  }
+  EXPECT_NEAR(fused.front(), aten.front(), 1e-3);
+  const double between_atens = root_mean_square_distance(aten, other_aten);
+  EXPECT_LT(root_mean_square_distance(fused, aten), 2 * between_atens);
+  EXPECT_LT(root_mean_square_distance(fused, other_aten), 2 * between_atens);
   EXPECT_LT(fused.back(), 0.5 * fused.front());
 }
 
