@@ -28,6 +28,8 @@ void fill_with_noise(uint64_t seed, std::span<uint8_t> out) {
     const uint64_t word = mix(seed + (i + 1) * kStride);
     std::memcpy(to + i * sizeof word, &word, sizeof word);
   }
+  // An empty span may have no address, which memcpy must not be given even for zero bytes.
+  if (out.size() % sizeof(uint64_t) == 0) return;
   const uint64_t last = mix(seed + (words + 1) * kStride);
   std::memcpy(to + words * sizeof last, &last, out.size() % sizeof last);
 }
