@@ -43,7 +43,7 @@ TrafficByCall sum_up(const std::vector<test::Call>& calls) {
 constexpr int kTrafficSteps = 4;
 
 struct ObservedTraffic {
-  /// Of kTrafficSteps steps, without the first.
+  /// Counted over kTrafficSteps steps, without the first.
   TrafficByCall calls;
   TrafficByCall split_calls;
   std::vector<test::Call> in_order;

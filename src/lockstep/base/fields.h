@@ -29,7 +29,7 @@ struct FieldRule {
   bool nullable = false;
   /// A number that is missing is none (NaN), as it was when it was written.
   bool missing_is_nan = false;
-  /// Of a whole number; empty: 0 for an int, any for an int64_t.
+  /// Range of a whole number; an empty `least` means 0 for an int, no bound for an int64_t.
   std::optional<int64_t> least = std::nullopt;
   std::optional<int64_t> most = std::nullopt;
   bool in_csv = true;

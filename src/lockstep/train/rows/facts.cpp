@@ -129,7 +129,7 @@ std::string difference_text(const std::vector<Facts>& by_rank) {
   std::vector<std::string> names;
   for (const Facts& facts : by_rank) {
     for (const Fact& fact : facts) {
-      // Of ranks that are alike, which most are, nothing is new.
+      // Ranks that are like rank 0, as most are, add no name.
       if (&facts != &by_rank.front() && facts == by_rank.front()) break;
       if (std::ranges::find(names, fact.name) == names.end()) names.push_back(fact.name);
     }

@@ -9,7 +9,7 @@
 
 namespace lockstep::train {
 
-/// What one rank of a row is estimated to need where its tensors are, on its GPU or on the host, in bytes.
+/// Estimated memory of one rank where its tensors are, on its GPU or on the host, in bytes.
 struct MemoryEstimate {
   int64_t process_bytes = 0;
   int64_t parameter_bytes = 0;
@@ -20,7 +20,7 @@ struct MemoryEstimate {
 
 MemoryEstimate estimate_memory(const RowPlan& row);
 
-/// What a row will take, found from one forward pass of one image on the calling thread's number of threads.
+/// Estimated needs of a row, from one forward pass of one image on the calling thread's number of threads.
 struct RowEstimate {
   MemoryEstimate memory;
   /// Empty on a GPU, of whose speed the processor's says nothing.
