@@ -35,9 +35,9 @@ void publish_machine(const BenchRank& rank) {
   rank.store.set("machine/" + number, json);
 }
 
-/// Facts that the ranks must have in common beyond the job's options.
-train::Facts facts_of(const BenchPlan& plan) {
-  train::Facts facts = train::facts_of(plan.job.rows);
+/// Properties that the ranks must have in common beyond the job's options.
+train::Fingerprint fingerprint_of(const BenchPlan& plan) {
+  train::Fingerprint facts = train::fingerprint_of(plan.job.rows);
   facts.push_back({"--breakdown", plan.options.breakdown ? "on" : "off"});
   facts.push_back({"--trace", plan.options.trace_path.empty() ? "off" : "on"});
   facts.push_back({"--layers", plan.options.layers ? "on" : "off"});
@@ -126,7 +126,7 @@ train::MeasuredRow measure_row(train::RowPlan row, size_t index, const train::Ra
 }  // namespace
 
 void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank) {
-  const BenchRank rank{job_rank, plan, train::agree_on("bench", facts_of(plan), plan.job, job_rank)};
+  const BenchRank rank{job_rank, plan, train::agree_on("bench", fingerprint_of(plan), plan.job, job_rank)};
   // Published before the recorder is made: rank 0's waits in it for all machines.
   publish_machine(rank);
   std::optional<BenchRecorder> recorder;

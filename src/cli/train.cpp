@@ -33,7 +33,7 @@ class TrainingReport {
     record_.launch = job.site.options.launch;
     record_.threads_per_rank = job.binding.threads_per_rank;
     record_.kernel_detail = kernels::kernel_detail(plan.row.kernels);
-    for (const train::Fact& fact : train::settings_of(plan)) {
+    for (const train::Property& fact : train::settings_of(plan)) {
       record_.settings.emplace_back(fact.name, fact.value);
     }
     record_.incomplete = kNotEnded;
@@ -70,7 +70,7 @@ class TrainingReport {
 /// The work of one rank. `report` on rank 0 only.
 void train_rank(const train::TrainingPlan& plan, const train::JobPlan& job, const train::JobRank& rank,
                 TrainingReport* report) {
-  train::agree_on("train", train::facts_of(plan), job, rank);
+  train::agree_on("train", train::fingerprint_of(plan), job, rank);
   train::JobLinks links(job, rank);
   links.run_row(0, [&](const train::RowPlan& row, const train::RankGroup& group) {
     train::TrainingPlan own = plan;
@@ -84,10 +84,10 @@ void train_rank(const train::TrainingPlan& plan, const train::JobPlan& job, cons
   links.meet();
 }
 
-/// Facts that may change when a training is resumed, although sums are then rounded differently.
-train::Facts circumstances_of(const train::JobPlan& job, const std::string& kernel_detail) {
-  train::Facts facts{{"backend", job.site.options.backend},
-                     {"threads per rank", std::to_string(job.binding.threads_per_rank)}};
+/// Properties that may change when a training is resumed, although sums are then rounded differently.
+train::Fingerprint circumstances_of(const train::JobPlan& job, const std::string& kernel_detail) {
+  train::Fingerprint facts{{"backend", job.site.options.backend},
+                           {"threads per rank", std::to_string(job.binding.threads_per_rank)}};
   if (!kernel_detail.empty()) facts.push_back({"fused kernels", kernel_detail});
   if (job.site.on_gpus()) {
     const std::vector<topology::VisibleGpu> gpus = topology::visible_gpus();
@@ -98,7 +98,8 @@ train::Facts circumstances_of(const train::JobPlan& job, const std::string& kern
 
 std::string describe(const train::TrainingPlan& plan) {
   std::string text = plan.row.label() + "\n";
-  for (const auto& [name, value] : train::facts_of(plan)) text += fmt::format("  {:<24} {}\n", name, value);
+  for (const auto& [name, value] : train::fingerprint_of(plan))
+    text += fmt::format("  {:<24} {}\n", name, value);
   return text + fmt::format("about {} of memory per rank\n",
                             format_bytes(train::estimate_memory(plan.row).total_bytes()));
 }

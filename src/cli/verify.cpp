@@ -107,7 +107,7 @@ class VerifyReport {
 };
 
 void export_row(const std::string& folder, const train::JobPlan& job, const train::JobRank& rank) {
-  train::agree_on("verify --export", train::facts_of(job.rows), job, rank);
+  train::agree_on("verify --export", train::fingerprint_of(job.rows), job, rank);
   train::JobLinks links(job, rank);
   links.run_row(0, [&](const train::RowPlan& row, const train::RankGroup& group) {
     train::export_training(row, *row.pacing.steps, group, folder, rank.progress);
@@ -117,7 +117,7 @@ void export_row(const std::string& folder, const train::JobPlan& job, const trai
 
 /// The work of one rank. Returns the number of failed checks on rank 0.
 int verify_rows(const train::JobPlan& job, const train::JobRank& rank) {
-  train::agree_on("verify", train::facts_of(job.rows), job, rank);
+  train::agree_on("verify", train::fingerprint_of(job.rows), job, rank);
   train::JobLinks links(job, rank);
   VerifyReport report(std::ranges::any_of(
       job.rows, [&](const train::RowPlan& row) { return row.kernels != job.rows.front().kernels; }));

@@ -109,10 +109,10 @@ TEST_P(AgreementTest, one_bit_of_one_initial_value_is_found_and_its_tensor_named
 
 INSTANTIATE_TEST_SUITE_P(ranks, AgreementTest, testing::Values(2, 3, 4, 7));
 
-TEST(FactsTest, ranks_with_the_same_other_value_are_told_together) {
-  const train::Facts one{{"seed", "1"}, {"input", "device"}};
-  const train::Facts seven{{"seed", "7"}, {"input", "device"}};
-  const train::Facts nine{{"seed", "9"}, {"input", "device"}};
+TEST(FingerprintTest, ranks_with_the_same_other_value_are_told_together) {
+  const train::Fingerprint one{{"seed", "1"}, {"input", "device"}};
+  const train::Fingerprint seven{{"seed", "7"}, {"input", "device"}};
+  const train::Fingerprint nine{{"seed", "9"}, {"input", "device"}};
   EXPECT_EQ(train::difference_text({one, seven, one, seven, nine}),
             "ranks 1, 3 have seed 7, rank 4 has seed 9, rank 0 has seed 1");
   EXPECT_EQ(train::difference_text({one, one}), "");
@@ -120,14 +120,14 @@ TEST(FactsTest, ranks_with_the_same_other_value_are_told_together) {
             "rank 1 has seed none, rank 0 has seed 1; rank 1 has input none, rank 0 has input device");
 }
 
-TEST(FactsTest, facts_survive_the_way_to_another_rank) {
-  const train::Facts facts = train::facts_of(row_of("ddp", 2));
-  EXPECT_EQ(results::from_bytes<train::Facts>(results::to_bytes(facts)), facts);
-  EXPECT_THROW(results::from_bytes<train::Facts>("cut off"), Error);
+TEST(FingerprintTest, facts_survive_the_way_to_another_rank) {
+  const train::Fingerprint facts = train::fingerprint_of(row_of("ddp", 2));
+  EXPECT_EQ(results::from_bytes<train::Fingerprint>(results::to_bytes(facts)), facts);
+  EXPECT_THROW(results::from_bytes<train::Fingerprint>("cut off"), Error);
 }
 
 /// Everything that a user can vary makes another plan, of one row and of all.
-TEST(FactsTest, every_field_of_a_row_is_a_fact) {
+TEST(FingerprintTest, every_field_of_a_row_is_a_fact) {
   using Change = void (*)(train::RowPlan&);
   const std::vector<Change> changes{
       [](train::RowPlan& row) { row.model = "lenet5"; },
@@ -158,12 +158,15 @@ TEST(FactsTest, every_field_of_a_row_is_a_fact) {
   for (size_t i = 0; i < changes.size(); ++i) {
     train::RowPlan changed = plain;
     changes[i](changed);
-    EXPECT_NE(train::difference_text({train::facts_of(plain), train::facts_of(changed)}), "") << i;
+    EXPECT_NE(train::difference_text({train::fingerprint_of(plain), train::fingerprint_of(changed)}), "")
+        << i;
     const std::vector<train::RowPlan> plans{plain, changed};
-    EXPECT_NE(train::difference_text({train::facts_of({plain}), train::facts_of(plans)}), "") << i;
+    EXPECT_NE(train::difference_text({train::fingerprint_of({plain}), train::fingerprint_of(plans)}), "")
+        << i;
     // The same rows in another order would meet in the wrong collectives.
-    EXPECT_THAT(train::difference_text({train::facts_of({changed, plain}), train::facts_of(plans)}),
-                Not(testing::IsEmpty()))
+    EXPECT_THAT(
+        train::difference_text({train::fingerprint_of({changed, plain}), train::fingerprint_of(plans)}),
+        Not(testing::IsEmpty()))
         << i;
   }
 }

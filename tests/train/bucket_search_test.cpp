@@ -33,7 +33,7 @@ Outcome search(const Cost& cost, int blocks = 40, double payload_mb = kPayload) 
   while (const std::optional<double> cap = search.next()) {
     const double step_s = cost(*cap, static_cast<int>(outcome.asked.size()));
     outcome.asked.push_back(*cap);
-    search.told({step_s, 1.001 * step_s, 0.999 * step_s});
+    search.add_block({step_s, 1.001 * step_s, 0.999 * step_s});
   }
   EXPECT_EQ(search.blocks(), static_cast<int>(outcome.asked.size()));
   outcome.tuning = search.result();
@@ -147,9 +147,9 @@ TEST(BucketSearchTest, caps_that_hold_everything_are_tried_once) {
 
 TEST(BucketSearchTest, a_block_that_nobody_asked_for_is_refused) {
   BucketSearch nothing_to_find({.payload_mb = 0.1});
-  EXPECT_THROW(nothing_to_find.told({1.0}), Error);
+  EXPECT_THROW(nothing_to_find.add_block({1.0}), Error);
   BucketSearch search({.payload_mb = kPayload});
-  EXPECT_THROW(search.told({}), Error);
+  EXPECT_THROW(search.add_block({}), Error);
 }
 
 }  // namespace

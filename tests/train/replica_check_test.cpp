@@ -1,9 +1,8 @@
-#include "lockstep/train/rows/replica_check.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/train/rows/agreement.h"
 #include "lockstep/train/rows/row_runner.h"
 
 #include "strategies/trained_replica.h"

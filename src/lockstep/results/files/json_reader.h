@@ -16,7 +16,7 @@ RunRecord from_json(std::string_view text, std::string_view name);
 /// The same for a file. Throws Error also when it cannot be read.
 RunRecord read_record(const std::filesystem::path& path);
 
-/// What machine_to_json wrote.
+/// The machine that machine_to_json wrote.
 Machine machine_from_json(std::string_view text);
 
 }  // namespace lockstep::results

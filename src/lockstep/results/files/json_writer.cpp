@@ -18,8 +18,9 @@ Json whole_if_possible(double value) {
   return whole ? Json(static_cast<int64_t>(value)) : Json(value);
 }
 
-/// What PyTorch's diff.py compares: of each model and batch the row without a strategy, then the first
-/// strategy of the sweep by ascending ranks, with the first backend, precision, kernels and bucket size.
+/// The rows that PyTorch's diff.py compares: for each model and batch the row without a strategy, then the
+/// first strategy of the sweep by ascending ranks, with the first backend, precision, kernels and bucket
+/// size.
 struct PytorchRows {
   std::string model;
   int batch_size = 0;

@@ -18,7 +18,7 @@ constexpr int kTopologyVersion = 1;
 /// A system as `lockstep topo --json` writes it; docs/json.md describes it.
 std::string system_to_json(const System& system);
 
-/// What system_to_json wrote. Errors as from_json's.
+/// The system that system_to_json wrote. Errors as from_json's.
 System system_from_json(std::string_view text, std::string_view name);
 
 /// A recorded system: of system_to_json, or XML of hwloc's lstopo. Throws Error that names the file also when

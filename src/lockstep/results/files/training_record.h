@@ -8,13 +8,13 @@
 
 namespace lockstep::results {
 
-/// What one epoch of a training came to.
+/// Results of one epoch of a training.
 struct EpochRecord {
   /// From 1 on.
   int epoch = 0;
   /// Steps of the training so far.
   int64_t steps = 0;
-  /// Of its last step.
+  /// The rate of its last step.
   double learning_rate = 0;
   /// Mean over the epoch's steps and all ranks, and the share of its samples that were recognised, each
   /// before the step that learned from it.
@@ -23,7 +23,7 @@ struct EpochRecord {
   /// After its last step; empty where nothing was evaluated.
   std::optional<double> evaluation_loss;
   std::optional<double> evaluation_accuracy;
-  /// Of all ranks together, without evaluation and checkpoints; empty where the epoch was trained before the
+  /// Rate of all ranks together, without evaluation and checkpoints; empty: the epoch was trained before the
   /// training was resumed.
   std::optional<double> images_per_s;
 

@@ -24,7 +24,7 @@ std::optional<double> relative_half_width(const Run& run) {
   return (run.rate_interval->high - run.rate_interval->low) / 2 / run.images_per_s;
 }
 
-/// Of a quotient of independent times.
+/// The relative half width of a quotient of independent times.
 std::optional<double> half_width_of_ratio(double ratio, const Uncertain& above, const Uncertain& below) {
   const std::optional<double> a = above.relative(), b = below.relative();
   if (!a || !b) return std::nullopt;

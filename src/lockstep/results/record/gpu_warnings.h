@@ -6,11 +6,11 @@
 
 namespace lockstep::results {
 
-/// What the GPUs of a row did, [rank], that makes it less trustworthy: clocks that were kept down, or that
-/// were not the same on all of them.
+/// Findings on the GPUs of a row, indexed by rank, that make it less trustworthy: throttled clocks, or clocks
+/// that differ between the GPUs.
 std::vector<Warning> gpu_warnings(const std::vector<topology::GpuUse>& by_rank);
 
-/// That ranks have a GPU in common, if some do: they take turns on it.
+/// A warning if ranks share a GPU, on which they take turns.
 std::vector<Warning> shared_gpu_warnings(const std::vector<topology::RankGpu>& by_rank);
 
 }  // namespace lockstep::results

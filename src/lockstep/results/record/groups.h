@@ -18,7 +18,7 @@ std::vector<const Attribute*> varying(const std::vector<const Run*>& runs);
 /// All runs of a model and batch (of a rank or of the whole job), in the order of the record.
 struct ModelGroup {
   std::string model;
-  /// Of the first run; under strong scaling the others have other batches per rank.
+  /// The first run's; under strong scaling the others have other batches per rank.
   int batch_per_rank = 0;
   /// 0: weak scaling.
   int global_batch = 0;

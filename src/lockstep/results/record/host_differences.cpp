@@ -13,7 +13,7 @@ using topology::Device;
 using topology::DeviceKind;
 using topology::DeviceMap;
 
-/// What is compared, with what it is called; the same entries for every host.
+/// Names and values that are compared; the same names for every host.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 /// "8 x NVIDIA H200 with 140.4 GiB".

@@ -92,7 +92,7 @@ std::string processor_of(const RunRecord& record) {
   return record.machines.empty() ? "" : record.machines.front().processor;
 }
 
-/// Of rank 0, which every launch has.
+/// The GPU of rank 0, a rank that every launch has.
 std::string gpu_of(const RunRecord& record) {
   return record.rank_gpus.empty() ? "" : record.rank_gpus.front().name;
 }

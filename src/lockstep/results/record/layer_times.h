@@ -9,7 +9,7 @@
 
 namespace lockstep::results {
 
-/// What one layer of a network takes in a training step, on the first rank.
+/// Time that one layer of a network takes in a training step, on the first rank.
 struct LayerTimes {
   std::string name;
   /// "conv 3x3/2 64->128 56x56 + norm + relu"
@@ -19,10 +19,10 @@ struct LayerTimes {
   /// 0 for a layer that has none.
   int64_t multiply_adds = 0;
   int64_t backward_multiply_adds = 0;
-  /// Of images, gradients and weights, each read or written once.
+  /// Bytes of images, gradients and weights, each counted once.
   int64_t bytes = 0;
   int64_t backward_bytes = 0;
-  /// What the layer takes at least; empty where the limit was not measured.
+  /// The least time that the layer can take; empty: the limit was not measured.
   std::optional<double> limit_forward_s;
   std::optional<double> limit_backward_s;
 
@@ -41,7 +41,7 @@ struct LayerTimes {
   }
 
   double time_s() const { return forward_s + backward_s; }
-  /// Of both directions; two operations per multiply-add.
+  /// Rate over both directions, with two operations per multiply-add.
   double gflop_per_s() const;
   double gb_per_s() const;
   std::optional<double> of_limit() const;

@@ -6,7 +6,7 @@
 
 namespace lockstep::results {
 
-/// What is going to run on one host.
+/// The ranks that are about to run on one host.
 struct HostPlan {
   int ranks = 1;
   int threads_per_rank = 1;
@@ -15,8 +15,8 @@ struct HostPlan {
   int cores = 0;
 };
 
-/// What about this machine, or about that plan on it, makes the numbers less trustworthy: other load, more
-/// threads than cores, a CPU quota, swap in use, a power-saving governor; each with what to do.
+/// Properties of the machine, or of the plan on it, that make the numbers less trustworthy: other load, more
+/// threads than cores, a CPU quota, swap in use, a power-saving governor. Each warning says what to do.
 std::vector<Warning> machine_warnings(const Machine& machine, const HostPlan& plan);
 
 }  // namespace lockstep::results

@@ -39,13 +39,13 @@ struct ByteRange {
   }
 };
 
-/// What a replica keeps from step to step, of the rank that keeps the least and of the one that keeps the
-/// most.
+/// Memory that a replica keeps from step to step, on the rank that keeps the least and on the one that keeps
+/// the most.
 struct ReplicaMemory {
   ByteRange parameters;
   ByteRange gradients;
   ByteRange momenta;
-  /// What is copied to for the exchange with other ranks.
+  /// Copies made for the exchange with other ranks.
   ByteRange buffers;
   ByteRange total;
 

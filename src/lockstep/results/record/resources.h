@@ -19,7 +19,7 @@ struct PerRank {
   operator FieldRule() const { return {}; }
 };
 
-/// What a run used beside time.
+/// Resources that a run used beside time.
 struct Resources {
   /// Highest resident memory of each rank.
   std::vector<int64_t> peak_memory_bytes;

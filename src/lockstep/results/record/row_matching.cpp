@@ -80,7 +80,7 @@ RowMatching match_rows(const RunRecord& base, const RunRecord& test) {
   for (size_t i = 0; i < test.runs.size(); ++i) {
     if (!taken[i]) matching.only_test.push_back(&test.runs[i]);
   }
-  // Where only rows without communication are common, its settings are nobody's.
+  // Settings of communication mean nothing when no common row communicates.
   const bool any_communicates =
       std::ranges::any_of(matching.rows, [](const MatchedRow& row) { return communicates(*row.base); });
   if (!any_communicates) {

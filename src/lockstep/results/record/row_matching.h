@@ -19,13 +19,13 @@ struct MatchedRow {
   const Run* test;
 };
 
-/// Which rows of two records belong together. Pointers into the records.
+/// Rows of two records that belong together. Points into the records.
 struct RowMatching {
   /// In the order of `base`.
   std::vector<MatchedRow> rows;
   std::vector<const Run*> only_base;
   std::vector<const Run*> only_test;
-  /// What was changed on purpose, or so it seems: empty where matched rows are alike in all.
+  /// Settings that were apparently changed on purpose; empty if matched rows are alike in everything.
   std::vector<SettingChange> changes;
 };
 

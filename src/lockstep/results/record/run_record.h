@@ -9,7 +9,6 @@
 #include "lockstep/base/fields.h"
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/record/breakdown.h"
-#include "lockstep/results/record/input_queue.h"
 #include "lockstep/results/record/layer_times.h"
 #include "lockstep/results/record/replica_state.h"
 #include "lockstep/results/record/resources.h"
@@ -40,7 +39,7 @@ struct Warning {
   }
 };
 
-/// What a number is relative to.
+/// The run that a number is relative to.
 struct Baseline {
   std::string strategy;
   int ranks = 0;
@@ -56,7 +55,7 @@ struct Baseline {
 
 using measure::StepPercentiles;
 
-/// What a strategy measured of itself, over all steps of a row, warm-up included.
+/// A quantity that a strategy measured of itself, over all steps of a row, warm-up included.
 struct OwnMeasure {
   /// Seconds where it ends in _s, a number otherwise.
   std::string name;
@@ -72,12 +71,53 @@ struct OwnMeasure {
   }
 };
 
+/// How a queue between where batches come from and the step was used, by all ranks together, over all steps
+/// of a launch but the first.
+struct InputQueue {
+  /// "made", "read" or "received" by producers; "staged", on the device, which is what the step waits for.
+  std::string name;
+  /// Batches that the queue of one rank holds, and threads that fill it.
+  int capacity = 0;
+  int producers = 1;
+  /// Batches taken.
+  int64_t batches = 0;
+  /// Batches that were ready when one was wanted, mean.
+  double depth = 0;
+  /// How often one was wanted and was not ready, and how long was waited for these, in all.
+  int64_t empty = 0;
+  double empty_s = 0;
+  /// How often a producer found no room, and how long it waited, in all.
+  int64_t full = 0;
+  double full_s = 0;
+  /// Throughput, counted in 8-bit pixels; sum over the ranks.
+  double images_per_s = 0;
+  double gb_per_s = 0;
+  /// Mean time that a producer worked on one batch; empty: none was made.
+  std::optional<double> producer_s;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& queue) {
+    fields("name", queue.name, kRequired);
+    fields("capacity", queue.capacity);
+    fields("producers", queue.producers);
+    fields("batches", queue.batches);
+    fields("depth", queue.depth);
+    fields("empty", queue.empty);
+    fields("empty_s", queue.empty_s);
+    fields("full", queue.full);
+    fields("full_s", queue.full_s);
+    fields("images_per_s", queue.images_per_s);
+    fields("gb_per_s", queue.gb_per_s);
+    fields("producer_s", queue.producer_s);
+  }
+};
+
 /// One measured configuration, a row of the tables: its settings, and what was found.
 struct Run : Setup {
   /// How LibTorch was set to compute on GPUs: "fp32 matrix products in ieee, convolutions in tf32"; empty on
   /// a CPU.
   std::string device_settings;
-  /// Of all launches together.
+  /// Sum over all launches.
   int warmup_steps = 0;
   /// How the end of warm-up was chosen, and why measuring ended, in words; of the last launch.
   std::string warmup_choice;
@@ -122,15 +162,16 @@ struct Run : Setup {
   std::optional<Resources> resources;
   /// [rank]: what the driver told of its GPU while it was measured; of the last launch. Empty on a CPU.
   std::vector<topology::GpuUse> gpu_use;
-  /// Of the last launch.
+  /// Those of the last launch.
   std::vector<OwnMeasure> own_measures;
-  /// Of the last launch, nearest to the step last; empty where batches are there from the beginning.
+  /// Queues of the last launch, the one nearest to the step last; empty if all batches exist from the
+  /// beginning.
   std::vector<InputQueue> input_queues;
 
   /// Images per second of one rank alone, if its step took no longer than its layers must; empty where that
   /// was not measured.
   std::optional<double> limit_images_per_s;
-  /// What its layers take, in the order of the network, from a run of its own; of the last launch.
+  /// Times of the layers in the order of the network, from a separate run of the last launch.
   std::vector<LayerTimes> layers;
 
   /// From `--verify-every`.
@@ -190,7 +231,7 @@ struct Run : Setup {
 
 /// Everything that one invocation of `lockstep bench` knows. Writers, readers and plots are functions of it.
 struct RunRecord {
-  /// What wrote it: "lockstep", or "pytorch" for a file of PyTorch's DDP benchmark.
+  /// The program that wrote it: "lockstep", or "pytorch" for a file of PyTorch's DDP benchmark.
   std::string source = "lockstep";
   int schema_version = kSchemaVersion;
   std::string lockstep_version;
@@ -209,7 +250,7 @@ struct RunRecord {
   std::string kernel_detail;
   /// UTC, ISO 8601; of the first launch.
   std::string started_at;
-  /// Of every launch, in order; empty: there was one.
+  /// Start of every launch, in order; empty: there was one.
   std::vector<std::string> launches_started_at;
   std::vector<std::string> command;
   std::vector<Machine> machines;
@@ -231,10 +272,11 @@ struct RunRecord {
   /// The strategies asked for, in order. Runs of others (`single`, `independent`) are controls: they are
   /// shown beside these, not as tables of their own. Empty: every strategy that occurs but `single`.
   std::vector<std::string> strategies;
-  /// What speed-ups are relative to: a strategy, and its number of ranks (0: the fewest that were measured).
+  /// The row that speed-ups are relative to: a strategy, and its number of ranks (0: the fewest that were
+  /// measured).
   std::string baseline_strategy = kSingle;
   int baseline_ranks = 0;
-  /// What the top level of the file says, for PyTorch's own diff.py: the first of each list in a sweep.
+  /// Values at the top level of the file, for PyTorch's own diff.py: the first of each list in a sweep.
   std::string distributed_backend;
   double bucket_size_mb = 25;
 

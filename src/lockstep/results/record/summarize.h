@@ -7,8 +7,7 @@
 
 namespace lockstep::results {
 
-/// What the ranks of one row bring together: [rank][step] in seconds, each step from the end of the one
-/// before.
+/// Samples of all ranks of a row: [rank][step] in seconds, each step from the end of the one before.
 struct RowSeries {
   std::vector<std::vector<double>> warmup_s;
   std::vector<std::vector<double>> step_s;

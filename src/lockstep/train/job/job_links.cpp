@@ -23,7 +23,7 @@ std::string control_backend(const JobOptions& options) {
 }
 
 /// The most telling differences first: messages name only a few.
-Facts facts_of(const char* command, const JobOptions& options) {
+Fingerprint fingerprint_of(const char* command, const JobOptions& options) {
   return {{"version", version_text()},
           {"command", command},
           {"--device", options.device},
@@ -61,9 +61,9 @@ std::vector<topology::RankGpu> compare_gpus(const JobPlan& job, const JobRank& r
 
 }  // namespace
 
-std::vector<topology::RankGpu> agree_on(const char* command, const Facts& plan, const JobPlan& job,
+std::vector<topology::RankGpu> agree_on(const char* command, const Fingerprint& plan, const JobPlan& job,
                                         const JobRank& rank) {
-  Facts facts = facts_of(command, job.site.options);
+  Fingerprint facts = fingerprint_of(command, job.site.options);
   facts.insert(facts.end(), plan.begin(), plan.end());
   agree_on_plan(facts, rank.environment.rank, rank.environment.world, rank.store);
   return job.site.on_gpus() ? compare_gpus(job, rank) : std::vector<topology::RankGpu>();

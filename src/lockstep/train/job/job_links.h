@@ -10,7 +10,7 @@
 #include "lockstep/topology/rank_gpus.h"
 #include "lockstep/train/job/job_plan.h"
 #include "lockstep/train/job/run_job.h"
-#include "lockstep/train/rows/facts.h"
+#include "lockstep/train/rows/fingerprint.h"
 #include "lockstep/train/rows/rank_group.h"
 
 namespace lockstep::train {
@@ -22,7 +22,7 @@ constexpr std::chrono::duration<double> kUntilRowEnds{30.0 * 24 * 3600};
 /// plan and the job's options are compared, then the GPUs of the ranks that rows need. Throws ConfigError on
 /// all ranks, naming the ranks and what differs. Returns those GPUs, [rank], on rank 0 of a job on GPUs,
 /// nothing elsewhere. Collective over the job, before anything else that is.
-std::vector<topology::RankGpu> agree_on(const char* command, const Facts& plan, const JobPlan& job,
+std::vector<topology::RankGpu> agree_on(const char* command, const Fingerprint& plan, const JobPlan& job,
                                         const JobRank& rank);
 
 /// Throws BackendMissing where what the backend needs beside itself to carry a GPU's memory is missing.

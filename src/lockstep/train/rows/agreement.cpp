@@ -9,9 +9,10 @@
 namespace lockstep::train {
 namespace {
 
-/// How much later than another a rank may come to it; rank 0 waits for all before it tells.
+/// The longest time that a rank may arrive after another; rank 0 waits for all before its verdict.
 constexpr std::chrono::duration<double> kPatience{120};
-/// How long rank 0 waits for a rank to have heard that it must end; it could have died of something else.
+/// The longest time that rank 0 waits for a rank to hear the verdict; the rank may have died of something
+/// else.
 constexpr std::chrono::duration<double> kHearingPatience{10};
 
 std::string key(const std::string& topic, int rank) {
@@ -63,13 +64,13 @@ ConfigError not_alike(const std::string& difference) {
 }  // namespace
 
 void agree(const std::string& topic, const std::string& own, int rank, int world, comm::Store& store,
-           const Judge& judge) {
+           const AgreementCheck& check) {
   const std::string verdict_key = topic + "/verdict";
   std::optional<ConfigError> refusal;
   if (rank == 0) {
     std::vector<std::string> by_rank{own};
     for (int other = 1; other < world; ++other) by_rank.push_back(store.get(key(topic, other), kPatience));
-    refusal = judge(by_rank);
+    refusal = check(by_rank);
     store.set(verdict_key, to_bytes(refusal));
     if (refusal) wait_for_hearers(topic, world, store);
   } else {
@@ -80,24 +81,47 @@ void agree(const std::string& topic, const std::string& own, int rank, int world
   if (refusal) throw *refusal;
 }
 
-void agree_on_plan(const Facts& own, int rank, int world, comm::Store& store) {
+void agree_on_plan(const Fingerprint& own, int rank, int world, comm::Store& store) {
   agree("plan", results::to_bytes(own), rank, world, store,
         [](const std::vector<std::string>& by_rank) -> std::optional<ConfigError> {
-          std::vector<Facts> facts;
-          for (const std::string& bytes : by_rank) facts.push_back(results::from_bytes<Facts>(bytes));
-          const std::string difference = difference_text(facts);
+          std::vector<Fingerprint> fingerprints;
+          for (const std::string& bytes : by_rank)
+            fingerprints.push_back(results::from_bytes<Fingerprint>(bytes));
+          const std::string difference = difference_text(fingerprints);
           if (difference.empty()) return std::nullopt;
           return not_alike(difference);
         });
 }
 
 void agree_on_replica(const RowPlan& row, const replica::Parameters& parameters, comm::Communicator& group) {
-  Facts own = facts_of(row);
-  std::ranges::move(facts_of(parameters), std::back_inserter(own));
+  Fingerprint own = fingerprint_of(row);
+  std::ranges::move(fingerprint_of(parameters), std::back_inserter(own));
   // The same answer everywhere, so all go on or none does.
   if (!same_on_all_ranks(hash_of(own), group)) {
     throw not_alike(difference_text(gather_records(own, &group)));
   }
+}
+
+std::string why_not_comparable(const strategies::Traits& traits, int ranks) {
+  if (!traits.coupled || !traits.replicas_equal) return "its replicas go their own ways";
+  if (ranks == 1) return "there is one replica";
+  return "";
+}
+
+void require_equal_replicas(uint64_t state_hash, const RowPlan& row, int64_t step,
+                            comm::Communicator& group) {
+  const std::vector<int64_t> all = gather_equal<int64_t>({static_cast<int64_t>(state_hash)}, group);
+  std::vector<int> others;
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) others.push_back(static_cast<int>(rank));
+  }
+  if (others.empty()) return;
+  throw Error(
+      fmt::format("the replicas of {} differ after step {}: {} {} other bits than rank 0", row.strategy, step,
+                  others.size() == 1 ? fmt::format("rank {}", others.front())
+                                     : fmt::format("ranks {}", fmt::join(others, ", ")),
+                  others.size() == 1 ? "has" : "have"),
+      "'lockstep verify' finds out which promise is broken; --verify-every 1 finds the first such step.");
 }
 
 }  // namespace lockstep::train

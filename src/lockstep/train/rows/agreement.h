@@ -9,26 +9,35 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/replica/parameters.h"
-#include "lockstep/train/rows/facts.h"
+#include "lockstep/strategies/strategy.h"
+#include "lockstep/train/rows/fingerprint.h"
 
 namespace lockstep::train {
 
-/// Why the ranks cannot go on together, from what each of them told; nothing where they can.
-using Judge = std::function<std::optional<ConfigError>(const std::vector<std::string>& by_rank)>;
+/// Decides whether the ranks can go on together, from the reports of all of them: the error to raise if they
+/// cannot.
+using AgreementCheck = std::function<std::optional<ConfigError>(const std::vector<std::string>& by_rank)>;
 
-/// Tells rank 0 what every rank has to say of a topic, before there is a communicator, and lets it judge:
-/// what `judge` finds there is thrown on all ranks. Every rank of `world` calls it once per store and topic.
+/// Brings a report of every rank to rank 0 through the store, before there is a communicator, and throws on
+/// all ranks the error that `check` finds there. Every rank of `world` calls it once per store and topic.
 void agree(const std::string& topic, const std::string& own, int rank, int world, comm::Store& store,
-           const Judge& judge);
+           const AgreementCheck& check);
 
-/// Compares what the ranks of a job are about to do, before there is a communicator: ranks that a launcher
-/// started with different arguments would wait in different collectives for good. Every rank of `world` calls
-/// it once per store. Throws ConfigError on all of them, naming the ranks and what differs.
-void agree_on_plan(const Facts& own, int rank, int world, comm::Store& store);
+/// Compares the plans of the ranks of a job, before there is a communicator: ranks that a launcher started
+/// with different arguments would wait in different collectives forever. Every rank of `world` calls it once
+/// per store. Throws ConfigError on all of them, naming the ranks and the differences.
+void agree_on_plan(const Fingerprint& own, int rank, int world, comm::Store& store);
 
 /// Compares the row and the network's names, shapes and initial values, bit for bit, before the first step of
-/// a row. Collective: one all-gather of a hash; where that differs, what it was made of follows. Throws
-/// ConfigError on all ranks, naming the ranks and what differs.
+/// a row. Collective: one all-gather of a hash, and only if that differs one of the whole fingerprints.
+/// Throws ConfigError on all ranks, naming the ranks and the differences.
 void agree_on_replica(const RowPlan& row, const replica::Parameters& parameters, comm::Communicator& group);
+
+/// Why the replicas of so many ranks cannot be held against each other after a step; empty where they can.
+std::string why_not_comparable(const strategies::Traits& traits, int ranks);
+
+/// Compares RowTrainee::state_hash of all ranks after `step` steps. Collective. Throws Error on all ranks
+/// where one differs, naming step, ranks and strategy.
+void require_equal_replicas(uint64_t state_hash, const RowPlan& row, int64_t step, comm::Communicator& group);
 
 }  // namespace lockstep::train

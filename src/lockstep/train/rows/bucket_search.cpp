@@ -44,7 +44,7 @@ std::optional<double> BucketSearch::next() const {
   return queue_.empty() ? std::nullopt : std::optional(queue_.front());
 }
 
-void BucketSearch::told(const std::vector<double>& step_s) {
+void BucketSearch::add_block(const std::vector<double>& step_s) {
   if (queue_.empty() || step_s.empty()) throw Error("a block that nobody asked for, or without steps");
   const double cap = queue_.front();
   queue_.pop_front();
@@ -70,7 +70,7 @@ void BucketSearch::plan_grid() {
   // The default takes the place of the cap that is nearest to it.
   *std::ranges::min_element(caps, {}, [&](double cap) { return distance(cap, options_.default_mb); }) =
       options_.default_mb;
-  // Of the caps that hold everything one is enough: the default if it is one of them, else the smallest.
+  // One of the caps that hold everything is enough: the default if it is among them, else the smallest.
   const double whole = options_.default_mb >= options_.payload_mb
                            ? options_.default_mb
                            : *std::ranges::find_if(caps, [&](double cap) {

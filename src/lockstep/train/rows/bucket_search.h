@@ -13,7 +13,7 @@ namespace lockstep::train {
 struct BucketSearchOptions {
   double least_mb = 0.5;
   double most_mb = 128;
-  /// What it is compared with in the end, and what stays where nothing is better.
+  /// The cap that the winner is compared with in the end, and that stays if nothing is better.
   double default_mb = 25;
   /// MiB of gradients: any cap that holds all of them makes the same buckets.
   double payload_mb = 0;
@@ -32,7 +32,7 @@ struct BucketSearchOptions {
 ///    luck, so what it was chosen by does not count. A t interval on the logarithms of the pairs' ratios says
 ///    whether they can be told apart; where they cannot, the default stays.
 ///
-/// What of this the number of blocks does not allow is left out, from 2 to 1 in part; never the pairs.
+/// When there are too few blocks for all of it, refinement is cut first, then the grid; never the pairs.
 class BucketSearch {
  public:
   explicit BucketSearch(const BucketSearchOptions& options);
@@ -40,7 +40,7 @@ class BucketSearch {
   /// The cap to measure a block with, in MiB; the same until told. Nothing: the search is over.
   std::optional<double> next() const;
   /// The step times of the block asked for; not empty.
-  void told(const std::vector<double>& step_s);
+  void add_block(const std::vector<double>& step_s);
 
   /// After the search. The budget is the caller's to fill in.
   results::BucketTuning result() const;
@@ -71,7 +71,7 @@ class BucketSearch {
   std::deque<double> queue_;
   /// By cap; of the stages before the pairs.
   std::map<double, Tried> tried_;
-  /// Of the pairs, in order: cap and median.
+  /// Cap and median of each block of the pairs, in order.
   std::vector<std::pair<double, double>> pair_blocks_;
   double best_mb_ = 0;
   int blocks_ = 0;

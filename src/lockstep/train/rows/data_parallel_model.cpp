@@ -49,7 +49,7 @@ void check_gpus(const DataParallelModel::Accelerators& accelerators, size_t devi
 
 }  // namespace
 
-/// Where the graph of device 0's loss meets the graphs of the devices.
+/// The node where the graph of device 0's loss meets the graphs of the devices.
 class DataParallelModel::Backward final : public torch::autograd::Node {
  public:
   explicit Backward(DataParallelModel& model) : model_(model) {}
@@ -191,7 +191,8 @@ std::vector<at::Tensor> DataParallelModel::backward(const std::vector<at::Tensor
     for (size_t i = 0; i < sums.size(); ++i) {
       if (!gradients[device][i].defined()) continue;
       const at::Tensor more = gradients[device][i].to(device_of(0), at::kFloat, /*non_blocking=*/true);
-      // What a backward pass gave may be shared with other gradients; the first sum is not.
+      // A tensor from a backward pass may be shared with other gradients, so the first sum gets memory of its
+      // own.
       if (device == 1) {
         sums[i] = sums[i].defined() ? at::add(sums[i], more) : more.clone();
       } else {

@@ -68,7 +68,7 @@ class DataParallelModel final : public models::Model {
   std::vector<c10::Stream> streams_;
   /// By device.
   std::vector<std::unique_ptr<models::Model>> replicas_;
-  /// Of the last forward pass, with their graphs.
+  /// Outputs of the last forward pass, with their graphs.
   std::vector<models::Output> outputs_;
   DeviceThreads threads_;
 };

@@ -12,7 +12,7 @@
 namespace lockstep::train {
 namespace {
 
-/// What people write for `cuda`; by its letters `gpu` is nearer to `cpu`.
+/// Other names that people write for `cuda`. By edit distance, `gpu` would be taken for `cpu`.
 bool means_a_gpu(const std::string& name) {
   constexpr std::array<const char*, 4> kOtherNames{"gpu", "GPU", "CUDA", "nvidia"};
   return std::ranges::find(kOtherNames, name) != kOtherNames.end();

@@ -14,17 +14,17 @@
 namespace lockstep::train {
 namespace {
 
-/// How much smaller than by what is known a batch is to be: memory in pieces, and what was not known.
+/// Safety factor of the advised batch, for fragmentation and for memory that the estimate does not know of.
 constexpr double kMargin = 0.9;
 
-/// The most that tensors had at a time.
+/// The most bytes that tensors held at a time.
 int64_t most_used_bytes(const RowPlan& row) {
   using c10::CachingAllocator::StatType;
   const auto stats = at::accelerator::getDeviceStats(static_cast<c10::DeviceIndex>(row.device_index));
   return stats.allocated_bytes[static_cast<size_t>(StatType::AGGREGATE)].peak;
 }
 
-/// LibTorch's own words without those on its settings, which are not the user's here.
+/// LibTorch's message without its advice on settings that the user of lockstep cannot change.
 std::string first_sentences(const std::string& text) {
   const size_t end = text.find(" Of the allocated memory");
   return text.substr(0, end);
@@ -33,7 +33,7 @@ std::string first_sentences(const std::string& text) {
 }  // namespace
 
 int fitting_batch(const RowPlan& row, const MemoryEstimate& estimate, int64_t used_bytes) {
-  // What was used when memory ran out had to hold the parameters and as many activations as fit.
+  // The memory in use when it ran out held the parameters and as many activations as fit.
   const auto room_bytes = static_cast<double>(used_bytes - estimate.parameter_bytes);
   const double share =
       std::min(1.0, room_bytes / static_cast<double>(std::max<int64_t>(1, estimate.activation_bytes)));

@@ -17,7 +17,7 @@
 namespace lockstep::train {
 namespace {
 
-/// What a row takes where precision decides and the machine is quiet.
+/// Steps that a row usually takes on a quiet machine when the precision decides.
 constexpr int kUsualSteps = 60;
 constexpr int kUsualWarmup = 5;
 
@@ -27,14 +27,14 @@ constexpr int64_t kHostProcessBytes = 350 * kMiB;
 constexpr int64_t kGpuHostProcessBytes = 2 * kGiB;
 constexpr int64_t kGpuContextBytes = 1 * kGiB;
 
-/// Where the row's tensors are.
+/// Memory on the device that holds the row's tensors.
 MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost) {
   const models::ModelInfo& info = models::registry().get(row.model);
   MemoryEstimate estimate;
   estimate.process_bytes = on_gpu(row) ? kGpuContextBytes : kHostProcessBytes;
   // Parameters, gradients and momentum, and a second set of gradients: autograd's beside the buckets.
   estimate.parameter_bytes = 4 * 4 * info.parameters;
-  // And these with their gradients.
+  // 16-bit copies of the weights, with gradients of their own.
   if (replica::keeps_weight_copies(replica::parse_precision(row.precision)))
     estimate.parameter_bytes += 2 * 2 * info.parameters;
   // The backward pass holds gradients of the activations that it is working on beside those kept.
@@ -42,7 +42,7 @@ MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost
   return estimate;
 }
 
-/// What a rank needs of its host where its tensors are on a GPU: parameters are made there.
+/// Host memory of a rank whose tensors are on a GPU. Parameters are created on the host first.
 MemoryEstimate estimate_host_memory(const RowPlan& row) {
   const models::ModelInfo& info = models::registry().get(row.model);
   return {
@@ -52,7 +52,7 @@ MemoryEstimate estimate_host_memory(const RowPlan& row) {
 /// The ranks that share some memory.
 struct Tenants {
   int ranks = 1;
-  /// Of what is there, those that sleep while a row runs.
+  /// Memory of the ranks that sleep while the row runs.
   int64_t idle_bytes = 0;
 };
 
@@ -83,7 +83,7 @@ models::ModelCost cost_of(const RowPlan& row) {
   return models::measure_cost(models::registry().get(row.model), row.image_size, in_16_bits(row));
 }
 
-/// What a row's network costs; one network is looked at once, whatever number of rows it has.
+/// Costs of the rows' networks; each network is measured once, however many rows it has.
 class Costs {
  public:
   const models::ModelCost& of(const RowPlan& row) {

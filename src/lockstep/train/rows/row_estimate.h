@@ -9,7 +9,7 @@
 
 namespace lockstep::train {
 
-/// Estimated memory of one rank where its tensors are, on its GPU or on the host, in bytes.
+/// Estimated memory of one rank of a row, on its GPU if its tensors are there, else on the host.
 struct MemoryEstimate {
   int64_t process_bytes = 0;
   int64_t parameter_bytes = 0;
@@ -20,7 +20,8 @@ struct MemoryEstimate {
 
 MemoryEstimate estimate_memory(const RowPlan& row);
 
-/// Estimated needs of a row, from one forward pass of one image on the calling thread's number of threads.
+/// Estimated memory and time of a row, from one forward pass of one image on the calling thread's number of
+/// threads.
 struct RowEstimate {
   MemoryEstimate memory;
   /// Empty on a GPU, of whose speed the processor's says nothing.

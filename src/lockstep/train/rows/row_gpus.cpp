@@ -17,7 +17,7 @@ int gpus_of(const RowPlan& row) {
   return traits_of(row).one_process ? row.ranks : 1;
 }
 
-/// What fp32 tensors are multiplied in; where nothing is said, in all of their bits.
+/// The precision in which fp32 tensors are multiplied; all of their bits unless LibTorch was told otherwise.
 std::string precision_of(at::Float32Op op) {
   const at::Float32Precision precision = at::globalContext().float32Precision(at::Float32Backend::CUDA, op);
   return precision == at::Float32Precision::NONE ? "ieee" : at::precision2str(precision);

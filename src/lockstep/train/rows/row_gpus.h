@@ -15,7 +15,7 @@ class RowGpuWatch {
  public:
   explicit RowGpuWatch(const RowPlan& row);
 
-  /// What each of them did while these steps, the last before now, were trained. Empty on a CPU.
+  /// Use of each GPU during these steps, the last before now. Empty on a CPU.
   std::vector<topology::GpuUse> finish(std::span<const double> step_s);
 
  private:

@@ -14,7 +14,7 @@ namespace lockstep::train {
 /// "channels_last" or "contiguous". Throws ConfigError with the nearest names.
 c10::MemoryFormat parse_memory_format(const std::string& name);
 
-/// What rank 0 of a row asks of its input; where one rank has the devices of all, for the batch of all.
+/// Options of the input of the row's rank 0. Where one rank has the devices of all, its batch is that of all.
 inputs::InputOptions input_options_of(const RowPlan& row);
 
 /// Throws ConfigError where the input needs data or an address and has none, was told what is of no use to
@@ -22,7 +22,7 @@ inputs::InputOptions input_options_of(const RowPlan& row);
 /// cannot be read.
 void check_inputs(const std::vector<RowPlan>& rows);
 
-/// What a training has to know of a row's input before it begins.
+/// Facts on a row's input that a training needs before it begins.
 struct InputFacts {
   /// One pass over the data; where there are no passes, all batches that there are.
   int64_t steps_per_epoch = 1;

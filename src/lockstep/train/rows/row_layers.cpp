@@ -15,7 +15,7 @@ using kernels::LayerClock;
 constexpr int kWarmup = 3;
 constexpr int kSteps = 10;
 
-/// Of the passes after the warm-up's.
+/// Median over the passes after warm-up.
 double median_s(const LayerClock& clock, size_t warmup, size_t layer, double LayerClock::Times::*time) {
   std::vector<double> times_s;
   for (size_t pass = warmup; pass < clock.passes().size(); ++pass) {

@@ -20,7 +20,7 @@ constexpr int kBreakdownSteps = 20;
 /// Steps of a trace with kernels. A step has about a thousand of them.
 constexpr int kTracedSteps = 3;
 
-/// What a rank tells the others of its part in a row.
+/// A rank's report on its part in a row.
 struct RankReport {
   std::vector<double> warmup_s;
   std::vector<double> step_s;

@@ -3,9 +3,8 @@
 #include <utility>
 
 #include "lockstep/train/rows/agreement.h"
-#include "lockstep/train/rows/bits.h"
 #include "lockstep/train/rows/device_rules.h"
-#include "lockstep/train/rows/replica_check.h"
+#include "lockstep/train/rows/fingerprint.h"
 #include "lockstep/train/rows/row_input.h"
 
 namespace lockstep::train {
@@ -20,7 +19,8 @@ class OneBatch final : public inputs::Input {
   inputs::Batch batch_;
 };
 
-/// Of a rank's devices. Where one process has those of all ranks, they are its first GPU and the next ones.
+/// Accelerators of a rank's devices. A process that has the devices of all ranks takes its first GPU and the
+/// next ones.
 DataParallelModel::Accelerators accelerators_of(const RowPlan& row,
                                                 const std::shared_ptr<replica::Accelerator>& first) {
   if (first == nullptr) return {};
@@ -56,7 +56,7 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   const at::Device device = accelerator_ ? accelerator_->device() : at::Device(at::kCPU);
   if (accelerator_) {
     accelerator_->enter_thread();
-    // Of the row before, whose graph has memory of its own.
+    // Frees the memory of the row before, whose graph had a pool of its own.
     accelerator_->release_unused_memory();
   }
   using enum replica::Algorithms;
@@ -71,7 +71,7 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   } else {
     model_ = create();
   }
-  // Before the strategy hides by a broadcast, or hangs in, what the ranks do not have in common.
+  // Checked before the strategy, whose broadcast would hide a difference between the ranks, or hang in it.
   if (group.control != nullptr) agree_on_replica(row, model_->parameters(), *group.control);
   if (start.initialise) start.initialise(model_->parameters());
   if (accelerator_) model_->parameters().move_to(device);
@@ -108,7 +108,7 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
                           .accumulate = row_.accumulate,
                           .coupled = coupled};
   if (row_.cuda_graph && !stamp_phases) options.record_after = traits_.steps_before_recording;
-  // A run that is stamped is to show what the strategy does, and nothing else.
+  // A stamped run shows the strategy's phases only, without comparisons of replicas.
   if (!stamp_phases && why_not_compared().empty()) {
     options.check_every = row_.verify_every;
     options.check = [this](int64_t steps) {

@@ -12,20 +12,20 @@
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/rows/data_parallel_model.h"
 #include "lockstep/train/rows/rank_group.h"
-#include "lockstep/train/step/step_loop.h"
 #include "lockstep/train/rows/sweep.h"
+#include "lockstep/train/step/step_loop.h"
 #include "lockstep/train/step/traced_communicator.h"
 
 namespace lockstep::train {
 
-/// Where the batches of one of a row's training ranks come from: where that is one for all devices, the batch
-/// of all of them. They are on the accelerator; null: on the CPU. With `evaluation` it is the data to
-/// evaluate with, where the input has such.
+/// The input of one of a row's training ranks; of a rank that has all devices, with the batch of all of them.
+/// Its batches are on the accelerator, or on the CPU if it is null. With `evaluation`, the data to evaluate
+/// with, if the input has such.
 std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank,
                                             std::shared_ptr<replica::Accelerator> accelerator = nullptr,
                                             bool evaluation = false);
 
-/// With what a trainee begins that is not the row's own.
+/// Starting values and input other than the row's own.
 struct TraineeStart {
   /// Changes initial values and buffers, which the ranks have compared before, to what is the same on all of
   /// them too; the strategy is made after it.
@@ -73,14 +73,14 @@ class RowTrainee {
   /// Why the replicas cannot be compared; empty where they can.
   std::string why_not_compared() const;
   bool coupled() const { return traits_.coupled; }
-  /// What the strategy measured of itself on this rank so far.
+  /// Quantities that the strategy measured of itself on this rank so far.
   std::vector<strategies::Measured> measured() const { return strategy_->measured(); }
   /// How the queues of the input were used so far.
   std::vector<feed::QueueUse> input_queues() const { return input_->queues(); }
   const replica::Parameters& parameters() const { return model_->parameters(); }
   /// All parameters, one after the other as they lie in memory, in the order of Parameters::trainable.
   std::vector<float> values() const;
-  /// What this rank's replica keeps from step to step. After a step.
+  /// Memory that this rank's replica keeps from step to step. Call it after a step.
   replica::MemoryUse memory() const;
   /// Devices of this rank.
   int devices() const;
@@ -96,7 +96,7 @@ class RowTrainee {
   strategies::Traits traits_;
   /// Null: the CPU.
   std::shared_ptr<replica::Accelerator> accelerator_;
-  /// Of each device of this rank; empty: the CPU.
+  /// One per device of this rank; empty: the CPU.
   DataParallelModel::Accelerators accelerators_;
   /// Null where none is needed.
   std::shared_ptr<replica::LossScale> loss_scale_;

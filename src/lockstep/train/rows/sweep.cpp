@@ -10,8 +10,8 @@
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/precision.h"
+#include "lockstep/train/rows/agreement.h"
 #include "lockstep/train/rows/device_rules.h"
-#include "lockstep/train/rows/replica_check.h"
 #include "lockstep/train/rows/row_input.h"
 #include "lockstep/train/rows/tune.h"
 

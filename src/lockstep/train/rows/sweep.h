@@ -10,17 +10,18 @@
 
 namespace lockstep::train {
 
-/// What an input was told beside what it is.
+/// Flags of an input.
 struct InputFlags {
   /// Empty: the input's own default.
   std::optional<int> prefetch;
   std::optional<int> workers;
-  /// Where batches of other processes arrive.
+  /// The address at which batches of other processes arrive.
   std::string address;
   /// Seconds to wait for one of them.
   double timeout_s = 30;
 
-  /// Those that were given as one types them, but for the address, which says nothing of what is measured.
+  /// The flags that were given, as they are typed; without the address, which does not change what is
+  /// measured.
   std::string text() const;
 };
 
@@ -28,7 +29,7 @@ struct InputFlags {
 constexpr const char* kCpu = "cpu";
 constexpr const char* kCuda = "cuda";
 
-/// What the user asked `lockstep bench` to measure. Lists sweep: every combination is a row.
+/// Options of a sweep. Lists vary: every combination of their values is a row.
 struct SweepOptions {
   std::vector<std::string> models{"resnet50"};
   /// Images per rank; empty: each model's default.
@@ -75,7 +76,7 @@ struct RowPlan : results::Setup {
   double tune_budget_s = 0;
   /// Steps from one comparison of the replicas to the next; 0: none.
   int verify_every = 0;
-  /// Where one process has the devices of all ranks: the processors of each; empty: not bound.
+  /// The processors of each device in a process that has the devices of all ranks; empty: not bound.
   std::vector<std::vector<int>> device_cpus;
 
   /// "resnet50 ddp 2 ranks", with what distinguishes it from the other rows.
@@ -89,7 +90,7 @@ struct RowPlan : results::Setup {
 /// ConfigError for every name and value that cannot be measured, before anything is started.
 std::vector<RowPlan> plan_rows(const SweepOptions& options);
 
-/// What a row's strategy promises.
+/// The promises of the row's strategy.
 strategies::Traits traits_of(const RowPlan& row);
 
 /// The ranks that train in a row, from 0 on: all of its ranks, or one that has the devices of all. The others

@@ -85,7 +85,7 @@ results::BucketTuning tune_buckets(const RowPlan& row, const RankGroup& ranks, l
     const double cap = told_by_rank_0(decides ? search.next().value_or(kOver) : kOver, group);
     if (cap == kOver) break;
     const std::vector<double> step_s = measure_block(row, cap, measured.steps, ranks, progress);
-    if (decides) search.told(step_s);
+    if (decides) search.add_block(step_s);
   }
   results::BucketTuning tuning;
   if (decides) tuning = search.result();

@@ -19,7 +19,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/pickle/reader.h"
-#include "lockstep/train/rows/bits.h"
+#include "lockstep/train/rows/fingerprint.h"
 
 namespace lockstep::train {
 namespace {

@@ -40,7 +40,7 @@ Dict to_dict(const std::vector<replica::NamedTensor>& tensors) {
   return dict;
 }
 
-Dict to_dict(const Facts& facts) {
+Dict to_dict(const Fingerprint& facts) {
   Dict dict = make_dict();
   for (const auto& [name, value] : facts) dict.insert(name, value);
   return dict;
@@ -134,8 +134,8 @@ at::ArrayRef<at::IValue> list_in(const Entries& entries, const std::string& name
   return value.toListRef();
 }
 
-Facts facts_in(const Entries& entries, const std::string& name) {
-  Facts facts;
+Fingerprint facts_in(const Entries& entries, const std::string& name) {
+  Fingerprint facts;
   const Entries named(entries.get(name));
   for (const auto& [key, value] : named.all()) {
     if (!value.isString()) throw Error(fmt::format("'{}' in '{}' is not text", key, name));

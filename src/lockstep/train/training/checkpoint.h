@@ -8,7 +8,7 @@
 #include "lockstep/replica/parameters.h"
 #include "lockstep/replica/state.h"
 #include "lockstep/results/files/training_record.h"
-#include "lockstep/train/rows/facts.h"
+#include "lockstep/train/rows/fingerprint.h"
 #include "lockstep/train/training/evaluation.h"
 
 namespace lockstep::train {
@@ -26,10 +26,10 @@ struct RankState {
 /// A training between two steps: all that is needed to resume it with the same bits. Random numbers need no
 /// state of their own: they follow from the seed and the step (replica/random.h).
 struct Checkpoint {
-  /// Facts that must be the same to resume.
-  Facts settings;
-  /// Facts that may differ, but decide how sums are rounded.
-  Facts circumstances;
+  /// Properties that must be the same to resume.
+  Fingerprint settings;
+  /// Properties that may differ, but decide how sums are rounded.
+  Fingerprint circumstances;
   int64_t step = 0;
   std::vector<results::EpochRecord> epochs;
   /// Parameters and rank 0's buffers by torchvision's names.

@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/rule.h"
-#include "lockstep/train/rows/bits.h"
+#include "lockstep/train/rows/fingerprint.h"
 #include "lockstep/train/rows/gather.h"
 #include "lockstep/train/rows/row_trainee.h"
 #include "lockstep/train/training/evaluation.h"
@@ -180,7 +180,7 @@ class Training {
   launch::Progress& progress_;
   const OnEpoch& on_epoch_;
   Schedule schedule_;
-  Facts settings_;
+  Fingerprint settings_;
   std::optional<RowTrainee> trainee_;
   /// Made before the first evaluation.
   std::optional<Evaluation> evaluation_;
@@ -195,17 +195,17 @@ class Training {
   int64_t epoch_steps_ = 0;
 };
 
-std::vector<std::string> differences_in(const Facts& theirs, const Facts& own) {
+std::vector<std::string> differences_in(const Fingerprint& theirs, const Fingerprint& own) {
   std::vector<std::string> differences;
   for (const auto& [name, value] : own) {
-    const auto found = std::ranges::find(theirs, name, &Fact::name);
+    const auto found = std::ranges::find(theirs, name, &Property::name);
     // The file may be older than a flag that is not given here either.
     if (found == theirs.end() && (value == "off" || value == "none")) continue;
     const std::string there = found == theirs.end() ? "none" : found->value;
     if (there != value) differences.push_back(fmt::format("{} {} there, {} here", name, there, value));
   }
   for (const auto& [name, value] : theirs) {
-    if (std::ranges::find(own, name, &Fact::name) == own.end()) {
+    if (std::ranges::find(own, name, &Property::name) == own.end()) {
       differences.push_back(fmt::format("{} {} there, none here", name, value));
     }
   }
@@ -269,14 +269,14 @@ void check_plan(const TrainingPlan& plan) {
   require_all(kPlanRules, plan);
 }
 
-Facts settings_of(const TrainingPlan& plan) {
+Fingerprint settings_of(const TrainingPlan& plan) {
   // Left out: the pacing of a measurement; the row's learning rate, which the schedule replaces; and where
   // batches come from and who makes them, which does not change them.
   static const std::set<std::string> others{
       "--warmup",      "--steps", "--precision-target", "--max-time", "--tune-budget",     "--verify-every",
       "learning rate", "--data",  "--address",          "--timeout",  "flags of the input"};
-  Facts facts;
-  for (Fact& fact : facts_of(plan.row)) {
+  Fingerprint facts;
+  for (Property& fact : fingerprint_of(plan.row)) {
     if (!others.contains(fact.name)) facts.push_back(std::move(fact));
   }
   facts.push_back({"learning rate", text_of(plan.schedule)});
@@ -285,9 +285,9 @@ Facts settings_of(const TrainingPlan& plan) {
   return facts;
 }
 
-Facts facts_of(const TrainingPlan& plan) {
+Fingerprint fingerprint_of(const TrainingPlan& plan) {
   const auto or_none = [](const std::string& path) { return path.empty() ? "none" : path; };
-  Facts facts = settings_of(plan);
+  Fingerprint facts = settings_of(plan);
   facts.push_back({"--epochs", std::to_string(plan.schedule.epochs)});
   facts.push_back({"--eval", plan.evaluate ? "on" : "off"});
   facts.push_back({"--checkpoint", or_none(plan.checkpoint_path)});

@@ -8,7 +8,7 @@
 
 #include "lockstep/launch/progress.h"
 #include "lockstep/results/files/training_record.h"
-#include "lockstep/train/rows/facts.h"
+#include "lockstep/train/rows/fingerprint.h"
 #include "lockstep/train/rows/rank_group.h"
 #include "lockstep/train/rows/sweep.h"
 #include "lockstep/train/training/checkpoint.h"
@@ -33,8 +33,8 @@ struct TrainingPlan {
   int64_t checkpoint_every = 0;
   /// The checkpoint to resume from; empty: none.
   std::string resume_path;
-  /// Facts that may differ when the training is resumed, although sums are then rounded differently.
-  Facts circumstances;
+  /// Properties that may differ when the training is resumed, although sums are then rounded differently.
+  Fingerprint circumstances;
   /// File with the initial values; empty: drawn from the seed.
   std::string init_path;
   /// Ends the training after this many steps in all, with a checkpoint if there is a file for it.
@@ -47,10 +47,10 @@ void check_plan(const TrainingPlan& plan);
 
 /// Everything that must be the same to resume a training with the same bits. Includes the number of epochs if
 /// the learning rate depends on it.
-Facts settings_of(const TrainingPlan& plan);
+Fingerprint settings_of(const TrainingPlan& plan);
 
-/// Facts that the ranks of a job must have in common, including the names of the files.
-Facts facts_of(const TrainingPlan& plan);
+/// Properties that the ranks of a job must have in common, including the names of the files.
+Fingerprint fingerprint_of(const TrainingPlan& plan);
 
 /// The checkpoint that the plan resumes from. Throws ConfigError, saying what differs, if it is of another
 /// training.

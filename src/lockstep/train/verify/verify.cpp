@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "lockstep/strategies/wire.h"
+#include "lockstep/train/rows/agreement.h"
 #include "lockstep/train/rows/gather.h"
-#include "lockstep/train/rows/replica_check.h"
 #include "lockstep/train/rows/row_trainee.h"
 #include "lockstep/train/verify/verify_async.h"
 
