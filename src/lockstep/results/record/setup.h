@@ -88,13 +88,12 @@ inline bool communicates(const Setup& row) {
 /// More than any machine has. Readers refuse more, because they make lists as long as a row has ranks.
 inline constexpr int kMostRanks = 1'000'000;
 
-/// The relation of two rows that differ in a setting.
+/// Relation between two rows that differ in a setting.
 enum class Distinction {
   /// They are never compared, and no table calls the setting an attribute.
   kIdentity,
   /// They are of other tables and curves, and of different work. Two files whose rows all differ in the
-  /// setting
-  /// are compared for it, unless Setting::may_change is false.
+  /// setting are compared for it, unless Setting::may_change is false.
   kAttribute,
   /// As an attribute between files; within one file it follows from the number of ranks.
   kPlacement,
