@@ -47,6 +47,7 @@ void add_row_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const st
   flags.add("--image-size", sweep.common.image_size,
             "height and width of an image in pixels [the network's own size]");
   flags.add("--seed", sweep.common.seed, "seed of initial values, batches and dropout");
+  flags.add_switch("--nesterov", sweep.common.nesterov, "use Nesterov's form of the optimizer's momentum");
   add_strategy_flags(flags, sweep.strategy_options);
 }
 

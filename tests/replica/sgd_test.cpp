@@ -7,6 +7,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand_like.h>
@@ -64,6 +65,30 @@ TEST(SgdTest, a_rate_in_memory_gives_the_bits_of_the_number) {
     by_number.step();
     by_tensor.step();
     expect_same(plain, following);
+  }
+}
+
+TEST(SgdTest, nesterov_follows_the_definition_in_one_pass_and_in_two_halves) {
+  const at::NoGradGuard no_grad;
+  const SgdOptions options{.learning_rate = 0.1, .momentum = 0.75, .weight_decay = 0.01, .nesterov = true};
+  at::Tensor value = at::full({16}, 2.0F);
+  at::Tensor momentum;
+  const at::Tensor fused = value.clone();
+  const at::Tensor halves = value.clone();
+  const at::Tensor fused_momentum = at::zeros_like(value);
+  const at::Tensor halves_momentum = at::zeros_like(value);
+  for (int step = 0; step < 3; ++step) {
+    const at::Tensor gradient = at::rand_like(value);
+    const at::Tensor decayed = gradient.add(value, options.weight_decay);
+    momentum = step == 0 ? decayed : decayed.add(momentum, options.momentum);
+    value = value.sub(decayed.add(momentum, options.momentum), options.learning_rate);
+
+    fused_sgd({fused}, {gradient.clone()}, {fused_momentum}, options, step == 0);
+    const at::Tensor direction = gradient.clone();
+    fused_directions({halves}, {direction}, {halves_momentum}, options, step == 0, /*scale=*/0.5);
+    halves.sub_(direction, options.learning_rate / 0.5);
+    EXPECT_TRUE(at::allclose(fused, value, 1e-6, 1e-6)) << step;
+    EXPECT_TRUE(at::allclose(halves, value, 1e-6, 1e-6)) << step;
   }
 }
 

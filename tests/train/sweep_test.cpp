@@ -172,6 +172,10 @@ TEST(SweepTest, what_cannot_be_measured_is_refused_by_name) {
   EXPECT_THAT(refusal({.ranks = {-2}}), HasSubstr("--ranks must be greater than 0, not -2"));
   EXPECT_THAT(refusal({.ranks = {1}, .bucket_mb = {0}}), HasSubstr("--bucket-mb must be greater than 0"));
   EXPECT_THAT(refusal({.ranks = {1}, .pacing = {.steps = 0}}), HasSubstr("--steps must be greater than 0"));
+  train::SweepOptions without_momentum{.ranks = {1}};
+  without_momentum.common.momentum = 0;
+  without_momentum.common.nesterov = true;
+  EXPECT_THAT(refusal(without_momentum), HasSubstr("--nesterov needs a momentum"));
   EXPECT_THAT(refusal({.ranks = {1}, .pacing = {.warmup_steps = -1}}),
               HasSubstr("--warmup must not be negative"));
   EXPECT_THAT(refusal({.ranks = {1}, .common = {.image_size = 8}}),

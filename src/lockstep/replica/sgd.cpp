@@ -28,7 +28,7 @@ void fused_pass(std::vector<at::Tensor>& parameters, std::vector<at::Tensor>& gr
   // is_first_step makes the kernel write the momenta instead of reading them. The host does not know whether
   // a first step with a loss scale is skipped, so momenta are read then, and begin as zeros.
   at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay, options.momentum, learning_rate,
-                  /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, first_step && !overflow,
+                  /*dampening=*/0, options.nesterov, /*maximize=*/false, first_step && !overflow,
                   /*grad_scale=*/{}, overflow);
 }
 
@@ -84,7 +84,11 @@ void fused_directions(std::vector<at::Tensor> parameters, const std::vector<at::
   fused_pass(parameters, given, momenta, options, 0.0, first_step);
   for (size_t i = 0; i < gradients.size(); ++i) {
     at::Tensor direction = gradients[i];
-    at::mul_out(direction, momenta[i], at::Scalar(scale));
+    if (options.nesterov) {
+      direction.add_(parameters[i], options.weight_decay).add_(momenta[i], options.momentum).mul_(scale);
+    } else {
+      at::mul_out(direction, momenta[i], at::Scalar(scale));
+    }
   }
 }
 

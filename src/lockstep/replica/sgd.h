@@ -18,6 +18,7 @@ struct SgdOptions {
   double learning_rate = 0.01;
   double momentum = 0.9;
   double weight_decay = 1e-4;
+  bool nesterov = false;
   /// If defined, updates read the rate from this tensor, one fp32 number on the parameters' device, so that a
   /// recorded step follows later changes of the rate. Shared by copies.
   at::Tensor rate_on_device = {};
@@ -28,7 +29,10 @@ struct SgdOptions {
   /// The options of a row: its members of the same names. New options are added here and nowhere else.
   template <typename Row>
   static SgdOptions of(const Row& row) {
-    return {.learning_rate = row.learning_rate, .momentum = row.momentum, .weight_decay = row.weight_decay};
+    return {.learning_rate = row.learning_rate,
+            .momentum = row.momentum,
+            .weight_decay = row.weight_decay,
+            .nesterov = row.nesterov};
   }
 
   /// Makes steps that are recorded from now on follow set_learning_rate(). For GPUs.
@@ -61,12 +65,12 @@ void fused_directions(std::vector<at::Tensor> parameters, const std::vector<at::
                       std::vector<at::Tensor> momenta, const SgdOptions& options, bool first_step,
                       double scale);
 
-/// Stochastic gradient descent with momentum and weight decay as defined by torch.optim.SGD (dampening 0, no
-/// Nesterov):
+/// Stochastic gradient descent with momentum and weight decay as defined by torch.optim.SGD (dampening 0):
 ///
 ///     g += weight_decay * p
 ///     m = momentum * m + g        (m = g in the first step)
-///     p -= learning_rate * m
+///     d = nesterov ? g + momentum * m : m
+///     p -= learning_rate * d
 ///
 /// One fused pass over all parameters. With a loss scale, gradients are those of the scaled loss, and must be
 /// the same on all ranks whose parameters are to stay equal. Not thread-safe.

@@ -73,6 +73,7 @@ struct Setup {
   double learning_rate = 0.01;
   double momentum = 0.9;
   double weight_decay = 1e-4;
+  bool nesterov = false;
 
   Role role() const { return role_of(strategy); }
 
@@ -323,6 +324,11 @@ inline constexpr auto kSettings = std::to_array<Setting>({
      .name = "weight decay",
      .member = &Setup::weight_decay,
      .if_absent = IfAbsent::kUnknown,
+     .in_csv = false},
+    {.key = "nesterov",
+     .name = "Nesterov momentum",
+     .member = &Setup::nesterov,
+     .flag = "--nesterov",
      .in_csv = false},
 });
 

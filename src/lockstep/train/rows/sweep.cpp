@@ -99,6 +99,10 @@ void check_values(const SweepOptions& options) {
     throw ConfigError(fmt::format("--lr must not be negative, but is {:g}", options.common.learning_rate),
                       "0 leaves the update out.");
   }
+  if (options.common.nesterov && options.common.momentum == 0) {
+    throw ConfigError("--nesterov needs a momentum, but --momentum is 0",
+                      "Leave --nesterov out, or give a --momentum greater than 0.");
+  }
   check_tuning(options);
   if (options.verify_every) require_positive("--verify-every", *options.verify_every);
   if (!options.batches.empty() && !options.global_batches.empty()) {
