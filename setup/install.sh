@@ -64,7 +64,7 @@ install_packages() {
     printf '\n  sudo apt-get update && sudo apt-get install --no-install-recommends %s\n\n' "$missing" >&2
     exit 1
   fi
-  say "installing $missing"
+  say "installing these Debian packages$([ "$(id -u)" = 0 ] || echo ", with sudo"): $missing"
   as_root apt-get update -qq || say "apt-get update failed; trying with the package lists that are there"
   missing=$(missing_and_offered "$@" | xargs)
   [ -n "$missing" ] || return 0
@@ -89,54 +89,68 @@ find_python() {
 
 has_nvidia_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU '; }
 
-# What .venv holds, so that an interrupted, truncated or outdated installation is seen. The CUDA wheels serve a
-# CPU as well: only where a GPU has appeared since is there something to do.
+# The contents of a virtual environment with LibTorch, so that an interrupted, truncated or outdated installation is
+# seen. The CUDA wheels serve a CPU as well: only where a GPU has appeared since is there something to do.
 venv_fingerprint() {
-  local kind=$1
+  local folder=$1 kind=$2
   echo "$kind"
   grep -vE '^ *(#|$)' "setup/requirements-$kind.txt"
-  [ -x .venv/bin/python3 ] && echo python
-  find .venv/lib/python3*/site-packages/torch .venv/lib/python3*/site-packages/nvidia \
-    -type f ! -name '*.pyc' -printf '%s %p\n' 2>/dev/null | LC_ALL=C sort | sha256sum
+  [ -x "$folder/bin/python3" ] && echo python
+  find "$folder"/lib/python3*/site-packages/torch "$folder"/lib/python3*/site-packages/nvidia \
+    -type f ! -name '*.pyc' -printf '%s %p\n' 2>/dev/null | sed "s| $folder/| .venv/|" | LC_ALL=C sort | sha256sum
 }
 
 venv_is_complete() {
   local kind=$1
   [ -f "$venv_stamp" ] && [ "$(head -n 1 "$venv_stamp")" = "$kind" ] &&
-    [ "$(venv_fingerprint "$kind")" = "$(cat "$venv_stamp")" ]
+    [ "$(venv_fingerprint .venv "$kind")" = "$(cat "$venv_stamp")" ]
+}
+
+# make_venv FOLDER PIP-ARGUMENTS...: a virtual environment FOLDER.new with what pip installs, ready to replace FOLDER.
+# Returns pip's status; FOLDER stays as it is.
+make_venv() {
+  local folder=$1 python
+  shift
+  # Called where a failure is handled, so errexit is off.
+  python=$(find_python) || return
+  rm -rf "$folder.new"
+  "$python" -m venv "$folder.new" || return
+  PYTHONNOUSERSITE=1 "$folder.new/bin/python3" -m pip --disable-pip-version-check install --quiet --no-compile \
+    --require-hashes "$@" >&2 || return
+  # These scripts name the folder that they were made in; bin/python3 -m pip works in any.
+  rm -f "$folder.new"/bin/pip* "$folder.new"/bin/[aA]ctivate*
+}
+
+# Puts FOLDER.new in FOLDER's place.
+replace_venv() {
+  rm -rf "$1.old"
+  if [ -e "$1" ]; then mv "$1" "$1.old"; fi
+  mv "$1.new" "$1"
+  rm -rf "$1.old"
+}
+
+fail_without_torch() {
+  rm -rf "$1.new"
+  fail "pip could not install LibTorch (its message is above), and $1 is as it was; without a network, point" \
+    "LOCKSTEP_TORCH to a LibTorch folder or to a Python that has torch $torch_minimum or newer"
 }
 
 install_torch() {
-  local kind=cpu python
+  local kind=cpu
   if venv_is_complete cuda; then return; fi
   if has_nvidia_gpu; then kind=cuda; fi
   if venv_is_complete "$kind"; then return; fi
 
-  python=$(find_python)
   if [ -e .venv ]; then say "LibTorch in .venv is incomplete or not the one that is wanted: installing it anew"; fi
-  rm -rf .venv
-  "$python" -m venv .venv
   if [ "$kind" = cuda ]; then
     say "an NVIDIA GPU is present: installing LibTorch with CUDA into .venv (about 5 GB, some minutes)"
-    venv_pip .venv -r setup/requirements-cuda.txt
+    make_venv .venv -r setup/requirements-cuda.txt || fail_without_torch .venv
   else
     say "installing LibTorch for CPUs into .venv (1.2 GB, about a minute)"
-    venv_pip .venv --no-deps --require-hashes -r setup/requirements-cpu.txt
+    make_venv .venv --no-deps -r setup/requirements-cpu.txt || fail_without_torch .venv
   fi
-  venv_fingerprint "$kind" >"$venv_stamp.new"
-  mv "$venv_stamp.new" "$venv_stamp"
-}
-
-# pip_into FOLDER ARGUMENTS...
-pip_into() {
-  PYTHONNOUSERSITE=1 "$1/bin/python3" -m pip --disable-pip-version-check install --quiet --no-compile "${@:2}" >&2
-}
-
-# The same for LibTorch. venv_pip FOLDER ARGUMENTS...
-venv_pip() {
-  pip_into "$@" ||
-    fail "pip could not install LibTorch (its message is above); without a network, point LOCKSTEP_TORCH to a" \
-      "LibTorch folder or to a Python that has torch 2.11 or newer"
+  venv_fingerprint .venv.new "$kind" >".venv.new/${venv_stamp##*/}"
+  replace_venv .venv
 }
 
 has_pyzmq() { .venv-tests/bin/python3 -c 'import zmq'; }
@@ -145,28 +159,27 @@ has_onednn() { [ -s .venv-onednn/lib/libdnnl.so.3 ] && [ -s .venv-onednn/include
 # install_small FOLDER REQUIREMENTS CHECK NAME CONSEQUENCE: a virtual environment for what a machine without a network
 # can do without. CHECK: a command that fails where it is broken.
 install_small() {
-  local folder=$1 requirements=$2 check=$3 name=$4 consequence=$5 python
-  local stamp=$folder/lockstep-installed.txt
-  if cmp -s "$stamp" "$requirements" && $check 2>/dev/null; then return; fi
+  local folder=$1 requirements=$2 check=$3 name=$4 consequence=$5
+  local stamp=lockstep-installed.txt
+  if cmp -s "$folder/$stamp" "$requirements" && $check 2>/dev/null; then return; fi
   say "installing $name into $folder"
-  python=$(find_python)
-  "$python" -m venv --clear "$folder"
-  if pip_into "$folder" --no-deps --require-hashes -r "$requirements"; then
-    cp "$requirements" "$stamp"
+  if make_venv "$folder" --no-deps -r "$requirements"; then
+    cp "$requirements" "$folder.new/$stamp"
+    replace_venv "$folder"
   else
+    rm -rf "$folder.new"
     say "pip could not install $name; $consequence"
   fi
 }
 
-# The other side of bench/vs_python.py, and what tests/references/ is made with.
+# The other side of bench/vs_python.py, and the maker of tests/references/.
 install_python() {
-  local stamp=.venv-dev/lockstep-installed.txt python
-  if cmp -s "$stamp" setup/requirements-python.txt && [ -x .venv-dev/bin/python3 ]; then return; fi
+  local stamp=lockstep-installed.txt
+  if cmp -s ".venv-dev/$stamp" setup/requirements-python.txt && [ -x .venv-dev/bin/python3 ]; then return; fi
   say "installing Python PyTorch and torchvision into .venv-dev (about 5 GB, some minutes)"
-  python=$(find_python)
-  "$python" -m venv --clear .venv-dev
-  venv_pip .venv-dev -r setup/requirements-python.txt
-  cp setup/requirements-python.txt "$stamp"
+  make_venv .venv-dev -r setup/requirements-python.txt || fail_without_torch .venv-dev
+  cp setup/requirements-python.txt ".venv-dev.new/$stamp"
+  replace_venv .venv-dev
 }
 
 # Takes the user's LibTorch if it is one and new enough, and remembers it.
