@@ -6,9 +6,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/strategies/stoppable_wait.h"
 
 namespace lockstep::strategies {
 
@@ -21,29 +23,76 @@ class Announcements {
 
   // For the training thread.
 
-  void begin_step();
-  void announce(size_t tensor);
+  void begin_step() {
+    const std::lock_guard lock(mutex_);
+    announced_count_ = 0;
+    started_.clear();
+    taken_ = 0;
+  }
+  void announce(size_t tensor) {
+    const std::lock_guard lock(mutex_);
+    announced_.push_back(tensor);
+    ++announced_count_;
+    // If the background thread only waits for its next cycle, waking it would take the core from the backward
+    // pass.
+    if (waits_for_news_ || announced_count_ == tensors_) to_background_.notify_all();
+  }
   /// Number of tensors not yet announced in this step.
-  size_t missing() const;
+  size_t missing() const {
+    const std::lock_guard lock(mutex_);
+    return tensors_ - announced_count_;
+  }
   /// Returns the next all-reduce that was started; blocks until there is one. Throws the background thread's
   /// error.
-  comm::WorkPtr next_started();
+  comm::WorkPtr next_started() {
+    std::unique_lock lock(mutex_);
+    to_training_.wait(lock, [this] { return failure_ || taken_ < started_.size(); });
+    if (failure_) std::rethrow_exception(failure_);
+    return std::move(started_[taken_++]);
+  }
   /// Tells the background thread to stop.
-  void stop();
+  void stop() {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    to_background_.notify_all();
+  }
 
   // For the background thread.
 
   /// Blocks until a tensor is announced. Returns false if the thread is to stop.
-  bool wait_for_step();
+  bool wait_for_step() {
+    std::unique_lock lock(mutex_);
+    waits_for_news_ = true;
+    to_background_.wait(lock, [this] { return stopping_ || !announced_.empty(); });
+    waits_for_news_ = false;
+    return !stopping_;
+  }
   /// Returns the tensors announced since the last call. Blocks until there are some, then until `not_before`
   /// unless all of the step are announced. Empty if all were returned before. Absent if the thread is to
   /// stop.
-  std::optional<std::vector<size_t>> take(std::chrono::steady_clock::time_point not_before);
-  void started(comm::WorkPtr work);
-  void failed(std::exception_ptr failure);
+  std::optional<std::vector<size_t>> take(std::chrono::steady_clock::time_point not_before) {
+    std::unique_lock lock(mutex_);
+    const auto everything = [this] { return announced_count_ == tensors_; };
+    waits_for_news_ = true;
+    to_background_.wait(lock, [&] { return stopping_ || !announced_.empty() || everything(); });
+    waits_for_news_ = false;
+    to_background_.wait_until(lock, not_before, [&] { return stopping_ || everything(); });
+    if (stopping_) return std::nullopt;
+    return std::exchange(announced_, {});
+  }
+  void started(comm::WorkPtr work) {
+    const std::lock_guard lock(mutex_);
+    started_.push_back(std::move(work));
+    to_training_.notify_all();
+  }
+  void failed(std::exception_ptr failure) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(failure);
+    to_training_.notify_all();
+  }
   /// Blocks until the work is complete, and throws its error. Returns false, with the work still in flight,
   /// if the thread is to stop.
-  bool wait(comm::Work& work);
+  bool wait(comm::Work& work) { return wait_unless_stopping(work, mutex_, to_background_, stopping_); }
 
  private:
   const size_t tensors_;

@@ -9,12 +9,10 @@
 #include "lockstep/base/units.h"
 #include "lockstep/comm/helper_thread.h"
 #include "lockstep/strategies/announcements.h"
-#include "lockstep/strategies/bucket_filler.h"
 #include "lockstep/strategies/catalog.h"
-#include "lockstep/strategies/flat_gradients.h"
+#include "lockstep/strategies/flat_strategy.h"
 #include "lockstep/strategies/fusion.h"
 #include "lockstep/strategies/negotiator.h"
-#include "lockstep/strategies/tensor_buffer.h"
 #include "lockstep/strategies/wire.h"
 
 namespace lockstep::strategies {
@@ -53,16 +51,14 @@ std::vector<std::string> parameter_names(const replica::Parameters& parameters) 
 ///
 /// Measures negotiation_s (time in negotiations, including the wait for other ranks), cycles, and packs.
 /// Parameters are broadcast from rank 0 at the start, batch-norm buffers never.
-class Horovod final : public Strategy {
+class Horovod final : public FlatStrategy {
  public:
   explicit Horovod(const StrategyContext& context)
-      : optimizer_(context.optimizer),
-        group_(*context.communicator),
+      : FlatStrategy(context, reverse_order(context.parameters.trainable().size())),
         accelerator_(context.accelerator),
         all_reduce_(group_, context.options.wire),
         cycle_(std::chrono::duration<double, std::milli>(context.options.cycle_ms)),
         deterministic_(context.options.deterministic),
-        memory_(context.parameters, reverse_order(context.parameters.trainable().size())),
         fusion_(memory_, static_cast<int64_t>(context.options.fusion_mb * static_cast<double>(kMiB)),
                 deterministic_),
         announcements_(context.parameters.trainable().size()),
@@ -73,7 +69,7 @@ class Horovod final : public Strategy {
                                                [this](comm::Work& work) {
                                                  if (!announcements_.wait(work)) throw HorovodStopped{};
                                                });
-    broadcast_from_rank_0(group_, memory_.values({0, memory_.count()}));
+    broadcast_values();
     thread_ = std::thread([this] { run(); });
   }
 
@@ -106,36 +102,25 @@ class Horovod final : public Strategy {
   }
 
   void apply() override {
-    const replica::Range all{0, memory_.count()};
-    optimizer_.unscale({memory_.gradients(all)});
-    memory_.apply(all, optimizer_, steps_ == 1);
+    optimizer_.unscale({memory_.gradients(everything())});
+    memory_.apply(everything(), optimizer_, steps_ == 1);
     optimizer_.end_step();
   }
 
-  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
-
-  std::vector<at::Tensor> equal_on_all_ranks() const override {
-    return {memory_.gradients({0, memory_.count()})};
-  }
+  std::vector<at::Tensor> equal_on_all_ranks() const override { return {memory_.gradients(everything())}; }
 
   void save(replica::State& state) override {
     if (steps_ > 0) follow_agreed_order();
     state.same_on_all_ranks = true;
-    state.add("steps", steps_);
-    optimizer_.save_scale(state);
-    memory_.save(state);
+    FlatStrategy::save(state);
   }
 
   void restore(const replica::State& state) override {
-    steps_ = state.number("steps");
-    optimizer_.restore_scale(state);
-    memory_.restore(state);
+    FlatStrategy::restore(state);
     // The cache of names is negotiated anew, the order of the memory is not.
     if (steps_ > 0) agreed_order_ = memory_.order();
     ordered_ = steps_ > 0;
   }
-
-  int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
 
   std::vector<Measured> measured() const override {
     return {{"negotiation_s", negotiation_s_},
@@ -202,13 +187,10 @@ class Horovod final : public Strategy {
     return true;
   }
 
-  replica::SgdOptions optimizer_;
-  comm::Communicator& group_;
   replica::Accelerator* accelerator_;
   WireAllReduce all_reduce_;
   std::chrono::duration<double, std::milli> cycle_;
   bool deterministic_;
-  replica::FlatMemory memory_;
   // The members up to packs_ belong to the background thread between the first announcement and the end of
   // combine().
 
@@ -223,7 +205,6 @@ class Horovod final : public Strategy {
   std::unique_ptr<comm::Communicator> negotiation_;
   FlatGradients gradients_;
   std::thread thread_;
-  int64_t steps_ = 0;
   bool ordered_ = false;
 };
 

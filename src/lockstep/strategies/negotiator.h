@@ -12,13 +12,11 @@ namespace lockstep::strategies {
 /// Finds out which tensors are ready on every rank, as Horovod's coordinator does. One negotiation:
 ///
 ///  1. All ranks all-reduce a vector by minimum: a byte for each tensor in the cache, 1 if it is ready on
-///  this rank, and a
-///     last byte, 1 if this rank has no names that are not in the cache. Tensors whose minimum is 1 are ready
-///     everywhere.
+///     this rank, and a last byte, 1 if this rank has no names that are not in the cache. Tensors whose
+///     minimum is 1 are ready everywhere.
 ///  2. Only if the last byte is 0: every rank sends its new names to rank 0, and rank 0 broadcasts the names
-///  that are now
-///     ready on all ranks. Every rank adds them to its cache in that order, so they have the same number on
-///     all.
+///     that are now ready on all ranks. Every rank adds them to its cache in that order, so they have the
+///     same number on all.
 ///
 /// From the second step on all names are in the cache. One object per rank, for one thread.
 class Negotiator {

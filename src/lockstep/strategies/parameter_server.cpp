@@ -1,16 +1,13 @@
-#include <algorithm>
-#include <iterator>
 #include <optional>
 #include <ranges>
+#include <utility>
 
-#include "lockstep/strategies/bucket_filler.h"
 #include "lockstep/strategies/catalog.h"
+#include "lockstep/strategies/flat_strategy.h"
 #include "lockstep/strategies/host_shard.h"
 #include "lockstep/strategies/parameter_shards.h"
-#include "lockstep/strategies/tensor_buffer.h"
 
 namespace lockstep::strategies {
-
 namespace {
 
 /// Without a GPU the replica is in host memory anyway.
@@ -31,29 +28,15 @@ bool keeps_on_host(const StrategyContext& context) {
 /// bucket contains tensors of one owner. Gradients are divided by the number of ranks as they are copied to
 /// flat memory. With `parameter_device` cpu, an owner with a GPU keeps and updates its variables in host
 /// memory (HostShard). Batch-norm buffers stay each rank's own.
-class ParameterServer final : public Strategy {
+class ParameterServer final : public BucketStrategy {
  public:
   explicit ParameterServer(const StrategyContext& context)
-      : optimizer_(context.optimizer),
-        group_(*context.communicator),
-        owners_(choose_owners(context)),
-        memory_(context.parameters, order_by_owner(owners_)),
-        filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
-                [this](size_t bucket) { send(bucket); }) {
-    filler_.set_plan(plan_owned_buckets(memory_, owners_, group_.size(), context.options.bucket_bytes()));
-    const replica::Range owned = owned_range(memory_, owners_, group_.rank());
-    const bool on_host = keeps_on_host(context);
-    memory_.keep_momenta_of({on_host ? replica::Range{} : owned});
-    if (on_host) shard_.emplace(memory_, owned, context.accelerator);
-  }
+      : ParameterServer(context, choose_owners(context)) {}
 
   void begin_step() override {
     fetch();
-    filler_.begin_step();
-    works_.clear();
+    BucketStrategy::begin_step();
   }
-
-  void before_backward(bool last) override { filler_.begin_backward(last); }
 
   void combine() override {
     filler_.finish();
@@ -74,24 +57,15 @@ class ParameterServer final : public Strategy {
     ++steps_;
   }
 
-  // In combine(), the owners have applied the optimizer bucket by bucket.
-  void apply() override {}
-
-  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
-
   void finish() override { fetch(); }
 
   void save(replica::State& state) override {
-    state.add("steps", steps_);
-    optimizer_.save_scale(state);
-    memory_.save(state);
+    BucketStrategy::save(state);
     if (shard_) shard_->save(state);
   }
 
   void restore(const replica::State& state) override {
-    steps_ = state.number("steps");
-    optimizer_.restore_scale(state);
-    memory_.restore(state);
+    BucketStrategy::restore(state);
     if (shard_) shard_->restore(state);
     // The restored parameters are those that were fetched before the state was saved.
     fetched_ = steps_ > 0;
@@ -103,9 +77,18 @@ class ParameterServer final : public Strategy {
   int64_t buffer_bytes() const override { return shard_ ? shard_->buffer_bytes() : 0; }
 
  private:
-  void send(size_t bucket) {
-    works_.push_back(group_.reduce(buffer_of(memory_.gradients(filler_.buckets()[bucket].range)),
-                                   comm::ReduceOp::kSum, owner_of(filler_.buckets()[bucket], owners_)));
+  ParameterServer(const StrategyContext& context, std::vector<int> owners)
+      : BucketStrategy(context, order_by_owner(owners)), owners_(std::move(owners)) {
+    filler_.set_plan(plan_owned_buckets(memory_, owners_, group_.size(), context.options.bucket_bytes()));
+    const replica::Range owned = owned_range(memory_, owners_, group_.rank());
+    const bool on_host = keeps_on_host(context);
+    memory_.keep_momenta_of({on_host ? replica::Range{} : owned});
+    if (on_host) shard_.emplace(memory_, owned, context.accelerator);
+  }
+
+  comm::WorkPtr send(const Bucket& bucket) override {
+    return group_.reduce(buffer_of(memory_.gradients(bucket.range)), comm::ReduceOp::kSum,
+                         owner_of(bucket, owners_));
   }
 
   /// Waits for all buckets and agrees with the other ranks, because an overflow at any owner skips the
@@ -128,17 +111,11 @@ class ParameterServer final : public Strategy {
     fetched_ = true;
   }
 
-  replica::SgdOptions optimizer_;
-  comm::Communicator& group_;
   /// The owner of each parameter.
   std::vector<int> owners_;
-  replica::FlatMemory memory_;
-  BucketFiller filler_;
   /// The variables of this rank if they are kept in host memory.
   std::optional<HostShard> shard_;
-  std::vector<comm::WorkPtr> works_;
   bool fetched_ = false;
-  int64_t steps_ = 0;
 };
 
 }  // namespace

@@ -1,9 +1,7 @@
 #include <vector>
 
-#include "lockstep/strategies/bucket_filler.h"
-#include "lockstep/strategies/bucket_plan.h"
 #include "lockstep/strategies/catalog.h"
-#include "lockstep/strategies/tensor_buffer.h"
+#include "lockstep/strategies/flat_strategy.h"
 #include "lockstep/strategies/wire.h"
 
 namespace lockstep::strategies {
@@ -22,16 +20,12 @@ namespace {
 /// that step then becomes the order of all ranks. A gradient is divided by the number of ranks as it is
 /// copied to flat memory. Up to `in_flight` buckets are in flight at once, one if the backend works in the
 /// GPU's queues. Parameters are broadcast from rank 0 at the start, batch-norm buffers never.
-class Replicated final : public Strategy {
+class Replicated final : public BucketStrategy {
  public:
   explicit Replicated(const StrategyContext& context)
-      : optimizer_(context.optimizer),
-        group_(*context.communicator),
+      : BucketStrategy(context, reverse_order(context.parameters.trainable().size())),
         control_(context.host_communicator()),
-        cap_bytes_(context.options.bucket_bytes()),
-        memory_(context.parameters, reverse_order(context.parameters.trainable().size())),
-        filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
-                [this](size_t bucket) { send(bucket); }) {
+        cap_bytes_(context.options.bucket_bytes()) {
     lanes_.emplace_back(group_, context.options.wire);
     // In a GPU's queues one operation can saturate the links, and several at once would take more of the GPU
     // away from the backward pass.
@@ -40,17 +34,16 @@ class Replicated final : public Strategy {
       duplicates_.push_back(group_.duplicate());
       lanes_.emplace_back(*duplicates_.back(), context.options.wire);
     }
-    broadcast_from_rank_0(group_, memory_.values({0, memory_.count()}));
+    broadcast_values();
     filler_.set_plan(plan_buckets(memory_, cap_bytes_));
   }
 
+  ~Replicated() override { works_.clear(); }
+
   void begin_step() override {
     if (steps_ > 0) agree_on_order();
-    filler_.begin_step();
-    works_.clear();
+    BucketStrategy::begin_step();
   }
-
-  void before_backward(bool last) override { filler_.begin_backward(last); }
 
   void combine() override {
     filler_.finish();
@@ -64,44 +57,31 @@ class Replicated final : public Strategy {
     ++steps_;
   }
 
-  // combine() has applied the optimizer bucket by bucket.
-  void apply() override {}
-
-  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
-
-  std::vector<at::Tensor> equal_on_all_ranks() const override {
-    return {memory_.gradients({0, memory_.count()})};
-  }
+  std::vector<at::Tensor> equal_on_all_ranks() const override { return {memory_.gradients(everything())}; }
 
   void save(replica::State& state) override {
     // Brings the memory to the state at the beginning of the next step.
     if (steps_ > 0) agree_on_order();
     state.same_on_all_ranks = true;
-    state.add("steps", steps_);
-    optimizer_.save_scale(state);
-    memory_.save(state);
+    BucketStrategy::save(state);
   }
 
   void restore(const replica::State& state) override {
-    steps_ = state.number("steps");
-    optimizer_.restore_scale(state);
-    memory_.restore(state);
+    BucketStrategy::restore(state);
     filler_.set_plan(plan_buckets(memory_, cap_bytes_));
     order_agreed_ = steps_ > 0;
   }
 
-  int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
-
  private:
-  void send(size_t bucket) {
-    const WireAllReduce& lane = lanes_[bucket % lanes_.size()];
-    works_.push_back(lane.start(memory_.gradients(filler_.buckets()[bucket].range)));
+  comm::WorkPtr send(const Bucket& bucket) override {
+    // Gradients of the buckets before this one are in works_, so their number is this one's.
+    return lanes_[works_.size() % lanes_.size()].start(memory_.gradients(bucket.range));
   }
 
   /// Waits for all buckets before the first one is applied, because one overflow skips all updates. Every
   /// rank has every sum, so the ranks need not exchange what they found.
   void unscale() {
-    const at::Tensor gradients = memory_.gradients({0, memory_.count()});
+    const at::Tensor gradients = memory_.gradients(everything());
     for (const comm::WorkPtr& work : works_) wait_for(*work, gradients);
     optimizer_.unscale({gradients});
   }
@@ -117,18 +97,12 @@ class Replicated final : public Strategy {
     order_agreed_ = true;
   }
 
-  replica::SgdOptions optimizer_;
-  comm::Communicator& group_;
   comm::Communicator& control_;
   /// The communicators of all lanes but the first.
   std::vector<std::unique_ptr<comm::Communicator>> duplicates_;
   /// Buckets use the lanes in turn, so that one is transferred while another is summed.
   std::vector<WireAllReduce> lanes_;
   int64_t cap_bytes_;
-  replica::FlatMemory memory_;
-  BucketFiller filler_;
-  std::vector<comm::WorkPtr> works_;
-  int64_t steps_ = 0;
   bool order_agreed_ = false;
 };
 

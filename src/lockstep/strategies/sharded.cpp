@@ -1,9 +1,7 @@
 #include <vector>
 
-#include "lockstep/strategies/bucket_filler.h"
-#include "lockstep/strategies/bucket_plan.h"
 #include "lockstep/strategies/catalog.h"
-#include "lockstep/strategies/tensor_buffer.h"
+#include "lockstep/strategies/flat_strategy.h"
 
 namespace lockstep::strategies {
 namespace {
@@ -24,28 +22,18 @@ namespace {
 ///
 /// Buckets are always in the reverse order of registration: another order would move momenta to other ranks.
 /// Parameters are broadcast from rank 0 at the start, batch-norm buffers never.
-class Sharded final : public Strategy {
+class Sharded final : public BucketStrategy {
  public:
   explicit Sharded(const StrategyContext& context)
-      : optimizer_(context.optimizer),
-        group_(*context.communicator),
-        memory_(context.parameters, reverse_order(context.parameters.trainable().size()), group_.size()),
-        filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
-                [this](size_t bucket) { send(bucket); }) {
-    broadcast_from_rank_0(group_, memory_.values({0, memory_.count()}));
+      : BucketStrategy(context, reverse_order(context.parameters.trainable().size()),
+                       context.communicator->size()) {
+    broadcast_values();
     const auto cap = context.options.bucket_bytes();
     filler_.set_plan(plan_buckets(memory_, cap, {.multiple_of = group_.size()}));
     std::vector<replica::Range> shards;
     for (const Bucket& bucket : filler_.buckets()) shards.push_back(shard_of(bucket));
     memory_.keep_momenta_of(std::move(shards));
   }
-
-  void begin_step() override {
-    filler_.begin_step();
-    works_.clear();
-  }
-
-  void before_backward(bool last) override { filler_.begin_backward(last); }
 
   void combine() override {
     filler_.finish();
@@ -63,31 +51,10 @@ class Sharded final : public Strategy {
     ++steps_;
   }
 
-  // combine() has applied the optimizer shard by shard.
-  void apply() override {}
-
-  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
-
-  void save(replica::State& state) override {
-    state.add("steps", steps_);
-    optimizer_.save_scale(state);
-    memory_.save(state);
-  }
-
-  void restore(const replica::State& state) override {
-    steps_ = state.number("steps");
-    optimizer_.restore_scale(state);
-    memory_.restore(state);
-  }
-
-  int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
-
  private:
-  void send(size_t bucket) {
-    const Bucket& full = filler_.buckets()[bucket];
-    works_.push_back(group_.reduce_scatter(buffer_of(memory_.gradients(full.range)),
-                                           buffer_of(memory_.gradients(shard_of(full))),
-                                           comm::ReduceOp::kSum));
+  comm::WorkPtr send(const Bucket& bucket) override {
+    return group_.reduce_scatter(buffer_of(memory_.gradients(bucket.range)),
+                                 buffer_of(memory_.gradients(shard_of(bucket))), comm::ReduceOp::kSum);
   }
 
   /// Waits for all shards and agrees with the other ranks, because an overflow in any shard skips the updates
@@ -107,13 +74,6 @@ class Sharded final : public Strategy {
     const int64_t begin = bucket.range.begin + group_.rank() * part;
     return {begin, begin + part};
   }
-
-  replica::SgdOptions optimizer_;
-  comm::Communicator& group_;
-  replica::FlatMemory memory_;
-  BucketFiller filler_;
-  std::vector<comm::WorkPtr> works_;
-  int64_t steps_ = 0;
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ void check_value(const OptionInfo& option, const std::string& value) {
 template <typename Choice>
 using Choices = std::vector<std::pair<std::string, Choice>>;
 
-const Choices<bool> kOverlap{{"on", true}, {"off", false}};
+const Choices<bool> kOnOff{{"on", true}, {"off", false}};
 const Choices<Wire> kWires{{"fp32", Wire::kFp32}, {"fp16", Wire::kFp16}, {"bf16", Wire::kBf16}};
 const Choices<int> kInFlight{{"1", 1}, {"2", 2}, {"3", 3}, {"4", 4}};
 const Choices<ParameterOwners> kOwners{{"sharded", ParameterOwners::kSharded},
@@ -48,14 +48,6 @@ const Choices<Exchange> kExchanges{{"ar", Exchange::kAr},
                                    {"asa32", Exchange::kAsa32},
                                    {"asa16", Exchange::kAsa16}};
 const Choices<BspSync> kBspSyncs{{"cdd", BspSync::kCdd}, {"avg", BspSync::kAvg}};
-const Choices<bool> kDeterministic{{"on", true}};
-
-template <typename Choice>
-std::vector<std::string> values_of(const Choices<Choice>& choices) {
-  std::vector<std::string> values;
-  for (const auto& [value, choice] : choices) values.push_back(value);
-  return values;
-}
 
 /// `value` must be one of them (see check_value()).
 template <typename Choice>
@@ -68,8 +60,25 @@ std::string value_of(const Choices<Choice>& choices, Choice choice) {
   return std::ranges::find(choices, choice, &std::pair<std::string, Choice>::second)->first;
 }
 
-bool sends_fp16(Exchange exchange) {
-  return exchange == Exchange::kNccl16 || exchange == Exchange::kAsa16;
+/// Completes an option that takes one of the values in `choices`.
+template <auto member, const auto& choices>
+OptionInfo choice(OptionInfo option) {
+  for (const auto& [value, meaning] : choices) option.values.push_back(value);
+  option.set = [](StrategyOptions& options, const std::string& value) {
+    options.*member = choice_of(choices, value);
+  };
+  option.get = [](const StrategyOptions& options) { return value_of(choices, options.*member); };
+  option.default_value = option.get({});
+  return option;
+}
+
+/// Completes an option that takes any number greater than 0.
+template <double StrategyOptions::*member>
+OptionInfo any_number(OptionInfo option) {
+  option.set = [](StrategyOptions& options, const std::string& value) { options.*member = number(value); };
+  option.get = [](const StrategyOptions& options) { return fmt::format("{}", options.*member); };
+  option.default_value = option.get({});
+  return option;
 }
 
 void check_together(const StrategyOptions& options) {
@@ -87,88 +96,54 @@ const OptionInfo* find_option(const std::string& flag) {
 }  // namespace
 
 const std::vector<OptionInfo>& option_infos() {
+  using Options = StrategyOptions;
   static const std::vector<OptionInfo> all{
-      {.flag = "--overlap",
-       .description = "whether gradients are sent during backward, or after it",
-       .default_value = "on",
-       .strategies = {"replicated", "sharded", "parameter_server"},
-       .values = values_of(kOverlap),
-       .set = [](StrategyOptions& options,
-                 const std::string& value) { options.overlap = choice_of(kOverlap, value); }},
-      {.flag = "--wire",
-       .description = "number format in which gradients are sent and summed",
-       .default_value = "fp32",
-       .strategies = {"ddp", "replicated", "bsp", "horovod"},
-       .values = values_of(kWires),
-       .set = [](StrategyOptions& options,
-                 const std::string& value) { options.wire = choice_of(kWires, value); }},
-      {.flag = "--in-flight",
-       .description = "number of all-reduces at the same time, each on a communicator of its own",
-       .default_value = "2",
-       .strategies = {"replicated"},
-       .values = values_of(kInFlight),
-       .set = [](StrategyOptions& options,
-                 const std::string& value) { options.in_flight = choice_of(kInFlight, value); }},
-      {.flag = "--parameter-owners",
-       .description = "owners of the variables: all ranks, balanced by bytes, or rank 0",
-       .default_value = "sharded",
-       .strategies = {"parameter_server"},
-       .values = values_of(kOwners),
-       .set = [](StrategyOptions& options,
-                 const std::string& value) { options.parameter_owners = choice_of(kOwners, value); }},
-      {.flag = "--consistency",
-       .description = "whether owners wait for the gradients of all ranks, or apply each one when it arrives",
-       .default_value = "sync",
-       .strategies = {"parameter_server"},
-       .values = values_of(kConsistencies),
-       .set = [](StrategyOptions& options,
-                 const std::string& value) { options.consistency = choice_of(kConsistencies, value); }},
-      {.flag = "--parameter-device",
-       .description =
-           "memory in which owners keep and update variables: the GPU's or the host's; no effect on "
-           "the CPU",
-       .default_value = "gpu",
-       .strategies = {"parameter_server"},
-       .values = values_of(kParameterDevices),
-       .set =
-           [](StrategyOptions& options, const std::string& value) {
-             options.parameter_device = choice_of(kParameterDevices, value);
-           }},
-      {.flag = "--exchange",
-       .description =
-           "how a tensor is summed: through a copy in host memory (ar), by the backend's own "
-           "all-reduce in fp32 or fp16 (nccl32, nccl16), or by all-to-all, sum and all-gather with "
-           "fp32 or fp16 on the wire (asa32, asa16)",
-       .default_value = "nccl32",
-       .strategies = {"bsp"},
-       .values = values_of(kExchanges),
-       .set = [](StrategyOptions& options,
-                 const std::string& value) { options.exchange = choice_of(kExchanges, value); }},
-      {.flag = "--bsp-sync",
-       .description = "values that are exchanged: momenta (cdd) or parameters (avg)",
-       .default_value = "cdd",
-       .strategies = {"bsp"},
-       .values = values_of(kBspSyncs),
-       .set = [](StrategyOptions& options,
-                 const std::string& value) { options.bsp_sync = choice_of(kBspSyncs, value); }},
-      {.flag = "--cycle-ms",
-       .description = "milliseconds from one negotiation to the next",
-       .default_value = "1",
-       .strategies = {"horovod"},
-       .set = [](StrategyOptions& options, const std::string& value) { options.cycle_ms = number(value); }},
-      {.flag = "--fusion-mb",
-       .description = "maximum size of fused gradients in MiB",
-       .default_value = "128",
-       .strategies = {"horovod"},
-       .set = [](StrategyOptions& options, const std::string& value) { options.fusion_mb = number(value); }},
-      {.flag = "--deterministic",
-       .description = "fix in advance which gradients are fused, instead of leaving it to timing",
-       .default_value = "off",
-       .strategies = {"horovod"},
-       .values = values_of(kDeterministic),
-       .is_switch = true,
-       .set = [](StrategyOptions& options,
-                 const std::string& value) { options.deterministic = choice_of(kDeterministic, value); }},
+      choice<&Options::overlap, kOnOff>(
+          {.flag = "--overlap",
+           .description = "whether gradients are sent during backward, or after it",
+           .strategies = {"replicated", "sharded", "parameter_server"}}),
+      choice<&Options::wire, kWires>({.flag = "--wire",
+                                      .description = "number format in which gradients are sent and summed",
+                                      .strategies = {"ddp", "replicated", "bsp", "horovod"}}),
+      choice<&Options::in_flight, kInFlight>(
+          {.flag = "--in-flight",
+           .description = "number of all-reduces at the same time, each on a communicator of its own",
+           .strategies = {"replicated"}}),
+      choice<&Options::parameter_owners, kOwners>(
+          {.flag = "--parameter-owners",
+           .description = "owners of the variables: all ranks, balanced by bytes, or rank 0",
+           .strategies = {"parameter_server"}}),
+      choice<&Options::consistency, kConsistencies>(
+          {.flag = "--consistency",
+           .description =
+               "whether owners wait for the gradients of all ranks, or apply each one when it arrives",
+           .strategies = {"parameter_server"}}),
+      choice<&Options::parameter_device, kParameterDevices>(
+          {.flag = "--parameter-device",
+           .description = "memory in which owners keep and update variables: the GPU's or the host's; no "
+                          "effect on the CPU",
+           .strategies = {"parameter_server"}}),
+      choice<&Options::exchange, kExchanges>(
+          {.flag = "--exchange",
+           .description = "how a tensor is summed: through a copy in host memory (ar), by the backend's own "
+                          "all-reduce in fp32 or fp16 (nccl32, nccl16), or by all-to-all, sum and all-gather "
+                          "with fp32 or fp16 on the wire (asa32, asa16)",
+           .strategies = {"bsp"}}),
+      choice<&Options::bsp_sync, kBspSyncs>(
+          {.flag = "--bsp-sync",
+           .description = "values that are exchanged: momenta (cdd) or parameters (avg)",
+           .strategies = {"bsp"}}),
+      any_number<&Options::cycle_ms>({.flag = "--cycle-ms",
+                                      .description = "milliseconds from one negotiation to the next",
+                                      .strategies = {"horovod"}}),
+      any_number<&Options::fusion_mb>({.flag = "--fusion-mb",
+                                       .description = "maximum size of fused gradients in MiB",
+                                       .strategies = {"horovod"}}),
+      choice<&Options::deterministic, kOnOff>(
+          {.flag = "--deterministic",
+           .description = "fix in advance which gradients are fused, instead of leaving it to timing",
+           .strategies = {"horovod"},
+           .is_switch = true}),
   };
   return all;
 }
@@ -177,26 +152,19 @@ bool OptionInfo::concerns(const std::string& strategy) const {
   return std::ranges::find(strategies, strategy) != strategies.end();
 }
 
+bool sends_fp16(Exchange exchange) {
+  return exchange == Exchange::kNccl16 || exchange == Exchange::kAsa16;
+}
+
 Wire wire_of(const std::string& strategy, const StrategyOptions& options) {
   if (!find_option("--wire")->concerns(strategy)) return Wire::kFp32;
   return strategy == "bsp" && sends_fp16(options.exchange) ? Wire::kFp16 : options.wire;
 }
 
 std::vector<GivenOption> spelled_out(const StrategyOptions& options) {
-  // Binds every member, so that a new option does not compile until it is listed here.
-  const auto& [bucket_mb, overlap, wire, in_flight, owners, consistency, parameter_device, exchange, bsp_sync,
-               cycle_ms, fusion_mb, deterministic] = options;
-  return {{"--overlap", value_of(kOverlap, overlap)},
-          {"--wire", value_of(kWires, wire)},
-          {"--in-flight", value_of(kInFlight, in_flight)},
-          {"--parameter-owners", value_of(kOwners, owners)},
-          {"--consistency", value_of(kConsistencies, consistency)},
-          {"--parameter-device", value_of(kParameterDevices, parameter_device)},
-          {"--exchange", value_of(kExchanges, exchange)},
-          {"--bsp-sync", value_of(kBspSyncs, bsp_sync)},
-          {"--cycle-ms", fmt::format("{}", cycle_ms)},
-          {"--fusion-mb", fmt::format("{}", fusion_mb)},
-          {"--deterministic", deterministic ? "on" : "off"}};
+  std::vector<GivenOption> all;
+  for (const OptionInfo& option : option_infos()) all.push_back({option.flag, option.get(options)});
+  return all;
 }
 
 StrategyOptions parse_options(const std::vector<GivenOption>& given,

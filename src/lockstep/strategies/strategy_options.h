@@ -47,15 +47,16 @@ struct OptionInfo {
   /// "--overlap".
   std::string flag;
   std::string description;
-  /// The value if the flag is not given.
-  std::string default_value;
   /// The strategies that have the option.
   std::vector<std::string> strategies;
-  /// The values that it takes; empty: any number greater than 0.
-  std::vector<std::string> values;
   /// Whether the flag takes no value; giving it means "on".
   bool is_switch = false;
+  /// The values that it takes; empty: any number greater than 0.
+  std::vector<std::string> values = {};
+  /// The value if the flag is not given.
+  std::string default_value = {};
   void (*set)(StrategyOptions& options, const std::string& value) = nullptr;
+  std::string (*get)(const StrategyOptions& options) = nullptr;
 
   /// Whether a strategy has the option.
   bool concerns(const std::string& strategy) const;
@@ -63,6 +64,9 @@ struct OptionInfo {
 
 /// All options except bucket_mb, which is an axis of a sweep.
 const std::vector<OptionInfo>& option_infos();
+
+/// Whether an exchange of bsp sends fp16, whatever --wire says.
+bool sends_fp16(Exchange exchange);
 
 /// The number format in which a strategy sends, including the effect of --exchange; fp32 for strategies
 /// without --wire.
