@@ -1,7 +1,6 @@
 #include "lockstep/limit/limit.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include <ATen/Parallel.h>
 
@@ -30,6 +29,14 @@ std::vector<LayerLimit> group(const std::vector<Layer>& layers) {
     own.names.push_back(layer.form.name);
   }
   return groups;
+}
+
+/// The time of the parts that are `wanted`.
+template <typename Wanted>
+double time_of(const std::vector<PartLimit>& parts, const Wanted& wanted) {
+  double sum_s = 0;
+  for (const PartLimit& part : parts) sum_s += wanted(part) ? part.time_s : 0;
+  return sum_s;
 }
 
 }  // namespace
@@ -67,35 +74,27 @@ std::string_view to_string(Direction direction) {
 }
 
 double LayerLimit::forward_s() const {
-  double sum_s = 0;
-  for (const PartLimit& part : parts) {
-    if (part.direction == Direction::kForward) sum_s += part.time_s;
-  }
-  return sum_s;
+  return time_of(parts, [](const PartLimit& part) { return part.direction == Direction::kForward; });
 }
 
 double LayerLimit::backward_s() const {
-  double sum_s = 0;
-  for (const PartLimit& part : parts) {
-    if (part.direction != Direction::kForward) sum_s += part.time_s;
-  }
-  return sum_s;
+  return time_of(parts, [](const PartLimit& part) { return part.direction != Direction::kForward; });
 }
 
 double Limit::total_s(Work work, Direction direction) const {
   double sum_s = 0;
   for (const LayerLimit& layer : layers) {
-    for (const PartLimit& part : layer.parts) {
-      if (part.work == work && part.direction == direction)
-        sum_s += part.time_s * static_cast<double>(layer.count());
-    }
+    sum_s += static_cast<double>(layer.count()) * time_of(layer.parts, [&](const PartLimit& part) {
+               return part.work == work && part.direction == direction;
+             });
   }
   return sum_s;
 }
 
 double Limit::total_s(Work work) const {
-  return total_s(work, Direction::kForward) + total_s(work, Direction::kBackward) +
-         total_s(work, Direction::kBackwardData) + total_s(work, Direction::kBackwardWeights);
+  using enum Direction;
+  return total_s(work, kForward) + total_s(work, kBackward) + total_s(work, kBackwardData) +
+         total_s(work, kBackwardWeights);
 }
 
 double Limit::step_s() const {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "lockstep/limit/primitives.h"
+#include "lockstep/limit/trial.h"
 
 namespace lockstep::limit {
 namespace {
@@ -89,8 +89,7 @@ class Pool {
 
   const kernels::Layer& layer_;
   memory::data_type type_;
-  Axis height_;
-  Axis width_;
+  Axis height_, width_;
   algorithm how_;
 };
 
