@@ -16,12 +16,12 @@ using kernels::LayerInit;
 using replica::Init;
 using replica::Parameters;
 
-constexpr int64_t kHidden = 4096;
+constexpr int64_t kAlexHidden = 4096;
 /// Height and width of the input of the linear layers.
-constexpr int64_t kLeft = 6;
+constexpr int64_t kAlexLeft = 6;
 /// Overlapping windows (Krizhevsky et al. 2012, section 3.4).
 constexpr kernels::PoolShape kPool{.kernel = 3, .stride = 2};
-constexpr double kDropProbability = 0.5;
+constexpr double kAlexDropProbability = 0.5;
 
 ConvRelu convolution(Parameters& parameters, const std::string& name, const ConvShape& shape) {
   return {parameters, name, shape, kernels::uniform_fan_in(shape.fan_in())};
@@ -41,9 +41,9 @@ class AlexNet : public Model {
                            {.in_channels = 384, .out_channels = 256, .kernel = 3, .padding = 1})),
         conv5_(convolution(parameters_, "features.10",
                            {.in_channels = 256, .out_channels = 256, .kernel = 3, .padding = 1})),
-        fc1_(parameters_, "classifier.1", 256 * kLeft * kLeft, kHidden),
-        fc2_(parameters_, "classifier.4", kHidden, kHidden),
-        fc3_(parameters_, "classifier.6", kHidden, kImageNetClasses) {}
+        fc1_(parameters_, "classifier.1", 256 * kAlexLeft * kAlexLeft, kAlexHidden),
+        fc2_(parameters_, "classifier.4", kAlexHidden, kAlexHidden),
+        fc3_(parameters_, "classifier.6", kAlexHidden, kImageNetClasses) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
     at::Tensor x = pool_(conv1_(images, context), context);
@@ -56,17 +56,12 @@ class AlexNet : public Model {
   }
 
  private:
-  ConvRelu conv1_;
-  ConvRelu conv2_;
-  ConvRelu conv3_;
-  ConvRelu conv4_;
-  ConvRelu conv5_;
+  ConvRelu conv1_, conv2_, conv3_, conv4_, conv5_;
   kernels::MaxPool pool_{kPool};
-  kernels::AdaptiveAvgPool avg_pool_{kLeft};
-  kernels::Dropout dropout1_{"classifier.0", kDropProbability};
-  kernels::Dropout dropout2_{"classifier.3", kDropProbability};
-  kernels::LinearRelu fc1_;
-  kernels::LinearRelu fc2_;
+  kernels::AdaptiveAvgPool avg_pool_{kAlexLeft};
+  kernels::Dropout dropout1_{"classifier.0", kAlexDropProbability};
+  kernels::Dropout dropout2_{"classifier.3", kAlexDropProbability};
+  kernels::LinearRelu fc1_, fc2_;
   kernels::Linear fc3_;
 };
 
@@ -91,9 +86,9 @@ class AlexNetCaffe : public Model {
         conv5_(parameters_, "conv5",
                {.in_channels = 384, .out_channels = 256, .kernel = 3, .padding = 1, .groups = 2},
                normal(0.01, 0)),
-        fc6_(parameters_, "fc6", 256 * kLeft * kLeft, kHidden, normal(0.005, 0.1)),
-        fc7_(parameters_, "fc7", kHidden, kHidden, normal(0.005, 0.1)),
-        fc8_(parameters_, "fc8", kHidden, kImageNetClasses, normal(0.01, 0)) {}
+        fc6_(parameters_, "fc6", 256 * kAlexLeft * kAlexLeft, kAlexHidden, normal(0.005, 0.1)),
+        fc7_(parameters_, "fc7", kAlexHidden, kAlexHidden, normal(0.005, 0.1)),
+        fc8_(parameters_, "fc8", kAlexHidden, kImageNetClasses, normal(0.01, 0)) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
     at::Tensor x = norm_(pool_(conv1_(images, context), context), context);
@@ -106,17 +101,12 @@ class AlexNetCaffe : public Model {
   }
 
  private:
-  ConvRelu conv1_;
-  ConvRelu conv2_;
-  ConvRelu conv3_;
-  ConvRelu conv4_;
-  ConvRelu conv5_;
+  ConvRelu conv1_, conv2_, conv3_, conv4_, conv5_;
   kernels::MaxPool pool_{kPool};
   kernels::LocalResponseNorm norm_;
-  kernels::Dropout dropout6_{"drop6", kDropProbability};
-  kernels::Dropout dropout7_{"drop7", kDropProbability};
-  kernels::LinearRelu fc6_;
-  kernels::LinearRelu fc7_;
+  kernels::Dropout dropout6_{"drop6", kAlexDropProbability};
+  kernels::Dropout dropout7_{"drop7", kAlexDropProbability};
+  kernels::LinearRelu fc6_, fc7_;
   kernels::Linear fc8_;
 };
 

@@ -24,6 +24,10 @@ ChainLink valid(std::string name, int64_t in_channels, int64_t out_channels, ker
           {.in_channels = in_channels, .out_channels = out_channels, .kernel = kernel, .stride = stride}};
 }
 
+kernels::LayerInit linear_init(int64_t in, double deviation) {
+  return {replica::Init::normal(deviation), kernels::uniform_fan_in(in).bias};
+}
+
 ConvChain::ConvChain(replica::Parameters& parameters, const std::string& block, double deviation,
                      const std::vector<ChainLink>& links) {
   for (const auto& [link, shape] : links) {

@@ -20,6 +20,9 @@ ChainLink same_size(std::string name, int64_t in_channels, int64_t out_channels,
 ChainLink valid(std::string name, int64_t in_channels, int64_t out_channels, kernels::Extent kernel,
                 int64_t stride = 1);
 
+/// Normally distributed weights of a linear layer with `in` inputs, and PyTorch's default for the bias.
+kernels::LayerInit linear_init(int64_t in, double deviation);
+
 /// A branch of an Inception block: consecutive convolutions, each followed by batch normalization (epsilon
 /// 1e-3) and ReLU. Registers `block`.`link`.conv and .bn, as torchvision's BasicConv2d does.
 class ConvChain {

@@ -18,10 +18,6 @@ using replica::Parameters;
 constexpr double kDeviation = 0.01;
 constexpr double kAuxiliaryWeight = 0.3;
 
-kernels::LayerInit linear_init(int64_t in) {
-  return {replica::Init::normal(kDeviation), kernels::uniform_fan_in(in).bias};
-}
-
 /// Channels of the four branches: 1x1; 1x1, then 3x3; 1x1, then 3x3 (5x5 in the paper); pooling, then 1x1.
 struct Widths {
   int64_t one;
@@ -51,9 +47,7 @@ class Inception {
   }
 
  private:
-  ConvChain one_;
-  ConvChain three_;
-  ConvChain five_;
+  ConvChain one_, three_, five_;
   MaxPool pool_{{.kernel = 3, .stride = 1, .padding = 1, .ceil = true}};
   ConvChain pooled_;
 };
@@ -64,9 +58,9 @@ class Auxiliary {
   Auxiliary(Parameters& parameters, const std::string& name, int64_t in)
       : conv_(parameters, name, kDeviation, {same_size("conv", in, kChannels)}),
         fc1_(parameters, name + ".fc1", kChannels * kLeft * kLeft, kHidden,
-             linear_init(kChannels * kLeft * kLeft)),
+             linear_init(kChannels * kLeft * kLeft, kDeviation)),
         dropout_(name + ".dropout", 0.7),
-        fc2_(parameters, name + ".fc2", kHidden, kImageNetClasses, linear_init(kHidden)) {}
+        fc2_(parameters, name + ".fc2", kHidden, kImageNetClasses, linear_init(kHidden, kDeviation)) {}
 
   AuxiliaryLogits operator()(const at::Tensor& x, const Context& context) const {
     const at::Tensor y = kernels::flatten_image(conv_(avg_pool_(x, context), context));
@@ -104,7 +98,7 @@ class GoogLeNet : public Model {
         inception5b_(parameters_, "inception5b", 832, {384, 192, 384, 48, 128, 128}),
         aux1_(auxiliary ? std::optional<Auxiliary>(std::in_place, parameters_, "aux1", 512) : std::nullopt),
         aux2_(auxiliary ? std::optional<Auxiliary>(std::in_place, parameters_, "aux2", 528) : std::nullopt),
-        fc_(parameters_, "fc", 1024, kImageNetClasses, linear_init(1024)) {}
+        fc_(parameters_, "fc", 1024, kImageNetClasses, linear_init(1024, kDeviation)) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
     Output output;
@@ -127,20 +121,11 @@ class GoogLeNet : public Model {
   }
 
  private:
-  ConvChain conv1_;
-  ConvChain conv2_;
-  ConvChain conv3_;
+  ConvChain conv1_, conv2_, conv3_;
   MaxPool halve_{{.kernel = 3, .stride = 2, .ceil = true}};
   MaxPool last_halve_{{.kernel = 2, .stride = 2, .ceil = true}};
-  Inception inception3a_;
-  Inception inception3b_;
-  Inception inception4a_;
-  Inception inception4b_;
-  Inception inception4c_;
-  Inception inception4d_;
-  Inception inception4e_;
-  Inception inception5a_;
-  Inception inception5b_;
+  Inception inception3a_, inception3b_, inception4a_, inception4b_, inception4c_, inception4d_, inception4e_;
+  Inception inception5a_, inception5b_;
   std::optional<Auxiliary> aux1_;
   std::optional<Auxiliary> aux2_;
   kernels::AdaptiveAvgPool avg_pool_{1};

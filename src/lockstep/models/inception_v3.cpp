@@ -18,10 +18,6 @@ using replica::Parameters;
 constexpr double kInceptionDeviation = 0.1;
 constexpr double kInceptionAuxiliaryWeight = 0.4;
 
-kernels::LayerInit inception_linear_init(int64_t in, double deviation) {
-  return {replica::Init::normal(deviation), kernels::uniform_fan_in(in).bias};
-}
-
 constexpr Extent kWide7{1, 7};
 constexpr Extent kTall7{7, 1};
 constexpr Extent kWide3{1, 3};
@@ -66,10 +62,7 @@ class InceptionA {
   }
 
  private:
-  ConvChain one_;
-  ConvChain five_;
-  ConvChain three_twice_;
-  ConvChain pooled_;
+  ConvChain one_, five_, three_twice_, pooled_;
 };
 
 class InceptionB {
@@ -87,8 +80,7 @@ class InceptionB {
   }
 
  private:
-  ConvChain three_;
-  ConvChain three_twice_;
+  ConvChain three_, three_twice_;
 };
 
 class InceptionC {
@@ -115,10 +107,7 @@ class InceptionC {
   }
 
  private:
-  ConvChain one_;
-  ConvChain seven_;
-  ConvChain seven_twice_;
-  ConvChain pooled_;
+  ConvChain one_, seven_, seven_twice_, pooled_;
 };
 
 class InceptionD {
@@ -138,8 +127,7 @@ class InceptionD {
   }
 
  private:
-  ConvChain three_;
-  ConvChain seven_;
+  ConvChain three_, seven_;
 };
 
 class InceptionE {
@@ -171,13 +159,7 @@ class InceptionE {
   }
 
  private:
-  ConvChain one_;
-  ConvChain three_;
-  ConvChain three_wide_;
-  ConvChain three_tall_;
-  ConvChain three_twice_;
-  ConvChain three_twice_wide_;
-  ConvChain three_twice_tall_;
+  ConvChain one_, three_, three_wide_, three_tall_, three_twice_, three_twice_wide_, three_twice_tall_;
   ConvChain pooled_;
 };
 
@@ -187,7 +169,7 @@ class AuxiliaryClassifier {
   AuxiliaryClassifier(Parameters& parameters, const std::string& name, int64_t in)
       : convolutions_(parameters, name, kInceptionDeviation,
                       {same_size("conv0", in, 128), valid("conv1", 128, 768, 5)}),
-        fc_(parameters, name + ".fc", 768, kImageNetClasses, inception_linear_init(768, 0.001)) {}
+        fc_(parameters, name + ".fc", 768, kImageNetClasses, linear_init(768, 0.001)) {}
 
   AuxiliaryLogits operator()(const at::Tensor& x, const Context& context) const {
     const at::Tensor y = convolutions_(pool_(x, context), context);
@@ -224,7 +206,7 @@ class InceptionV3 : public Model {
         mixed7a_(parameters_, "Mixed_7a", 768),
         mixed7b_(parameters_, "Mixed_7b", 1280),
         mixed7c_(parameters_, "Mixed_7c", 2048),
-        fc_(parameters_, "fc", 2048, kImageNetClasses, inception_linear_init(2048, kInceptionDeviation)) {}
+        fc_(parameters_, "fc", 2048, kImageNetClasses, linear_init(2048, kInceptionDeviation)) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
     Output output;
@@ -242,24 +224,15 @@ class InceptionV3 : public Model {
   }
 
  private:
-  ConvChain conv1a_;
-  ConvChain conv2a_;
-  ConvChain conv2b_;
+  ConvChain conv1a_, conv2a_, conv2b_;
   kernels::MaxPool halve_{{.kernel = 3, .stride = 2}};
-  ConvChain conv3b_;
-  ConvChain conv4a_;
-  InceptionA mixed5b_;
-  InceptionA mixed5c_;
-  InceptionA mixed5d_;
+  ConvChain conv3b_, conv4a_;
+  InceptionA mixed5b_, mixed5c_, mixed5d_;
   InceptionB mixed6a_;
-  InceptionC mixed6b_;
-  InceptionC mixed6c_;
-  InceptionC mixed6d_;
-  InceptionC mixed6e_;
+  InceptionC mixed6b_, mixed6c_, mixed6d_, mixed6e_;
   std::optional<AuxiliaryClassifier> auxiliary_;
   InceptionD mixed7a_;
-  InceptionE mixed7b_;
-  InceptionE mixed7c_;
+  InceptionE mixed7b_, mixed7c_;
   kernels::AdaptiveAvgPool avg_pool_{1};
   kernels::Dropout dropout_{"dropout", 0.5};
   kernels::Linear fc_;

@@ -11,6 +11,13 @@
 #include "lockstep/kernels/layer_clock.h"
 
 namespace lockstep::models {
+namespace {
+
+at::Tensor blank_image(const ModelInfo& info, const Model& model, int64_t size) {
+  return at::zeros({1, info.channels, size, size}).contiguous(model.parameters().memory_format());
+}
+
+}  // namespace
 
 at::Tensor cross_entropy(const Output& output, const at::Tensor& labels) {
   at::Tensor loss = at::cross_entropy_loss(output.logits, labels);
@@ -32,14 +39,6 @@ void check_image_size(std::string_view name, const ModelInfo& info, int64_t imag
                   info.min_image_size, info.max_image_size, info.max_image_size, image_size, image_size),
       fmt::format("The published size is --image-size {}.", info.image_size));
 }
-
-namespace {
-
-at::Tensor blank_image(const ModelInfo& info, const Model& model, int64_t size) {
-  return at::zeros({1, info.channels, size, size}).contiguous(model.parameters().memory_format());
-}
-
-}  // namespace
 
 ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16) {
   const at::NoGradGuard no_grad;

@@ -15,15 +15,6 @@ std::unique_ptr<Model> create_alexnet(const ModelOptions& options);
 /// values. Layers have Caffe's names.
 std::unique_ptr<Model> create_alexnet_caffe(const ModelOptions& options);
 
-// cifar_resnet.cpp
-
-/// The residual networks of He et al. 2015, section 4.2, for the 32x32 images of CIFAR-10: three stages of
-/// 16, 32 and 64 channels. Where the shape changes, the shortcut keeps every second pixel and pads the
-/// channels with zeros (option A of the paper, without parameters), half of them before and half after, as
-/// tf_cnn_benchmarks does.
-std::unique_ptr<Model> create_resnet20(const ModelOptions& options);
-std::unique_ptr<Model> create_resnet56(const ModelOptions& options);
-
 // googlenet.cpp
 
 /// GoogLeNet (Szegedy et al. 2014) with batch normalization and torchvision's structure, names and initial
@@ -54,6 +45,12 @@ std::unique_ptr<Model> create_resnet101(const ModelOptions& options);
 std::unique_ptr<Model> create_resnet152(const ModelOptions& options);
 std::unique_ptr<Model> create_resnext50_32x4d(const ModelOptions& options);
 std::unique_ptr<Model> create_resnext101_32x8d(const ModelOptions& options);
+/// The residual networks of He et al. 2015, section 4.2, for the 32x32 images of CIFAR-10: three stages of
+/// 16, 32 and 64 channels. Where the shape changes, the shortcut keeps every second pixel and pads the
+/// channels with zeros (option A of the paper, without parameters), half of them before and half after, as
+/// tf_cnn_benchmarks does.
+std::unique_ptr<Model> create_resnet20(const ModelOptions& options);
+std::unique_ptr<Model> create_resnet56(const ModelOptions& options);
 
 // small_networks.cpp
 

@@ -34,11 +34,9 @@ class Lenet5 : public Model {
   }
 
  private:
-  kernels::ConvRelu conv1_;
-  kernels::ConvRelu conv2_;
+  kernels::ConvRelu conv1_, conv2_;
   kernels::MaxPool pool_;
-  kernels::LinearRelu fc1_;
-  kernels::LinearRelu fc2_;
+  kernels::LinearRelu fc1_, fc2_;
   kernels::Linear fc3_;
 };
 

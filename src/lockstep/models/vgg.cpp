@@ -24,16 +24,16 @@ using Depths = std::array<int, 5>;
 using Stage = std::vector<ConvRelu>;
 
 constexpr std::array<int64_t, 5> kWidths{64, 128, 256, 512, 512};
-constexpr int64_t kHidden = 4096;
+constexpr int64_t kVggHidden = 4096;
 /// Height and width of the input of the linear layers.
-constexpr int64_t kLeft = 7;
-constexpr double kDropProbability = 0.5;
+constexpr int64_t kVggLeft = 7;
+constexpr double kVggDropProbability = 0.5;
 
 LayerInit conv_init(int64_t out_channels) {
   return {kernels::kaiming_normal_fan_out(out_channels, 3 * 3).weight, Init::constant(0)};
 }
 
-LayerInit linear_init() {
+LayerInit vgg_linear_init() {
   return {Init::normal(0.01), Init::constant(0)};
 }
 
@@ -64,9 +64,10 @@ class Vgg : public Model {
   Vgg(const ModelOptions& options, const Depths& depths)
       : Model(Parameters(options.seed, options.memory_format)),
         stages_(build_stages(parameters_, depths)),
-        fc1_(parameters_, "classifier.0", kWidths.back() * kLeft * kLeft, kHidden, linear_init()),
-        fc2_(parameters_, "classifier.3", kHidden, kHidden, linear_init()),
-        fc3_(parameters_, "classifier.6", kHidden, kImageNetClasses, linear_init()) {}
+        fc1_(parameters_, "classifier.0", kWidths.back() * kVggLeft * kVggLeft, kVggHidden,
+             vgg_linear_init()),
+        fc2_(parameters_, "classifier.3", kVggHidden, kVggHidden, vgg_linear_init()),
+        fc3_(parameters_, "classifier.6", kVggHidden, kImageNetClasses, vgg_linear_init()) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
     at::Tensor x = images;
@@ -83,11 +84,10 @@ class Vgg : public Model {
  private:
   std::vector<Stage> stages_;
   kernels::MaxPool pool_{{.kernel = 2, .stride = 2}};
-  kernels::AdaptiveAvgPool avg_pool_{kLeft};
-  kernels::Dropout dropout1_{"classifier.2", kDropProbability};
-  kernels::Dropout dropout2_{"classifier.5", kDropProbability};
-  kernels::LinearRelu fc1_;
-  kernels::LinearRelu fc2_;
+  kernels::AdaptiveAvgPool avg_pool_{kVggLeft};
+  kernels::Dropout dropout1_{"classifier.2", kVggDropProbability};
+  kernels::Dropout dropout2_{"classifier.5", kVggDropProbability};
+  kernels::LinearRelu fc1_, fc2_;
   kernels::Linear fc3_;
 };
 
