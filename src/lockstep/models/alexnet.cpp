@@ -23,10 +23,12 @@ constexpr int64_t kAlexLeft = 6;
 constexpr kernels::PoolShape kPool{.kernel = 3, .stride = 2};
 constexpr double kAlexDropProbability = 0.5;
 
+/// torchvision leaves all initial values at PyTorch's default.
 ConvRelu convolution(Parameters& parameters, const std::string& name, const ConvShape& shape) {
   return {parameters, name, shape, kernels::uniform_fan_in(shape.fan_in())};
 }
 
+/// Dropout comes before a linear layer, as in torchvision; in AlexNetCaffe it comes after one.
 class AlexNet : public Model {
  public:
   explicit AlexNet(const ModelOptions& options)
@@ -65,6 +67,8 @@ class AlexNet : public Model {
   kernels::Linear fc3_;
 };
 
+/// The initial values of Krizhevsky et al. 2012, section 5: biases that are not 0 give the ReLUs positive
+/// inputs in the first steps.
 LayerInit normal(double deviation, double bias) {
   return {Init::normal(deviation), Init::constant(bias)};
 }
@@ -91,6 +95,7 @@ class AlexNetCaffe : public Model {
         fc8_(parameters_, "fc8", kAlexHidden, kImageNetClasses, normal(0.01, 0)) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
+    // Theano-MPI pools first; the paper normalizes first, which costs more.
     at::Tensor x = norm_(pool_(conv1_(images, context), context), context);
     x = norm_(pool_(conv2_(x, context), context), context);
     x = conv5_(conv4_(conv3_(x, context), context), context);

@@ -15,6 +15,7 @@ ChainLink same_size(std::string name, int64_t in_channels, int64_t out_channels,
           {.in_channels = in_channels,
            .out_channels = out_channels,
            .kernel = kernel,
+           // Kernels are odd, so half of one on either side keeps the size.
            .padding = {kernel.height / 2, kernel.width / 2}}};
 }
 

@@ -48,6 +48,7 @@ class Inception {
 
  private:
   ConvChain one_, three_, five_;
+  // Keeps the size of the image, so that the four branches can be concatenated.
   MaxPool pool_{{.kernel = 3, .stride = 1, .padding = 1, .ceil = true}};
   ConvChain pooled_;
 };

@@ -13,6 +13,7 @@
 namespace lockstep::models {
 namespace {
 
+/// The cost of an image does not depend on its pixels.
 at::Tensor blank_image(const ModelInfo& info, const Model& model, int64_t size) {
   return at::zeros({1, info.channels, size, size}).contiguous(model.parameters().memory_format());
 }
@@ -63,6 +64,7 @@ std::vector<kernels::Layer> list_layers(const ModelInfo& info, int64_t image_siz
   kernels::Context context;
   context.layers = &list;
   model->forward(blank_image(info, *model, image_size), context);
+  // Layers treat every image alike, so one image tells the shapes of any batch.
   std::vector<kernels::Layer> layers = list.layers();
   for (kernels::Layer& layer : layers) layer.in[0] = layer.out[0] = batch;
   return layers;

@@ -169,6 +169,7 @@ class ResNet : public Model {
         fc_(parameters_, "fc", shape.bottleneck ? 512 * kBottleneckExpansion : 512, kImageNetClasses) {}
 
   Output forward(const at::Tensor& images, const Context& context) override {
+    // The first block's path and shortcut read the same tensor: only blocks make a Fork of two.
     const at::Tensor pooled = max_pool_(stem_(images, context), context);
     Fork x{pooled, pooled};
     for (const auto& block : blocks_) x = (*block)(x, context);

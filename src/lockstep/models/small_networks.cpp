@@ -40,6 +40,7 @@ class Lenet5 : public Model {
   kernels::Linear fc3_;
 };
 
+/// Values of a CIFAR-10 image.
 constexpr int64_t kInputs = 3 * 32 * 32;
 
 class Mlp : public Model {

@@ -29,6 +29,7 @@ constexpr int64_t kVggHidden = 4096;
 constexpr int64_t kVggLeft = 7;
 constexpr double kVggDropProbability = 0.5;
 
+/// torchvision's values: its convolutions have a bias, unlike those of its residual networks.
 LayerInit conv_init(int64_t out_channels) {
   return {kernels::kaiming_normal_fan_out(out_channels, 3 * 3).weight, Init::constant(0)};
 }
@@ -84,6 +85,7 @@ class Vgg : public Model {
  private:
   std::vector<Stage> stages_;
   kernels::MaxPool pool_{{.kernel = 2, .stride = 2}};
+  // Leaves an image of the published size unchanged.
   kernels::AdaptiveAvgPool avg_pool_{kVggLeft};
   kernels::Dropout dropout1_{"classifier.2", kVggDropProbability};
   kernels::Dropout dropout2_{"classifier.5", kVggDropProbability};
