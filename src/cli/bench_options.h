@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "lockstep/results/tables/render.h"
-#include "lockstep/train/job/job_options.h"
 #include "lockstep/train/job/job_site.h"
 #include "lockstep/train/rows/sweep.h"
 
@@ -43,7 +42,7 @@ struct BenchOptions {
 void add_bench_flags(Flags& flags, BenchOptions& options);
 
 // Refusals, in the order in which a user hears of them. Between the first two lists the job's options are
-// settled (train/job/job_options.h), after the second the rows are planned (train/rows/sweep.h), then the job
+// settled (train/job/job_site.h), after the second the rows are planned (train/rows/sweep.h), then the job
 // (train/job/job_plan.h).
 
 /// Checks the flags that concern neither the rows nor the job. Throws ConfigError.

@@ -10,7 +10,6 @@
 #include "lockstep/results/files/json_writer.h"
 #include "lockstep/topology/inspect.h"
 #include "lockstep/train/job/job_links.h"
-#include "lockstep/train/rows/row_layers.h"
 #include "lockstep/train/rows/row_runner.h"
 #include "lockstep/train/rows/tune.h"
 

@@ -16,7 +16,7 @@
 #include "lockstep/topology/nvml.h"
 #include "lockstep/topology/visible_gpus.h"
 #include "lockstep/train/job/versions.h"
-#include "lockstep/train/rows/device_rules.h"
+#include "lockstep/train/rows/row_rules.h"
 
 #include "commands.h"
 #include "console.h"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "lockstep/results/tables/render.h"
-#include "lockstep/train/job/job_options.h"
+#include "lockstep/train/job/job_site.h"
 #include "lockstep/train/rows/sweep.h"
 
 #include "flags.h"

@@ -40,7 +40,17 @@ The exit code is 1 when a check fails.
 )";
 
 struct VerifyOptions {
-  VerifyOptions();
+  VerifyOptions() {
+    sweep.models = {"mlp", "lenet5"};
+    sweep.strategies = {train::kAllStrategies};
+    sweep.batches = {4};
+    sweep.controls = false;
+    // A few steps must move the parameters by more than rounding.
+    sweep.common.learning_rate = 0.05;
+    // The result of a strategy does not depend on the device, and auto would leave one rank if there is one
+    // GPU.
+    job.device = "cpu";
+  }
 
   train::SweepOptions sweep;
   int steps = 5;
@@ -48,18 +58,6 @@ struct VerifyOptions {
   std::string export_folder;
   train::JobOptions job;
 };
-
-VerifyOptions::VerifyOptions() {
-  sweep.models = {"mlp", "lenet5"};
-  sweep.strategies = {"all"};
-  sweep.batches = {4};
-  sweep.controls = false;
-  // A few steps must move the parameters by more than rounding.
-  sweep.common.learning_rate = 0.05;
-  // The result of a strategy does not depend on the device, and auto would leave one rank if there is one
-  // GPU.
-  job.device = "cpu";
-}
 
 class VerifyReport {
  public:
@@ -192,7 +190,9 @@ RunCommand add_verify(Flags& flags) {
       "another program to compare with; torch.load reads them",
       {.value = "FOLDER"});
   add_job_flags(flags, options->job);
-  return [options](const Arguments& /*arguments*/) { return run_verify(*options); };
+  return [options](const Arguments& /*arguments*/) {
+    return with_one_voice([&] { return run_verify(*options); });
+  };
 }
 
 }  // namespace lockstep::cli

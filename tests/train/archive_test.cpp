@@ -26,7 +26,7 @@ std::string bytes_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-std::string refusal(const std::string& bytes) {
+std::string archive_refusal(const std::string& bytes) {
   try {
     from_archive(bytes, "'a.pt'");
   } catch (const ConfigError& error) {
@@ -89,9 +89,10 @@ TEST(ArchiveTest, a_state_dict_that_python_saved_is_read) {
 TEST(ArchiveTest, a_file_cut_off_anywhere_is_refused) {
   for (const std::string& whole : {bytes_of(python_file()), to_archive(sample())}) {
     ASSERT_GT(whole.size(), 1000U);
-    ASSERT_EQ(refusal(whole), "accepted");
+    ASSERT_EQ(archive_refusal(whole), "accepted");
     for (size_t size = 0; size < whole.size(); size += 7) {
-      ASSERT_THAT(refusal(whole.substr(0, size)), HasSubstr("'a.pt' is cut off, damaged, or was not written"))
+      ASSERT_THAT(archive_refusal(whole.substr(0, size)),
+                  HasSubstr("'a.pt' is cut off, damaged, or was not written"))
           << size;
     }
   }
@@ -103,13 +104,13 @@ TEST(ArchiveTest, a_damaged_file_does_no_harm) {
   for (size_t place = 0; place < whole.size(); ++place) {
     std::string damaged = whole;
     damaged[place] = static_cast<char>(damaged[place] ^ 0x55);
-    refusal(damaged);
+    archive_refusal(damaged);
   }
 }
 
 TEST(ArchiveTest, a_foreign_file_is_refused) {
-  EXPECT_THAT(refusal("model: resnet18\n"), HasSubstr("was not written by torch.save"));
-  EXPECT_THAT(refusal(""), HasSubstr("was not written by torch.save"));
+  EXPECT_THAT(archive_refusal("model: resnet18\n"), HasSubstr("was not written by torch.save"));
+  EXPECT_THAT(archive_refusal(""), HasSubstr("was not written by torch.save"));
 }
 
 TEST(ArchiveTest, nothing_but_data_is_taken) {
@@ -120,7 +121,7 @@ TEST(ArchiveTest, nothing_but_data_is_taken) {
   evil.insert(0, harmless.size() - evil.size(), 'x');
   std::string changed = whole;
   changed.replace(changed.find(harmless), harmless.size(), evil);
-  EXPECT_THAT(refusal(changed), HasSubstr("posix.system"));
+  EXPECT_THAT(archive_refusal(changed), HasSubstr("posix.system"));
 }
 
 }  // namespace

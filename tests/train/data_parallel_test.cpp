@@ -22,7 +22,7 @@ namespace {
 
 using train::DataParallelModel;
 
-train::RowPlan row_of(const std::string& model, const std::string& strategy, int ranks, int batch) {
+train::RowPlan measured_row_of(const std::string& model, const std::string& strategy, int ranks, int batch) {
   at::set_num_threads(1);
   train::SweepOptions sweep;
   sweep.models = {model};
@@ -41,7 +41,7 @@ TEST_P(DataParallelTest, devices_agree_with_one_on_the_joint_batch_and_with_them
   for (const char* model : {"mlp", "lenet5"}) {
     launch::Progress progress;
     for (const train::Check& check :
-         train::verify_row(row_of(model, "data_parallel", GetParam(), 4), 5, nullptr, progress)) {
+         train::verify_row(measured_row_of(model, "data_parallel", GetParam(), 4), 5, nullptr, progress)) {
       const bool alone = GetParam() == 1 && check.name == "replicas equal";
       EXPECT_EQ(check.outcome, alone ? train::Check::Outcome::kNotApplicable : train::Check::Outcome::kRight)
           << model << ", " << check.name << ": " << check.detail;
@@ -51,7 +51,7 @@ TEST_P(DataParallelTest, devices_agree_with_one_on_the_joint_batch_and_with_them
 
 TEST_P(DataParallelTest, a_row_has_the_steps_of_every_device) {
   launch::Progress progress;
-  const train::RowPlan row = row_of("lenet5", "data_parallel", GetParam(), 2);
+  const train::RowPlan row = measured_row_of("lenet5", "data_parallel", GetParam(), 2);
   EXPECT_EQ(train::training_ranks(row), 1);
   const auto samples = train::run_row(row, nullptr, progress);
   const auto devices = static_cast<size_t>(GetParam());

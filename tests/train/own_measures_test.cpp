@@ -1,4 +1,4 @@
-#include "lockstep/train/rows/own_measures.h"
+#include "lockstep/train/rows/gather.h"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
-train::RowPlan row_of(const std::string& strategy, int ranks, int verify_every) {
+train::RowPlan checked_row_of(const std::string& strategy, int ranks, int verify_every) {
   train::SweepOptions sweep;
   sweep.models = {"lenet5"};
   sweep.batches = {2};
@@ -47,7 +47,7 @@ std::vector<std::string> errors_after(const Case& chosen, Fault fault, int step)
   test::with_thread_ranks(chosen.ranks, [&](comm::Communicator& real) {
     test::FaultyCommunicator group(real, fault, [step](int reduction) { return reduction == step - 1; });
     launch::Progress progress;
-    const train::RowPlan row = row_of(chosen.strategy, chosen.ranks, 2);
+    const train::RowPlan row = checked_row_of(chosen.strategy, chosen.ranks, 2);
     try {
       train::run_row(row, &group, progress);
     } catch (const Error& error) {
@@ -74,7 +74,7 @@ TEST_P(ReplicaCheckTest, without_a_comparison_nobody_notices) {
   test::with_thread_ranks(ranks, [&](comm::Communicator& real) {
     test::FaultyCommunicator group(real, Fault::kLastPlace, [](int reduction) { return reduction == 3; });
     launch::Progress progress;
-    const train::RowPlan row = row_of(strategy, ranks, 0);
+    const train::RowPlan row = checked_row_of(strategy, ranks, 0);
     const auto samples = train::run_row(row, &group, progress);
     EXPECT_EQ(samples ? samples->replica_checks : 0, 0);
   });
@@ -103,7 +103,7 @@ TEST(ReplicaChecksTest, every_strategy_is_compared_or_says_why_not) {
     test::with_thread_ranks(training, [&](comm::Communicator& group) {
       launch::Progress progress;
       for (const int every : {1, 3, 4, 100}) {
-        const train::RowPlan row = row_of(strategy, ranks, every);
+        const train::RowPlan row = checked_row_of(strategy, ranks, every);
         const auto samples = train::run_row(row, training == 1 ? nullptr : &group, progress);
         if (!samples) continue;
         EXPECT_GE(samples->step_s[0].size(), 6u) << strategy;

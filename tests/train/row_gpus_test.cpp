@@ -1,9 +1,8 @@
-#include "lockstep/train/rows/row_gpus.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/train/rows/gather.h"
+#include "lockstep/train/rows/row_runner.h"
 
 #include "strategies/trained_replica.h"
 
@@ -37,10 +36,16 @@ TEST(RowGpusTest, what_the_gpus_of_all_ranks_did_comes_together_on_all) {
 }
 
 TEST(RowGpusTest, a_row_on_a_processor_watches_nothing_and_sets_nothing) {
-  const train::RowPlan row;
-  train::RowGpuWatch watch(row);
-  EXPECT_THAT(watch.finish(std::vector<double>{0.1, 0.2}), IsEmpty());
-  EXPECT_EQ(train::device_settings(row), "");
+  const train::RowPlan row = train::plan_rows({.models = {"mlp"},
+                                               .batches = {4},
+                                               .strategies = {"single"},
+                                               .pacing = {.warmup_steps = 0, .steps = 2}})
+                                 .front();
+  launch::Progress progress;
+  const auto samples = train::run_row(row, nullptr, progress);
+  ASSERT_TRUE(samples);
+  EXPECT_THAT(samples->gpus, IsEmpty());
+  EXPECT_EQ(samples->device_settings, "");
 }
 
 TEST(RowGpusTest, how_libtorch_is_set_is_told_of_a_row_on_a_gpu) {

@@ -6,8 +6,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/kernels/kernel_choice.h"
-#include "lockstep/train/rows/device_rules.h"
-#include "lockstep/train/rows/out_of_memory.h"
+#include "lockstep/train/rows/row_rules.h"
+#include "lockstep/train/rows/row_estimate.h"
 
 namespace lockstep {
 namespace {

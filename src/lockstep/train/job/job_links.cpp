@@ -4,6 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <ATen/DeviceAccelerator.h>
+#include <c10/util/Exception.h>
+
+#include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/staging/copy_engine.h"
 #include "lockstep/results/files/json_codec.h"
@@ -11,7 +15,7 @@
 #include "lockstep/topology/visible_gpus.h"
 #include "lockstep/train/job/versions.h"
 #include "lockstep/train/rows/agreement.h"
-#include "lockstep/train/rows/out_of_memory.h"
+#include "lockstep/train/rows/row_rules.h"
 
 namespace lockstep::train {
 namespace {
@@ -57,6 +61,32 @@ std::vector<topology::RankGpu> compare_gpus(const JobPlan& job, const JobRank& r
           return topology::why_gpus_clash(gpus);
         });
   return gpus;
+}
+
+/// The most bytes that tensors held at a time.
+int64_t most_used_bytes(const RowPlan& row) {
+  using c10::CachingAllocator::StatType;
+  const auto stats = at::accelerator::getDeviceStats(static_cast<c10::DeviceIndex>(row.device_index));
+  return stats.allocated_bytes[static_cast<size_t>(StatType::AGGREGATE)].peak;
+}
+
+/// Does `work`, which trains a row. Where the memory of its GPU runs out in it, throws Error that says so,
+/// with the batch that would fit.
+void with_fitting_batch(const RowPlan& row, const std::function<void()>& work) {
+  if (!on_gpu(row)) return work();
+  try {
+    work();
+  } catch (const c10::OutOfMemoryError& error) {
+    // LibTorch's message without its advice on settings that the user of lockstep cannot change.
+    const std::string message = error.what_without_backtrace();
+    const int64_t used_bytes = most_used_bytes(row);
+    const int fitting = fitting_batch(row, estimate_memory(row), used_bytes);
+    throw Error(
+        fmt::format("{} does not fit into the memory of its GPU, of which tensors had {}: {}", row.label(),
+                    format_bytes(used_bytes), message.substr(0, message.find(" Of the allocated memory"))),
+        fitting > 0 ? fmt::format("Use --batch {} or less, or a smaller --image-size.", fitting)
+                    : std::string("Use a smaller model or --image-size: not even a batch of 1 would fit."));
+  }
 }
 
 }  // namespace
@@ -107,7 +137,8 @@ JobLinks::JobLinks(const JobPlan& job, const JobRank& rank) : job_(job), rank_(r
 }
 
 void JobLinks::run_row(size_t index, const RowWork& work) {
-  const RowPlan row = rank_.own(job_.rows[index]);
+  RowPlan row = job_.rows[index];
+  if (rank_.gpu >= 0) row.device_index = rank_.gpu;
   const std::string done = fmt::format("row/{}/done", index);
   if (rank_.environment.rank >= training_ranks(row)) {
     rank_.progress.begin("waiting for " + row.label());

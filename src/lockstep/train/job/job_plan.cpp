@@ -13,7 +13,7 @@
 #include "lockstep/topology/rank_gpus.h"
 #include "lockstep/topology/visible_gpus.h"
 #include "lockstep/train/job/job_links.h"
-#include "lockstep/train/rows/device_rules.h"
+#include "lockstep/train/rows/row_rules.h"
 
 namespace lockstep::train {
 namespace {

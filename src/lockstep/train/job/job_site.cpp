@@ -2,10 +2,127 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/registry.h"
+#include "lockstep/base/rule.h"
 #include "lockstep/launch/signals.h"
 #include "lockstep/topology/inspect.h"
+#include "lockstep/topology/visible_gpus.h"
+#include "lockstep/train/rows/row_rules.h"
 
 namespace lockstep::train {
+namespace {
+
+constexpr const char* kAuto = "auto";
+constexpr const char* kHelp = "lockstep bench --help";
+
+using Launcher = std::optional<launch::RankEnvironment>;
+
+void check_launch_name(const JobOptions& options) {
+  Registry<bool>("way to launch", kHelp, {{kAuto, true}, {"processes", true}, {"threads", true}})
+      .get(options.launch);
+}
+
+void check_bind_name(const JobOptions& options) {
+  Registry<bool>("way to bind", kHelp, {{"core", true}, {"numa", true}, {"none", true}}).get(options.bind);
+}
+
+void check_threads(const JobOptions& options) {
+  if (options.threads >= 0) return;
+  throw ConfigError(fmt::format("--threads must be greater than 0, not {}", options.threads));
+}
+
+void check_timeout(const JobOptions& options) {
+  if (options.timeout_s >= 1) return;
+  throw ConfigError(fmt::format("--timeout must be at least 1 second, not {:g}", options.timeout_s));
+}
+
+/// Each flag by itself.
+constexpr Rule<JobOptions> kFlagRules[] = {
+    {"--device",
+     [](const JobOptions& options) {
+       if (options.device != kAuto) check_device(options.device);
+     }},
+    {"--launch", &check_launch_name},
+    {"--bind", &check_bind_name},
+    {"--threads", &check_threads},
+    {"--timeout", &check_timeout},
+};
+
+void check_threads_under_launcher(const JobOptions& options, const Launcher& environment) {
+  if (!environment || (options.backend != "thread" && options.launch != "threads")) return;
+  throw ConfigError(fmt::format("ranks as threads cannot be started by {}", to_string(environment->launcher)),
+                    "Run lockstep without a launcher, or choose --backend gloo or mpi.");
+}
+
+void check_thread_backend(const JobOptions& options, const Launcher& /*environment*/) {
+  if (options.backend != "thread" || options.launch != "processes") return;
+  throw ConfigError("--backend thread connects the threads of one process, not processes",
+                    "Use --launch threads, or --backend gloo or mpi.");
+}
+
+void check_mpi_threads(const JobOptions& options, const Launcher& /*environment*/) {
+  if (options.backend != "mpi" || options.launch != "threads") return;
+  throw ConfigError("--backend mpi has one rank per process", "Use --launch processes, or --backend thread.");
+}
+
+void check_sharing_on_cpu(const JobOptions& options, const Launcher& /*environment*/) {
+  if (!options.share_device || options.on_gpus()) return;
+  throw ConfigError("--share-device lets ranks share a GPU, and --device cpu has none",
+                    "Use --device cuda, or leave --share-device out.");
+}
+
+void check_nccl_on_cpu(const JobOptions& options, const Launcher& /*environment*/) {
+  if (options.backend != kNccl || options.on_gpus()) return;
+  throw ConfigError("--backend nccl carries the memory of GPUs only, and --device cpu has none",
+                    "Use --device cuda, or --backend gloo.");
+}
+
+void check_nccl_sharing(const JobOptions& options, const Launcher& /*environment*/) {
+  if (options.backend != kNccl || !options.share_device) return;
+  throw ConfigError("--share-device cannot be used with --backend nccl: NCCL refuses two ranks on one GPU",
+                    "Use --backend gloo or mpi.");
+}
+
+/// Combinations, once device and backend are settled.
+constexpr Rule<JobOptions, Launcher> kCombinationRules[] = {
+    {"--launch, --backend, the launcher", &check_threads_under_launcher},
+    {"--launch, --backend thread", &check_thread_backend},
+    {"--launch, --backend mpi", &check_mpi_threads},
+    {"--share-device, --device", &check_sharing_on_cpu},
+    {"--backend nccl, --device", &check_nccl_on_cpu},
+    {"--share-device, --backend nccl", &check_nccl_sharing},
+};
+
+/// Whether flags ask for GPUs without naming the device. Such a user wants to hear what keeps GPUs from being
+/// used, not to get a measurement of the CPU.
+bool implies_gpus(const JobOptions& options) {
+  return options.device == kAuto && (options.backend == kNccl || options.share_device);
+}
+
+/// Whether `device` could still become cuda, so that LibTorch has to look for GPUs, which takes seconds.
+bool may_use_gpus(const JobOptions& options) {
+  if (options.device != kAuto) return options.on_gpus();
+  return implies_gpus(options) || !topology::visible_gpus().empty();
+}
+
+/// Replaces `auto` and what was not given by what follows from the launcher and from the GPUs that LibTorch
+/// can use.
+void settle_options(JobOptions& options, const Launcher& environment, const replica::AcceleratorStatus& gpus) {
+  if (options.device == kAuto) options.device = gpus.usable || implies_gpus(options) ? "cuda" : "cpu";
+  if (options.backend.empty()) options.backend = options.on_gpus() && !options.share_device ? kNccl : "gloo";
+  require_all(kCombinationRules, options, environment);
+  if (environment) {
+    options.launch = to_string(environment->launcher);
+    if (environment->bound_by_launcher) options.bind = "launcher";
+  } else if (options.launch == kAuto) {
+    options.launch = options.backend == "thread" ? "threads" : "processes";
+  }
+}
+
+}  // namespace
 
 std::vector<int> JobSite::usual_ranks() const {
   int most = static_cast<int>(cores.size());
@@ -17,7 +134,7 @@ std::vector<int> JobSite::usual_ranks() const {
 }
 
 JobSite inspect_site(JobOptions options) {
-  check_options(options);
+  require_all(kFlagRules, options);
   JobSite site{.options = std::move(options),
                .environment = launch::detect_environment(),
                .gpus = {.usable = false,

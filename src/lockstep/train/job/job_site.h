@@ -1,18 +1,43 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "lockstep/launch/binding.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/replica/accelerator.h"
 #include "lockstep/topology/machine.h"
-#include "lockstep/train/job/job_options.h"
 
 namespace lockstep::train {
 
-/// The surroundings of a job: its settled options, what started this process, and what its host offers. The same
-/// in the process that starts ranks and in each rank.
+/// How the ranks of a job are started, what they compute on and how they communicate.
+struct JobOptions {
+  /// cpu, cuda, or auto: GPUs where LibTorch can use some.
+  std::string device = "auto";
+  /// Lets several ranks of a host use one GPU.
+  bool share_device = false;
+  /// Empty: nccl on GPUs of their own, otherwise gloo.
+  std::string backend;
+  /// processes, threads, or auto: the launcher's ranks, otherwise processes.
+  std::string launch = "auto";
+  /// core, numa or none.
+  std::string bind = "core";
+  /// Address or network interface for gloo; empty: found automatically.
+  std::string interface;
+  /// Threads per rank; 0: the cores divided by the ranks.
+  int threads = 0;
+  /// Seconds after which a silent rank counts as lost.
+  double timeout_s = 30;
+
+  bool on_gpus() const { return device == "cuda"; }
+};
+
+/// The backend whose operations go into a GPU's streams; it carries no host memory.
+inline constexpr const char* kNccl = "nccl";
+
+/// The surroundings of a job: its settled options, what started this process, and what its host offers. The
+/// same in the process that starts ranks and in each rank.
 struct JobSite {
   /// Nothing in it is `auto` or left open.
   JobOptions options;

@@ -124,11 +124,6 @@ class JobRunner {
 
 }  // namespace
 
-RowPlan JobRank::own(RowPlan row) const {
-  if (gpu >= 0) row.device_index = gpu;
-  return row;
-}
-
 int run_job(const JobPlan& job, const RankWork& work, const OnDeparture& on_departure,
             const Variables& variables) {
   const JobRunner runner(job, work, on_departure);

@@ -19,9 +19,6 @@ struct JobRank {
   launch::Progress& progress;
   /// The rank's GPU, as its process numbers them; -1 on a CPU.
   int gpu = -1;
-
-  /// The row with this rank's GPU in it.
-  RowPlan own(RowPlan row) const;
 };
 
 /// The work of one rank; the same on all ranks.

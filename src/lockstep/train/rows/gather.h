@@ -7,6 +7,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/results/files/json_codec.h"
+#include "lockstep/strategies/strategy.h"
 
 namespace lockstep::train {
 
@@ -53,5 +54,10 @@ std::vector<T> gather_records(const T& own, comm::Communicator* group) {
   }
   return all;
 }
+
+/// One value each of what all ranks measured, as Measured::Over says, the same on all of them. `own`: of this
+/// rank, over its `steps` steps; every rank has the same names. Collective over `group` unless it is null.
+std::vector<strategies::Measured> combine_measured(std::vector<strategies::Measured> own, size_t steps,
+                                                   comm::Communicator* group);
 
 }  // namespace lockstep::train

@@ -12,7 +12,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/precision.h"
-#include "lockstep/train/rows/device_rules.h"
+#include "lockstep/train/rows/row_rules.h"
 
 namespace lockstep::train {
 namespace {
@@ -26,6 +26,9 @@ constexpr int kUsualWarmup = 5;
 constexpr int64_t kHostProcessBytes = 350 * kMiB;
 constexpr int64_t kGpuHostProcessBytes = 2 * kGiB;
 constexpr int64_t kGpuContextBytes = 1 * kGiB;
+
+/// Safety factor of the advised batch, for fragmentation and for memory that the estimate does not know of.
+constexpr double kMargin = 0.9;
 
 /// Memory on the device that holds the row's tensors.
 MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost) {
@@ -147,6 +150,14 @@ void check_gpu_memory(const std::vector<RowPlan>& rows, const std::vector<GpuRoo
       require_room(row, estimate, tenants.at(gpu.name), gpu.available_bytes, gpu.name);
     }
   }
+}
+
+int fitting_batch(const RowPlan& row, const MemoryEstimate& estimate, int64_t used_bytes) {
+  // The memory in use when it ran out held the parameters and as many activations as fit.
+  const auto room_bytes = static_cast<double>(used_bytes - estimate.parameter_bytes);
+  const double share =
+      std::min(1.0, room_bytes / static_cast<double>(std::max<int64_t>(1, estimate.activation_bytes)));
+  return std::clamp(static_cast<int>(kMargin * share * row.batch_per_rank), 0, row.batch_per_rank - 1);
 }
 
 }  // namespace lockstep::train

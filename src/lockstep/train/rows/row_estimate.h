@@ -44,4 +44,8 @@ struct GpuRoom {
 /// The same for the memory of GPUs: gpus[i] is that of this host's i-th rank. Rows on a CPU need none.
 void check_gpu_memory(const std::vector<RowPlan>& rows, const std::vector<GpuRoom>& gpus);
 
+/// The largest batch per rank that can be expected to fit where the row's own does not and tensors had
+/// `used_bytes` when memory ran out; 0: none.
+int fitting_batch(const RowPlan& row, const MemoryEstimate& estimate, int64_t used_bytes);
+
 }  // namespace lockstep::train

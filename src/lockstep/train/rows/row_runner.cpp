@@ -4,9 +4,15 @@
 #include <iterator>
 #include <numeric>
 
+#include <fmt/format.h>
+
+#include <ATen/Context.h>
+
+#include "lockstep/kernels/layer_clock.h"
+#include "lockstep/measure/percentiles.h"
+#include "lockstep/topology/gpu_watch.h"
 #include "lockstep/train/rows/gather.h"
-#include "lockstep/train/rows/own_measures.h"
-#include "lockstep/train/rows/row_gpus.h"
+#include "lockstep/train/rows/row_rules.h"
 #include "lockstep/train/rows/row_trainee.h"
 #include "lockstep/train/step/clock_sync.h"
 #include "lockstep/train/step/kernel_recorder.h"
@@ -19,6 +25,47 @@ constexpr int kBreakdownWarmup = 5;
 constexpr int kBreakdownSteps = 20;
 /// Steps of a trace with kernels. A step has about a thousand of them.
 constexpr int kTracedSteps = 3;
+
+/// Steps in which layers are timed; their stamps make them slower, so they are taken for nothing else.
+constexpr int kLayerWarmup = 3;
+constexpr int kLayerSteps = 10;
+
+/// The number of the GPUs that the process of one rank trains with.
+int gpus_of(const RowPlan& row) {
+  if (!on_gpu(row)) return 0;
+  return traits_of(row).one_process ? row.ranks : 1;
+}
+
+/// Watches the GPUs that a rank has in a row, from construction to finish(); on a CPU it does nothing.
+class RowGpuWatch {
+ public:
+  explicit RowGpuWatch(const RowPlan& row) {
+    for (int gpu = 0; gpu < gpus_of(row); ++gpu) {
+      topology::GpuWatch::Sampler sampler = topology::gpu_sampler(row.device_index + gpu);
+      watches_.push_back(sampler ? std::make_unique<topology::GpuWatch>(std::move(sampler)) : nullptr);
+    }
+  }
+
+  /// Use of each GPU during these steps, the last before now. Empty on a CPU.
+  std::vector<topology::GpuUse> finish(std::span<const double> step_s) {
+    const double duration_s = std::accumulate(step_s.begin(), step_s.end(), 0.0);
+    std::vector<topology::GpuUse> all;
+    for (const auto& watch : watches_) {
+      all.push_back(watch ? watch->finish(duration_s) : topology::GpuUse());
+    }
+    return all;
+  }
+
+ private:
+  /// Null where a GPU cannot be asked.
+  std::vector<std::unique_ptr<topology::GpuWatch>> watches_;
+};
+
+/// The precision in which fp32 tensors are multiplied; all of their bits unless LibTorch was told otherwise.
+std::string precision_of(at::Float32Op op) {
+  const at::Float32Precision precision = at::globalContext().float32Precision(at::Float32Backend::CUDA, op);
+  return precision == at::Float32Precision::NONE ? "ieee" : at::precision2str(precision);
+}
 
 /// A rank's report on its part in a row.
 struct RankReport {
@@ -103,7 +150,42 @@ std::vector<measure::RankStamps> stamp_row(const RowPlan& row, const RankGroup& 
   return by_rank;
 }
 
+/// Median over the passes after warm-up.
+double median_s(const kernels::LayerClock& clock, size_t warmup, size_t layer,
+                double kernels::LayerClock::Times::*time) {
+  std::vector<double> times_s;
+  for (size_t pass = warmup; pass < clock.passes().size(); ++pass) {
+    times_s.push_back(clock.passes()[pass][layer].*time);
+  }
+  std::ranges::sort(times_s);
+  return measure::percentile(times_s, 50);
+}
+
+results::LayerTimes times_of(const kernels::Layer& layer, int64_t bytes_per_value) {
+  const int64_t image_values = layer.in_values() + layer.out_values();
+  const bool adds = layer.form.ending == kernels::LayerEnding::kNormAddRelu;
+  results::LayerTimes times;
+  times.name = layer.form.name;
+  times.what = layer.text();
+  times.multiply_adds = layer.multiply_adds();
+  times.backward_multiply_adds = layer.backward_multiply_adds();
+  times.bytes = bytes_per_value * (image_values + layer.weights() + (adds ? layer.out_values() : 0));
+  times.backward_bytes =
+      bytes_per_value * (image_values + 2 * layer.weights() + (layer.input_learns ? layer.in_values() : 0));
+  return times;
+}
+
 }  // namespace
+
+std::string device_settings(const RowPlan& row) {
+  if (!on_gpu(row)) return "";
+  const at::Context& context = at::globalContext();
+  std::string text = fmt::format("fp32 matrix products in {}, convolutions in {}",
+                                 precision_of(at::Float32Op::MATMUL), precision_of(at::Float32Op::CONV));
+  if (context.benchmarkCuDNN()) text += ", cuDNN autotuned";
+  if (context.deterministicCuDNN() || context.deterministicAlgorithms()) text += ", deterministic";
+  return text;
+}
 
 std::optional<RowSamples> run_row(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress) {
   comm::Communicator* group = ranks.control;
@@ -167,6 +249,26 @@ std::vector<measure::RankStamps> trace_kernels(const RowPlan& row, const RankGro
                                                launch::Progress& progress) {
   return stamp_row(row, ranks, {.warmup_steps = kBreakdownWarmup, .steps = kTracedSteps}, /*kernels=*/true,
                    progress);
+}
+
+std::vector<results::LayerTimes> time_layers(const RowPlan& row, const RankGroup& group,
+                                             launch::Progress& progress) {
+  kernels::LayerClock clock;
+  RowTrainee trainee(row, group);
+  trainee.time_layers(&clock);
+  const PacingOptions pacing{.warmup_steps = kLayerWarmup, .steps = kLayerSteps};
+  trainee.train(pacing, /*coupled=*/true, /*stamp_phases=*/true, progress);
+  if (group.rank() != 0) return {};
+
+  const int64_t bytes_per_value = replica::bytes_per_number(replica::parse_precision(row.precision));
+  const auto warmup = static_cast<size_t>(kLayerWarmup * row.accumulate);
+  std::vector<results::LayerTimes> all;
+  for (size_t i = 0; i < clock.layers().size(); ++i) {
+    results::LayerTimes& times = all.emplace_back(times_of(clock.layers()[i], bytes_per_value));
+    times.forward_s = median_s(clock, warmup, i, &kernels::LayerClock::Times::forward_s);
+    times.backward_s = median_s(clock, warmup, i, &kernels::LayerClock::Times::backward_s);
+  }
+  return all;
 }
 
 }  // namespace lockstep::train

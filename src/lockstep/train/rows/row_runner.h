@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/launch/progress.h"
 #include "lockstep/measure/phases.h"
 #include "lockstep/replica/memory_use.h"
+#include "lockstep/results/record/layer_times.h"
 #include "lockstep/topology/gpu_use.h"
 #include "lockstep/topology/use.h"
 #include "lockstep/train/rows/rank_group.h"
@@ -43,6 +45,10 @@ struct RowSamples {
   std::vector<std::vector<feed::QueueUse>> input_queues;
 };
 
+/// How LibTorch is set to compute on GPUs now, as far as it changes speed or values: "fp32 matrix products in
+/// ieee, convolutions in tf32, cuDNN autotuned". For a row on a CPU empty.
+std::string device_settings(const RowPlan& row);
+
 /// Trains a few steps with the row's settings in a separate run, with every phase and collective stamped.
 /// Returns the stamps of all ranks on rank 0, for measure::break_down, and nothing on the others. Collective
 /// over `ranks`.
@@ -54,6 +60,11 @@ std::vector<measure::RankStamps> break_down_row(const RowPlan& row, const RankGr
 /// Collective over `ranks`.
 std::vector<measure::RankStamps> trace_kernels(const RowPlan& row, const RankGroup& ranks,
                                                launch::Progress& progress);
+
+/// Trains a few steps more with the row's settings, in which every layer is stamped: the median of each
+/// layer's times on the row's rank 0, and nothing on the others. Collective over `group`.
+std::vector<results::LayerTimes> time_layers(const RowPlan& row, const RankGroup& group,
+                                             launch::Progress& progress);
 
 /// Builds the row's model, input and strategy on this rank, trains, and gathers the samples. Returns them on
 /// the row's rank 0 only. Collective over `ranks`, the ranks of this row (null communicators if it has one).

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "lockstep/train/rows/agreement.h"
-#include "lockstep/train/rows/device_rules.h"
 #include "lockstep/train/rows/fingerprint.h"
 #include "lockstep/train/rows/row_input.h"
+#include "lockstep/train/rows/row_rules.h"
 
 namespace lockstep::train {
 namespace {
@@ -99,14 +99,32 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
                            .control = group.control == group.data ? nullptr : group.control});
 }
 
+Trainee RowTrainee::parts() const {
+  return {.model = *model_,
+          .input = *input_,
+          .strategy = *strategy_,
+          .communicator = group_.control,
+          .accelerator = accelerator_.get(),
+          .loss_scale = loss_scale_.get(),
+          .weight_copies = weight_copies_.get()};
+}
+
+StepLoopOptions RowTrainee::loop_options(const PacingOptions& pacing) const {
+  return {.pacing = pacing,
+          .precision = replica::parse_precision(row_.precision),
+          .kernels = kernels::parse_kernels(row_.kernels),
+          .seed = row_.seed,
+          .accumulate = row_.accumulate};
+}
+
 StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
                                  launch::Progress& progress) {
-  StepLoopOptions options{.pacing = pacing,
-                          .precision = replica::parse_precision(row_.precision),
-                          .kernels = kernels::parse_kernels(row_.kernels),
-                          .seed = row_.seed,
-                          .accumulate = row_.accumulate,
-                          .coupled = coupled};
+  Trainee trainee = parts();
+  trainee.stamp_phases = stamp_phases;
+  trainee.tracer = tracer_;
+  trainee.layers = layers_;
+  StepLoopOptions options = loop_options(pacing);
+  options.coupled = coupled;
   if (row_.cuda_graph && !stamp_phases) options.record_after = traits_.steps_before_recording;
   // A stamped run shows the strategy's phases only, without comparisons of replicas.
   if (!stamp_phases && why_not_compared().empty()) {
@@ -116,36 +134,15 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
       require_equal_replicas(state_hash(), row_, steps, *group_.control);
     };
   }
-  return run_steps({.model = *model_,
-                    .input = *input_,
-                    .strategy = *strategy_,
-                    .communicator = group_.control,
-                    .stamp_phases = stamp_phases,
-                    .tracer = tracer_,
-                    .layers = layers_,
-                    .accelerator = accelerator_.get(),
-                    .loss_scale = loss_scale_.get(),
-                    .weight_copies = weight_copies_.get()},
-                   options, progress);
+  return run_steps(trainee, options, progress);
 }
 
 StepLoopResult RowTrainee::train_steps(int steps, int64_t first_step, StepHooks hooks,
                                        launch::Progress& progress) {
-  return run_steps({.model = *model_,
-                    .input = *input_,
-                    .strategy = *strategy_,
-                    .communicator = group_.control,
-                    .accelerator = accelerator_.get(),
-                    .loss_scale = loss_scale_.get(),
-                    .weight_copies = weight_copies_.get()},
-                   {.pacing = {.warmup_steps = 0, .steps = steps},
-                    .precision = replica::parse_precision(row_.precision),
-                    .kernels = kernels::parse_kernels(row_.kernels),
-                    .seed = row_.seed,
-                    .accumulate = row_.accumulate,
-                    .first_step = first_step,
-                    .hooks = std::move(hooks)},
-                   progress);
+  StepLoopOptions options = loop_options({.warmup_steps = 0, .steps = steps});
+  options.first_step = first_step;
+  options.hooks = std::move(hooks);
+  return run_steps(parts(), options, progress);
 }
 
 std::vector<int64_t> RowTrainee::peak_memory_bytes() const {

@@ -90,6 +90,9 @@ class RowTrainee {
   uint64_t state_hash() const;
 
  private:
+  Trainee parts() const;
+  StepLoopOptions loop_options(const PacingOptions& pacing) const;
+
   const RowPlan& row_;
   RankGroup group_;
   TracedCommunicator* tracer_;

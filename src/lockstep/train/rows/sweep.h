@@ -29,6 +29,9 @@ struct InputFlags {
 constexpr const char* kCpu = "cpu";
 constexpr const char* kCuda = "cuda";
 
+/// A strategy's name for all of them but the controls.
+constexpr const char* kAllStrategies = "all";
+
 /// Options of a sweep. Lists vary: every combination of their values is a row.
 struct SweepOptions {
   std::vector<std::string> models{"resnet50"};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lockstep/base/clock.h"
 #include "lockstep/replica/accelerator.h"
 
 namespace lockstep::train {
@@ -20,18 +21,34 @@ class StepClock {
 
   /// Waits until the device has done all its work, and sets its clock by the host's. Call before the first
   /// instant, and between steps. Returns the time.
-  double synchronize();
+  double synchronize() {
+    if (accelerator_ != nullptr) {
+      accelerator_->synchronize();
+      origin_.mark = accelerator_->mark();
+      accelerator_->wait(*origin_.mark);
+    }
+    return origin_.at_s = now_s();
+  }
 
-  Instant now() const;
+  Instant now() const {
+    if (accelerator_ == nullptr) return {.at_s = now_s(), .mark = nullptr};
+    return {.at_s = 0, .mark = accelerator_->mark()};
+  }
 
   /// Blocks until the device has reached the instant. Returns its time.
-  double wait_for(const Instant& instant) const;
+  double wait_for(const Instant& instant) const {
+    if (instant.mark) accelerator_->wait(*instant.mark);
+    return seconds(instant);
+  }
   /// The time of an instant that the device has reached, at most a few seconds after its clock was set.
-  double seconds(const Instant& instant) const;
+  double seconds(const Instant& instant) const {
+    if (!instant.mark) return instant.at_s;
+    return origin_.at_s + accelerator_->seconds_between(*origin_.mark, *instant.mark);
+  }
 
   /// Counts from this instant on, which the device has reached. A GPU measures the distance of two marks,
   /// less exactly the farther they are apart.
-  void set_by(const Instant& instant);
+  void set_by(const Instant& instant) { origin_ = {.at_s = seconds(instant), .mark = instant.mark}; }
 
  private:
   replica::Accelerator* accelerator_;

@@ -1,16 +1,97 @@
 #include "lockstep/train/step/step_loop.h"
 
 #include <cmath>
+#include <deque>
 
 #include <fmt/format.h>
 
+#include <ATen/core/grad_mode.h>
+
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
-#include "lockstep/train/step/issued_steps.h"
 #include "lockstep/train/step/training_step.h"
 
 namespace lockstep::train {
 namespace {
+
+/// A step that was issued to a device. `loss` and `hits` are known once the device has reached the step's end.
+struct IssuedStep {
+  /// Steps trained before it.
+  int64_t step = 0;
+  bool timed = false;
+  StepInstants at;
+  /// Collectives issued in it.
+  size_t collectives = 0;
+  double loss = 0;
+  int64_t hits = 0;
+};
+
+/// The steps that were issued to a device and not yet finished, in order. A GPU is given the next steps while
+/// it computes, so that it never waits for the host; on the CPU a step is over when it was issued.
+class IssuedSteps {
+ public:
+  /// `accelerator` outlives this; null: the CPU.
+  IssuedSteps(replica::Accelerator* accelerator, const StepClock& clock)
+      : accelerator_(accelerator), clock_(clock) {
+    if (accelerator_ == nullptr) return;
+    for (size_t i = 0; i <= kMostAhead; ++i) {
+      readbacks_.push_back({accelerator_->pinned({}, at::kFloat), accelerator_->pinned({}, at::kLong)});
+    }
+  }
+
+  /// Adds a step and stamps its end. Never waits for a GPU. At most most_ahead() other steps may be
+  /// unfinished.
+  void add(IssuedStep step, const StepOutcome& outcome) {
+    if (accelerator_ == nullptr) {
+      step.loss = outcome.loss.item<float>();
+      if (outcome.hits.defined()) step.hits = outcome.hits.item<int64_t>();
+    } else {
+      const at::NoGradGuard no_grad;
+      const Readback& readback = readbacks_[added_++ % readbacks_.size()];
+      // Copied in the stream, before the mark at the step's end: whoever has waited for that mark may read
+      // them.
+      readback.loss.copy_(outcome.loss, /*non_blocking=*/true);
+      if (outcome.hits.defined()) readback.hits.copy_(outcome.hits, /*non_blocking=*/true);
+    }
+    step.at.end = clock_.now();
+    issued_.push_back(std::move(step));
+  }
+
+  /// Steps that may be unfinished when the next one is issued.
+  size_t most_ahead() const { return accelerator_ == nullptr ? 0 : kMostAhead; }
+  size_t count() const { return issued_.size(); }
+
+  /// Removes the oldest step, and waits until the device has reached its end.
+  IssuedStep finish_oldest() {
+    IssuedStep step = std::move(issued_.front());
+    issued_.pop_front();
+    clock_.wait_for(step.at.end);
+    if (accelerator_ != nullptr) {
+      const Readback& readback = readbacks_[(added_ - issued_.size() - 1) % readbacks_.size()];
+      step.loss = readback.loss.item<float>();
+      step.hits = readback.hits.item<int64_t>();
+    }
+    return step;
+  }
+
+ private:
+  /// One step that runs and one that is ready to follow it. With fewer the GPU would idle while the host
+  /// looks at a finished step; more would only delay the report of a loss that is not finite.
+  static constexpr size_t kMostAhead = 2;
+
+  /// Pinned host memory that a GPU copies a step's results to.
+  struct Readback {
+    at::Tensor loss;
+    at::Tensor hits;
+  };
+
+  replica::Accelerator* accelerator_;
+  const StepClock& clock_;
+  std::deque<IssuedStep> issued_;
+  /// One more than the steps ahead, used in turn: a step's place is free again when it is finished.
+  std::vector<Readback> readbacks_;
+  size_t added_ = 0;
+};
 
 // Order of a step's parts on a GPU, where the host only issues work:
 //
@@ -44,16 +125,12 @@ class StepLoop {
   StepLoopResult run() {
     begin_together();
     if (options_.record_after) record();
-    if (options_.pacing.fixed()) {
-      run_fixed();
-    } else {
-      run_until_enough();
-    }
+    options_.pacing.fixed() ? run_fixed() : run_until_enough();
     if (!options_.coupled && trainee_.communicator != nullptr) {
       // Keeps the machine loaded until the slowest rank is through: one that stopped early would leave its
       // share of memory bandwidth and power to the others.
       const comm::WorkPtr all_finished = trainee_.communicator->barrier();
-      while (!all_finished->test()) timed_step();
+      while (!all_finished->test()) issue(/*timed=*/true);
     }
     settle();
     trainee_.strategy.finish();
@@ -111,15 +188,10 @@ class StepLoop {
       if (decision.stop) {
         result_.warmup_choice = std::move(decision.warmup_choice);
         result_.stopped = std::move(decision.stopped);
-        begin_here();
-        return;
+        return begin_here();
       }
       further = decision.further_steps;
-      if (deciders != nullptr) {
-        begin_together();
-      } else {
-        begin_here();
-      }
+      deciders != nullptr ? begin_together() : begin_here();
     }
   }
 
@@ -130,7 +202,7 @@ class StepLoop {
       begin_together();
       just_checked_ = false;
     }
-    timed_step();
+    issue(/*timed=*/true);
     if (options_.check_every == 0) return;
     if (++steps_since_check_ % options_.check_every == 0) check();
   }
@@ -141,8 +213,6 @@ class StepLoop {
     just_checked_ = true;
     ++result_.checks;
   }
-
-  void timed_step() { issue(/*timed=*/true); }
 
   /// Finishes all issued steps.
   void settle() {
@@ -166,7 +236,11 @@ class StepLoop {
   void finish_oldest() {
     const IssuedStep done = issued_.finish_oldest();
     // A run that diverged ends here, up to two steps late on a GPU, with the step's own number.
-    if (!std::isfinite(done.loss)) refuse_loss(done);
+    if (!std::isfinite(done.loss)) {
+      const int rank = trainee_.communicator == nullptr ? 0 : trainee_.communicator->rank();
+      throw Error(fmt::format("the loss of rank {} is {} in step {}", rank, done.loss, done.step + 1),
+                  "Try a smaller --lr, or --precision fp32.");
+    }
     if (options_.hooks.after_step) options_.hooks.after_step(done.loss, done.hits);
     if (done.step == options_.first_step) result_.loss_first = done.loss;
     result_.loss_last = done.loss;
@@ -185,12 +259,6 @@ class StepLoop {
     // The error of a GPU's clock grows with the distance between two marks, so count from this end on.
     clock_.set_by(done.at.end);
     progress_.completed(done.step + 1);
-  }
-
-  [[noreturn]] void refuse_loss(const IssuedStep& step) const {
-    const int rank = trainee_.communicator == nullptr ? 0 : trainee_.communicator->rank();
-    throw Error(fmt::format("the loss of rank {} is {} in step {}", rank, step.loss, step.step + 1),
-                "Try a smaller --lr, or --precision fp32.");
   }
 
   const Trainee& trainee_;

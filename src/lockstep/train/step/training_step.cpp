@@ -86,10 +86,8 @@ StepOutcome TrainingStep::run(int64_t step, StepInstants& at) const {
   if (recorded_) return recorded_->launch(trainee_.input);
   if (trainee_.stamp_phases) at.micro_batches.resize(static_cast<size_t>(options_.accumulate));
   if (options_.hooks.before_step) options_.hooks.before_step(step);
-  StepInstants::MicroBatch input;
-  const inputs::Batch& first = next_batch(input);
-  if (trainee_.stamp_phases) at.micro_batches.front() = input;
-  return compute(first, {step}, at);
+  StepInstants::MicroBatch not_stamped;
+  return compute(next_batch(at.micro_batches.empty() ? not_stamped : at.micro_batches.front()), {step}, at);
 }
 
 void TrainingStep::record(int64_t step) {

@@ -28,9 +28,8 @@ using at::IValue;
 
 // The layout of a torch.save file, a ZIP archive without compression:
 //
-//   NAME/data.pkl     the content as a pickle of protocol 2. A tensor in it is a call of _rebuild_tensor_v2
-//   with
-//                     a key of its storage, offset, sizes and strides.
+//   NAME/data.pkl     the content as a pickle of protocol 2. A tensor in it is a call of
+//                     _rebuild_tensor_v2 with a key of its storage, offset, sizes and strides.
 //   NAME/data/KEY     the bytes of one storage, little-endian; KEY is 0, 1, ...
 //   NAME/version      the version of the format
 //
@@ -72,13 +71,13 @@ class Converter {
   static IValue made_of(const pickle::Global& value) { return value.name; }
 
   IValue made_of(const pickle::List& values) {
-    c10::impl::GenericList list(c10::AnyType::get());
+    List list = make_list();
     for (const pickle::Value* value : values) list.push_back(convert(*value));
     return list;
   }
 
   IValue made_of(const pickle::Dict& entries) {
-    c10::impl::GenericDict dict(c10::AnyType::get(), c10::AnyType::get());
+    Dict dict = make_dict();
     for (const auto& [key, value] : entries) dict.insert_or_assign(convert(*key), convert(*value));
     return dict;
   }
@@ -143,6 +142,21 @@ void add(uint64_t& hash, const at::IValue& value) {
   }
 }
 
+at::IValue from_stream(std::istream& stream, const std::string& what) {
+  try {
+    caffe2::serialize::PyTorchStreamReader reader(&stream);
+    const auto [pickled, size] = reader.getRecord(kPickle);
+    const pickle::Pickle pickle = pickle::read({static_cast<const char*>(pickled.get()), size});
+    return Converter(reader).convert(*pickle.root);
+  } catch (const Error& error) {
+    throw ConfigError(fmt::format("{} cannot be read: {}", what, error.what()), error.advice());
+  } catch (const std::exception&) {
+    // The text of the exception is left out: LibTorch's names lines of its own sources.
+    throw ConfigError(fmt::format("{} is cut off, damaged, or was not written by torch.save", what),
+                      "It takes checkpoints of lockstep and what Python's torch.save writes.");
+  }
+}
+
 }  // namespace
 
 Dict make_dict() {
@@ -177,30 +191,15 @@ std::string to_archive(const at::IValue& content) {
   return archive;
 }
 
-at::IValue from_archive(std::istream& stream, const std::string& what) {
-  try {
-    caffe2::serialize::PyTorchStreamReader reader(&stream);
-    const auto [pickled, size] = reader.getRecord(kPickle);
-    const pickle::Pickle pickle = pickle::read({static_cast<const char*>(pickled.get()), size});
-    return Converter(reader).convert(*pickle.root);
-  } catch (const Error& error) {
-    throw ConfigError(fmt::format("{} cannot be read: {}", what, error.what()), error.advice());
-  } catch (const std::exception&) {
-    // The text of the exception is left out: LibTorch's names lines of its own sources.
-    throw ConfigError(fmt::format("{} is cut off, damaged, or was not written by torch.save", what),
-                      "It takes checkpoints of lockstep and what Python's torch.save writes.");
-  }
-}
-
 at::IValue from_archive(const std::string& bytes, const std::string& what) {
   std::istringstream stream(bytes);
-  return from_archive(stream, what);
+  return from_stream(stream, what);
 }
 
 at::IValue read_archive(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) throw ConfigError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
-  return from_archive(stream, "'" + path + "'");
+  return from_stream(stream, "'" + path + "'");
 }
 
 uint64_t hash_of(const at::IValue& content) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <istream>
 #include <string>
 
 #include <ATen/core/ivalue.h>
@@ -24,7 +23,6 @@ std::string to_archive(const at::IValue& content);
 /// tensors, strings and numbers, as torch.load(weights_only=True) would; nothing in the file is executed.
 /// `what` names the file in messages. Throws ConfigError for a file that is cut off or damaged, has another
 /// format or holds other objects.
-at::IValue from_archive(std::istream& stream, const std::string& what);
 at::IValue from_archive(const std::string& bytes, const std::string& what);
 at::IValue read_archive(const std::string& path);
 

@@ -34,44 +34,36 @@ std::string hash_text(const Dict& content) {
   return fmt::format("{:016x}", hash_of(content));
 }
 
-Dict to_dict(const std::vector<replica::NamedTensor>& tensors) {
+/// `entries`: pairs of name and value, of whatever kind.
+template <typename Entries>
+Dict to_dict(const Entries& entries) {
   Dict dict = make_dict();
-  for (const auto& [name, value] : tensors) dict.insert(name, value);
+  for (const auto& [name, value] : entries) dict.insert(name, value);
   return dict;
 }
 
-Dict to_dict(const Fingerprint& facts) {
-  Dict dict = make_dict();
-  for (const auto& [name, value] : facts) dict.insert(name, value);
-  return dict;
-}
+using NamedValues = std::initializer_list<std::pair<const char*, at::IValue>>;
 
 Dict to_dict(const Tally& tally) {
-  Dict dict = make_dict();
-  dict.insert("loss_sum", tally.loss_sum);
-  dict.insert("correct", tally.correct);
-  dict.insert("samples", tally.samples);
-  return dict;
+  return to_dict(
+      NamedValues{{"loss_sum", tally.loss_sum}, {"correct", tally.correct}, {"samples", tally.samples}});
 }
 
 Dict to_dict(const results::EpochRecord& epoch) {
-  Dict dict = make_dict();
-  dict.insert("epoch", int64_t{epoch.epoch});
-  dict.insert("steps", epoch.steps);
-  dict.insert("learning_rate", epoch.learning_rate);
-  dict.insert("loss", epoch.loss);
-  dict.insert("training_accuracy", epoch.training_accuracy);
+  Dict dict = to_dict(NamedValues{{"epoch", int64_t{epoch.epoch}},
+                                  {"steps", epoch.steps},
+                                  {"learning_rate", epoch.learning_rate},
+                                  {"loss", epoch.loss},
+                                  {"training_accuracy", epoch.training_accuracy}});
   if (epoch.evaluation_loss) dict.insert("evaluation_loss", *epoch.evaluation_loss);
   if (epoch.evaluation_accuracy) dict.insert("evaluation_accuracy", *epoch.evaluation_accuracy);
   return dict;
 }
 
 Dict to_dict(const RankState& rank) {
-  Dict dict = make_dict();
-  dict.insert("buffers", to_dict(rank.buffers.tensors));
-  dict.insert("epoch", to_dict(rank.epoch));
-  dict.insert("strategy", to_dict(rank.strategy.tensors));
-  return dict;
+  return to_dict(NamedValues{{"buffers", to_dict(rank.buffers.tensors)},
+                             {"epoch", to_dict(rank.epoch)},
+                             {"strategy", to_dict(rank.strategy.tensors)}});
 }
 
 /// A dictionary that was read, with access by name and kind. Throws Error where an entry is missing or of
@@ -95,18 +87,16 @@ class Entries {
   }
 
   int64_t integer(const std::string& name) const {
-    if (!get(name).isInt()) throw Error(fmt::format("'{}' is not a whole number", name));
-    return get(name).toInt();
+    return get(name, &at::IValue::isInt, "a whole number").toInt();
   }
-
   double real(const std::string& name) const {
-    if (!get(name).isDouble()) throw Error(fmt::format("'{}' is not a number", name));
-    return get(name).toDouble();
+    return get(name, &at::IValue::isDouble, "a number").toDouble();
   }
-
   std::string text(const std::string& name) const {
-    if (!get(name).isString()) throw Error(fmt::format("'{}' is not text", name));
-    return get(name).toStringRef();
+    return get(name, &at::IValue::isString, "text").toStringRef();
+  }
+  at::ArrayRef<at::IValue> list(const std::string& name) const {
+    return get(name, &at::IValue::isList, "a list").toListRef();
   }
 
   std::vector<replica::NamedTensor> tensors() const {
@@ -121,18 +111,19 @@ class Entries {
   const std::vector<std::pair<std::string, at::IValue>>& all() const { return entries_; }
 
  private:
+  const at::IValue& get(const std::string& name, bool (at::IValue::*is_kind)() const,
+                        const char* kind) const {
+    const at::IValue& value = get(name);
+    if (!(value.*is_kind)()) throw Error(fmt::format("'{}' is not {}", name, kind));
+    return value;
+  }
+
   std::vector<std::pair<std::string, at::IValue>>::const_iterator find(const std::string& name) const {
     return std::ranges::find(entries_, name, &std::pair<std::string, at::IValue>::first);
   }
 
   std::vector<std::pair<std::string, at::IValue>> entries_;
 };
-
-at::ArrayRef<at::IValue> list_in(const Entries& entries, const std::string& name) {
-  const at::IValue& value = entries.get(name);
-  if (!value.isList()) throw Error(fmt::format("'{}' is not a list", name));
-  return value.toListRef();
-}
 
 Fingerprint facts_in(const Entries& entries, const std::string& name) {
   Fingerprint facts;
@@ -219,25 +210,13 @@ Checkpoint checkpoint_from(const at::IValue& content) {
   checkpoint.model = Entries(entries.get("model")).tensors();
   checkpoint.settings = facts_in(entries, "settings");
   checkpoint.circumstances = facts_in(entries, "circumstances");
-  for (const at::IValue& epoch : list_in(entries, "epochs")) checkpoint.epochs.push_back(epoch_from(epoch));
-  for (const at::IValue& rank : list_in(entries, "ranks")) checkpoint.ranks.push_back(rank_from(rank));
+  for (const at::IValue& epoch : entries.list("epochs")) checkpoint.epochs.push_back(epoch_from(epoch));
+  for (const at::IValue& rank : entries.list("ranks")) checkpoint.ranks.push_back(rank_from(rank));
   if (checkpoint.ranks.empty()) throw Error("it has no ranks");
   for (RankState& rank : checkpoint.ranks) {
     if (rank.strategy.tensors.empty()) rank.strategy = checkpoint.ranks.front().strategy;
   }
   return checkpoint;
-}
-
-/// Turns errors of `body` into errors of the file that the user named.
-template <typename Body>
-auto as_errors_of(const std::string& path, const Body& body) {
-  try {
-    return body();
-  } catch (const ConfigError&) {
-    throw;
-  } catch (const Error& error) {
-    throw ConfigError(fmt::format("'{}' cannot be used: {}", path, error.what()), error.advice());
-  }
 }
 
 }  // namespace
@@ -248,22 +227,26 @@ void write_checkpoint(const std::string& path, const Checkpoint& head, const rep
   if (group != nullptr && group->rank() != 0) return;
   List epochs = make_list();
   for (const results::EpochRecord& epoch : head.epochs) epochs.push_back(to_dict(epoch));
-  Dict content = make_dict();
-  content.insert("format", kFormat);
-  content.insert("version", kVersion);
-  content.insert("model", to_dict(state_dict_of(parameters)));
-  content.insert("step", head.step);
-  content.insert("epoch", static_cast<int64_t>(head.epochs.size()));
-  content.insert("settings", to_dict(head.settings));
-  content.insert("circumstances", to_dict(head.circumstances));
-  content.insert("epochs", epochs);
-  content.insert("ranks", ranks);
+  Dict content = to_dict(NamedValues{{"format", kFormat},
+                                     {"version", kVersion},
+                                     {"model", to_dict(state_dict_of(parameters))},
+                                     {"step", head.step},
+                                     {"epoch", static_cast<int64_t>(head.epochs.size())},
+                                     {"settings", to_dict(head.settings)},
+                                     {"circumstances", to_dict(head.circumstances)},
+                                     {"epochs", epochs},
+                                     {"ranks", ranks}});
   content.insert(kHash, hash_text(content));
   write_file_atomically(path, to_archive(content));
 }
 
 Checkpoint read_checkpoint(const std::string& path) {
-  return as_errors_of(path, [&] { return checkpoint_from(read_archive(path)); });
+  const at::IValue content = read_archive(path);
+  try {
+    return checkpoint_from(content);
+  } catch (const Error& error) {
+    throw ConfigError(fmt::format("'{}' cannot be used: {}", path, error.what()), error.advice());
+  }
 }
 
 }  // namespace lockstep::train

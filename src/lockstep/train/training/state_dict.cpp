@@ -65,43 +65,34 @@ std::vector<replica::NamedTensor> read_state_dict(const std::string& path) {
 
 void load_values(const std::vector<replica::NamedTensor>& values, replica::Parameters& parameters,
                  const std::string& path) {
-  const at::NoGradGuard no_grad;
+  std::vector<replica::NamedTensor> own = parameters.trainable();
+  own.insert(own.end(), parameters.buffers().begin(), parameters.buffers().end());
+  // Everything is checked before the first value is copied.
   std::vector<std::string> missing, unexpected;
-  size_t found_values = 0;
-  for (const auto* own : {&parameters.trainable(), &parameters.buffers()}) {
-    for (const auto& [name, into] : *own) {
-      const auto found = std::ranges::find(values, name, &replica::NamedTensor::name);
-      if (found == values.end()) {
-        if (!name.ends_with(kNotAlways)) missing.push_back(name);
-        continue;
-      }
-      ++found_values;
-      const at::Tensor& value = found->value;
-      if (value.sizes() != into.sizes()) {
-        refuse(path, fmt::format("its {} has the shape [{}], the network's [{}]", name,
-                                 fmt::join(value.sizes(), ", "), fmt::join(into.sizes(), ", ")));
-      }
-      if (value.is_floating_point() != into.is_floating_point()) {
-        refuse(path, fmt::format("its {} has another kind of numbers", name));
-      }
+  for (const auto& [name, into] : own) {
+    const auto found = std::ranges::find(values, name, &replica::NamedTensor::name);
+    if (found == values.end()) {
+      if (!name.ends_with(kNotAlways)) missing.push_back(name);
+      continue;
+    }
+    const at::Tensor& value = found->value;
+    if (value.sizes() != into.sizes()) {
+      refuse(path, fmt::format("its {} has the shape [{}], the network's [{}]", name,
+                               fmt::join(value.sizes(), ", "), fmt::join(into.sizes(), ", ")));
+    }
+    if (value.is_floating_point() != into.is_floating_point()) {
+      refuse(path, fmt::format("its {} has another kind of numbers", name));
     }
   }
   if (!missing.empty()) refuse(path, "it has no " + names_text(missing));
-  if (found_values < values.size()) {
-    for (const auto& [name, value] : values) {
-      const auto is_it = [&](const replica::NamedTensor& tensor) { return tensor.name == name; };
-      if (std::ranges::none_of(parameters.trainable(), is_it) &&
-          std::ranges::none_of(parameters.buffers(), is_it)) {
-        unexpected.push_back(name);
-      }
-    }
-    refuse(path, "the network has no " + names_text(unexpected));
+  for (const auto& [name, value] : values) {
+    const auto found = std::ranges::find(own, name, &replica::NamedTensor::name);
+    if (found == own.end()) unexpected.push_back(name);
   }
-  for (const auto* own : {&parameters.trainable(), &parameters.buffers()}) {
-    for (const auto& [name, into] : *own) {
-      const auto found = std::ranges::find(values, name, &replica::NamedTensor::name);
-      if (found != values.end()) into.detach().copy_(found->value);
-    }
+  if (!unexpected.empty()) refuse(path, "the network has no " + names_text(unexpected));
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, value] : values) {
+    std::ranges::find(own, name, &replica::NamedTensor::name)->value.detach().copy_(value);
   }
 }
 

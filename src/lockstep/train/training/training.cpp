@@ -212,6 +212,10 @@ std::vector<std::string> differences_in(const Fingerprint& theirs, const Fingerp
   return differences;
 }
 
+std::string or_none(const std::string& text) {
+  return text.empty() ? "none" : text;
+}
+
 std::string text_of(const ScheduleOptions& schedule) {
   std::string text = fmt::format("{} from {}", to_string(schedule.decay), schedule.learning_rate);
   if (schedule.scale) text += " times the ranks";
@@ -281,12 +285,11 @@ Fingerprint settings_of(const TrainingPlan& plan) {
   }
   facts.push_back({"learning rate", text_of(plan.schedule)});
   facts.push_back({"steps per epoch", std::to_string(plan.steps_per_epoch)});
-  facts.push_back({"data", plan.data.empty() ? "none" : plan.data});
+  facts.push_back({"data", or_none(plan.data)});
   return facts;
 }
 
 Fingerprint fingerprint_of(const TrainingPlan& plan) {
-  const auto or_none = [](const std::string& path) { return path.empty() ? "none" : path; };
   Fingerprint facts = settings_of(plan);
   facts.push_back({"--epochs", std::to_string(plan.schedule.epochs)});
   facts.push_back({"--eval", plan.evaluate ? "on" : "off"});

@@ -8,14 +8,17 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/strategies/wire.h"
 #include "lockstep/train/rows/agreement.h"
 #include "lockstep/train/rows/gather.h"
 #include "lockstep/train/rows/row_trainee.h"
-#include "lockstep/train/verify/verify_async.h"
 
 namespace lockstep::train {
 namespace {
+
+using Outcome = Check::Outcome;
+using Over = strategies::Measured::Over;
 
 /// The state in which a rank ended.
 struct Trained {
@@ -68,30 +71,26 @@ std::string place_text(const Trained& trained, int64_t place) {
 }
 
 Check check_replicas(const strategies::Traits& traits, const Trained& own, comm::Communicator* group) {
-  Check check{.name = "replicas equal", .outcome = Check::Outcome::kNotApplicable, .detail = {}};
+  constexpr const char* kName = "replicas equal";
   if (traits.replicas_equal && own.devices > 1) {
-    check.outcome = own.device_difference.empty() ? Check::Outcome::kRight : Check::Outcome::kWrong;
-    check.detail = own.device_difference.empty()
-                       ? fmt::format("what {} devices computed with, bit for bit", own.devices)
-                       : own.device_difference;
-    return check;
+    if (!own.device_difference.empty()) return {kName, Outcome::kWrong, own.device_difference};
+    return {kName, Outcome::kRight, fmt::format("what {} devices computed with, bit for bit", own.devices)};
   }
-  check.detail = why_not_comparable(traits, group == nullptr ? 1 : group->size());
-  if (!check.detail.empty()) return check;
+  const std::string why_not = why_not_comparable(traits, group == nullptr ? 1 : group->size());
+  if (!why_not.empty()) return {kName, Outcome::kNotApplicable, why_not};
   const size_t steps = own.hashes.size();
+  // One rank's hashes after the other's: that of a rank after a step is at rank * steps + step.
   const std::vector<int64_t> all =
       gather_equal(std::vector<int64_t>(own.hashes.begin(), own.hashes.end()), *group);
-  check.outcome = Check::Outcome::kRight;
-  check.detail = fmt::format("{} values and what they are made from, bit for bit", own.values.size());
-  for (size_t step = 0; step < steps && check.outcome == Check::Outcome::kRight; ++step) {
+  for (size_t step = 0; step < steps; ++step) {
     for (size_t rank = 1; rank < all.size() / steps; ++rank) {
       if (all[rank * steps + step] == all[step]) continue;
-      check.outcome = Check::Outcome::kWrong;
-      check.detail = fmt::format("rank {} differs from rank 0 from step {} on", rank, step + 1);
-      break;
+      return {kName, Outcome::kWrong,
+              fmt::format("rank {} differs from rank 0 from step {} on", rank, step + 1)};
     }
   }
-  return check;
+  return {kName, Outcome::kRight,
+          fmt::format("{} values and what they are made from, bit for bit", own.values.size())};
 }
 
 /// The tensor with the largest difference, as a multiple of what rounding explains.
@@ -140,14 +139,10 @@ Worst worst_tensor(const Trained& found, const std::vector<float>& expected, con
 /// Rank 0 trains the joint batch alone and compares; the others go on to the next collective and wait there.
 Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits& traits, const Trained& own,
                         launch::Progress& progress) {
-  Check check{.name = "joint batch", .outcome = Check::Outcome::kNotApplicable, .detail = {}};
-  if (!traits.replicas_equal) {
-    check.detail = "nothing is combined";
-    return check;
-  }
+  constexpr const char* kName = "joint batch";
+  if (!traits.replicas_equal) return {kName, Outcome::kNotApplicable, "nothing is combined"};
   if (own.has_batch_norm) {
-    check.detail = "batch norm takes its statistics over each rank's own batch";
-    return check;
+    return {kName, Outcome::kNotApplicable, "batch norm takes its statistics over each rank's own batch"};
   }
   RowPlan joint = row;
   joint.strategy = results::kSingle;
@@ -158,24 +153,22 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
   // A weight of a convolution sums over the images and over the places in each.
   const double terms = static_cast<double>(joint.batch_per_rank) * row.image_size * row.image_size;
   const Worst worst = worst_tensor(own, expected.values, before, tolerance_of(row, terms, steps));
-  check.outcome = worst.share <= 1 ? Check::Outcome::kRight : Check::Outcome::kWrong;
-  check.detail =
-      fmt::format("{} images on one rank; {:.2g} of what rounding explains{}", joint.batch_per_rank,
-                  worst.share, worst.share > 1 ? ", in " + worst.tensor : "");
-  return check;
+  return {kName, worst.share <= 1 ? Outcome::kRight : Outcome::kWrong,
+          fmt::format("{} images on one rank; {:.2g} of what rounding explains{}", joint.batch_per_rank,
+                      worst.share, worst.share > 1 ? ", in " + worst.tensor : "")};
 }
 
 Check check_run_to_run(const RowPlan& row, int steps, const Trained& own, const RankGroup& ranks,
                        launch::Progress& progress) {
   const std::string why_not = traits_of(row).depends_on_timing;
-  if (!why_not.empty()) return {"run to run", Check::Outcome::kNotApplicable, why_not};
+  if (!why_not.empty()) return {"run to run", Outcome::kNotApplicable, why_not};
   const Trained again = train_ranks(row, steps, ranks, progress);
   comm::Communicator* group = ranks.control;
   int64_t different = again.hashes != own.hashes ? 1 : 0;
   if (group != nullptr) group->all_reduce(comm::host_buffer(&different, 1), comm::ReduceOp::kMax)->wait();
-  if (different == 0) return {"run to run", Check::Outcome::kRight, "the same bits again"};
+  if (different == 0) return {"run to run", Outcome::kRight, "the same bits again"};
   const int64_t place = first_difference(again.values, own.values);
-  return {"run to run", Check::Outcome::kWrong,
+  return {"run to run", Outcome::kWrong,
           place < 0 ? "gradients on the way, or another rank than 0, had other bits"
                     : fmt::format("{} differs when it is trained again", place_text(own, place))};
 }
@@ -187,18 +180,73 @@ bool answer_of_rank_0(bool answer, comm::Communicator* group) {
   return value != 0;
 }
 
+/// Enough steps that the loss of a network that learns has fallen, whatever the first steps did.
+constexpr int kLeastSteps = 60;
+
+double value_of(const std::vector<strategies::Measured>& measured, const char* name, Over over) {
+  for (const strategies::Measured& one : measured) {
+    if (one.name == name && one.over == over) return one.value;
+  }
+  throw Error(fmt::format("a strategy that applies gradients as they arrive does not measure {}", name));
+}
+
+Check check_applied_once(const std::vector<strategies::Measured>& measured, int64_t rank_steps) {
+  const auto sent = static_cast<int64_t>(value_of(measured, "gradients_sent", Over::kJob));
+  const auto applied = static_cast<int64_t>(value_of(measured, "gradients_applied", Over::kJob));
+  const bool right = sent == applied && applied > 0 && applied % rank_steps == 0;
+  return {"applied once", right ? Outcome::kRight : Outcome::kWrong,
+          fmt::format("{} gradients of buckets sent, {} applied", sent, applied)};
+}
+
+Check check_staleness(const std::vector<strategies::Measured>& measured, int others, int steps) {
+  const auto most = static_cast<int64_t>(value_of(measured, "staleness", Over::kMost));
+  const int64_t bound = int64_t{others} * steps;
+  return {"staleness", most <= bound ? Outcome::kRight : Outcome::kWrong,
+          fmt::format("mean {:.2f}, at most {}; other ranks make {} updates in {} steps",
+                      value_of(measured, "staleness", Over::kMean), most, bound, steps)};
+}
+
+Check check_loss(const StepLoopResult& own, int ranks, int steps, comm::Communicator* group) {
+  std::array<double, 2> loss{own.loss_first, own.loss_last};
+  if (group != nullptr) group->all_reduce(comm::host_buffer(loss.data(), 2), comm::ReduceOp::kSum)->wait();
+  return {"loss falls", loss[1] < loss[0] ? Outcome::kRight : Outcome::kWrong,
+          fmt::format("from {:.4g} to {:.4g} in {} steps on one batch per rank", loss[0] / ranks,
+                      loss[1] / ranks, steps)};
+}
+
+/// Checks a strategy that applies each gradient when it arrives. The ranks train on one batch each, at their
+/// own pace:
+/// - applied once: over all ranks as many gradients were applied as were sent, those of each rank and bucket
+///   equally often;
+/// - staleness: no gradient is older than the updates that all other ranks make in so many steps. Nothing
+///   else bounds it: a rank waits for no other one, so all their steps may overtake a slow one;
+/// - loss falls: the mean over the ranks, from the first step to the last.
+/// The checks of coupled strategies do not apply. Collective over `ranks`.
+std::vector<Check> verify_on_arrival(const RowPlan& row, int steps, const RankGroup& ranks,
+                                     launch::Progress& progress) {
+  steps = std::max(steps, kLeastSteps);
+  comm::Communicator* group = ranks.control;
+  const int count = group == nullptr ? 1 : group->size();
+  RowTrainee trainee(row, ranks);
+  trainee.repeat_one_batch();
+  // Coupled, so that every rank takes exactly this many steps; otherwise it would go on until the last is
+  // done.
+  const StepLoopResult own =
+      trainee.train({.warmup_steps = 0, .steps = steps}, /*coupled=*/true, /*stamp_phases=*/false, progress);
+  const auto measured = combine_measured(trainee.measured(), static_cast<size_t>(steps), group);
+  return {{"replicas equal", Outcome::kNotApplicable, "each rank computes with what it fetched last"},
+          {"joint batch", Outcome::kNotApplicable, "gradients are applied one by one, in no fixed order"},
+          {"run to run", Outcome::kNotApplicable, traits_of(row).depends_on_timing},
+          check_applied_once(measured, int64_t{count} * steps),
+          check_staleness(measured, count - 1, steps),
+          check_loss(own, count, steps, group)};
+}
+
 }  // namespace
 
 const char* outcome_text(Check::Outcome outcome) {
-  switch (outcome) {
-    case Check::Outcome::kRight:
-      return "right";
-    case Check::Outcome::kWrong:
-      return "WRONG";
-    case Check::Outcome::kNotApplicable:
-      break;
-  }
-  return "n/a";
+  if (outcome == Outcome::kNotApplicable) return "n/a";
+  return outcome == Outcome::kRight ? "right" : "WRONG";
 }
 
 std::vector<Check> verify_row(const RowPlan& asked, int steps, const RankGroup& ranks,
@@ -207,21 +255,20 @@ std::vector<Check> verify_row(const RowPlan& asked, int steps, const RankGroup& 
   // With repeatable kernels, only the strategy can make two runs differ.
   row.repeatable = true;
   const strategies::Traits traits = traits_of(row);
-  comm::Communicator* group = ranks.control;
   const bool checks_here = ranks.rank() == 0;
+  std::vector<Check> checks;
   if (traits.applies_on_arrival) {
-    std::vector<Check> checks = verify_on_arrival(row, steps, ranks, progress);
+    checks = verify_on_arrival(row, steps, ranks, progress);
     if (!checks_here) checks.clear();
     return checks;
   }
   const Trained own = train_ranks(row, steps, ranks, progress);
-  std::vector<Check> checks;
-  checks.push_back(check_replicas(traits, own, group));
+  checks.push_back(check_replicas(traits, own, ranks.control));
   Check joint;
   if (checks_here) joint = check_joint_batch(row, steps, traits, own, progress);
   // Only rank 0 knows the outcome, and the second attempt is collective. A rounding that flips a ReLU makes a
   // gradient jump, by chance; it does not happen again with other values, while a wrong strategy stays wrong.
-  if (answer_of_rank_0(joint.outcome == Check::Outcome::kWrong, group)) {
+  if (answer_of_rank_0(joint.outcome == Outcome::kWrong, ranks.control)) {
     RowPlan other = row;
     other.seed = row.seed + 1;
     const Trained again = train_ranks(other, steps, ranks, progress);

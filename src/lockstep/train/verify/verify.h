@@ -32,13 +32,12 @@ const char* outcome_text(Check::Outcome outcome);
 ///   sqrt(n) * epsilon * steps of its largest move, n the terms of one of its gradients. A narrower type on
 ///   the wire rounds each of the sums of up to N parts in every step; a sum of k parts is sqrt(k N) / N of
 ///   the mean, as gradients of different samples go, so N / 2 roundings come together per step, and
-///   sqrt(N / 2 * steps) of them are allowed for. Where
-///   parameters are averaged (bsp, avg) these are rounded too. A rounding may also
-///   turn a ReLU or a max pool over, whose gradient then jumps; that happens by chance, so only what goes
-///   beyond the tolerance from two seeds is wrong;
+///   sqrt(N / 2 * steps) of them are allowed for. Where parameters are averaged (bsp, avg) these are rounded
+///   too. A rounding may also turn a ReLU or a max pool over, whose gradient then jumps; that happens by
+///   chance, so only what goes beyond the tolerance from two seeds is wrong;
 /// - run to run: training again gives the same bits.
-/// A strategy that applies gradients as they arrive is checked by verify_on_arrival instead. Collective over
-/// `ranks`. Returns the checks on its rank 0, nothing elsewhere.
+/// A strategy that applies gradients as they arrive is checked for "applied once", "staleness" and "loss
+/// falls" instead. Collective over `ranks`. Returns the checks on its rank 0, nothing elsewhere.
 std::vector<Check> verify_row(const RowPlan& row, int steps, const RankGroup& ranks,
                               launch::Progress& progress);
 

@@ -15,9 +15,12 @@ void check_device(const std::string& name);
 /// The kernels of a row that does not say which.
 std::string default_kernels(const std::string& device);
 
-/// Throws ConfigError where these rows are asked for on a device that cannot have them, whatever the machine:
-/// kernels of processors on GPUs, recorded steps on a CPU.
-void check_device_rules(const SweepOptions& options);
+/// Checks what the flags say before rows are made of them. Throws ConfigError for every name and number that
+/// cannot be measured, or BackendMissing for kernels that this build lacks.
+void check_sweep(const SweepOptions& sweep);
+
+/// Throws ConfigError where flags mean nothing for the rows that were made of them.
+void check_planned(const SweepOptions& sweep, const std::vector<RowPlan>& rows);
 
 /// Why the row's strategy cannot be had on GPUs in that way, or not in steps that are recorded, and what the
 /// user can do; nothing where it can, and for rows on a CPU.

@@ -1,0 +1,256 @@
+#include "lockstep/train/rows/row_rules.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/registry.h"
+#include "lockstep/base/rule.h"
+#include "lockstep/inputs/input.h"
+#include "lockstep/kernels/kernel_choice.h"
+#include "lockstep/replica/precision.h"
+#include "lockstep/train/rows/agreement.h"
+#include "lockstep/train/rows/row_input.h"
+#include "lockstep/train/rows/tune.h"
+
+namespace lockstep::train {
+namespace {
+
+/// Other names that people write for `cuda`. By edit distance, `gpu` would be taken for `cpu`.
+constexpr std::array<std::string_view, 4> kGpuNames{"gpu", "GPU", "CUDA", "nvidia"};
+
+void require_positive(const char* flag, double value) {
+  if (value > 0) return;
+  throw ConfigError(fmt::format("{} must be greater than 0, not {:g}", flag, value),
+                    "'lockstep bench --help' shows every flag with its default.");
+}
+
+template <typename T>
+void require_positive(const char* flag, const std::vector<T>& values) {
+  for (const T value : values) require_positive(flag, value);
+}
+
+void require_positive(const char* flag, const std::optional<int>& value) {
+  if (value) require_positive(flag, *value);
+}
+
+void check_warmup(const SweepOptions& sweep) {
+  if (sweep.pacing.warmup_steps.value_or(0) >= 0) return;
+  throw ConfigError(fmt::format("--warmup must not be negative, but is {}", *sweep.pacing.warmup_steps));
+}
+
+void check_precision_target(const SweepOptions& sweep) {
+  const double target = sweep.pacing.precision_target;
+  if (target > 0 && target < 1) return;
+  throw ConfigError(
+      fmt::format("--precision-target must lie between 0 % and 100 %, not {:g} %", 100 * target),
+      "Half the width of the interval of the median, as a share of it: 2% is the default.");
+}
+
+void check_learning_rate(const SweepOptions& sweep) {
+  if (sweep.common.learning_rate >= 0) return;
+  throw ConfigError(fmt::format("--lr must not be negative, but is {:g}", sweep.common.learning_rate),
+                    "0 leaves the update out.");
+}
+
+void check_nesterov(const SweepOptions& sweep) {
+  if (!sweep.common.nesterov || sweep.common.momentum != 0) return;
+  throw ConfigError("--nesterov needs a momentum, but --momentum is 0",
+                    "Leave --nesterov out, or give a --momentum greater than 0.");
+}
+
+void check_tuning(const SweepOptions& sweep) {
+  if (sweep.tune.empty()) {
+    if (!sweep.tune_budget_s) return;
+    throw ConfigError("--tune-budget means nothing without --tune", "Add --tune buckets.");
+  }
+  Registry<bool>("thing to tune", "lockstep bench --help", {{"buckets", true}}).get(sweep.tune);
+  if (sweep.tune_budget_s) require_positive("--tune-budget", *sweep.tune_budget_s);
+  if (sweep.bucket_mb == SweepOptions().bucket_mb) return;
+  throw ConfigError("--tune buckets and --bucket-mb exclude each other",
+                    "--tune buckets finds the cap; --bucket-mb says what it is.");
+}
+
+void check_one_scaling(const SweepOptions& sweep) {
+  if (sweep.batches.empty() || sweep.global_batches.empty()) return;
+  throw ConfigError("--batch (per rank) and --global-batch (of the whole job) exclude each other",
+                    "Use --batch for weak scaling, --global-batch for strong scaling.");
+}
+
+void check_image_size(const SweepOptions& sweep) {
+  if (sweep.common.image_size >= 0) return;
+  throw ConfigError(fmt::format("--image-size must be greater than 0, not {}", sweep.common.image_size));
+}
+
+void check_strategies(const SweepOptions& sweep) {
+  for (const std::string& name : sweep.strategies) {
+    if (name != kAllStrategies) strategies::registry().get(name);
+  }
+}
+
+void check_precisions(const SweepOptions& sweep) {
+  const auto device = sweep.common.device == kCuda ? c10::DeviceType::CUDA : c10::DeviceType::CPU;
+  for (const std::string& name : sweep.precisions) replica::check_precision(name, device);
+}
+
+void check_kernels_on_gpu(const SweepOptions& sweep) {
+  if (sweep.common.device != kCuda) return;
+  for (const std::string& name : sweep.kernels) {
+    if (kernels::parse_kernels(name) == kernels::KernelChoice::kAten) continue;
+    throw ConfigError(fmt::format("--kernels {} are made for processors: a GPU has no oneDNN", name),
+                      "Leave --kernels out, or use --device cpu.");
+  }
+}
+
+void check_cuda_graph(const SweepOptions& sweep) {
+  if (!sweep.common.cuda_graph) return;
+  if (sweep.common.device != kCuda) {
+    throw ConfigError("--cuda-graph records the work of a GPU, and --device cpu has none",
+                      "Use --device cuda.");
+  }
+  if (sweep.common.accumulate > 1) {
+    throw ConfigError(
+        fmt::format("--cuda-graph records a step of one batch, and --accumulate {} makes it several",
+                    sweep.common.accumulate),
+        "Leave one of the two out.");
+  }
+  if (sweep.verify_every) {
+    throw ConfigError(
+        "--verify-every looks at the replicas between steps, which a recorded step does not stop for",
+        "Leave one of the two out; what is verified without --cuda-graph holds for the same steps.");
+  }
+}
+
+void check_kernels(const SweepOptions& sweep) {
+  for (const std::string& name : sweep.kernels) {
+    if (kernels::parse_kernels(name) == kernels::KernelChoice::kAten) continue;
+    const std::string why = kernels::why_no_fused_kernels();
+    if (why.empty()) continue;
+    throw BackendMissing(fmt::format("--kernels {} cannot be had: {}", name, why),
+                         kernels::kNoFusedKernelsAdvice);
+  }
+}
+
+/// Numbers and names by themselves, and flags that exclude each other: all that is known before rows are
+/// made.
+constexpr Rule<SweepOptions> kSweepRules[] = {
+    {"--batch", [](const SweepOptions& sweep) { require_positive("--batch", sweep.batches); }},
+    {"--ranks", [](const SweepOptions& sweep) { require_positive("--ranks", sweep.ranks); }},
+    {"--bucket-mb", [](const SweepOptions& sweep) { require_positive("--bucket-mb", sweep.bucket_mb); }},
+    {"--global-batch",
+     [](const SweepOptions& sweep) { require_positive("--global-batch", sweep.global_batches); }},
+    {"--accumulate",
+     [](const SweepOptions& sweep) { require_positive("--accumulate", sweep.common.accumulate); }},
+    {"--steps", [](const SweepOptions& sweep) { require_positive("--steps", sweep.pacing.steps); }},
+    {"--warmup", &check_warmup},
+    {"--precision-target", &check_precision_target},
+    {"--max-time",
+     [](const SweepOptions& sweep) { require_positive("--max-time", sweep.pacing.max_time_s); }},
+    {"--lr", &check_learning_rate},
+    {"--nesterov, --momentum", &check_nesterov},
+    {"--tune, --tune-budget, --bucket-mb", &check_tuning},
+    {"--verify-every",
+     [](const SweepOptions& sweep) { require_positive("--verify-every", sweep.verify_every); }},
+    {"--batch, --global-batch", &check_one_scaling},
+    {"--image-size", &check_image_size},
+    {"--strategy", &check_strategies},
+    {"--precision, --device", &check_precisions},
+    {"--device", [](const SweepOptions& sweep) { check_device(sweep.common.device); }},
+    {"--kernels, --device", &check_kernels_on_gpu},
+    {"--cuda-graph, --device, --accumulate, --verify-every", &check_cuda_graph},
+    {"--kernels, this build", &check_kernels},
+    {"--input", [](const SweepOptions& sweep) { inputs::registry().get(sweep.common.input); }},
+    {"--memory-format", [](const SweepOptions& sweep) { parse_memory_format(sweep.common.memory_format); }},
+};
+
+using PlannedRows = std::vector<RowPlan>;
+
+void check_any_row(const SweepOptions& /*sweep*/, const PlannedRows& rows) {
+  if (!rows.empty()) return;
+  throw ConfigError("these flags leave nothing to measure",
+                    "'independent' needs at least 2 ranks; add one to --ranks, or leave --no-controls out.");
+}
+
+void check_any_cap(const SweepOptions& sweep, const PlannedRows& rows) {
+  if (sweep.tune.empty() || std::ranges::any_of(rows, has_cap_to_tune)) return;
+  throw ConfigError("--tune buckets finds nothing to tune: none of these rows sends buckets",
+                    "Give 2 ranks or more, and ddp, replicated, sharded or parameter_server.");
+}
+
+void check_any_comparable(const SweepOptions& sweep, const PlannedRows& rows) {
+  const auto comparable = [](const RowPlan& row) {
+    return why_not_comparable(traits_of(row), training_ranks(row)).empty();
+  };
+  if (!sweep.verify_every || std::ranges::any_of(rows, comparable)) return;
+  throw ConfigError("--verify-every finds nothing to compare: none of these rows has replicas that are equal",
+                    "Give 2 ranks or more, and a strategy that keeps replicas equal, as ddp does.");
+}
+
+/// Flags that must mean something for the rows that were made of them.
+constexpr Rule<SweepOptions, PlannedRows> kPlannedRules[] = {
+    {"--strategy, --ranks, --no-controls", &check_any_row},
+    {"--input, --data, --address, --prefetch, --input-workers",
+     [](const SweepOptions& /*sweep*/, const PlannedRows& rows) { check_inputs(rows); }},
+    {"--tune, --strategy, --ranks", &check_any_cap},
+    {"--verify-every, --strategy, --ranks", &check_any_comparable},
+};
+
+}  // namespace
+
+void check_device(const std::string& name) {
+  if (std::ranges::find(kGpuNames, name) != kGpuNames.end()) {
+    throw ConfigError(fmt::format("unknown device '{}'; did you mean cuda?", name),
+                      "'lockstep info devices' lists all of them.");
+  }
+  if (name.starts_with("cuda:")) {
+    throw ConfigError(
+        fmt::format("--device {}: which GPU a rank has is not told, but follows from its number", name),
+        fmt::format("Use --device cuda, and CUDA_VISIBLE_DEVICES={} for that GPU alone.", name.substr(5)));
+  }
+  static const Registry<bool> kDevices("device", "lockstep info devices", {{"cpu", true}, {kCuda, true}});
+  kDevices.get(name);
+}
+
+std::string default_kernels(const std::string& device) {
+  return device == kCuda ? "aten" : kernels::default_kernels();
+}
+
+void check_sweep(const SweepOptions& sweep) {
+  require_all(kSweepRules, sweep);
+}
+
+void check_planned(const SweepOptions& sweep, const std::vector<RowPlan>& rows) {
+  require_all(kPlannedRules, sweep, rows);
+}
+
+std::optional<ConfigError> why_not_on_device(const RowPlan& row, strategies::GpuUse use) {
+  use.ranks = row.ranks;
+  use.scales_loss = replica::needs_loss_scale(replica::parse_precision(row.precision));
+  if (!on_gpu(row)) return std::nullopt;
+  if (auto why = strategies::why_not_on_gpu(row.strategy, row.parsed_options, use)) return why;
+  if (!row.cuda_graph) return std::nullopt;
+  const strategies::Traits traits = traits_of(row);
+  if (!traits.not_recordable.empty()) {
+    return ConfigError(
+        fmt::format("{} cannot be recorded with --cuda-graph: {}", row.strategy, traits.not_recordable),
+        "Use single, ddp, replicated, sharded or parameter_server.");
+  }
+  if (use.share_gpus && use.are_threads && row.ranks > 1) {
+    return ConfigError(
+        fmt::format(
+            "{} cannot be recorded with --cuda-graph by several ranks of one process on one GPU: what "
+            "one of them records forbids the others to wait for it",
+            row.strategy),
+        "Use --launch processes, or a GPU for every rank.");
+  }
+  if (use.backend != "nccl" && traits.communicates) {
+    return ConfigError(fmt::format("{} cannot be recorded with --cuda-graph over {}, which carries a GPU's "
+                                   "memory through the host",
+                                   row.strategy, use.backend),
+                       "Use --backend nccl, with a GPU for every rank, or --strategy single.");
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::train
