@@ -25,7 +25,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
-#include "lockstep/comm/folder_store.h"
+#include "lockstep/comm/store.h"
 
 namespace {
 

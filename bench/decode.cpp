@@ -18,7 +18,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/data/resample.h"
+#include "lockstep/data/image.h"
 #include "lockstep/data/views.h"
 
 namespace {

@@ -22,7 +22,7 @@
 #include "lockstep/base/allocator.h"
 #include "lockstep/base/clock.h"
 #include "lockstep/comm/backend.h"
-#include "lockstep/comm/hash_store.h"
+#include "lockstep/comm/store.h"
 #include "lockstep/train/step/step_loop.h"
 
 #include "train/host_accelerator.h"

@@ -14,7 +14,7 @@
 #include <ATen/Parallel.h>
 
 #include "lockstep/comm/backend.h"
-#include "lockstep/comm/hash_store.h"
+#include "lockstep/comm/store.h"
 #include "lockstep/inputs/input.h"
 #include "lockstep/launch/threads.h"
 #include "lockstep/models/model.h"

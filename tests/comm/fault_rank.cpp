@@ -13,7 +13,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/backend.h"
-#include "lockstep/comm/folder_store.h"
+#include "lockstep/comm/store.h"
 
 namespace {
 

@@ -16,11 +16,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/comm/folder_store.h"
-#include "lockstep/comm/hash_store.h"
 #include "lockstep/comm/queued_communicator.h"
-#include "lockstep/comm/staging/staged_transport.h"
-#include "lockstep/comm/thread/thread_transport.h"
+#include "lockstep/comm/store.h"
 
 #include "comm/device_view.h"
 #include "comm/host_copy_engine.h"

@@ -1,3 +1,5 @@
+#include "lockstep/comm/store.h"
+
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -9,8 +11,6 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
-#include "lockstep/comm/folder_store.h"
-#include "lockstep/comm/hash_store.h"
 
 namespace lockstep::comm {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
-#include "lockstep/comm/hash_store.h"
+#include "lockstep/comm/store.h"
 
 #include "comm/rank_world.h"
 

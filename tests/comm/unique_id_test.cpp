@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/comm/hash_store.h"
+#include "lockstep/comm/store.h"
 
 #include "comm/rank_world.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/data/resample.h"
+#include "lockstep/data/image.h"
 #include "lockstep/data/views.h"
 
 #include "data/encoded.h"

@@ -1,9 +1,9 @@
-#include "lockstep/data/resample.h"
-
 #include <algorithm>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lockstep/data/image.h"
 
 #include "data/encoded.h"
 

@@ -9,7 +9,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/comm/backend.h"
-#include "lockstep/comm/hash_store.h"
+#include "lockstep/comm/store.h"
 #include "lockstep/replica/accelerator.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/train/step/step_loop.h"

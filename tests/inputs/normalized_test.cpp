@@ -8,7 +8,7 @@
 
 #include "lockstep/feed/normalize.h"
 #include "lockstep/feed/random_batches.h"
-#include "lockstep/inputs/gpu_stage.h"
+#include "lockstep/inputs/staged.h"
 
 namespace lockstep::inputs {
 namespace {

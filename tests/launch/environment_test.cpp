@@ -5,7 +5,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/launch/rank_environment.h"
-#include "lockstep/launch/slurm_lists.h"
 
 namespace lockstep::launch {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/comm/folder_store.h"
+#include "lockstep/comm/store.h"
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/launch/rank_session.h"

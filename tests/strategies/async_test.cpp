@@ -10,7 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/backend.h"
-#include "lockstep/comm/hash_store.h"
+#include "lockstep/comm/store.h"
 #include "lockstep/launch/threads.h"
 #include "lockstep/strategies/gradient_server.h"
 

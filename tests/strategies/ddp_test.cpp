@@ -3,7 +3,7 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
-#include "lockstep/comm/hash_store.h"
+#include "lockstep/comm/store.h"
 #include "lockstep/strategies/catalog.h"
 
 #include "strategies/recording_communicator.h"

@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
-#include "lockstep/comm/hash_store.h"
+#include "lockstep/comm/store.h"
 #include "lockstep/launch/threads.h"
 #include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/fusion.h"

@@ -5,7 +5,7 @@
 #include <ATen/Parallel.h>
 
 #include "lockstep/comm/backend.h"
-#include "lockstep/comm/hash_store.h"
+#include "lockstep/comm/store.h"
 #include "lockstep/launch/threads.h"
 
 namespace lockstep::test {

@@ -11,7 +11,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/comm/hash_store.h"
+#include "lockstep/comm/store.h"
 #include "lockstep/launch/threads.h"
 #include "lockstep/results/files/json_codec.h"
 #include "lockstep/train/rows/row_trainee.h"

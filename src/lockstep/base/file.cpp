@@ -20,9 +20,8 @@ fs::path temporary_beside(const fs::path& path) {
   return path.parent_path() / fmt::format(".{}.{}.tmp", path.filename().string(), ::getpid());
 }
 
-/// 0 on success, else errno, and the file is removed.
-int write_whole(const fs::path& path, std::string_view text) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+/// Takes the result of open(). 0 on success, else errno.
+int write_and_close(int fd, std::string_view text) {
   if (fd < 0) return errno;
   int error = 0;
   while (!text.empty() && error == 0) {
@@ -34,36 +33,33 @@ int write_whole(const fs::path& path, std::string_view text) {
     }
   }
   // Flushed before the rename: otherwise a crash could leave an empty file under the final name. EINVAL comes
-  // from file systems that cannot flush.
+  // from devices, pipes and file systems that cannot flush.
   if (error == 0 && ::fsync(fd) != 0 && errno != EINVAL) error = errno;
   if (::close(fd) != 0 && error == 0) error = errno;
-  if (error != 0) ::unlink(path.c_str());
   return error;
+}
+
+int create(const fs::path& path) {
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+
+/// A rename would replace these (/dev/stdout, /dev/full), so they are written directly.
+bool is_device_or_pipe(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
 }
 
 }  // namespace
 
 void write_file_atomically(const fs::path& path, std::string_view text) {
-  // A rename would replace a device or a pipe (/dev/stdout, /dev/full), so those are written directly.
-  std::error_code ignored;
-  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    bool ok = fd >= 0;
-    while (ok && !text.empty()) {
-      const ssize_t written = ::write(fd, text.data(), text.size());
-      ok = written > 0;
-      if (ok) text.remove_prefix(static_cast<size_t>(written));
-    }
-    const int error = errno;
-    if (fd >= 0) ::close(fd);
-    if (!ok) throw Error(fmt::format("cannot write '{}': {}", path.string(), std::strerror(error)));
-    return;
-  }
-  const fs::path temporary = temporary_beside(path);
-  int error = write_whole(temporary, text);
-  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    error = errno;
-    ::unlink(temporary.c_str());
+  int error = 0;
+  if (is_device_or_pipe(path)) {
+    error = write_and_close(::open(path.c_str(), O_WRONLY | O_CLOEXEC), text);
+  } else {
+    const fs::path temporary = temporary_beside(path);
+    error = write_and_close(create(temporary), text);
+    if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+    if (error != 0) ::unlink(temporary.c_str());
   }
   if (error != 0) throw Error(fmt::format("cannot write '{}': {}", path.string(), std::strerror(error)));
 }
@@ -76,13 +72,14 @@ void check_writable(const fs::path& path, std::string_view flag) {
   if (path.empty()) refuse("the path is empty");
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) refuse("it is a folder");
-  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+  if (is_device_or_pipe(path)) {
     if (::access(path.c_str(), W_OK) != 0) refuse(std::strerror(errno));
     return;
   }
   const fs::path temporary = temporary_beside(path);
-  if (const int error = write_whole(temporary, "lockstep"); error != 0) refuse(std::strerror(error));
+  const int error = write_and_close(create(temporary), "lockstep");
   ::unlink(temporary.c_str());
+  if (error != 0) refuse(std::strerror(error));
 }
 
 std::string read_file(const fs::path& path) {

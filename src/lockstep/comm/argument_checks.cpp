@@ -19,21 +19,25 @@ bool overlap(const Buffer& a, const Buffer& b) {
 ArgumentChecks::ArgumentChecks(int rank, int size, Capabilities capabilities, std::string where)
     : rank_(rank), size_(size), capabilities_(capabilities), where_(std::move(where)) {}
 
+void ArgumentChecks::refuse(const char* call, const std::string& why, const std::string& advice) const {
+  throw ConfigError(fmt::format("{} on {}: {}", call, where_, why), advice);
+}
+
 void ArgumentChecks::check_buffer(const char* call, const Buffer& buffer) const {
   if (buffer.count > 0 && buffer.data == nullptr) {
-    throw ConfigError(fmt::format("{} on {}: {} elements at a null address", call, where_, buffer.count));
+    refuse(call, fmt::format("{} elements at a null address", buffer.count));
   }
   if (buffer.device == DeviceKind::kCuda && !capabilities_.cuda_buffers) {
-    throw ConfigError(
-        fmt::format("{} on {}: {} bytes of CUDA memory, but this communicator takes host memory only", call,
-                    where_, buffer.bytes()),
-        "copy the data to the host first, connect with the rank's GPU (ConnectOptions::cuda_device), or use "
-        "the nccl backend");
+    refuse(
+        call,
+        fmt::format("{} bytes of CUDA memory, but this communicator takes host memory only", buffer.bytes()),
+        "copy the data to the host first, connect with the rank's GPU (ConnectOptions::cuda_device), or "
+        "use the nccl backend");
   }
   if (buffer.device == DeviceKind::kCpu && !capabilities_.cpu_buffers) {
-    throw ConfigError(
-        fmt::format("{} on {}: {} bytes of host memory, but this communicator takes CUDA memory only", call,
-                    where_, buffer.bytes()),
+    refuse(
+        call,
+        fmt::format("{} bytes of host memory, but this communicator takes CUDA memory only", buffer.bytes()),
         "copy the data to the GPU first, or use a communicator of another backend");
   }
 }
@@ -44,8 +48,7 @@ void ArgumentChecks::check(const Collective& collective) const {
   check_buffer(traits.name, collective.input);
   if (!traits.in_place) check_alike(traits.name, collective.input, collective.output);
   if (traits.rooted() && (collective.root < 0 || collective.root >= size_)) {
-    throw ConfigError(
-        fmt::format("{} on {}: root {} is not in [0, {})", traits.name, where_, collective.root, size_));
+    refuse(traits.name, fmt::format("root {} is not in [0, {})", collective.root, size_));
   }
   if (traits.input_parts && traits.output_parts) {
     check_exchange(collective);
@@ -57,12 +60,11 @@ void ArgumentChecks::check(const Collective& collective) const {
 void ArgumentChecks::check_alike(const char* call, const Buffer& input, const Buffer& output) const {
   check_buffer(call, output);
   if (input.device != output.device) {
-    throw ConfigError(fmt::format("{} on {}: input is {} memory, output is {} memory", call, where_,
-                                  to_string(input.device), to_string(output.device)));
+    refuse(call, fmt::format("input is {} memory, output is {} memory", to_string(input.device),
+                             to_string(output.device)));
   }
   if (input.dtype != output.dtype) {
-    throw ConfigError(fmt::format("{} on {}: input is {}, output is {}", call, where_, to_string(input.dtype),
-                                  to_string(output.dtype)));
+    refuse(call, fmt::format("input is {}, output is {}", to_string(input.dtype), to_string(output.dtype)));
   }
 }
 
@@ -74,13 +76,13 @@ void ArgumentChecks::check_part_of_whole(const Collective& collective) const {
   const char* const whole_name = gathers ? "output" : "input";
   const char* const part_name = gathers ? "input" : "output";
   if (whole.count != part.count * size_t(size_)) {
-    throw ConfigError(fmt::format("{} on {}: {} holds {} elements, {} x {} expected", collective.name(),
-                                  where_, whole_name, whole.count, size_, part.count));
+    refuse(collective.name(),
+           fmt::format("{} holds {} elements, {} x {} expected", whole_name, whole.count, size_, part.count));
   }
   const auto* own_part = static_cast<const char*>(whole.data) + part.bytes() * size_t(rank_);
   if (overlap(part, whole) && part.data != own_part) {
-    throw ConfigError(fmt::format("{} on {}: {} overlaps {} but is not the rank's own part of it",
-                                  collective.name(), where_, part_name, whole_name));
+    refuse(collective.name(),
+           fmt::format("{} overlaps {} but is not the rank's own part of it", part_name, whole_name));
   }
 }
 
@@ -89,32 +91,28 @@ void ArgumentChecks::check_exchange(const Collective& collective) const {
   const Buffer& input = collective.input;
   const Buffer& output = collective.output;
   if (input.count != output.count || input.count % size_t(size_) != 0) {
-    throw ConfigError(
-        fmt::format("{} on {}: input holds {} and output {} elements; equal multiples of {} expected",
-                    collective.name(), where_, input.count, output.count, size_));
+    refuse(collective.name(),
+           fmt::format("input holds {} and output {} elements; equal multiples of {} expected", input.count,
+                       output.count, size_));
   }
-  if (overlap(input, output)) {
-    throw ConfigError(fmt::format("{} on {}: input overlaps output", collective.name(), where_));
-  }
+  if (overlap(input, output)) refuse(collective.name(), "input overlaps output");
 }
 
 void ArgumentChecks::check(const Message& message) const {
   const char* const call = message.name();
   const bool any_peer = message.kind == Message::Kind::kReceiveAny;
   if (any_peer && !capabilities_.receive_any) {
-    throw ConfigError(fmt::format("{} on {}: this backend can only receive from a given rank", call, where_),
-                      "name the peer, or use the gloo or mpi backend");
+    refuse(call, "this backend can only receive from a given rank",
+           "name the peer, or use the gloo or mpi backend");
   }
   check_buffer(call, message.buffer);
   const bool has_peer =
       any_peer ? size_ > 1 : message.peer >= 0 && message.peer < size_ && message.peer != rank_;
   if (!has_peer) {
-    throw ConfigError(fmt::format("{} on {}: {} is not the number of another rank in [0, {})", call, where_,
-                                  message.peer, size_));
+    refuse(call, fmt::format("{} is not the number of another rank in [0, {})", message.peer, size_));
   }
   if (message.tag < 0 || message.tag >= kTagLimit) {
-    throw ConfigError(
-        fmt::format("{} on {}: tag {} is not in [0, {})", call, where_, message.tag, kTagLimit));
+    refuse(call, fmt::format("tag {} is not in [0, {})", message.tag, kTagLimit));
   }
 }
 
@@ -122,8 +120,8 @@ void ArgumentChecks::check_split(std::span<const int> ranks) const {
   bool valid = !ranks.empty() && ranks.front() >= 0 && ranks.back() < size_;
   for (size_t i = 1; i < ranks.size(); ++i) valid = valid && ranks[i - 1] < ranks[i];
   if (!valid) {
-    throw ConfigError(fmt::format("split on {}: [{}] is not an ascending list of ranks in [0, {})", where_,
-                                  fmt::join(ranks.begin(), ranks.end(), ", "), size_));
+    refuse("split", fmt::format("[{}] is not an ascending list of ranks in [0, {})",
+                                fmt::join(ranks.begin(), ranks.end(), ", "), size_));
   }
 }
 

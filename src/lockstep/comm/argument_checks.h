@@ -4,7 +4,6 @@
 #include <string>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/comm/types.h"
 
 namespace lockstep::comm {
 
@@ -23,6 +22,7 @@ class ArgumentChecks {
   void check_split(std::span<const int> ranks) const;
 
  private:
+  [[noreturn]] void refuse(const char* call, const std::string& why, const std::string& advice = "") const;
   void check_alike(const char* call, const Buffer& input, const Buffer& output) const;
   void check_part_of_whole(const Collective& collective) const;
   void check_exchange(const Collective& collective) const;

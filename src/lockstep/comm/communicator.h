@@ -86,6 +86,7 @@ struct CollectiveTraits {
 /// One operation of all ranks of a communicator, as a value. The named functions of Communicator build it and
 /// document each kind.
 struct Collective {
+  /// The table of traits() is in this order.
   enum class Kind : uint8_t {
     kAllReduce,
     kReduce,
@@ -111,23 +112,15 @@ struct Collective {
 
 constexpr CollectiveTraits Collective::traits() const {
   using Ranks = CollectiveTraits::Ranks;
-  switch (kind) {
-    case Kind::kAllReduce:
-      return {.name = "all_reduce", .in_place = true};
-    case Kind::kReduce:
-      return {.name = "reduce", .in_place = true, .writers = Ranks::kRoot};
-    case Kind::kBroadcast:
-      return {.name = "broadcast", .in_place = true, .readers = Ranks::kRoot, .writers = Ranks::kAllButRoot};
-    case Kind::kAllGather:
-      return {.name = "all_gather", .output_parts = true};
-    case Kind::kReduceScatter:
-      return {.name = "reduce_scatter", .input_parts = true};
-    case Kind::kAllToAll:
-      return {.name = "all_to_all", .input_parts = true, .output_parts = true};
-    case Kind::kBarrier:
-      break;
-  }
-  return {.name = "barrier"};
+  constexpr CollectiveTraits kTraits[] = {
+      {.name = "all_reduce", .in_place = true},
+      {.name = "reduce", .in_place = true, .writers = Ranks::kRoot},
+      {.name = "broadcast", .in_place = true, .readers = Ranks::kRoot, .writers = Ranks::kAllButRoot},
+      {.name = "all_gather", .output_parts = true},
+      {.name = "reduce_scatter", .input_parts = true},
+      {.name = "all_to_all", .input_parts = true, .output_parts = true},
+      {.name = "barrier"}};
+  return kTraits[static_cast<size_t>(kind)];
 }
 
 /// One end of a point-to-point message, as a value.

@@ -124,37 +124,19 @@ ReduceFunction choose() {
 
 template <typename T>
 ReduceFunction choose(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kMin:
-      return choose<T, ReduceOp::kMin>();
-    case ReduceOp::kMax:
-      return choose<T, ReduceOp::kMax>();
-    case ReduceOp::kSum:
-      break;
-  }
-  return choose<T, ReduceOp::kSum>();
+  const ReduceFunction functions[] = {choose<T, ReduceOp::kSum>(), choose<T, ReduceOp::kMin>(),
+                                      choose<T, ReduceOp::kMax>()};
+  return functions[static_cast<size_t>(op)];
 }
 
 }  // namespace
 
 ReduceFunction reduce_function(DType dtype, ReduceOp op) {
-  switch (dtype) {
-    case DType::kFloat64:
-      return choose<double>(op);
-    case DType::kFloat16:
-      return choose<Float16>(op);
-    case DType::kBFloat16:
-      return choose<BFloat16>(op);
-    case DType::kUInt8:
-      return choose<uint8_t>(op);
-    case DType::kInt32:
-      return choose<int32_t>(op);
-    case DType::kInt64:
-      return choose<int64_t>(op);
-    case DType::kFloat32:
-      break;
-  }
-  return choose<float>(op);
+  // In the order of DType.
+  constexpr ReduceFunction (*kChoosers[])(ReduceOp) = {choose<float>,    choose<double>,  choose<Float16>,
+                                                       choose<BFloat16>, choose<uint8_t>, choose<int32_t>,
+                                                       choose<int64_t>};
+  return kChoosers[static_cast<size_t>(dtype)](op);
 }
 
 }  // namespace lockstep::comm

@@ -2,9 +2,12 @@
 
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/comm/communicator.h"
@@ -88,6 +91,37 @@ class Operation {
   int source_ = -1;
   std::optional<Failure> failure_;
   std::function<void()> done_;
+};
+
+/// The messages of a transport that have no outcome yet. Thread-safe.
+template <typename Kind = Operation>
+class PendingMessages {
+ public:
+  void add(std::shared_ptr<Kind> message) {
+    const std::lock_guard lock(mutex_);
+    forget_finished();
+    messages_.push_back(std::move(message));
+  }
+
+  bool empty() {
+    const std::lock_guard lock(mutex_);
+    forget_finished();
+    return messages_.empty();
+  }
+
+  /// Hands over all of them, for a caller that fails them: their callbacks must run without the lock.
+  std::vector<std::shared_ptr<Kind>> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(messages_, {});
+  }
+
+ private:
+  void forget_finished() {
+    std::erase_if(messages_, [](const auto& message) { return message->has_outcome(); });
+  }
+
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Kind>> messages_;
 };
 
 }  // namespace lockstep::comm

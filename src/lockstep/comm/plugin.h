@@ -29,9 +29,4 @@ struct BackendPlugin {
   void (*check)() = nullptr;
 };
 
-/// Opens lockstep_<backend>.so, whose one symbol is the function `lockstep_backend_plugin`, once per process
-/// and never closed, and checks that it can work. Thread-safe. Throws BackendMissing, which says what to
-/// install.
-const BackendPlugin& open_plugin(const std::string& backend);
-
 }  // namespace lockstep::comm

@@ -10,7 +10,6 @@
 #include "lockstep/comm/progress_queue.h"
 #include "lockstep/comm/session.h"
 #include "lockstep/comm/staging/copy_engine.h"
-#include "lockstep/comm/staging/staged_transport.h"
 
 namespace lockstep::comm {
 namespace {

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "lockstep/comm/backend.h"
-#include "lockstep/comm/communicator.h"
 #include "lockstep/comm/transport.h"
 
 namespace lockstep::comm {
@@ -23,5 +22,16 @@ std::unique_ptr<Communicator> connect_transport(
 /// memory of the rank's GPU, null without one.
 std::unique_ptr<Communicator> make_solo_communicator(std::string backend, Duration timeout,
                                                      std::shared_ptr<CopyEngine> engine = nullptr);
+
+/// Collective. Joins the ranks of this process that pass the same Store, each from its own thread.
+std::shared_ptr<Transport> connect_thread_transport(const ConnectOptions& options);
+
+constexpr size_t kStagedPieceBytes = size_t{4} << 20;
+
+/// Extends `host`, a transport of host memory, to device memory, which passes through pinned host memory in
+/// pieces of about `piece_bytes`; some are copied while another one is exchanged among the ranks.
+std::shared_ptr<Transport> make_staged_transport(std::shared_ptr<Transport> host,
+                                                 std::shared_ptr<CopyEngine> engine,
+                                                 size_t piece_bytes = kStagedPieceBytes);
 
 }  // namespace lockstep::comm

@@ -6,6 +6,7 @@
 
 namespace lockstep::comm {
 
+// Tables of types and operations, here and in the backends, are in the order of these.
 enum class DType : uint8_t { kFloat32, kFloat64, kFloat16, kBFloat16, kUInt8, kInt32, kInt64 };
 enum class ReduceOp : uint8_t { kSum, kMin, kMax };
 enum class DeviceKind : uint8_t { kCpu, kCuda };
@@ -16,23 +17,9 @@ struct DTypeTraits {
 };
 
 constexpr DTypeTraits traits_of(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return {"fp32", 4};
-    case DType::kFloat64:
-      return {"fp64", 8};
-    case DType::kFloat16:
-      return {"fp16", 2};
-    case DType::kBFloat16:
-      return {"bf16", 2};
-    case DType::kUInt8:
-      return {"uint8", 1};
-    case DType::kInt32:
-      return {"int32", 4};
-    case DType::kInt64:
-      return {"int64", 8};
-  }
-  return {"?", 0};
+  constexpr DTypeTraits kTraits[] = {{"fp32", 4},  {"fp64", 8},  {"fp16", 2}, {"bf16", 2},
+                                     {"uint8", 1}, {"int32", 4}, {"int64", 8}};
+  return kTraits[static_cast<size_t>(dtype)];
 }
 
 constexpr size_t element_bytes(DType dtype) {

@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "lockstep/data/formats.h"
-#include "lockstep/data/resample.h"
+#include "lockstep/data/image.h"
 #include "lockstep/data/views.h"
 
 namespace lockstep::data {

@@ -1,10 +1,135 @@
 #include "lockstep/data/image.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 
 namespace lockstep::data {
+namespace {
+
+/// Bits of a weight's fraction: 255 times the largest sum of weights, 2^14, fits an int32_t by far, and a
+/// weight an int16_t.
+constexpr int kBits = 14;
+constexpr int kHalf = 1 << (kBits - 1);
+
+/// Resampling along one axis: each place of the result is a weighted sum of `taps` neighbors in the image.
+///
+///   result    |     place      |   next place   |
+///   image     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | ...        scale = image pixels per place
+///   weights    ..:::|||||:::..                         a triangle of half-width `reach` around the center,
+///               ^first[place]                          taps of them, in fixed point
+struct Axis {
+  /// The first pixel with a weight, per place.
+  std::vector<int> first;
+  /// Pixels per place, equal for all places; some weigh nothing.
+  int taps = 0;
+  /// taps weights per place; they sum to 1 << kBits.
+  std::vector<int16_t> weights;
+};
+
+Axis make_axis(double begin, double length, int image_length, int size, bool mirrored) {
+  const double scale = length / size;
+  const double reach = std::max(1.0, scale);
+  Axis axis;
+  axis.taps = std::min(image_length, static_cast<int>(std::ceil(2 * reach)));
+  axis.first.resize(static_cast<size_t>(size));
+  axis.weights.resize(static_cast<size_t>(size) * static_cast<size_t>(axis.taps));
+  std::vector<double> exact(static_cast<size_t>(axis.taps));
+  for (int place = 0; place < size; ++place) {
+    const int from = mirrored ? size - 1 - place : place;
+    const double centre = begin + (from + 0.5) * scale;
+    // The first pixel whose center is less than `reach` away.
+    const int first =
+        std::clamp(static_cast<int>(std::floor(centre - reach - 0.5)) + 1, 0, image_length - axis.taps);
+    double sum = 0;
+    for (int tap = 0; tap < axis.taps; ++tap) {
+      const double distance = std::abs(first + tap + 0.5 - centre);
+      const double weight = std::max(0.0, 1 - distance / reach);
+      exact[static_cast<size_t>(tap)] = weight;
+      sum += weight;
+    }
+    axis.first[static_cast<size_t>(place)] = first;
+    int16_t* weights = &axis.weights[static_cast<size_t>(place) * static_cast<size_t>(axis.taps)];
+    int left = 1 << kBits;
+    int heaviest = 0;
+    for (int tap = 0; tap < axis.taps; ++tap) {
+      weights[tap] = static_cast<int16_t>(std::lround(exact[static_cast<size_t>(tap)] / sum * (1 << kBits)));
+      left -= weights[tap];
+      if (weights[tap] > weights[heaviest]) heaviest = tap;
+    }
+    // Corrects for rounding, so that a uniform area keeps its value exactly.
+    weights[heaviest] = static_cast<int16_t>(weights[heaviest] + left);
+  }
+  return axis;
+}
+
+uint8_t rounded(int32_t sum) {
+  return static_cast<uint8_t>((sum + kHalf) >> kBits);
+}
+
+/// A number of taps known to the compiler, which unrolls loops over them and vectorizes those around.
+template <int count>
+struct Taps {
+  int operator()() const { return count; }
+};
+
+/// Any number of taps, for images that shrink to less than a half.
+struct AnyTaps {
+  int count;
+  int operator()() const { return count; }
+};
+
+template <typename Action>
+void with_taps(int taps, const Action& action) {
+  switch (taps) {
+    case 2:
+      return action(Taps<2>());
+    case 3:
+      return action(Taps<3>());
+    case 4:
+      return action(Taps<4>());
+    default:
+      return action(AnyTaps{taps});
+  }
+}
+
+/// Combines `taps` rows, `stride` apart, into one.
+template <typename TapCount>
+void combine_rows(const uint8_t* rows, size_t stride, const int16_t* weights, TapCount taps, size_t bytes,
+                  uint8_t* out) {
+  for (size_t i = 0; i < bytes; ++i) {
+    int32_t sum = 0;
+    for (int tap = 0; tap < taps(); ++tap) {
+      sum += weights[tap] * int16_t{rows[static_cast<size_t>(tap) * stride + i]};
+    }
+    out[i] = rounded(sum);
+  }
+}
+
+template <int channels, typename TapCount>
+void resample_row(const uint8_t* row, const Axis& axis, TapCount taps, int size, uint8_t* out) {
+  const int16_t* weights = axis.weights.data();
+  for (int x = 0; x < size; ++x, weights += taps()) {
+    const uint8_t* from = row + static_cast<size_t>(axis.first[static_cast<size_t>(x)]) * channels;
+    int32_t sums[channels] = {};
+    for (int tap = 0; tap < taps(); ++tap) {
+      for (int c = 0; c < channels; ++c) sums[c] += weights[tap] * from[tap * channels + c];
+    }
+    for (int c = 0; c < channels; ++c) *out++ = rounded(sums[c]);
+  }
+}
+
+bool is_copy(const ImageRef& image, const View& view, int size) {
+  return view.width == size && view.height == size && !view.mirrored && view.left == std::floor(view.left) &&
+         view.top == std::floor(view.top) && view.left + size <= image.width &&
+         view.top + size <= image.height;
+}
+
+}  // namespace
 
 void check_dimensions(int64_t width, int64_t height, const std::string& name) {
   // Each side is checked before the product, which might overflow.
@@ -30,6 +155,48 @@ Image with_channels(Image image, int channels) {
     }
   }
   return changed;
+}
+
+void resample(const ImageRef& image, const View& view, int size, uint8_t* out) {
+  const auto channels = static_cast<size_t>(image.channels);
+  const size_t row_bytes = static_cast<size_t>(size) * channels;
+  const size_t image_row_bytes = static_cast<size_t>(image.width) * channels;
+  if (is_copy(image, view, size)) {
+    const uint8_t* from = image.pixels + static_cast<size_t>(view.top) * image_row_bytes +
+                          static_cast<size_t>(view.left) * channels;
+    for (int y = 0; y < size; ++y) {
+      std::memcpy(out + static_cast<size_t>(y) * row_bytes, from + static_cast<size_t>(y) * image_row_bytes,
+                  row_bytes);
+    }
+    return;
+  }
+
+  Axis across = make_axis(view.left, view.width, image.width, size, view.mirrored);
+  const Axis down = make_axis(view.top, view.height, image.height, size, false);
+  // Down first, a row at a time and only for the columns under the view: whole rows are combined as vectors.
+  // Then across, along each of the few rows that are left, where neighbors of one channel lie `channels`
+  // bytes apart.
+  const int least = std::ranges::min(across.first);
+  const int most = std::ranges::max(across.first);
+  const size_t begin = static_cast<size_t>(least) * channels;
+  const size_t combined_bytes = static_cast<size_t>(most + across.taps - least) * channels;
+  for (int& first : across.first) first -= least;
+  std::vector<uint8_t> combined(combined_bytes);
+  for (int y = 0; y < size; ++y, out += row_bytes) {
+    const auto place = static_cast<size_t>(y);
+    const uint8_t* rows = image.pixels + static_cast<size_t>(down.first[place]) * image_row_bytes + begin;
+    const int16_t* weights = &down.weights[place * static_cast<size_t>(down.taps)];
+    with_taps(down.taps, [&](auto taps) {
+      combine_rows(rows, image_row_bytes, weights, taps, combined_bytes, combined.data());
+    });
+    with_taps(across.taps, [&](auto taps) {
+      if (channels == 3) {
+        resample_row<3>(combined.data(), across, taps, size, out);
+      } else {
+        resample_row<1>(combined.data(), across, taps, size, out);
+      }
+    });
+  }
 }
 
 }  // namespace lockstep::data

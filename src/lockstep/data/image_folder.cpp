@@ -8,7 +8,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/formats.h"
-#include "lockstep/data/resample.h"
+#include "lockstep/data/image.h"
 #include "lockstep/data/views.h"
 
 namespace lockstep::data {
@@ -22,34 +22,30 @@ bool is_hidden(const fs::path& path) {
   return path.filename().string().starts_with(".");
 }
 
-bool is_image_name(const fs::path& path) {
+bool is_image(const fs::directory_entry& entry) {
+  const fs::path& path = entry.path();
   std::string ending = path.extension().string();
   for (char& c : ending) c = (c >= 'A' && c <= 'Z') ? static_cast<char>(c - 'A' + 'a') : c;
   return !is_hidden(path) && (ending == ".jpg" || ending == ".jpeg" || ending == ".png");
 }
 
 /// Sorted names: the order in which a file system lists them differs between machines.
-std::vector<std::string> folders_in(const fs::path& folder) {
+template <typename Wanted>
+std::vector<std::string> names_in(const fs::path& folder, const Wanted& wanted) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_directory() && !is_hidden(entry.path())) names.push_back(entry.path().filename().string());
+    if (wanted(entry)) names.push_back(entry.path().filename().string());
   }
   std::ranges::sort(names);
   return names;
+}
+
+std::vector<std::string> folders_in(const fs::path& folder) {
+  return names_in(folder, [](const auto& entry) { return entry.is_directory() && !is_hidden(entry.path()); });
 }
 
 std::vector<std::string> images_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (is_image_name(entry.path())) names.push_back(entry.path().filename().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
-bool has_image(const fs::path& folder) {
-  return std::ranges::any_of(fs::directory_iterator(folder),
-                             [](const fs::directory_entry& entry) { return is_image_name(entry.path()); });
+  return names_in(folder, is_image);
 }
 
 fs::path root_of(const fs::path& folder, Split split) {
@@ -69,8 +65,7 @@ class ImageFolder final : public Dataset {
  public:
   ImageFolder(fs::path root, std::vector<std::string> classes)
       : root_(std::move(root)), classes_(std::move(classes)) {
-    const std::vector<std::string> folders = folders_in(root_);
-    for (const std::string& name : folders) {
+    for (const std::string& name : folders_in(root_)) {
       const auto place = std::ranges::find(classes_, name);
       if (place == classes_.end()) {
         throw Error(
@@ -120,8 +115,9 @@ class ImageFolder final : public Dataset {
 
 bool has_class_folders(const fs::path& folder) {
   const fs::path root = fs::is_directory(folder / "train") ? folder / "train" : folder;
-  return std::ranges::any_of(folders_in(root),
-                             [&](const std::string& name) { return has_image(root / name); });
+  return std::ranges::any_of(folders_in(root), [&](const std::string& name) {
+    return std::ranges::any_of(fs::directory_iterator(root / name), is_image);
+  });
 }
 
 std::shared_ptr<const Dataset> open_image_folder(const fs::path& folder, Split split) {

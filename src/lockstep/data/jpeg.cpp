@@ -1,5 +1,3 @@
-#include "lockstep/data/jpeg.h"
-
 #include <algorithm>
 #include <cmath>
 #include <csetjmp>
@@ -12,6 +10,7 @@
 #include <jerror.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/decode.h"
 
 namespace lockstep::data {
 namespace {

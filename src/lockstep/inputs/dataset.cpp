@@ -194,13 +194,14 @@ class LoadedBatches final : public HostSource {
         ahead_(ahead_of(options)),
         dataset_(std::move(dataset)),
         shards_(std::move(shards)),
-        has_samples_(shards_.batches_per_epoch() > 0),
+        batches_per_epoch_(shards_.batches_per_epoch()),
         use_(std::make_shared<LoaderUse>(queue_of(options, "read", ahead_, workers_))) {}
 
   void skip(int64_t batches) override { first_ += batches; }
+  std::optional<int64_t> batches_per_epoch() const override { return batches_per_epoch_; }
 
   std::optional<HostBatch> next() override {
-    if (!has_samples_) throw Error("this rank has no samples to evaluate with");
+    if (batches_per_epoch_ == 0) throw Error("this rank has no samples to evaluate with");
     const int64_t ready = use_->ready();
     const double begin_s = now_s();
     const ReadBatch& batch = next_of_loader();
@@ -240,33 +241,21 @@ class LoadedBatches final : public HostSource {
   int ahead_;
   std::shared_ptr<const data::Dataset> dataset_;
   data::Shards shards_;
-  bool has_samples_;
+  int64_t batches_per_epoch_;
   std::shared_ptr<LoaderUse> use_;
   int64_t first_ = 0;
   std::unique_ptr<Loader> loader_;
   std::optional<torch::data::Iterator<ReadBatch>> iterator_;
 };
 
-class DatasetInput final : public StagedInput {
- public:
-  DatasetInput(const InputOptions& options, const std::shared_ptr<const data::Dataset>& dataset,
-               data::Shards shards)
-      : StagedInput(options,
-                    feed::scaling_of(dataset->normalization().mean, dataset->normalization().deviation),
-                    std::make_unique<LoadedBatches>(options, dataset, shards)),
-        batches_per_epoch_(shards.batches_per_epoch()) {}
-
-  std::optional<int64_t> batches_per_epoch() const override { return batches_per_epoch_; }
-
- private:
-  int64_t batches_per_epoch_;
-};
-
 }  // namespace
 
 std::unique_ptr<Input> create_dataset_input(const InputOptions& options) {
   const std::shared_ptr<const data::Dataset> dataset = open(options);
-  return std::make_unique<DatasetInput>(options, dataset, make_shards(*dataset, options));
+  const data::Normalization statistics = dataset->normalization();
+  return std::make_unique<StagedInput>(
+      options, feed::scaling_of(statistics.mean, statistics.deviation),
+      std::make_unique<LoadedBatches>(options, dataset, make_shards(*dataset, options)));
 }
 
 void check_dataset(std::span<const InputOptions> all) {

@@ -32,11 +32,6 @@ Batch make_batch(const InputOptions& options, int64_t first) {
   return batch;
 }
 
-void move_to(at::Device device, Batch& batch) {
-  batch.images = batch.images.to(device);
-  batch.labels = batch.labels.to(device);
-}
-
 /// A few batches on the device, handed out in turn.
 class DeviceInput : public Input {
  public:
@@ -44,7 +39,10 @@ class DeviceInput : public Input {
     const int64_t global_batch = options.batch * options.ranks;
     for (int64_t i = 0; i < kDeviceBatches; ++i) {
       batches_.push_back(make_batch(options, i * global_batch + options.rank * options.batch));
-      if (options.accelerator) move_to(options.accelerator->device(), batches_.back());
+      if (!options.accelerator) continue;
+      Batch& batch = batches_.back();
+      batch.images = batch.images.to(options.accelerator->device());
+      batch.labels = batch.labels.to(options.accelerator->device());
     }
   }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -28,6 +27,8 @@ class HostSource {
   virtual ~HostSource() = default;
   /// Skips batches. Call before the first next().
   virtual void skip(int64_t batches) = 0;
+  /// See Input::batches_per_epoch.
+  virtual std::optional<int64_t> batches_per_epoch() const { return std::nullopt; }
   /// The next batch, valid until the next call; empty after stop(). Throws if it cannot be made or read.
   virtual std::optional<HostBatch> next() = 0;
   /// Makes next() end soon. From any thread.
@@ -41,12 +42,10 @@ struct StagedBatch : Batch {
   std::optional<c10::Event> arrived;
 };
 
-class GpuStage;
-
 /// Puts batches from a source on the device, normalized, one step ahead of the training thread. The stager, a
 /// thread of its own, starts with the first next().
 ///
-///   source --HostBatch--> stager: normalize, or GpuStage::put --StagedBatch--> ring of one --> next()
+///   source --HostBatch--> stager: normalize, or copy to the GPU --StagedBatch--> ring of one --> next()
 ///
 /// On a GPU, next() waits only until the stager has issued the copy; the training thread's stream then waits
 /// for its arrival, and the host does not.
@@ -57,13 +56,12 @@ class StagedInput : public Input {
 
   const Batch& next() override;
   void skip(int64_t batches) override { source_->skip(batches); }
+  std::optional<int64_t> batches_per_epoch() const override { return source_->batches_per_epoch(); }
   std::unique_lock<std::mutex> keep_off_gpu() override { return std::unique_lock(on_gpu_); }
   std::vector<feed::QueueUse> queues() const override;
 
  private:
   void stage();
-  /// Null without a GPU.
-  std::unique_ptr<GpuStage> open_gpu();
   /// Normalizes in host memory.
   void normalize(const HostBatch& host, Batch& batch) const;
 
@@ -75,6 +73,22 @@ class StagedInput : public Input {
   std::mutex on_gpu_;
   std::thread thread_;
 };
+
+/// Scale and shift of each channel as tensors, made once.
+struct ChannelScaling {
+  /// fp32, [1, channels, 1, 1], on that device.
+  ChannelScaling(const feed::Scaling& scaling, int64_t channels, at::Device device);
+
+  at::Tensor scale;
+  at::Tensor shift;
+};
+
+/// Computes feed::normalize_interleaved or normalize_planar on the device that holds the pixels, in two
+/// launches that the host does not wait for. A value may differ from theirs by a rounding error. `pixels`:
+/// uint8, [batch, height, width, channels], contiguous. Returns fp32 [batch, channels, height, width] in the
+/// memory format.
+at::Tensor normalized(const at::Tensor& pixels, const ChannelScaling& scaling,
+                      at::MemoryFormat memory_format);
 
 /// The shape of a rank's batches.
 feed::BatchShape shape_of(const InputOptions& options);

@@ -62,10 +62,10 @@ std::vector<Core> cores_of(hwloc_topology_t topology, hwloc_const_cpuset_t allow
   return cores;
 }
 
-std::vector<int> all_cpus(const std::vector<Core>& cores) {
+/// All processors, core by core.
+std::vector<int> cpus_of(const std::vector<Core>& cores) {
   std::vector<int> cpus;
   for (const Core& core : cores) cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
-  std::ranges::sort(cpus);
   return cpus;
 }
 
@@ -73,11 +73,7 @@ std::vector<int> all_cpus(const std::vector<Core>& cores) {
 /// enough cores, else all processors core by core, so that a rank's threads share its own cores before those
 /// of others.
 std::vector<int> processors_in_order(const std::vector<Core>& cores, size_t threads) {
-  if (threads > cores.size()) {
-    std::vector<int> order;
-    for (const Core& core : cores) order.insert(order.end(), core.cpus.begin(), core.cpus.end());
-    return order;
-  }
+  if (threads > cores.size()) return cpus_of(cores);
   std::vector<int> order;
   for (const Core& core : cores) order.push_back(core.cpus.front());
   return order;
@@ -130,9 +126,11 @@ int default_threads_per_rank(int cores, int ranks) {
 BindingPlan plan_binding(const std::vector<Core>& cores, int ranks, int threads_per_rank, Binding binding) {
   const int available = static_cast<int>(cores.size());
   if (threads_per_rank > available) {
+    std::vector<int> cpus = cpus_of(cores);
+    std::ranges::sort(cpus);
     throw ConfigError(
         fmt::format("--threads {}: this job may use {} core{} only (processors {})", threads_per_rank,
-                    available, available == 1 ? "" : "s", format_cpus(all_cpus(cores))),
+                    available, available == 1 ? "" : "s", format_cpus(cpus)),
         "Ask for fewer threads, or give the job more cores (taskset, numactl, the container's limits).");
   }
   BindingPlan plan;

@@ -1,10 +1,15 @@
 #include "lockstep/launch/child_process.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <fstream>
+#include <iterator>
+#include <ranges>
+#include <sstream>
 #include <string_view>
 
 #include <fcntl.h>
@@ -29,9 +34,8 @@ std::vector<std::string> merged_environment(const std::vector<std::pair<std::str
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
-    bool replaced = false;
-    for (const auto& [key, value] : added) replaced = replaced || key == name;
-    if (!replaced) all.emplace_back(text);
+    const auto replaces = [&](const auto& variable) { return variable.first == name; };
+    if (std::ranges::none_of(added, replaces)) all.emplace_back(text);
   }
   for (const auto& [key, value] : added) all.push_back(fmt::format("{}={}", key, value));
   return all;
@@ -140,14 +144,21 @@ pid_t start_child(const ChildCommand& command) {
 
 std::string find_program(const std::string& name) {
   const char* path = std::getenv("PATH");
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const size_t colon = std::min(rest.find(':'), rest.size());
-    const std::string candidate = fmt::format("{}/{}", rest.substr(0, colon), name);
-    if (colon > 0 && ::access(candidate.c_str(), X_OK) == 0) return candidate;
-    rest.remove_prefix(std::min(colon + 1, rest.size()));
+  for (const auto folder : std::views::split(std::string_view(path == nullptr ? "" : path), ':')) {
+    if (folder.empty()) continue;
+    const std::string candidate = fmt::format("{}/{}", std::string_view(folder.begin(), folder.end()), name);
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return "";
+}
+
+std::vector<std::string> process_status(int64_t pid) {
+  std::ifstream stream(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(stream, line);
+  // The name stands in parentheses, and may itself hold blanks and parentheses.
+  std::istringstream fields(line.substr(line.rfind(')') + 1));
+  return {std::istream_iterator<std::string>(fields), {}};
 }
 
 void outlive_parent_by(std::chrono::milliseconds grace) {

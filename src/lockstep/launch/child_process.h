@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,10 @@ pid_t start_child(const ChildCommand& command);
 
 /// The path of the program in PATH; empty if it is not there.
 std::string find_program(const std::string& name);
+
+/// The fields of /proc/PID/stat behind the name: [0] the state, [1] the parent's id, see proc(5). Empty if
+/// there is no such process.
+std::vector<std::string> process_status(int64_t pid);
 
 /// Lets this process outlive the parent that it was to die with (PR_SET_PDEATHSIG), but only by `grace`: a
 /// small process, the guardian, kills it then, even if it is stopped. The guardian dies with this process.

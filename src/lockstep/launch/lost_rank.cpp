@@ -1,10 +1,11 @@
 #include "lockstep/launch/lost_rank.h"
 
+#include <csignal>
 #include <cstring>
-#include <fstream>
 
 #include <fmt/format.h>
 
+#include "lockstep/launch/child_process.h"
 #include "lockstep/launch/tcp_socket.h"
 
 namespace lockstep::launch {
@@ -15,16 +16,6 @@ std::string when(const LostRank& lost) {
     return lost.step == 0 ? " while starting" : fmt::format(" after step {}", lost.step);
   if (lost.step == 0) return fmt::format(" before the end of the first step of {}", lost.label);
   return fmt::format(" after step {} of {}", lost.step, lost.label);
-}
-
-/// The letter for a process's state in /proc; '?' if there is no such process.
-char state_of_process(int64_t pid) {
-  std::ifstream stream(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  std::getline(stream, line);
-  // The state follows the name in parentheses, which may itself hold blanks and parentheses.
-  const size_t end = line.rfind(')');
-  return end == std::string::npos || end + 2 >= line.size() ? '?' : line[end + 2];
 }
 
 }  // namespace
@@ -44,23 +35,40 @@ std::string signal_name(int signal) {
   return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
 }
 
+std::string ending_signal_text(int signal) {
+  return signal == SIGINT ? "interrupted (Ctrl-C)" : fmt::format("told to end ({})", signal_name(signal));
+}
+
 std::string describe_silence(const std::string& host, int64_t pid) {
-  if (host == host_name()) {
-    switch (state_of_process(pid)) {
-      case 'T':
-      case 't':
-        return "is stopped";
-      case 'D':
-        return "hangs in the kernel";
-      case 'Z':
-      case 'X':
-      case '?':
-        return "has ended";
-      default:
-        break;
-    }
+  if (host != host_name()) return "went silent";
+  const std::vector<std::string> status = process_status(pid);
+  // States of proc(5): Z and X are processes that have ended and were not waited for yet.
+  switch (status.empty() ? 'X' : status.front().front()) {
+    case 'T':
+    case 't':
+      return "is stopped";
+    case 'D':
+      return "hangs in the kernel";
+    case 'Z':
+    case 'X':
+      return "has ended";
+    default:
+      return "went silent";
   }
-  return "went silent";
+}
+
+void mark_ended(LostRank& lost) {
+  lost.reason = "ended without a goodbye";
+  lost.advice =
+      "It was killed or it crashed: look for its messages above, and in the system's log for a lack of "
+      "memory.";
+}
+
+void mark_silent(LostRank& lost, double silent_s) {
+  lost.kind = LostRank::Kind::kSilent;
+  lost.reason = describe_silence(lost.host, lost.pid);
+  lost.detail = fmt::format("nothing heard from it for {:.1f} s", silent_s);
+  lost.advice = "If the machine is only slow, give it more time with --timeout.";
 }
 
 }  // namespace lockstep::launch

@@ -45,8 +45,15 @@ std::string describe(const LostRank& lost);
 /// "SIGKILL"; "signal 40" for one without a name.
 std::string signal_name(int signal);
 
-/// The state of a silent process, as a predicate: "is stopped" (SIGSTOP or a debugger), "hangs in the kernel"
-/// or "has ended" for one on this host, else "went silent".
-std::string describe_silence(const std::string& host, int64_t pid);
+/// The end of a job by such a signal: "interrupted (Ctrl-C)", "told to end (SIGTERM)".
+std::string ending_signal_text(int signal);
+
+/// Fills in reason and advice for a rank that ended without a word.
+void mark_ended(LostRank& lost);
+
+/// Fills in kind, reason, detail and advice for a rank of which nothing was heard. The reason: "is stopped"
+/// (SIGSTOP or a debugger), "hangs in the kernel" or "has ended" for a process on this host, else "went
+/// silent".
+void mark_silent(LostRank& lost, double silent_s);
 
 }  // namespace lockstep::launch

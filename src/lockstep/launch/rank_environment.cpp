@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/launch/slurm_lists.h"
 #include "lockstep/launch/tcp_socket.h"
 
 namespace lockstep::launch {
@@ -73,6 +72,13 @@ void require_at_most(const char* name, int value, const char* limit_name, int li
                     fmt::format("{} cannot be larger than {}.", name, limit_name));
 }
 
+/// Reads a rank's place among others, and their number.
+void read_place(const Reader& read, const char* rank_name, int& rank, const char* world_name, int& world) {
+  rank = read.count(rank_name);
+  world = read.count(world_name, 1);
+  require_below(rank_name, rank, world_name, world);
+}
+
 /// Replaces characters that may not be part of a file's name.
 std::string clean(std::string text) {
   for (char& c : text) {
@@ -82,13 +88,9 @@ std::string clean(std::string text) {
 }
 
 void read_open_mpi_ranks(const Reader& read, RankEnvironment& found) {
-  found.rank = read.count("OMPI_COMM_WORLD_RANK");
-  found.world = read.count("OMPI_COMM_WORLD_SIZE", 1);
-  found.local_rank = read.count("OMPI_COMM_WORLD_LOCAL_RANK");
-  found.local_world = read.count("OMPI_COMM_WORLD_LOCAL_SIZE", 1);
-  require_below("OMPI_COMM_WORLD_RANK", found.rank, "OMPI_COMM_WORLD_SIZE", found.world);
-  require_below("OMPI_COMM_WORLD_LOCAL_RANK", found.local_rank, "OMPI_COMM_WORLD_LOCAL_SIZE",
-                found.local_world);
+  read_place(read, "OMPI_COMM_WORLD_RANK", found.rank, "OMPI_COMM_WORLD_SIZE", found.world);
+  read_place(read, "OMPI_COMM_WORLD_LOCAL_RANK", found.local_rank, "OMPI_COMM_WORLD_LOCAL_SIZE",
+             found.local_world);
   require_at_most("OMPI_COMM_WORLD_LOCAL_SIZE", found.local_world, "OMPI_COMM_WORLD_SIZE", found.world);
   found.launcher = Launcher::kMpirun;
   found.bound_by_launcher =
@@ -109,9 +111,7 @@ RankEnvironment from_lockstep(const Reader& read) {
     read_open_mpi_ranks(read, found);
     found.bound_by_launcher = false;
   } else if (launch == "processes") {
-    found.rank = read.count("LOCKSTEP_RANK");
-    found.world = read.count("LOCKSTEP_WORLD", 1);
-    require_below("LOCKSTEP_RANK", found.rank, "LOCKSTEP_WORLD", found.world);
+    read_place(read, "LOCKSTEP_RANK", found.rank, "LOCKSTEP_WORLD", found.world);
     found.local_rank = found.rank;
     found.local_world = found.world;
   } else {
@@ -132,9 +132,7 @@ RankEnvironment from_lockstep(const Reader& read) {
 RankEnvironment from_torchrun(const Reader& read) {
   RankEnvironment found;
   found.launcher = Launcher::kTorchrun;
-  found.rank = read.count("RANK");
-  found.world = read.count("WORLD_SIZE", 1);
-  require_below("RANK", found.rank, "WORLD_SIZE", found.world);
+  read_place(read, "RANK", found.rank, "WORLD_SIZE", found.world);
   read_master(read, found);
   if (found.world > 1) {
     read.number("MASTER_PORT", 1);
@@ -144,9 +142,7 @@ RankEnvironment from_torchrun(const Reader& read) {
   }
   const bool local_known = read.has("LOCAL_RANK") || read.has("LOCAL_WORLD_SIZE");
   if (local_known) {
-    found.local_rank = read.count("LOCAL_RANK");
-    found.local_world = read.count("LOCAL_WORLD_SIZE", 1);
-    require_below("LOCAL_RANK", found.local_rank, "LOCAL_WORLD_SIZE", found.local_world);
+    read_place(read, "LOCAL_RANK", found.local_rank, "LOCAL_WORLD_SIZE", found.local_world);
     require_at_most("LOCAL_WORLD_SIZE", found.local_world, "WORLD_SIZE", found.world);
   } else if (found.world == 1 || is_loopback(found.master_addr)) {
     found.local_rank = found.rank;
@@ -186,10 +182,8 @@ RankEnvironment from_open_mpi(const Reader& read) {
 RankEnvironment from_slurm(const Reader& read) {
   RankEnvironment found;
   found.launcher = Launcher::kSrun;
-  found.rank = read.count("SLURM_PROCID");
-  found.world = read.count("SLURM_STEP_NUM_TASKS", 1);
+  read_place(read, "SLURM_PROCID", found.rank, "SLURM_STEP_NUM_TASKS", found.world);
   found.local_rank = read.count("SLURM_LOCALID");
-  require_below("SLURM_PROCID", found.rank, "SLURM_STEP_NUM_TASKS", found.world);
   const std::vector<int> tasks =
       expand_slurm_tasks("SLURM_STEP_TASKS_PER_NODE", read.text("SLURM_STEP_TASKS_PER_NODE"));
   const int node = read.has("SLURM_NODEID") ? read.count("SLURM_NODEID") : 0;
@@ -222,17 +216,8 @@ bool is_step_of_several_tasks(const Reader& read) {
 }  // namespace
 
 const char* to_string(Launcher launcher) {
-  switch (launcher) {
-    case Launcher::kProcesses:
-      return "processes";
-    case Launcher::kMpirun:
-      return "mpirun";
-    case Launcher::kSrun:
-      return "srun";
-    case Launcher::kTorchrun:
-      return "torchrun";
-  }
-  return "?";
+  static constexpr const char* kLaunchers[] = {"processes", "mpirun", "srun", "torchrun"};
+  return kLaunchers[static_cast<size_t>(launcher)];
 }
 
 std::optional<RankEnvironment> detect_environment(const Lookup& lookup) {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep::launch {
 
@@ -49,5 +50,11 @@ std::optional<RankEnvironment> detect_environment(const Lookup& lookup);
 
 /// Looks in this process's environment.
 std::optional<RankEnvironment> detect_environment();
+
+/// Tasks of each node, from Slurm's "2(x3),1": 2, 2, 2, 1. Throws ConfigError that names `variable`.
+std::vector<int> expand_slurm_tasks(const std::string& variable, const std::string& text);
+
+/// The first host, from Slurm's "node[03-05,9],login1": node03. Throws ConfigError that names `variable`.
+std::string first_slurm_host(const std::string& variable, const std::string& text);
 
 }  // namespace lockstep::launch

@@ -12,6 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/launch/child_process.h"
+#include "lockstep/launch/rendezvous.h"
 #include "lockstep/launch/signals.h"
 #include "lockstep/launch/tcp_socket.h"
 #include "lockstep/launch/watch_coordinator.h"
@@ -31,12 +32,7 @@ constexpr std::chrono::milliseconds kTimeToTell{2000};
 constexpr std::chrono::milliseconds kTimeToTellUnseen{500};
 constexpr const char* kWatchKey = "watch";
 
-struct HostPort {
-  std::string host;
-  int port;
-};
-
-HostPort parse_address(const std::string& address) {
+Address parse_address(const std::string& address) {
   const size_t colon = address.rfind(':');
   return {address.substr(0, colon), std::stoi(address.substr(colon + 1))};
 }
@@ -46,11 +42,6 @@ void die_with_parent() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have ended before prctl.
   if (::getppid() != parent) ::raise(SIGKILL);
-}
-
-std::string signal_text(int signal) {
-  if (signal == SIGINT) return "interrupted (Ctrl-C)";
-  return fmt::format("told to end ({})", signal_name(signal));
 }
 
 [[noreturn]] void wait_for_the_end() {
@@ -66,8 +57,7 @@ class RankSession::Impl {
     // A lockstep parent has arranged this for the ranks that it starts itself, but not for those of mpirun.
     if (environment.launcher == Launcher::kMpirun) die_with_parent();
     if (environment.supervised) {
-      const HostPort at = parse_address(environment.watch_address);
-      join(kParent, at.host, at.port);
+      join(kParent, parse_address(environment.watch_address));
     }
     // Every thread started from now on inherits the blocked signals; only the signal thread takes them.
     block_signals(kEndingSignals);
@@ -100,10 +90,9 @@ class RankSession::Impl {
       options.progress = &progress_;
       coordinator_ = std::make_unique<WatchCoordinator>(std::move(options));
       store->set(kWatchKey, fmt::format("{}:{}", host, coordinator_->port()));
-      join(0, host, coordinator_->port());
+      join(0, {host, coordinator_->port()});
     } else {
-      const HostPort at = parse_address(store->get(kWatchKey, std::max(options_.timeout, kStartsLate)));
-      join(0, at.host, at.port);
+      join(0, parse_address(store->get(kWatchKey, std::max(options_.timeout, kStartsLate))));
     }
   }
 
@@ -114,8 +103,7 @@ class RankSession::Impl {
     const LostRank own = own_failure(error);
     std::optional<LostRank> verdict;
     if (watcher_) verdict = watcher_->report(own, std::chrono::seconds(3));
-    const LostRank& lost = verdict ? *verdict : own;
-    const Departure departure = departure_for(lost, verdict.has_value());
+    const Departure departure = departure_for(verdict.value_or(own), verdict.has_value());
     let_the_speaker_end_first(departure);
     return departure;
   }
@@ -130,13 +118,13 @@ class RankSession::Impl {
  private:
   enum class State { kRunning, kDeparting, kFailing, kFinished };
 
-  void join(int coordinator, const std::string& host, int port) {
+  void join(int coordinator, const Address& at) {
     Watcher::Options options;
     options.rank = environment_.rank;
     options.coordinator = coordinator;
     options.job_id = environment_.job_id;
-    options.host = host;
-    options.port = port;
+    options.host = at.host;
+    options.port = at.port;
     options.timeout = options_.timeout;
     options.progress = &progress_;
     options.on_lost = [this](const LostRank& lost) { depart(departure_for(lost, true)); };
@@ -253,7 +241,7 @@ class RankSession::Impl {
   Departure departure_for_signal(int signal) const {
     Departure departure;
     departure.exit_code = 128 + signal;
-    departure.reason = signal_text(signal);
+    departure.reason = ending_signal_text(signal);
     departure.prints = !environment_.supervised && environment_.rank == 0;
     return departure;
   }

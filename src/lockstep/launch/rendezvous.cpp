@@ -3,16 +3,16 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/comm/operation.h"
+#include "lockstep/launch/child_process.h"
 
 namespace lockstep::launch {
 namespace {
@@ -23,15 +23,9 @@ constexpr std::chrono::milliseconds kLookAgain{20};
 
 /// The start time of a process in the system's ticks; empty if there is no such process.
 std::string start_time_of(int64_t pid) {
-  std::ifstream stream(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  std::getline(stream, line);
-  const size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos) return "";
-  std::istringstream fields(line.substr(name_end + 1));
-  std::string field;
-  for (int i = 3; i <= 22; ++i) fields >> field;
-  return field;
+  constexpr size_t kStartTime = 19;  // field 22 of proc(5), counted from the state
+  const std::vector<std::string> fields = process_status(pid);
+  return fields.size() > kStartTime ? fields[kStartTime] : "";
 }
 
 /// Makes a folder that only this user can write to. Throws Error if somebody else owns that name.
@@ -52,87 +46,61 @@ void make_private_folder(const fs::path& folder) {
 
 }  // namespace
 
-class Rendezvous::Impl {
- public:
-  explicit Impl(const RankEnvironment& environment)
-      : hosts_(environment.rank == 0 && !environment.store_hosted_for_us),
-        known_{environment.master_addr, environment.master_port} {
-    if (!environment.on_one_host() && known_.host.empty()) {
-      throw ConfigError(fmt::format("{} started ranks on several hosts, and MASTER_ADDR is not set",
-                                    to_string(environment.launcher)),
-                        "Set MASTER_ADDR to the host of rank 0 on all ranks: mpirun -x MASTER_ADDR=HOST ...");
-    }
-    if (known_.host.empty()) known_.host = "127.0.0.1";
-    if (known_.port == 0 && environment.world > 1) {
-      if (environment.on_one_host()) {
-        folder_ = fs::temp_directory_path() / fmt::format("lockstep-{}-{}", ::geteuid(), environment.job_id);
-      } else {
-        known_.port = static_cast<int>(12000 + std::hash<std::string>()(environment.job_id) % 20000);
-      }
-    }
+Rendezvous::Rendezvous(const RankEnvironment& environment)
+    : hosts_(environment.rank == 0 && !environment.store_hosted_for_us),
+      known_{environment.master_addr, environment.master_port} {
+  if (!environment.on_one_host() && known_.host.empty()) {
+    throw ConfigError(fmt::format("{} started ranks on several hosts, and MASTER_ADDR is not set",
+                                  to_string(environment.launcher)),
+                      "Set MASTER_ADDR to the host of rank 0 on all ranks: mpirun -x MASTER_ADDR=HOST ...");
   }
-
-  ~Impl() {
-    std::error_code ignored;
-    if (published_) fs::remove_all(folder_, ignored);
+  if (known_.host.empty()) known_.host = "127.0.0.1";
+  if (known_.port != 0 || environment.world == 1) return;
+  if (environment.on_one_host()) {
+    folder_ = fs::temp_directory_path() / fmt::format("lockstep-{}-{}", ::geteuid(), environment.job_id);
+  } else {
+    known_.port = static_cast<int>(12000 + std::hash<std::string>()(environment.job_id) % 20000);
   }
-
-  bool hosts() const { return hosts_; }
-
-  Address address(std::chrono::duration<double> timeout) {
-    if (hosts_ || folder_.empty()) return known_;
-    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
-    while (true) {
-      if (const int port = read_port(); port != 0) return {known_.host, port};
-      if (Clock::now() >= deadline) {
-        throw TimeoutError(fmt::format("rank 0 did not publish the store's port within {} s (in '{}')",
-                                       timeout.count(), folder_.string()),
-                           "Set MASTER_ADDR and MASTER_PORT on all ranks.");
-      }
-      std::this_thread::sleep_for(kLookAgain);
-    }
-  }
-
-  void publish(int port) {
-    if (folder_.empty()) return;
-    // Atomically, since the others poll for it.
-    make_private_folder(folder_);
-    published_ = true;
-    write_file_atomically(folder_ / "store",
-                          fmt::format("{} {} {}\n", port, ::getpid(), start_time_of(::getpid())));
-  }
-
- private:
-  /// 0 if the file is not there yet, or is another job's.
-  int read_port() const {
-    struct stat status {};
-    // A folder of another user could lead this rank to a foreign store.
-    if (::lstat(folder_.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return 0;
-    std::ifstream stream(folder_ / "store");
-    int port = 0;
-    int64_t pid = 0;
-    std::string started;
-    if (!(stream >> port >> pid >> started)) return 0;
-    return start_time_of(pid) == started ? port : 0;
-  }
-
-  bool hosts_;
-  Address known_;
-  fs::path folder_;
-  bool published_ = false;
-};
-
-Rendezvous::Rendezvous(const RankEnvironment& environment) : impl_(std::make_unique<Impl>(environment)) {}
-Rendezvous::~Rendezvous() = default;
-
-bool Rendezvous::hosts_store() const {
-  return impl_->hosts();
 }
+
+Rendezvous::~Rendezvous() {
+  std::error_code ignored;
+  if (published_) fs::remove_all(folder_, ignored);
+}
+
 Address Rendezvous::address(std::chrono::duration<double> timeout) {
-  return impl_->address(timeout);
+  if (hosts_ || folder_.empty()) return known_;
+  const auto deadline = comm::deadline_after(timeout);
+  while (true) {
+    if (const int port = read_port(); port != 0) return {known_.host, port};
+    if (Clock::now() >= deadline) {
+      throw TimeoutError(fmt::format("rank 0 did not publish the store's port within {} s (in '{}')",
+                                     timeout.count(), folder_.string()),
+                         "Set MASTER_ADDR and MASTER_PORT on all ranks.");
+    }
+    std::this_thread::sleep_for(kLookAgain);
+  }
 }
+
 void Rendezvous::publish(int port) {
-  impl_->publish(port);
+  if (folder_.empty()) return;
+  // Atomically, since the others poll for it.
+  make_private_folder(folder_);
+  published_ = true;
+  write_file_atomically(folder_ / "store",
+                        fmt::format("{} {} {}\n", port, ::getpid(), start_time_of(::getpid())));
+}
+
+int Rendezvous::read_port() const {
+  struct stat status {};
+  // A folder of another user could lead this rank to a foreign store.
+  if (::lstat(folder_.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return 0;
+  std::ifstream stream(folder_ / "store");
+  int port = 0;
+  int64_t pid = 0;
+  std::string started;
+  if (!(stream >> port >> pid >> started)) return 0;
+  return start_time_of(pid) == started ? port : 0;
 }
 
 }  // namespace lockstep::launch

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <chrono>
-#include <memory>
+#include <filesystem>
 #include <string>
 
 #include "lockstep/launch/rank_environment.h"
@@ -11,25 +11,20 @@ namespace lockstep::launch {
 // The meeting of the ranks of a job, in order:
 //
 //  1. Each rank reads its place and the address of the store from its environment (rank_environment.h). The
-//  store
-//     is a TCP server that the lockstep parent or torchrun's agent runs, else rank 0.
+//     store is a TCP server that the lockstep parent or torchrun's agent runs, else rank 0.
 //  2. The port, if the launcher did not tell one. Ranks of one host: rank 0 listens on any free port and
-//  writes
-//     "PORT PID START\n" to the file `store` in a folder that only the user may write to, named after job and
-//     user; the others read it as soon as it is there. The process id with its start time tells the file of
-//     this job from one that a killed job left behind. Ranks of several hosts: 12000 + hash(job id) mod
-//     20000.
+//     writes "PORT PID START\n" to the file `store` in a folder that only the user may write to, named after
+//     job and user; the others read it as soon as it is there. The process id with its start time tells the
+//     file of this job from one that a killed job left behind. Ranks of several hosts: 12000 + hash(job id)
+//     mod 20000.
 //  3. Every rank connects to the store. Its keys begin with "lockstep/JOB/", so that jobs can share
-//  torchrun's.
+//     torchrun's.
 //  4. Every rank adds 1 to the key `joined`; the one that makes it the number of ranks sets `all joined`,
-//  which
-//     all wait for (tcp_store.h).
+//     which all wait for (tcp_store.h).
 //  5. Without a parent, rank 0 starts the coordinator of the watch, listening on a free port, and sets
-//  `watch` to
-//     "HOST:PORT"; the others read it. All join the watch (watch_message.h).
+//     `watch` to "HOST:PORT"; the others read it. All join the watch (watch_message.h).
 //  6. From then on the store serves the ranks' agreement on the plan, the communication backends, and ranks
-//  that
-//     wait until the rows are done. It must live until the last of these; rank 0 ends last.
+//     that wait until the rows are done. It must live until the last of these; rank 0 ends last.
 
 struct Address {
   std::string host;
@@ -48,7 +43,7 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   /// Whether this process is to host the store.
-  bool hosts_store() const;
+  bool hosts_store() const { return hosts_; }
 
   /// For the host of the store: the address to listen on, port 0 for any. For the others: the address to
   /// connect to, once it is known; throws TimeoutError.
@@ -58,8 +53,14 @@ class Rendezvous {
   void publish(int port);
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  /// 0 if the file is not there yet, or is another job's.
+  int read_port() const;
+
+  const bool hosts_;
+  Address known_;
+  /// Where the port is published; empty if the others know it already.
+  std::filesystem::path folder_;
+  bool published_ = false;
 };
 
 }  // namespace lockstep::launch

@@ -1,11 +1,10 @@
-#include "lockstep/launch/slurm_lists.h"
-
 #include <cctype>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/rank_environment.h"
 
 namespace lockstep::launch {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <fstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/operation.h"
 
 namespace lockstep::launch {
 namespace {
@@ -23,19 +23,15 @@ constexpr std::chrono::milliseconds kEndDeferral{1000};
 constexpr std::chrono::seconds kKillPatience{5};
 constexpr int kCheckPeriod_ms = 1000;
 
-std::string death_advice(int signal) {
-  if (signal == SIGKILL)
-    return "If nobody killed it, the machine may have run out of memory: try a smaller --batch.";
-  return "";
+const char* death_advice(int signal) {
+  return signal == SIGKILL
+             ? "If nobody killed it, the machine may have run out of memory: try a smaller --batch."
+             : "";
 }
 
 bool is_child_of_this(int64_t pid) {
-  std::ifstream stream(fmt::format("/proc/{}/status", pid));
-  std::string line;
-  while (std::getline(stream, line)) {
-    if (line.starts_with("PPid:")) return std::stoi(line.substr(5)) == ::getpid();
-  }
-  return false;
+  const std::vector<std::string> status = process_status(pid);
+  return status.size() > 1 && status[1] == std::to_string(::getpid());
 }
 
 }  // namespace
@@ -76,7 +72,7 @@ void Supervisor::start(const ChildCommand& command, std::optional<int> rank) {
 }
 
 Supervision Supervisor::run() {
-  while (any_alive()) {
+  while (first_alive() != children_.end()) {
     wait_for_news();
     while (const auto signal = signals_.take()) on_signal(*signal);
     reap();
@@ -90,16 +86,14 @@ Supervision Supervisor::run() {
   return result();
 }
 
-bool Supervisor::any_alive() const {
-  return std::ranges::any_of(children_, [](const Child& child) { return !child.status; });
+std::vector<Supervisor::Child>::const_iterator Supervisor::first_alive() const {
+  return std::ranges::find_if(children_, [](const Child& child) { return !child.status; });
 }
 
 void Supervisor::wait_for_news() {
   int timeout_ms = kCheckPeriod_ms;
-  if (stage_ == Stage::kLeaving || stage_ == Stage::kTerminating) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(stage_ends_ - Clock::now()).count();
-    timeout_ms = static_cast<int>(std::max<int64_t>(left, 0));
-  }
+  if (stage_ == Stage::kLeaving || stage_ == Stage::kTerminating)
+    timeout_ms = milliseconds_until(stage_ends_);
   pollfd wanted[] = {{signals_.fd(), POLLIN, 0}, {cause_known_.fd(), POLLIN, 0}};
   ::poll(wanted, 2, timeout_ms);
   cause_known_.take();
@@ -153,7 +147,7 @@ void Supervisor::check_ends() {
   if (stage_ != Stage::kRunning || !coordinator_->wait_finished(std::chrono::seconds(0))) return;
   if (!all_finished_since_) all_finished_since_ = Clock::now();
   if (Clock::now() - *all_finished_since_ < options_.timeout) return;
-  const auto alive = std::ranges::find_if(children_, [](const Child& child) { return !child.status; });
+  const auto alive = first_alive();
   if (alive == children_.end()) return;
   did_not_end_ = fmt::format("{} (pid {}) had finished its work but did not end, and was killed",
                              alive->rank ? fmt::format("rank {}", *alive->rank) : "mpirun", alive->pid);
@@ -173,8 +167,7 @@ void Supervisor::advance(Stage stage) {
   }
   stage_ = stage;
   // mpirun needs more time to end a job.
-  const auto grace = options_.through_mpirun ? 2 * options_.grace : options_.grace;
-  stage_ends_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(grace);
+  stage_ends_ = comm::deadline_after(options_.through_mpirun ? 2 * options_.grace : options_.grace);
 }
 
 void Supervisor::end_ranks() {
@@ -221,9 +214,7 @@ Supervision Supervisor::result() {
   Supervision result;
   if (interrupted_by_) {
     result.exit_code = 128 + *interrupted_by_;
-    result.error = *interrupted_by_ == SIGINT
-                       ? "interrupted (Ctrl-C)"
-                       : fmt::format("told to end ({})", signal_name(*interrupted_by_));
+    result.error = ending_signal_text(*interrupted_by_);
     return result;
   }
   const std::optional<int> launcher = options_.through_mpirun ? children_.front().status : std::nullopt;

@@ -42,7 +42,7 @@ class Supervisor {
   /// Measures against the ranks, each later and harder than the one before.
   enum class Stage { kRunning, kLeaving, kTerminating, kKilling };
 
-  bool any_alive() const;
+  std::vector<Child>::const_iterator first_alive() const;
   void wait_for_news();
   void on_signal(int signal);
   void reap();

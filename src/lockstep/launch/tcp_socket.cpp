@@ -1,6 +1,8 @@
 #include "lockstep/launch/tcp_socket.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <memory>
 
@@ -12,8 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/comm/operation.h"
 
 namespace lockstep::launch {
 namespace {
@@ -43,10 +45,10 @@ int connect_until(int fd, const addrinfo& address, Clock::time_point deadline) {
   if (errno != EINPROGRESS) return errno;
   while (true) {
     // A socket that does not block reports the end of connect() as writable, and its outcome as SO_ERROR.
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return ETIMEDOUT;
+    const int left_ms = milliseconds_until(deadline);
+    if (left_ms == 0) return ETIMEDOUT;
     pollfd wanted{fd, POLLOUT, 0};
-    if (::poll(&wanted, 1, static_cast<int>(std::min<int64_t>(left, 1000))) > 0) break;
+    if (::poll(&wanted, 1, std::min(left_ms, 1000)) > 0) break;
   }
   int error = 0;
   socklen_t length = sizeof error;
@@ -100,7 +102,7 @@ Listener listen_tcp(bool loopback_only, int port) {
 }
 
 UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<double> timeout) {
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
+  const auto deadline = comm::deadline_after(timeout);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -121,6 +123,11 @@ UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<do
   const std::string what = fmt::format("cannot connect to {}:{}: {}", host, port, std::strerror(error));
   if (error == ETIMEDOUT) throw TimeoutError(what, "Check that no firewall keeps the hosts apart.");
   throw CommError(what, "Check that the rank which listens there is still running.");
+}
+
+int milliseconds_until(Clock::time_point time) {
+  const int64_t left = std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now()).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, INT_MAX));
 }
 
 std::string host_name() {

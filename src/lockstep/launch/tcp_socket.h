@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "lockstep/base/clock.h"
+
 namespace lockstep::launch {
 
 /// A file descriptor that closes itself. Not thread-safe.
@@ -40,6 +42,9 @@ UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<do
 
 /// Sends small messages at once instead of waiting for more to send.
 void set_nodelay(int fd);
+
+/// Milliseconds until then, for poll(); 0 once it has come.
+int milliseconds_until(Clock::time_point time);
 
 /// The name of this host.
 std::string host_name();

@@ -23,10 +23,6 @@ double seconds_since(Clock::time_point time) {
   return std::chrono::duration<double>(Clock::now() - time).count();
 }
 
-std::string silence_text(double silent_s) {
-  return fmt::format("nothing heard from it for {:.1f} s", silent_s);
-}
-
 }  // namespace
 
 WatchCoordinator::WatchCoordinator(Options options)
@@ -51,7 +47,7 @@ WatchCoordinator::~WatchCoordinator() {
 void WatchCoordinator::declare_lost(int rank, const std::string& reason, const std::string& advice,
                                     int exit_code) {
   const std::lock_guard lock(mutex_);
-  Peer& peer = peers_[static_cast<size_t>(rank)];
+  Peer& peer = peer_of(rank);
   if (peer.lost || peer.finished || leaving_) return;
   LostRank lost = about(rank);
   lost.reason = reason;
@@ -83,12 +79,12 @@ std::vector<LostRank> WatchCoordinator::lost() const {
 
 bool WatchCoordinator::finished(int rank) const {
   const std::lock_guard lock(mutex_);
-  return peers_[static_cast<size_t>(rank)].finished;
+  return peer_of(rank).finished;
 }
 
 void WatchCoordinator::hear_out(int rank) {
   std::unique_lock lock(mutex_);
-  const Peer& peer = peers_[static_cast<size_t>(rank)];
+  const Peer& peer = peer_of(rank);
   changed_.wait_for(lock, std::chrono::seconds(1),
                     [&] { return !peer.joined || peer.ended_at || peer.finished || peer.lost || cause_; });
 }
@@ -105,7 +101,7 @@ std::vector<int64_t> WatchCoordinator::connected_pids() const {
   std::vector<int64_t> pids;
   for (const auto& [fd, connection] : connections_) {
     if (connection.rank < 0) continue;
-    const Peer& peer = peers_[static_cast<size_t>(connection.rank)];
+    const Peer& peer = peer_of(connection.rank);
     if (peer.host == host_name()) pids.push_back(peer.pid);
   }
   return pids;
@@ -175,13 +171,13 @@ void WatchCoordinator::handle(Connection& connection, const json& message) {
     // The first message must be the hello of a rank of this job that has not joined yet.
     const int rank = message.at("rank");
     const bool welcome = is == "hello" && message.at("job") == options_.job_id && rank >= 0 &&
-                         rank < options_.world && !peers_[static_cast<size_t>(rank)].joined;
+                         rank < options_.world && !peer_of(rank).joined;
     if (!welcome) {
       connection.channel = Channel();
       return;
     }
     connection.rank = rank;
-    Peer& peer = peers_[static_cast<size_t>(rank)];
+    Peer& peer = peer_of(rank);
     peer.joined = true;
     peer.host = message.at("host");
     peer.pid = message.at("pid");
@@ -191,7 +187,7 @@ void WatchCoordinator::handle(Connection& connection, const json& message) {
     return;
   }
 
-  Peer& peer = peers_[static_cast<size_t>(connection.rank)];
+  Peer& peer = peer_of(connection.rank);
   peer.last_heard = Clock::now();
   if (is == "beat") {
     peer.step = message.at("step");
@@ -227,7 +223,7 @@ void WatchCoordinator::left_by_signal(int rank, int signal) {
   left.kind = LostRank::Kind::kFailed;
   left.reason = "was told to end by " + signal_name(signal);
   left.exit_code = 128 + signal;
-  peers_[static_cast<size_t>(rank)].lost = true;
+  peer_of(rank).lost = true;
   lost_.push_back(left);
   leaving_ = true;
   broadcast({{"is", "leave"}, {"signal", signal}});
@@ -241,7 +237,7 @@ void WatchCoordinator::abandoned(const LostRank& self) {
 }
 
 void WatchCoordinator::connection_ended(int rank) {
-  Peer& peer = peers_[static_cast<size_t>(rank)];
+  Peer& peer = peer_of(rank);
   if (!peer.finished && !peer.lost && !cause_ && !leaving_) peer.ended_at = Clock::now();
   changed_.notify_all();
 }
@@ -255,13 +251,12 @@ void WatchCoordinator::check_times(bool was_paused) {
   if (cause_ || leaving_) return;
   const bool settled = disturbed_since_ && now - *disturbed_since_ >= kSettle;
   for (int rank = 0; rank < options_.world && !cause_; ++rank) {
-    Peer& peer = peers_[static_cast<size_t>(rank)];
+    Peer& peer = peer_of(rank);
     if (peer.finished || peer.lost) continue;
     LostRank lost = about(rank);
     if (peer.ended_at) {
       if (now - *peer.ended_at < options_.end_deferral) continue;
-      lost.reason = "ended without a goodbye";
-      lost.advice = kEndedAdvice;
+      mark_ended(lost);
       add_loss(std::move(lost));
       continue;
     }
@@ -275,10 +270,8 @@ void WatchCoordinator::check_times(bool was_paused) {
     const bool suspicious =
         settled && peer.joined && silent_s > std::chrono::duration<double>(kSuspiciousSilence).count();
     if (silent_s < allowed.count() && !suspicious) continue;
-    lost.kind = LostRank::Kind::kSilent;
-    lost.reason = peer.joined ? describe_silence(peer.host, peer.pid) : "did not join the watch";
-    lost.detail = silence_text(silent_s);
-    lost.advice = kSilentAdvice;
+    mark_silent(lost, silent_s);
+    if (!peer.joined) lost.reason = "did not join the watch";
     add_loss(std::move(lost));
   }
   // Nothing else showed: the first complaint is the cause after all.
@@ -286,7 +279,7 @@ void WatchCoordinator::check_times(bool was_paused) {
 }
 
 LostRank WatchCoordinator::about(int rank) const {
-  const Peer& peer = peers_[static_cast<size_t>(rank)];
+  const Peer& peer = peer_of(rank);
   LostRank lost;
   lost.rank = rank;
   lost.host = peer.host.empty() ? host_name() : peer.host;
@@ -297,7 +290,7 @@ LostRank WatchCoordinator::about(int rank) const {
 }
 
 void WatchCoordinator::add_loss(LostRank lost) {
-  Peer& peer = peers_[static_cast<size_t>(lost.rank)];
+  Peer& peer = peer_of(lost.rank);
   if (peer.lost || leaving_) return;
   peer.lost = true;
   lost_.push_back(lost);

@@ -88,6 +88,8 @@ class WatchCoordinator {
     Clock::time_point since;
   };
 
+  Peer& peer_of(int rank) { return peers_[static_cast<size_t>(rank)]; }
+  const Peer& peer_of(int rank) const { return peers_[static_cast<size_t>(rank)]; }
   void run();
   void accept_all();
   void serve(Connection& connection, short events);

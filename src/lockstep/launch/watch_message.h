@@ -48,11 +48,6 @@ constexpr std::chrono::milliseconds kHeartbeatPeriod{200};
 /// A loop of the watch that slept this long was paused itself (a stopped process, a suspended machine).
 constexpr std::chrono::milliseconds kPaused{1000};
 
-/// The advice for a rank that ended without a word, and for one that fell silent.
-constexpr const char* kEndedAdvice =
-    "It was killed or it crashed: look for its messages above, and in the system's log for a lack of memory.";
-constexpr const char* kSilentAdvice = "If the machine is only slow, give it more time with --timeout.";
-
 json to_message(const LostRank& lost);
 /// Throws nlohmann's exception for missing fields and for fields of another type.
 LostRank lost_rank_from(const json& message);

@@ -4,19 +4,14 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/comm/operation.h"
 
 namespace lockstep::launch {
 namespace {
 
 /// Time to wait for the coordinator's answer.
 constexpr std::chrono::seconds kAnswer{1};
-
-int milliseconds_until(Clock::time_point time) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now()).count();
-  return static_cast<int>(std::max<int64_t>(left, 0));
-}
 
 }  // namespace
 
@@ -43,7 +38,7 @@ void Watcher::join_watch() {
                  {"rank", options_.rank},
                  {"host", host_name()},
                  {"pid", ::getpid()}});
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.timeout);
+  const auto deadline = comm::deadline_after(options_.timeout);
   const std::string where = fmt::format("the watch at {}:{}", options_.host, options_.port);
   while (true) {
     pollfd wanted{channel_.fd(), POLLIN, 0};
@@ -66,11 +61,10 @@ void Watcher::join_watch() {
 }
 
 std::optional<LostRank> Watcher::report(const LostRank& own, std::chrono::duration<double> patience) {
-  {
-    const std::lock_guard lock(mutex_);
-    to_send_ = json{{"is", "failed"}, {"lost", to_message(own)}};
-  }
+  std::unique_lock lock(mutex_);
+  to_send_ = json{{"is", "failed"}, {"lost", to_message(own)}};
   wake_.wake();
+  lock.unlock();
   return wait_lost(patience);
 }
 
@@ -90,7 +84,7 @@ void Watcher::tell_to_leave(int signal) {
 }
 
 void Watcher::wait_coordinator_ended(std::chrono::duration<double> patience) const {
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
+  const auto deadline = comm::deadline_after(patience);
   pollfd wanted{channel_.fd(), POLLRDHUP, 0};
   while (::poll(&wanted, 1, milliseconds_until(deadline)) < 0) continue;  // a signal
 }
@@ -140,17 +134,12 @@ void Watcher::run() {
     }
     if (!open || !sane) {
       LostRank lost = about_coordinator();
-      lost.reason = "ended without a goodbye";
-      lost.advice = kEndedAdvice;
+      mark_ended(lost);
       return lose(lost);
     }
     if (now - last_heard > options_.timeout) {
       LostRank lost = about_coordinator();
-      lost.kind = LostRank::Kind::kSilent;
-      lost.reason = describe_silence(lost.host, lost.pid);
-      lost.detail = fmt::format("nothing heard from it for {:.1f} s",
-                                std::chrono::duration<double>(now - last_heard).count());
-      lost.advice = kSilentAdvice;
+      mark_silent(lost, std::chrono::duration<double>(now - last_heard).count());
       // If it wakes up, it must not take the end of this rank for the cause.
       channel_.send({{"is", "abandoned"}, {"lost", to_message(lost)}});
       return lose(lost);

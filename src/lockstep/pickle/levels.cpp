@@ -12,12 +12,12 @@ namespace {
 
 class Levels {
  public:
-  /// Of the value and all in it. `above`: those around it.
+  /// Levels of the value and all in it. `above`: the number of those around it.
   int count(const Value& value, int above) {
     if (above >= kMostLevels) refuse();
     const auto known = known_.find(&value);
     if (known != known_.end()) {
-      // What was counted in another place may be too deep in this one.
+      // Counted in another place, and maybe too deep in this one.
       if (above + known->second > kMostLevels) refuse();
       return known->second;
     }

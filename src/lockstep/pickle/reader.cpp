@@ -12,7 +12,7 @@
 namespace lockstep::pickle {
 namespace {
 
-/// Of one tensor; more is no shape.
+/// The most dimensions of a tensor; a longer list is no shape.
 constexpr size_t kMostDimensions = 64;
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -137,7 +137,7 @@ class Reader {
     refuse("a " + function->name);
   }
 
-  /// Of (storage, offset, sizes, strides, requires_grad, hooks).
+  /// The tensor that _rebuild_tensor_v2(storage, offset, sizes, strides, requires_grad, hooks) makes.
   static Tensor tensor(const List& arguments) {
     const List* storage = arguments.size() < 4 ? nullptr : as<List>(arguments[0]);
     const int64_t* offset = arguments.size() < 4 ? nullptr : as<int64_t>(arguments[1]);
@@ -146,11 +146,11 @@ class Reader {
     tensor.offset = *offset;
     tensor.sizes = integers(arguments[2]);
     tensor.strides = integers(arguments[3]);
-    // Where the last element lies, without the chance of an overflow.
+    // Place of the last element, in floating point so that no file can make it overflow.
     auto last = static_cast<double>(tensor.offset);
     bool sound = tensor.offset >= 0 && tensor.sizes.size() == tensor.strides.size();
     bool empty = false;
-    // Of an empty tensor the other sizes must not overflow either: their product without the zeros.
+    // Product of the sizes without the zeros: an empty tensor's others must not overflow either.
     double most = 1;
     for (size_t i = 0; sound && i < tensor.sizes.size(); ++i) {
       sound = tensor.sizes[i] >= 0 && tensor.strides[i] >= 0;
@@ -165,7 +165,7 @@ class Reader {
     return tensor;
   }
 
-  /// Of ("storage", type, key, location, number of elements).
+  /// A tensor without shape, from ("storage", type, key, location, number of elements).
   static Tensor storage_of(const List& description) {
     if (description.size() != 5) refuse("a storage of an unknown form");
     const Global* type = as<Global>(description[1]);
@@ -256,7 +256,7 @@ class Reader {
     return items;
   }
 
-  /// What lies below belongs to something that is not complete.
+  /// Lowest place of the stack that may be taken; below it lies something that is not complete.
   size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
 
   std::string_view take(size_t count) {

@@ -6,11 +6,32 @@
 #include <utility>
 
 #include <gloo/rendezvous/context.h>
+#include <gloo/transport/device.h>
+#include <sys/types.h>
 
 #include "lockstep/comm/operation.h"
 #include "lockstep/comm/store.h"
 
 namespace lockstep::comm {
+
+/// One rank's TCP endpoint: its address and Gloo's thread that moves its bytes.
+class GlooDevice {
+ public:
+  /// Collective over the ranks that share `store` and `prefix`. Listens on `interface`, an address or the
+  /// name of a network interface; if that is empty, on loopback when all ranks are on one host, else on the
+  /// address that the host name resolves to.
+  GlooDevice(Store& store, const std::string& prefix, int rank, int size, const std::string& interface,
+             Deadline deadline);
+
+  std::shared_ptr<gloo::transport::Device>& device() { return device_; }
+
+  /// Processor seconds of that thread; 0 if it was not found.
+  double cpu_s() const;
+
+ private:
+  std::shared_ptr<gloo::transport::Device> device_;
+  pid_t loop_thread_ = -1;
+};
 
 /// Collective. Connects every rank with every other; keys in `store` begin with `prefix`.
 std::shared_ptr<gloo::Context> connect_gloo_context(Store& store, const std::string& prefix, int rank,
@@ -22,7 +43,9 @@ std::shared_ptr<gloo::Context> connect_gloo_context(Store& store, const std::str
 /// messages that may come from any rank go on waiting.
 void break_gloo_connections(gloo::Context& context) noexcept;
 
-/// At least one.
+/// Time left until `deadline`, at least `least`.
+Duration time_left(Deadline deadline, Duration least = Duration(0.001));
+/// The same in milliseconds, at least one.
 std::chrono::milliseconds milliseconds_left(Deadline deadline);
 
 /// Call from a catch block only. Throws the exception of lockstep's family that a Gloo exception stands for

@@ -6,8 +6,8 @@
 #include <gloo/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include "lockstep/comm/helper_thread.h"
 #include "lockstep/comm/operation.h"
-#include "lockstep/comm/waiter_threads.h"
 
 namespace lockstep::comm {
 

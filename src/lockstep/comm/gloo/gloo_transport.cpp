@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <mutex>
+#include <cstring>
+#include <memory>
 #include <vector>
 
 #include <fmt/format.h>
@@ -13,9 +14,7 @@
 
 #include "lockstep/comm/element_reduce.h"
 #include "lockstep/comm/gloo/gloo_context.h"
-#include "lockstep/comm/gloo/gloo_device.h"
 #include "lockstep/comm/gloo/gloo_message.h"
-#include "lockstep/comm/gloo/gloo_reduce_scatter.h"
 #include "lockstep/comm/plugin.h"
 #include "lockstep/comm/queued_communicator.h"
 
@@ -40,6 +39,83 @@ void with_width(const Buffer& buffer, Call call) {
     default:
       return call(static_cast<uint64_t*>(buffer.data));
   }
+}
+
+constexpr size_t kLargestSegmentBytes = 256 * 1024;
+/// Segments in flight at once: one travels while the one before is being combined.
+constexpr size_t kInFlight = 2;
+
+/// How a part is cut. At least kInFlight segments: a segment is passed on `count` steps after it arrived, and
+/// only the last kInFlight arrivals may still be uncombined then.
+struct Segments {
+  size_t count;
+  size_t elements;
+
+  Segments(size_t part_elements, size_t width) {
+    const size_t largest = kLargestSegmentBytes / width;
+    count = std::max(kInFlight, (part_elements + largest - 1) / largest);
+    elements = (part_elements + count - 1) / count;
+  }
+};
+
+/// Collective. reduce_scatter over a ring: each part travels once around the ranks, collecting their
+/// contributions, and ends at its owner; (size - 1) / size of the input passes each link. `tag` must be new.
+void gloo_ring_reduce_scatter(gloo::Context& context, const Collective& collective, uint32_t tag,
+                              Deadline deadline) {
+  const Buffer& input = collective.input;
+  const Buffer& output = collective.output;
+  const size_t size = size_t(context.size);
+  const size_t rank = size_t(context.rank);
+  const int next = int((rank + 1) % size);
+  const int previous = int((rank + size - 1) % size);
+  const size_t part = output.count;
+  const size_t width = element_bytes(input.dtype);
+  const Segments segments(part, width);
+  const ReduceFunction combine = reduce_function(input.dtype, collective.op);
+  // A first byte that none of Gloo's own collectives uses (gloo/types.h).
+  const uint64_t slot = uint64_t{0x40} << 56 | uint64_t{tag} << 24;
+
+  const std::unique_ptr<char[]> scratch(new char[kInFlight * segments.elements * width]);
+  const auto own = context.createUnboundBuffer(input.data, input.bytes());
+  const auto arriving = context.createUnboundBuffer(scratch.get(), kInFlight * segments.elements * width);
+
+  // Step i of the ring sends segment i % count of part (rank - 1 - i / count) and receives the same segment
+  // of the part before it. With 3 ranks, rank r sends in these rounds (of `count` steps each):
+  //
+  //   round 0   part r-1, its own contribution    -> rank r+1 adds it to its part r-1
+  //   round 1   part r-2, two ranks' sum by now   -> rank r+1, which owns part r-2 = r+1: done
+  struct Piece {
+    size_t offset;  // bytes in input
+    size_t count;   // elements
+  };
+  const auto piece = [&](size_t i, size_t parts_back) -> Piece {
+    const size_t which = (rank + 2 * size - parts_back - i / segments.count) % size;
+    const size_t first = std::min(part, i % segments.count * segments.elements);
+    return {(which * part + first) * width, std::min(segments.elements, part - first)};
+  };
+  const auto scratch_offset = [&](size_t i) { return i % kInFlight * segments.elements * width; };
+
+  const size_t steps = (size - 1) * segments.count;
+  for (size_t i = 0; i < steps + kInFlight; ++i) {
+    if (i >= kInFlight) {
+      const size_t done = i - kInFlight;
+      const Piece received = piece(done, 2);
+      if (received.count > 0) {
+        arriving->waitRecv(nullptr, milliseconds_left(deadline));
+        char* place = static_cast<char*>(input.data) + received.offset;
+        combine(place, place, scratch.get() + scratch_offset(done), received.count);
+      }
+      if (piece(done, 1).count > 0) own->waitSend(nullptr, milliseconds_left(deadline));
+    }
+    if (i < steps) {
+      const Piece received = piece(i, 2);
+      const Piece sent = piece(i, 1);
+      if (received.count > 0) arriving->recv(previous, slot, scratch_offset(i), received.count * width);
+      if (sent.count > 0) own->send(next, slot, sent.offset, sent.count * width);
+    }
+  }
+  const char* mine = static_cast<const char*>(input.data) + rank * part * width;
+  if (mine != output.data) std::memcpy(output.data, mine, output.bytes());
 }
 
 class GlooTransport final : public Transport {
@@ -89,27 +165,16 @@ class GlooTransport final : public Transport {
   std::shared_ptr<Operation> start(const Message& message, Deadline by) override {
     auto operation = std::make_shared<GlooMessage>(message, *context_, by, waiters_);
     operation->start(*context_);
-    std::lock_guard lock(mutex_);
-    forget_finished();
-    messages_.push_back(operation);
+    messages_.add(operation);
     return operation;
   }
 
-  bool messages_idle() override {
-    std::lock_guard lock(mutex_);
-    forget_finished();
-    return messages_.empty();
-  }
+  bool messages_idle() override { return messages_.empty(); }
 
   void abort(const Failure& why) noexcept override {
     // First the connections: a message aborted while they are up could still arrive in its buffer.
     break_gloo_connections(*context_);
-    std::vector<std::shared_ptr<GlooMessage>> messages;
-    {
-      std::lock_guard lock(mutex_);
-      messages.swap(messages_);
-    }
-    for (const auto& message : messages) message->abort(why);
+    for (const auto& message : messages_.take()) message->abort(why);
   }
 
   void close() noexcept override { waiters_->stop(); }
@@ -173,10 +238,6 @@ class GlooTransport final : public Transport {
     run_with(options, by, [](auto& ready) { gloo::barrier(ready); });
   }
 
-  void forget_finished() {
-    std::erase_if(messages_, [](const auto& message) { return message->has_outcome(); });
-  }
-
   Store& store_;
   const std::string prefix_;
   const std::shared_ptr<GlooDevice> device_;
@@ -185,8 +246,7 @@ class GlooTransport final : public Transport {
   // Used on the progress thread only; the same on every rank, since all issue the same collectives.
   uint32_t next_tag_ = 0;
   int splits_ = 0;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<GlooMessage>> messages_;
+  PendingMessages<GlooMessage> messages_;
 };
 
 /// Collective over the ranks that are to join, at least two. Throws TimeoutError, CommError, ConfigError.

@@ -6,7 +6,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/mpi/mpi_session.h"
-#include "lockstep/comm/mpi/mpi_types.h"
 
 namespace lockstep::comm {
 

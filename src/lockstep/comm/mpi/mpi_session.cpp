@@ -1,5 +1,6 @@
 #include "lockstep/comm/mpi/mpi_session.h"
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <thread>
@@ -7,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/units.h"
+#include "lockstep/comm/element_reduce.h"
 
 namespace lockstep::comm {
 namespace {
@@ -20,6 +21,35 @@ bool started_by_launcher() {
 
 std::string mpirun_advice(int ranks) {
   return fmt::format("start the program with mpirun -np {} --bind-to none", ranks);
+}
+
+/// MPI has no 16-bit floats: they travel as a type of two bytes, with operations of our own.
+MPI_Datatype make_half_type() {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  check_mpi(MPI_Type_contiguous(2, MPI_BYTE, &type), "MPI_Type_contiguous");
+  check_mpi(MPI_Type_commit(&type), "MPI_Type_commit");
+  return type;
+}
+
+template <DType dtype, ReduceOp op>
+void combine(void* input, void* in_and_out, int* count, MPI_Datatype*) {
+  static const ReduceFunction function = reduce_function(dtype, op);
+  function(in_and_out, input, in_and_out, size_t(*count));
+}
+
+MPI_Op make_op(MPI_User_function* function) {
+  MPI_Op op = MPI_OP_NULL;
+  constexpr int kCommutes = 1;
+  check_mpi(MPI_Op_create(function, kCommutes, &op), "MPI_Op_create");
+  return op;
+}
+
+template <DType dtype>
+MPI_Op own_op(ReduceOp op) {
+  static const std::array<MPI_Op, 3> ops = {make_op(combine<dtype, ReduceOp::kSum>),
+                                            make_op(combine<dtype, ReduceOp::kMin>),
+                                            make_op(combine<dtype, ReduceOp::kMax>)};
+  return ops[size_t(op)];
 }
 
 }  // namespace
@@ -124,6 +154,44 @@ void MpiSession::give_back(bool in_good_order) {
   std::lock_guard lock(mutex_);
   --lent_;
   in_good_order_ = in_good_order_ && in_good_order;
+}
+
+MPI_Datatype mpi_type(DType dtype) {
+  static const MPI_Datatype half_type = make_half_type();
+  const MPI_Datatype types[] = {MPI_FLOAT,   MPI_DOUBLE,  half_type,  half_type,
+                                MPI_UINT8_T, MPI_INT32_T, MPI_INT64_T};
+  return types[static_cast<size_t>(dtype)];
+}
+
+MPI_Op mpi_op(DType dtype, ReduceOp op) {
+  if (dtype == DType::kFloat16) return own_op<DType::kFloat16>(op);
+  if (dtype == DType::kBFloat16) return own_op<DType::kBFloat16>(op);
+  // Open MPI's vector code saturates sums of bytes at 255; on every backend of ours they wrap around.
+  if (dtype == DType::kUInt8) return own_op<DType::kUInt8>(op);
+  const MPI_Op ops[] = {MPI_SUM, MPI_MIN, MPI_MAX};
+  return ops[static_cast<size_t>(op)];
+}
+
+MpiBlock::MpiBlock(size_t bytes) {
+  if (bytes <= kLargestMpiCount) {
+    count_ = int(bytes);
+    return;
+  }
+  // One element of a type made for it: whole pieces of kLargestMpiCount bytes, then the rest.
+  MPI_Datatype piece = MPI_DATATYPE_NULL;
+  check_mpi(MPI_Type_contiguous(int(kLargestMpiCount), MPI_BYTE, &piece), "MPI_Type_contiguous");
+  const size_t pieces = bytes / kLargestMpiCount;
+  const int lengths[] = {int(pieces), int(bytes % kLargestMpiCount)};
+  const MPI_Aint places[] = {0, MPI_Aint(pieces * kLargestMpiCount)};
+  const MPI_Datatype types[] = {piece, MPI_BYTE};
+  check_mpi(MPI_Type_create_struct(2, lengths, places, types, &type_), "MPI_Type_create_struct");
+  check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
+  check_mpi(MPI_Type_free(&piece), "MPI_Type_free");
+  count_ = 1;
+}
+
+MpiBlock::~MpiBlock() {
+  if (type_ != MPI_BYTE) MPI_Type_free(&type_);
 }
 
 }  // namespace lockstep::comm

@@ -2,7 +2,6 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
-#include <mutex>
 #include <vector>
 
 #include <mpi.h>
@@ -11,7 +10,6 @@
 #include "lockstep/comm/helper_thread.h"
 #include "lockstep/comm/mpi/mpi_message.h"
 #include "lockstep/comm/mpi/mpi_session.h"
-#include "lockstep/comm/mpi/mpi_types.h"
 #include "lockstep/comm/plugin.h"
 #include "lockstep/comm/queued_communicator.h"
 
@@ -97,29 +95,16 @@ class MpiTransport final : public Transport {
   std::shared_ptr<Operation> start(const Message& message, Deadline by) override {
     auto operation = std::make_shared<MpiMessage>(message, by);
     operation->start(messages_);
-    {
-      std::lock_guard lock(mutex_);
-      forget_finished();
-      pending_.push_back(operation);
-    }
+    pending_.add(operation);
     if (!operation->poll()) poller_.add(operation);
     return operation;
   }
 
-  bool messages_idle() override {
-    std::lock_guard lock(mutex_);
-    forget_finished();
-    return pending_.empty();
-  }
+  bool messages_idle() override { return pending_.empty(); }
 
   void abort(const Failure& why) noexcept override {
     stopped_ = true;
-    std::vector<std::shared_ptr<MpiMessage>> pending;
-    {
-      std::lock_guard lock(mutex_);
-      pending.swap(pending_);
-    }
-    for (const auto& message : pending) message->fail(why);
+    for (const auto& message : pending_.take()) message->fail(why);
   }
 
   void close() noexcept override {
@@ -243,10 +228,6 @@ class MpiTransport final : public Transport {
               "MPI_Alltoall");
   }
 
-  void forget_finished() {
-    std::erase_if(pending_, [](const auto& message) { return message->has_outcome(); });
-  }
-
   MPI_Comm collectives_;
   /// Separate from the collectives', so that neither waits for the other.
   MPI_Comm messages_;
@@ -255,8 +236,7 @@ class MpiTransport final : public Transport {
   std::atomic<bool> stopped_{false};
   std::vector<char> scratch_;
   MessagePoller poller_;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<MpiMessage>> pending_;
+  PendingMessages<> pending_;
 };
 
 /// Collective over MPI_COMM_WORLD, whose ranks must be those of `options`. Throws ConfigError, TimeoutError,

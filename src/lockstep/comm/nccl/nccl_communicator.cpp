@@ -24,35 +24,14 @@ constexpr Capabilities kCapabilities{.cpu_buffers = false,
                                      .gpu_queues = true};
 
 ncclDataType_t nccl_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return ncclFloat32;
-    case DType::kFloat64:
-      return ncclFloat64;
-    case DType::kFloat16:
-      return ncclFloat16;
-    case DType::kBFloat16:
-      return ncclBfloat16;
-    case DType::kUInt8:
-      return ncclUint8;
-    case DType::kInt32:
-      return ncclInt32;
-    case DType::kInt64:
-      return ncclInt64;
-  }
-  return ncclUint8;
+  constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat64, ncclFloat16, ncclBfloat16,
+                                       ncclUint8,   ncclInt32,   ncclInt64};
+  return kTypes[static_cast<size_t>(dtype)];
 }
 
 ncclRedOp_t nccl_op(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kMin:
-      return ncclMin;
-    case ReduceOp::kMax:
-      return ncclMax;
-    case ReduceOp::kSum:
-      break;
-  }
-  return ncclSum;
+  constexpr ncclRedOp_t kOps[] = {ncclSum, ncclMin, ncclMax};
+  return kOps[static_cast<size_t>(op)];
 }
 
 /// Puts `collective` into `stream`. `scratch`: GPU memory of at least four bytes.

@@ -1,14 +1,160 @@
-#include "lockstep/comm/staging/staged_transport.h"
-
+#include <algorithm>
+#include <bit>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <utility>
 
-#include "lockstep/comm/staging/staged_messages.h"
+#include "lockstep/comm/progress_queue.h"
+#include "lockstep/comm/queued_communicator.h"
 #include "lockstep/comm/staging/staging_pipeline.h"
 
 namespace lockstep::comm {
 namespace {
+
+using Lane = CopyEngine::Lane;
+
+/// The same message with `memory` for its buffer.
+Message in_host_memory(const Message& message, std::byte* memory) {
+  Message on_host = message;
+  on_host.buffer = {memory, message.buffer.count, message.buffer.dtype};
+  return on_host;
+}
+
+/// Completes `outer` with the outcome of `inner`.
+void pass_on(Operation& inner, Operation& outer) noexcept {
+  try {
+    inner.test();
+    outer.complete(inner.source());
+  } catch (...) {
+    outer.fail(Failure::from_current_exception());
+  }
+}
+
+/// Keeps an engine's host memory for reuse. Thread-safe; memory on loan may outlive the pool.
+class HostMemoryPool {
+ public:
+  explicit HostMemoryPool(std::shared_ptr<CopyEngine> engine) { shelves_->engine = std::move(engine); }
+
+  /// At least `bytes`; returns to the pool when its last owner releases it.
+  std::shared_ptr<std::byte> take(size_t bytes) {
+    constexpr size_t kSmallest = 4096;
+    const size_t size = std::bit_ceil(std::max(bytes, kSmallest));
+    std::shared_ptr<std::byte> memory;
+    {
+      const std::lock_guard lock(shelves_->mutex);
+      if (auto& shelf = shelves_->free[size]; !shelf.empty()) {
+        memory = std::move(shelf.back());
+        shelf.pop_back();
+      }
+    }
+    if (!memory) memory = shelves_->engine->host_memory(size);
+    // The deleter puts the memory back on its shelf; it keeps the shelves alive after the pool.
+    std::byte* const address = memory.get();
+    return {address, [shelves = shelves_, memory = std::move(memory), size](std::byte*) mutable {
+              const std::lock_guard lock(shelves->mutex);
+              shelves->free[size].push_back(std::move(memory));
+            }};
+  }
+
+ private:
+  struct Shelves {
+    std::shared_ptr<CopyEngine> engine;
+    std::mutex mutex;
+    /// By size, a power of two.
+    std::map<size_t, std::vector<std::shared_ptr<std::byte>>> free;
+  };
+
+  const std::shared_ptr<Shelves> shelves_ = std::make_shared<Shelves>();
+};
+
+/// Messages from and to device memory over a transport of host memory. Each message passes through host
+/// memory as a whole. Thread-safe; the transport must live until stop().
+///
+///   send      device --out lane--> pool memory --sends_--> host_.start --callback--> outcome
+///   receive   host_.start --callback--> waiters_: pool memory --in lane--> device, outcome
+class StagedMessages {
+ public:
+  StagedMessages(Transport& host, std::shared_ptr<CopyEngine> engine)
+      : host_(host), engine_(engine), memory_(std::move(engine)), sends_("ls-stage", [](const Failure&) {}) {}
+  ~StagedMessages() { stop(); }
+
+  std::shared_ptr<Operation> start(const Message& message, Deadline deadline) {
+    return message.kind == Message::Kind::kSend ? send(message, deadline) : receive(message, deadline);
+  }
+
+  bool idle() { return pending_.empty(); }
+  /// Fails every message in flight.
+  void fail(const Failure& why) noexcept {
+    for (const auto& message : pending_.take()) message->fail(why);
+  }
+  /// Ends the threads. Messages that the transport still carries must have an outcome by then.
+  void stop() noexcept {
+    sends_.stop();
+    waiters_->stop();
+  }
+
+  double cpu_s() const { return sends_.cpu_s() + waiters_->cpu_s(); }
+
+ private:
+  /// The operation that the caller of start() gets.
+  std::shared_ptr<Operation> keep(const Message& message) {
+    auto operation = std::make_shared<Operation>(info_of(message));
+    pending_.add(operation);
+    return operation;
+  }
+
+  std::shared_ptr<Operation> send(const Message& message, Deadline deadline) {
+    const Buffer& buffer = message.buffer;
+    const CopyEngine::MarkPtr ready = engine_->mark_stream(buffer.stream);
+    auto memory = memory_.take(buffer.bytes());
+    engine_->hold_lane(Lane::kOut, *ready);
+    engine_->copy(Lane::kOut, memory.get(), buffer.bytes(), buffer.data, buffer.bytes(), buffer.bytes(), 1);
+    auto copied = engine_->mark_lane(Lane::kOut);
+    auto outer = keep(message);
+    const Message on_host = in_host_memory(message, memory.get());
+    sends_.push(std::make_shared<Operation>(outer->info()), [=, this, memory = std::move(memory)] {
+      try {
+        engine_->wait(*copied);
+        const std::shared_ptr<Operation> inner = host_.start(on_host, deadline);
+        inner->on_complete([inner, outer, memory] { pass_on(*inner, *outer); });
+      } catch (...) {
+        outer->fail(Failure::from_current_exception());
+      }
+    });
+    return outer;
+  }
+
+  std::shared_ptr<Operation> receive(const Message& message, Deadline deadline) {
+    // Marked now: the device may still use the old contents, and the copy in has to wait for that.
+    const CopyEngine::MarkPtr free = engine_->mark_stream(message.buffer.stream);
+    auto memory = memory_.take(message.buffer.bytes());
+    const std::shared_ptr<Operation> inner = host_.start(in_host_memory(message, memory.get()), deadline);
+    auto outer = keep(message);
+    auto copy_in = [=, buffer = message.buffer, engine = engine_] {
+      try {
+        inner->test();
+        engine->hold_lane(Lane::kIn, *free);
+        engine->copy(Lane::kIn, buffer.data, buffer.bytes(), memory.get(), buffer.bytes(), buffer.bytes(), 1);
+        engine->wait(*engine->mark_lane(Lane::kIn));
+        outer->complete(inner->source());
+      } catch (...) {
+        outer->fail(Failure::from_current_exception());
+      }
+    };
+    // On a thread of its own: the transport's threads must not block, since other messages wait for them.
+    inner->on_complete([waiters = waiters_, copy_in = std::move(copy_in)] { waiters->run(copy_in); });
+    return outer;
+  }
+
+  Transport& host_;
+  const std::shared_ptr<CopyEngine> engine_;
+  HostMemoryPool memory_;
+  /// Sends leave in the order of their calls: each waits there for its copy, and for nothing else.
+  ProgressQueue sends_;
+  const std::shared_ptr<WaiterThreads> waiters_ = std::make_shared<WaiterThreads>();
+  PendingMessages<> pending_;
+};
 
 bool on_device(const Buffer& buffer) {
   return buffer.device == DeviceKind::kCuda;

@@ -1,5 +1,3 @@
-#include "lockstep/comm/thread/thread_transport.h"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -10,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/element_reduce.h"
+#include "lockstep/comm/queued_communicator.h"
 #include "lockstep/comm/thread/hub.h"
 
 namespace lockstep::comm {

@@ -5,7 +5,7 @@
 #include <ATen/Parallel.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/comm/hash_store.h"
+#include "lockstep/comm/store.h"
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/lost_rank.h"
 #include "lockstep/launch/rank_session.h"

@@ -1,4 +1,4 @@
-#include "lockstep/comm/folder_store.h"
+#include "lockstep/comm/store.h"
 
 #include <algorithm>
 #include <atomic>
@@ -56,6 +56,30 @@ std::optional<std::string> read_if_there(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+void HashStore::set(const std::string& key, const std::string& value) {
+  std::lock_guard lock(mutex_);
+  values_[key] = value;
+  changed_.notify_all();
+}
+
+std::string HashStore::get(const std::string& key, std::chrono::duration<double> timeout) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_until(lock, deadline_after(timeout), [&] { return values_.contains(key); })) {
+    throw TimeoutError(fmt::format("'{}' was not set within {}", key, format_duration(timeout.count())),
+                       "check that every rank was started");
+  }
+  return values_[key];
+}
+
+int64_t HashStore::add(const std::string& key, int64_t amount) {
+  std::lock_guard lock(mutex_);
+  std::string& value = values_[key];
+  const int64_t sum = (value.empty() ? 0 : std::stoll(value)) + amount;
+  value = std::to_string(sum);
+  changed_.notify_all();
+  return sum;
+}
 
 FolderStore::FolderStore(std::filesystem::path folder) : folder_(std::move(folder)) {
   std::error_code error;
