@@ -38,6 +38,7 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
       scored.emplace_back(prefix ? std::min<size_t>(distance, 2) : distance, candidate);
     }
   }
+  // Stable: names at the same distance keep the order in which the lists show them.
   std::stable_sort(scored.begin(), scored.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> names;

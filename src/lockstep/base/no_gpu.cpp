@@ -6,11 +6,13 @@
 
 namespace lockstep {
 
+/// CUDA counts 1000 * major + 10 * minor.
 std::string cuda_version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 void throw_no_gpu(const NoGpu& found) {
+  // In the order in which a user can mend it: the driver, its version, and only then the GPU itself.
   if (found.driver_version == 0) {
     throw BackendMissing(fmt::format("there is no NVIDIA driver on this machine ({})", found.reason),
                          "install the driver of the machine's GPU, or use a machine with one");

@@ -43,6 +43,7 @@ const void* open_at(const PluginFile& plugin, const std::filesystem::path& file,
 
 std::vector<std::filesystem::path> plugin_folders() {
   std::vector<std::filesystem::path> folders;
+  // Set: only these folders, so that a test or a second installation cannot pick up the plugins of the first.
   if (const char* path = std::getenv("LOCKSTEP_PLUGIN_PATH"); path != nullptr && *path != '\0') {
     std::string_view rest = path;
     while (!rest.empty()) {
@@ -55,6 +56,7 @@ std::vector<std::filesystem::path> plugin_folders() {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) {
+    // The build folder first, then the place of an installed program.
     folders.push_back(program.parent_path() / "plugins");
     folders.push_back(program.parent_path().parent_path() / "lib" / "lockstep");
   }
@@ -73,6 +75,7 @@ const void* open_plugin_file(const PluginFile& file, const char* entry, unsigned
   static std::mutex mutex;
   static std::map<std::string, const void*> opened;
   const std::lock_guard lock(mutex);
+  // Only plugins that opened are kept: one that was missing is looked for again, and refused again.
   if (const auto found = opened.find(file.name); found != opened.end()) return found->second;
 
   const std::vector<std::filesystem::path> folders = plugin_folders();

@@ -27,6 +27,7 @@ std::string format_duration(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
   if (seconds < 10) return fmt::format("{:.2f} s", seconds);
+  // Rounded before it is divided, so that 59.7 s become 1 min 00 s, not 60 s.
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
@@ -37,6 +38,7 @@ double parse_share(const std::string& text, const std::string& flag) {
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
+  // The rest behind the number: nothing, or a percent sign after any number of blanks.
   std::string_view unit(rest, static_cast<size_t>(end - rest));
   while (unit.starts_with(' ')) unit.remove_prefix(1);
   if (error != std::errc() || (!unit.empty() && unit != "%")) {

@@ -46,6 +46,7 @@ void ArgumentChecks::check(const Collective& collective) const {
   if (collective.kind == Collective::Kind::kBarrier) return;
   const CollectiveTraits traits = collective.traits();
   check_buffer(traits.name, collective.input);
+  // Kinds that work in place have the same buffer twice.
   if (!traits.in_place) check_alike(traits.name, collective.input, collective.output);
   if (traits.rooted() && (collective.root < 0 || collective.root >= size_)) {
     refuse(traits.name, fmt::format("root {} is not in [0, {})", collective.root, size_));
@@ -79,6 +80,7 @@ void ArgumentChecks::check_part_of_whole(const Collective& collective) const {
     refuse(collective.name(),
            fmt::format("{} holds {} elements, {} x {} expected", whole_name, whole.count, size_, part.count));
   }
+  // In place means exactly there: any other overlap would be overwritten while it is still read.
   const auto* own_part = static_cast<const char*>(whole.data) + part.bytes() * size_t(rank_);
   if (overlap(part, whole) && part.data != own_part) {
     refuse(collective.name(),
@@ -105,6 +107,7 @@ void ArgumentChecks::check(const Message& message) const {
     refuse(call, "this backend can only receive from a given rank",
            "name the peer, or use the gloo or mpi backend");
   }
+  // A backend without receive_any is refused before its arguments are looked at.
   check_buffer(call, message.buffer);
   const bool has_peer =
       any_peer ? size_ > 1 : message.peer >= 0 && message.peer < size_ && message.peer != rank_;
@@ -117,6 +120,7 @@ void ArgumentChecks::check(const Message& message) const {
 }
 
 void ArgumentChecks::check_split(std::span<const int> ranks) const {
+  // Ascending and within both ends means that every rank between is in range too, and none is twice.
   bool valid = !ranks.empty() && ranks.front() >= 0 && ranks.back() < size_;
   for (size_t i = 1; i < ranks.size(); ++i) valid = valid && ranks[i - 1] < ranks[i];
   if (!valid) {

@@ -20,6 +20,7 @@ class FollowedWork final : public Work {
     });
   }
 
+  // Complete only after `last` has run: a caller may free what it uses.
   bool test() override { return real_->test() && end_->has_outcome(); }
   void wait(Duration timeout) override {
     real_->wait(timeout);

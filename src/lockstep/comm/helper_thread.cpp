@@ -90,6 +90,7 @@ void HelperThread::join_or_leave(Duration limit) {
 }
 
 double HelperThread::cpu_s() const {
+  // A thread that was never started.
   if (!life_) return 0;
   const std::lock_guard lock(life_->mutex);
   return life_->clock ? processor_clock_s(*life_->clock) : life_->final_cpu_s;

@@ -74,6 +74,7 @@ void Operation::finish(std::optional<Failure> failure, int source) {
   {
     // Notified under the lock: a waiter may destroy this object as soon as it sees the outcome.
     std::lock_guard lock(mutex_);
+    // The first outcome counts: an abort may race with the end of the operation.
     if (finished_) return;
     finished_ = true;
     failure_ = std::move(failure);
@@ -86,6 +87,7 @@ void Operation::finish(std::optional<Failure> failure, int source) {
 }
 
 bool Operation::outcome_or_raise() const {
+  // Called with the lock held; the exception leaves with copies of the texts.
   if (finished_ && failure_) failure_->raise();
   return finished_;
 }
@@ -114,6 +116,7 @@ void Operation::on_complete(std::function<void()> done) {
       return;
     }
   }
+  // Complete already: called at once, on this thread, without the lock.
   done();
 }
 

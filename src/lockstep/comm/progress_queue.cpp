@@ -6,6 +6,7 @@ namespace lockstep::comm {
 
 ProgressQueue::ProgressQueue(std::string name, FailureHandler failed)
     : name_(std::move(name)), shared_(std::make_shared<Shared>()) {
+  // Set before the thread exists, and never again, so it is read without the lock.
   shared_->failed = std::move(failed);
 }
 

@@ -75,6 +75,7 @@ bool OperationWork::test() {
 
 void OperationWork::wait(Duration timeout) {
   before_asking();
+  // False is a time-out, which no exception reports: the operation itself goes on.
   if (guarded([&] { return operation_->wait_until(deadline_after(timeout)); })) return;
   session_->time_out(*operation_, timeout);
 }

@@ -60,6 +60,7 @@ std::optional<std::string> read_if_there(const std::filesystem::path& path) {
 void HashStore::set(const std::string& key, const std::string& value) {
   std::lock_guard lock(mutex_);
   values_[key] = value;
+  // All: several ranks may wait for this key, and others for other keys.
   changed_.notify_all();
 }
 
@@ -125,6 +126,7 @@ std::string FolderStore::get(const std::string& key, std::chrono::duration<doubl
   const Deadline deadline = deadline_after(timeout);
   auto pause = std::chrono::milliseconds(1);
   while (true) {
+    // Polled, with growing pauses: inotify does not see what another host writes.
     if (auto value = read_if_there(path)) return *value;
     if (Clock::now() >= deadline) {
       throw TimeoutError(
@@ -139,6 +141,7 @@ std::string FolderStore::get(const std::string& key, std::chrono::duration<doubl
 int64_t FolderStore::add(const std::string& key, int64_t amount) {
   std::filesystem::path lock_path = path_of(key);
   lock_path += ".lock";
+  // A file beside the value: the value itself is replaced by rename, and a lock would stay on the old one.
   const FileLock lock(lock_path);
   const int64_t sum = std::stoll(read_if_there(path_of(key)).value_or("0")) + amount;
   set(key, std::to_string(sum));

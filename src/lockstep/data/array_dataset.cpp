@@ -35,6 +35,7 @@ class ArrayDataset final : public Dataset {
   void read(int64_t sample, const ReadOptions& options, uint8_t* out) const override {
     const ImageRef image(samples_.width, samples_.height, samples_.channels,
                          &samples_.pixels[static_cast<size_t>(sample) * samples_.image_bytes()]);
+    // MNIST has no padding: digits are neither shifted nor mirrored.
     if (options.augmentation && kind_.padding > 0) {
       Dice dice(*options.augmentation);
       const Image wide = padded(image, kind_.padding);

@@ -25,6 +25,7 @@ const Format& recognise(const fs::path& folder) {
   const Format* found = nullptr;
   for (const Format& format : kFormats) {
     if (!format.is_there(folder)) continue;
+    // All formats are asked: their order must not decide about a folder with two data sets.
     if (found != nullptr) {
       throw ConfigError(fmt::format("'{}' has both {} and {}", folder.string(), found->what, format.what),
                         "Give each data set a folder of its own.");
@@ -45,6 +46,7 @@ std::shared_ptr<const Dataset> open_dataset(const fs::path& folder, Split split)
       throw ConfigError(fmt::format("there is no folder '{}'", folder.string()));
     }
     return recognise(folder).open(folder, split);
+    // The formats use the throwing calls of std::filesystem freely; its errors become ours here.
   } catch (const fs::filesystem_error& error) {
     throw Error(fmt::format("cannot read '{}': {}", error.path1().string(), error.code().message()));
   }

@@ -105,6 +105,7 @@ std::shared_ptr<const Dataset> open_idx(const fs::path& folder, Split split) {
                             samples.labels.size(), images.string(), count),
                 "They may not belong together.");
   }
+  // Data sets in this format differ (EMNIST has 47), and the files do not say.
   const int64_t classes = 1 + *std::ranges::max_element(samples.labels);
   return make_array_dataset(std::move(samples), {"MNIST", classes, kMnistStatistics, 0});
 }

@@ -66,6 +66,7 @@ class ImageFolder final : public Dataset {
   ImageFolder(fs::path root, std::vector<std::string> classes)
       : root_(std::move(root)), classes_(std::move(classes)) {
     for (const std::string& name : folders_in(root_)) {
+      // Numbered as in the training images: a class without evaluation images must not shift the others.
       const auto place = std::ranges::find(classes_, name);
       if (place == classes_.end()) {
         throw Error(
@@ -91,6 +92,7 @@ class ImageFolder final : public Dataset {
     const File& file = files_[static_cast<size_t>(sample)];
     const fs::path path = root_ / classes_[static_cast<size_t>(file.label)] / file.name;
     const auto choose = [&](Dimensions image) {
+      // Chosen when the header has told the dimensions, before anything is decoded.
       if (!options.augmentation) return centre_view(image);
       Dice dice(*options.augmentation);
       return random_resized_view(image, dice);

@@ -46,9 +46,11 @@ void check_shape(const Header& header, const BatchShape& shape, const std::strin
                           shape.batch, shape.image_size, shape.channels));
 }
 
+/// Labels are checked here, on the host: on a GPU one that is out of range would end the process.
 void check_labels(const uint8_t* labels, const WantedBatch& wanted, const std::string& name) {
   for (int64_t i = 0; i < wanted.shape.batch; ++i) {
     int64_t label = 0;
+    // Copied, since labels in a received message need not be aligned.
     std::memcpy(&label, labels + i * int64_t{sizeof label}, sizeof label);
     if (label >= 0 && label < wanted.classes) continue;
     throw Error(
@@ -106,6 +108,7 @@ bool is_farewell(std::string_view message) {
 }
 
 BatchView parse_message(std::string_view message, const WantedBatch& wanted, const std::string& name) {
+  // From the outside to the inside: each check may rely on the ones before, and the first says most.
   if (!message.starts_with(kMessageMagic)) {
     throw Error(fmt::format("{} is no batch: it does not begin with \"{}\"", name, kMessageMagic),
                 kLayoutAdvice);
@@ -128,6 +131,7 @@ BatchView parse_message(std::string_view message, const WantedBatch& wanted, con
         kLayoutAdvice);
   }
   check_shape(header, wanted.shape, name);
+  // Computed from the wanted shape, which is the header's as well by now.
   const size_t expected = message_bytes(wanted.shape);
   if (message.size() != expected) {
     throw Error(fmt::format("{} has {} bytes, expected {} (header {}, labels {}, pixels {})", name,
@@ -154,6 +158,7 @@ std::string address_of_rank(const std::string& address, int rank) {
   if (error != std::errc() || stop != end || port < 1 || port > kLastPort) {
     refuse(address, fmt::format("'{}' is no port", address.substr(colon + 1)));
   }
+  // Ranks of one job take consecutive ports.
   if (port + rank > kLastPort)
     refuse(address, fmt::format("there is no port {} for rank {}", port + rank, rank));
   return fmt::format("{}:{}", address.substr(0, colon), port + rank);

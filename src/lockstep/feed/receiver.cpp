@@ -24,6 +24,7 @@ bool is_listened_at(const std::string& path) {
   where.sun_family = AF_UNIX;
   std::memcpy(where.sun_path, path.data(), path.size());
   if (path.front() == '@') where.sun_path[0] = '\0';
+  // A plain connect: a listener answers at once, a socket file left by a dead process refuses.
   const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (probe < 0) return false;
   const auto length =
@@ -114,6 +115,7 @@ std::optional<ReceivedMessage> Receiver::next() {
       if (error.num() == EINTR) continue;
       throw Error(fmt::format("waiting for messages at {} failed: {}", state_->address, error.what()));
     }
+    // Looked at first, so that stop() ends a stream of messages too. Never read: it stays readable.
     if ((items[1].revents & ZMQ_POLLIN) != 0) return std::nullopt;
     if ((items[0].revents & ZMQ_POLLIN) == 0) continue;
     auto message = std::make_shared<zmq::message_t>();

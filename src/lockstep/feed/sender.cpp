@@ -94,6 +94,7 @@ Sender::Sender(const SenderOptions& options) : state_(std::make_unique<State>())
 Sender::~Sender() = default;
 
 uint8_t* Sender::begin(size_t bytes) {
+  // ZeroMQ takes the memory over when it is sent, so each message has its own.
   state_->message.rebuild(bytes);
   return state_->message.data<uint8_t>();
 }

@@ -43,6 +43,7 @@ class HostMaker final : public HostSource {
     // Starting a thread takes about 20 us; a batch takes milliseconds.
     std::vector<std::jthread> others;
     for (int worker = 1; worker < workers_; ++worker) others.emplace_back(make, worker);
+    // This thread makes a share too, so one worker needs no other thread.
     make(0);
     others.clear();
     return memory_.view();

@@ -5,6 +5,7 @@
 namespace lockstep::inputs {
 
 const Registry<InputInfo>& registry() {
+  // Order of the list that `lockstep info inputs` prints.
   static const Registry<InputInfo> all(
       "input", "lockstep info inputs",
       {

@@ -53,6 +53,7 @@ class Messages final : public HostSource {
     name_this_thread("ls-receiver");
     try {
       while (auto place = ring_.claim()) {
+        // Room is claimed first: while the queue is full no message is taken, and producers wait.
         std::optional<feed::ReceivedMessage> message = receiver_.next();
         if (!message) return;
         place->begin_s = now_s();
@@ -70,6 +71,7 @@ class Messages final : public HostSource {
     batch.labels.resize(static_cast<size_t>(wanted_.shape.batch));
     std::memcpy(batch.labels.data(), view.labels, batch.labels.size() * sizeof(int64_t));
     batch.pixels = view.pixels;
+    // Last: it releases the message that the slot held before, whose pixels nobody reads any more.
     batch.message = std::move(message);
   }
 

@@ -55,6 +55,7 @@ std::vector<Core> cores_of(hwloc_topology_t topology, hwloc_const_cpuset_t allow
   std::vector<Core> cores;
   hwloc_obj_t object = nullptr;
   while ((object = hwloc_get_next_obj_by_type(topology, type, object)) != nullptr) {
+    // A core counts if any of its hardware threads may be used.
     hwloc_bitmap_and(usable.get(), object->cpuset, allowed);
     if (hwloc_bitmap_iszero(usable.get()) != 0) continue;
     cores.push_back({members(usable.get()), numa_node_of(topology, object->cpuset)});
@@ -144,6 +145,7 @@ BindingPlan plan_binding(const std::vector<Core>& cores, int ranks, int threads_
   const std::vector<int> order = processors_in_order(cores, threads * static_cast<size_t>(ranks));
   for (size_t rank = 0; rank < plan.cpus.size(); ++rank) {
     std::set<int> cpus;
+    // Modulo: more threads than processors start over, and share them.
     for (size_t i = 0; i < threads; ++i) cpus.insert(order[(rank * threads + i) % order.size()]);
     // The rank may move within the nodes of its cores; threads stay near their memory.
     if (binding == Binding::kNuma) {

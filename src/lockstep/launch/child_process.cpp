@@ -34,6 +34,7 @@ std::vector<std::string> merged_environment(const std::vector<std::pair<std::str
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
+    // A name must not stand twice: which of the two getenv finds is up to the C library.
     const auto replaces = [&](const auto& variable) { return variable.first == name; };
     if (std::ranges::none_of(added, replaces)) all.emplace_back(text);
   }

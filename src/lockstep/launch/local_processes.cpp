@@ -23,6 +23,7 @@ std::vector<std::string> own_command() {
   std::ifstream stream("/proc/self/cmdline", std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(stream), {});
   std::vector<std::string> command;
+  // Arguments end with a zero byte each, and may be empty.
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\0', begin), text.size());
     command.push_back(text.substr(begin, end - begin));
@@ -84,6 +85,7 @@ Supervision run_local_ranks(const LocalOptions& given) {
   if (options.through_mpirun) {
     ChildCommand child = mpirun_command(options, program);
     child.environment = environment;
+    // One child, mpirun, whose ranks this process knows only through the watch.
     supervisor.start(child, std::nullopt);
   } else {
     for (int rank = 0; rank < options.ranks; ++rank) {

@@ -12,6 +12,7 @@ namespace lockstep::launch {
 namespace {
 
 std::string when(const LostRank& lost) {
+  // No row has begun, or the job has none.
   if (lost.label.empty())
     return lost.step == 0 ? " while starting" : fmt::format(" after step {}", lost.step);
   if (lost.step == 0) return fmt::format(" before the end of the first step of {}", lost.label);
@@ -25,6 +26,7 @@ std::string describe(const LostRank& lost) {
       lost.rank == kParent ? "the process that started the ranks" : fmt::format("rank {}", lost.rank);
   std::string text =
       fmt::format("{} (host {}, pid {}) {}", who, lost.host.empty() ? "?" : lost.host, lost.pid, lost.reason);
+  // The parent trains nothing, so there is no step to name.
   if (lost.rank != kParent || lost.step > 0) text += when(lost);
   if (!lost.detail.empty()) text += ": " + lost.detail;
   return text;

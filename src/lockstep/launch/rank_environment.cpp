@@ -118,6 +118,7 @@ RankEnvironment from_lockstep(const Reader& read) {
     throw ConfigError(fmt::format("LOCKSTEP_LAUNCH='{}' is neither processes nor mpirun", launch),
                       "lockstep sets it for the ranks that it starts: unset it.");
   }
+  // The parent is on this host, and so are its store and its watch.
   found.supervised = true;
   found.job_id = read.text("LOCKSTEP_JOB");
   found.watch_address = fmt::format("127.0.0.1:{}", read.port("LOCKSTEP_WATCH_PORT"));
@@ -135,11 +136,13 @@ RankEnvironment from_torchrun(const Reader& read) {
   read_place(read, "RANK", found.rank, "WORLD_SIZE", found.world);
   read_master(read, found);
   if (found.world > 1) {
+    // Asked for its error only: read_master has read it if it is there.
     read.number("MASTER_PORT", 1);
     if (found.master_addr.empty()) {
       throw ConfigError("MASTER_ADDR is not set", "Set MASTER_ADDR to the host of rank 0, on every rank.");
     }
   }
+  // Set by torchrun; by hand they may be missing where they follow from the rest.
   const bool local_known = read.has("LOCAL_RANK") || read.has("LOCAL_WORLD_SIZE");
   if (local_known) {
     read_place(read, "LOCAL_RANK", found.local_rank, "LOCAL_WORLD_SIZE", found.local_world);
@@ -186,6 +189,7 @@ RankEnvironment from_slurm(const Reader& read) {
   found.local_rank = read.count("SLURM_LOCALID");
   const std::vector<int> tasks =
       expand_slurm_tasks("SLURM_STEP_TASKS_PER_NODE", read.text("SLURM_STEP_TASKS_PER_NODE"));
+  // May be missing in a step of one node.
   const int node = read.has("SLURM_NODEID") ? read.count("SLURM_NODEID") : 0;
   require_below("SLURM_NODEID", node, "nodes in SLURM_STEP_TASKS_PER_NODE", static_cast<int>(tasks.size()));
   found.local_world = tasks[static_cast<size_t>(node)];

@@ -38,6 +38,7 @@ void make_private_folder(const fs::path& folder) {
   struct stat status {};
   const bool ours = ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
                     status.st_uid == ::geteuid() && (status.st_mode & 0077) == 0;
+  // Made by another user, or a link: whoever owns it could lead the ranks to a store of theirs.
   if (!ours) {
     throw Error(fmt::format("'{}' is not a folder of this user alone", folder.string()),
                 "Remove it, or set TMPDIR to another folder, or set MASTER_PORT.");
@@ -55,6 +56,7 @@ Rendezvous::Rendezvous(const RankEnvironment& environment)
                       "Set MASTER_ADDR to the host of rank 0 on all ranks: mpirun -x MASTER_ADDR=HOST ...");
   }
   if (known_.host.empty()) known_.host = "127.0.0.1";
+  // From here on the port has to be found: in a folder, or computed alike by every rank.
   if (known_.port != 0 || environment.world == 1) return;
   if (environment.on_one_host()) {
     folder_ = fs::temp_directory_path() / fmt::format("lockstep-{}-{}", ::geteuid(), environment.job_id);

@@ -58,7 +58,7 @@ class Rendezvous {
 
   const bool hosts_;
   Address known_;
-  /// Where the port is published; empty if the others know it already.
+  /// The folder of the published port; empty if the others know it already.
   std::filesystem::path folder_;
   bool published_ = false;
 };

@@ -14,6 +14,7 @@ namespace lockstep::launch {
 namespace {
 
 /// The write end of the only SignalPipe; -1: none.
+/// Atomic: the handler may run in any thread, also while the pipe is being taken down.
 std::atomic<int> handler_fd{-1};
 
 void write_signal(int signal) {
@@ -82,6 +83,7 @@ SignalPipe::SignalPipe(std::initializer_list<int> signals) {
     if ((signal == SIGINT || signal == SIGHUP) && before.sa_handler == SIG_IGN) continue;
     struct sigaction action {};
     action.sa_handler = write_signal;
+    // Library calls in other threads do not expect EINTR.
     action.sa_flags = SA_RESTART;
     ::sigaction(signal, &action, nullptr);
     before_.emplace_back(signal, before);

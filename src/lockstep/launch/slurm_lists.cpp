@@ -9,6 +9,7 @@
 namespace lockstep::launch {
 namespace {
 
+/// Far beyond any machine; larger numbers are mistakes.
 constexpr size_t kMostNodes = 1 << 20;
 constexpr size_t kMostDigits = 6;
 
@@ -76,6 +77,7 @@ std::vector<int> expand_slurm_tasks(const std::string& variable, const std::stri
       nodes = static_cast<size_t>(reader.number());
       reader.require(")");
     }
+    // Checked before anything is made: a broken variable must not take all memory.
     if (tasks.size() + nodes > kMostNodes) reader.refuse();
     tasks.insert(tasks.end(), nodes, count);
   } while (reader.skip(","));

@@ -97,6 +97,7 @@ Listener listen_tcp(bool loopback_only, int port) {
         fmt::format("cannot listen on port {} of {}: {}", port, host_name(), std::strerror(error)),
         "Set MASTER_PORT to another port, the same on all ranks.");
   }
+  // Port 0 let the system choose.
   const int chosen = port_of(fd.get());
   return {std::move(fd), chosen};
 }
@@ -112,6 +113,7 @@ UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<do
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, ::freeaddrinfo);
   int error = EADDRNOTAVAIL;
+  // A name may have several addresses (IPv6 first, usually); the first that answers is taken.
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     error = fd ? connect_until(fd.get(), *address, deadline) : errno;

@@ -97,6 +97,7 @@ class PooledTcpStore final : public TcpStore {
         return client;
       }
     }
+    // Without the lock: connecting takes a round trip to the server.
     return c10::dynamic_intrusive_pointer_cast<c10d::TCPStore>(first_->clone());
   }
 
@@ -140,6 +141,7 @@ Client connect(const std::string& host, int port, bool is_server, Seconds timeou
 
 /// Returns when all ranks have called it.
 void meet(TcpStore& store, int world, Seconds timeout) {
+  // The last one to come opens the door for all.
   if (store.add("joined", 1) == world) store.set("all joined", "1");
   try {
     store.get("all joined", timeout);

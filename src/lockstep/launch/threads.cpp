@@ -12,6 +12,7 @@ namespace {
 bool follows_from_another(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
+    // Thrown in the threads that another one's failure made leave (on_failure).
   } catch (const CommError&) {
     return true;
   } catch (...) {
@@ -32,12 +33,14 @@ void run_threads(int ranks, const std::function<void(int rank)>& function,
         function(rank);
       } catch (...) {
         const std::exception_ptr error = std::current_exception();
+        // Held during on_failure, which its contract calls one at a time.
         const std::lock_guard lock(mutex);
         if (!first || (follows_from_another(first) && !follows_from_another(error))) first = error;
         if (on_failure) on_failure(rank, error);
       }
     });
   }
+  // Joins them all, so that nobody writes `first` any more.
   threads.clear();
   if (first) std::rethrow_exception(first);
 }

@@ -30,6 +30,7 @@ WatchCoordinator::WatchCoordinator(Options options)
       listener_(listen_tcp(options_.loopback_only, 0)),
       peers_(static_cast<size_t>(options_.world)),
       started_(Clock::now()) {
+  // Signals belong to the session's own thread, or to the supervisor's.
   const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
 }
@@ -127,6 +128,7 @@ void WatchCoordinator::run() {
     last_turn = now;
 
     const std::lock_guard lock(mutex_);
+    // Set by the destructor, which has sent `end` under the same lock.
     if (stop_) return;
     wake_.take();
     // Connections are served before new ones are accepted: a new one may get the descriptor of one that
@@ -252,6 +254,7 @@ void WatchCoordinator::check_times(bool was_paused) {
   const bool settled = disturbed_since_ && now - *disturbed_since_ >= kSettle;
   for (int rank = 0; rank < options_.world && !cause_; ++rank) {
     Peer& peer = peer_of(rank);
+    // Neither can be lost again.
     if (peer.finished || peer.lost) continue;
     LostRank lost = about(rank);
     if (peer.ended_at) {
@@ -291,6 +294,7 @@ LostRank WatchCoordinator::about(int rank) const {
 
 void WatchCoordinator::add_loss(LostRank lost) {
   Peer& peer = peer_of(lost.rank);
+  // One loss per rank: its own report and the end of its connection are the same event.
   if (peer.lost || leaving_) return;
   peer.lost = true;
   lost_.push_back(lost);

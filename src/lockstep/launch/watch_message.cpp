@@ -35,6 +35,7 @@ LostRank lost_rank_from(const json& message) {
 }
 
 Channel::Channel(UniqueFd fd) : fd_(std::move(fd)) {
+  // Set here, whatever made the socket: no call on a channel may block.
   const int flags = ::fcntl(fd_.get(), F_GETFL);
   ::fcntl(fd_.get(), F_SETFL, flags | O_NONBLOCK);
   set_nodelay(fd_.get());
@@ -66,6 +67,7 @@ bool Channel::receive() {
     const ssize_t got = ::recv(fd_.get(), block, sizeof block, MSG_DONTWAIT);
     if (got > 0) {
       received_.append(block, static_cast<size_t>(got));
+      // Checked per block, so that a stranger cannot fill the memory.
       if (received_.size() > kLongestMessageBytes) open_ = false;
     } else if (got == 0 || (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)) {
       open_ = false;
@@ -79,6 +81,7 @@ bool Channel::receive() {
 std::optional<json> Channel::next() {
   const size_t end = received_.find('\n');
   if (end == std::string::npos) return std::nullopt;
+  // Without exceptions: anything that is not JSON is discarded, and ends the connection.
   json message = json::parse(received_.substr(0, end), nullptr, false);
   received_.erase(0, end + 1);
   if (!message.is_object()) {

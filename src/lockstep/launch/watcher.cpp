@@ -49,6 +49,7 @@ void Watcher::join_watch() {
       coordinator_pid_ = message->value("pid", int64_t{0});
       return;
     }
+    // Closed without a welcome: the coordinator has another job, or this rank already.
     if (!open) {
       throw CommError(fmt::format("{} turned rank {} away", where, options_.rank),
                       "Another job or another rank of the same number may be there: start the job anew.");
@@ -112,6 +113,7 @@ void Watcher::run() {
     if (now - last_turn > kPaused) last_heard = now;
     last_turn = now;
 
+    // Woken by another thread of this rank, with something to send or to end.
     if (wanted[1].revents != 0) {
       const bool woken = wake_.take();
       const std::lock_guard lock(mutex_);
@@ -186,6 +188,7 @@ LostRank Watcher::about_coordinator() const {
   lost.rank = options_.coordinator;
   lost.host = coordinator_host_;
   lost.pid = coordinator_pid_;
+  // The parent reports no progress.
   if (options_.coordinator != kParent) {
     lost.step = coordinator_progress_.step;
     lost.label = coordinator_progress_.label;

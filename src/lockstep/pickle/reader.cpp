@@ -42,6 +42,12 @@ class Reader {
   }
 
  private:
+  /// Protocol 2 is a program for a stack machine. Instructions push values; MARK remembers the height of the
+  /// stack, and the instructions for tuples, lists and dictionaries take everything above the last mark:
+  ///
+  ///   } q0 ( X "bias" ... tensor u .      {} memo 0 [mark] "bias" tensor  ->  {"bias": tensor}
+  ///
+  /// Numbers are little endian, except in BINFLOAT.
   void step(char opcode) {
     switch (opcode) {
       case '\x80':  // PROTO
@@ -146,6 +152,7 @@ class Reader {
     tensor.offset = *offset;
     tensor.sizes = integers(arguments[2]);
     tensor.strides = integers(arguments[3]);
+    // Checked here once, so that no reader of the tensor has to.
     // Place of the last element, in floating point so that no file can make it overflow.
     auto last = static_cast<double>(tensor.offset);
     bool sound = tensor.offset >= 0 && tensor.sizes.size() == tensor.strides.size();
@@ -215,6 +222,7 @@ class Reader {
       if (as<std::string>(items[i]) == nullptr && as<int64_t>(items[i]) == nullptr) {
         refuse("a key that is neither text nor number");
       }
+      // A class may not be a value: only Python could make use of it.
       dict->emplace_back(items[i], without_global(items[i + 1]));
     }
   }
@@ -249,6 +257,7 @@ class Reader {
     return items;
   }
 
+  /// Items since the last mark, which is used up.
   std::vector<Value*> take_marked() {
     if (marks_.empty()) refuse("an end without a beginning");
     std::vector<Value*> items = take_items(stack_.size() - marks_.back());

@@ -28,6 +28,7 @@ void check_cuda(cudaError_t result, const char* call) {
 int count_gpus() {
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
+  // No GPU and no error is reported like CUDA's own error for it.
   if (result != cudaSuccess || count == 0) throw_no_gpu(result == cudaSuccess ? cudaErrorNoDevice : result);
   return count;
 }
@@ -54,6 +55,7 @@ bool is_capturing(cudaStream_t stream) {
 void enter_gpu(int device) {
   int current = -1;
   check_cuda(cudaGetDevice(&current), "cudaGetDevice");
+  // Asked first: the question costs less than setting the device again.
   if (current != device) check_cuda(cudaSetDevice(device), "cudaSetDevice");
 }
 
@@ -67,6 +69,7 @@ CaptureExempt::~CaptureExempt() {
 
 CudaEvent::CudaEvent(int device) {
   enter_gpu(device);
+  // Without a time stamp recording is cheaper; blocking, so that a waiting thread sleeps.
   check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming | cudaEventBlockingSync),
              "cudaEventCreateWithFlags");
 }
@@ -86,6 +89,7 @@ void CudaEvent::hold(cudaStream_t stream) const {
 
 bool CudaEvent::reached() const {
   const CaptureExempt exempt;
+  // Not an error: the work before the event is still running.
   const cudaError_t result = cudaEventQuery(event_);
   if (result == cudaErrorNotReady) return false;
   check_cuda(result, "cudaEventQuery");

@@ -27,6 +27,7 @@ class CudaCopyEngine final : public CopyEngine {
   }
 
   ~CudaCopyEngine() override {
+    // Unchecked: a destructor cannot report it, and the GPU may have failed before.
     cudaSetDevice(device_);
     for (cudaStream_t stream : lanes_) cudaStreamDestroy(stream);
   }
@@ -34,6 +35,7 @@ class CudaCopyEngine final : public CopyEngine {
   std::shared_ptr<std::byte> host_memory(size_t bytes) override {
     const CaptureExempt exempt;
     enter_gpu(device_);
+    // Portable: pinned for every GPU, whichever is current in the thread that copies.
     void* memory = nullptr;
     check_cuda(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable), "cudaHostAlloc");
     return {static_cast<std::byte*>(memory), [device = device_](std::byte* address) {
@@ -61,6 +63,7 @@ class CudaCopyEngine final : public CopyEngine {
 
   void copy(Lane lane, void* to, size_t to_pitch_bytes, const void* from, size_t from_pitch_bytes,
             size_t row_bytes, size_t rows) override {
+    // An empty table may have no address, which CUDA would refuse.
     if (row_bytes == 0) return;
     enter_gpu(device_);
     // Row by row: there are at most as many as ranks, and CUDA limits the pitch of a copy of many.

@@ -41,6 +41,7 @@ bool MpiMessage::poll() noexcept {
   // Another thread that asks at this moment finds the outcome just as well.
   const std::unique_lock asker(asking_, std::try_to_lock);
   if (!asker) return has_outcome();
+  // Asked again: the thread that held the lock may have set it.
   if (has_outcome()) return true;
   try {
     int done = 0;
@@ -64,6 +65,7 @@ bool MpiMessage::test() {
 }
 
 bool MpiMessage::wait_until(Deadline deadline) {
+  // One look before sleeping: MessagePoller may not come round for half a millisecond.
   poll();
   return Operation::wait_until(deadline);
 }
@@ -75,6 +77,7 @@ MessagePoller::~MessagePoller() {
 void MessagePoller::add(std::shared_ptr<MpiMessage> message) {
   std::lock_guard lock(mutex_);
   added_.push_back(std::move(message));
+  // Started with the first message; a job without messages has no such thread.
   if (!thread_.joinable()) thread_ = HelperThread("ls-message", [this] { run(); });
   changed_.notify_all();
 }

@@ -77,6 +77,7 @@ void MpiSession::begin(const ConnectOptions& options, Deadline deadline) {
                     options.size),
         mpirun_advice(options.size));
   }
+  // Under the lock: threads of one process may connect at the same time.
   if (!initialized_) initialize(deadline);
   int rank = 0;
   int size = 0;
@@ -92,6 +93,7 @@ void MpiSession::begin(const ConnectOptions& options, Deadline deadline) {
 void MpiSession::initialize(Deadline deadline) {
   int already = 0;
   check_mpi(MPI_Initialized(&already), "MPI_Initialized");
+  // The program that embeds lockstep has initialized MPI, and finalizes it.
   if (already != 0) {
     initialized_ = true;
     return;
@@ -141,6 +143,7 @@ void MpiSession::finalize_at_exit() {
   MpiSession& session = get();
   std::lock_guard lock(session.mutex_);
   int finalized = 0;
+  // Finalizing while a communicator is lent may wait for ranks that have gone.
   MPI_Finalized(&finalized);
   if (finalized == 0 && session.in_good_order_ && session.lent_ == 0) MPI_Finalize();
 }

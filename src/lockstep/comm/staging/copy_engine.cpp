@@ -7,6 +7,7 @@
 namespace lockstep::comm {
 namespace {
 
+/// Opened at the first call; open_plugin_file keeps it open and finds it again.
 const CopyEnginePluginV1& plugin() {
   const PluginFile file{.name = "cuda_copies",
                         .purpose = "memory of a GPU over a backend of host memory",

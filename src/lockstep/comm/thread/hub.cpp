@@ -36,6 +36,7 @@ std::optional<Failure> Mailbox::refusal(const Letter& letter) const {
   };
   if (left_[size_t(letter.to)]) return gone(letter.to);
   if (letter.from && left_[size_t(*letter.from)]) return gone(*letter.from);
+  // This rank itself is one of those that have not left.
   if (!letter.from && std::count(left_.begin(), left_.end(), false) <= 1) {
     return Failure{Failure::Kind::kPeerLost, "all other ranks have left", ""};
   }
@@ -54,6 +55,7 @@ std::shared_ptr<Operation> Mailbox::post(int rank, const Message& message) {
     letter.from.reset();
     if (message.kind == Message::Kind::kReceive) letter.from = message.peer;
   }
+  // Matched and entered under one lock, or two ends could miss each other.
   std::unique_lock lock(mutex_);
   if (const auto why = refusal(letter)) {
     lock.unlock();
@@ -145,6 +147,7 @@ void Hub::meet(int rank, Deadline deadline) {
     changed_.notify_all();
     return;
   }
+  // Waits for this number to change, not for a flag, which the next meeting would reset.
   const uint64_t meeting = meetings_;
   while (meetings_ == meeting) {
     raise_if_failed();
@@ -164,6 +167,7 @@ void Hub::meet(int rank, Deadline deadline) {
 }
 
 void Hub::meet_with(int rank, const Contribution& mine, Deadline deadline) {
+  // Without the lock: each rank writes its own place, and reads the others' after the meeting.
   contributions_[size_t(rank)] = mine;
   meet(rank, deadline);
   // Every rank compares itself with rank 0, so at least one of two that differ notices.
@@ -189,6 +193,7 @@ void Hub::fail(const Failure& why) {
     failure_ = why;
     changed_.notify_all();
   }
+  // Without the lock: callbacks of failed messages may come back here.
   mailbox_.fail(why);
 }
 

@@ -159,6 +159,7 @@ std::shared_ptr<Hub> join_hub(const std::string& key, const ConnectOptions& opti
   }
   const std::string value = options.store->get(key + "/hub", options.timeout);
   const size_t space = value.find(' ');
+  // A store shared by processes: a hub cannot be reached from another one.
   if (std::stoll(value) != pid) {
     throw ConfigError(
         "the thread backend joins threads of one process, but these ranks are several processes",
@@ -184,6 +185,7 @@ std::shared_ptr<Transport> connect_thread_transport(const ConnectOptions& option
   try {
     hub->meet(options.rank, deadline);
   } catch (...) {
+    // The ranks that wait for this one fail with its reason at once.
     hub->fail(Failure::from_current_exception());
     throw;
   }
