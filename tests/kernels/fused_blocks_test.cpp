@@ -29,7 +29,7 @@ namespace {
 
 using replica::Precision;
 
-/// What a block made of an input: its output, the gradients of input, residual and parameters, and buffers.
+/// Results of a block: its output, the gradients of input, residual and parameters, and buffers.
 struct Made {
   std::vector<std::string> names;
   std::vector<at::Tensor> tensors;
@@ -76,7 +76,7 @@ std::ostream& operator<<(std::ostream& out, const ConvCase& own) {
              own.precision == Precision::kFp32 ? "fp32" : "bf16");
 }
 
-/// What bf16 can hold, where that is what is computed with: all begin with the same.
+/// Rounded to bf16 where that is the type to compute with, so that all begin with the same.
 at::Tensor draw(at::IntArrayRef sizes, const ConvCase& own) {
   const at::Tensor drawn = at::randn(sizes).contiguous(at::MemoryFormat::ChannelsLast);
   return own.precision == Precision::kFp32 ? drawn : drawn.to(at::kBFloat16).to(at::kFloat);
@@ -207,7 +207,7 @@ class FusedConvBlocks : public testing::TestWithParam<ConvCase> {
   }
 
   at::Tensor x_, residual_, gradient_;
-  /// What comes back along the second way.
+  /// The gradient that comes back along the second way.
   at::Tensor more_;
   std::vector<std::shared_ptr<void>> kept_;
 };

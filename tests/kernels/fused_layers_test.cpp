@@ -1,4 +1,4 @@
-// What surrounds the convolutions: pooling, linear layers, joints, and the layout itself.
+// The surroundings of convolutions: pooling, linear layers, joints, and the layout itself.
 
 #include <functional>
 #include <limits>

@@ -19,7 +19,7 @@ class LinearTest : public testing::Test {
  protected:
   LinearTest() : x_(at::randn({4, 5}).set_requires_grad(true)), coefficients_(at::randn({4, 3})) {}
 
-  /// What autograd leaves at the weight, the bias and x.
+  /// Gradients that autograd leaves at the weight, the bias and x.
   std::vector<at::Tensor> gradients(replica::Precision precision = replica::Precision::kFp32) {
     at::Tensor loss;
     {

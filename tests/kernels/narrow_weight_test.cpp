@@ -20,7 +20,7 @@ class NarrowWeightTest : public testing::Test {
  protected:
   struct Pass {
     at::Tensor out;
-    /// Of all parameters, and of the images.
+    /// Gradients of all parameters, and of the images.
     std::vector<at::Tensor> gradients;
   };
 

@@ -102,7 +102,7 @@ class WinogradConv : public testing::TestWithParam<WinogradCase> {
     });
   }
 
-  /// Where they do not, it is not taken.
+  /// Expects the convolution to be refused if they do not.
   static bool channels_fill_blocks() {
     const WinogradCase& own = GetParam();
     const bool fill = own.in_channels % channels_per_block() == 0;
@@ -117,7 +117,7 @@ class WinogradConv : public testing::TestWithParam<WinogradCase> {
 };
 
 TEST_P(WinogradConv, errs_at_most_half_as_much_again_as_the_direct_sum) {
-  // Where it is not taken, products are rounded before they are added up.
+  // Without AVX2 there is no fused multiply-add: products are rounded before they are added up.
   const double allowed = onednn::instruction_set() == onednn::InstructionSet::kAny ? 3 : 1.5;
   const Results exact = by_torch(at::kDouble);
   const Results direct = by_torch(at::kFloat);

@@ -15,10 +15,6 @@ namespace {
 
 using replica::GradientPlace;
 
-LayerForm linear_form(const std::string& name, LayerEnding ending) {
-  return {.name = name, .kind = LayerKind::kLinear, .ending = ending, .bias = true};
-}
-
 /// A linear layer that writes the gradient of its weight straight to its place. That gradient is most of the
 /// gradient of a network with large linear layers, so a copy of it would cost.
 class LinearIntoPlace : public torch::autograd::Function<LinearIntoPlace> {
@@ -47,13 +43,14 @@ class LinearIntoPlace : public torch::autograd::Function<LinearIntoPlace> {
 
 }  // namespace
 
-Linear::Linear(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out)
-    : Linear(parameters, name, in, out, uniform_fan_in(in)) {}
-
 Linear::Linear(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out,
-               const LayerInit& init)
+               const LayerInit& init, bool relu)
     : in_(in),
-      form_(linear_form(name, LayerEnding::kNone)),
+      relu_(relu),
+      form_{.name = name,
+            .kind = LayerKind::kLinear,
+            .ending = relu ? LayerEnding::kRelu : LayerEnding::kNone,
+            .bias = true},
       weight_(parameters.add(name + ".weight", {out, in}, init.weight)),
       bias_(parameters.add(name + ".bias", out, *init.bias)),
       weight_gradient_(parameters.gradient_place(name + ".weight")),
@@ -61,8 +58,10 @@ Linear::Linear(replica::Parameters& parameters, const std::string& name, int64_t
       fused_(std::make_shared<onednn::FusedLinear>()) {}
 
 at::Tensor Linear::operator()(const at::Tensor& x, const Context& context) const {
-  return as_layer(form_, x, context,
-                  [this](const at::Tensor& in, const Context& inner) { return multiply(in, inner); });
+  return as_layer(form_, x, context, [this](const at::Tensor& in, const Context& inner) {
+    // In place, because the backward pass of a linear layer does not need its output.
+    return relu_ ? relu_in_place(multiply(in, inner), inner) : multiply(in, inner);
+  });
 }
 
 at::Tensor Linear::multiply(const at::Tensor& x, const Context& context) const {
@@ -80,20 +79,6 @@ at::Tensor Linear::multiply(const at::Tensor& x, const Context& context) const {
     context.cost->keep(x);
   }
   return y;
-}
-
-LinearRelu::LinearRelu(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out)
-    : LinearRelu(parameters, name, in, out, uniform_fan_in(in)) {}
-
-LinearRelu::LinearRelu(replica::Parameters& parameters, const std::string& name, int64_t in, int64_t out,
-                       const LayerInit& init)
-    : linear_(parameters, name, in, out, init), form_(linear_form(name, LayerEnding::kRelu)) {}
-
-at::Tensor LinearRelu::operator()(const at::Tensor& x, const Context& context) const {
-  return as_layer(form_, x, context, [this](const at::Tensor& in, const Context& inner) {
-    // In place, because the backward pass of a linear layer does not need its output.
-    return relu_in_place(linear_(in, inner), inner);
-  });
 }
 
 }  // namespace lockstep::kernels

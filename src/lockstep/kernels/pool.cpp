@@ -11,8 +11,6 @@
 namespace lockstep::kernels {
 namespace {
 
-using onednn::PoolKind;
-
 LayerForm pool_form(LayerKind kind, const PoolShape& shape) {
   return {.name = "",
           .kind = kind,
@@ -23,48 +21,34 @@ LayerForm pool_form(LayerKind kind, const PoolShape& shape) {
                      .pad_width = shape.padding}};
 }
 
-/// Undefined if fused kernels do not cover it.
-at::Tensor fused(const at::Tensor& x, const PoolShape& shape, PoolKind kind, const Context& context) {
-  if (!context.fuses(x) || !is_blocked(x)) return {};
-  return onednn::fused_pool(x, shape, kind);
-}
-
 }  // namespace
 
-MaxPool::MaxPool(const PoolShape& shape) : shape_(shape), form_(pool_form(LayerKind::kMaxPool, shape)) {}
+WindowPool::WindowPool(LayerKind kind, const PoolShape& shape)
+    : shape_(shape), form_(pool_form(kind, shape)) {}
 
-AvgPool::AvgPool(const PoolShape& shape) : shape_(shape), form_(pool_form(LayerKind::kAvgPool, shape)) {}
-
-AdaptiveAvgPool::AdaptiveAvgPool(int64_t size)
-    : size_(size), form_(pool_form(LayerKind::kAvgPool, {.kernel = 0, .stride = 0})) {}
-
-at::Tensor MaxPool::operator()(const at::Tensor& x, const Context& context) const {
+at::Tensor WindowPool::operator()(const at::Tensor& x, const Context& context) const {
   return as_layer(form_, x, context,
                   [this](const at::Tensor& in, const Context& inner) { return pool(in, inner); });
 }
 
-at::Tensor MaxPool::pool(const at::Tensor& given, const Context& context) const {
-  if (const at::Tensor y = fused(given, shape_, PoolKind::kMax, context); y.defined()) return y;
-  const at::Tensor x = to_plain(given);
-  at::Tensor y = at::max_pool2d(x, shape_.kernel, shape_.stride, shape_.padding, /*dilation=*/1, shape_.ceil);
-  if (context.cost != nullptr) {
-    context.cost->keep(x);
-    context.cost->keep_bytes(y.numel() * static_cast<int64_t>(sizeof(int64_t)));
+at::Tensor WindowPool::pool(const at::Tensor& given, const Context& context) const {
+  const bool is_maximum = form_.kind == LayerKind::kMaxPool;
+  if (context.fuses(given) && is_blocked(given)) {
+    const auto kind = is_maximum ? onednn::PoolKind::kMax : onednn::PoolKind::kMean;
+    // Undefined if fused kernels do not cover it.
+    if (const at::Tensor y = onednn::fused_pool(given, shape_, kind); y.defined()) return y;
   }
+  const at::Tensor x = to_plain(given);
+  if (context.cost != nullptr) context.cost->keep(x);
+  if (!is_maximum) return at::avg_pool2d(x, shape_.kernel, shape_.stride, shape_.padding, shape_.ceil);
+  at::Tensor y = at::max_pool2d(x, shape_.kernel, shape_.stride, shape_.padding, /*dilation=*/1, shape_.ceil);
+  // The backward pass needs the position of every maximum.
+  if (context.cost != nullptr) context.cost->keep_bytes(y.numel() * static_cast<int64_t>(sizeof(int64_t)));
   return y;
 }
 
-at::Tensor AvgPool::operator()(const at::Tensor& x, const Context& context) const {
-  return as_layer(form_, x, context,
-                  [this](const at::Tensor& in, const Context& inner) { return pool(in, inner); });
-}
-
-at::Tensor AvgPool::pool(const at::Tensor& given, const Context& context) const {
-  if (const at::Tensor y = fused(given, shape_, PoolKind::kMean, context); y.defined()) return y;
-  const at::Tensor x = to_plain(given);
-  if (context.cost != nullptr) context.cost->keep(x);
-  return at::avg_pool2d(x, shape_.kernel, shape_.stride, shape_.padding, shape_.ceil);
-}
+AdaptiveAvgPool::AdaptiveAvgPool(int64_t size)
+    : size_(size), form_(pool_form(LayerKind::kAvgPool, {.kernel = 0, .stride = 0})) {}
 
 at::Tensor AdaptiveAvgPool::operator()(const at::Tensor& x, const Context& context) const {
   return as_layer(form_, x, context,

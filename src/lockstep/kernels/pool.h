@@ -8,11 +8,14 @@
 
 namespace lockstep::kernels {
 
-/// Maximum over square windows; padding is never the maximum.
-class MaxPool {
+/// Maximum or mean over square windows.
+class WindowPool {
  public:
-  explicit MaxPool(const PoolShape& shape);
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
+
+ protected:
+  /// `kind`: kMaxPool or kAvgPool.
+  WindowPool(LayerKind kind, const PoolShape& shape);
 
  private:
   at::Tensor pool(const at::Tensor& x, const Context& context) const;
@@ -21,17 +24,16 @@ class MaxPool {
   LayerForm form_;
 };
 
-/// Mean over square windows; padding counts as zeros.
-class AvgPool {
+/// Maximum over square windows; padding is never the maximum.
+class MaxPool : public WindowPool {
  public:
-  explicit AvgPool(const PoolShape& shape);
-  at::Tensor operator()(const at::Tensor& x, const Context& context) const;
+  explicit MaxPool(const PoolShape& shape) : WindowPool(LayerKind::kMaxPool, shape) {}
+};
 
- private:
-  at::Tensor pool(const at::Tensor& x, const Context& context) const;
-
-  PoolShape shape_;
-  LayerForm form_;
+/// Mean over square windows; padding counts as zeros.
+class AvgPool : public WindowPool {
+ public:
+  explicit AvgPool(const PoolShape& shape) : WindowPool(LayerKind::kAvgPool, shape) {}
 };
 
 /// Average over size x size windows that cover an image of any size:

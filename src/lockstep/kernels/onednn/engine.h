@@ -1,8 +1,11 @@
 #pragma once
 
+#include <initializer_list>
 #include <map>
+#include <memory>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -36,6 +39,46 @@ void run(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
 
 /// Attributes that leave a primitive's scratch memory to run().
 dnnl::primitive_attr user_scratchpad();
+
+/// A primitive, made with user_scratchpad(), and its description.
+template <typename Primitive>
+class Operation {
+ public:
+  using Description = typename Primitive::primitive_desc;
+
+  Operation() = default;
+  Operation(Description description) : description_(std::move(description)), primitive_(description_) {}
+
+  const Description* operator->() const { return &description_; }
+  void run(Arguments arguments) const {
+    onednn::run(primitive_, description_.scratchpad_desc(), std::move(arguments));
+  }
+
+ private:
+  Description description_;
+  Primitive primitive_;
+};
+
+/// The plans of a layer by the sizes and the type of its input. Null: oneDNN has no fast code for it.
+template <typename Plan>
+using Plans = std::map<std::vector<int64_t>, std::unique_ptr<Plan>>;
+
+/// Returns the plan for input `x`; calls make() if it is the first one like that. `more`: other properties
+/// that the plan depends on. Types that oneDNN does not implement on this processor have no plan.
+template <typename Plan, typename Make>
+const Plan* plan_for(Plans<Plan>& plans, const at::Tensor& x, const Make& make,
+                     std::initializer_list<int64_t> more = {}) {
+  std::vector<int64_t> key = x.sizes().vec();
+  key.push_back(static_cast<int64_t>(x.scalar_type()));
+  key.insert(key.end(), more);
+  const auto [found, is_new] = plans.try_emplace(std::move(key));
+  try {
+    if (is_new) found->second = make();
+  } catch (const dnnl::error& error) {
+    if (error.status != dnnl_unimplemented) throw;
+  }
+  return found->second.get();
+}
 
 /// Whether an implementation (impl_info_str) is oneDNN's reference code, which is hundreds of times slower
 /// than its other code.

@@ -37,12 +37,9 @@ class FusedConv {
                         const replica::GradientPlace& place);
 
  private:
-  /// Null: not covered.
-  const ConvPlan* plan_for(const at::Tensor& x, const at::Tensor& weight, bool with_bias);
-
   ConvShape shape_;
   bool relu_;
-  /// By batch, height, width and type of the input.
+  /// By sizes and type of the input. Null: not covered.
   std::map<std::vector<int64_t>, std::unique_ptr<ConvPlan>> plans_;
 };
 

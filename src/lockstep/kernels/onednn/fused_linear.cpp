@@ -17,18 +17,15 @@ struct LinearPlan {
   memory::desc x, y, bias, weights;
   /// Scales the weight's gradient, or adds it to its place.
   Reorder gradient;
-  dnnl::inner_product_forward::primitive_desc forward;
-  dnnl::inner_product_forward forward_primitive;
-  dnnl::inner_product_backward_data::primitive_desc backward_data;
-  dnnl::inner_product_backward_data backward_data_primitive;
-  dnnl::inner_product_backward_weights::primitive_desc backward_weights;
-  dnnl::inner_product_backward_weights backward_weights_primitive;
+  Operation<dnnl::inner_product_forward> forward;
+  Operation<dnnl::inner_product_backward_data> backward_data;
+  Operation<dnnl::inner_product_backward_weights> backward_weights;
 };
 
 namespace {
 
 /// Null if oneDNN has only slow code.
-std::unique_ptr<LinearPlan> make_plan(const at::Tensor& x, const at::Tensor& weight) {
+std::unique_ptr<LinearPlan> make_linear_plan(const at::Tensor& x, const at::Tensor& weight) {
   auto plan = std::make_unique<LinearPlan>();
   const memory::data_type type = type_of(x.scalar_type());
   const memory::data_type fp32 = memory::data_type::f32;
@@ -40,24 +37,19 @@ std::unique_ptr<LinearPlan> make_plan(const at::Tensor& x, const at::Tensor& wei
   // Plain weights. The primitives prefer a blocked layout, but reordering so many weights for so few rows
   // takes longer than it saves.
   const memory::desc weights(weight.sizes().vec(), type, memory::format_tag::ab);
-  try {
-    plan->forward = {
-        engine(),         dnnl::prop_kind::forward_training, plan->x, weights, plan->bias, plan->y,
-        user_scratchpad()};
-    plan->backward_data = {engine(), plan->x, weights, plan->y, plan->forward, user_scratchpad()};
-    plan->backward_weights = {engine(), plan->x,       parameter,        plan->bias,
-                              plan->y,  plan->forward, user_scratchpad()};
-  } catch (const dnnl::error& error) {
-    if (error.status == dnnl_unimplemented) return nullptr;
-    throw;
+  const dnnl::inner_product_forward::primitive_desc forward(
+      engine(), dnnl::prop_kind::forward_training, plan->x, weights, plan->bias, plan->y, user_scratchpad());
+  const dnnl::inner_product_backward_data::primitive_desc backward_data(engine(), plan->x, weights, plan->y,
+                                                                        forward, user_scratchpad());
+  const dnnl::inner_product_backward_weights::primitive_desc backward_weights(
+      engine(), plan->x, parameter, plan->bias, plan->y, forward, user_scratchpad());
+  for (const char* implementation :
+       {forward.impl_info_str(), backward_data.impl_info_str(), backward_weights.impl_info_str()}) {
+    if (is_reference(implementation)) return nullptr;
   }
-  if (is_reference(plan->forward.impl_info_str()) || is_reference(plan->backward_data.impl_info_str()) ||
-      is_reference(plan->backward_weights.impl_info_str())) {
-    return nullptr;
-  }
-  plan->forward_primitive = dnnl::inner_product_forward(plan->forward);
-  plan->backward_data_primitive = dnnl::inner_product_backward_data(plan->backward_data);
-  plan->backward_weights_primitive = dnnl::inner_product_backward_weights(plan->backward_weights);
+  plan->forward = forward;
+  plan->backward_data = backward_data;
+  plan->backward_weights = backward_weights;
   plan->weights = weights;
   plan->gradient = {parameter, parameter};
   return plan;
@@ -69,11 +61,10 @@ std::unique_ptr<LinearPlan> make_plan(const at::Tensor& x, const at::Tensor& wei
 at::Tensor multiply(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& bias,
                     const LinearPlan& plan) {
   at::Tensor y = at::empty({x.size(0), weights.size(0)}, x.options());
-  run(plan.forward_primitive, plan.forward.scratchpad_desc(),
-      {{DNNL_ARG_SRC, memory_of(plan.x, x)},
-       {DNNL_ARG_WEIGHTS, memory_of(plan.weights, weights)},
-       {DNNL_ARG_BIAS, memory_of(plan.bias, bias)},
-       {DNNL_ARG_DST, memory_of(plan.y, y)}});
+  plan.forward.run({{DNNL_ARG_SRC, memory_of(plan.x, x)},
+                    {DNNL_ARG_WEIGHTS, memory_of(plan.weights, weights)},
+                    {DNNL_ARG_BIAS, memory_of(plan.bias, bias)},
+                    {DNNL_ARG_DST, memory_of(plan.y, y)}});
   return y;
 }
 
@@ -102,19 +93,17 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     at::Tensor of_x;
     if (saved->needs_input_grad(0)) {
       of_x = at::empty_like(x);
-      run(plan.backward_data_primitive, plan.backward_data.scratchpad_desc(),
-          {{DNNL_ARG_DIFF_DST, behind},
-           {DNNL_ARG_WEIGHTS, memory_of(plan.weights, variables[2])},
-           {DNNL_ARG_DIFF_SRC, memory_of(plan.x, of_x)}});
+      plan.backward_data.run({{DNNL_ARG_DIFF_DST, behind},
+                              {DNNL_ARG_WEIGHTS, memory_of(plan.weights, variables[2])},
+                              {DNNL_ARG_DIFF_SRC, memory_of(plan.x, of_x)}});
     }
     const GradientPlace place = wanted.or_new(weight);
     const at::Tensor of_bias = at::empty({weight.size(0)}, weight.options());
     Written out(plan.gradient, place.tensor, place.scale, place.add);
-    run(plan.backward_weights_primitive, plan.backward_weights.scratchpad_desc(),
-        {{DNNL_ARG_SRC, memory_of(plan.x, x)},
-         {DNNL_ARG_DIFF_DST, behind},
-         {DNNL_ARG_DIFF_WEIGHTS, out.memory()},
-         {DNNL_ARG_DIFF_BIAS, memory_of(plan.bias, of_bias)}});
+    plan.backward_weights.run({{DNNL_ARG_SRC, memory_of(plan.x, x)},
+                               {DNNL_ARG_DIFF_DST, behind},
+                               {DNNL_ARG_DIFF_WEIGHTS, out.memory()},
+                               {DNNL_ARG_DIFF_BIAS, memory_of(plan.bias, of_bias)}});
     out.finish();
     return {of_x, place.tensor, of_bias, at::Tensor(), at::Tensor()};
   }
@@ -128,12 +117,8 @@ FusedLinear::~FusedLinear() = default;
 at::Tensor FusedLinear::operator()(const at::Tensor& given, const at::Tensor& weight, const at::Tensor& bias,
                                    const GradientPlace& place) {
   const at::Tensor x = given.to(computing_type(given)).contiguous();
-  std::vector<int64_t> key = x.sizes().vec();
-  key.push_back(static_cast<int64_t>(x.scalar_type()));
-  const auto [found, is_new] = plans_.try_emplace(std::move(key));
-  if (is_new) found->second = make_plan(x, weight);
-  if (!found->second) return {};
-  return LinearFunction::apply(x, weight, bias, found->second.get(), &place);
+  const LinearPlan* plan = plan_for(plans_, x, [&] { return make_linear_plan(x, weight); });
+  return plan == nullptr ? at::Tensor() : LinearFunction::apply(x, weight, bias, plan, &place);
 }
 
 }  // namespace lockstep::kernels::onednn
