@@ -26,7 +26,7 @@ const Layer& named(const std::vector<Layer>& layers, const std::string& name) {
 
 class LayersTest : public testing::TestWithParam<std::string> {};
 
-/// What the networks' own counts leave out would be missing here, what is in two layers would be twice here.
+/// A layer that the networks' own counts leave out would be missing here, one in two layers would be twice.
 TEST_P(LayersTest, cost_together_what_the_network_costs) {
   const std::vector<Layer> layers = layers_of(GetParam(), 3);
   int64_t multiply_adds = 0;

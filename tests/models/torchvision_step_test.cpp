@@ -19,7 +19,7 @@ using nlohmann::json;
 using replica::NamedTensor;
 
 constexpr int64_t kStepBatch = 2;
-/// Of a larger tensor only the first enter the checksum.
+/// Values that enter the checksum; a larger tensor contributes its first ones.
 constexpr int64_t kChecksumValues = int64_t{1} << 22;
 
 /// In fp64 the networks must agree up to the order of summation: torchvision's fp32 step is up to 6e-5 from
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(All, TorchvisionStepTest,
                                          "resnet20"),
                          [](const auto& test) { return test.param; });
 
-/// What the other networks add to these has no kernel of its own for fp32.
+/// The other networks add nothing to these that has a kernel of its own for fp32.
 INSTANTIATE_TEST_SUITE_P(All, TorchvisionFp32StepTest,
                          testing::Values("resnet18", "resnet50", "resnext50_32x4d"),
                          [](const auto& test) { return test.param; });

@@ -11,7 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/replica/torch_cuda.h"
 
-// What there is of LibTorch, a driver and GPUs depends on the machine: each case holds on all of them.
+// LibTorch, driver and GPUs depend on the machine: each case holds on all of them.
 
 namespace lockstep::replica {
 namespace {

@@ -63,7 +63,7 @@ TEST(FlatMemoryTest, applying_ranges_is_what_the_list_optimizer_does) {
     }
     if (step == 1) memory.reorder({0, 1, 2});
   }
-  // Which elements are a vector's and which a remainder's differs, and with it a rounding.
+  // The split into vectors and a remainder differs, and with it a rounding.
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_TRUE(at::allclose(flat.tensors()[i], list.tensors()[i], 1e-6, 1e-6)) << i;
   }

@@ -89,7 +89,7 @@ TEST(PrecisionTest, autocast_is_that_of_the_device_and_ends_with_the_scope) {
   }
   EXPECT_EQ(at::linear(images, weight).scalar_type(), at::kFloat);
   {
-    // That of a GPU is nothing to a CPU's tensors.
+    // A GPU's autocast leaves a CPU's tensors alone.
     const AutocastScope scope(Precision::kFp16, c10::DeviceType::CUDA);
     EXPECT_EQ(at::linear(images, weight).scalar_type(), at::kFloat);
   }

@@ -93,7 +93,7 @@ TEST(SgdTest, nesterov_follows_the_definition_in_one_pass_and_in_two_halves) {
 }
 
 TEST(SgdTest, a_pass_that_was_prepared_reads_the_rate_that_is_set_later) {
-  // What a recorded step keeps is a copy of the options; it sees the rate through the memory that they share.
+  // A recorded step keeps a copy of the options; it sees the rate through the memory that they share.
   SgdOptions options{.learning_rate = 0.5, .momentum = 0, .weight_decay = 0};
   options.keep_rate_on(at::kCPU);
   const SgdOptions kept = options;

@@ -40,7 +40,7 @@ double measured_as(const test::TrainedReplica& replica, const std::string& name,
   return -1;
 }
 
-/// What it takes for rank 1 to be a worker of rank 0's server, message by message.
+/// Rank 1 as a worker of rank 0's server, message by message.
 class Worker {
  public:
   explicit Worker(MessageChannel& channel) : channel_(channel) {}

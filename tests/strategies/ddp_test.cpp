@@ -14,7 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// What the second step of ddp sends, one all-reduce per bucket, in MiB to two digits.
+/// Messages of ddp's second step, one all-reduce per bucket, in MiB to two digits.
 class DdpBucketTest : public testing::Test {
  protected:
   DdpBucketTest()

@@ -32,7 +32,7 @@ struct Variant {
   std::string name;
   std::string strategy;
   strategies::StrategyOptions options;
-  /// What is rounded beyond the sums of gradients.
+  /// Roundings beyond those in the sums of gradients.
   enum Rounding { kNothing, kAveraged, kFp16, kBf16 } rounding = kNothing;
 };
 

@@ -18,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// What is said of a use, advice included; empty where it is possible.
+/// The refusal of a use, advice included; empty where it is possible.
 std::string obstacle(const std::string& strategy, const StrategyOptions& options, const GpuUse& use) {
   const std::optional<ConfigError> why_not = why_not_on_gpu(strategy, options, use);
   return why_not ? std::string(why_not->what()) + " " + why_not->advice() : "";
@@ -87,7 +87,7 @@ TEST(WhyNotRecordableTest, the_reducer_needs_more_steps_before) {
   EXPECT_EQ(registry().get("replicated").traits({}).steps_before_recording, 3);
 }
 
-/// What a strategy sends over the ranks' communicator, and what over the one that is for host memory.
+/// Traffic of a strategy over the ranks' communicator, and over the one that is for host memory.
 struct GpuTraffic {
   std::vector<test::Call> data, control, data_split, control_split;
 };

@@ -29,7 +29,7 @@ void wait_for(comm::Work& work) {
   work.wait();
 }
 
-/// What every rank was told in each cycle. announced[rank][cycle].
+/// The tensors that every rank announced in each cycle. announced[rank][cycle].
 using Cycles = std::vector<std::vector<size_t>>;
 
 std::vector<Cycles> negotiate(const std::vector<Cycles>& announced) {

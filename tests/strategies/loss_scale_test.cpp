@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kRanks = 3;
 
-/// What a rank has after three steps.
+/// The state of a rank after three steps.
 struct Trained {
   std::vector<float> before, after;
   int64_t left_out = 0;

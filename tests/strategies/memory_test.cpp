@@ -95,7 +95,7 @@ int64_t padded(int64_t count, int64_t multiple_of) {
   return (count + multiple_of - 1) / multiple_of * multiple_of;
 }
 
-/// Of lenet5's parameters, shared out among the ranks; [rank].
+/// Bytes of lenet5's parameters, shared out among the ranks; [rank].
 std::vector<int64_t> owned_bytes(int ranks) {
   std::vector<int64_t> bytes;
   for (const int64_t count : kTensors) bytes.push_back(4 * count);
@@ -109,7 +109,7 @@ class MemoryTest : public testing::TestWithParam<int> {
  protected:
   int ranks() const { return GetParam(); }
 
-  /// What is told is what docs/strategies.md says, and nothing else is kept: a second copy of the gradients
+  /// Expects the report that docs/strategies.md promises, and nothing else is kept: a second copy of the gradients
   /// would be kP. (c10d's Reducer has a few small tensors of its own.)
   void expect_all(const std::string& strategy, const MemoryUse& expected,
                   const strategies::StrategyOptions& options = {}) {

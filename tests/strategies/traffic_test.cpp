@@ -163,7 +163,7 @@ TEST_P(TrafficTest, parameter_server_reduces_to_owners_and_fetches_from_them) {
 }
 
 TEST_P(TrafficTest, asynchronous_workers_send_each_bucket_and_fetch_from_each_owner_once) {
-  // Of all ranks: what leaves one for another.
+  // Sum over all ranks of the bytes that leave one for another.
   size_t messages = 0;
   size_t bytes = 0;
   size_t buckets = 0;

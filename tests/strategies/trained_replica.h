@@ -45,11 +45,11 @@ struct ReplicaChoice {
   int accumulate = 1;
   double learning_rate = 0.05;
   strategies::StrategyOptions strategy_options;
-  /// Where it computes, entered by the calling thread; null: on the CPU.
+  /// The GPU of the replica, entered by the calling thread; null: on the CPU.
   std::shared_ptr<replica::Accelerator> accelerator;
   /// For what lies in host memory; null: the communicator.
   comm::Communicator* control = nullptr;
-  /// What the loss is scaled by in the first step; none: it is as it is.
+  /// The loss scale in the first step; absent: the loss is not scaled.
   std::optional<double> loss_scale;
 };
 
