@@ -1,4 +1,4 @@
-#include "lockstep/topology/cgroup.h"
+#include "lockstep/topology/system_files.h"
 
 #include "topology/fake_root.h"
 

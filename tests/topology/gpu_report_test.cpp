@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-GpuFacts gpu(const std::string& bus_id) {
+GpuFacts driver_gpu(const std::string& bus_id) {
   GpuFacts facts;
   facts.name = "NVIDIA Test";
   facts.pci_bus_id = bus_id;
@@ -22,7 +22,7 @@ void add_links(GpuFacts& from, NvLink::To to, const std::string& bus_id, int cou
 }
 
 TEST(GpuReportTest, direct_links_count_where_both_ends_have_them) {
-  GpuFacts one = gpu("a"), other = gpu("b");
+  GpuFacts one = driver_gpu("a"), other = driver_gpu("b");
   EXPECT_EQ(nvlinks_between(one, other), 0);
   add_links(one, NvLink::To::kGpu, "b", 2);
   EXPECT_EQ(nvlinks_between(one, other), 0);
@@ -33,7 +33,7 @@ TEST(GpuReportTest, direct_links_count_where_both_ends_have_them) {
 }
 
 TEST(GpuReportTest, links_into_switches_connect_to_whatever_else_is_there) {
-  GpuFacts one = gpu("a"), other = gpu("b"), alone = gpu("c");
+  GpuFacts one = driver_gpu("a"), other = driver_gpu("b"), alone = driver_gpu("c");
   add_links(one, NvLink::To::kSwitch, "", 18);
   add_links(other, NvLink::To::kSwitch, "", 12);
   add_links(alone, NvLink::To::kOther, "", 4);
@@ -56,7 +56,7 @@ class MergedTest : public testing::Test {
 TEST_F(MergedTest, the_driver_says_what_the_gpus_are_and_the_bus_where) {
   GpuReport report{.driver_version = "580.1", .cuda_version = "13.0"};
   // In another order than on the bus.
-  report.gpus = {gpu("0000:81:00.0"), gpu("0000:03:00.0")};
+  report.gpus = {driver_gpu("0000:81:00.0"), driver_gpu("0000:03:00.0")};
   report.gpus[0].memory_bytes = 80;
   report.gpus[1].cpu_affinity = "0-3";
   report.pci_paths.assign(2, std::vector<Path>(2));
@@ -80,7 +80,7 @@ TEST_F(MergedTest, the_driver_says_what_the_gpus_are_and_the_bus_where) {
 
 TEST_F(MergedTest, nvlinks_go_before_the_drivers_word_and_that_before_the_bus) {
   GpuReport report;
-  report.gpus = {gpu("0000:03:00.0"), gpu("0000:81:00.0")};
+  report.gpus = {driver_gpu("0000:03:00.0"), driver_gpu("0000:81:00.0")};
   report.pci_paths.assign(2, std::vector<Path>(2, Path{PathKind::kNode, 0}));
   EXPECT_EQ(path(with_gpus(system_, report), 0, 1), "NODE");
   add_links(report.gpus[0], NvLink::To::kGpu, "0000:81:00.0", 2);
@@ -91,7 +91,7 @@ TEST_F(MergedTest, nvlinks_go_before_the_drivers_word_and_that_before_the_bus) {
 
 TEST_F(MergedTest, a_gpu_that_the_bus_does_not_show_has_unknown_paths_and_a_hidden_one_goes) {
   GpuReport report;
-  report.gpus = {gpu("0000:03:00.0"), gpu("0001:00:00.0")};
+  report.gpus = {driver_gpu("0000:03:00.0"), driver_gpu("0001:00:00.0")};
   report.pci_paths.assign(2, std::vector<Path>(2));
   const System merged = with_gpus(system_, report);
   ASSERT_EQ(merged.map.gpus(), 2);

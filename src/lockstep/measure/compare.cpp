@@ -1,6 +1,7 @@
 #include "lockstep/measure/compare.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -22,6 +23,7 @@ struct Located {
 
 using Launches = std::vector<std::vector<double>>;
 
+/// A launch that was ended before its first steady step says nothing.
 Launches without_empty(const Launches& launches) {
   Launches kept;
   for (const auto& launch : launches) {
@@ -38,14 +40,12 @@ std::vector<double> log_quantiles(const Launches& launches, double quantile) {
   return logs;
 }
 
+/// Mean of the launches' logarithms, with its standard error.
 Located located(const std::vector<double>& logs) {
   const auto count = static_cast<double>(logs.size());
-  Located result;
-  result.log = mean_of(logs);
-  for (const double log : logs) result.square_error += (log - result.log) * (log - result.log);
-  result.square_error /= (count - 1) * count;
-  result.degrees = count - 1;
-  return result;
+  return {.log = mean_of(logs),
+          .square_error = squared_deviations(logs) / ((count - 1) * count),
+          .degrees = count - 1};
 }
 
 /// Estimates from the intervals within the launches; empty, with the reason, if one has none.
@@ -64,6 +64,7 @@ std::optional<Located> located_within(const Launches& launches, const CompareOpt
     }
     const double width = logarithm(estimate.interval->upper) - logarithm(estimate.interval->lower);
     const double error = 0.5 * width / student_t_quantile(0.5 + 0.5 * options.confidence, estimate.degrees);
+    // Standard error of the mean of `count` launches, squared.
     const double square = error * error / (count * count);
     result.log += logarithm(estimate.value) / count;
     result.square_error += square;
@@ -74,7 +75,7 @@ std::optional<Located> located_within(const Launches& launches, const CompareOpt
 }
 
 /// The difference, with the degrees of freedom of Welch and Satterthwaite.
-Located difference(const Located& base, const Located& test) {
+Located change_between(const Located& base, const Located& test) {
   Located result;
   result.log = test.log - base.log;
   result.square_error = base.square_error + test.square_error;
@@ -85,6 +86,7 @@ Located difference(const Located& base, const Located& test) {
   return result;
 }
 
+/// Turns a change of logarithms into a ratio with interval, p-value and verdict.
 void conclude(Comparison& row, const Located& change) {
   const double error = std::sqrt(change.square_error);
   const double half = student_t_quantile(0.5 + 0.5 * row.options.confidence, change.degrees) * error;
@@ -99,36 +101,26 @@ void conclude(Comparison& row, const Located& change) {
                                      : Verdict::kSame;
 }
 
+/// A single launch on a side: the intervals within the launches decide, for these launches only.
 void compare_within(Comparison& row, const Launches& base, const Launches& test) {
   row.within_launches = true;
   std::string reason;
   const auto base_at = located_within(base, row.options, reason);
-  if (!base_at) {
-    row.reason = fmt::format("base: {}", reason);
-    return;
+  const auto test_at = base_at ? located_within(test, row.options, reason) : std::nullopt;
+  if (test_at) {
+    conclude(row, change_between(*base_at, *test_at));
+  } else {
+    row.reason = fmt::format("{}: {}", base_at ? "test" : "base", reason);
   }
-  const auto test_at = located_within(test, row.options, reason);
-  if (!test_at) {
-    row.reason = fmt::format("test: {}", reason);
-    return;
-  }
-  conclude(row, difference(*base_at, *test_at));
 }
 
 }  // namespace
 
 std::string_view verdict_text(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kFaster:
-      return "faster";
-    case Verdict::kSlower:
-      return "slower";
-    case Verdict::kSame:
-      return "same within noise";
-    case Verdict::kNotEnoughData:
-      break;
-  }
-  return "not enough data";
+  // In the order of Verdict.
+  constexpr std::array<std::string_view, 4> kTexts{"faster", "slower", "same within noise",
+                                                   "not enough data"};
+  return kTexts[static_cast<size_t>(verdict)];
 }
 
 std::optional<Interval> Comparison::change_percent_interval() const {
@@ -145,8 +137,7 @@ bool Comparison::is_regression() const {
 
 std::string Comparison::text() const {
   std::string words(verdict_text(verdict));
-  const bool differs = verdict == Verdict::kFaster || verdict == Verdict::kSlower;
-  if (differs && within_launches) words += " within these launches";
+  if (differs() && within_launches) words += " within these launches";
   if (!reason.empty()) words += fmt::format(" ({})", reason);
   return words;
 }
@@ -175,7 +166,7 @@ Comparison compare(const Launches& base, const Launches& test, const CompareOpti
     std::transform(test_logs.begin(), test_logs.end(), base_logs.begin(), changes.begin(), std::minus<>());
     conclude(row, located(changes));
   } else {
-    conclude(row, difference(located(base_logs), located(test_logs)));
+    conclude(row, change_between(located(base_logs), located(test_logs)));
   }
   return row;
 }
@@ -188,6 +179,7 @@ std::vector<double> holm(std::span<const double> p) {
   double largest = 0;
   for (size_t rank = 0; rank < order.size(); ++rank) {
     const double scaled = static_cast<double>(order.size() - rank) * p[order[rank]];
+    // Holm's step-down: never below the p-value of a row that is more certain.
     largest = std::min(1.0, std::max(largest, scaled));
     corrected[order[rank]] = largest;
   }
@@ -204,8 +196,7 @@ void correct_for_rows(std::vector<Comparison>& rows) {
   for (Comparison& row : rows) {
     if (!row.p) continue;
     row.corrected_p = corrected[next++];
-    const bool differs = row.verdict == Verdict::kFaster || row.verdict == Verdict::kSlower;
-    if (differs && *row.corrected_p > 1 - row.options.confidence) row.verdict = Verdict::kSame;
+    if (row.differs() && *row.corrected_p > 1 - row.options.confidence) row.verdict = Verdict::kSame;
   }
 }
 

@@ -49,6 +49,7 @@ struct Comparison {
   double change_percent() const { return -100 * (ratio - 1); }
   /// The interval of change_percent(), lower end first.
   std::optional<Interval> change_percent_interval() const;
+  bool differs() const { return verdict == Verdict::kFaster || verdict == Verdict::kSlower; }
   /// Certain and larger than the threshold, over launches.
   bool is_regression() const;
   /// The verdict in words: "slower", or "slower within these launches" with one launch a side.

@@ -17,14 +17,10 @@ namespace {
 
 /// Fewest degrees of freedom of an interval. With fewer, a t interval is many times wider than the scatter of
 /// the samples, and its coverage is unproven.
-constexpr double kMinDegrees = 2.5;
+constexpr double kFewestDegrees = 2.5;
 
 Estimate without_interval(double value, NoInterval reason, std::string text) {
-  Estimate estimate;
-  estimate.value = value;
-  estimate.reason = reason;
-  estimate.reason_text = std::move(text);
-  return estimate;
+  return {.value = value, .interval = {}, .reason = reason, .reason_text = std::move(text)};
 }
 
 Estimate not_enough(double value) {
@@ -48,6 +44,7 @@ bool refused(Estimate& estimate, std::span<const double> step_s, const IntervalO
   return !diagnosis.settled();
 }
 
+/// An interval without width (all steps alike) has the share 0, whatever the value.
 void set_interval(Estimate& estimate, double lower, double upper) {
   Interval interval{lower, upper, 0};
   interval.half_width_share =
@@ -56,6 +53,7 @@ void set_interval(Estimate& estimate, double lower, double upper) {
   estimate.interval = interval;
 }
 
+/// The t beyond which the given confidence leaves half of the rest on each side.
 double critical_t(double confidence, double degrees) {
   return student_t_quantile(0.5 + 0.5 * confidence, degrees);
 }
@@ -82,14 +80,13 @@ Estimate over_launches(const std::vector<std::vector<double>>& launches, const I
   if (logs.size() == 1) return one_launch(*last);
   const auto count = static_cast<double>(logs.size());
   const double mean = mean_of(logs);
-  double square = 0;
-  for (const double log : logs) square += (log - mean) * (log - mean);
   Estimate estimate;
   estimate.value = std::exp(mean);
   estimate.effective_samples = count;
   estimate.degrees = count - 1;
-  const double half =
-      critical_t(options.confidence, estimate.degrees) * std::sqrt(square / (count - 1) / count);
+  // A t interval on the logarithms, so that the ends are ratios to the geometric mean.
+  const double half = critical_t(options.confidence, estimate.degrees) *
+                      std::sqrt(squared_deviations(logs) / (count - 1) / count);
   set_interval(estimate, std::exp(mean - half), std::exp(mean + half));
   return estimate;
 }
@@ -106,7 +103,7 @@ Estimate quantile_estimate(std::span<const double> step_s, double share, const I
 
   const LongRunVariance ranks = indicator_long_run_variance(step_s, estimate.value);
   const auto n = static_cast<double>(step_s.size());
-  if (ranks.degrees < kMinDegrees) return not_enough(estimate.value);
+  if (ranks.degrees < kFewestDegrees) return not_enough(estimate.value);
   // The rank of the quantile among n steps has the variance n * ranks.value: that far out in the sorted steps
   // lie the ends of the interval.
   const double reach = critical_t(options.confidence, ranks.degrees) * std::sqrt(n * ranks.value);
@@ -130,7 +127,7 @@ Estimate mean_estimate(std::span<const double> step_s, const IntervalOptions& op
   if (refused(estimate, step_s, options)) return estimate;
 
   const LongRunVariance spread = long_run_variance(step_s);
-  if (spread.degrees < kMinDegrees) return not_enough(estimate.value);
+  if (spread.degrees < kFewestDegrees) return not_enough(estimate.value);
   const auto n = static_cast<double>(step_s.size());
   estimate.degrees = spread.degrees;
   estimate.effective_samples = spread.value > 0 ? std::min(n, n * spread.single / spread.value) : n;

@@ -52,26 +52,6 @@ double low_frequency_power(std::span<const double> values, int count) {
   return sum * 2 / (n * count);
 }
 
-}  // namespace
-
-double corrected_lag_one(std::span<const double> values, int fitted) {
-  const auto n = static_cast<double>(values.size());
-  const double mean = mean_of(values);
-  double square = 0;
-  double product = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const double here = values[i] - mean;
-    square += here * here;
-    if (i > 0) product += here * (values[i - 1] - mean);
-  }
-  if (only_rounding(square, n, mean)) return 0;
-  // E[r] = phi - (fitted + (1 + 2 * fitted) * phi) / n to first order.
-  const double r = product / square;
-  return std::clamp((n * r + fitted) / (n - 1 - 2 * fitted), -kMaxLagOne, kMaxLagOne);
-}
-
-namespace {
-
 /// The series with each value's share of its predecessor taken out, scaled so that its long-run variance
 /// stays that of the series.
 std::vector<double> whitened(std::span<const double> values, double lag_one) {
@@ -83,11 +63,9 @@ std::vector<double> whitened(std::span<const double> values, double lag_one) {
   return result;
 }
 
-double variance_of(std::span<const double> values, int fitted) {
-  const double mean = mean_of(values);
-  double sum = 0;
-  for (const double value : values) sum += (value - mean) * (value - mean);
-  if (only_rounding(sum, static_cast<double>(values.size()), mean)) return 0;
+double single_variance(std::span<const double> values, int fitted) {
+  const double sum = squared_deviations(values);
+  if (only_rounding(sum, static_cast<double>(values.size()), mean_of(values))) return 0;
   return sum / static_cast<double>(values.size() - static_cast<size_t>(fitted));
 }
 
@@ -108,10 +86,26 @@ void estimate(LongRunVariance& result, std::span<const double> white, double n) 
 
 }  // namespace
 
+double corrected_lag_one(std::span<const double> values, int fitted) {
+  const auto n = static_cast<double>(values.size());
+  const double mean = mean_of(values);
+  double square = 0;
+  double product = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double here = values[i] - mean;
+    square += here * here;
+    if (i > 0) product += here * (values[i - 1] - mean);
+  }
+  if (only_rounding(square, n, mean)) return 0;
+  // E[r] = phi - (fitted + (1 + 2 * fitted) * phi) / n to first order.
+  const double r = product / square;
+  return std::clamp((n * r + fitted) / (n - 1 - 2 * fitted), -kMaxLagOne, kMaxLagOne);
+}
+
 LongRunVariance long_run_variance(std::span<const double> values, int fitted) {
   LongRunVariance result;
   result.lag_one = corrected_lag_one(values, fitted);
-  result.single = variance_of(values, fitted);
+  result.single = single_variance(values, fitted);
   estimate(result, whitened(values, result.lag_one), static_cast<double>(values.size()));
   return result;
 }
@@ -140,7 +134,7 @@ LongRunVariance indicator_long_run_variance(std::span<const double> values, doub
 
   LongRunVariance result;
   result.lag_one = corrected_lag_one(scores);
-  result.single = variance_of(indicator, 1);
+  result.single = single_variance(indicator, 1);
   std::vector<double> white = whitened(followed, result.lag_one);
   const std::vector<double> white_rest = whitened(rest, corrected_lag_one(rest, 2));
   std::transform(white.begin(), white.end(), white_rest.begin(), white.begin(), std::plus<>());

@@ -15,6 +15,7 @@ double percentile_of_sorted(std::span<const double> sorted, double p) {
   if (!(p >= 0 && p <= 100)) throw Error(fmt::format("percentile {} is not between 0 and 100", p));
   const double position = p / 100 * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<size_t>(position);
+  // p100, and a position that rounding has pushed to the end.
   if (below + 1 >= sorted.size()) return sorted.back();
   const double share = position - static_cast<double>(below);
   return sorted[below] + share * (sorted[below + 1] - sorted[below]);

@@ -113,17 +113,6 @@ class StepAnalysis {
   std::optional<size_t> last_to_arrive_;
 };
 
-void add(PhaseTimes& sum, const PhaseTimes& times, double weight) {
-  sum.input_s += weight * times.input_s;
-  sum.forward_s += weight * times.forward_s;
-  sum.backward_s += weight * times.backward_s;
-  sum.waiting_s += weight * times.waiting_s;
-  sum.transfer_s += weight * times.transfer_s;
-  sum.optimizer_s += weight * times.optimizer_s;
-  sum.other_s += weight * times.other_s;
-  sum.step_s += weight * times.step_s;
-}
-
 void add_buckets(std::vector<BucketTimes>& mean, const StepAnalysis& step, size_t rank, double weight) {
   if (mean.size() < step.collectives()) mean.resize(step.collectives());
   const double begin_s = step.stamps(rank).begin_s;
@@ -156,6 +145,14 @@ void check_same_steps(const std::vector<RankStamps>& ranks) {
 }
 
 }  // namespace
+
+void PhaseTimes::add(const PhaseTimes& times, double weight) {
+  for (double PhaseTimes::*phase :
+       {&PhaseTimes::input_s, &PhaseTimes::forward_s, &PhaseTimes::backward_s, &PhaseTimes::waiting_s,
+        &PhaseTimes::transfer_s, &PhaseTimes::optimizer_s, &PhaseTimes::other_s, &PhaseTimes::step_s}) {
+    this->*phase += weight * times.*phase;
+  }
+}
 
 double turn_s(const std::vector<CollectiveStamp>& collectives, size_t index) {
   const CollectiveStamp& own = collectives[index];
@@ -199,8 +196,8 @@ Breakdown break_down(const std::vector<RankStamps>& ranks) {
     if (step.last_to_arrive()) ++times_last[*step.last_to_arrive()];
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       const PhaseTimes phases = step.phases(rank);
-      add(result.ranks[rank].mean, phases, per_step);
-      add(result.mean, phases, per_step * per_rank);
+      result.ranks[rank].mean.add(phases, per_step);
+      result.mean.add(phases, per_step * per_rank);
       waiting_s[i] += phases.waiting_s * per_rank;
       transfer_s[i] += phases.transfer_s * per_rank;
       add_buckets(result.ranks[rank].buckets, step, rank, per_step);

@@ -129,6 +129,7 @@ struct PhaseTimes {
   }
 
   double exposed_s() const { return waiting_s + transfer_s; }
+  void add(const PhaseTimes& times, double weight);
 };
 
 /// One bucket (one collective) of a step; seconds after the step's begin, means over the steps.

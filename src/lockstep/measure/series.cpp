@@ -21,6 +21,7 @@ void require_step_times(std::span<const double> step_s) {
 }
 
 double logarithm(double step_s) {
+  // A coarse clock yields 0, which has no logarithm.
   constexpr double kShortest = 1e-9;
   return std::log(std::max(step_s, kShortest));
 }
@@ -47,6 +48,7 @@ double value_at_place(std::span<const double> sorted, double place) {
 
 double median_of(std::span<const double> values) {
   std::vector<double> copy(values.begin(), values.end());
+  // Two halves are enough: a full sort costs several times as much.
   const auto middle = copy.begin() + static_cast<std::ptrdiff_t>(copy.size() / 2);
   std::nth_element(copy.begin(), middle, copy.end());
   if (copy.size() % 2 == 1) return *middle;
@@ -57,7 +59,15 @@ double mean_of(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+double squared_deviations(std::span<const double> values) {
+  const double mean = mean_of(values);
+  double sum = 0;
+  for (const double value : values) sum += (value - mean) * (value - mean);
+  return sum;
+}
+
 RobustScale robust_scale(std::span<const double> values) {
+  // For normal values: 1 / 0.6745, and sqrt(pi / 2) for the mean deviation.
   constexpr double kMedianToDeviation = 1.4826;
   constexpr double kMeanToDeviation = 1.2533;
   RobustScale scale;
@@ -66,6 +76,7 @@ RobustScale robust_scale(std::span<const double> values) {
   std::transform(values.begin(), values.end(), distances.begin(),
                  [&](double value) { return std::abs(value - scale.median); });
   scale.deviation = kMedianToDeviation * median_of(distances);
+  // Half of the values are equal.
   if (scale.deviation <= 0) scale.deviation = kMeanToDeviation * mean_of(distances);
   return scale;
 }
@@ -78,6 +89,7 @@ std::vector<double> normal_scores(std::span<const double> values) {
   std::vector<double> scores(n);
   for (size_t first = 0; first < n;) {
     size_t end = first + 1;
+    // Ties share the mean of their ranks, counted from 1/2 to n - 1/2.
     while (end < n && values[order[end]] == values[order[first]]) ++end;
     const double mean_rank = 0.5 * static_cast<double>(first + end - 1) + 0.5;
     const double score = normal_quantile(mean_rank / static_cast<double>(n));

@@ -27,6 +27,9 @@ double median_of(std::span<const double> values);
 
 double mean_of(std::span<const double> values);
 
+/// The sum of squared distances from the mean.
+double squared_deviations(std::span<const double> values);
+
 /// Location and width of a series, hardly moved by outliers.
 struct RobustScale {
   double median = 0;

@@ -100,13 +100,6 @@ Fit fit_line(std::span<const double> y, double lag_one) {
   return {sums, 0};
 }
 
-double sum_of_squares(std::span<const double> values) {
-  const double mean = mean_of(values);
-  double sum = 0;
-  for (const double value : values) sum += (value - mean) * (value - mean);
-  return sum;
-}
-
 /// Fits the change and the correlation of the residuals in turn.
 template <typename FitChange, typename Change>
 ChangeStatistic statistic(std::span<const double> values, int fitted, const FitChange& fit_change,
@@ -124,8 +117,8 @@ ChangeStatistic statistic(std::span<const double> values, int fitted, const FitC
   ChangeStatistic result;
   result.at = fit.at;
   result.squared_t = fit.sums.squared_t();
-  const double all = sum_of_squares(values);
-  result.explained = all > 0 ? 1 - sum_of_squares(rest) / all : 0;
+  const double all = squared_deviations(values);
+  result.explained = all > 0 ? 1 - squared_deviations(rest) / all : 0;
 
   // Allows for a longer memory of the errors than the regression models. Costly, so only where it can matter.
   if (result.squared_t < kNeverNamed) return result;

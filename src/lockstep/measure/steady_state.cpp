@@ -75,21 +75,18 @@ double variance_of_short_mean(size_t count, double lag_one) {
 
 /// At least a quarter of the reference's variance, which is 1: a quiet series has hardly any left once it is
 /// clamped.
-double variance_of(std::span<const double> values) {
-  const double mean = mean_of(values);
-  double sum = 0;
-  for (const double value : values) sum += (value - mean) * (value - mean);
-  return std::max(sum / static_cast<double>(values.size()), 0.25);
+double variance_of_rest(std::span<const double> values) {
+  return std::max(squared_deviations(values) / static_cast<double>(values.size()), 0.25);
 }
 
 /// The difference of the mean of steps [first, cut) from that of the rest, in standard errors that allow for
 /// correlation.
-double difference(std::span<const double> values, size_t first, size_t cut) {
+double standardized_difference(std::span<const double> values, size_t first, size_t cut) {
   const auto head = values.subspan(first, cut - first);
   const auto rest = values.subspan(cut);
   const double lag_one = std::max(corrected_lag_one(rest), 0.0);
-  const double variance = variance_of(rest) * (variance_of_short_mean(head.size(), lag_one) +
-                                               variance_of_short_mean(rest.size(), lag_one));
+  const double variance = variance_of_rest(rest) * (variance_of_short_mean(head.size(), lag_one) +
+                                                    variance_of_short_mean(rest.size(), lag_one));
   return (mean_of(head) - mean_of(rest)) / std::sqrt(variance);
 }
 
@@ -98,7 +95,7 @@ double difference(std::span<const double> values, size_t first, size_t cut) {
 /// long as the part before them.
 size_t past_the_tail(std::span<const double> values, size_t cut, size_t last, bool slower) {
   for (size_t stretch = 2; cut + stretch <= last && 2 * stretch <= cut;) {
-    const double off = difference(values, cut, cut + stretch);
+    const double off = standardized_difference(values, cut, cut + stretch);
     if ((slower ? off : -off) > kTailBeyondChance) {
       cut += stretch / 2;
       stretch = 2;
@@ -234,7 +231,7 @@ SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateO
   for (int attempt = 0; attempt < 5 && bound > options.floor; ++attempt) {
     const size_t cut = smallest_error_cut(values, options.floor, bound);
     if (cut == options.floor) break;
-    const double off = difference(values, options.floor, cut);
+    const double off = standardized_difference(values, options.floor, cut);
     if (std::abs(off) > kBeyondChance) {
       const size_t wanted = past_the_decay(deviations, past_the_tail(values, cut, last, off > 0), off > 0);
       state.cut = std::min(wanted, last);

@@ -46,6 +46,7 @@ std::optional<Path> parse_path(std::string_view text) {
   int links = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), links);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  // NV0 is no path.
   if (links < 1 || links > kMostNvlinks) return std::nullopt;
   return Path{PathKind::kNvlink, links};
 }
@@ -60,6 +61,7 @@ std::string path_counts(const DeviceMap& map, size_t end) {
     for (size_t column = row + 1; column < end; ++column) ++counts[to_string(map.paths[row][column])];
   }
   std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
+  // Ties stay in the order of their names.
   std::ranges::stable_sort(sorted, std::ranges::greater(), &std::pair<std::string, int>::second);
   std::vector<std::string> texts;
   for (const auto& [path, count] : sorted) texts.push_back(fmt::format("{} x {}", path, count));
@@ -70,6 +72,7 @@ std::string normal_bus_id(std::string_view text) {
   constexpr size_t kDomainDigits = 4;
   std::string id;
   for (const char c : text) id += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  // lspci leaves a domain of 0 out.
   if (std::ranges::count(id, ':') == 1) id.insert(0, "0000:");
   const size_t domain = id.find(':');
   if (domain == std::string::npos) return id;

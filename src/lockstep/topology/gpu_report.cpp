@@ -30,19 +30,14 @@ std::optional<size_t> place_of(const DeviceMap& map, const std::string& bus_id) 
   return static_cast<size_t>(found - map.devices.begin());
 }
 
+/// The driver's facts about a GPU; where it knows no place near it, the bus's.
 Entry gpu_entry(const GpuReport& report, size_t gpu, const DeviceMap& map) {
-  const GpuFacts& facts = report.gpus[gpu];
-  Entry entry{.device = {}, .before = place_of(map, facts.pci_bus_id), .gpu = gpu};
-  if (entry.before) entry.device = map.devices[*entry.before];
-  Device& device = entry.device;
-  device.kind = DeviceKind::kGpu;
+  Device device = report.gpus[gpu];
   device.label = fmt::format("GPU{}", gpu);
-  device.name = facts.name;
-  device.pci_bus_id = facts.pci_bus_id;
-  device.memory_bytes = facts.memory_bytes;
-  if (facts.numa_node) device.numa_node = facts.numa_node;
-  if (!facts.cpu_affinity.empty()) device.cpu_affinity = facts.cpu_affinity;
-  return entry;
+  const std::optional<size_t> before = place_of(map, device.pci_bus_id);
+  if (before && !device.numa_node) device.numa_node = map.devices[*before].numa_node;
+  if (before && device.cpu_affinity.empty()) device.cpu_affinity = map.devices[*before].cpu_affinity;
+  return {.device = std::move(device), .before = before, .gpu = gpu};
 }
 
 /// The driver's GPUs in its order, then all other devices of the map.
@@ -57,7 +52,7 @@ std::vector<Entry> entries_of(const DeviceMap& map, const GpuReport& report) {
 }
 
 /// NVLinks first, then the driver's word for the way over PCIe, then the bus's.
-Path path_between(const Entry& one, const Entry& other, const DeviceMap& map, const GpuReport& report) {
+Path merged_path(const Entry& one, const Entry& other, const DeviceMap& map, const GpuReport& report) {
   if (one.gpu && other.gpu) {
     if (one.gpu == other.gpu) return {PathKind::kSelf, 0};
     const int links = nvlinks_between(report.gpus[*one.gpu], report.gpus[*other.gpu]);
@@ -87,7 +82,7 @@ System with_gpus(System system, const GpuReport& report) {
   for (const Entry& one : entries) {
     merged.devices.push_back(one.device);
     std::vector<Path>& row = merged.paths.emplace_back();
-    for (const Entry& other : entries) row.push_back(path_between(one, other, map, report));
+    for (const Entry& other : entries) row.push_back(merged_path(one, other, map, report));
   }
   system.map = std::move(merged);
   return system;

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,12 +17,7 @@ struct NvLink {
 };
 
 /// The driver's facts about one GPU.
-struct GpuFacts {
-  std::string name;
-  std::string pci_bus_id;
-  int64_t memory_bytes = 0;
-  std::optional<int> numa_node;
-  std::string cpu_affinity;
+struct GpuFacts : Device {
   std::vector<NvLink> links;
 };
 

@@ -35,6 +35,7 @@ std::optional<double> limit_of(const std::vector<GpuSample>& samples,
   return all ? std::optional(all->most) : std::nullopt;
 }
 
+/// Counts each reason in as many samples as had it; a sample may have several.
 void add_slowdowns(GpuUse& use, const std::vector<GpuSample>& samples) {
   const auto count = static_cast<double>(samples.size());
   for (const GpuSample& sample : samples) {
@@ -68,37 +69,24 @@ GpuUse summarize(const std::vector<GpuSample>& samples) {
   return use;
 }
 
-GpuWatch::GpuWatch(Sampler sample) : sample_(std::move(sample)), thread_([this] { run(); }) {}
+GpuWatch::GpuWatch(Sampler sample)
+    : sample_(std::move(sample)), thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
-GpuWatch::~GpuWatch() {
-  stop();
-}
-
-void GpuWatch::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    running_ = false;
-  }
-  wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
-void GpuWatch::run() {
-  std::unique_lock lock(mutex_);
-  while (running_) {
-    // Unlocked: the driver may take milliseconds to answer.
-    lock.unlock();
+void GpuWatch::run(const std::stop_token& stop) {
+  do {
     const double asked_s = now_s();
-    GpuSample sample = sample_();
-    lock.lock();
-    samples_.emplace_back(asked_s, std::move(sample));
-    wake_.wait_for(lock, kSamplingPeriod, [this] { return !running_; });
-  }
+    samples_.emplace_back(asked_s, sample_());
+    // Nobody notifies: it sleeps until the next sample or the request to stop.
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, stop, kSamplingPeriod, [] { return false; });
+  } while (!stop.stop_requested());
 }
 
+/// Samples from before the measured steps (warm-up, compilation) do not count.
 GpuUse GpuWatch::finish(double duration_s) {
   const double begin_s = now_s() - duration_s;
-  stop();
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
   std::vector<GpuSample> kept;
   for (auto& [asked_s, sample] : samples_) {
     if (asked_s >= begin_s) kept.push_back(std::move(sample));

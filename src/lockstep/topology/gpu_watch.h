@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,24 +23,20 @@ class GpuWatch {
 
   /// `sample` is called from the watch's thread only, and must not throw.
   explicit GpuWatch(Sampler sample);
-  ~GpuWatch();
-  GpuWatch(const GpuWatch&) = delete;
-  GpuWatch& operator=(const GpuWatch&) = delete;
 
   /// Ends the watch. Returns the use in the last `duration_s` seconds, at least the last sample.
   GpuUse finish(double duration_s);
 
  private:
-  void run();
-  void stop();
+  void run(const std::stop_token& stop);
 
   const Sampler sample_;
   std::mutex mutex_;
-  std::condition_variable wake_;
-  bool running_ = true;
-  /// Samples, each with the time at which it was asked for.
+  std::condition_variable_any wake_;
+  /// Samples, each with the time at which it was asked for; the thread's own until it has ended.
   std::vector<std::pair<double, GpuSample>> samples_;
-  std::thread thread_;
+  /// The last member, so that the thread ends before what it uses.
+  std::jthread thread_;
 };
 
 /// A sampler of the GPU with this CUDA number in this process; empty if NVML does not know it.

@@ -15,7 +15,10 @@ struct DestroyTopology {
 using HwlocTopology = std::unique_ptr<hwloc_topology, DestroyTopology>;
 
 /// Null if there is no memory for one.
-HwlocTopology new_hwloc_topology();
+inline HwlocTopology new_hwloc_topology() {
+  hwloc_topology_t raw = nullptr;
+  return HwlocTopology(hwloc_topology_init(&raw) == 0 ? raw : nullptr);
+}
 
 struct FreeBitmap {
   void operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }
@@ -27,9 +30,18 @@ inline Bitmap new_bitmap() {
 }
 
 /// "0-19,40-59"; empty for none.
-std::string list_of(const hwloc_bitmap_s& bits);
+inline std::string list_of(const hwloc_bitmap_s& bits) {
+  const int length = hwloc_bitmap_list_snprintf(nullptr, 0, &bits);
+  if (length <= 0) return "";
+  std::string text(static_cast<size_t>(length), '\0');
+  hwloc_bitmap_list_snprintf(text.data(), text.size() + 1, &bits);
+  return text;
+}
 
 /// A fact that hwloc keeps as text under `name`; empty if it has none.
-std::string info_of(hwloc_obj_t object, const char* name);
+inline std::string info_of(hwloc_obj_t object, const char* name) {
+  const char* value = hwloc_obj_get_info_by_name(object, name);
+  return value != nullptr ? value : "";
+}
 
 }  // namespace lockstep::topology

@@ -5,7 +5,6 @@
 
 #include <unistd.h>
 
-#include "lockstep/topology/cgroup.h"
 #include "lockstep/topology/gpu_report.h"
 #include "lockstep/topology/hwloc_handle.h"
 #include "lockstep/topology/hwloc_system.h"
@@ -29,7 +28,7 @@ int count(const HwlocTopology& topology, hwloc_obj_type_t type) {
 }
 
 /// The number of objects of this type that have at least one hardware thread in the mask.
-int count_inside(const HwlocTopology& topology, hwloc_obj_type_t type, const Bitmap& mask) {
+int count_within(const HwlocTopology& topology, hwloc_obj_type_t type, const Bitmap& mask) {
   int inside = 0;
   hwloc_obj_t object = nullptr;
   while ((object = hwloc_get_next_obj_by_type(topology.get(), type, object)) != nullptr) {
@@ -55,7 +54,7 @@ void count_cores(Machine& machine) {
   machine.hardware_threads = machine.host_hardware_threads;
   const Bitmap mask = new_bitmap();
   if (hwloc_get_cpubind(topology.get(), mask.get(), HWLOC_CPUBIND_THREAD) == 0) {
-    machine.cores = count_inside(topology, core, mask);
+    machine.cores = count_within(topology, core, mask);
     machine.hardware_threads = hwloc_bitmap_weight(mask.get());
   }
   if (machine.processor.empty()) {

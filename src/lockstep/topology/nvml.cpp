@@ -1,6 +1,8 @@
 #include "lockstep/topology/nvml.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -53,6 +55,7 @@ const char* find_functions(void* library, nvml::Functions& functions) {
   find_function(library, "nvmlDeviceGetTemperature", functions.old_temperature);
   find_function(library, "nvmlDeviceGetPowerUsage", functions.power);
   find_function(library, "nvmlDeviceGetEnforcedPowerLimit", functions.power_limit);
+  // Drivers before CUDA 12.2 know it by another name.
   if (!find_function(library, "nvmlDeviceGetCurrentClocksEventReasons", functions.clock_reasons))
     find_function(library, "nvmlDeviceGetCurrentClocksThrottleReasons", functions.clock_reasons);
   find_function(library, "nvmlDeviceGetUtilizationRates", functions.utilization);
@@ -63,6 +66,7 @@ const char* find_functions(void* library, nvml::Functions& functions) {
 constexpr unsigned kMaskWords = 64;
 using Mask = std::array<unsigned long, kMaskWords>;
 
+/// The driver's mask as hwloc's bitmap, which can print and count it.
 Bitmap bits_of(const Mask& mask) {
   Bitmap bits = new_bitmap();
   hwloc_bitmap_from_ulongs(bits.get(), kMaskWords, mask.data());
@@ -71,21 +75,15 @@ Bitmap bits_of(const Mask& mask) {
 
 /// nvmlGpuTopologyLevel_t in the words of `nvidia-smi topo`.
 PathKind kind_of(int level) {
-  switch (level) {
-    case nvml::kTopologyInternal:
-    case nvml::kTopologySingle:
-      return PathKind::kSwitch;
-    case nvml::kTopologyMultiple:
-      return PathKind::kSwitches;
-    case nvml::kTopologyHostBridge:
-      return PathKind::kHostBridge;
-    case nvml::kTopologyNode:
-      return PathKind::kNode;
-    case nvml::kTopologySystem:
-      return PathKind::kSystem;
-    default:
-      return PathKind::kUnknown;
-  }
+  constexpr std::array<std::pair<int, PathKind>, 6> kKinds{
+      {{nvml::kTopologyInternal, PathKind::kSwitch},
+       {nvml::kTopologySingle, PathKind::kSwitch},
+       {nvml::kTopologyMultiple, PathKind::kSwitches},
+       {nvml::kTopologyHostBridge, PathKind::kHostBridge},
+       {nvml::kTopologyNode, PathKind::kNode},
+       {nvml::kTopologySystem, PathKind::kSystem}}};
+  const auto found = std::ranges::find(kKinds, level, &std::pair<int, PathKind>::first);
+  return found == kKinds.end() ? PathKind::kUnknown : found->second;
 }
 
 /// The driver's mark, in a virtual machine, for a switch that the machine does not see.
@@ -96,15 +94,6 @@ bool is_hidden(const nvml::PciInfo& remote) {
 }  // namespace
 
 Nvml::Nvml(const std::string& library) {
-  open(library);
-}
-
-Nvml::~Nvml() {
-  // The library stays loaded: it may have threads of its own.
-  if (initialized_) call_.shutdown();
-}
-
-void Nvml::open(const std::string& library) {
   void* const opened = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) {
     why_not_ = why_not_loaded(library);
@@ -129,6 +118,11 @@ void Nvml::open(const std::string& library) {
     // A container sees all GPUs of the host here, but may talk to its own only.
     if (call_.handle(index, &device) == nvml::kSuccess) devices_.push_back(device);
   }
+}
+
+Nvml::~Nvml() {
+  // The library stays loaded: it may have threads of its own.
+  if (initialized_) call_.shutdown();
 }
 
 std::string Nvml::reason(const char* what, nvml::Return result) const {
@@ -172,6 +166,7 @@ GpuFacts Nvml::facts(nvml::Device device) const {
   if (ok(call_.memory, device, &memory)) facts.memory_bytes = static_cast<int64_t>(memory.total);
   Mask mask{};
   if (ok(call_.cpu_affinity, device, kMaskWords, mask.data())) facts.cpu_affinity = list_of(*bits_of(mask));
+  // Words beyond those that the driver fills must be 0.
   mask = {};
   if (ok(call_.memory_affinity, device, kMaskWords, mask.data(), nvml::kScopeNode)) {
     const Bitmap nodes = bits_of(mask);
@@ -218,6 +213,7 @@ GpuSample Nvml::sample(int index) const {
   if (ok(call_.clock, device, nvml::kSmClock, &value)) sample.sm_clock_mhz = value;
   if (ok(call_.max_clock, device, nvml::kSmClock, &value)) sample.max_sm_clock_mhz = value;
   if (ok(call_.clock, device, nvml::kMemoryClock, &value)) sample.memory_clock_mhz = value;
+  // The versioned call is newer than many installed drivers, which have the other one only.
   nvml::Temperature temperature{nvml::kTemperatureVersion, nvml::kGpuSensor, 0};
   if (ok(call_.temperature, device, &temperature)) {
     sample.temperature_c = temperature.celsius;
@@ -253,6 +249,7 @@ std::vector<std::string> slowdown_names(unsigned long long bits) {
       {nvml::kReasonDisplayClock, "display clocks"},
   };
   std::vector<std::string> names;
+  // A driver newer than this list may have reasons without a name here.
   unsigned long long unnamed = bits & ~nvml::kReasonIdle;
   for (const auto& [bit, name] : kNames) {
     if ((bits & bit) != 0) names.emplace_back(name);

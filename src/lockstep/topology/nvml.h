@@ -58,7 +58,6 @@ class Nvml {
   GpuSample sample(int index) const;
 
  private:
-  void open(const std::string& library);
   std::string reason(const char* what, nvml::Return result) const;
   GpuFacts facts(nvml::Device device) const;
   std::vector<NvLink> links(nvml::Device device) const;

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kShownGpus = 16;
 constexpr size_t kShownShares = 3;
+/// Advice for a host with more ranks than GPUs.
 constexpr const char* kOtherWays = "--share-device with --backend gloo, or --device cpu";
 
 /// Equal for ranks that share a GPU; the second part is empty where the GPU is unknown.
@@ -18,6 +19,7 @@ std::pair<std::string, std::string> identity_of(const RankGpu& gpu) {
   return {gpu.host, gpu.uuid.empty() ? gpu.pci_bus_id : gpu.uuid};
 }
 
+/// "a|b|?"; cut after kShownGpus, because a job may have thousands of ranks.
 std::string joined(const std::vector<std::string>& parts) {
   const size_t shown = std::min(kShownGpus, parts.size());
   std::string text;
@@ -94,6 +96,7 @@ std::string rank_gpus_text(const std::vector<RankGpu>& by_rank) {
     names.push_back(gpu.name);
     places.push_back(gpu.pci_bus_id);
   }
+  // GPUs of one name are named once.
   const bool alike = std::ranges::count(names, names.front()) == static_cast<int>(names.size());
   return fmt::format("{} ({})", alike && !names.front().empty() ? names.front() : joined(names),
                      joined(places));

@@ -25,6 +25,7 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   while (true) {
     const size_t first = text.find_first_not_of(separators);
     if (first == std::string_view::npos) return parts;
+    // Skips separators, then takes all up to the next one.
     text.remove_prefix(first);
     const size_t end = text.find_first_of(separators);
     parts.push_back(text.substr(0, end));
@@ -37,6 +38,7 @@ std::optional<std::string_view> value_of(std::string_view text, std::string_view
   for (std::string_view line : split(text, "\n")) {
     if (!line.starts_with(key)) continue;
     line.remove_prefix(key.size());
+    // "Mem" must not match "MemTotal": only spaces may stand before the separator.
     const size_t at = line.find(separator);
     if (at == std::string_view::npos || !trimmed(line.substr(0, at)).empty()) continue;
     return trimmed(line.substr(at + 1));

@@ -1,5 +1,6 @@
 #include "lockstep/topology/use.h"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <functional>
@@ -40,39 +41,22 @@ int64_t host_number() {
   return static_cast<int64_t>(std::hash<std::string_view>()(name.data()));
 }
 
-}  // namespace
-
-ProcessUse read_process_use() {
-  ProcessUse use;
-  rusage own{};
-  if (::getrusage(RUSAGE_SELF, &own) == 0) use.cpu_s = seconds(own.ru_utime) + seconds(own.ru_stime);
-  const std::string status = read_text("/proc/self/status").value_or("");
-  if (const auto peak = value_of(status, "VmHWM", ':')) {
-    use.peak_memory_bytes = leading_number<int64_t>(*peak).value_or(0) * 1024;
-  }
-  return use;
-}
-
-HostUse read_host_use() {
-  HostUse use;
+/// Adds the processor seconds of the host over all hardware threads.
+void read_host_use(RankUse& use) {
   const std::string text = read_text("/proc/stat").value_or("");
   const std::vector<std::string_view> fields = split(std::string_view(text).substr(0, text.find('\n')), " ");
-  const double tick_s = 1.0 / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const auto seconds_of = [&](size_t field) {
+    if (field >= fields.size()) return 0.0;
+    return leading_number<double>(fields[field]).value_or(0) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  };
   // cpu user nice system idle iowait irq softirq steal ...; the time of guests is part of user.
-  for (const size_t field : {1, 2, 3, 6, 7}) {
-    if (field < fields.size()) use.busy_s += leading_number<double>(fields[field]).value_or(0) * tick_s;
-  }
-  if (fields.size() > 8) use.stolen_s = leading_number<double>(fields[8]).value_or(0) * tick_s;
-  use.swap_used_bytes = swap_used_bytes(read_text("/proc/meminfo").value_or(""));
-  return use;
+  for (const size_t field : {1, 2, 3, 6, 7}) use.host_busy_s += seconds_of(field);
+  use.host_stolen_s = seconds_of(8);
 }
 
-void reset_peak_memory() {
-  // 5 resets the peak resident size (proc(5)). A system without it keeps the peak of the whole process.
-  std::ofstream("/proc/self/clear_refs") << "5";
-}
-
-std::optional<double> read_frequency_mhz() {
+/// Mean current frequency of the processors that the calling thread may run on; 0 if the system does not
+/// tell.
+double frequency_mhz() {
   const std::vector<int> cpus = own_cpus();
   double sum_mhz = 0;
   int known = 0;
@@ -93,39 +77,53 @@ std::optional<double> read_frequency_mhz() {
     }
     const auto mhz = value_of(line, "cpu MHz", ':');
     if (!mhz) continue;
-    bool wanted = cpus.empty();
-    for (const int cpu : cpus) wanted = wanted || cpu == processor;
-    if (!wanted) continue;
+    if (!cpus.empty() && std::ranges::find(cpus, processor) == cpus.end()) continue;
     sum_mhz += leading_number<double>(*mhz).value_or(0);
     ++known;
   }
-  return known > 0 ? std::optional(sum_mhz / known) : std::nullopt;
+  return known > 0 ? sum_mhz / known : 0;
+}
+
+/// All counters as they are now; what cannot be read is 0.
+RankUse use_so_far() {
+  RankUse use;
+  use.wall_s = now_s();
+  rusage own{};
+  if (::getrusage(RUSAGE_SELF, &own) == 0) use.cpu_s = seconds(own.ru_utime) + seconds(own.ru_stime);
+  const std::string status = read_text("/proc/self/status").value_or("");
+  if (const auto peak = value_of(status, "VmHWM", ':'))
+    use.peak_memory_bytes = leading_number<int64_t>(*peak).value_or(0) * 1024;
+  read_host_use(use);
+  use.host_hardware_threads = static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN));
+  use.host_swapped_out_bytes = swap_used_bytes(read_text("/proc/meminfo").value_or(""));
+  use.frequency_at_begin_mhz = frequency_mhz();
+  use.process = ::getpid();
+  use.host = host_number();
+  return use;
+}
+
+}  // namespace
+
+void reset_peak_memory() {
+  // 5 resets the peak resident size (proc(5)). A system without it keeps the peak of the whole process.
+  std::ofstream("/proc/self/clear_refs") << "5";
 }
 
 UseWatch::UseWatch() {
   reset_peak_memory();
-  begin_s_ = now_s();
-  process_ = read_process_use();
-  host_ = read_host_use();
-  frequency_mhz_ = read_frequency_mhz();
+  begin_ = use_so_far();
 }
 
 RankUse UseWatch::finish() const {
-  const ProcessUse process = read_process_use();
-  const HostUse host = read_host_use();
-  return {.wall_s = now_s() - begin_s_,
-          .cpu_s = process.cpu_s - process_.cpu_s,
-          .communication_cpu_s = 0,
-          .peak_memory_bytes = process.peak_memory_bytes,
-          .peak_device_memory_bytes = 0,
-          .host_busy_s = host.busy_s - host_.busy_s,
-          .host_stolen_s = host.stolen_s - host_.stolen_s,
-          .host_hardware_threads = static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN)),
-          .host_swapped_out_bytes = host.swap_used_bytes - host_.swap_used_bytes,
-          .frequency_at_begin_mhz = frequency_mhz_.value_or(0),
-          .frequency_at_end_mhz = read_frequency_mhz().value_or(0),
-          .process = ::getpid(),
-          .host = host_number()};
+  RankUse use = use_so_far();
+  use.wall_s -= begin_.wall_s;
+  use.cpu_s -= begin_.cpu_s;
+  use.host_busy_s -= begin_.host_busy_s;
+  use.host_stolen_s -= begin_.host_stolen_s;
+  use.host_swapped_out_bytes -= begin_.host_swapped_out_bytes;
+  use.frequency_at_end_mhz = use.frequency_at_begin_mhz;
+  use.frequency_at_begin_mhz = begin_.frequency_at_begin_mhz;
+  return use;
 }
 
 }  // namespace lockstep::topology

@@ -1,36 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 namespace lockstep::topology {
 
-/// Resources used by the calling process so far.
-struct ProcessUse {
-  /// User and system time of all threads.
-  double cpu_s = 0;
-  /// Highest resident memory since reset_peak_memory.
-  int64_t peak_memory_bytes = 0;
-};
-
-/// Resources used by all processes of the host so far, in processor seconds over all hardware threads.
-struct HostUse {
-  double busy_s = 0;
-  /// Time that the hypervisor gave to other machines.
-  double stolen_s = 0;
-  int64_t swap_used_bytes = 0;
-};
-
-/// These never throw; a value that cannot be read is 0.
-ProcessUse read_process_use();
-HostUse read_host_use();
-
 /// Restarts the peak of this process's resident memory.
 void reset_peak_memory();
-
-/// Mean current frequency of the processors that the calling thread may run on; empty if the system does not
-/// tell.
-std::optional<double> read_frequency_mhz();
 
 /// Resources that one rank and its host used while a row ran.
 struct RankUse {
@@ -79,10 +54,7 @@ class UseWatch {
   RankUse finish() const;
 
  private:
-  double begin_s_;
-  ProcessUse process_;
-  HostUse host_;
-  std::optional<double> frequency_mhz_;
+  RankUse begin_;
 };
 
 }  // namespace lockstep::topology

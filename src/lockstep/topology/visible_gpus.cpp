@@ -30,6 +30,7 @@ cuda_driver::Functions driver_functions(void* library) {
   return call;
 }
 
+/// "8d1e5b0c-...", in the groups of 8-4-4-4-12 digits that NVIDIA's tools print.
 std::string uuid_text(const cuda_driver::Uuid& uuid) {
   std::string text;
   for (size_t i = 0; i < sizeof uuid.bytes; ++i) {
@@ -39,6 +40,7 @@ std::string uuid_text(const cuda_driver::Uuid& uuid) {
   return text;
 }
 
+/// Facts that the driver does not tell stay empty.
 VisibleGpu ask_about(const cuda_driver::Functions& call, cuda_driver::Device device) {
   VisibleGpu gpu;
   std::array<char, 256> text{};
