@@ -7,7 +7,7 @@
 
 #include "lockstep/limit/limit.h"
 #include "lockstep/replica/precision.h"
-#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/files/record_json.h"
 #include "lockstep/topology/inspect.h"
 #include "lockstep/train/job/job_links.h"
 #include "lockstep/train/rows/row_runner.h"

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/files/json_reader.h"
-#include "lockstep/results/tables/diff_text.h"
+#include "lockstep/results/files/record_json.h"
 
 #include "commands.h"
 #include "console.h"

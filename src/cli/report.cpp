@@ -5,7 +5,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/page.h"
-#include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/files/record_json.h"
 
 #include "commands.h"
 #include "console.h"

@@ -5,7 +5,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/results/files/csv.h"
-#include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/files/record_json.h"
 #include "lockstep/results/tables/notices.h"
 
 #include "console.h"

@@ -1,7 +1,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/results/files/csv.h"
-#include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/files/record_json.h"
 
 #include "commands.h"
 #include "console.h"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/file.h"
-#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/files/record_json.h"
 
 #include "cli/program.h"
 

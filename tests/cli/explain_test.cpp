@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/launches.h"
 
 #include "cli/program.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/files/record_json.h"
 
 #include "cli/program.h"
 

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/files/record_json.h"
 
 #include "cli/program.h"
 

@@ -3,8 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/results/files/csv.h"
-#include "lockstep/results/files/json_reader.h"
-#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/files/record_json.h"
 #include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/render.h"
 

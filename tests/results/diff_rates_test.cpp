@@ -15,7 +15,7 @@ using measure::synthetic::Launches;
 constexpr int kPairs = 1000;
 
 /// `rows` rows of ddp at 2, 3, ... ranks: 5 launches of 50 steps, 2 % noise of a step, 1 % of a launch.
-RunRecord drawn_record(int rows, const Launches& plan, Generator& random) {
+RunRecord rate_record(int rows, const Launches& plan, Generator& random) {
   RunRecord record;
   for (int row = 0; row < rows; ++row) {
     Run run;
@@ -50,8 +50,8 @@ TEST(DiffRatesTest, two_files_of_the_same_are_hardly_ever_told_apart) {
     int differ = 0;
     int regressed = 0;
     for (int i = 0; i < kPairs; ++i) {
-      const RunRecord base = drawn_record(rows, {}, random);
-      const RunRecord test = drawn_record(rows, {}, random);
+      const RunRecord base = rate_record(rows, {}, random);
+      const RunRecord test = rate_record(rows, {}, random);
       const Diff diff = compare_records(base, test, options);
       differ += any_differs(diff) ? 1 : 0;
       regressed += diff.regressions() > 0 ? 1 : 0;
@@ -66,8 +66,8 @@ TEST(DiffRatesTest, a_slow_down_of_5_percent_is_found) {
     Generator random(51);
     int found = 0;
     for (int i = 0; i < kPairs; ++i) {
-      const RunRecord base = drawn_record(rows, {}, random);
-      const RunRecord test = drawn_record(rows, {.median_s = 0.105}, random);
+      const RunRecord base = rate_record(rows, {}, random);
+      const RunRecord test = rate_record(rows, {.median_s = 0.105}, random);
       const Diff diff = compare_records(base, test);
       found += diff.rows.back().verdict.is_regression() ? 1 : 0;
     }

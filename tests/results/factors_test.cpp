@@ -1,5 +1,3 @@
-#include "lockstep/results/record/factors.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,11 +1,9 @@
-#include "lockstep/results/record/gpu_warnings.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/results/files/json_codec.h"
-#include "lockstep/results/record/gpu_warnings.h"
+#include "lockstep/results/record/machine_warnings.h"
 
 #include "results/sample_runs.h"
 

@@ -1,10 +1,8 @@
-#include "lockstep/results/record/host_differences.h"
-
 #include <gmock/gmock.h>
 
-#include "lockstep/results/files/json_reader.h"
-#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/files/record_json.h"
 #include "lockstep/results/files/system_json.h"
+#include "lockstep/results/record/machine_warnings.h"
 #include "lockstep/results/tables/notices.h"
 
 #include "results/sample_runs.h"
@@ -43,7 +41,7 @@ TEST_F(HostsWithGpus, hosts_that_are_alike_are_not_mentioned) {
   EXPECT_THAT(host_differences(machines_), IsEmpty());
   EXPECT_THAT(host_differences({machines_[0]}), IsEmpty());
   EXPECT_THAT(host_differences({}), IsEmpty());
-  // Where devices are on the bus may differ.
+  // Places of devices on the bus may differ.
   machines_[1].map.devices[0].pci_bus_id = "0000:99:00.0";
   EXPECT_THAT(host_differences(machines_), IsEmpty());
 }

@@ -6,8 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/file.h"
-#include "lockstep/results/files/json_reader.h"
-#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/files/record_json.h"
 #include "lockstep/results/files/system_json.h"
 
 #include "results/sample_runs.h"

@@ -1,5 +1,3 @@
-#include "lockstep/results/files/json_reader.h"
-
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -10,7 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/launches.h"
 
 #include "results/sample_runs.h"

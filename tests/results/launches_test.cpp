@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/files/json_reader.h"
-#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/summarize.h"
 

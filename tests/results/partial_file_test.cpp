@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/files/json_reader.h"
+#include "lockstep/results/files/record_json.h"
 
 #include "results/sample_runs.h"
 

@@ -2,13 +2,13 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/summarize.h"
 
 #include "results/sample_runs.h"
 
-// What the diff.py of PyTorch's DDP benchmark does with the two files that it is given.
+// The work of diff.py of PyTorch's DDP benchmark on the two files that it is given.
 
 namespace lockstep::results {
 namespace {

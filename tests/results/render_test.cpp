@@ -8,7 +8,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/record/factors.h"
 #include "lockstep/results/tables/tables.h"
 
 #include "golden/golden.h"

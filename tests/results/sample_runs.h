@@ -12,14 +12,14 @@ Run plain_run(const std::string& strategy, int ranks);
 /// The same with `steps` steps of about `step_s` seconds, the same ones every time, summarized.
 Run measured_run(const std::string& strategy, int ranks, int steps, double step_s);
 
-/// Of `ranks` ranks that are all alike, three buckets each; forward and backward share what is left of the
-/// step.
+/// A breakdown of `ranks` ranks that are all alike, three buckets each; forward and backward share what is
+/// left of the step.
 Breakdown breakdown_of(int ranks, double step_s, double waiting_s, double transfer_s);
 
-/// What a GPU did that was kept down now and then; all is set.
+/// Use of a GPU that was kept down now and then; all is set.
 topology::GpuUse throttled_gpu();
 
-/// Of a record's ranks, on one host.
+/// GPUs of a record's ranks, on one host.
 std::vector<topology::RankGpu> rank_gpus(int ranks);
 
 /// A sweep on GPUs: ddp at 1 and 2 ranks, with both controls.

@@ -102,7 +102,7 @@ TEST(SetupTest, phrases_say_the_default_in_words_of_its_own) {
   results::Run run = plain_run("ddp", 2);
   const auto phrases = [&] {
     std::vector<std::string> all;
-    for (const Attribute& attribute : attributes()) all.push_back(attribute.phrase(run));
+    for (const Setting& attribute : attributes()) all.push_back(attribute.phrase(run));
     return all;
   };
   EXPECT_THAT(phrases(), testing::IsSupersetOf({"no accumulation", "no CUDA graph", "no options",

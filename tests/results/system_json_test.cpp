@@ -45,7 +45,7 @@ TEST(SystemJsonTest, the_kind_of_a_file_is_seen_by_its_content) {
   EXPECT_THROW(read_system(folder + "missing.json"), Error);
 }
 
-/// What is said about the 8-V100 file after `change`.
+/// The error for the 8-V100 file after `change`.
 template <typename Change>
 std::string complaint(Change change) {
   nlohmann::json document = nlohmann::json::parse(recorded_text("v100x8.json"));

@@ -1,7 +1,6 @@
 #include "lockstep/plots/curves.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 
@@ -17,14 +16,10 @@ namespace {
 
 using results::Run;
 
-bool positive(double value) {
-  return std::isfinite(value) && value > 0;
-}
-
 /// Key of all settings of a run except its batch and its number of ranks.
 std::string settings_of(const LabelledRun& run) {
   std::string key = fmt::format("{}\n{}\n{}", run.record, run.run->model, run.run->device);
-  for (const results::Attribute& attribute : results::attributes()) key += "\n" + attribute.text(*run.run);
+  for (const results::Setting& attribute : results::attributes()) key += "\n" + attribute.text(*run.run);
   return key;
 }
 
@@ -46,15 +41,17 @@ std::set<std::string> strongly_scaled(const std::vector<LabelledRun>& runs) {
   return found;
 }
 
-std::vector<const results::Attribute*> varying_attributes(const std::vector<LabelledRun>& runs) {
+/// Settings that tell runs apart; controls are left out, because they lack those of communication.
+std::vector<const results::Setting*> varying_attributes(const std::vector<LabelledRun>& runs) {
   std::vector<const Run*> measured;
   for (const LabelledRun& run : runs) {
     if (!run.control) measured.push_back(run.run);
   }
-  return measured.empty() ? std::vector<const results::Attribute*>() : results::varying(measured);
+  return results::varying(measured);
 }
 
 template <typename Value>
+/// Curves of the records, controls last. `value` gives a run's point, or nothing.
 std::vector<Curve> own_curves(const Sources& sources, bool with_single, Value value) {
   std::vector<Curve> own, controls;
   std::map<std::string, std::pair<bool, size_t>> known;
@@ -78,6 +75,7 @@ std::vector<Curve> own_curves(const Sources& sources, bool with_single, Value va
 }
 
 template <typename Value>
+/// A curve for each of a published table's that has any value.
 void add_published(std::vector<Curve>& curves, const Sources& sources, Value value) {
   for (const PublishedTable& table : sources.published) {
     for (const PublishedCurve& published : table.curves) {
@@ -88,9 +86,8 @@ void add_published(std::vector<Curve>& curves, const Sources& sources, Value val
                   {}};
       for (size_t row : published.rows) {
         const std::optional<double> found = value(table.rows[row]);
-        if (found && positive(*found)) {
+        if (positive(found))
           curve.points.push_back({static_cast<double>(table.rows[row].workers), *found, {}});
-        }
       }
       if (!curve.points.empty()) curves.push_back(std::move(curve));
     }
@@ -110,6 +107,7 @@ std::vector<LabelledRun> labelled_runs(const Sources& sources) {
   }
   const std::set<std::string> strong = strongly_scaled(runs);
   const auto varying = varying_attributes(runs);
+  // A label names only what differs.
   std::set<std::string> models, batches;
   const auto batch_text = [&](const LabelledRun& run) {
     if (!strong.contains(settings_of(run))) return fmt::format("{}", run.run->batch_per_rank);
@@ -126,8 +124,9 @@ std::vector<LabelledRun> labelled_runs(const Sources& sources) {
     if (models.size() > 1) run.parts.push_back({"model", run.run->model, run.run->model});
     run.parts.push_back({"strategy", strategy, strategy});
     if (batches.size() > 1) run.parts.push_back({"batch", batch_text(run), batch_of(run)});
-    for (const results::Attribute* attribute : varying) {
+    for (const results::Setting* attribute : varying) {
       if (std::string_view(attribute->name) == "strategy") continue;
+      // A control keeps the column, but has nothing in it.
       const bool concerned = !run.control || !attribute->of_communication;
       run.parts.push_back(
           concerned ? LabelPart{attribute->name, attribute->text(*run.run), attribute->phrase(*run.run)}
@@ -152,6 +151,7 @@ std::string with_ranks(const LabelledRun& run) {
 
 std::optional<std::pair<double, double>> throughput_interval(const Run& run) {
   if (!run.step_interval_s || !run.step_interval_s->missing.empty() || !run.step_s.p50) return std::nullopt;
+  // A longer step is a lower rate: the ends change places.
   const double median = *run.step_s.p50, low = run.step_interval_s->low, high = run.step_interval_s->high;
   if (!positive(median) || !positive(low) || !positive(high) || high < low) return std::nullopt;
   return std::pair(run.images_per_s * median / high, run.images_per_s * median / low);
@@ -167,7 +167,7 @@ std::vector<Curve> throughput_curves(const Sources& sources) {
 
 std::vector<Curve> speedup_curves(const Sources& sources) {
   auto curves = own_curves(sources, false, [](const Run& run) -> std::optional<CurvePoint> {
-    if (!run.speedup || !positive(*run.speedup)) return std::nullopt;
+    if (!positive(run.speedup)) return std::nullopt;
     CurvePoint point{static_cast<double>(run.ranks), *run.speedup, {}};
     if (const auto rate = throughput_interval(run); rate && positive(run.images_per_s)) {
       const double per_rate = *run.speedup / run.images_per_s;
@@ -196,6 +196,7 @@ std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::stri
     int rank = 0;
     switch (curves[i].kind) {
       case Curve::Kind::kOwn:
+        // The lower the rank, the sooner a curve is drawn.
         rank = own++ < own_quota ? 0 : 4;
         break;
       case Curve::Kind::kControl:
@@ -211,6 +212,7 @@ std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::stri
       fmt::format("{} of {} curves are drawn; the tables have all of them.", kMostCurves, curves.size()));
   std::vector<size_t> chosen;
   for (size_t i = 0; i < kMostCurves; ++i) chosen.push_back(order[i].second);
+  // Back to the order of the curves, which decides their colours.
   std::ranges::sort(chosen);
   std::vector<Curve> result;
   for (size_t i : chosen) result.push_back(std::move(curves[i]));
@@ -223,6 +225,7 @@ std::vector<LabelledRun> most_telling(std::vector<LabelledRun> runs, size_t most
   notes.push_back(
       fmt::format("{} of {} rows are drawn; the table has all of them.", most, count_text(runs.size())));
   std::vector<LabelledRun> chosen;
+  // The last of each of `most` equal parts, so that the last run is always there.
   for (size_t i = 0; i < most; ++i) chosen.push_back(runs[(i + 1) * runs.size() / most - 1]);
   return chosen;
 }

@@ -7,6 +7,7 @@
 namespace lockstep::plots {
 namespace {
 
+/// "10,231.5"; four digits stay together.
 std::string group_thousands(std::string digits) {
   const size_t begin = digits.starts_with('-') ? 1 : 0;
   size_t end = digits.find('.');
@@ -18,8 +19,17 @@ std::string group_thousands(std::string digits) {
 
 }  // namespace
 
+bool positive(double value) {
+  return std::isfinite(value) && value > 0;
+}
+
+bool positive(const std::optional<double>& value) {
+  return value && positive(*value);
+}
+
 std::string fixed_text(double value, int decimals) {
   if (!std::isfinite(value)) return std::string(kMissing);
+  // Beyond this a double has no digits for the fraction, and no reader counts the commas.
   if (std::abs(value) >= 1e15) return fmt::format("{:.3g}", value);
   return group_thousands(fmt::format("{:.{}f}", value, decimals));
 }
@@ -30,6 +40,7 @@ std::string number_text(double value) {
   if (size == 0) return "0";
   if (size < 1e-4) return fmt::format("{:.2e}", value);
   if (size < 0.1) return fmt::format("{:.3g}", value);
+  // Bounds lie below 10 and 100 by half a digit, or 9.999 would become 10.00 instead of 10.0.
   if (size < 9.995) return fixed_text(value, 2);
   if (size < 99.95) return fixed_text(value, 1);
   return fixed_text(value, 0);
@@ -42,6 +53,7 @@ std::string number_text(const std::optional<double>& value) {
 std::string percent_text(double share) {
   if (!std::isfinite(share)) return std::string(kMissing);
   const double percent = share * 100;
+  // The space is U+00A0, which does not break.
   return fixed_text(percent, std::abs(percent) < 9.95 && percent != 0 ? 1 : 0) + "\u00A0%";
 }
 
@@ -61,6 +73,7 @@ std::string counted(int64_t count, std::string_view noun) {
 }
 
 TimeUnit time_unit(double seconds) {
+  // Not (>= 1): a time that is no number gets a unit, too.
   if (!(std::abs(seconds) < 1)) return {"s", 1};
   if (std::abs(seconds) >= 1e-3) return {"ms", 1e3};
   return {"µs", 1e6};

@@ -10,6 +10,10 @@ namespace lockstep::plots {
 /// Text for a number that is missing or not finite.
 inline constexpr std::string_view kMissing = "–";
 
+/// Finite and above zero; a damaged file may hold anything.
+bool positive(double value);
+bool positive(const std::optional<double>& value);
+
 /// Three or four significant digits: "41.5", "412", "4231", "10,231", "0.0123".
 std::string number_text(double value);
 std::string number_text(const std::optional<double>& value);

@@ -15,6 +15,7 @@ namespace {
 
 using Row = std::vector<std::pair<const char*, std::string>>;
 
+/// Quotes a field that would end its field or line; inner quotes are doubled (RFC 4180).
 std::string quoted(const std::string& field) {
   if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
   std::string text = "\"";
@@ -30,16 +31,14 @@ std::string csv_number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? fmt::format("{}", *value) : "";
 }
 
+/// 0 stands for a number that is not known.
 std::string csv_known(int64_t value) {
   return value == 0 ? "" : fmt::format("{}", value);
 }
 
-std::optional<double> low(const std::optional<Interval>& interval) {
-  return interval && interval->missing.empty() ? std::optional(interval->low) : std::nullopt;
-}
-
-std::optional<double> high(const std::optional<Interval>& interval) {
-  return interval && interval->missing.empty() ? std::optional(interval->high) : std::nullopt;
+/// An end of the interval; empty where none was computed.
+std::optional<double> end_of(const std::optional<Interval>& interval, double Interval::*end) {
+  return interval && interval->missing.empty() ? std::optional((*interval).*end) : std::nullopt;
 }
 
 template <typename T, typename Member>
@@ -52,9 +51,9 @@ std::optional<double> phase(const Run& run, double PhaseTimes::*member) {
 }
 
 /// Over the GPUs of a row that tell it.
-template <typename Choose>
 std::optional<double> over_gpus(const Run& run, std::optional<topology::Spread> topology::GpuUse::*member,
-                                double topology::Spread::*of, Choose choose) {
+                                double topology::Spread::*of,
+                                const double& (*choose)(const double& one, const double& other)) {
   std::optional<double> found;
   for (const topology::GpuUse& use : run.gpu_use) {
     if (!(use.*member)) continue;
@@ -64,13 +63,7 @@ std::optional<double> over_gpus(const Run& run, std::optional<topology::Spread> 
   return found;
 }
 
-double lower(double one, double other) {
-  return std::min(one, other);
-}
-double higher(double one, double other) {
-  return std::max(one, other);
-}
-
+/// The largest share of samples in which a GPU of the row was slowed down.
 std::optional<double> most_slowed(const Run& run) {
   if (run.gpu_use.empty()) return std::nullopt;
   return std::ranges::max(run.gpu_use, {}, &topology::GpuUse::slowed_share).slowed_share;
@@ -103,10 +96,10 @@ class CsvFields {
   Row& row_;
 };
 
+/// All columns of a row in the order of the file. The columns do not depend on the row.
 Row row_of(const Run& run) {
   using topology::GpuUse;
   using topology::Spread;
-  static const Resources kNoResources;
   Row row;
   CsvFields fields(row);
   Setup::describe(fields, run);
@@ -120,11 +113,11 @@ Row row_of(const Run& run) {
       {"step_p90_s", csv_number(run.step_s.p90)},
       {"step_p95_s", csv_number(run.step_s.p95)},
       {"step_p99_s", csv_number(run.step_s.p99)},
-      {"step_p50_low_s", csv_number(low(run.step_interval_s))},
-      {"step_p50_high_s", csv_number(high(run.step_interval_s))},
+      {"step_p50_low_s", csv_number(end_of(run.step_interval_s, &Interval::low))},
+      {"step_p50_high_s", csv_number(end_of(run.step_interval_s, &Interval::high))},
       {"images_per_s", csv_number(run.images_per_s)},
-      {"images_per_s_low", csv_number(low(run.rate_interval))},
-      {"images_per_s_high", csv_number(high(run.rate_interval))},
+      {"images_per_s_low", csv_number(end_of(run.rate_interval, &Interval::low))},
+      {"images_per_s_high", csv_number(end_of(run.rate_interval, &Interval::high))},
       {"speedup", csv_number(run.speedup)},
       {"efficiency", csv_number(run.efficiency)},
       {"baseline_strategy", run.baseline ? run.baseline->strategy : ""},
@@ -146,12 +139,13 @@ Row row_of(const Run& run) {
       {"breakdown_step_s", csv_number(phase(run, &PhaseTimes::step_s))},
   };
   row.insert(row.end(), rates.begin(), rates.end());
-  Resources::describe(fields, run.resources ? *run.resources : kNoResources);
+  const Resources resources = run.resources.value_or(Resources());
+  Resources::describe(fields, resources);
   const Row gpus_and_losses{
-      {"gpu_sm_clock_mhz", csv_number(over_gpus(run, &GpuUse::sm_clock_mhz, &Spread::median, lower))},
-      {"gpu_temperature_c", csv_number(over_gpus(run, &GpuUse::temperature_c, &Spread::most, higher))},
-      {"gpu_power_w", csv_number(over_gpus(run, &GpuUse::power_w, &Spread::median, higher))},
-      {"gpu_busy_share", csv_number(over_gpus(run, &GpuUse::kernel_share, &Spread::median, lower))},
+      {"gpu_sm_clock_mhz", csv_number(over_gpus(run, &GpuUse::sm_clock_mhz, &Spread::median, std::min))},
+      {"gpu_temperature_c", csv_number(over_gpus(run, &GpuUse::temperature_c, &Spread::most, std::max))},
+      {"gpu_power_w", csv_number(over_gpus(run, &GpuUse::power_w, &Spread::median, std::max))},
+      {"gpu_busy_share", csv_number(over_gpus(run, &GpuUse::kernel_share, &Spread::median, std::min))},
       {"gpu_slowed_share", csv_number(most_slowed(run))},
       {"loss_first", csv_number(run.loss_first)},
       {"loss_last", csv_number(run.loss_last)},

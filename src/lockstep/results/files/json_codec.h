@@ -39,13 +39,10 @@ class JsonFieldWriter {
  public:
   template <typename T>
   void operator()(const char* key, const T& value, const FieldRule& rule = {}) {
-    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
-      if (rule.nullable && value == T()) {
-        json_[key] = nullptr;
-        return;
-      }
-    }
     json_[key] = encode(value);
+    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+      if (rule.nullable && value == T()) json_[key] = nullptr;
+    }
   }
 
   template <typename T>

@@ -17,6 +17,7 @@ std::string shown(const json* value) {
   if (value == nullptr || value->is_null()) return "missing";
   if (value->is_object()) return "an object";
   if (value->is_array()) return fmt::format("a list of {}", value->size());
+  // A long text or number would bury the message.
   constexpr size_t kLongest = 60;
   std::string text = value->dump(-1, ' ', true, json::error_handler_t::replace);
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
@@ -48,6 +49,7 @@ bool JsonNode::missing() const {
 JsonNode JsonNode::operator[](std::string_view key) const {
   if (missing() || !value_->is_object()) refuse("an object");
   const auto found = value_->find(key);
+  // The way grows with the value, "lockstep.runs[2].ranks", for the message of an error.
   return {found == value_->end() ? nullptr : &*found, file_,
           path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key)};
 }
@@ -65,12 +67,6 @@ std::vector<JsonNode> JsonNode::elements() const {
 std::string JsonNode::text() const {
   if (missing() || !value_->is_string()) refuse("a string");
   return value_->get<std::string>();
-}
-
-std::vector<std::string> JsonNode::texts() const {
-  std::vector<std::string> all;
-  for (const JsonNode& element : elements()) all.push_back(element.text());
-  return all;
 }
 
 double JsonNode::number() const {
@@ -96,16 +92,12 @@ std::vector<double> JsonNode::numbers() const {
 int64_t JsonNode::whole(int64_t least, int64_t most) const {
   const auto refuse_range = [&] { refuse(fmt::format("a whole number from {} to {}", least, most)); };
   if (missing() || !value_->is_number_integer()) refuse("a whole number");
+  // get<int64_t> would wrap a larger one around to a negative number.
   if (value_->is_number_unsigned() && value_->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
     refuse_range();
   const auto value = value_->get<int64_t>();
   if (value < least || value > most) refuse_range();
   return value;
-}
-
-int64_t JsonNode::whole_or(int64_t otherwise) const {
-  return missing() ? otherwise
-                   : whole(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
 }
 
 bool JsonNode::flag() const {
@@ -123,6 +115,7 @@ nlohmann::json parse_bytes(std::string_view bytes) {
 
 nlohmann::json parse_json(std::string_view text, std::string_view name, std::string_view advice) {
   const size_t first = text.find_first_not_of(" \t\r\n");
+  // Left by a run that died before it wrote anything, or by a full disk.
   if (first == std::string_view::npos) {
     throw Error(fmt::format("'{}' is empty", name), "The run that was to write it did not get that far.");
   }
@@ -134,6 +127,7 @@ nlohmann::json parse_json(std::string_view text, std::string_view name, std::str
       throw Error(fmt::format("'{}' is cut off after {} bytes: JSON that does not end", name, text.size()),
                   "Copy it again, or read the .partial file beside it.");
     }
+    // The parser counts bytes from 1.
     if (error.byte > 0) refuse_non_numbers(text, error.byte - 1, name);
     throw Error(fmt::format("'{}' is not JSON: byte {} does not fit", name, error.byte), std::string(advice));
   } catch (const nlohmann::json::out_of_range&) {

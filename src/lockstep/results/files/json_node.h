@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,22 +28,17 @@ class JsonNode {
   std::string text_or(std::string_view otherwise) const {
     return missing() ? std::string(otherwise) : text();
   }
-  std::vector<std::string> texts() const;
 
   double number() const;
   double number_or(double otherwise) const { return missing() ? otherwise : number(); }
-  std::optional<double> optional_number() const { return missing() ? std::nullopt : std::optional(number()); }
   /// A list of numbers.
   std::vector<double> numbers() const;
 
   int64_t whole(int64_t least, int64_t most) const;
   /// `least` to what an int holds.
   int count(int least) const { return static_cast<int>(whole(least, std::numeric_limits<int>::max())); }
-  int count_or(int least, int otherwise) const { return missing() ? otherwise : count(least); }
-  int64_t whole_or(int64_t otherwise) const;
 
   bool flag() const;
-  bool flag_or(bool otherwise) const { return missing() ? otherwise : flag(); }
 
   /// Throws the Error: "'a.json': lockstep.runs[2].ranks is "two", expected a whole number".
   [[noreturn]] void refuse(std::string_view expected) const;

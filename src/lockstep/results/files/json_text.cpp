@@ -1,16 +1,19 @@
 #include "lockstep/results/files/json_text.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 namespace lockstep::results {
 namespace {
 
+/// One line without spaces. Invalid UTF-8 in a host's or file's name must not end the writing of a result.
 std::string plain(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// Lists of plain values: the samples of one step stay together.
 bool fits_one_line(const Json& value) {
   if (value.empty() || !value.is_structured()) return true;
   return value.is_array() &&
@@ -18,31 +21,22 @@ bool fits_one_line(const Json& value) {
 }
 
 void append(std::string& text, const Json& value, size_t depth) {
-  if (fits_one_line(value)) {
-    // dump writes no space after a comma; a list of numbers reads better with one.
-    if (!value.is_array()) {
-      text += plain(value);
-      return;
-    }
-    text += '[';
-    for (size_t i = 0; i < value.size(); ++i) {
-      if (i != 0) text += ", ";
-      text += plain(value[i]);
-    }
-    text += ']';
+  const bool one_line = fits_one_line(value);
+  if (one_line && !value.is_array()) {
+    text += plain(value);
     return;
   }
+  // dump writes no space after a comma; a list of numbers reads better with one.
+  const std::string separator = one_line ? ", " : ",\n" + std::string(2 * (depth + 1), ' ');
   text += value.is_object() ? '{' : '[';
-  const char* separator = "\n";
+  if (!one_line) text += separator.substr(1);
+  bool first = true;
   for (const auto& item : value.items()) {
-    text += separator;
-    text.append(2 * (depth + 1), ' ');
+    if (!std::exchange(first, false)) text += separator;
     if (value.is_object()) text.append(plain(item.key())).append(": ");
     append(text, item.value(), depth + 1);
-    separator = ",\n";
   }
-  text += '\n';
-  text.append(2 * depth, ' ');
+  if (!one_line) text.append("\n").append(2 * depth, ' ');
   text += value.is_object() ? '}' : ']';
 }
 

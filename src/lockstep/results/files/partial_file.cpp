@@ -3,7 +3,7 @@
 #include <system_error>
 
 #include "lockstep/base/file.h"
-#include "lockstep/results/files/json_writer.h"
+#include "lockstep/results/files/record_json.h"
 
 namespace lockstep::results {
 namespace fs = std::filesystem;
@@ -22,6 +22,7 @@ void PartialFile::update(const RunRecord& record) {
     write_file_atomically(partial_path_, to_json(record));
     return;
   }
+  // Said in advance: a run that is killed has no chance to say it.
   RunRecord unfinished = record;
   unfinished.incomplete = "the run has not ended, or ended without a word";
   write_file_atomically(partial_path_, to_json(unfinished));

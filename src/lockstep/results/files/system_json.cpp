@@ -67,6 +67,7 @@ struct JsonCodec<Path> {
 };
 
 Json JsonCodec<DeviceMap>::encode(const DeviceMap& map) {
+  // Most hosts have no GPU; two empty lists in every machine would only take room.
   if (map.devices.empty()) return nullptr;
   JsonFieldWriter writer;
   DeviceMap::describe(writer, map);
@@ -90,6 +91,7 @@ System system_from_json(std::string_view text, std::string_view name) {
   const nlohmann::json document = parse_json(text, name, kTopologyAdvice);
   const JsonNode root(document, name);
   if (!document.is_object() || root[kVersionKey].missing()) {
+    // The most likely mistake: a result file where a topology is wanted.
     const bool result = document.is_object() && !root["benchmark_results"].missing();
     throw Error(fmt::format("'{}' is JSON, but no recorded topology: it has no '{}'", name, kVersionKey),
                 result ? "lockstep show prints the results of lockstep bench." : kTopologyAdvice);
@@ -106,6 +108,7 @@ System system_from_json(std::string_view text, std::string_view name) {
 
 System read_system(const std::filesystem::path& path) {
   const std::string text = read_file(path);
+  // XML begins with <; anything else is read as JSON, whose errors say what is wrong.
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && text[first] == '<') {
     return topology::system_from_xml(std::string_view(text).substr(first), path.string());

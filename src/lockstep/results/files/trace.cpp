@@ -1,6 +1,8 @@
 #include "lockstep/results/files/trace.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,6 +16,13 @@ namespace {
 using measure::RankStamps;
 using measure::StepStamps;
 
+/// The events of one row. Tracks of a rank, from top to bottom:
+///
+///   rank 0                     |- step 1 ------------------------|- step 2 ...
+///                              |input|forward|backward     |...|
+///   rank 0 buckets                            |bucket 1|   |bucket 3|
+///   rank 0 buckets, lane 2                        |bucket 2|
+///   rank 0 kernels, stream 7   |kernel| |kernel|  |kernel|
 class RowTrace {
  public:
   RowTrace(const TracedRow& row, int process, double origin_s, Json& events)
@@ -124,6 +133,7 @@ class RowTrace {
       const LastArrival last = last_to_issue(index, i);
       const double waited_until_s =
           std::min(bucket.ended_s, last.on_rank_0_s + row_.ranks[rank].clock_offset_s);
+      // The last rank waits for nobody.
       if (last.rank != rank && waited_until_s > from_s) {
         slice(rank, track, fmt::format("waiting for rank {}", last.rank), from_s, waited_until_s);
       }
@@ -149,18 +159,16 @@ class RowTrace {
 
   struct LastArrival {
     size_t rank = 0;
-    double on_rank_0_s = 0;
+    double on_rank_0_s = -std::numeric_limits<double>::infinity();
   };
 
   LastArrival last_to_issue(size_t step, size_t collective) const {
     LastArrival last;
-    bool any = false;
     for (size_t rank = 0; rank < row_.ranks.size(); ++rank) {
       const RankStamps& own = row_.ranks[rank];
       if (step >= own.steps.size() || collective >= own.steps[step].collectives.size()) continue;
       const double issued_s = own.steps[step].collectives[collective].issued_s - own.clock_offset_s;
-      if (!any || issued_s > last.on_rank_0_s) last = {rank, issued_s};
-      any = true;
+      if (issued_s > last.on_rank_0_s) last = {rank, issued_s};
     }
     return last;
   }
@@ -175,24 +183,21 @@ class RowTrace {
   std::vector<int64_t> streams_;
 };
 
-double first_begin_s(const TracedRow& row) {
-  double first_s = 0;
-  bool any = false;
+/// From the first begin to the last end of a step, on rank 0's clock.
+struct RowSpan {
+  double begin_s = std::numeric_limits<double>::infinity();
+  double end_s = 0;
+};
+
+RowSpan span_of(const TracedRow& row) {
+  RowSpan span;
   for (const RankStamps& rank : row.ranks) {
     if (rank.steps.empty()) continue;
-    const double begin_s = rank.steps.front().begin_s - rank.clock_offset_s;
-    first_s = any ? std::min(first_s, begin_s) : begin_s;
-    any = true;
+    span.begin_s = std::min(span.begin_s, rank.steps.front().begin_s - rank.clock_offset_s);
+    span.end_s = std::max(span.end_s, rank.steps.back().end_s - rank.clock_offset_s);
   }
-  return first_s;
-}
-
-double last_end_s(const TracedRow& row) {
-  double last_s = 0;
-  for (const RankStamps& rank : row.ranks) {
-    if (!rank.steps.empty()) last_s = std::max(last_s, rank.steps.back().end_s - rank.clock_offset_s);
-  }
-  return last_s;
+  if (std::isinf(span.begin_s)) span.begin_s = 0;
+  return span;
 }
 
 }  // namespace
@@ -202,9 +207,9 @@ std::string to_trace(const std::vector<TracedRow>& rows) {
   Json events = Json::array();
   double begin_s = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
-    const double first_s = first_begin_s(rows[i]);
-    RowTrace(rows[i], static_cast<int>(i) + 1, first_s - begin_s, events).write();
-    begin_s += std::max(0.0, last_end_s(rows[i]) - first_s) + kGapBetweenRows;
+    const RowSpan span = span_of(rows[i]);
+    RowTrace(rows[i], static_cast<int>(i) + 1, span.begin_s - begin_s, events).write();
+    begin_s += std::max(0.0, span.end_s - span.begin_s) + kGapBetweenRows;
   }
   return to_text({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}});
 }

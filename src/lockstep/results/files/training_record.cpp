@@ -8,6 +8,7 @@
 namespace lockstep::results {
 namespace {
 
+/// Raised when a key changes its meaning; new keys do not need it.
 constexpr int kTrainingSchemaVersion = 1;
 
 template <typename T>
@@ -26,14 +27,17 @@ Json json_of(const EpochRecord& epoch) {
           {"images_per_s", or_null(epoch.images_per_s)}};
 }
 
+/// The number in `form`; "-" where nothing was evaluated.
 std::string number(const std::optional<double>& value, const char* form) {
   return value ? fmt::format(fmt::runtime(form), *value) : "-";
 }
 
+/// "94.12 %", or "-".
 std::string share(const std::optional<double>& value) {
   return value ? fmt::format("{:.2f} %", 100 * *value) : "-";
 }
 
+/// Widths of the columns, the same for head and lines, which are printed as they come.
 constexpr const char* kLine = "{:>5}  {:>8}  {:>10}  {:>9}  {:>10}  {:>9}  {:>10}  {:>9}\n";
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "lockstep/results/record/baseline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 namespace lockstep::results {
@@ -18,6 +19,86 @@ bool follows_from_ranks(const Setting& setting, const Run& run) {
   return setting.member == Setting::Member(&Setup::ranks) ||
          (setting.member == Setting::Member(&Setup::batch_per_rank) && run.global_batch > 0);
 }
+
+/// A time with half the width of its 95 % interval.
+struct Uncertain {
+  double value = 0;
+  std::optional<double> half_width;
+
+  std::optional<double> relative() const {
+    if (!half_width || !(value > 0)) return std::nullopt;
+    return *half_width / value;
+  }
+};
+
+/// Half the width of the interval of images/s, as a share of the rate.
+std::optional<double> relative_half_width(const Run& run) {
+  if (!run.rate_interval || !run.rate_interval->missing.empty() || !(run.images_per_s > 0))
+    return std::nullopt;
+  return (run.rate_interval->high - run.rate_interval->low) / 2 / run.images_per_s;
+}
+
+/// The relative half width of a quotient of independent times.
+std::optional<double> half_width_of_ratio(double ratio, const Uncertain& above, const Uncertain& below) {
+  const std::optional<double> a = above.relative(), b = below.relative();
+  if (!a || !b) return std::nullopt;
+  return ratio * std::hypot(*a, *b);
+}
+
+/// The four times of the definition, for one run.
+class FactorTimes {
+ public:
+  FactorTimes(const Run& run, const Run& baseline, const Run& independent)
+      : alone_(uncertain_step(baseline, run)), independent_(uncertain_step(independent, run)) {
+    job_ = uncertain_step(run, run);
+    const Breakdown& breakdown = *run.breakdown;
+    const double to_job = job_.value / breakdown.mean.step_s;
+    waiting_ = {breakdown.mean.waiting_s * to_job, scaled(breakdown.waiting_half_width_s, to_job)};
+    transfer_ = {breakdown.mean.transfer_s * to_job, scaled(breakdown.transfer_half_width_s, to_job)};
+  }
+
+  EfficiencyFactors factors() const {
+    const Uncertain without_waiting = difference(job_, waiting_);
+    const Uncertain own_work = difference(without_waiting, transfer_);
+    EfficiencyFactors factors;
+    factors.machine = alone_.value / independent_.value;
+    factors.strategy = independent_.value / own_work.value;
+    factors.transfer = own_work.value / without_waiting.value;
+    factors.stragglers = without_waiting.value / job_.value;
+    factors.half_width.machine = half_width_of_ratio(factors.machine, alone_, independent_);
+    factors.half_width.strategy = half_width_of_ratio(factors.strategy, independent_, own_work);
+    // 1 - X / (T - W) and 1 - W / T: what is uncertain is the part that is taken away.
+    factors.half_width.transfer = half_width_of_share(1 - factors.transfer, transfer_, without_waiting);
+    factors.half_width.stragglers = half_width_of_share(1 - factors.stragglers, waiting_, job_);
+    return factors;
+  }
+
+ private:
+  /// The step of one rank of `of`, with the work that one rank of `run` has in a step.
+  static Uncertain uncertain_step(const Run& of, const Run& run) {
+    Uncertain step{.value = run.images_per_rank_step() * of.ranks / of.images_per_s, .half_width = {}};
+    if (const auto relative = relative_half_width(of)) step.half_width = *relative * step.value;
+    return step;
+  }
+
+  static std::optional<double> scaled(const std::optional<double>& value, double by) {
+    return value ? std::optional(*value * by) : std::nullopt;
+  }
+
+  static Uncertain difference(const Uncertain& a, const Uncertain& b) {
+    Uncertain result{.value = a.value - b.value, .half_width = {}};
+    if (a.half_width && b.half_width) result.half_width = std::hypot(*a.half_width, *b.half_width);
+    return result;
+  }
+
+  static std::optional<double> half_width_of_share(double share, const Uncertain& part,
+                                                   const Uncertain& whole) {
+    if (!part.half_width || !whole.half_width) return std::nullopt;
+    return std::hypot(*part.half_width / whole.value, share * *whole.half_width / whole.value);
+  }
+
+  Uncertain alone_, independent_, job_, waiting_, transfer_;
+};
 
 }  // namespace
 
@@ -50,17 +131,17 @@ const Run* baseline_of(const RunRecord& record, const Run& run) {
 }
 
 const Run* independent_of(const RunRecord& record, const Run& run) {
-  const auto found = std::ranges::find_if(record.runs, [&](const Run& other) {
-    return other.role() == Role::kControl && other.ranks == run.ranks && same_work(other, run);
-  });
-  return found == record.runs.end() ? nullptr : &*found;
+  for (const Run& other : record.runs) {
+    if (other.role() == Role::kControl && other.ranks == run.ranks && same_work(other, run)) return &other;
+  }
+  return nullptr;
 }
 
 const Run* single_of(const RunRecord& record, const Run& run) {
-  const auto found = std::ranges::find_if(record.runs, [&](const Run& other) {
-    return other.role() == Role::kBaseline && same_work(other, run);
-  });
-  return found == record.runs.end() ? nullptr : &*found;
+  for (const Run& other : record.runs) {
+    if (other.role() == Role::kBaseline && same_work(other, run)) return &other;
+  }
+  return nullptr;
 }
 
 bool is_control(const RunRecord& record, const Run& run) {
@@ -79,6 +160,20 @@ void assign_baselines(RunRecord& record) {
     run.baseline = Baseline{baseline->strategy, baseline->ranks, baseline->images_per_s};
     run.speedup = run.images_per_s / baseline->images_per_s;
     run.efficiency = *run.speedup * baseline->ranks / run.ranks;
+  }
+}
+
+void assign_factors(RunRecord& record) {
+  for (Run& run : record.runs) {
+    run.factors.reset();
+    if (!run.coupled || run.role() == Role::kBaseline || !run.baseline || !run.breakdown) continue;
+    // A damaged file may have times or rates of 0, and all of these are divisors.
+    if (!(run.breakdown->mean.step_s > 0) || !(run.images_per_s > 0)) continue;
+    const Run* baseline = baseline_of(record, run);
+    // One rank shares the machine with nobody: its control is the baseline itself.
+    const Run* independent = run.ranks == 1 ? baseline : independent_of(record, run);
+    if (baseline == nullptr || independent == nullptr || !(independent->images_per_s > 0)) continue;
+    run.factors = FactorTimes(run, *baseline, *independent).factors();
   }
 }
 

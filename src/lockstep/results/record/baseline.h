@@ -32,4 +32,9 @@ const Run* single_of(const RunRecord& record, const Run& run);
 /// Whether `run` was measured only to be compared with (RunRecord::strategies).
 bool is_control(const RunRecord& record, const Run& run);
 
+/// Sets `factors` of every coupled run that has a baseline, a breakdown and (with 2 ranks or more) an
+/// `independent` run beside it: docs/measuring.md, "Scaling", has the formulas. Their product is the run's
+/// efficiency. Call after assign_baselines; again after runs were added.
+void assign_factors(RunRecord& record);
+
 }  // namespace lockstep::results

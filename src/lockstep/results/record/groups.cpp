@@ -1,7 +1,6 @@
 #include "lockstep/results/record/groups.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include <fmt/format.h>
 
@@ -10,27 +9,17 @@
 namespace lockstep::results {
 namespace {
 
+/// Compared by text, so that all rows with tuned buckets are alike whatever was found for each.
 bool same_attributes(const Run& a, const Run& b) {
   return std::ranges::all_of(
-      attributes(), [&](const Attribute& attribute) { return attribute.text(a) == attribute.text(b); });
+      attributes(), [&](const Setting& attribute) { return attribute.text(a) == attribute.text(b); });
 }
 
 }  // namespace
 
-const std::vector<Attribute>& attributes() {
-  static const std::vector<Attribute> kAll = [] {
-    std::vector<Attribute> all;
-    std::ranges::copy_if(kSettings, std::back_inserter(all), [](const Setting& setting) {
-      return setting.distinction == Distinction::kAttribute;
-    });
-    return all;
-  }();
-  return kAll;
-}
-
-std::vector<const Attribute*> varying(const std::vector<const Run*>& runs) {
-  std::vector<const Attribute*> found;
-  for (const Attribute& attribute : attributes()) {
+std::vector<const Setting*> varying(const std::vector<const Run*>& runs) {
+  std::vector<const Setting*> found;
+  for (const Setting& attribute : attributes()) {
     const bool varies = std::ranges::any_of(
         runs, [&](const Run* run) { return attribute.text(*run) != attribute.text(*runs.front()); });
     if (varies) found.push_back(&attribute);
@@ -52,6 +41,7 @@ std::vector<ModelGroup> group_by_model(const RunRecord& record) {
     });
     if (group == groups.end())
       group = groups.insert(groups.end(), {run.model, run.batch_per_rank, run.global_batch, {}, {}});
+    // Controls stay beside the group: they are shown with every table that they fit.
     (is_control(record, run) ? group->controls : group->runs).push_back(&run);
   }
   return groups;
@@ -65,6 +55,7 @@ std::vector<std::vector<const Run*>> group_by_attributes(const std::vector<const
     if (group == groups.end()) group = groups.insert(groups.end(), std::vector<const Run*>());
     group->push_back(run);
   }
+  // Stable: repeated numbers of ranks keep the order of the record.
   for (auto& group : groups) std::ranges::stable_sort(group, {}, [](const Run* run) { return run->ranks; });
   return groups;
 }

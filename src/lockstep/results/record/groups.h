@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -7,13 +8,14 @@
 
 namespace lockstep::results {
 
-/// A setting that a sweep may vary beside model, batch and ranks.
-using Attribute = Setting;
-
-const std::vector<Attribute>& attributes();
+/// The settings that a sweep may vary beside model, batch and ranks.
+inline auto attributes() {
+  return std::views::filter(
+      kSettings, [](const Setting& setting) { return setting.distinction == Distinction::kAttribute; });
+}
 
 /// The attributes whose text is not the same for all of these runs.
-std::vector<const Attribute*> varying(const std::vector<const Run*>& runs);
+std::vector<const Setting*> varying(const std::vector<const Run*>& runs);
 
 /// All runs of a model and batch (of a rank or of the whole job), in the order of the record.
 struct ModelGroup {

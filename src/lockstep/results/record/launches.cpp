@@ -1,22 +1,29 @@
 #include "lockstep/results/record/launches.h"
 
 #include <algorithm>
-#include <numeric>
-#include <span>
+#include <functional>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/measure/interval.h"
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/record/factors.h"
 #include "lockstep/results/record/summarize.h"
 
 namespace lockstep::results {
 namespace {
 
-void append(std::vector<std::vector<double>>& all, const std::vector<std::vector<double>>& more) {
+template <typename T>
+void append(std::vector<T>& all, const std::vector<T>& more) {
   all.insert(all.end(), more.begin(), more.end());
+}
+
+/// Appends the elements whose key `all` does not hold yet.
+template <typename T, typename Key = std::identity>
+void append_missing(std::vector<T>& all, const std::vector<T>& more, Key key = {}) {
+  for (const T& one : more) {
+    if (std::ranges::find(all, std::invoke(key, one), key) == all.end()) all.push_back(one);
+  }
 }
 
 /// Notes that what `samples` holds now is one launch, where that was not said yet.
@@ -26,14 +33,8 @@ void count_launches(Run& run) {
   run.launch_warmup_steps = {static_cast<int>(run.warmup_samples.size())};
 }
 
-void add_missing_warnings(std::vector<Warning>& warnings, const std::vector<Warning>& more) {
-  for (const Warning& warning : more) {
-    if (std::ranges::find(warnings, warning.text, &Warning::text) == warnings.end()) {
-      warnings.push_back(warning);
-    }
-  }
-}
-
+/// Adds the same row of another launch. What cannot be pooled (breakdown, layers, queues) is the later
+/// one's.
 void add_launch(Run& run, Run launch) {
   count_launches(run);
   count_launches(launch);
@@ -45,14 +46,13 @@ void add_launch(Run& run, Run launch) {
   run.elapsed_s = elapsed_s;
   append(run.samples, launch.samples);
   append(run.warmup_samples, launch.warmup_samples);
-  run.launch_steps.insert(run.launch_steps.end(), launch.launch_steps.begin(), launch.launch_steps.end());
-  run.launch_warmup_steps.insert(run.launch_warmup_steps.end(), launch.launch_warmup_steps.begin(),
-                                 launch.launch_warmup_steps.end());
+  append(run.launch_steps, launch.launch_steps);
+  append(run.launch_warmup_steps, launch.launch_warmup_steps);
   run.warmup_steps += launch.warmup_steps;
   run.warmup_choice = std::move(launch.warmup_choice);
   run.stopped = std::move(launch.stopped);
   run.loss_last = launch.loss_last;
-  add_missing_warnings(run.warnings, launch.warnings);
+  append_missing(run.warnings, launch.warnings, &Warning::text);
   if (launch.breakdown) run.breakdown = std::move(launch.breakdown);
   run.own_measures = std::move(launch.own_measures);
   run.input_queues = std::move(launch.input_queues);
@@ -67,13 +67,13 @@ void add_launch(Run& run, Run launch) {
     if (run.replica_checks) launch.replica_checks->checks += run.replica_checks->checks;
     run.replica_checks = std::move(launch.replica_checks);
   }
-  const std::vector<std::vector<double>> by_launch = representative_steps_by_launch(run);
   std::vector<double> steps;
-  for (const std::vector<double>& own : by_launch) steps.insert(steps.end(), own.begin(), own.end());
+  for (const std::vector<double>& own : representative_steps_by_launch(run)) append(steps, own);
   run.step_s = measure::step_percentiles(steps);
   assign_intervals(run);
 }
 
+/// Throws ConfigError where samples of the two launches must not be pooled.
 void require_same(const char* what, const std::string& before, const std::string& now) {
   if (before == now) return;
   throw ConfigError(
@@ -82,12 +82,7 @@ void require_same(const char* what, const std::string& before, const std::string
       "Write it to a file of its own (--json without --append), and compare the two with 'lockstep diff'.");
 }
 
-void add_missing(std::vector<std::string>& all, const std::vector<std::string>& more) {
-  for (const std::string& one : more) {
-    if (std::ranges::find(all, one) == all.end()) all.push_back(one);
-  }
-}
-
+/// The processor of rank 0's host; empty for a record without machines.
 std::string processor_of(const RunRecord& record) {
   return record.machines.empty() ? "" : record.machines.front().processor;
 }
@@ -107,6 +102,7 @@ std::vector<std::vector<double>> representative_steps_by_launch(const Run& run) 
   size_t begin = 0;
   for (const int steps : run.launch_steps) {
     const size_t end = std::min(run.samples.size(), begin + static_cast<size_t>(steps));
+    // A file may promise more steps than it has: the last launch then gets fewer.
     part.samples.assign(run.samples.begin() + static_cast<std::ptrdiff_t>(begin),
                         run.samples.begin() + static_cast<std::ptrdiff_t>(end));
     by_launch.push_back(representative_steps(part));
@@ -156,16 +152,16 @@ void add_launch(RunRecord& record, RunRecord launch) {
     require_same("version of CUDA", record.cuda_version, launch.cuda_version);
     require_same("version of cuDNN", record.cudnn_version, launch.cudnn_version);
   }
+  // The first launch that had fused kernels names their library; later ones must have the same.
   if (record.kernel_detail.empty()) record.kernel_detail = launch.kernel_detail;
   if (!launch.kernel_detail.empty())
     require_same("library of fused kernels", record.kernel_detail, launch.kernel_detail);
   if (record.launches_started_at.empty()) record.launches_started_at = {record.started_at};
   if (launch.launches_started_at.empty()) launch.launches_started_at = {launch.started_at};
-  record.launches_started_at.insert(record.launches_started_at.end(), launch.launches_started_at.begin(),
-                                    launch.launches_started_at.end());
-  add_missing_warnings(record.warnings, launch.warnings);
-  add_missing(record.strategies, launch.strategies);
-  add_missing(record.kernels, launch.kernels);
+  append(record.launches_started_at, launch.launches_started_at);
+  append_missing(record.warnings, launch.warnings, &Warning::text);
+  append_missing(record.strategies, launch.strategies);
+  append_missing(record.kernels, launch.kernels);
   for (Run& run : launch.runs) {
     const auto known =
         std::ranges::find_if(record.runs, [&](const Run& other) { return same_row(other, run); });

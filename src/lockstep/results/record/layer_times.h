@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "lockstep/base/fields.h"
 
@@ -42,12 +41,16 @@ struct LayerTimes {
 
   double time_s() const { return forward_s + backward_s; }
   /// Rate over both directions, with two operations per multiply-add.
-  double gflop_per_s() const;
-  double gb_per_s() const;
-  std::optional<double> of_limit() const;
+  double gflop_per_s() const {
+    return time_s() > 0 ? 2e-9 * static_cast<double>(multiply_adds + backward_multiply_adds) / time_s() : 0;
+  }
+  double gb_per_s() const {
+    return time_s() > 0 ? 1e-9 * static_cast<double>(bytes + backward_bytes) / time_s() : 0;
+  }
+  std::optional<double> of_limit() const {
+    if (!limit_forward_s || !limit_backward_s || time_s() <= 0) return std::nullopt;
+    return (*limit_forward_s + *limit_backward_s) / time_s();
+  }
 };
-
-/// Worst first: by GFLOP/s what multiplies, then by GB/s the rest.
-std::vector<const LayerTimes*> worst_first(const std::vector<LayerTimes>& layers);
 
 }  // namespace lockstep::results

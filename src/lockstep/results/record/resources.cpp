@@ -33,6 +33,7 @@ struct HostShare {
   double other_load() const { return std::max(0.0, seen->host_busy_s - own_cpu_s) / capacity_s(); }
 };
 
+/// One rank of each process: ranks that are threads of one process all report its processor time.
 std::vector<const RankUse*> processes(const std::vector<RankUse>& use) {
   std::map<std::pair<int64_t, int64_t>, const RankUse*> by_process;
   for (const RankUse& rank : use) by_process.emplace(std::pair(rank.host, rank.process), &rank);
@@ -42,6 +43,7 @@ std::vector<const RankUse*> processes(const std::vector<RankUse>& use) {
   return all;
 }
 
+/// Each host once. Hosts that report no time are left out, since shares of it are undefined.
 std::vector<HostShare> hosts(const std::vector<RankUse>& use) {
   std::map<int64_t, HostShare> by_host;
   for (const RankUse* process : processes(use)) {
@@ -69,6 +71,7 @@ struct FromRanks {
   void operator()(const char*, T&, const FieldRule& = {}) const {}
 };
 
+/// "12 %".
 std::string percent(double share) {
   return fmt::format("{:.0f} %", 100 * share);
 }
@@ -82,10 +85,12 @@ Resources resources_of(const std::vector<RankUse>& use, int threads_per_rank) {
   double cpu_s = 0, communication_s = 0, wall_s = 0;
   double frequency_sum_mhz = 0;
   int frequencies = 0;
+  // Per process, since ranks that are threads of one all see its whole time.
   for (const RankUse* process : processes(use)) cpu_s += process->cpu_s;
   for (const RankUse& rank : use) {
     communication_s += rank.communication_cpu_s;
     wall_s += rank.wall_s;
+    // 0 stands for an unknown frequency.
     for (const double mhz : {rank.frequency_at_begin_mhz, rank.frequency_at_end_mhz}) {
       if (mhz <= 0) continue;
       frequency_sum_mhz += mhz;
@@ -103,6 +108,7 @@ Resources resources_of(const std::vector<RankUse>& use, int threads_per_rank) {
     other += host.other_load() * host.capacity_s();
     capacity_s += host.capacity_s();
   }
+  // Weighted by capacity: a large host counts for more.
   if (capacity_s > 0) resources.other_load = other / capacity_s;
   return resources;
 }
@@ -144,6 +150,7 @@ std::vector<Warning> resource_warnings(const std::vector<RankUse>& use) {
 
 std::vector<Warning> series_warnings(const Run& run) {
   std::vector<Warning> warnings;
+  // Launches are judged one by one: between two of them a shift is no fault.
   for (const std::vector<double>& steps : representative_steps_by_launch(run)) {
     if (steps.empty()) continue;
     const measure::SeriesDiagnosis found = measure::diagnose(steps);

@@ -50,6 +50,7 @@ std::vector<const Setting*> deciding(const RunRecord& base, const RunRecord& tes
   return kept;
 }
 
+/// The key of a row: rows of two files match where it is equal.
 Texts identity(const Run& run, const std::vector<const Setting*>& deciding) {
   // Strong scaling: the batch per rank follows from the number of ranks.
   Texts texts{run.model,

@@ -14,6 +14,7 @@ const Setup& default_setup() {
   return kDefault;
 }
 
+/// A tuned row has a bucket size of its own, which would tell apart rows of one sweep.
 bool is_tuned(const Setting& setting, const Run& run) {
   return setting.member == Setting::Member(&Setup::bucket_mb) && run.tuning.has_value();
 }
@@ -55,18 +56,13 @@ bool Setting::same(const Setup& a, const Setup& b) const {
   return std::visit([&](auto of) { return a.*of == b.*of; }, member);
 }
 
-void Setting::set_absent(Setup& setup) const {
-  std::visit(
-      [&](auto of) {
-        using T = std::remove_cvref_t<decltype(setup.*of)>;
-        setup.*of = if_absent == IfAbsent::kDefault ? default_setup().*of : T();
-      },
-      member);
-}
-
 Setup unknown_setup() {
   Setup setup;
-  for (const Setting& setting : kSettings) setting.set_absent(setup);
+  for (const Setting& setting : kSettings) {
+    // The default is what the setting had before files knew it.
+    if (setting.if_absent == IfAbsent::kDefault) continue;
+    std::visit([&](auto of) { setup.*of = {}; }, setting.member);
+  }
   return setup;
 }
 

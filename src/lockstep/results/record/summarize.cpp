@@ -21,10 +21,12 @@ double sum(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
+/// Seconds after the common start at which the rank began to be measured.
 double start_of(const RowSeries& series, size_t rank) {
   return series.start_s.empty() ? 0.0 : series.start_s[rank];
 }
 
+/// Throws Error for series from which nothing can be computed.
 void check(const Run& run, const RowSeries& series) {
   const size_t ranks = series.step_s.size();
   const auto refuse = [&](const std::string& reason) {
@@ -45,6 +47,7 @@ void check(const Run& run, const RowSeries& series) {
       refuse(fmt::format("rank {} has {} steps, rank 0 has {}", rank, steps.size(), series.step_s[0].size()));
     }
     for (size_t step = 0; step < steps.size(); ++step) {
+      // Negated, so that a time that is no number is refused, too.
       if (!(steps[step] > 0) || !std::isfinite(steps[step])) {
         refuse(fmt::format("step {} of rank {} took {} s", step, rank, steps[step]));
       }
@@ -82,11 +85,13 @@ double rate_inside(double start_s, std::span<const double> step_s, double from_s
   return steps / inside_s;
 }
 
+/// The job's step is its slowest rank's: the rate follows from the time that passed for all.
 void summarize_coupled(Run& run) {
   const double steps = static_cast<double>(run.samples.size());
   run.images_per_s = run.ranks * run.images_per_rank_step() * steps / run.elapsed_s;
   const std::vector<double> maxima = per_step_maxima(run.samples);
   run.step_s = measure::step_percentiles(maxima);
+  // Both would be the same if the ranks moved in step and nothing ran between steps.
   const double difference = sum(maxima) / run.elapsed_s - 1;
   if (std::abs(difference) > kElapsedTolerance) {
     run.warnings.push_back(
@@ -98,6 +103,7 @@ void summarize_coupled(Run& run) {
   }
 }
 
+/// Rates are counted only while all ranks run, since the first to end leaves the machine to the others.
 void summarize_uncoupled(Run& run, const RowSeries& series) {
   double from_s = -std::numeric_limits<double>::infinity();
   double to_s = std::numeric_limits<double>::infinity();
@@ -130,6 +136,7 @@ void summarize(Run& run, const RowSeries& series) {
   for (size_t rank = 0; rank < series.step_s.size(); ++rank) {
     run.elapsed_s = std::max(run.elapsed_s, start_of(series, rank) + sum(series.step_s[rank]));
   }
+  // The measured time includes what ranks spent between their steps.
   if (series.elapsed_s) run.elapsed_s = *series.elapsed_s;
   if (!(run.elapsed_s > 0) || !std::isfinite(run.elapsed_s)) {
     throw Error(fmt::format("{} with {} at {} ranks: {} s from start to end", run.model, run.strategy,

@@ -53,6 +53,7 @@ bool no_core_is_spare(const RunRecord& record, const Run& run) {
   });
 }
 
+/// "97.3 ±1.2", in per cent.
 std::string factor_text(double value, const std::optional<double>& half_width) {
   if (!half_width || !std::isfinite(value)) return fixed_text(100 * value, 1);
   // An interval wider than the factor itself says no more than that.
@@ -65,6 +66,7 @@ std::string straggler_text(const Run& run) {
   return fmt::format("rank {}", *run.breakdown->straggler);
 }
 
+/// "83 %" of communication was hidden.
 std::string hidden_text(const Run& run) {
   // overlap() is empty for one rank, which has nobody to hide communication from.
   if (!run.breakdown || !run.breakdown->overlap()) return kNoValue;
@@ -80,6 +82,7 @@ Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunCol
   for (const Phase& phase : kPhases) {
     columns.push_back({phase.name, [seconds = phase.seconds, digits](const Run& run) {
                          const PhaseTimes& mean = run.breakdown->mean;
+                         // A cell with a share that is no number shows "-" in place of it.
                          constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
                          return Cell(fixed_text(1000 * (mean.*seconds), digits),
                                      mean.step_s > 0 ? mean.*seconds / mean.step_s : kNone);
@@ -106,8 +109,7 @@ Document phases_tables(const RunRecord& record) {
          "they take from it. Only waiting can be hidden then, and '--overlap off' may take as long."});
   }
   return grouped_tables(
-      record, [](const Run& run) { return run.breakdown.has_value(); },
-      [](const RowTable& rows) { return "Phases: " + rows.title + ", milliseconds per step"; },
+      record, [](const Run& run) { return run.breakdown.has_value(); }, "Phases: {}, milliseconds per step",
       [](const std::vector<const Run*>& rows) { return phases_table(rows, ranks_and_strategy()); }, remarks);
 }
 
@@ -121,6 +123,7 @@ Table factors_table(const std::vector<const Run*>& rows, const std::vector<RunCo
                                                ? Cell(fixed_text(100 * *run.efficiency, 1), run.efficiency)
                                                : kNoValue;
                                   }}};
+  // Without the control or the breakdown there are no factors: four columns of "-" say nothing.
   if (std::ranges::any_of(rows, [](const Run* run) { return run->factors.has_value(); })) {
     for (const Factor& factor : kFactors) {
       columns.push_back({factor.head, [factor](const Run& run) -> Cell {
@@ -145,8 +148,7 @@ std::vector<Remark> factors_remarks() {
 
 Document factors_tables(const RunRecord& record) {
   return grouped_tables(
-      record, has_factors,
-      [](const RowTable& rows) { return "Efficiency and its factors: " + rows.title + ", per cent"; },
+      record, has_factors, "Efficiency and its factors: {}, per cent",
       [](const std::vector<const Run*>& rows) { return factors_table(rows, ranks_and_strategy()); },
       factors_remarks());
 }

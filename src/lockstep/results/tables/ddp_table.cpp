@@ -29,6 +29,7 @@ struct Digits {
   int examples = 0;
 };
 
+/// Digits for the smallest time and the smallest rate of the table, since a column has one format.
 Digits digits_for(const std::vector<const Run*>& rows) {
   double least_s = std::numeric_limits<double>::infinity();
   double least_examples = std::numeric_limits<double>::infinity();
@@ -43,6 +44,7 @@ Digits digits_for(const std::vector<const Run*>& rows) {
   return digits;
 }
 
+/// "0.103s".
 std::string seconds_text(const std::optional<double>& step_s, const Digits& digits) {
   return step_s ? fmt::format("{:.{}f}s", *step_s, digits.seconds) : kNoValue;
 }
@@ -105,13 +107,15 @@ Table ddp_table(const std::vector<const Run*>& rows) {
         {"ex/sec", [=](const Run& run) { return examples_text(run, run.step_s.*value, digits); }});
   }
   Table table = run_table(rows, columns, {});
+  // Markdown and pages get a real table; a terminal gets PyTorch's own layout.
   table.terminal_text = pytorch_text(rows);
   return table;
 }
 
-std::string ddp_title(const ModelGroup& group, const Run& run, const std::vector<const Attribute*>& varied) {
+/// "Benchmark: resnet50 with batch size 8, bf16".
+std::string ddp_title(const ModelGroup& group, const Run& run, const std::vector<const Setting*>& varied) {
   std::string text = fmt::format("Benchmark: {} with {}", group.model, batch_text(group));
-  for (const Attribute* attribute : varied) text += ", " + attribute->phrase(run);
+  for (const Setting* attribute : varied) text += ", " + attribute->phrase(run);
   return text;
 }
 

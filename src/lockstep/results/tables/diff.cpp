@@ -1,14 +1,19 @@
 #include "lockstep/results/tables/diff.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <functional>
 #include <set>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/units.h"
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/record/launches.h"
+#include "lockstep/results/tables/notices.h"
 
 namespace lockstep::results {
 namespace {
@@ -31,6 +36,8 @@ bool pools_ranks(const Run& run) {
   return run.pooled && run.ranks > 1;
 }
 
+/// Two percentiles without an interval: pooled samples of ranks that wait for one another are not
+/// independent.
 Comparison compare_pooled(const Launches& base, const Launches& test,
                           const measure::CompareOptions& options) {
   Comparison comparison;
@@ -43,6 +50,7 @@ Comparison compare_pooled(const Launches& base, const Launches& test,
   return comparison;
 }
 
+/// One percentile of a row, or the reason why a side has too few steps for it.
 PercentileChange compare_percentile(const DiffRow& row, const Launches& base, const Launches& test,
                                     int percentile, const DiffOptions& options) {
   PercentileChange change;
@@ -64,6 +72,7 @@ PercentileChange compare_percentile(const DiffRow& row, const Launches& base, co
   return change;
 }
 
+/// All percentiles of a matched row; the decisive one is its verdict.
 DiffRow compare_row(const MatchedRow& matched, const Diff& diff) {
   DiffRow row;
   row.base = matched.base;
@@ -79,16 +88,13 @@ DiffRow compare_row(const MatchedRow& matched, const Diff& diff) {
   return row;
 }
 
-bool differs(const Comparison& comparison) {
-  return comparison.verdict == measure::Verdict::kFaster || comparison.verdict == measure::Verdict::kSlower;
-}
-
+/// Corrects all verdicts of the file at once (Holm), and marks the rows that lose theirs.
 void correct_verdicts(std::vector<DiffRow>& rows) {
   std::vector<Comparison> verdicts;
   for (const DiffRow& row : rows) verdicts.push_back(row.verdict);
   measure::correct_for_rows(verdicts);
   for (size_t i = 0; i < rows.size(); ++i) {
-    rows[i].corrected_away = differs(rows[i].verdict) && !differs(verdicts[i]);
+    rows[i].corrected_away = rows[i].verdict.differs() && !verdicts[i].differs();
     rows[i].verdict = verdicts[i];
   }
 }
@@ -105,6 +111,126 @@ std::string what_is_in(const RunRecord& record) {
     ranks.insert(run.ranks);
   }
   return fmt::format("{} at {} ranks", fmt::join(work, ", "), fmt::join(ranks, ", "));
+}
+
+/// Bucket sizes of the rows that have buckets; a file of PyTorch's benchmark has one at its top.
+std::string bucket_sizes(const RunRecord& record) {
+  std::set<double> sizes;
+  for (const Run& run : record.runs) {
+    if (communicates(run)) sizes.insert(run.bucket_mb);
+  }
+  if (sizes.empty()) return fmt::format("{}", record.bucket_size_mb);
+  return fmt::format("{}", fmt::join(sizes, ", "));
+}
+
+/// A property of machines or of rows; values that several share appear once.
+template <typename T, typename Text>
+std::string each_once(const std::vector<T>& owners, Text text) {
+  std::vector<std::string> found;
+  for (const T& owner : owners) {
+    std::string one = std::invoke(text, owner);
+    if (!one.empty() && std::ranges::find(found, one) == found.end()) found.push_back(std::move(one));
+  }
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+std::string gpus_text(const Machine& machine) {
+  return machine.gpus.empty() ? "" : fmt::format("{} x {}", machine.gpus.size(), machine.gpus.front());
+}
+
+std::string gpu_paths_text(const Machine& machine) {
+  return path_counts(machine.map, static_cast<size_t>(machine.map.gpus()));
+}
+
+/// 0 stands for a number that the file does not say.
+std::string count_or_nothing(int count) {
+  return count > 0 ? fmt::format("{}", count) : "";
+}
+
+/// "2 x NVIDIA H200".
+std::string rank_gpu_names(const RunRecord& record) {
+  return each_once(record.rank_gpus, [&](const topology::RankGpu& gpu) {
+    const auto alike = std::ranges::count(record.rank_gpus, gpu.name, &topology::RankGpu::name);
+    return fmt::format("{} x {}", alike, gpu.name);
+  });
+}
+
+/// Whether ranks shared GPUs; empty on a CPU.
+std::string sharing_text(const RunRecord& record) {
+  if (record.rank_gpus.empty()) return "";
+  return ranks_by_shared_gpu(record.rank_gpus).empty() ? "no" : "yes";
+}
+
+/// "1", or "1, 5" where rows have different numbers of launches.
+std::string launches_text(const RunRecord& record) {
+  std::set<int> counts;
+  for (const Run& run : record.runs) counts.insert(launches(run));
+  return fmt::format("{}", fmt::join(counts, ", "));
+}
+
+/// The one entry that always differs and therefore has no mark.
+constexpr const char* kStarted = "started";
+
+/// Entries that decide how fast a GPU is, apart from the program.
+constexpr std::array<std::string_view, 7> kOfDevice{
+    "cuda_version", "device", "device settings", "GPUs of the ranks", "GPUs shared", "cuDNN", "GPU driver"};
+
+/// Names and values. Entries that PyTorch's diff.py has come first, under its names and in its order.
+std::vector<std::pair<std::string, std::string>> entries(const RunRecord& record) {
+  return {
+      {"bucket_size", bucket_sizes(record)},
+      {"cuda_version", record.cuda_version.empty() ? "None" : record.cuda_version},
+      {"distributed_backend", record.distributed_backend},
+      {"pytorch_version", record.torch_version},
+      {"written by", record.source},
+      {"lockstep", record.lockstep_version},
+      {"backend library", record.backend_detail},
+      {"kernels", kernels_text(record)},
+      {"device", each_once(record.runs, &Run::device)},
+      {"device settings", each_once(record.runs, &Run::device_settings)},
+      {"GPUs of the ranks", rank_gpu_names(record)},
+      {"GPUs shared", sharing_text(record)},
+      {"cuDNN", record.cudnn_version},
+      {"host", each_once(record.machines, &Machine::host)},
+      {"processor", each_once(record.machines, &Machine::processor)},
+      {"cores",
+       each_once(record.machines, [](const Machine& machine) { return fmt::format("{}", machine.cores); })},
+      {"memory",
+       each_once(record.machines, [](const Machine& machine) { return format_bytes(machine.memory_bytes); })},
+      {"governor", each_once(record.machines, &Machine::governor)},
+      {"kernel", each_once(record.machines, &Machine::kernel)},
+      {"GPU", each_once(record.machines, gpus_text)},
+      {"GPU driver",
+       each_once(record.machines, [](const Machine& machine) { return machine.map.driver_version; })},
+      {"GPU paths", each_once(record.machines, gpu_paths_text)},
+      {"launched as", record.launch},
+      {"pinned", record.binding},
+      {"most ranks", count_or_nothing(record.ranks)},
+      {"threads per rank", count_or_nothing(record.threads_per_rank)},
+      {"allocator", record.allocator},
+      {"launches", launches_text(record)},
+      {kStarted, record.started_at},
+      {"command", fmt::format("{}", fmt::join(record.command, " "))},
+      {"INCOMPLETE", record.incomplete},
+  };
+}
+
+/// All facts on how the records were measured, entries that differ first.
+std::vector<HeaderEntry> compare_headers(const RunRecord& base, const RunRecord& test) {
+  const auto of_base = entries(base);
+  const auto of_test = entries(test);
+  std::vector<HeaderEntry> header;
+  for (size_t i = 0; i < of_base.size(); ++i) {
+    const auto& [name, base_text] = of_base[i];
+    const std::string& test_text = of_test[i].second;
+    if (base_text.empty() && test_text.empty()) continue;
+    const bool of_device = std::ranges::find(kOfDevice, name) != kOfDevice.end();
+    header.push_back({name, base_text.empty() ? kNoValue : base_text,
+                      test_text.empty() ? kNoValue : test_text, base_text != test_text && name != kStarted,
+                      of_device});
+  }
+  std::stable_partition(header.begin(), header.end(), [](const HeaderEntry& entry) { return entry.differs; });
+  return header;
 }
 
 }  // namespace

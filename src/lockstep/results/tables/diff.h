@@ -6,6 +6,7 @@
 #include "lockstep/measure/compare.h"
 #include "lockstep/results/record/row_matching.h"
 #include "lockstep/results/record/run_record.h"
+#include "lockstep/results/tables/document.h"
 
 namespace lockstep::results {
 
@@ -78,8 +79,10 @@ struct Diff {
 /// given where there are several ranks. Throws ConfigError when no row is common.
 Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOptions& options = {});
 
-/// All facts on how the records were measured, entries that differ first.
-std::vector<HeaderEntry> compare_headers(const RunRecord& base, const RunRecord& test);
+/// The comparison for a reader: how each file was measured, entries that differ first and marked; a table per
+/// network and setting with a row per number of ranks; the basis of the verdicts; rows that only one file
+/// has; and how many rows changed. At most 100 columns wide on a terminal.
+Document diff_tables(const Diff& diff);
 
 /// 0.02 of "2%", "2 %" or "0.02". Throws ConfigError for anything else, "2" among it, which could be either.
 double parse_threshold(const std::string& text);

@@ -1,5 +1,3 @@
-#include "lockstep/results/tables/diff_text.h"
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -11,6 +9,7 @@
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/groups.h"
+#include "lockstep/results/tables/diff.h"
 #include "lockstep/results/tables/row_tables.h"
 
 namespace lockstep::results {
@@ -22,10 +21,12 @@ using measure::Verdict;
 /// A longer entry of the header gets lines of its own.
 constexpr size_t kHeaderField = 32;
 
+/// "resnet50 ddp at 2 ranks".
 std::string row_name(const Run& run) {
   return fmt::format("{} {} at {}", run.model, strategy_text(run), counted(run.ranks, "rank"));
 }
 
+/// How the two were measured, what differs in it, and what they are compared for.
 void add_header(Document& document, const Diff& diff) {
   Table table{.columns = {{"", kText}, {"", kText}, {"base", kText}, {"", kText}, {"test", kText}},
               .longest_cell = kHeaderField};
@@ -58,14 +59,14 @@ void add_header(Document& document, const Diff& diff) {
 
 /// Settings that keep rows apart, except the strategy, which has a column, and those that the files are
 /// compared for.
-std::vector<const Attribute*> varying_settings(const std::vector<const Run*>& runs,
-                                               const std::vector<SettingChange>& changes) {
+std::vector<const Setting*> varying_settings(const std::vector<const Run*>& runs,
+                                             const std::vector<SettingChange>& changes) {
   std::vector<const Run*> communicating;
   std::ranges::copy_if(runs, std::back_inserter(communicating),
                        [](const Run* run) { return communicates(*run); });
-  std::vector<const Attribute*> varied = varying(runs);
-  const std::vector<const Attribute*> among_communicating = varying(communicating);
-  std::erase_if(varied, [&](const Attribute* attribute) {
+  std::vector<const Setting*> varied = varying(runs);
+  const std::vector<const Setting*> among_communicating = varying(communicating);
+  std::erase_if(varied, [&](const Setting* attribute) {
     const std::string_view name = attribute->name;
     if (name == "strategy") return true;
     if (attribute->of_communication &&
@@ -77,9 +78,9 @@ std::vector<const Attribute*> varying_settings(const std::vector<const Run*>& ru
 }
 
 /// The part of a title after model and batch. Backend and buckets do not concern rows without communication.
-std::string settings_of(const Run& run, const std::vector<const Attribute*>& varied) {
+std::string settings_of(const Run& run, const std::vector<const Setting*>& varied) {
   std::string text;
-  for (const Attribute* attribute : varied) {
+  for (const Setting* attribute : varied) {
     if (attribute->of_communication && !communicates(run)) continue;
     text += ", " + attribute->phrase(run);
   }
@@ -113,11 +114,11 @@ std::string change_text(const Comparison& comparison) {
 /// "slower (here)" for a verdict that holds for these launches only.
 std::string verdict_cell(const DiffRow& row) {
   std::string text(measure::verdict_text(row.verdict.verdict));
-  const bool differs = row.verdict.verdict == Verdict::kFaster || row.verdict.verdict == Verdict::kSlower;
-  if (differs && row.verdict.within_launches) text += " (here)";
+  if (row.verdict.differs() && row.verdict.within_launches) text += " (here)";
   return text;
 }
 
+/// A row per number of ranks and strategy; three columns for each percentile.
 Table rows_table(const std::vector<const DiffRow*>& rows, const Diff& diff) {
   const int digits = seconds_digits(rows);
   Table table{.columns = {"ranks", {"strategy", kText}}};
@@ -144,7 +145,8 @@ Table rows_table(const std::vector<const DiffRow*>& rows, const Diff& diff) {
   return table;
 }
 
-void add_tables(Document& document, const Diff& diff) {
+/// The tables: rows that share model, batch and settings share one.
+void add_rows(Document& document, const Diff& diff) {
   std::vector<const Run*> runs;
   for (const DiffRow& row : diff.rows) runs.push_back(row.base);
   const auto varied = varying_settings(runs, diff.changes);
@@ -224,6 +226,7 @@ std::vector<std::string> unknown_percentiles(const Diff& diff) {
   return unknown;
 }
 
+/// The basis of the verdicts, then the reasons behind everything that the tables leave open.
 void add_notes(Document& document, const Diff& diff) {
   document.add(Remark{"", method_text(diff), true});
   std::map<std::string, std::vector<std::string>> by_reason;
@@ -253,6 +256,7 @@ void add_notes(Document& document, const Diff& diff) {
   }
 }
 
+/// "3 rows: 1 slower, 2 same within noise." and the regressions by name.
 void add_summary(Document& document, const Diff& diff) {
   std::map<Verdict, int> count;
   std::vector<std::string> regressions;
@@ -281,7 +285,7 @@ void add_summary(Document& document, const Diff& diff) {
 Document diff_tables(const Diff& diff) {
   Document document;
   add_header(document, diff);
-  add_tables(document, diff);
+  add_rows(document, diff);
   add_notes(document, diff);
   add_summary(document, diff);
   return document;

@@ -26,6 +26,7 @@ std::vector<std::string> share_line(const std::vector<Cell>& row) {
   return line;
 }
 
+/// Bytes stand in for columns: a long cell is prose, for which the difference does not matter.
 bool is_too_long(const Table& table, const std::vector<Cell>& row) {
   return std::ranges::any_of(row, [&](const Cell& cell) { return cell.text.size() > table.longest_cell; });
 }
@@ -45,6 +46,7 @@ Lines lines_of(const Table& table, bool short_heads, TextForm form) {
   return lines;
 }
 
+/// The width of each column in characters, of heads and cells alike.
 std::vector<size_t> widths_of(const Lines& lines) {
   std::vector<size_t> widths(lines[0].size());
   for (const auto& line : lines) {
@@ -82,6 +84,7 @@ std::string long_row_text(const Table& table, const std::vector<Cell>& row) {
   return names + '\n' + values;
 }
 
+/// Aligned columns; rows that are too long for one follow below.
 std::string terminal_table(const Table& table) {
   if (!table.terminal_text.empty()) return table.terminal_text;
   const Lines lines = fitted_lines(table, TextForm::kTerminal);
@@ -95,6 +98,7 @@ std::string terminal_table(const Table& table) {
       const std::string padding(widths[i] - display_width(fields[i]), ' ');
       line += table.columns[i].kind == Table::Kind::kText ? fields[i] + padding : padding + fields[i];
     }
+    // Trailing spaces would make a copied table differ from a file that an editor has saved.
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + '\n';
   }
@@ -114,6 +118,7 @@ std::string markdown_cell(const std::string& text) {
   return escaped;
 }
 
+/// Heads, the line of dashes that aligns the columns (`---:` to the right), then the rows.
 std::string markdown_table(const Table& table) {
   const Lines lines = fitted_lines(table, TextForm::kMarkdown);
   std::string text;

@@ -59,6 +59,7 @@ std::string power_text(const std::vector<GpuUse>& gpus) {
                      least_limit(gpus, &GpuUse::power_limit_w));
 }
 
+/// "139.8".
 std::string gib_text(double bytes) {
   return fmt::format("{:.1f}", bytes / static_cast<double>(kGiB));
 }
@@ -79,6 +80,7 @@ std::string most_slowed(const std::vector<GpuUse>& gpus) {
 }
 
 Table gpu_table(const std::vector<const Run*>& rows) {
+  // Makes the cell of a spread beside the limit that the GPUs have in common.
   const auto limited = [](std::optional<Spread> GpuUse::*spread, std::optional<double> GpuUse::*limit) {
     return [=](const Run& run) {
       return spread_text(over_gpus(run.gpu_use, spread), least_limit(run.gpu_use, limit));
@@ -105,8 +107,7 @@ Table gpu_table(const std::vector<const Run*>& rows) {
 
 Document gpu_tables(const RunRecord& record) {
   return grouped_tables(
-      record, [](const Run& run) { return !run.gpu_use.empty(); },
-      [](const RowTable& rows) { return "GPUs: " + rows.title; }, gpu_table,
+      record, [](const Run& run) { return !run.gpu_use.empty(); }, "GPUs: {}", gpu_table,
       {{"",
         "What the driver told about ten times a second while the steps were measured, of the GPUs of all "
         "ranks: the median (lowest to highest) of what is possible; the highest temperature. busy: share of "

@@ -24,6 +24,7 @@ Table input_table(const std::vector<const Run*>& rows) {
                           "GB/s"}};
   for (const Run* run : rows) {
     for (const InputQueue& queue : run->input_queues) {
+      // Later queues of a run leave the name of the run empty, so that runs stand apart.
       const bool first = &queue == &run->input_queues.front();
       table.add_row({first ? fmt::format("{}", run->ranks) : "", first ? strategy_text(*run) : "", queue.name,
                      fmt::format("{:.1f} of {}", queue.depth, queue.capacity),
@@ -40,9 +41,7 @@ Table input_table(const std::vector<const Run*>& rows) {
 
 Document input_tables(const RunRecord& record) {
   return grouped_tables(
-      record, [](const Run& run) { return !run.input_queues.empty(); },
-      [](const RowTable& rows) { return fmt::format("Input {}: {}", rows.rows.front()->input, rows.title); },
-      input_table,
+      record, [](const Run& run) { return !run.input_queues.empty(); }, "Input {1}: {0}", input_table,
       {{"",
         "depth: batches ready when one was wanted, mean. empty: how often none was, and the mean wait; of "
         "'staged' that is the step's. full: how often a producer found no room. ms/batch: a producer's work. "

@@ -7,6 +7,7 @@
 namespace lockstep::results {
 namespace {
 
+/// One rank against the limit of one rank: both are images/s per rank.
 Table limit_table(const std::vector<const Run*>& rows) {
   const int digits = rate_digits(rows);
   return run_table(
@@ -17,6 +18,18 @@ Table limit_table(const std::vector<const Run*>& rows) {
        {"of the limit", [](const Run& run) { return percent_text(run.of_limit()); }}});
 }
 
+/// Layers that multiply by their GFLOP/s, then the others by their GB/s.
+std::vector<const LayerTimes*> worst_first(const std::vector<LayerTimes>& layers) {
+  std::vector<const LayerTimes*> sorted;
+  for (const LayerTimes& layer : layers) sorted.push_back(&layer);
+  std::ranges::stable_sort(sorted, {}, [](const LayerTimes* layer) {
+    const bool multiplies = layer->multiply_adds > 0;
+    return std::pair(!multiplies, multiplies ? layer->gflop_per_s() : layer->gb_per_s());
+  });
+  return sorted;
+}
+
+/// Milliseconds and rates of every layer; a share of the limit where that was measured.
 Table layers_table(const Run& run) {
   const bool limited =
       std::ranges::any_of(run.layers, [](const LayerTimes& layer) { return layer.of_limit().has_value(); });
@@ -39,8 +52,8 @@ Table layers_table(const Run& run) {
 
 Document limit_tables(const RunRecord& record) {
   return grouped_tables(
-      record, [](const Run& run) { return run.limit_images_per_s.has_value(); },
-      [](const RowTable& rows) { return "Limit of the processor: " + rows.title; }, limit_table,
+      record, [](const Run& run) { return run.limit_images_per_s.has_value(); }, "Limit of the processor: {}",
+      limit_table,
       {{"",
         "limit: images/s of one rank alone, if every primitive of its step took its best time and nothing "
         "else took any."}});
@@ -56,6 +69,7 @@ Document layers_tables(const RunRecord& record) {
       document.add(layers_table(*run));
     }
   }
+  // Said once for all rows.
   if (!document.empty()) {
     document.add(Remark{"",
                         "Milliseconds on the first rank, medians over the steps of a run of its own; GFLOP/s "

@@ -38,17 +38,4 @@ const Registry<Style>& styles();
 /// ConfigError, with the nearest names, for an unknown style.
 std::string render(const RunRecord& record, const RenderOptions& options = {});
 
-/// As pytorch_throughput prints: forward, backward and overall images per second, speed-up. Forward is over
-/// the forward phase of the breakdown; backward, as there, over all from the loss to the end of the update.
-Document throughput_style(const RunRecord& record, const RenderOptions& options);
-
-/// As Theano-MPI prints: seconds per 5120 images in training, communication and synchronisation, and hours
-/// per epoch; both speed-ups, the honest one and Theano-MPI's own, which leaves synchronisation out. The
-/// shares are those of the breakdown, applied to the mean step of the throughput run.
-Document theano_style(const RunRecord& record, const RenderOptions& options);
-
-/// As tensorpack's benchmarks print: a row per number of ranks, a column per strategy, and the inputs of a
-/// sweep in one field, from the nearest to the device to the farthest.
-Document tensorpack_style(const RunRecord& record, const RenderOptions& options);
-
 }  // namespace lockstep::results

@@ -21,12 +21,14 @@ constexpr std::array<MemoryPart, 5> kMemoryParts{{{"parameters", &ReplicaMemory:
                                                   {"buffers", &ReplicaMemory::buffers},
                                                   {"together", &ReplicaMemory::total}}};
 
+/// "97.5 MiB", or "48.8 MiB to 97.5 MiB" where ranks differ.
 std::string range_text(const ByteRange& range) {
   const std::string least = format_bytes(range.least);
   const std::string most = format_bytes(range.most);
   return least == most ? most : fmt::format("{} to {}", least, most);
 }
 
+/// A column for each part of what a replica keeps.
 Table memory_table(const std::vector<const Run*>& rows) {
   std::vector<RunColumn> columns;
   for (const MemoryPart& part : kMemoryParts) {
@@ -61,6 +63,7 @@ Table measures_table(const std::vector<const Run*>& rows) {
   return table;
 }
 
+/// " (x 1.08 against 25 [1.05, 1.11])"; empty if the default was the fastest.
 std::string speedup_text(const BucketTuning& tuning) {
   if (!tuning.speedup) return "";
   const std::string interval =
@@ -70,6 +73,7 @@ std::string speedup_text(const BucketTuning& tuning) {
   return fmt::format(" (x {:.2f} against {:g}{})", *tuning.speedup, tuning.default_mb, interval);
 }
 
+/// The choice, and how to repeat it without another search.
 std::string tuning_verdict(const BucketTuning& tuning) {
   if (tuning.chosen_mb == tuning.default_mb) {
     return fmt::format("--bucket-mb {:g} stays: {}{}", tuning.chosen_mb, tuning.reason, speedup_text(tuning));
@@ -81,17 +85,15 @@ std::string tuning_verdict(const BucketTuning& tuning) {
 }  // namespace
 
 Document memory_tables(const RunRecord& record) {
-  return grouped_tables(
-      record, [](const Run& run) { return run.memory && run.breakdown; },
-      [](const RowTable& rows) { return "Memory per rank: " + rows.title; }, memory_table,
-      {{"", "What a replica keeps from step to step; activations and input come on top."}});
+  return grouped_tables(record, [](const Run& run) { return run.memory && run.breakdown; },
+                        "Memory per rank: {}", memory_table,
+                        {{"", "What a replica keeps from step to step; activations and input come on top."}});
 }
 
 Document measures_tables(const RunRecord& record) {
-  return grouped_tables(
-      record, [](const Run& run) { return !run.own_measures.empty(); },
-      [](const RowTable& rows) { return "Measured by the strategies themselves: " + rows.title; },
-      measures_table, {{"", "Over all steps, warm-up included; per step: mean over ranks and steps."}});
+  return grouped_tables(record, [](const Run& run) { return !run.own_measures.empty(); },
+                        "Measured by the strategies themselves: {}", measures_table,
+                        {{"", "Over all steps, warm-up included; per step: mean over ranks and steps."}});
 }
 
 Document tuning_remarks(const RunRecord& record) {

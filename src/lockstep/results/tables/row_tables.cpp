@@ -12,8 +12,8 @@ namespace lockstep::results {
 namespace {
 
 /// Whether two runs belong in one table: settings of communication count only if both communicate.
-bool agree(const Run& a, const Run& b, const std::vector<const Attribute*>& varied) {
-  return std::ranges::all_of(varied, [&](const Attribute* attribute) {
+bool agree(const Run& a, const Run& b, const std::vector<const Setting*>& varied) {
+  return std::ranges::all_of(varied, [&](const Setting* attribute) {
     if (attribute->of_communication && (!communicates(a) || !communicates(b))) return true;
     return attribute->text(a) == attribute->text(b);
   });
@@ -24,7 +24,8 @@ int place(const Run& run) {
   return run.role() == Role::kBaseline ? 0 : communicates(run) ? 1 : 2;
 }
 
-void add_tables(const ModelGroup& group, std::string_view merged, std::vector<RowTable>& tables) {
+/// Splits the rows of one model and batch into tables; the sort within a table is stable by its key.
+void add_group(const ModelGroup& group, std::string_view merged, std::vector<RowTable>& tables) {
   std::vector<const Run*> all = group.runs;
   all.insert(all.end(), group.controls.begin(), group.controls.end());
   std::vector<const Run*> leading;
@@ -32,7 +33,7 @@ void add_tables(const ModelGroup& group, std::string_view merged, std::vector<Ro
   // Rows that communicate decide which tables there are; controls join every table that they fit.
   if (leading.empty()) leading = all;
   auto varied = varying(leading);
-  std::erase_if(varied, [&](const Attribute* attribute) {
+  std::erase_if(varied, [&](const Setting* attribute) {
     const std::string_view name = attribute->name;
     return name == "strategy" || name == merged;
   });
@@ -45,7 +46,7 @@ void add_tables(const ModelGroup& group, std::string_view merged, std::vector<Ro
     RowTable table;
     table.title = fmt::format("{} with {}{}", group.model, batch_text(group),
                               group.global_batch > 0 ? "" : " per rank");
-    for (const Attribute* attribute : varied) table.title += ", " + attribute->phrase(*first);
+    for (const Setting* attribute : varied) table.title += ", " + attribute->phrase(*first);
     std::ranges::copy_if(all, std::back_inserter(table.rows),
                          [&](const Run* run) { return agree(*first, *run, varied); });
     std::vector<std::string> strategies;
@@ -68,7 +69,7 @@ const char* const kPhasesAdvice =
 
 std::vector<RowTable> row_tables(const RunRecord& record, std::string_view merged) {
   std::vector<RowTable> tables;
-  for (const ModelGroup& group : group_by_model(record)) add_tables(group, merged, tables);
+  for (const ModelGroup& group : group_by_model(record)) add_group(group, merged, tables);
   return tables;
 }
 
@@ -93,16 +94,17 @@ Table run_table(const std::vector<const Run*>& rows, const std::vector<RunColumn
 }
 
 Document grouped_tables(const RunRecord& record, const std::function<bool(const Run&)>& has,
-                        const std::function<std::string(const RowTable&)>& heading,
+                        std::string_view heading,
                         const std::function<Table(const std::vector<const Run*>&)>& table,
                         const std::vector<Remark>& remarks) {
   Document document;
   for (RowTable& group : row_tables(record)) {
     std::erase_if(group.rows, [&](const Run* run) { return !has(*run); });
     if (group.rows.empty()) continue;
-    document.add(Heading{heading(group)});
+    document.add(Heading{fmt::format(fmt::runtime(heading), group.title, group.rows.front()->input)});
     document.add(table(group.rows));
   }
+  // Remarks explain a table, and stay away without one.
   if (document.empty()) return document;
   for (const Remark& remark : remarks) document.add(remark);
   return document;
@@ -131,6 +133,7 @@ std::string uncertainty_text(const Run& run) {
   if (interval.missing == "not settled") return "unsettled";
   if (interval.missing == "trend") return "trend";
   if (!interval.missing.empty() || !(run.images_per_s > 0)) return "short";
+  // Half the width in per cent: 100 * (high - low) / 2 / rate.
   const double half_percent = 50 * (interval.high - interval.low) / run.images_per_s;
   return fmt::format("±{:.{}f} %", half_percent, half_percent < 10 ? 1 : 0);
 }
@@ -138,6 +141,7 @@ std::string uncertainty_text(const Run& run) {
 int rate_digits(const std::vector<const Run*>& rows) {
   double least = std::numeric_limits<double>::infinity();
   for (const Run* run : rows) least = std::min(least, run->images_per_s);
+  // Two digits below 100 images/s, one below 1000.
   return least < 100 ? 2 : least < 1000 ? 1 : 0;
 }
 

@@ -39,9 +39,9 @@ Table run_table(const std::vector<const Run*>& rows, const std::vector<RunColumn
                 const std::vector<RunColumn>& names = ranks_and_strategy());
 
 /// For each RowTable of `record` a heading and a table of the runs that satisfy `has`, then `remarks`. Empty
-/// where no run does.
+/// where no run does. `heading` has "{0}" for the title of the rows, "{1}" for their input.
 Document grouped_tables(const RunRecord& record, const std::function<bool(const Run&)>& has,
-                        const std::function<std::string(const RowTable&)>& heading,
+                        std::string_view heading,
                         const std::function<Table(const std::vector<const Run*>&)>& table,
                         const std::vector<Remark>& remarks = {});
 

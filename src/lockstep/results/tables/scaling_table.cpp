@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -31,13 +32,13 @@ std::vector<ScalingRow> rows_of(const RunRecord& record, const ModelGroup& group
 
 /// One line per baseline that the numbers are relative to.
 std::vector<Remark> baseline_remarks(const std::vector<ScalingRow>& rows,
-                                     const std::vector<const Attribute*>& varied, int digits) {
+                                     const std::vector<const Setting*>& varied, int digits) {
   std::vector<Remark> remarks;
   for (const ScalingRow& row : rows) {
     const Run& run = *row.run;
     if (run.role() != Role::kBaseline) continue;
     std::string line = fmt::format("{} without a strategy (no ddp", counted(run.ranks, "rank"));
-    for (const Attribute* attribute : varied) {
+    for (const Setting* attribute : varied) {
       if (!attribute->of_communication) line += ", " + attribute->phrase(run);
     }
     line += fmt::format("), {:.{}f} images/s", run.images_per_s, digits);
@@ -49,49 +50,48 @@ std::vector<Remark> baseline_remarks(const std::vector<ScalingRow>& rows,
   return remarks;
 }
 
-Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const Attribute*>& varied,
+Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const Setting*>& varied,
                     int digits) {
   const auto any = [&](auto has) { return std::ranges::any_of(rows, has); };
-  const bool hosts = any([](const ScalingRow& row) { return row.run->hosts > 1; });
-  const bool interval = any([](const ScalingRow& row) { return row.run->rate_interval.has_value(); });
-  const bool controls = any([](const ScalingRow& row) { return row.independent != nullptr; });
-  Table table;
-  table.add_column("ranks");
-  if (hosts) table.add_column("hosts");
-  table.add_column({"strategy", kText});
-  for (const Attribute* attribute : varied) table.add_column({attribute->name, kText});
-  table.add_column("images/s");
-  if (interval) table.add_column("95 %");
-  table.add_column("speed-up");
-  table.add_column("efficiency");
-  table.columns.back().short_head = "eff.";
-  if (controls) {
-    table.add_column("independent");
-    table.columns.back().short_head = "indep.";
-    table.columns.back().ruled = true;
-    table.add_column("eff.");
-  }
+  std::vector<const Run*> runs;
+  // Columns see only the run: the control beside it is looked up.
+  std::map<const Run*, const Run*> control_of;
   for (const auto& [run, independent] : rows) {
-    std::vector<Cell> cells{fmt::format("{}", run->ranks)};
-    if (hosts) cells.push_back(fmt::format("{}", run->hosts));
-    cells.push_back(strategy_text(*run));
-    for (const Attribute* attribute : varied) {
-      const bool says_nothing = run->role() == Role::kBaseline && attribute->of_communication;
-      cells.push_back(says_nothing ? kNoValue : attribute->text(*run));
-    }
-    cells.push_back(fmt::format("{:.{}f}", run->images_per_s, digits));
-    if (interval) cells.push_back(uncertainty_text(*run));
-    cells.push_back(fixed_text(run->speedup, 2));
-    cells.push_back(percent_text(run->efficiency));
-    if (controls && independent == nullptr) {
-      cells.insert(cells.end(), 2, kNoValue);
-    } else if (controls) {
-      cells.push_back(fmt::format("{:.{}f}", independent->images_per_s, digits));
-      cells.push_back(percent_text(independent->efficiency));
-    }
-    table.add_row(std::move(cells));
+    runs.push_back(run);
+    control_of[run] = independent;
   }
-  return table;
+  std::vector<RunColumn> columns{{"ranks", [](const Run& run) { return fmt::format("{}", run.ranks); }}};
+  if (any([](const ScalingRow& row) { return row.run->hosts > 1; }))
+    columns.push_back({"hosts", [](const Run& run) { return fmt::format("{}", run.hosts); }});
+  columns.push_back({{"strategy", kText}, strategy_text});
+  for (const Setting* setting : varied) {
+    columns.push_back({{setting->name, kText}, [setting](const Run& run) -> Cell {
+                         if (run.role() == Role::kBaseline && setting->of_communication) return kNoValue;
+                         return setting->text(run);
+                       }});
+  }
+  const auto rate = [digits](const Run& run) { return fmt::format("{:.{}f}", run.images_per_s, digits); };
+  columns.push_back({"images/s", rate});
+  if (any([](const ScalingRow& row) { return row.run->rate_interval.has_value(); }))
+    columns.push_back({"95 %", uncertainty_text});
+  columns.push_back({"speed-up", [](const Run& run) { return fixed_text(run.speedup, 2); }});
+  const auto efficiency = [](const Run& run) { return percent_text(run.efficiency); };
+  columns.push_back({"efficiency", efficiency});
+  columns.back().column.short_head = "eff.";
+  if (any([](const ScalingRow& row) { return row.independent != nullptr; })) {
+    const auto of_control = [&](auto text) {
+      return [=](const Run& run) -> Cell {
+        const Run* control = control_of.at(&run);
+        return control == nullptr ? kNoValue : text(*control);
+      };
+    };
+    columns.push_back({"independent", of_control(rate)});
+    columns.back().column.short_head = "indep.";
+    // A rule sets the control apart: it is another job.
+    columns.back().column.ruled = true;
+    columns.push_back({"eff.", of_control(efficiency)});
+  }
+  return run_table(runs, columns, {});
 }
 
 /// Explains the words that stand in place of an interval, and the columns of the control, as far as they
@@ -128,7 +128,7 @@ Document scaling_tables(const RunRecord& record) {
     if (rows.empty()) continue;
     auto varied = varying(group.runs);
     // The strategy always has a column, because the baseline has none.
-    std::erase_if(varied, [](const Attribute* attribute) {
+    std::erase_if(varied, [](const Setting* attribute) {
       return attribute->member == Setting::Member(&Setup::strategy);
     });
     std::vector<const Run*> shown;

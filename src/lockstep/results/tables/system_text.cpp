@@ -44,6 +44,7 @@ std::string bytes_text(int64_t bytes) {
   return bytes > 0 ? format_bytes(bytes) : kNoValue;
 }
 
+/// "node1: 2 packages, 2 NUMA nodes, 64 cores, 128 hardware threads, 755.0 GiB of memory, 8 GPUs".
 std::string system_summary(const System& system) {
   std::vector<std::string> parts;
   int cores = 0, threads = 0;
@@ -65,6 +66,7 @@ std::string system_summary(const System& system) {
   return fmt::format("{}: {}", system.host.empty() ? "host" : system.host, fmt::join(parts, ", "));
 }
 
+/// A section without rows is left out, heading and all.
 void add_section(Document& document, const char* title, Table table) {
   if (table.rows.empty()) return;
   document.add(Heading{title, true});
@@ -112,12 +114,14 @@ Table devices_table(const DeviceMap& map) {
   return table;
 }
 
+/// Whether the legend needs a line for "N/A".
 bool any_unknown(const DeviceMap& map) {
   return std::ranges::any_of(map.paths, [](const std::vector<Path>& row) {
     return std::ranges::find(row, PathKind::kUnknown, &Path::kind) != row.end();
   });
 }
 
+/// The matrix, the legend of its words, and the driver. Hosts without a GPU have nothing to show.
 void add_paths(Document& document, const DeviceMap& map) {
   if (map.gpus() == 0) return;
   document.add(Heading{"Paths"});
@@ -134,6 +138,7 @@ struct Side {
   std::function<std::string(const Device&)> text;
 };
 
+/// The columns for which any GPU has a text.
 std::vector<Side> sides_of(const DeviceMap& map) {
   std::vector<Side> sides{{"CPU Affinity", [](const Device& gpu) { return gpu.cpu_affinity; }},
                           {"NUMA Affinity", [](const Device& gpu) {
@@ -153,6 +158,7 @@ std::string padded(const std::string& field, size_t width) {
   return field + std::string(used < width ? width - used : 0, ' ');
 }
 
+/// The line without trailing spaces, which a copied matrix would keep.
 std::string line_of(std::string text) {
   text.erase(text.find_last_not_of(' ') + 1);
   return text + '\n';
@@ -164,6 +170,7 @@ std::string path_matrix(const DeviceMap& map) {
   const auto column_of = [](const Device& device) {
     return std::max(kPathColumn, display_width(device.label) + kPathGap);
   };
+  // Width of the column of labels.
   size_t first = kPathColumn;
   for (const Device& device : map.devices) first = std::max(first, column_of(device));
   const std::vector<Side> sides = sides_of(map);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "lockstep/results/record/gpu_warnings.h"
+#include "lockstep/results/record/machine_warnings.h"
 #include "lockstep/results/record/resources.h"
 #include "lockstep/results/record/summarize.h"
 

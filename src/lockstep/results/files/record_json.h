@@ -1,11 +1,20 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "lockstep/results/record/run_record.h"
 
 namespace lockstep::results {
+
+/// The whole record as docs/json.md describes it: at the top level what PyTorch's diff.py reads, the rest
+/// under the key `lockstep`. Numbers are numbers, null where missing or not finite; invalid UTF-8 is
+/// replaced.
+std::string to_json(const RunRecord& record);
+
+/// One machine alone, for sending it from host to host.
+std::string machine_to_json(const Machine& machine);
 
 /// Reads what to_json wrote, or a file of PyTorch's DDP benchmark (source = "pytorch", runs with `pooled`
 /// samples). Unknown keys are ignored; a key of another type than docs/json.md says, a key that is missing
