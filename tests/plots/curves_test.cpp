@@ -10,7 +10,7 @@
 namespace lockstep::plots {
 namespace {
 
-std::vector<std::string> labels(const std::vector<Curve>& curves) {
+std::vector<std::string> curve_labels(const std::vector<Curve>& curves) {
   std::vector<std::string> found;
   for (const Curve& curve : curves) found.push_back(curve.label);
   return found;
@@ -18,13 +18,14 @@ std::vector<std::string> labels(const std::vector<Curve>& curves) {
 
 TEST(CurvesTest, are_named_by_what_varies_only) {
   const Sources one{{{"a", sweep_record()}}, {}};
-  EXPECT_THAT(labels(speedup_curves(one)), testing::ElementsAre("ddp", "independent (control)"));
+  EXPECT_THAT(curve_labels(speedup_curves(one)), testing::ElementsAre("ddp", "independent (control)"));
   const Sources two{{{"a", sweep_record()}, {"b", sweep_record()}}, {}};
   EXPECT_THAT(
-      labels(speedup_curves(two)),
+      curve_labels(speedup_curves(two)),
       testing::ElementsAre("ddp, a", "ddp, b", "independent (control), a", "independent (control), b"));
   const Sources crowded{{{"a", crowded_record()}}, {}};
-  EXPECT_THAT(labels(speedup_curves(crowded)), testing::Contains("vgg16, data_parallel, buckets of 1 MB"));
+  EXPECT_THAT(curve_labels(speedup_curves(crowded)),
+              testing::Contains("vgg16, data_parallel, buckets of 1 MB"));
 }
 
 TEST(CurvesTest, have_the_rates_and_intervals_of_their_runs) {
@@ -61,7 +62,7 @@ TEST(CurvesTest, published_ones_find_room_beside_own) {
   std::vector<std::string> notes;
   const std::vector<Curve> chosen = most_telling(speedup_curves(sources), notes);
   EXPECT_EQ(chosen.size(), kMostCurves);
-  EXPECT_THAT(labels(chosen), testing::Contains("pytorch_throughput"));
+  EXPECT_THAT(curve_labels(chosen), testing::Contains("pytorch_throughput"));
   EXPECT_EQ(notes.size(), 1U);
 }
 

@@ -26,16 +26,17 @@ constexpr double kLane = 15;
 constexpr double kBar = 12;
 
 /// Whether the times of a bucket are finite and in order; a damaged file may hold anything.
-bool usable(const BucketTimes& bucket) {
+bool in_order(const BucketTimes& bucket) {
   return std::isfinite(bucket.ready_s) && std::isfinite(bucket.started_s) &&
          std::isfinite(bucket.all_arrived_s) && std::isfinite(bucket.ended_s) &&
          bucket.ended_s >= bucket.ready_s && bucket.ended_s >= 0;
 }
 
+/// At most kMostBuckets of a rank.
 std::vector<BucketTimes> usable_buckets(const RankBreakdown& rank) {
   std::vector<BucketTimes> buckets;
   for (const BucketTimes& bucket : rank.buckets) {
-    if (usable(bucket) && buckets.size() < kMostBuckets) buckets.push_back(bucket);
+    if (in_order(bucket) && buckets.size() < kMostBuckets) buckets.push_back(bucket);
   }
   return buckets;
 }
@@ -58,6 +59,7 @@ double finite_or_zero(double value) {
   return std::isfinite(value) ? std::max(0.0, value) : 0;
 }
 
+/// The end of a rank's step or of its last bucket, whichever is later.
 double end_of(const RankBreakdown& rank) {
   double end_s = finite_or_zero(rank.mean.step_s);
   for (const BucketTimes& bucket : usable_buckets(rank)) end_s = std::max(end_s, bucket.ended_s);
@@ -117,9 +119,8 @@ void draw_bucket(Canvas& canvas, const RowFrame& frame, double top, const Bucket
               {.colour = transfer.text, .anchor = Anchor::kMiddle, .size = 10});
 }
 
-std::vector<LegendEntry> legend_for(const std::vector<const results::PhaseTimes*>& means) {
-  std::vector<LegendEntry> legend{
-      {"ready", {.colour = Colour::kInk, .marker = Marker::kNone, .width = 1.5}, LegendEntry::Sample::kLine}};
+std::vector<LegendEntry> bucket_legend(const std::vector<const results::PhaseTimes*>& means) {
+  std::vector<LegendEntry> legend{{"ready", {.colour = Colour::kInk, .marker = Marker::kNone, .width = 1.5}}};
   std::vector<const PhaseLook*> looks = phases_in(means);
   for (size_t always : {3, 4}) {
     if (std::ranges::find(looks, &phase_looks()[always]) == looks.end())
@@ -155,11 +156,11 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
     const size_t used = lanes.back().empty() ? 0 : *std::ranges::max_element(lanes.back()) + 1;
     const bool straggler = breakdown.straggler && *breakdown.straggler == static_cast<int>(rank);
     layout.rows.push_back({fmt::format("rank {}{}", rank, straggler ? " (slowest)" : ""),
-                           kStrip + 3 + kLane * static_cast<double>(used), ""});
+                           kStrip + 3 + kLane * static_cast<double>(used)});
     end_s = std::max(end_s, end_of(breakdown.ranks[rank]));
   }
   const TimeUnit unit = time_unit(end_s);
-  layout.legend = legend_for(means);
+  layout.legend = bucket_legend(means);
   layout.x_title = fmt::format("{} since the step began", unit.name);
 
   Canvas canvas(form.id);

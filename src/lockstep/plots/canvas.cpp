@@ -15,6 +15,17 @@ std::string dash_attribute(std::string_view dash) {
   return dash.empty() ? "" : fmt::format(" stroke-dasharray=\"{}\"", dash);
 }
 
+/// Place and size. SVG refuses a negative size, so that it becomes 0.
+std::string box_attributes(const Box& box) {
+  return fmt::format(" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", coordinate(box.x), coordinate(box.y),
+                     coordinate(std::max(0.0, box.width)), coordinate(std::max(0.0, box.height)));
+}
+
+std::string opacity_attribute(double opacity) {
+  return opacity < 1 ? fmt::format(" fill-opacity=\"{}\"", coordinate(opacity)) : "";
+}
+
+/// "10,20 30.5,40", the form of the attribute `points`.
 std::string point_list(const std::vector<Point>& points) {
   std::string text;
   for (const Point& point : points) {
@@ -24,6 +35,7 @@ std::string point_list(const std::vector<Point>& points) {
   return text;
 }
 
+/// Ends an element. Browsers show its <title> under the pointer.
 std::string closed(std::string_view element, std::string_view tooltip) {
   if (tooltip.empty()) return "/>";
   return fmt::format("><title>{}</title></{}>", escape(tooltip), element);
@@ -70,31 +82,28 @@ void Canvas::polyline(const std::vector<Point>& points, const LineStyle& style) 
 
 void Canvas::polygon(const std::vector<Point>& points, Colour fill, double opacity) {
   if (points.size() < 3) return;
-  marks_ +=
-      fmt::format("<polygon points=\"{}\"{}{}/>\n", point_list(points),
-                  opacity < 1 ? fmt::format(" fill-opacity=\"{}\"", coordinate(opacity)) : "", paint(fill));
+  marks_ += fmt::format("<polygon points=\"{}\"{}{}/>\n", point_list(points), opacity_attribute(opacity),
+                        paint(fill));
 }
 
 void Canvas::rect(const Box& box, Colour fill, double opacity, double radius, std::string_view tooltip) {
-  marks_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{}{}{}{}\n", coordinate(box.x),
-                        coordinate(box.y), coordinate(std::max(0.0, box.width)),
-                        coordinate(std::max(0.0, box.height)),
-                        radius > 0 ? fmt::format(" rx=\"{}\"", coordinate(radius)) : "",
-                        opacity < 1 ? fmt::format(" fill-opacity=\"{}\"", coordinate(opacity)) : "",
+  const std::string round = radius > 0 ? fmt::format(" rx=\"{}\"", coordinate(radius)) : "";
+  marks_ += fmt::format("<rect{}{}{}{}{}\n", box_attributes(box), round, opacity_attribute(opacity),
                         paint(fill), closed("rect", tooltip));
 }
 
 void Canvas::hatch(const Box& box, bool rising) {
+  // The pattern is defined once, in markup(), and only if some box refers to it.
   (rising ? rising_ : falling_) = true;
-  marks_ += fmt::format(
-      "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"url(#{}-{})\" pointer-events=\"none\"/>\n",
-      coordinate(box.x), coordinate(box.y), coordinate(std::max(0.0, box.width)),
-      coordinate(std::max(0.0, box.height)), id_, rising ? "rising" : "falling");
+  marks_ += fmt::format("<rect{} fill=\"url(#{}-{})\" pointer-events=\"none\"/>\n", box_attributes(box), id_,
+                        rising ? "rising" : "falling");
 }
 
 void Canvas::marker(Point at, const LineStyle& style, double size, std::string_view tooltip) {
   if (style.marker == Marker::kNone) return;
   const auto [path, strokes] = marker_path(style.marker, size);
+  // A cross has no inside; a hollow marker is filled with the ground, so that its line does not show
+  // through.
   const Colour fill = strokes ? Colour::kNone : style.hollow ? Colour::kSurface : style.colour;
   const Colour stroke = strokes || style.hollow ? style.colour : Colour::kSurface;
   marks_ += fmt::format("<path d=\"{}\" transform=\"translate({} {})\" stroke-width=\"{}\"{}{}\n", path,
@@ -107,6 +116,7 @@ void Canvas::marker(Point at, const LineStyle& style, double size, std::string_v
 
 void Canvas::text(Point at, std::string_view text, const TextLook& look) {
   if (text.empty()) return;
+  // In the order of Anchor; "start" is SVG's default.
   constexpr std::string_view kAnchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
   marks_ += fmt::format("<text x=\"{}\" y=\"{}\"{}{}{}{}>", coordinate(at.x), coordinate(at.y),
                         kAnchors[static_cast<int>(look.anchor)],

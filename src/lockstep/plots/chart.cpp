@@ -19,6 +19,7 @@ std::string accessible_text(const Chart& chart, const ChartForm& form) {
                      escape(chart.title), escape(chart.description));
 }
 
+/// The <svg> element. Its viewBox scales; `more` may set a size, which a file needs and a page does not.
 std::string opening(const ChartForm& form, double width, double height, std::string_view more) {
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" role=\"img\" "
@@ -34,6 +35,7 @@ std::vector<std::string> broken_lines(const std::string& text, double width, dou
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find(' ', at), text.size());
     const std::string word = text.substr(at, end - at);
+    // A word that is wider than a line gets one of its own, and is cut below.
     if (!line.empty() && text_width(line + " " + word, size) > width)
       lines.push_back(std::exchange(line, ""));
     line += (line.empty() ? "" : " ") + word;
@@ -47,11 +49,7 @@ std::vector<std::string> broken_lines(const std::string& text, double width, dou
 }  // namespace
 
 Chart missing_chart(std::string title, std::string reason, std::string advice) {
-  Chart chart;
-  chart.title = std::move(title);
-  chart.missing = std::move(reason);
-  chart.advice = std::move(advice);
-  return chart;
+  return {.title = std::move(title), .missing = std::move(reason), .advice = std::move(advice)};
 }
 
 Chart drawn(Chart chart, const Canvas& canvas, const ChartForm& form, double height) {
@@ -80,6 +78,7 @@ std::string inline_svg(const Chart& chart, const ChartForm& form) {
 
 std::string standalone_svg(const Chart& chart, const ChartForm& form) {
   const double width = chart.width + 2 * kMargin;
+  // Three canvases, since the ground must be as high as all of it and lie below it.
   Canvas above(form.id + "-above"), below(form.id + "-below");
   double top = kMargin;
   for (const std::string& line : broken_lines(chart.title, chart.width, kHeadingSize)) {

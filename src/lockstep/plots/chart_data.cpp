@@ -10,11 +10,13 @@
 namespace lockstep::plots {
 namespace {
 
+/// A damaged file may hold any number.
 std::vector<double> finite(std::vector<double> values) {
   std::erase_if(values, [](double value) { return !std::isfinite(value) || value < 0; });
   return values;
 }
 
+/// Whether a step has a sample of any rank.
 bool is_filled(const std::vector<double>& ranks) {
   return !ranks.empty();
 }
@@ -44,6 +46,7 @@ std::vector<Sample> thinned(std::span<const double> values, size_t bins, double 
     const auto begin = values.begin() + bin * values.size() / bins;
     const auto end = values.begin() + (bin + 1) * values.size() / bins;
     const auto [least, most] = std::minmax_element(begin, end);
+    // Both ends in the order in which they occurred, so that the line does not run backwards.
     const size_t a = std::min(least, most) - values.begin(), b = std::max(least, most) - values.begin();
     add(a);
     if (b != a) add(b);

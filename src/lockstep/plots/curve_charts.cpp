@@ -57,8 +57,7 @@ std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
 std::vector<LegendEntry> legend_of(const std::vector<Curve>& curves) {
   std::vector<LegendEntry> legend;
   const std::vector<LineStyle> styles = styles_of(curves);
-  for (size_t i = 0; i < curves.size(); ++i)
-    legend.push_back({curves[i].label, styles[i], LegendEntry::Sample::kLine});
+  for (size_t i = 0; i < curves.size(); ++i) legend.push_back({curves[i].label, styles[i]});
   return legend;
 }
 
@@ -136,6 +135,7 @@ std::string curves_in_words(const std::vector<Curve>& curves, std::string_view u
 /// Largest ratio of rates on a linear axis; beyond it the small ones would vanish.
 constexpr double kMostLinearRates = 24;
 
+/// A note on whiskers: how to read them, or how to get them.
 std::string interval_note(const std::vector<Curve>& curves) {
   bool some = false, all = true;
   for (const Curve& curve : curves) {
@@ -146,6 +146,7 @@ std::string interval_note(const std::vector<Curve>& curves) {
   return all ? "" : "No run has an interval: more steps, or `--repeat`, give one.";
 }
 
+/// Says what a speed-up of 1 is, if it is one worker without a strategy.
 std::string baseline_note(const Sources& sources) {
   for (const NamedRecord& named : sources.records) {
     for (const auto& run : named.record.runs) {
@@ -174,7 +175,7 @@ Chart speedup_chart(const Sources& sources, const ChartForm& form) {
   Canvas canvas(form.id);
   std::vector<LegendEntry> legend = legend_of(curves);
   const LineStyle ideal{.colour = Colour::kAxis, .marker = Marker::kNone, .dash = "1.5 3", .width = 1.75};
-  legend.push_back({"ideal", ideal, LegendEntry::Sample::kLine});
+  legend.push_back({"ideal", ideal});
   const XyFrame frame(canvas, form,
                       {.x_title = "workers (log scale)",
                        .y_title = "speed-up, times one worker (log scale)",

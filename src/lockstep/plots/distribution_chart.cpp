@@ -30,6 +30,7 @@ struct RunSteps {
   }
 };
 
+/// Runs whose steps are known, at most kMostRows.
 std::vector<RunSteps> runs_with_steps(const Sources& sources, std::vector<std::string>& notes) {
   std::vector<LabelledRun> labelled = labelled_runs(sources);
   std::erase_if(labelled, [](const LabelledRun& run) { return step_series(*run.run).measured_s.empty(); });
@@ -108,14 +109,12 @@ Chart distribution_chart(const Sources& sources, const ChartForm& form) {
       .x_title = fmt::format("step in {}{}", unit.name, logarithmic ? " (log scale)" : ""),
       .legend = {{"steps", {.colour = Colour::kSky}, LegendEntry::Sample::kSwatch},
                  {"middle half", {.colour = Colour::kBlue}, LegendEntry::Sample::kSwatch},
-                 {"median",
-                  {.colour = Colour::kInk, .marker = Marker::kNone, .width = 2.5},
-                  LegendEntry::Sample::kLine}},
+                 {"median", {.colour = Colour::kInk, .marker = Marker::kNone, .width = 2.5}}},
       .right = 14,
       .gap = 14};
   size_t beyond = 0;
   for (const RunSteps& run : runs) {
-    layout.rows.push_back({with_ranks(run.run), kRowHeight, ""});
+    layout.rows.push_back({with_ranks(run.run), kRowHeight});
     beyond += run.sorted_s.end() - std::ranges::upper_bound(run.sorted_s, run.shown_high_s() * (1 + 1e-9));
   }
   Canvas canvas(form.id);

@@ -20,35 +20,34 @@ constexpr size_t kMostOthers = 5;
 /// Smaller shares of a step are not worth a sentence.
 constexpr double kWorthSaying = 0.005;
 
+/// "a", "a and b", "a, b and c".
 std::string joined(const std::vector<std::string>& parts) {
   if (parts.size() < 2) return parts.empty() ? "" : parts[0];
   return fmt::format("{} and {}", fmt::join(parts.begin(), parts.end() - 1, ", "), parts.back());
 }
 
-bool usable(double value) {
-  return std::isfinite(value) && value > 0;
-}
-
+/// The cost of communication in this run, and how much of it was hidden.
 std::string communication_sentence(const Run& run) {
   const PhaseTimes& mean = run.breakdown->mean;
   const double exposed = mean.exposed_s() / mean.step_s;
   const std::string at = counted(run.ranks, "rank");
   if (!(exposed > kWorthSaying))
     return fmt::format("At {} next to nothing of the step is exposed communication.", at);
-  std::string text = run.efficiency && usable(*run.efficiency)
+  std::string text = positive(run.efficiency)
                          ? fmt::format("At {} {} efficient: ", at, percent_text(*run.efficiency))
                          : fmt::format("At {} ", at);
   text += fmt::format("{} of the step is exposed communication ({} waiting for other ranks, {} transfer)",
                       percent_text(exposed), percent_text(mean.waiting_s / mean.step_s),
                       percent_text(mean.transfer_s / mean.step_s));
   const auto overlap = run.breakdown->overlap();
-  if (overlap && std::isfinite(*overlap) && *overlap > 0) {
+  if (positive(overlap)) {
     text +=
         fmt::format("; {} of all communication was hidden behind the backward pass", percent_text(*overlap));
   }
   return text + ".";
 }
 
+/// The three longest phases of a mean step.
 std::string phases_sentence(const PhaseTimes& mean) {
   std::vector<const PhaseLook*> looks = phases_in({&mean});
   std::ranges::stable_sort(looks, std::greater(), [&](const PhaseLook* look) { return mean.*look->seconds; });
@@ -60,6 +59,7 @@ std::string phases_sentence(const PhaseTimes& mean) {
   return fmt::format("A step takes {} on average, most of it {}.", time_text(mean.step_s), joined(parts));
 }
 
+/// The causes of lost efficiency, largest first; empty if none is worth a sentence.
 std::string factors_sentence(const Run& run) {
   struct Cause {
     double factor;
@@ -75,18 +75,19 @@ std::string factors_sentence(const Run& run) {
   std::ranges::stable_sort(causes, {}, &Cause::factor);
   std::vector<std::string> parts;
   for (const Cause& cause : causes) {
-    if (!usable(cause.factor) || 1 - cause.factor < kWorthSaying) continue;
+    if (!positive(cause.factor) || 1 - cause.factor < kWorthSaying) continue;
     parts.push_back(fmt::format("{} ({})", cause.words, percent_text(1 - cause.factor)));
   }
   if (parts.empty()) return "";
   return fmt::format("Efficiency is lost to, largest first: {}.", joined(parts));
 }
 
+/// The median step with its interval, or the reason why it has none.
 std::string certainty_sentence(const Run& run) {
-  if (!run.step_interval_s || !run.step_s.p50 || !usable(*run.step_s.p50)) return "";
+  if (!run.step_interval_s || !positive(run.step_s.p50)) return "";
   const results::Interval& interval = *run.step_interval_s;
   if (!interval.missing.empty()) return fmt::format("How sure that is cannot be said: {}.", interval.missing);
-  if (!usable(interval.low) || !usable(interval.high)) return "";
+  if (!positive(interval.low) || !positive(interval.high)) return "";
   return fmt::format("The median step is {}, with a 95 % interval from {} to {} (half its width is {}).",
                      time_text(*run.step_s.p50), time_text(interval.low), time_text(interval.high),
                      percent_text((interval.high - interval.low) / 2 / *run.step_s.p50));
@@ -107,13 +108,15 @@ std::string relative(double rate, double than) {
                      change > 0 ? "more" : "less");
 }
 
+/// Other strategies of the same file at the same number of ranks.
 std::string others_sentence(const std::vector<LabelledRun>& runs, const LabelledRun& run) {
   std::vector<std::string> parts;
   for (const LabelledRun& other : runs) {
     if (other.run == run.run || other.control || other.record != run.record ||
         other.run->ranks != run.run->ranks)
       continue;
-    if (other.run->model != run.run->model || !usable(other.run->images_per_s) || parts.size() == kMostOthers)
+    if (other.run->model != run.run->model || !positive(other.run->images_per_s) ||
+        parts.size() == kMostOthers)
       continue;
     parts.push_back(
         fmt::format("{} {}", other.label, relative(other.run->images_per_s, run.run->images_per_s)));
@@ -128,13 +131,14 @@ std::string work_of(const LabelledRun& run) {
   return run.curve.substr(run.curve.find('\n'));
 }
 
+/// The same row in other files.
 void compare_records(const Sources& sources, const std::vector<LabelledRun>& runs, const LabelledRun& run,
                      std::vector<std::string>& sentences) {
   bool some = false;
   for (const LabelledRun& other : runs) {
     if (other.record == run.record || other.run->ranks != run.run->ranks || work_of(other) != work_of(run))
       continue;
-    if (!usable(other.run->images_per_s)) continue;
+    if (!positive(other.run->images_per_s)) continue;
     sentences.push_back(fmt::format("The same in {}: {}.", sources.records[other.record].name,
                                     relative(other.run->images_per_s, run.run->images_per_s)));
     some = true;
@@ -143,6 +147,7 @@ void compare_records(const Sources& sources, const std::vector<LabelledRun>& run
     sentences.push_back("Whether such a difference is more than noise is what `lockstep diff` tells.");
 }
 
+/// Published results of the same network on as many workers; at most kMostPublished.
 void compare_published(const Sources& sources, const LabelledRun& run, std::vector<std::string>& sentences) {
   size_t said = 0;
   for (const PublishedTable& table : sources.published) {
@@ -169,7 +174,7 @@ std::vector<std::string> explain(const Run& run) {
   const auto add = [&](std::string sentence) {
     if (!sentence.empty()) sentences.push_back(std::move(sentence));
   };
-  if (run.breakdown && usable(run.breakdown->mean.step_s)) {
+  if (run.breakdown && positive(run.breakdown->mean.step_s)) {
     if (run.ranks > 1) add(communication_sentence(run));
     add(phases_sentence(run.breakdown->mean));
     const std::optional<int> straggler = run.breakdown->straggler;
@@ -185,7 +190,7 @@ std::vector<std::string> explain(const Run& run) {
 
 std::vector<std::string> compare(const Sources& sources, const LabelledRun& run) {
   std::vector<std::string> sentences;
-  if (!usable(run.run->images_per_s)) return sentences;
+  if (!positive(run.run->images_per_s)) return sentences;
   const std::vector<LabelledRun> runs = labelled_runs(sources);
   if (std::string sentence = others_sentence(runs, run); !sentence.empty())
     sentences.push_back(std::move(sentence));

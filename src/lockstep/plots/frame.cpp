@@ -17,6 +17,7 @@ struct Placed {
   std::string label;
 };
 
+/// Places the entries from left to right; one that does not fit begins the next row.
 std::vector<Placed> flow(const std::vector<LegendEntry>& entries, double width) {
   std::vector<Placed> placed;
   double x = 0, y = 0;
@@ -30,6 +31,7 @@ std::vector<Placed> flow(const std::vector<LegendEntry>& entries, double width) 
   return placed;
 }
 
+/// A piece of what the entry stands for: a line with its marker, or a box.
 void draw_sample(Canvas& canvas, Point at, const LegendEntry& entry) {
   using Sample = LegendEntry::Sample;
   const double middle = at.y + kRow / 2 - 1;
@@ -43,18 +45,32 @@ void draw_sample(Canvas& canvas, Point at, const LegendEntry& entry) {
       canvas.rect(box, entry.style.colour, 0.25);
       return;
     case Sample::kSwatch:
-      canvas.rect(box, entry.style.colour, 1, 2);
-      return;
     case Sample::kRising:
     case Sample::kFalling:
       canvas.rect(box, entry.style.colour, 1, 2);
-      canvas.hatch(box, entry.sample == Sample::kRising);
   }
+  if (entry.sample != Sample::kSwatch) canvas.hatch(box, entry.sample == Sample::kRising);
 }
 
 constexpr double kTickLength = 5;
 constexpr double kEdge = 4;
 
+/// Draws the entries from the left edge at `top` on, flowed into rows as wide as the form. Returns the
+/// height.
+double draw_legend(Canvas& canvas, const ChartForm& form, double top,
+                   const std::vector<LegendEntry>& entries) {
+  if (entries.empty()) return 0;
+  const std::vector<Placed> placed = flow(entries, form.width - 2 * kEdge);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const Point at{kEdge + placed[i].x, top + placed[i].y};
+    draw_sample(canvas, at, entries[i]);
+    canvas.text({at.x + kSample + kSampleGap, at.y + kRow / 2 + 3.5}, placed[i].label,
+                {.tooltip = entries[i].label});
+  }
+  return placed.back().y + kRow;
+}
+
+/// Room that the labels of a y axis need.
 double widest_label(const std::vector<Tick>& ticks) {
   double widest = 0;
   for (const Tick& tick : ticks) widest = std::max(widest, text_width(tick.label));
@@ -78,35 +94,17 @@ double draw_x_axis(Canvas& canvas, const Scale& x, const Box& plot, const std::s
   return title_y + 8;
 }
 
-double half_first_label(const Scale& x) {
-  return text_width(x.ticks().front().label) / 2;
-}
-double half_last_label(const Scale& x) {
-  return text_width(x.ticks().back().label) / 2;
+/// Labels are centered on their ticks, so that half of an outer one needs room beyond the axis.
+/// Labels are centered on their ticks, so that half of an outer one needs room beyond the axis.
+double half_width(const Tick& tick) {
+  return text_width(tick.label) / 2;
 }
 
 }  // namespace
 
-double legend_height(const std::vector<LegendEntry>& entries, double width) {
-  if (entries.empty()) return 0;
-  return flow(entries, width).back().y + kRow;
-}
-
-void draw_legend(Canvas& canvas, Point corner, double width, const std::vector<LegendEntry>& entries) {
-  const std::vector<Placed> placed = flow(entries, width);
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const Point at{corner.x + placed[i].x, corner.y + placed[i].y};
-    draw_sample(canvas, at, entries[i]);
-    canvas.text({at.x + kSample + kSampleGap, at.y + kRow / 2 + 3.5}, placed[i].label,
-                {.tooltip = entries[i].label});
-  }
-}
-
 XyFrame::XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Scale x, Scale y)
     : x_(std::move(x)), y_(std::move(y)) {
-  double top = layout.top;
-  draw_legend(canvas, {kEdge, top}, form.width - 2 * kEdge, layout.legend);
-  top += legend_height(layout.legend, form.width - 2 * kEdge);
+  double top = layout.top + draw_legend(canvas, form, layout.top, layout.legend);
   if (!layout.legend.empty()) top += 8;
   if (!layout.y_title.empty()) {
     canvas.text({kEdge, top + 13}, fit_text(layout.y_title, form.width - 2 * kEdge),
@@ -117,7 +115,8 @@ XyFrame::XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Sc
   }
 
   const double left = kEdge + widest_label(y_.ticks()) + kTickLength + 5;
-  const double right = std::max(10.0, half_last_label(x_) + 2);
+  // Room for the half of the last label that stands out.
+  const double right = std::max(10.0, half_width(x_.ticks().back()) + 2);
   plot_ = {left, top, form.width - left - right, layout.plot_height};
   // Markers at the ends of a logarithmic axis (numbers of workers) stay clear of the plot's edges.
   x_.place(plot_.x + (x_.logarithmic() ? 14 : 0), plot_.right() - (x_.logarithmic() ? 14 : 0));
@@ -139,33 +138,27 @@ XyFrame::XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Sc
 
 RowFrame::RowFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Scale x) : x_(std::move(x)) {
   const double inner = form.width - 2 * kEdge;
-  double top = 0;
-  draw_legend(canvas, {kEdge, top}, inner, layout.legend);
-  top += legend_height(layout.legend, inner);
+  double top = draw_legend(canvas, form, 0, layout.legend);
   top += layout.legend.empty() ? layout.gap / 2 + 2 : 8;
 
   double widest = 0;
   for (const Row& row : layout.rows) widest = std::max(widest, text_width(row.label));
   // Labels that would take more than a third of a row go above it.
   const bool above = widest > form.width * 0.34;
-  const double left = above ? std::max(kEdge, half_first_label(x_) - 6) : kEdge + widest + 10;
-  const double right = std::max(layout.right, half_last_label(x_) + 2);
+  const double left = above ? std::max(kEdge, half_width(x_.ticks().front()) - 6) : kEdge + widest + 10;
+  const double right = std::max(layout.right, half_width(x_.ticks().back()) + 2);
   x_.place(above ? left + 8 : left, form.width - right);
 
   const double first = top;
   std::vector<double> label_y;
   for (const Row& row : layout.rows) {
-    if (!row.group.empty()) {
-      canvas.text({kEdge, top + 16}, fit_text(row.group, inner), {.bold = true, .tooltip = row.group});
-      top += 26;
-    }
     if (above) top += kLineHeight;
     boxes_.push_back({x_(x_.low()), top, form.width - right - x_(x_.low()), row.height});
     label_y.push_back(above ? top - 5 : top + row.height / 2 + 4.5);
     top += row.height + layout.gap;
   }
   const Box plot{x_(x_.low()), first, form.width - right - x_(x_.low()), top - first};
-  // Grid lines are drawn beside rows only, so that they do not cross headings and labels.
+  // Grid lines are drawn beside rows only, so that they do not cross labels.
   for (const Tick& tick : x_.ticks()) {
     for (const Box& box : boxes_) {
       canvas.line({x_(tick.value), box.y - layout.gap / 2}, {x_(tick.value), box.bottom() + layout.gap / 2},

@@ -17,12 +17,6 @@ struct LegendEntry {
   Sample sample = Sample::kLine;
 };
 
-/// Height of the entries, flowed into rows of `width`.
-double legend_height(const std::vector<LegendEntry>& entries, double width);
-
-/// Draws the entries below and to the right of `corner`.
-void draw_legend(Canvas& canvas, Point corner, double width, const std::vector<LegendEntry>& entries);
-
 /// The legend, the two axes with ticks, grid and titles around a plot of points over an x axis.
 class XyFrame {
  public:
@@ -58,8 +52,6 @@ class RowFrame {
   struct Row {
     std::string label;
     double height = 26;
-    /// Heading of the group that begins with this row; empty: no new group.
-    std::string group;
   };
   struct Layout {
     std::string x_title;

@@ -45,14 +45,16 @@ std::string column(const std::string& content) {
   return "<div class=\"column\">\n" + content + "</div>\n";
 }
 
+/// Empty without content, so that a page has no empty headings.
 std::string section(std::string_view title, const std::string& content) {
   return content.empty() ? "" : fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", title, content);
 }
 
+/// Warnings, the loudest first, then what the files lack.
 std::string cautions_part(const Summary& summary) {
   std::string text;
   for (size_t i = 0; i < std::min(kMostCautions, summary.cautions.size()); ++i) {
-    const Caution& caution = summary.cautions[i];
+    const results::Warning& caution = summary.cautions[i];
     text += fmt::format("<div class=\"caution{}\"><b>{}</b>{}</div>\n", caution.loud ? " loud" : "",
                         prose(caution.text),
                         caution.advice.empty() ? "" : "<p>" + prose(caution.advice) + "</p>");
@@ -65,6 +67,7 @@ std::string cautions_part(const Summary& summary) {
   return text;
 }
 
+/// Headline, key figures and findings; warnings beside the findings if there are both.
 std::string summary_part(const Summary& summary) {
   std::string head = fmt::format("<p class=\"lead\">{}</p>\n", prose(summary.headline));
   std::string text;
@@ -114,6 +117,7 @@ std::string published_figures(const Sources& sources, const PublishedTable& tabl
   return text;
 }
 
+/// Every published table, with charts of its own where the ones above cannot hold its curves.
 std::string published_part(const Sources& sources) {
   // If there are few enough curves, the charts at the top of the page show all of them.
   const bool apart = throughput_curves(sources).size() > kMostCurves;
@@ -162,6 +166,7 @@ std::vector<std::string> models_apart(const Sources& sources) {
   return models.size() > 1 ? models : std::vector<std::string>();
 }
 
+/// The part of the sources about one network. Published curves without a network are of all.
 Sources of_model(const Sources& sources, const std::string& model) {
   Sources part = sources;
   for (NamedRecord& named : part.records) {
@@ -174,6 +179,7 @@ Sources of_model(const Sources& sources, const std::string& model) {
   return part;
 }
 
+/// One group of sections for all networks together, or one for each.
 std::string all_sections(const Sources& sources) {
   const std::vector<std::string> models = models_apart(sources);
   if (models.empty()) return record_sections(sources, "", "");
@@ -185,6 +191,7 @@ std::string all_sections(const Sources& sources) {
   return text;
 }
 
+/// "a.json · b.json · node1 · 2026-01-01T00:00:00Z".
 std::string subtitle(const Sources& sources) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < std::min<size_t>(4, sources.records.size()); ++i)

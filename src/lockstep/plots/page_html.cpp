@@ -17,10 +17,12 @@ using results::Table;
 /// More columns than this need small print on paper.
 constexpr size_t kMany = 14;
 
+/// Numbers are aligned at their right end by the class "n".
 std::string kind_class(const Table::Column& column) {
   return column.kind == Table::Kind::kNumber ? " class=\"n\"" : "";
 }
 
+/// A cell; its share of a whole is a bar that the style sheet draws from the variable --v.
 std::string cell_markup(const Table::Column& column, const Cell& cell, bool first) {
   const std::string text = cell.text == results::kNoValue ? std::string(kMissing) : escape(cell.text);
   if (first) return fmt::format("<th scope=\"row\"{}>{}</th>", kind_class(column), text);
@@ -47,6 +49,7 @@ std::string table_markup(const Table& table, const std::string& caption, size_t 
       text += cell_markup(table.columns[i], table.rows[row][i], i == 0);
     text += "</tr>\n";
   }
+  // Ends the table and its scrolling part; the box stays open for remarks.
   text += "</tbody></table></div>\n";
   if (table.rows.size() > most_rows) {
     text += fmt::format("<p class=\"note\">{} of {} rows are shown; the file has all of them.</p>\n",

@@ -4,6 +4,7 @@
 namespace lockstep::plots {
 namespace {
 
+/// Colours as variables, so that dark mode changes them in one place.
 constexpr const char* kColours = R"(
 :root{color-scheme:light dark;--ink:#1b1f24;--muted:#57606a;--line:#d9dee4;--page:#f6f7f9;--card:#fff;--accent:#0072b2;
 --bar:#0072b2;--track:#0072b21f;--warn:#d55e00;--code:#eef1f4}
@@ -11,6 +12,8 @@ constexpr const char* kColours = R"(
 --card:#161a20;--accent:#7cc6ef;--bar:#3f9bdc;--track:#3f9bdc2e;--warn:#ec7a34;--code:#222931}}
 )";
 
+/// Everything for screens: cards on a page, charts side by side from 1080 px on; below 641 px the narrow
+/// drawings.
 constexpr const char* kLayout = R"(
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%;text-size-adjust:100%}
@@ -79,6 +82,7 @@ dl{grid-template-columns:minmax(0,1fr);gap:0}dd{margin:0 0 10px}
 tbody th{min-width:8em;max-width:42vw}}
 )";
 
+/// Paper: no scrolling, so tables get small print; nothing breaks across pages that need not.
 constexpr const char* kPrint = R"(
 @page{margin:14mm}
 @media print{body{background:#fff;font-size:10.5pt}main{max-width:none;padding:0}

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <map>
 
@@ -68,6 +67,7 @@ Document runs_table(
   return document;
 }
 
+/// "405 to 420" images/s, or the reason why there is none.
 std::string interval_text(const Run& run) {
   if (const auto interval = throughput_interval(run)) {
     return fmt::format("{} to {}", number_text(interval->first), number_text(interval->second));
@@ -76,12 +76,14 @@ std::string interval_text(const Run& run) {
   return std::string(kMissing);
 }
 
+/// The highest peak of any rank.
 std::string memory_text(const Run& run) {
   if (!run.resources || run.resources->peak_memory_bytes.empty()) return std::string(kMissing);
   const int64_t most = std::ranges::max(run.resources->peak_memory_bytes);
   return most > 0 ? format_bytes(most) : std::string(kMissing);
 }
 
+/// First and last loss. Both are 0 in files that do not have them.
 std::string loss_text(const Run& run) {
   if (run.loss_first == 0 && run.loss_last == 0) return std::string(kMissing);
   return fmt::format("{} → {}", number_text(run.loss_first), number_text(run.loss_last));
@@ -90,6 +92,7 @@ std::string loss_text(const Run& run) {
 }  // namespace
 
 Document results_table(const Sources& sources) {
+  // The same columns for every page; those that no run fills are dropped.
   static const std::vector<RunColumn> kColumns{
       {"images/s",
        [](const Run& run) {
@@ -112,9 +115,7 @@ Document results_table(const Sources& sources) {
 }
 
 Document phases_tables(const Sources& sources) {
-  const auto has = [](const Run& run) {
-    return run.breakdown && std::isfinite(run.breakdown->mean.step_s) && run.breakdown->mean.step_s > 0;
-  };
+  const auto has = [](const Run& run) { return run.breakdown && positive(run.breakdown->mean.step_s); };
   return runs_table(sources, "Phases of a mean step, milliseconds", has, results::phases_table,
                     results::phases_remarks());
 }
@@ -129,6 +130,7 @@ Document published_rows(const PublishedTable& published) {
       std::ranges::any_of(published.rows, [](const PublishedRow& row) { return row.speedup.has_value(); });
   Table table;
   for (size_t i = 0; i < published.columns.size(); ++i) {
+    // One field that is no number makes the column text.
     const bool text = std::ranges::any_of(published.rows, [&](const PublishedRow& row) {
       return row.fields[i].find_first_not_of("0123456789.+-eE") != std::string::npos;
     });

@@ -7,6 +7,7 @@
 namespace lockstep::plots {
 namespace {
 
+/// A colour by its CSS class, on a white page and in dark mode.
 struct Entry {
   std::string_view name, light, dark;
 };
@@ -31,21 +32,20 @@ constexpr std::array<Entry, 16> kEntries{{
     {"none", "none", "none"},
 }};
 
+/// The table has an entry for each Colour, "none" included.
 const Entry& entry_of(Colour colour) {
   return kEntries[static_cast<size_t>(colour)];
 }
 
+/// Seven hues and seven markers in step: either one tells curves apart.
 constexpr std::array kHues{Colour::kBlue,   Colour::kVermillion, Colour::kGreen, Colour::kPurple,
                            Colour::kOrange, Colour::kSky,        Colour::kInk};
 constexpr std::array kMarkers{Marker::kCircle,       Marker::kSquare, Marker::kTriangle, Marker::kDiamond,
                               Marker::kTriangleDown, Marker::kCross,  Marker::kPlus};
+/// Lengths of dashes and gaps; the first is a solid line.
 constexpr std::array<std::string_view, 4> kDashes{"", "7 4", "2.5 3.5", "9 3 2.5 3"};
 
 }  // namespace
-
-std::string_view light_value(Colour colour) {
-  return entry_of(colour).light;
-}
 
 std::string paint(Colour fill, Colour stroke) {
   std::string classes;
@@ -67,6 +67,7 @@ std::string paint(Colour fill, Colour stroke) {
 std::string dark_mode_css() {
   std::string rules;
   for (const Entry& entry : kEntries) {
+    // The attributes hold the light colour already.
     if (entry.light == entry.dark) continue;
     rules += fmt::format(".f-{0}{{fill:{1}}}.s-{0}{{stroke:{1}}}", entry.name, entry.dark);
   }
@@ -89,6 +90,7 @@ LineStyle control_style(size_t index) {
 
 LineStyle published_style(size_t index) {
   LineStyle style = line_style(index);
+  // Dotted as long as hues and markers differ, then long dashes.
   style.dash = index / kHues.size() % 2 == 0 ? "2 4" : "9 3 2 3";
   style.hollow = true;
   style.width = 1.75;

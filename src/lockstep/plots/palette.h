@@ -28,9 +28,6 @@ enum class Colour {
   kNone,
 };
 
-/// The colour on a white page, as "#0072b2"; "none" for kNone.
-std::string_view light_value(Colour colour);
-
 /// ` fill="#0072b2" class="f-blue"` and the like: presentation attributes hold the light colours, so that
 /// every SVG reader draws them, and a browser in dark mode overrides them through the class.
 std::string paint(Colour fill, Colour stroke = Colour::kNone);

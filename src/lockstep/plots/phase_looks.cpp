@@ -1,8 +1,9 @@
 #include "lockstep/plots/phase_looks.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
+
+#include "lockstep/plots/numbers.h"
 
 namespace lockstep::plots {
 
@@ -25,10 +26,8 @@ const std::array<PhaseLook, 7>& phase_looks() {
 std::vector<const PhaseLook*> phases_in(const std::vector<const results::PhaseTimes*>& means) {
   std::vector<const PhaseLook*> found;
   for (const PhaseLook& look : phase_looks()) {
-    const bool takes_time = std::ranges::any_of(means, [&](const results::PhaseTimes* mean) {
-      return std::isfinite(mean->*look.seconds) && mean->*look.seconds > 0;
-    });
-    if (takes_time) found.push_back(&look);
+    const auto takes_time = [&](const results::PhaseTimes* mean) { return positive(mean->*look.seconds); };
+    if (std::ranges::any_of(means, takes_time)) found.push_back(&look);
   }
   return found;
 }
@@ -38,6 +37,7 @@ LegendEntry legend_entry(const PhaseLook& look) {
 }
 
 void draw_phase(Canvas& canvas, const Box& box, const PhaseLook& look, std::string_view tooltip) {
+  // The hatch lies above and lets the pointer through to the tooltip.
   canvas.rect(box, look.fill, 1, 0, tooltip);
   if (look.sample != LegendEntry::Sample::kSwatch)
     canvas.hatch(box, look.sample == LegendEntry::Sample::kRising);

@@ -20,6 +20,7 @@ struct RowTimes {
   std::optional<double> all_s;
 };
 
+/// A ratio of times; empty where either is unknown.
 std::optional<double> divided(std::optional<double> a, std::optional<double> b) {
   if (!a || !b || *b <= 0) return std::nullopt;
   return *a / *b;
@@ -43,6 +44,7 @@ RowTimes times_per_image(const PublishedRow& row, const PublishedColumns& column
   return {own_s / kTheanoImages, (own_s + waiting_s) / kTheanoImages};
 }
 
+/// One row, checked field by field; speed-ups follow once its curve is known.
 PublishedRow read_row(const CsvLine& line, const PublishedColumns& columns, const std::string& name) {
   if (line.fields.size() != columns.names().size()) {
     throw Error(fmt::format("{}, line {}: {} fields, but the first line names {} columns", name, line.line,

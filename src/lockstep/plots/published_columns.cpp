@@ -12,12 +12,14 @@
 namespace lockstep::plots {
 namespace {
 
+/// Names that sources give the number of workers.
 constexpr std::array<std::string_view, 3> kWorkers{"gpus", "ranks", "workers"};
 /// Columns that a rate follows from; times_per_image() in published.cpp reads them.
 constexpr std::array<std::string_view, 5> kRates{"images_per_s", "overall_images_per_s", "p50_s", "p75_s",
                                                  "train_s_per_5120_images"};
 /// Columns that say more about a row without making it another curve.
 constexpr std::array<std::string_view, 3> kRemarks{"nodes", "setup", "bound_to_numa_node"};
+/// Columns that must hold numbers although their names do not show it.
 constexpr std::array<std::string_view, 4> kNumbers{"nodes", "batch_per_gpu", "bucket_mb", "speedup"};
 
 template <size_t N>
@@ -25,6 +27,7 @@ bool among(const std::array<std::string_view, N>& names, std::string_view name) 
   return std::ranges::find(names, name) != names.end();
 }
 
+/// Measured values by the unit at the end of the name; these do not tell curves apart.
 bool is_measured(std::string_view column) {
   return column.ends_with("_s") || column.ends_with("_percent") || column.ends_with("_images") ||
          column == "speedup";
@@ -34,6 +37,7 @@ bool is_measured(std::string_view column) {
 class CsvParser {
  public:
   CsvParser(std::string_view text, const std::string& name) : text_(text), name_(name) {
+    // Spreadsheets write a byte order mark.
     if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);
   }
 
@@ -64,6 +68,7 @@ class CsvParser {
     const size_t begin = at_;
     while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != '\n') ++at_;
     size_t end = at_;
+    // Spaces around a plain field are not part of it, nor is the \r of a Windows line end.
     while (end > begin && (text_[end - 1] == '\r' || text_[end - 1] == ' ')) --end;
     size_t first = begin;
     while (first < end && text_[first] == ' ') ++first;
@@ -73,6 +78,7 @@ class CsvParser {
   std::string quoted_field() {
     const int begin_line = line_;
     std::string field;
+    // A doubled quote is a quote; a single one ends the field.
     for (++at_; at_ < text_.size(); ++at_) {
       if (text_[at_] == '"') {
         if (at_ + 1 < text_.size() && text_[at_ + 1] == '"') {
@@ -164,6 +170,7 @@ std::optional<double> PublishedColumns::number(const PublishedRow& row, std::str
 
 int PublishedColumns::workers(const PublishedRow& row) const {
   const std::optional<double> value = number(row, workers_);
+  // Fits an int with room to spare.
   constexpr double kMost = 100'000'000;
   if (!value || *value < 1 || *value > kMost || *value != std::floor(*value)) {
     throw Error(fmt::format("{}, line {}, column {}: '{}' is not a number of workers", table_, row.line,

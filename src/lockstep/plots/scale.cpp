@@ -20,12 +20,14 @@ std::string tick_label(double value, double step) {
 double nice_step(double span, int ticks) {
   const double raw = span / std::max(1, ticks - 1);
   const double power = std::pow(10, std::floor(std::log10(raw)));
+  // A hair of tolerance: a quotient that should be 1 may be a little above it.
   for (double factor : {1.0, 2.0, 2.5, 5.0, 10.0}) {
     if (raw <= factor * power * (1 + 1e-9)) return factor * power;
   }
   return 10 * power;
 }
 
+/// "1", "2", "10,000"; numbers below 1 with their significant digits.
 std::string plain_label(double value) {
   return value >= 1 && value == std::floor(value) ? fixed_text(value, 0) : number_text(value);
 }
@@ -35,6 +37,7 @@ std::string plain_label(double value) {
 Scale Scale::linear(double low, double high, int ticks) {
   if (!std::isfinite(low) || !std::isfinite(high)) low = 0, high = 1;
   if (low > high) std::swap(low, high);
+  // A range of one value: a tenth of it on both sides.
   if (high - low < 1e-12 * std::max(std::abs(high), 1e-12)) {
     const double pad = std::max(std::abs(high) * 0.1, 1e-9);
     high += pad;
@@ -106,6 +109,7 @@ double Scale::operator()(double value) const {
   const auto share = [&](double v) {
     return logarithmic_ ? std::log(v / low_) / std::log(high_ / low_) : (v - low_) / (high_ - low_);
   };
+  // 0 and below have no logarithm: they stand at the lower end.
   if (logarithmic_ && !(value > 0)) value = low_;
   const double at = share(std::clamp(value, low_, high_));
   return from_ + (std::isfinite(at) ? at : 0) * (to_ - from_);

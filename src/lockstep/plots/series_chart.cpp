@@ -30,6 +30,7 @@ std::vector<Panel> choose_panels(const Sources& sources, std::vector<std::string
   for (const LabelledRun& run : runs) {
     if ((run.control && some) || step_series(*run.run).measured_s.empty()) continue;
     const auto [at, fresh] = known.try_emplace(run.curve, last.size());
+    // Runs of a curve come by rising ranks or not: the one with the most stays.
     if (fresh) {
       last.push_back(run);
     } else if (run.run->ranks >= last[at->second].run->ranks) {
@@ -86,6 +87,8 @@ struct DrawnPanel {
   bool cut = false;
 };
 
+/// One run: warm-up on a shaded ground, the steps, their median and its interval. `last`: has the x axis'
+/// title.
 DrawnPanel draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel,
                       std::vector<LegendEntry> legend, double top, bool last, double plot_height) {
   const auto warmup = static_cast<double>(panel.series.warmup_s.size());
@@ -94,6 +97,7 @@ DrawnPanel draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel,
   const TimeUnit unit = time_unit(range.high);
   const double per_second = unit.per_second;
   Scale y = Scale::linear(range.low * per_second, range.high * per_second, 5);
+  // Read before the frame takes the scale.
   const double y_high = y.high();
   const XyFrame frame(canvas, form,
                       {.x_title = last ? "step, counted from the end of warm-up" : "",
@@ -132,16 +136,15 @@ DrawnPanel draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel,
                               std::ranges::any_of(panel.series.measured_s, beyond)};
 }
 
-std::vector<LegendEntry> legend_for(const std::vector<Panel>& panels) {
+/// Only what some panel shows.
+std::vector<LegendEntry> series_legend(const std::vector<Panel>& panels) {
   const auto has_warmup = [](const Panel& panel) { return !panel.series.warmup_s.empty(); };
   const auto has_interval = [](const Panel& panel) {
     return panel.run.run->step_interval_s && panel.run.run->step_interval_s->missing.empty();
   };
   std::vector<LegendEntry> legend{
-      {"step", {.colour = Colour::kBlue, .marker = Marker::kNone, .width = 1.5}, LegendEntry::Sample::kLine},
-      {"median",
-       {.colour = Colour::kVermillion, .marker = Marker::kNone, .dash = "7 4", .width = 1.75},
-       LegendEntry::Sample::kLine}};
+      {"step", {.colour = Colour::kBlue, .marker = Marker::kNone, .width = 1.5}},
+      {"median", {.colour = Colour::kVermillion, .marker = Marker::kNone, .dash = "7 4", .width = 1.75}}};
   if (std::ranges::any_of(panels, has_interval)) {
     legend.push_back({"its 95 % interval", {.colour = Colour::kVermillion}, LegendEntry::Sample::kBand});
   }
@@ -161,7 +164,7 @@ Chart series_chart(const Sources& sources, const ChartForm& form) {
                          "Files of `lockstep bench --json FILE` have them.");
   }
   Canvas canvas(form.id);
-  std::vector<LegendEntry> legend = legend_for(panels);
+  std::vector<LegendEntry> legend = series_legend(panels);
   chart.description = "Step times in the order in which they ran.";
   const double plot_height = panels.size() == 1 ? 190 : form.narrow() ? 110 : 130;
   double bottom = 0;

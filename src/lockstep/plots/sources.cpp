@@ -14,12 +14,14 @@ std::vector<std::string> display_names(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) ++count[short_name(path)];
   std::vector<std::string> names;
   for (const std::string& path : paths)
+    // Two files of one name in different folders keep their paths.
     names.push_back(count[short_name(path)] > 1 ? path : short_name(path));
   return names;
 }
 
 void complete(Sources& sources) {
   for (NamedRecord& named : sources.records) {
+    // Files of PyTorch's benchmark, and parts of records, come without.
     const bool known =
         std::ranges::any_of(named.record.runs, [](const auto& run) { return run.speedup.has_value(); });
     if (!known) results::assign_baselines(named.record);

@@ -1,7 +1,6 @@
 #include "lockstep/plots/summary.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -14,14 +13,9 @@ namespace lockstep::plots {
 namespace {
 
 using results::Run;
+using results::Warning;
 
-bool usable(double value) {
-  return std::isfinite(value) && value > 0;
-}
-bool usable(const std::optional<double>& value) {
-  return value && usable(*value);
-}
-
+/// "How resnet50 scales".
 std::string title_of(const Sources& sources) {
   std::set<std::string> models;
   for (const NamedRecord& named : sources.records) {
@@ -31,10 +25,12 @@ std::string title_of(const Sources& sources) {
   }
   if (models.empty())
     return sources.records.empty() && !sources.published.empty() ? "Published results" : "No results";
+  // More names than three would not fit a heading.
   if (models.size() > 3) return fmt::format("How {} networks scale", models.size());
   return fmt::format("How {} {}", fmt::join(models, ", "), models.size() == 1 ? "scales" : "scale");
 }
 
+/// "one rank without a strategy", or "2 ranks with ddp".
 std::string baseline_words(const Run& run) {
   if (!run.baseline) return "the baseline";
   if (run.baseline->strategy == results::kSingle && run.baseline->ranks == 1)
@@ -42,35 +38,37 @@ std::string baseline_words(const Run& run) {
   return fmt::format("{} with {}", counted(run.baseline->ranks, "rank"), run.baseline->strategy);
 }
 
+/// One sentence: network, batch, strategy, ranks, rate, and the speed-up where it is known.
 std::string headline_of(const LabelledRun& run) {
   const Run& found = *run.run;
   std::string text =
       fmt::format("{}, {} images per rank, {} at {}: {} images per second", clip(found.model, 60),
                   count_text(found.batch_per_rank), clip(found.strategy, 60), counted(found.ranks, "rank"),
                   number_text(found.images_per_s));
-  if (usable(found.speedup) && usable(found.efficiency) && found.strategy != results::kSingle) {
+  if (positive(found.speedup) && positive(found.efficiency) && found.strategy != results::kSingle) {
     text += fmt::format(", {} times {}, so {} efficient", number_text(found.speedup), baseline_words(found),
                         percent_text(found.efficiency));
   }
   return text + ".";
 }
 
+/// Up to five numbers; those that are unknown are left out.
 std::vector<KeyFigure> figures_of(const LabelledRun& run) {
   const Run& found = *run.run;
   const std::string at = counted(found.ranks, "rank");
   std::vector<KeyFigure> figures{
       {number_text(found.images_per_s), fmt::format("images per second at {}", at)}};
-  if (usable(found.speedup) && found.strategy != results::kSingle) {
+  if (positive(found.speedup) && found.strategy != results::kSingle) {
     figures.push_back(
         {number_text(found.speedup) + " ×", fmt::format("the speed of {}", baseline_words(found))});
   }
-  if (usable(found.efficiency) && found.strategy != results::kSingle)
+  if (positive(found.efficiency) && found.strategy != results::kSingle)
     figures.push_back({percent_text(found.efficiency), fmt::format("efficient at {}", at)});
-  if (found.breakdown && usable(found.breakdown->mean.step_s) && found.ranks > 1) {
+  if (found.breakdown && positive(found.breakdown->mean.step_s) && found.ranks > 1) {
     const double exposed = found.breakdown->mean.exposed_s() / found.breakdown->mean.step_s;
     figures.push_back({percent_text(exposed), "of a step is exposed communication"});
   }
-  if (usable(found.step_s.p50)) figures.push_back({time_text(found.step_s.p50), "median step"});
+  if (positive(found.step_s.p50)) figures.push_back({time_text(found.step_s.p50), "median step"});
   return figures;
 }
 
@@ -81,7 +79,7 @@ void add_other_models(const Sources& sources, const LabelledRun& headline,
   std::vector<LabelledRun> best;
   for (const LabelledRun& run : labelled_runs(sources)) {
     if (run.control || run.record != headline.record || run.run->model == headline.run->model) continue;
-    if (!usable(run.run->images_per_s)) continue;
+    if (!positive(run.run->images_per_s)) continue;
     const auto known = std::ranges::find_if(
         best, [&](const LabelledRun& each) { return each.run->model == run.run->model; });
     if (known == best.end()) {
@@ -93,27 +91,27 @@ void add_other_models(const Sources& sources, const LabelledRun& headline,
   for (size_t i = 0; i < std::min(kMost, best.size()); ++i) findings.push_back(headline_of(best[i]));
 }
 
-void add_cautions(const Sources& sources, std::vector<Caution>& cautions) {
+/// Loud ones first; each once, since files of one sweep share theirs.
+void add_cautions(const Sources& sources, std::vector<Warning>& cautions) {
   std::set<std::string> known;
   const bool several = sources.records.size() > 1;
   for (const NamedRecord& named : sources.records) {
     const std::string file = several ? named.name + ": " : "";
-    const auto add = [&](const std::string& text, const std::string& advice, bool loud) {
-      if (known.insert(file + text).second) cautions.push_back({file + text, advice, loud});
+    const auto add = [&](const Warning& warning) {
+      const std::string text = file + warning.text;
+      if (known.insert(text).second) cautions.push_back({text, warning.advice, warning.loud});
     };
     if (!named.record.incomplete.empty()) {
-      add("The run ended before all was measured: " + named.record.incomplete,
-          "Rows that are missing were not measured.", true);
+      add({"The run ended before all was measured: " + named.record.incomplete,
+           "Rows that are missing were not measured.", true});
     }
-    for (const results::Warning& warning : named.record.warnings)
-      add(warning.text, warning.advice, warning.loud);
-    for (const results::Warning& warning : results::warnings_of_rows(named.record)) {
-      add(warning.text, warning.advice, warning.loud);
-    }
+    std::ranges::for_each(named.record.warnings, add);
+    std::ranges::for_each(results::warnings_of_rows(named.record), add);
   }
-  std::ranges::stable_sort(cautions, std::greater(), &Caution::loud);
+  std::ranges::stable_sort(cautions, std::greater(), &Warning::loud);
 }
 
+/// Data that no run has, each with the command that measures it.
 void add_gaps(const Sources& sources, std::vector<std::string>& gaps) {
   const auto none = [&](auto has) {
     for (const NamedRecord& named : sources.records) {
@@ -150,17 +148,19 @@ void add_gaps(const Sources& sources, std::vector<std::string>& gaps) {
   }
 }
 
-}  // namespace
-
+/// Subject of the headline: the fastest run of the first record that has any; a control only if there is
+/// nothing else.
 std::optional<LabelledRun> headline_run(const Sources& sources) {
   std::optional<LabelledRun> best;
   const auto weight = [](const LabelledRun& run) { return std::pair(!run.control, run.run->images_per_s); };
   for (const LabelledRun& run : labelled_runs(sources)) {
-    if (!usable(run.run->images_per_s) || (best && best->record != run.record)) continue;
+    if (!positive(run.run->images_per_s) || (best && best->record != run.record)) continue;
     if (!best || weight(run) > weight(*best)) best = run;
   }
   return best;
 }
+
+}  // namespace
 
 Summary summarize(const Sources& sources) {
   Summary summary{.title = title_of(sources)};

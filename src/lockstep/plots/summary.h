@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,13 +13,6 @@ struct KeyFigure {
   std::string label;
 };
 
-/// A warning that some records share.
-struct Caution {
-  std::string text;
-  std::string advice;
-  bool loud = false;
-};
-
 /// The sources in words. Plain text throughout, not escaped.
 struct Summary {
   std::string title;
@@ -29,16 +21,13 @@ struct Summary {
   std::vector<KeyFigure> figures;
   /// Sentences on the causes, the largest cost, the uncertainty, and the comparison with others.
   std::vector<std::string> findings;
-  std::vector<Caution> cautions;
+  /// Warnings of the records and their rows, each once.
+  std::vector<results::Warning> cautions;
   /// Data that the records lack, and how to get it.
   std::vector<std::string> gaps;
 };
 
 Summary summarize(const Sources& sources);
-
-/// Subject of the headline: the fastest run of the first record that has any; a control only if there is
-/// nothing else.
-std::optional<LabelledRun> headline_run(const Sources& sources);
 
 /// Sentences about one run: phases of its step, causes of lost efficiency (largest first), the rank that the
 /// others waited for, the interval of its median, its memory. Facts that the run lacks are left out.

@@ -1,12 +1,24 @@
 #include "lockstep/plots/text.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 #include <vector>
 
 namespace lockstep::plots {
 namespace {
 
+/// U+FFFD, the replacement character.
 constexpr char32_t kReplacement = 0xFFFD;
+
+constexpr std::array<std::pair<char32_t, std::string_view>, 8> kReplaced{{{U'&', "&amp;"},
+                                                                          {U'<', "&lt;"},
+                                                                          {U'>', "&gt;"},
+                                                                          {U'"', "&quot;"},
+                                                                          {U'\'', "&#39;"},
+                                                                          {U'\n', " "},
+                                                                          {U'\r', " "},
+                                                                          {U'\t', " "}}};
 
 /// Number of continuation bytes after this first byte; -1 for a byte that cannot be a first one.
 int continuation_bytes(unsigned char first) {
@@ -37,6 +49,16 @@ double advance(char32_t point) {
 /// Factor by which the widest usual font, DejaVu Sans, exceeds Helvetica.
 constexpr double kOtherFonts = 1.06;
 
+/// Appends a code point as UTF-8.
+void append_code_point(std::string& text, char32_t point) {
+  // 0xxxxxxx, or a first byte that tells the number of bytes, then six bits in each:
+  // 110xxxxx 10xxxxxx / 1110xxxx 10xxxxxx 10xxxxxx / 11110xxx 10xxxxxx 10xxxxxx 10xxxxxx
+  constexpr char32_t kFirst[] = {0, 0xC0, 0xE0, 0xF0};
+  const int more = point < 0x80 ? 0 : point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
+  text += static_cast<char>(kFirst[more] | (point >> (6 * more)));
+  for (int i = more; i-- > 0;) text += static_cast<char>(0x80 | ((point >> (6 * i)) & 0x3F));
+}
+
 }  // namespace
 
 char32_t next_code_point(std::string_view text, size_t& at) {
@@ -58,55 +80,18 @@ char32_t next_code_point(std::string_view text, size_t& at) {
   return is_scalar_value(point, more) ? point : kReplacement;
 }
 
-void append_code_point(std::string& text, char32_t point) {
-  if (point < 0x80) {
-    text += static_cast<char>(point);
-  } else if (point < 0x800) {
-    text += static_cast<char>(0xC0 | (point >> 6));
-    text += static_cast<char>(0x80 | (point & 0x3F));
-  } else if (point < 0x10000) {
-    text += static_cast<char>(0xE0 | (point >> 12));
-    text += static_cast<char>(0x80 | ((point >> 6) & 0x3F));
-    text += static_cast<char>(0x80 | (point & 0x3F));
-  } else {
-    text += static_cast<char>(0xF0 | (point >> 18));
-    text += static_cast<char>(0x80 | ((point >> 12) & 0x3F));
-    text += static_cast<char>(0x80 | ((point >> 6) & 0x3F));
-    text += static_cast<char>(0x80 | (point & 0x3F));
-  }
-}
-
 std::string escape(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);
   for (size_t at = 0; at < text.size();) {
     const char32_t point = next_code_point(text, at);
-    switch (point) {
-      case U'&':
-        out += "&amp;";
-        break;
-      case U'<':
-        out += "&lt;";
-        break;
-      case U'>':
-        out += "&gt;";
-        break;
-      case U'"':
-        out += "&quot;";
-        break;
-      case U'\'':
-        out += "&#39;";
-        break;
-      case U'\n':
-      case U'\r':
-      case U'\t':
-        out += ' ';
-        break;
-      default: {
-        const bool forbidden =
-            point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0xFFFE || point == 0xFFFF;
-        append_code_point(out, forbidden ? kReplacement : point);
-      }
+    const auto known = std::ranges::find(kReplaced, point, &std::pair<char32_t, std::string_view>::first);
+    const bool forbidden =
+        point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0xFFFE || point == 0xFFFF;
+    if (known != kReplaced.end()) {
+      out += known->second;
+    } else {
+      append_code_point(out, forbidden ? kReplacement : point);
     }
   }
   return out;

@@ -18,9 +18,6 @@ std::string clip(std::string_view text, size_t most);
 /// The code point of `text` at `at`; moves `at` behind it. U+FFFD for invalid UTF-8.
 char32_t next_code_point(std::string_view text, size_t& at);
 
-/// Appends a code point as UTF-8.
-void append_code_point(std::string& text, char32_t point);
-
 /// Font sizes of every drawing, in its own pixels.
 inline constexpr double kTextSize = 13;
 inline constexpr double kSmallTextSize = 11.5;
