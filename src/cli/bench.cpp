@@ -93,6 +93,7 @@ int run_launches(BenchPlan plan) {
         },
         variables);
   };
+  // A parent's environment tells its ranks the record's path and the launch.
   if (plan.job.site.environment) return run({});
   for (plan.launch = 1; plan.launch <= plan.launches; ++plan.launch) {
     const int code =
@@ -112,6 +113,8 @@ int own_launch(const train::JobSite& site) {
 /// The file in which rank 0 keeps the record while rows are measured.
 std::string record_path(const BenchOptions& options,
                         const std::optional<launch::RankEnvironment>& environment) {
+  // Without --json the parent and its ranks must find the same file: the parent passes its path on, and a
+  // launcher's ranks share the job's number.
   if (!options.json_path.empty()) return options.json_path;
   if (const char* path = std::getenv(kRecordPathVariable); environment && path != nullptr) return path;
   return temporary_record_path(environment ? environment->job_id : std::to_string(::getpid())).string();

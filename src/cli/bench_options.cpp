@@ -102,10 +102,6 @@ void add_output_flags(Flags& flags, BenchOptions& options) {
   flags.add_switch("-q,--quiet", options.quiet, "print no progress and no notes");
 }
 
-void check_style(const BenchOptions& options) {
-  results::styles().get(options.how.style);
-}
-
 void check_repeat(const BenchOptions& options) {
   if (options.repeat >= 1) return;
   throw ConfigError(fmt::format("--repeat must be greater than 0, not {}", options.repeat));
@@ -122,8 +118,9 @@ void check_append(const BenchOptions& options) {
   throw ConfigError("--append needs --json FILE, the file to add this launch to");
 }
 
+/// Checked before the job's site is inspected, which may take seconds.
 constexpr Rule<BenchOptions> kFlagRules[] = {
-    {"--style", &check_style},
+    {"--style", [](const BenchOptions& options) { results::styles().get(options.how.style); }},
     {"--repeat", &check_repeat},
     {"--tune, --repeat, --append", &check_tuning_of_launches},
     {"--append, --json", &check_append},
@@ -143,6 +140,7 @@ void check_layers_on_gpus(const BenchOptions& options, const train::JobSite& sit
 
 void check_stamps_in_recorded_steps(const BenchOptions& options, const train::JobSite& /*site*/) {
   if (!options.sweep.common.cuda_graph) return;
+  // The flag that a user would look for first: what was typed comes before what a style implies.
   std::string stamped;
   if (results::styles().get(options.how.style).needs_breakdown) stamped = "--style " + options.how.style;
   if (options.breakdown) stamped = "--breakdown";
@@ -151,10 +149,6 @@ void check_stamps_in_recorded_steps(const BenchOptions& options, const train::Jo
   throw ConfigError(
       fmt::format("{} stamps the phases of a step, and --cuda-graph makes them one piece", stamped),
       "Measure one without the other: the phases of steps that are not recorded.");
-}
-
-void check_limit_available(const BenchOptions& options, const train::JobSite& /*site*/) {
-  if (options.limit) limit::require_limit();
 }
 
 void check_repeat_under_launcher(const BenchOptions& options, const train::JobSite& site) {
@@ -170,11 +164,15 @@ void check_repeat_of_threads(const BenchOptions& options, const train::JobSite& 
                     "Use --launch processes, or run the command several times with --json FILE --append.");
 }
 
+/// Checked once device and launcher are known.
 constexpr Rule<BenchOptions, train::JobSite> kSiteRules[] = {
     {"--limit, --device", &check_limit_on_gpus},
     {"--layers, --device", &check_layers_on_gpus},
     {"--cuda-graph, --trace, --breakdown, --style", &check_stamps_in_recorded_steps},
-    {"--limit, this build", &check_limit_available},
+    {"--limit, this build",
+     [](const BenchOptions& options, const train::JobSite& /*site*/) {
+       if (options.limit) limit::require_limit();
+     }},
     {"--repeat, the launcher", &check_repeat_under_launcher},
     {"--repeat, --launch threads", &check_repeat_of_threads},
 };

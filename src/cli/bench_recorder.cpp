@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -42,6 +43,7 @@ results::RunRecord describe_job(const BenchRank& rank) {
   record.command = rank.plan.command;
   record.launch = rank.plan.job.site.options.launch;
   record.binding = rank.plan.job.site.options.bind;
+  // Set when the program began; a second call only says how.
   record.allocator = keep_freed_pages();
   record.ranks = train::most_ranks(rank.plan.job.rows);
   record.threads_per_rank = rank.plan.job.binding.threads_per_rank;
@@ -55,6 +57,8 @@ results::RunRecord describe_job(const BenchRank& rank) {
 
 /// Reports of all ranks on their machines. hosts_before[n]: hosts among the first n ranks.
 void collect_machines(const BenchRank& rank, results::RunRecord& record, std::vector<int>& hosts_before) {
+  // Each rank has published its processors, one rank per host the machine, and the others an empty text:
+  // counting the machines on the way counts the hosts.
   hosts_before.assign(1, 0);
   const std::chrono::duration<double> patience{60};
   for (int other = 0; other < rank.environment.world; ++other) {
@@ -71,9 +75,7 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
       record.warnings.push_back(std::move(warning));
     }
   }
-  for (results::Warning& warning : results::host_differences(record.machines)) {
-    record.warnings.push_back(std::move(warning));
-  }
+  std::ranges::move(results::host_differences(record.machines), std::back_inserter(record.warnings));
   for (results::Warning& warning : results::shared_gpu_warnings(record.rank_gpus)) {
     print_warning(warning.text, warning.advice);
     record.warnings.push_back(std::move(warning));
@@ -112,10 +114,12 @@ void BenchRecorder::row_ends(size_t index, train::MeasuredRow measured) {
   train::RowPlan& row = measured.row;
   row.backend = rank_.plan.job.site.options.backend;
   row.threads_per_rank = rank_.plan.job.binding.threads_per_rank;
+  // A row runs on the first ranks of the job.
   row.hosts = hosts_before_[static_cast<size_t>(row.ranks)];
   results::Run run = train::run_of(measured);
   line_->row_ends(index, run.images_per_s);
   record_.runs.push_back(std::move(run));
+  // Anew after every row: the baseline may come after rows that refer to it.
   results::assign_baselines(record_);
   results::assign_factors(record_);
   keeper_.row_finished(whole_record());
@@ -125,6 +129,7 @@ void BenchRecorder::row_ends(size_t index, train::MeasuredRow measured) {
 }
 
 void BenchRecorder::finish() {
+  // Ended first, so that its thread draws nothing into the tables.
   line_.reset();
   if (!traced_.empty()) write_file_atomically(rank_.plan.options.trace_path, results::to_trace(traced_));
   keeper_.finish(whole_record());

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -15,8 +16,10 @@
 namespace lockstep::cli {
 namespace {
 
+/// Read by the progress line's thread too.
 std::atomic<bool> quiet{false};
 
+/// The rules of no-color.org: any value but the empty one turns colors off.
 bool use_colors() {
   static const bool wanted = [] {
     const char* no_color = std::getenv("NO_COLOR");
@@ -33,6 +36,7 @@ void write_to_stderr(std::string text) {
 }
 
 void print_marked(std::string_view mark, int color, std::string_view text, std::string_view advice) {
+  // 1: bold; 31 red, 33 yellow.
   const std::string shown_mark =
       use_colors() ? fmt::format("\x1b[1;{}m{}:\x1b[0m", color, mark) : fmt::format("{}:", mark);
   std::string line = fmt::format("lockstep: {} {}\n", shown_mark, text);
@@ -73,6 +77,7 @@ void write_result(const std::string& path, const std::string& text) {
 }
 
 int exit_code_of(const std::exception& error) {
+  // An error of another library counts as a failed run, with its own text and without advice.
   if (dynamic_cast<const ConfigError*>(&error) != nullptr) return kExitUsage;
   if (dynamic_cast<const BackendMissing*>(&error) != nullptr) return kExitBackendMissing;
   return kExitFailed;
@@ -89,8 +94,11 @@ int with_one_voice(const std::function<int()>& command) {
     return command();
   } catch (const std::exception& error) {
     const auto environment = launch::detect_environment();
-    if (environment && environment->rank != 0) return exit_code_of(error);
-    throw;
+    if (!environment || environment->rank == 0) throw;
+    // A launcher ends all ranks once one has failed. Rank 0 has found the same mistake by now and needs the
+    // time to say it.
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    return exit_code_of(error);
   }
 }
 
@@ -107,6 +115,7 @@ bool stderr_is_terminal() {
 }
 
 int terminal_width() {
+  // Asked each time: the user may resize the terminal. A pipe answers with an error or with 0 columns.
   winsize size{};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return 80;

@@ -82,6 +82,7 @@ bool wait_until(double due_s, int interrupt_fd) {
   pollfd interrupt{.fd = interrupt_fd, .events = POLLIN, .revents = 0};
   while (true) {
     const double left_s = due_s - now_s();
+    // Rounded up, so that the last wait is not cut into many of 0 ms; in hours, because poll takes an int.
     const int timeout_ms = left_s <= 0 ? 0 : static_cast<int>(1000 * std::min(left_s, 3600.)) + 1;
     if (::poll(&interrupt, 1, timeout_ms) > 0) return false;
     if (left_s <= 0) return true;
@@ -123,6 +124,7 @@ std::optional<int> send_batches(const FeedOptions& options) {
       batches.make(number, parts.pixels, parts.labels);
       interrupted = !sender.send();
       if (interrupted) break;
+      // The first batch waits for the ranks to start, which says nothing about the rate.
       if (number == 0) {
         begin_s = now_s();
         waited_for_first_s = sender.waited_s();

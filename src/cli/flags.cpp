@@ -13,17 +13,14 @@ namespace lockstep::cli {
 namespace {
 
 template <typename Value>
-struct Kind {
-  static constexpr bool kOptional = false, kList = false;
-};
+constexpr bool kOptional = false;
 template <typename Value>
-struct Kind<std::optional<Value>> {
-  static constexpr bool kOptional = true, kList = false;
-};
+constexpr bool kOptional<std::optional<Value>> = true;
+
 template <typename Value>
-struct Kind<std::vector<Value>> {
-  static constexpr bool kOptional = false, kList = true;
-};
+constexpr bool kList = false;
+template <typename Value>
+constexpr bool kList<std::vector<Value>> = true;
 
 }  // namespace
 
@@ -34,14 +31,14 @@ void Flags::set_examples(const std::string& text) {
 template <typename Value>
 void Flags::add(const std::string& name, Value& value, const std::string& help, const FlagForm& form) {
   CLI::Option& option = *command_.add_option(name, value, help)->group(group_);
-  if constexpr (Kind<Value>::kList) {
+  if constexpr (kList<Value>) {
     // A shell's glob gives positional arguments one by one, and file names may contain commas.
     const bool positional = !name.starts_with('-');
     if (form.single || form.repeated) option.expected(1);
     if (form.repeated) option.take_all();
     if (!form.single && !form.repeated && !positional) option.delimiter(',');
   }
-  if constexpr (!Kind<Value>::kOptional) {
+  if constexpr (!kOptional<Value>) {
     // A default in words says more than the 0 or the empty text that stands for it.
     if (!help.ends_with(']')) option.capture_default_str();
   }
@@ -51,6 +48,7 @@ void Flags::add(const std::string& name, Value& value, const std::string& help, 
   if (form.range) option.check(CLI::Range(form.range->first, form.range->second));
 }
 
+// All types of values that commands have; the template stays here because CLI11's headers do.
 template void Flags::add(const std::string&, std::string&, const std::string&, const FlagForm&);
 template void Flags::add(const std::string&, int&, const std::string&, const FlagForm&);
 template void Flags::add(const std::string&, int64_t&, const std::string&, const FlagForm&);
@@ -85,6 +83,7 @@ bool Flags::given(const std::string& name) const {
 }
 
 void Flags::set(const std::string& name, const std::string& text) {
+  // Parsing is over, so the value has to be passed on to the variable by hand.
   CLI::Option* option = command_.get_option(name);
   option->add_result(text);
   option->run_callback();
@@ -118,6 +117,7 @@ int CommandLine::run(int argc, char** argv) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    // --help and --version arrive as errors with code 0; exit() prints what belongs to each.
     return app_->exit(error) == 0 ? kExitDone : kExitUsage;
   }
   try {

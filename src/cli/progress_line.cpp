@@ -76,6 +76,7 @@ void ProgressLine::run() {
       std::fwrite(text.data(), 1, text.size(), stderr);
       std::fflush(stderr);
     }
+    // Four times a second; the destructor wakes it earlier.
     wake_.wait_for(lock, std::chrono::milliseconds(250));
   }
 }
@@ -108,6 +109,7 @@ std::string ProgressLine::line() const {
 }
 
 double ProgressLine::seconds_left(double row_elapsed_s, double fraction) const {
+  // Rows still to come take as long per unit of work as those so far, including the part of this one.
   fraction = std::min(fraction, 1.0);
   const double row_work = work_of(rows_[row_]);
   double later_work = 0;

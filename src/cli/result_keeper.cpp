@@ -27,6 +27,7 @@ void print_record(const results::RunRecord& record, const results::RenderOptions
 ResultKeeper::ResultKeeper(const ResultFiles& files) : file_(files.record_path), files_(files) {}
 
 void ResultKeeper::row_finished(const results::RunRecord& record) {
+  // A whole record each time, so that whatever survives can print it.
   file_.update(record);
 }
 

@@ -224,6 +224,7 @@ void train_rank(const train::TrainingPlan& plan, const train::JobPlan& job, cons
   train::agree_on("train", train::fingerprint_of(plan), job, rank);
   train::JobLinks links(job, rank);
   links.run_row(0, [&](const train::RowPlan& row, const train::RankGroup& group) {
+    // The row with this rank's GPU in it.
     train::TrainingPlan own = plan;
     own.row = row;
     const train::TrainingResult result =
@@ -268,6 +269,7 @@ void check_before_start(const train::TrainingPlan& plan, const TrainOptions& opt
                     "Give the same --threads and --backend for the same bits.");
     }
   }
+  // A launcher's ranks may be on hosts that do not see the files.
   if (job.site.environment) return;
   if (!options.json_path.empty()) check_writable(options.json_path, "--json");
   if (!options.checkpoint_path.empty()) check_writable(options.checkpoint_path, "--checkpoint");
