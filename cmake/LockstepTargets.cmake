@@ -34,14 +34,18 @@ endfunction()
 # All plugins that this build can make; the program is of little use without them.
 add_custom_target(lockstep_plugins)
 
-# A backend that needs a library of its own: a shared object beside the program, opened at run time.
+# A backend that needs a library of its own: a shared object beside the program, opened at run time. OUTPUT: its name,
+# where that is a part's already.
 function(lockstep_plugin name)
-  cmake_parse_arguments(PLUGIN "" "" "SOURCES;KNOWS;LINK" ${ARGN})
+  cmake_parse_arguments(PLUGIN "" "OUTPUT" "SOURCES;KNOWS;LINK" ${ARGN})
+  if(NOT PLUGIN_OUTPUT)
+    set(PLUGIN_OUTPUT ${name})
+  endif()
   add_library(lockstep_${name} MODULE ${PLUGIN_SOURCES})
   lockstep_targets_of("${PLUGIN_KNOWS}" known)
   target_link_libraries(lockstep_${name} PRIVATE ${known} ${PLUGIN_LINK} lockstep_compiler)
   set_target_properties(lockstep_${name} PROPERTIES
-    PREFIX "" OUTPUT_NAME lockstep_${name}
+    PREFIX "" OUTPUT_NAME lockstep_${PLUGIN_OUTPUT}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/plugins)
   add_dependencies(lockstep_plugins lockstep_${name})

@@ -142,9 +142,11 @@ if $everything; then
   sanitize tsan build/tsan-torch
 fi
 
-if [ ! -e build/plugins/lockstep_nccl.so ] || [ ! -e build/plugins/lockstep_cuda_graph.so ]; then
-  printf '\nThe CUDA code was not compiled, or not all of it: the CUDA toolkit, NCCL or a LibTorch with CUDA is missing.\n'
-fi
+for plugin in nccl cuda_graph cuda_kernels; do
+  if [ ! -e build/plugins/lockstep_$plugin.so ]; then
+    printf '\nlockstep_%s.so was not compiled: the CUDA toolkit with nvcc, NCCL or a LibTorch with CUDA is missing.\n' "$plugin"
+  fi
+done
 if [ -n "$failures" ]; then printf '\n== failed\n%s\n' "$failures"; fi
 printf '\n%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

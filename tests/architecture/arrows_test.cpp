@@ -21,7 +21,7 @@ using Parts = std::set<std::string>;
 
 const Parts kTorchFree = {"base",           "comm",          "measure",        "topology",
                           "results/record", "results/files", "results/tables", "launch",
-                          "data",           "feed",          "pickle"};
+                          "data",           "feed",          "pickle",         "cuda_kernels"};
 
 Parts with(Parts parts, const Parts& more) {
   parts.insert(more.begin(), more.end());
@@ -37,6 +37,7 @@ const Parts kBelowTheRows =
 const std::map<std::string, Parts> kMayKnow = {
     {"base", {}},
     {"comm", {"base"}},
+    {"cuda_kernels", {"base"}},
     {"measure", {"base"}},
     {"topology", {"base"}},
     {"results/record", {"base", "measure", "topology"}},

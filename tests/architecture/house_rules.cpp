@@ -42,7 +42,7 @@ const std::vector<LineRule>& line_rules() {
        [](const std::string& path) {
          return matches(
                     path,
-                    "^src/lockstep/(base|comm|measure|topology|results|launch|plots|data|feed|predict)/") &&
+                    "^src/lockstep/(base|comm|cuda_kernels|measure|topology|results|launch|plots|data|feed|predict)/") &&
                 path != "src/lockstep/launch/tcp_store.cpp";
        },
        false, std::regex(R"(^\s*#\s*include\s*[<"](torch|ATen|c10)/)")},

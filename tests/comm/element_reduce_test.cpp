@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lockstep/comm/half_float.h"
+#include "lockstep/base/half_float.h"
 
 #include "comm/typed_values.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "lockstep/comm/half_float.h"
+#include "lockstep/base/half_float.h"
 
 namespace lockstep::comm {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "lockstep/comm/half_float.h"
+#include "lockstep/base/half_float.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace lockstep::comm {
+namespace lockstep {
 
 /// Conversions of 16-bit floating-point formats, bit for bit those of the processor's instructions: round to
 /// nearest even, a NaN keeps its sign and leading bits and becomes quiet.
@@ -56,4 +56,4 @@ inline uint16_t float_to_float16(float value) {
   return uint16_t(sign | (rounded >> 13));
 }
 
-}  // namespace lockstep::comm
+}  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "lockstep/comm/half_float.h"
+#include "lockstep/base/half_float.h"
 
 #include <bit>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lockstep::comm {
+namespace lockstep {
 namespace {
 
 bool is_nan16(uint16_t bits, uint16_t exponent_mask) {
@@ -77,4 +77,4 @@ TEST(HalfFloatTest, the_ends_of_the_range_are_right) {
 }
 
 }  // namespace
-}  // namespace lockstep::comm
+}  // namespace lockstep

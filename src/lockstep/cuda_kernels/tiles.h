@@ -1,0 +1,110 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "lockstep/cuda_kernels/groups.h"
+
+namespace lockstep::cuda_kernels {
+
+/// An image in memory: NHWC, a row of channels for each of batch * height * width pixels.
+struct Shape {
+  int64_t rows;
+  int32_t channels;
+};
+
+/// Groups in a tile at most, so that a warp reads 512 neighboring bytes of bf16.
+constexpr int kMostColumns = 32;
+
+/// Rows of a thread at least, so that a block is worth its start.
+constexpr int kLeastRows = 4;
+
+/// The division of an image among blocks. A tile is a range of groups; its rows are dealt to row_blocks
+/// blocks in turn, rows_per_pass at a time, a thread per group:
+///
+///                     tile 0          tile 1           one pass of a block (columns = 3, rows_per_pass = 85)
+///     rows 0..84     | block 0       | block 1   |      thread 0   thread 1   thread 2
+///     rows 85..169   | block 2       | block 3   |      thread 3   thread 4   thread 5
+///     rows 170..254  | block 0       | block 1   |        ...                                thread 255
+///     idles
+///       ...
+///
+/// So a block keeps to its channels, whose constants and sums stay in registers.
+struct Tiling {
+  Shape shape;
+  bool wide;
+  int32_t groups;
+  int32_t tiles;
+  /// Groups of a tile; the last tile may have fewer.
+  int32_t columns;
+  int32_t rows_per_pass;
+  int32_t row_blocks;
+
+  int blocks() const { return tiles * row_blocks; }
+};
+
+/// For at most `most_blocks` blocks, unless the image has more tiles; fewer if they would have little to do.
+inline Tiling tile(Shape shape, bool wide, int most_blocks) {
+  Tiling tiling{.shape = shape, .wide = wide, .groups = groups_of(shape.channels)};
+  tiling.tiles = (tiling.groups + kMostColumns - 1) / kMostColumns;
+  tiling.columns = (tiling.groups + tiling.tiles - 1) / tiling.tiles;
+  tiling.rows_per_pass = kThreads / tiling.columns;
+  const int64_t rows_of_a_thread = int64_t{kLeastRows} * tiling.rows_per_pass;
+  const int64_t busy = (shape.rows + rows_of_a_thread - 1) / rows_of_a_thread;
+  tiling.row_blocks =
+      static_cast<int32_t>(std::clamp<int64_t>(busy, 1, std::max(1, most_blocks / tiling.tiles)));
+  return tiling;
+}
+
+/// A thread's place in the tiling.
+struct Place {
+  int tile;
+  int row_block;
+  int column;
+  int group;
+  /// The thread's first row, and the distance to its next one.
+  int64_t row;
+  int64_t stride;
+  Access access;
+  /// Whether the thread has a group; its first row may be beyond the image nevertheless.
+  bool busy;
+
+  LOCKSTEP_KERNEL int channel() const { return group * kGroup; }
+};
+
+LOCKSTEP_KERNEL Place place_of(const Tiling& tiling, int block, int thread) {
+  Place place{};
+  place.tile = block % tiling.tiles;
+  place.row_block = block / tiling.tiles;
+  const int row = thread / tiling.columns;
+  place.column = thread - row * tiling.columns;
+  place.group = place.tile * tiling.columns + place.column;
+  place.row = static_cast<int64_t>(place.row_block) * tiling.rows_per_pass + row;
+  place.stride = static_cast<int64_t>(tiling.row_blocks) * tiling.rows_per_pass;
+  const int left = tiling.shape.channels - place.channel();
+  place.access = {tiling.wide, left < kGroup ? left : kGroup};
+  place.busy = row < tiling.rows_per_pass && left > 0;
+  return place;
+}
+
+/// For every row of the thread: use(row, load(row)). kAhead rows are loaded before the first of them is used:
+/// an H200 needs some 30 KB in flight on every multiprocessor to keep its memory busy.
+template <int kAhead, typename Load, typename Use>
+LOCKSTEP_KERNEL void for_rows(const Tiling& tiling, const Place& place, const Load& load, const Use& use) {
+  if (!place.busy) return;
+  for (int64_t first = place.row; first < tiling.shape.rows; first += kAhead * place.stride) {
+    decltype(load(first)) loaded[kAhead];
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < kAhead; ++i) {
+      const int64_t row = first + i * place.stride;
+      if (row < tiling.shape.rows) loaded[i] = load(row);
+    }
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < kAhead; ++i) {
+      const int64_t row = first + i * place.stride;
+      if (row < tiling.shape.rows) use(row, loaded[i]);
+    }
+  }
+}
+
+}  // namespace lockstep::cuda_kernels
