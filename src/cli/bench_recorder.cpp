@@ -17,6 +17,7 @@
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/record/machine_warnings.h"
 #include "lockstep/train/job/versions.h"
+#include "lockstep/train/rows/row_rules.h"
 
 #include "console.h"
 
@@ -37,7 +38,8 @@ results::RunRecord describe_job(const BenchRank& rank) {
   for (const train::RowPlan& row : rank.plan.job.rows) {
     if (std::ranges::find(record.kernels, row.kernels) == record.kernels.end())
       record.kernels.push_back(row.kernels);
-    if (record.kernel_detail.empty()) record.kernel_detail = kernels::kernel_detail(row.kernels);
+    if (record.kernel_detail.empty())
+      record.kernel_detail = kernels::kernel_detail(row.kernels, train::on_gpu(row));
   }
   record.started_at = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   record.command = rank.plan.command;

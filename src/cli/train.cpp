@@ -13,6 +13,7 @@
 #include "lockstep/train/job/job_links.h"
 #include "lockstep/train/job/versions.h"
 #include "lockstep/train/rows/row_input.h"
+#include "lockstep/train/rows/row_rules.h"
 #include "lockstep/train/training/training.h"
 
 #include "commands.h"
@@ -183,7 +184,7 @@ class TrainingReport {
     record_.backend = job.site.options.backend;
     record_.launch = job.site.options.launch;
     record_.threads_per_rank = job.binding.threads_per_rank;
-    record_.kernel_detail = kernels::kernel_detail(plan.row.kernels);
+    record_.kernel_detail = kernels::kernel_detail(plan.row.kernels, train::on_gpu(plan.row));
     for (const train::Property& fact : train::settings_of(plan)) {
       record_.settings.emplace_back(fact.name, fact.value);
     }
@@ -280,7 +281,8 @@ int run_train(const TrainOptions& options, const Arguments& command) {
   train::TrainingPlan plan = make_training_plan(options, site);
   const train::JobPlan job = train::plan_job(std::move(site), {plan.row}, {plan.row.strategy});
   plan.row = job.rows.front();
-  plan.circumstances = circumstances_of(job, kernels::kernel_detail(plan.row.kernels));
+  plan.circumstances =
+      circumstances_of(job, kernels::kernel_detail(plan.row.kernels, train::on_gpu(plan.row)));
   if (!job.site.supervised()) check_before_start(plan, options, job);
   if (options.dry_run) {
     if (job.site.speaks()) print_result(describe(plan));

@@ -28,8 +28,8 @@ Parts with(Parts parts, const Parts& more) {
   return parts;
 }
 
-const Parts kBelowTheStep = {"base",    "comm",    "measure", "launch", "data",      "feed",
-                             "replica", "kernels", "models",  "inputs", "strategies"};
+const Parts kBelowTheStep = {"base",    "comm",    "measure", "launch", "data",       "feed",
+                             "replica", "kernels", "models",  "inputs", "strategies", "cuda_kernels"};
 const Parts kBelowTheRows =
     with(kBelowTheStep, {"topology", "results/record", "results/files", "train/step"});
 
@@ -49,9 +49,9 @@ const std::map<std::string, Parts> kMayKnow = {
     {"pickle", {"base"}},
     {"feed", {"base"}},
     {"replica", {"base"}},
-    {"kernels", {"base", "replica"}},
-    {"models", {"base", "replica", "kernels"}},
-    {"limit", {"base", "replica", "kernels", "models"}},
+    {"kernels", {"base", "cuda_kernels", "replica"}},
+    {"models", {"base", "cuda_kernels", "replica", "kernels"}},
+    {"limit", {"base", "cuda_kernels", "replica", "kernels", "models"}},
     {"inputs", {"base", "data", "feed", "replica"}},
     {"strategies", {"base", "comm", "replica"}},
     {"train/step", kBelowTheStep},

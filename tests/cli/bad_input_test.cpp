@@ -168,6 +168,15 @@ TEST(BadInputTest, a_missing_backend_is_said_with_what_to_install) {
   EXPECT_EQ(rest.exit_code, 0) << rest.error;
 }
 
+TEST(BadInputTest, fused_kernels_on_gpus_need_their_plugin) {
+  const test::ScratchFolder empty;
+  const test::Finished finished = bench({"--model", "resnet18", "--device", "cuda", "--kernels", "fused"},
+                                        {{"LOCKSTEP_PLUGIN_PATH", empty.path("")}});
+  EXPECT_EQ(finished.exit_code, 4);
+  EXPECT_THAT(finished.error, AllOf(HasSubstr("there is no lockstep_cuda_kernels.so in"),
+                                    HasSubstr("or use --kernels aten")));
+}
+
 TEST(BadInputTest, a_missing_mpirun_is_said_with_what_to_install) {
   const test::Finished finished =
       bench({"--model", "lenet5", "--backend", "mpi"}, {{"PATH", "/nonexistent"}});

@@ -5,6 +5,8 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "lockstep/cuda_kernels/launches.h"
@@ -29,6 +31,9 @@ class HostLauncher {
       // A GPU's shared memory begins with anything.
       std::memset(static_cast<void*>(shared.get()), 0xff, sizeof(typename Kernel::Shared));
       kernel(block, *shared);
+    }
+    if (std::exchange(misaligned_host_accesses, 0) != 0) {
+      throw std::logic_error("a kernel accesses 16 bytes at an address that is no multiple of 16");
     }
   }
 };

@@ -31,21 +31,21 @@ float* floats(const at::Tensor& tensor) {
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const NormCase& own) {
-  return out << fmt::format("{}x{}x{}x{} of {}, shifted by {}, mean {}{}{}{}", own.batch, own.height,
-                            own.width, own.channels, c10::toString(scalar_type(own.number)), own.shift,
-                            own.mean, own.residual ? ", residual" : "", own.relu ? ", ReLU" : "",
+  return out << fmt::format("{}x{}x{}x{} of {}, image {} shifted by {}, mean {}{}{}{}", own.batch, own.height,
+                            own.width, own.channels, c10::toString(scalar_type(own.number)), own.shifted,
+                            own.shift, own.mean, own.residual ? ", residual" : "", own.relu ? ", ReLU" : "",
                             own.forks ? ", forked" : "");
 }
 
 NormRun::NormRun(const NormCase& own)
     : own_(own),
-      x_(own.number, own.rows() * own.channels, own.shift),
-      residual_(own.number, own.rows() * own.channels, own.shift),
-      dy_(own.number, own.rows() * own.channels, own.shift),
-      more_(own.number, own.rows() * own.channels, own.shift),
-      y_(own.number, own.rows() * own.channels, own.shift),
-      dz_(own.number, own.rows() * own.channels, own.shift),
-      dx_(own.number, own.rows() * own.channels, own.shift),
+      x_(own.number, own.rows() * own.channels, own.shift_of(0)),
+      residual_(own.number, own.rows() * own.channels, own.shift_of(1)),
+      dy_(own.number, own.rows() * own.channels, own.shift_of(2)),
+      more_(own.number, own.rows() * own.channels, own.shift_of(3)),
+      y_(own.number, own.rows() * own.channels, own.shift_of(4)),
+      dz_(own.number, own.rows() * own.channels, own.shift_of(5)),
+      dx_(own.number, own.rows() * own.channels, own.shift_of(6)),
       mask_(static_cast<size_t>(own.rows() * groups_of(static_cast<int>(own.channels)) + 1), kMaskGuard) {
   const at::Generator generator = at::detail::createCPUGenerator(own.seed);
   const auto normal = [&](int64_t count) { return at::randn({count}, generator); };

@@ -22,11 +22,15 @@ struct NormCase {
   bool residual = false;
   /// Whether y has two gradients.
   bool forks = false;
-  /// Values by which images begin after a multiple of 16 bytes.
+  /// Values by which an image begins after a multiple of 16 bytes, and the image: x, residual, dy, dy', y, dz
+  /// or dx by its number, or all of them.
   int shift = 0;
+  int shifted = kAllImages;
   double mean = 0;
   uint64_t seed = 1;
 
+  static constexpr int kAllImages = 7;
+  int shift_of(int image) const { return shifted == image || shifted == kAllImages ? shift : 0; }
   int64_t rows() const { return batch * height * width; }
 };
 

@@ -1,3 +1,4 @@
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -21,13 +22,17 @@ struct SgdCase {
   double weight_decay = 1e-2;
   bool nesterov = false;
   Number copies = Number::kBf16;
-  int shift = 0;
+  /// The tensors that begin after a multiple of 16 bytes: parameters, gradients, momenta or copies by their
+  /// number.
+  std::optional<int> shifted = std::nullopt;
+
+  int shift_of(int tensor) const { return shifted == tensor ? 1 : 0; }
 };
 
 std::ostream& operator<<(std::ostream& out, const SgdCase& own) {
-  return out << fmt::format("momentum {}, decay {}, nesterov {}, copies of {}, shifted by {}", own.momentum,
-                            own.weight_decay, own.nesterov, c10::toString(scalar_type(own.copies)),
-                            own.shift);
+  return out << fmt::format("momentum {}, decay {}, nesterov {}, copies of {}, tensors {} shifted",
+                            own.momentum, own.weight_decay, own.nesterov,
+                            c10::toString(scalar_type(own.copies)), own.shifted.value_or(-1));
 }
 
 /// Tensors of a network's odd sizes, updated by the kernel and by LibTorch's fused SGD.
@@ -37,10 +42,10 @@ class SgdRun {
     const at::Generator generator = at::detail::createCPUGenerator(3);
     for (const int64_t size :
          {int64_t{1}, int64_t{7}, int64_t{8}, kBlock - 1, kBlock, kBlock + 1, 3 * kBlock + 5}) {
-      parameters_.emplace_back(Number::kFloat, size, own.shift);
-      gradients_.emplace_back(Number::kFloat, size, own.shift);
-      momenta_.emplace_back(Number::kFloat, size, own.shift);
-      copies_.emplace_back(own.copies, size, own.shift);
+      parameters_.emplace_back(Number::kFloat, size, own.shift_of(0));
+      gradients_.emplace_back(Number::kFloat, size, own.shift_of(1));
+      momenta_.emplace_back(Number::kFloat, size, own.shift_of(2));
+      copies_.emplace_back(own.copies, size, own.shift_of(3));
       parameters_.back().tensor().copy_(at::randn({size}, generator));
       torch_parameters_.push_back(parameters_.back().tensor().clone());
       torch_momenta_.push_back(at::zeros({size}));
@@ -133,7 +138,8 @@ INSTANTIATE_TEST_SUITE_P(Settings, SgdKernelTest,
                          testing::Values(SgdCase{}, SgdCase{.copies = Number::kHalf},
                                          SgdCase{.copies = Number::kFloat}, SgdCase{.momentum = 0},
                                          SgdCase{.weight_decay = 0}, SgdCase{.nesterov = true},
-                                         SgdCase{.shift = 1}));
+                                         SgdCase{.shifted = 0}, SgdCase{.shifted = 1}, SgdCase{.shifted = 2},
+                                         SgdCase{.shifted = 3}));
 
 TEST(SgdKernelSettingsTest, the_factor_scales_gradients_and_the_devices_rate_wins) {
   set_host_gpu({});

@@ -160,7 +160,8 @@ def check_missing(checks):
     """What is not there is named: plugins without which there is no NCCL, and no CUDA graph."""
     plugins = pathlib.Path(os.environ.get("LOCKSTEP_PLUGIN_PATH") or pathlib.Path(checks.program).parent / "plugins")
     for missing, flags in (("nccl", ["--strategy", "replicated", "--backend", "nccl"]),
-                           ("cuda_graph", ["--strategy", "single", "--cuda-graph"])):
+                           ("cuda_graph", ["--strategy", "single", "--cuda-graph"]),
+                           ("cuda_kernels", ["--strategy", "single", "--kernels", "fused"])):
         rest = checks.folder / f"without-{missing}"
         rest.mkdir()
         for plugin in plugins.glob("*.so"):

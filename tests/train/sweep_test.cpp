@@ -1,13 +1,15 @@
 #include "lockstep/train/rows/sweep.h"
 
+#include <cstdlib>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/kernels/kernel_choice.h"
-#include "lockstep/train/rows/row_rules.h"
 #include "lockstep/train/rows/row_estimate.h"
+#include "lockstep/train/rows/row_rules.h"
 
 namespace lockstep {
 namespace {
@@ -95,13 +97,25 @@ TEST(SweepTest, what_a_device_cannot_have_is_refused_with_the_reason) {
               HasSubstr("unknown device 'gpu'; did you mean cuda?"));
   EXPECT_THAT(refusal({.ranks = {1}, .common = {.device = "cudda"}}), HasSubstr("did you mean cuda?"));
   EXPECT_THAT(refusal({.ranks = {1}, .common = {.device = "cuda:1"}}), HasSubstr("CUDA_VISIBLE_DEVICES=1"));
-  EXPECT_THAT(refusal({.ranks = {1}, .kernels = {"aten", "fused"}, .common = {.device = "cuda"}}),
-              HasSubstr("--kernels fused are made for processors"));
   EXPECT_THAT(refusal({.ranks = {1}, .common = {.cuda_graph = true}}), HasSubstr("Use --device cuda"));
   EXPECT_THAT(refusal({.ranks = {1}, .common = {.accumulate = 2, .device = "cuda", .cuda_graph = true}}),
               HasSubstr("--accumulate 2"));
   EXPECT_THAT(refusal({.ranks = {2}, .common = {.device = "cuda", .cuda_graph = true}, .verify_every = 5}),
               HasSubstr("--verify-every"));
+}
+
+TEST(SweepTest, fused_kernels_on_gpus_need_their_plugin) {
+  ::setenv("LOCKSTEP_PLUGIN_PATH", "/nowhere", 1);
+  const SweepOptions options{
+      .models = {"lenet5"}, .ranks = {1}, .kernels = {"aten", "fused"}, .common = {.device = "cuda"}};
+  try {
+    plan_rows(options);
+    FAIL() << "there is no plugin";
+  } catch (const BackendMissing& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no lockstep_cuda_kernels.so in /nowhere"));
+    EXPECT_THAT(error.advice(), HasSubstr("--kernels aten"));
+  }
+  ::unsetenv("LOCKSTEP_PLUGIN_PATH");
 }
 
 TEST(SweepTest, which_strategies_are_recorded_is_said_of_every_row) {

@@ -36,6 +36,8 @@ constexpr int kThreads = 256;
 
 /// Whether the host takes a block's threads in reverse. A result that depends on it lacks a barrier.
 inline thread_local bool reverse_host_threads = false;
+/// Accesses of 16 bytes by the host to addresses that a GPU refuses.
+inline thread_local int64_t misaligned_host_accesses = 0;
 
 /// Runs body(thread) for every thread of the block, then waits for all of them.
 template <typename Body>

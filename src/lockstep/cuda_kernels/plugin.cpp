@@ -7,7 +7,7 @@
 namespace lockstep::cuda_kernels {
 
 const KernelsPluginV1& open_kernels() {
-  const PluginFile file{
+  static const PluginFile kFile{
       .name = "cuda_kernels",
       .purpose = "--kernels fused on GPUs",
       .library = "the CUDA runtime",
@@ -18,8 +18,10 @@ const KernelsPluginV1& open_kernels() {
           "it is built where the CUDA toolkit with nvcc is: install that, then build lockstep again, or "
           "use --kernels aten",
       .open_flags = RTLD_NOW | RTLD_LOCAL};
-  return *static_cast<const KernelsPluginV1*>(
-      open_plugin_file(file, "lockstep_cuda_kernels_plugin", kKernelsAbiVersion));
+  // Every step asks.
+  static const void* const opened =
+      open_plugin_file(kFile, "lockstep_cuda_kernels_plugin", kKernelsAbiVersion);
+  return *static_cast<const KernelsPluginV1*>(opened);
 }
 
 }  // namespace lockstep::cuda_kernels

@@ -8,6 +8,10 @@
 
 #include "lockstep/kernels/kernel_choice.h"
 
+namespace lockstep::cuda_kernels {
+struct KernelsPluginV1;
+}
+
 namespace lockstep::kernels {
 
 class LayerWatch;
@@ -46,9 +50,11 @@ class CostMeter {
 /// The settings of a forward pass.
 struct Context {
   bool training = true;
-  /// Fused kernels are for training on the CPU. Evaluation and GPUs use LibTorch's operations whatever this
-  /// says.
+  /// Fused kernels are for training on the CPU. Evaluation uses LibTorch's operations whatever this says, and
+  /// so do GPUs, except for what gpu_kernels has.
   KernelChoice kernels = KernelChoice::kAten;
+  /// The kernels of images in a GPU's memory, which normalize in training; null: LibTorch's operations.
+  const cuda_kernels::KernelsPluginV1* gpu_kernels = nullptr;
   /// false: dropout is off, even in training. For comparisons with networks that draw other masks.
   bool dropout = true;
   /// Random values depend on (seed, step, layer, index of the sample in the global batch) alone.

@@ -4,6 +4,7 @@
 #include <ATen/ops/batch_norm.h>
 
 #include "lockstep/kernels/block_steps.h"
+#include "lockstep/kernels/gpu_norm.h"
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/layer_watch.h"
 
@@ -43,6 +44,10 @@ Fork BatchNorm::operator()(const at::Tensor& x, const NormTail& tail, const Cont
     const at::Tensor residual =
         tail.residual ? to_blocked(tail.residual()).to(x.scalar_type()) : at::Tensor();
     return fused_norm(to_blocked(x), residual, layer_, tail.steps);
+  }
+  if (context.training && context.gpu_kernels != nullptr && has_gpu_norm(x)) {
+    const at::Tensor residual = tail.residual ? tail.residual().to(x.scalar_type()) : at::Tensor();
+    return gpu_norm(x, residual, layer_, tail.steps, *context.gpu_kernels);
   }
   at::Tensor y = at::batch_norm(x, layer_.weight, layer_.bias, layer_.running_mean, layer_.running_variance,
                                 context.training, layer_.momentum, layer_.epsilon, /*cudnn_enabled=*/true);

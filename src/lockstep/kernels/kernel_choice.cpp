@@ -1,5 +1,8 @@
 #include "lockstep/kernels/kernel_choice.h"
 
+#include <fmt/format.h>
+
+#include "lockstep/cuda_kernels/plugin.h"
 #include "lockstep/kernels/onednn/instruction_set.h"
 
 namespace lockstep::kernels {
@@ -21,7 +24,9 @@ const Registry<KernelsInfo>& registry() {
               "convolutions of the network's images, of up to three channels",
               "convolutions in groups, narrow ones in a layout of their own",
               "batch normalization with the addition and the ReLU that follow it",
-              "maximum and mean pooling, and the mean over the whole image", "linear layers"},
+              "maximum and mean pooling, and the mean over the whole image", "linear layers",
+              fmt::format("on GPUs batch normalization alone, with what follows it ({})",
+                          cuda_kernels::kNeverRun)},
          .falls_back = {"local response normalization, and layers whose channels fill no blocks",
                         "what oneDNN has no fast code for on this processor",
                         "evaluation, whole: these kernels are for training"}}}});
@@ -36,9 +41,10 @@ std::string why_no_fused_kernels() {
   return onednn::why_unusable();
 }
 
-std::string kernel_detail(const std::string& name) {
-  const bool fused = parse_kernels(name) == KernelChoice::kFused && why_no_fused_kernels().empty();
-  return fused ? onednn::version_and_instructions() : "";
+std::string kernel_detail(const std::string& name, bool on_gpu) {
+  if (parse_kernels(name) != KernelChoice::kFused) return "";
+  if (on_gpu) return fmt::format("lockstep_cuda_kernels: {}", cuda_kernels::kNeverRun);
+  return why_no_fused_kernels().empty() ? onednn::version_and_instructions() : "";
 }
 
 std::string default_kernels() {

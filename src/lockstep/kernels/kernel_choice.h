@@ -32,8 +32,8 @@ std::string why_no_fused_kernels();
 constexpr const char* kNoFusedKernelsAdvice = "Run 'make setup' and build again, or use --kernels aten.";
 
 /// The library and instruction set behind the kernels of this name: "oneDNN 3.2.0, avx512_core" for `fused`
-/// if it is available, otherwise empty. Throws ConfigError with the nearest names.
-std::string kernel_detail(const std::string& name);
+/// if it is available, otherwise empty; on GPUs the plugin. Throws ConfigError with the nearest names.
+std::string kernel_detail(const std::string& name, bool on_gpu = false);
 
 /// "fused" if it is available, else "aten".
 std::string default_kernels();

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/registry.h"
 #include "lockstep/base/rule.h"
+#include "lockstep/cuda_kernels/plugin.h"
 #include "lockstep/inputs/input.h"
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/replica/precision.h"
@@ -94,15 +95,6 @@ void check_precisions(const SweepOptions& sweep) {
   for (const std::string& name : sweep.precisions) replica::check_precision(name, device);
 }
 
-void check_kernels_on_gpu(const SweepOptions& sweep) {
-  if (sweep.common.device != kCuda) return;
-  for (const std::string& name : sweep.kernels) {
-    if (kernels::parse_kernels(name) == kernels::KernelChoice::kAten) continue;
-    throw ConfigError(fmt::format("--kernels {} are made for processors: a GPU has no oneDNN", name),
-                      "Leave --kernels out, or use --device cpu.");
-  }
-}
-
 void check_cuda_graph(const SweepOptions& sweep) {
   if (!sweep.common.cuda_graph) return;
   if (sweep.common.device != kCuda) {
@@ -125,6 +117,10 @@ void check_cuda_graph(const SweepOptions& sweep) {
 void check_kernels(const SweepOptions& sweep) {
   for (const std::string& name : sweep.kernels) {
     if (kernels::parse_kernels(name) == kernels::KernelChoice::kAten) continue;
+    if (sweep.common.device == kCuda) {
+      cuda_kernels::open_kernels();
+      continue;
+    }
     const std::string why = kernels::why_no_fused_kernels();
     if (why.empty()) continue;
     throw BackendMissing(fmt::format("--kernels {} cannot be had: {}", name, why),
@@ -157,9 +153,8 @@ constexpr Rule<SweepOptions> kSweepRules[] = {
     {"--strategy", &check_strategies},
     {"--precision, --device", &check_precisions},
     {"--device", [](const SweepOptions& sweep) { check_device(sweep.common.device); }},
-    {"--kernels, --device", &check_kernels_on_gpu},
     {"--cuda-graph, --device, --accumulate, --verify-every", &check_cuda_graph},
-    {"--kernels, this build", &check_kernels},
+    {"--kernels, --device, this build", &check_kernels},
     {"--input", [](const SweepOptions& sweep) { inputs::registry().get(sweep.common.input); }},
     {"--memory-format", [](const SweepOptions& sweep) { parse_memory_format(sweep.common.memory_format); }},
 };

@@ -10,9 +10,19 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 
+#include "lockstep/cuda_kernels/plugin.h"
 #include "lockstep/kernels/conv_bn.h"
 
 namespace lockstep::train {
+namespace {
+
+/// The plugin's kernels where they are chosen and the images are in a GPU's memory.
+const cuda_kernels::KernelsPluginV1* gpu_kernels_for(kernels::KernelChoice choice, const at::Tensor& images) {
+  const bool chosen = choice == kernels::KernelChoice::kFused && images.is_cuda();
+  return chosen ? &cuda_kernels::open_kernels() : nullptr;
+}
+
+}  // namespace
 
 measure::StepStamps StepInstants::stamps(double begin_s, const StepClock& clock) const {
   measure::StepStamps stamps;
@@ -139,6 +149,7 @@ StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, const 
     const replica::AutocastScope autocast(options_.precision, batch.images.device().type());
     const kernels::Context context{.training = true,
                                    .kernels = options_.kernels,
+                                   .gpu_kernels = gpu_kernels_for(options_.kernels, batch.images),
                                    .seed = options_.seed,
                                    .step = number.step * options_.accumulate + index,
                                    .first_sample = batch.first_sample,
