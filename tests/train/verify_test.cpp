@@ -120,7 +120,7 @@ TEST(VerifyAsyncTest, gradients_applied_as_they_arrive_are_counted) {
       EXPECT_EQ(by_name.at(name).outcome, Check::Outcome::kNotApplicable) << name;
       EXPECT_NE(by_name.at(name).detail, "") << name;
     }
-    for (const char* name : {"applied once", "staleness", "loss falls"}) {
+    for (const char* name : {"applied once", "sum of updates", "staleness", "loss falls"}) {
       EXPECT_EQ(by_name.at(name).outcome, Check::Outcome::kRight) << name << ": " << by_name.at(name).detail;
     }
   }

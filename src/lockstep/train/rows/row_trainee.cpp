@@ -89,14 +89,14 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
     loss_scale_ = std::make_shared<replica::LossScale>(device);
     optimizer.loss_scale = loss_scale_;
   }
-  strategy_ = strategies::registry()
-                  .get(row.strategy)
-                  .create({.parameters = model_->parameters(),
-                           .optimizer = optimizer,
-                           .communicator = traits_.communicates ? communicator : nullptr,
-                           .options = options,
-                           .accelerator = accelerator_.get(),
-                           .control = group.control == group.data ? nullptr : group.control});
+  const strategies::StrategyContext context{.parameters = model_->parameters(),
+                                            .optimizer = optimizer,
+                                            .communicator = traits_.communicates ? communicator : nullptr,
+                                            .options = options,
+                                            .accelerator = accelerator_.get(),
+                                            .control = group.control == group.data ? nullptr : group.control};
+  strategy_ = start.make_strategy ? start.make_strategy(context)
+                                  : strategies::registry().get(row.strategy).create(context);
 }
 
 Trainee RowTrainee::parts() const {

@@ -25,13 +25,15 @@ std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank,
                                             std::shared_ptr<replica::Accelerator> accelerator = nullptr,
                                             bool evaluation = false);
 
-/// Starting values and input other than the row's own.
+/// Starting values, input and strategy other than the row's own.
 struct TraineeStart {
   /// Changes initial values and buffers, which the ranks have compared before, to what is the same on all of
   /// them too; the strategy is made after it.
   std::function<void(replica::Parameters& parameters)> initialise;
   /// Empty: the row's.
   std::function<std::unique_ptr<inputs::Input>(std::shared_ptr<replica::Accelerator>)> make_input;
+  /// Empty: the row's.
+  std::function<std::unique_ptr<strategies::Strategy>(const strategies::StrategyContext&)> make_strategy;
 };
 
 /// One rank's part of a row: network, input and strategy, as the row says.

@@ -8,6 +8,9 @@
 
 #include <fmt/format.h>
 
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
+
 #include "lockstep/base/error.h"
 #include "lockstep/strategies/wire.h"
 #include "lockstep/train/rows/agreement.h"
@@ -33,8 +36,9 @@ struct Trained {
   bool has_batch_norm = false;
 };
 
-Trained train_ranks(const RowPlan& row, int steps, const RankGroup& ranks, launch::Progress& progress) {
-  RowTrainee trainee(row, ranks);
+Trained train_ranks(const RowPlan& row, int steps, const RankGroup& ranks, launch::Progress& progress,
+                    const TraineeStart& start = {}) {
+  RowTrainee trainee(row, ranks, nullptr, start);
   Trained trained;
   trained.devices = trainee.devices();
   for (int step = 0; step < steps; ++step) {
@@ -118,8 +122,11 @@ Tolerance tolerance_of(const RowPlan& row, double terms, int steps) {
   return tolerance;
 }
 
-Worst worst_tensor(const Trained& found, const std::vector<float>& expected, const std::vector<float>& before,
-                   const Tolerance& tolerance) {
+/// `Number`: float or double.
+template <typename Number>
+Worst worst_tensor(const Trained& found, const std::vector<Number>& expected,
+                   const std::vector<float>& before, const Tolerance& tolerance) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
   Worst worst;
   size_t at = 0;
   for (const replica::NamedTensor& tensor : found.tensors) {
@@ -127,11 +134,14 @@ Worst worst_tensor(const Trained& found, const std::vector<float>& expected, con
     for (const size_t end = at + static_cast<size_t>(tensor.value.numel()); at < end; ++at) {
       move = std::max(move, std::abs(double{expected[at]} - before[at]));
       value = std::max(value, std::abs(double{expected[at]}));
-      difference = std::max(difference, std::abs(double{expected[at]} - found.values[at]));
+      const double apart = std::abs(double{expected[at]} - found.values[at]);
+      // Comparisons with NaN are false, so std::max would pass over it.
+      difference = std::isfinite(apart) ? std::max(difference, apart) : kInfinite;
     }
+    if (!std::isfinite(difference)) return {kInfinite, tensor.name};
     const double allowed = tolerance.of_move * move + tolerance.of_value * value;
     if (difference <= worst.share * allowed) continue;
-    worst = {allowed > 0 ? difference / allowed : std::numeric_limits<double>::infinity(), tensor.name};
+    worst = {allowed > 0 ? difference / allowed : kInfinite, tensor.name};
   }
   return worst;
 }
@@ -159,10 +169,10 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
 }
 
 Check check_run_to_run(const RowPlan& row, int steps, const Trained& own, const RankGroup& ranks,
-                       launch::Progress& progress) {
+                       launch::Progress& progress, const TraineeStart& start) {
   const std::string why_not = traits_of(row).depends_on_timing;
   if (!why_not.empty()) return {"run to run", Outcome::kNotApplicable, why_not};
-  const Trained again = train_ranks(row, steps, ranks, progress);
+  const Trained again = train_ranks(row, steps, ranks, progress, start);
   comm::Communicator* group = ranks.control;
   int64_t different = again.hashes != own.hashes ? 1 : 0;
   if (group != nullptr) group->all_reduce(comm::host_buffer(&different, 1), comm::ReduceOp::kMax)->wait();
@@ -214,20 +224,62 @@ Check check_loss(const StepLoopResult& own, int ranks, int steps, comm::Communic
                       loss[1] / ranks, steps)};
 }
 
+/// Adds the gradients that the strategy sent in the step before to `sum`, in the order of RowTrainee::values.
+void add_gradients(const RowTrainee& trainee, std::vector<double>& sum) {
+  size_t at = 0;
+  for (const at::Tensor& parameter : trainee.parameters().tensors()) {
+    // In the parameter's own layout, whichever the gradient has.
+    const at::Tensor gradient = at::empty_like(parameter.detach(), at::kCPU).copy_(parameter.grad());
+    const auto* values = static_cast<const float*>(gradient.const_data_ptr());
+    for (int64_t i = 0; i < gradient.numel(); ++i) sum[at++] += double{values[i]};
+  }
+}
+
+/// Without momentum and weight decay, N ranks that apply every gradient once move the parameters by -lr times
+/// the sum of the gradients sent (each of 1/N of a batch's mean), whatever the order.
+Check check_sum_of_updates(RowPlan row, int steps, const RankGroup& ranks, launch::Progress& progress,
+                           const TraineeStart& start) {
+  row.momentum = 0;
+  row.nesterov = false;
+  row.weight_decay = 0;
+  RowTrainee trainee(row, ranks, nullptr, start);
+  const std::vector<float> before = trainee.values();
+  std::vector<double> sum(before.size());
+  const auto add_last = [&](int64_t trained) {
+    if (trained > 0) add_gradients(trainee, sum);
+  };
+  trainee.train_steps(steps, 0, {.before_step = add_last}, progress);
+  add_last(steps);
+  if (ranks.control != nullptr) {
+    ranks.control->all_reduce(comm::host_buffer(sum.data(), sum.size()), comm::ReduceOp::kSum)->wait();
+  }
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] = before[i] - row.learning_rate * sum[i];
+  const Trained found{.values = trainee.values(), .tensors = trainee.parameters().trainable()};
+  // Every update rounds the product and the value once each, in whatever order they come.
+  const int updates = steps * row.ranks;
+  constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
+  const Worst worst = worst_tensor(found, sum, before, {.of_move = kEpsilon, .of_value = updates * kEpsilon});
+  return {"sum of updates", worst.share <= 1 ? Outcome::kRight : Outcome::kWrong,
+          fmt::format("{} steps without momentum; {:.2g} of what rounding explains{}", steps, worst.share,
+                      worst.share > 1 ? ", in " + worst.tensor : "")};
+}
+
 /// Checks a strategy that applies each gradient when it arrives. The ranks train on one batch each, at their
 /// own pace:
 /// - applied once: over all ranks as many gradients were applied as were sent, those of each rank and bucket
-///   equally often;
+///   equally often, by the owners' own count;
+/// - sum of updates: check_sum_of_updates, which believes no count;
 /// - staleness: no gradient is older than the updates that all other ranks make in so many steps. Nothing
 ///   else bounds it: a rank waits for no other one, so all their steps may overtake a slow one;
 /// - loss falls: the mean over the ranks, from the first step to the last.
 /// The checks of coupled strategies do not apply. Collective over `ranks`.
 std::vector<Check> verify_on_arrival(const RowPlan& row, int steps, const RankGroup& ranks,
-                                     launch::Progress& progress) {
+                                     launch::Progress& progress, const TraineeStart& start) {
+  const Check sum_of_updates = check_sum_of_updates(row, steps, ranks, progress, start);
   steps = std::max(steps, kLeastSteps);
   comm::Communicator* group = ranks.control;
   const int count = group == nullptr ? 1 : group->size();
-  RowTrainee trainee(row, ranks);
+  RowTrainee trainee(row, ranks, nullptr, start);
   trainee.repeat_one_batch();
   // Coupled, so that every rank takes exactly this many steps; otherwise it would go on until the last is
   // done.
@@ -238,6 +290,7 @@ std::vector<Check> verify_on_arrival(const RowPlan& row, int steps, const RankGr
           {"joint batch", Outcome::kNotApplicable, "gradients are applied one by one, in no fixed order"},
           {"run to run", Outcome::kNotApplicable, traits_of(row).depends_on_timing},
           check_applied_once(measured, int64_t{count} * steps),
+          sum_of_updates,
           check_staleness(measured, count - 1, steps),
           check_loss(own, count, steps, group)};
 }
@@ -250,7 +303,7 @@ const char* outcome_text(Check::Outcome outcome) {
 }
 
 std::vector<Check> verify_row(const RowPlan& asked, int steps, const RankGroup& ranks,
-                              launch::Progress& progress) {
+                              launch::Progress& progress, const TraineeStart& start) {
   RowPlan row = asked;
   // With repeatable kernels, only the strategy can make two runs differ.
   row.repeatable = true;
@@ -258,11 +311,11 @@ std::vector<Check> verify_row(const RowPlan& asked, int steps, const RankGroup& 
   const bool checks_here = ranks.rank() == 0;
   std::vector<Check> checks;
   if (traits.applies_on_arrival) {
-    checks = verify_on_arrival(row, steps, ranks, progress);
+    checks = verify_on_arrival(row, steps, ranks, progress, start);
     if (!checks_here) checks.clear();
     return checks;
   }
-  const Trained own = train_ranks(row, steps, ranks, progress);
+  const Trained own = train_ranks(row, steps, ranks, progress, start);
   checks.push_back(check_replicas(traits, own, ranks.control));
   Check joint;
   if (checks_here) joint = check_joint_batch(row, steps, traits, own, progress);
@@ -271,11 +324,11 @@ std::vector<Check> verify_row(const RowPlan& asked, int steps, const RankGroup& 
   if (answer_of_rank_0(joint.outcome == Outcome::kWrong, ranks.control)) {
     RowPlan other = row;
     other.seed = row.seed + 1;
-    const Trained again = train_ranks(other, steps, ranks, progress);
+    const Trained again = train_ranks(other, steps, ranks, progress, start);
     if (checks_here) joint = check_joint_batch(other, steps, traits, again, progress);
   }
   checks.push_back(joint);
-  checks.push_back(check_run_to_run(row, steps, own, ranks, progress));
+  checks.push_back(check_run_to_run(row, steps, own, ranks, progress, start));
   if (!checks_here) checks.clear();
   return checks;
 }

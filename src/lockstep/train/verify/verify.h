@@ -5,6 +5,7 @@
 
 #include "lockstep/launch/progress.h"
 #include "lockstep/train/rows/rank_group.h"
+#include "lockstep/train/rows/row_trainee.h"
 #include "lockstep/train/rows/sweep.h"
 
 namespace lockstep::train {
@@ -13,7 +14,8 @@ namespace lockstep::train {
 struct Check {
   enum class Outcome { kRight, kWrong, kNotApplicable };
 
-  /// "replicas equal", "joint batch", "run to run"; "applied once", "staleness", "loss falls".
+  /// "replicas equal", "joint batch", "run to run"; "applied once", "sum of updates", "staleness", "loss
+  /// falls".
   std::string name;
   Outcome outcome = Outcome::kRight;
   /// How it was checked, or why it does not apply.
@@ -36,9 +38,11 @@ const char* outcome_text(Check::Outcome outcome);
 ///   too. A rounding may also turn a ReLU or a max pool over, whose gradient then jumps; that happens by
 ///   chance, so only what goes beyond the tolerance from two seeds is wrong;
 /// - run to run: training again gives the same bits.
-/// A strategy that applies gradients as they arrive is checked for "applied once", "staleness" and "loss
-/// falls" instead. Collective over `ranks`. Returns the checks on its rank 0, nothing elsewhere.
+/// A strategy that applies gradients as they arrive is checked for "applied once", "sum of updates",
+/// "staleness" and "loss falls" instead. A value that is not a number, or infinite, is infinitely wrong.
+/// `start`: for the trainings of the ranks; the joint batch is trained as the row says. Tests break a
+/// strategy with it on purpose. Collective over `ranks`. Returns the checks on its rank 0, nothing elsewhere.
 std::vector<Check> verify_row(const RowPlan& row, int steps, const RankGroup& ranks,
-                              launch::Progress& progress);
+                              launch::Progress& progress, const TraineeStart& start = {});
 
 }  // namespace lockstep::train
