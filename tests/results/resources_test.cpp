@@ -18,6 +18,7 @@ RankUse rank_use(int64_t host, int64_t process) {
           .cpu_s = 8,
           .communication_cpu_s = 0.5,
           .peak_memory_bytes = 1000 * process,
+          .page_faults = 10 * process,
           .peak_device_memory_bytes = 0,
           .host_busy_s = 16,
           .host_stolen_s = 0,
@@ -36,6 +37,7 @@ TEST(ResourcesTest, use_is_a_share_of_the_cores_that_the_ranks_had) {
   EXPECT_DOUBLE_EQ(*found.other_load, 0);
   EXPECT_DOUBLE_EQ(*found.mean_frequency_mhz, 3000);
   EXPECT_THAT(found.peak_memory_bytes, ElementsAre(1000, 2000));
+  EXPECT_THAT(found.page_faults, ElementsAre(10, 20));
   EXPECT_TRUE(found.peak_device_memory_bytes.empty());
 }
 

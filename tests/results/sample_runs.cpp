@@ -238,6 +238,7 @@ RunRecord small_record() {
   record.launches_started_at = {record.started_at, "2030-01-02T03:14:05Z"};
   ddp.breakdown = breakdown_of(2, 0.5625, 0.03125, 0.0625);
   ddp.resources = Resources{.peak_memory_bytes = {1 << 30, 1 << 29},
+                            .page_faults = {1200, 900},
                             .peak_device_memory_bytes = {int64_t{3} << 30, int64_t{2} << 30},
                             .processor_utilisation = 0.75,
                             .communication_threads = 0.0625,

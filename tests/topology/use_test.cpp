@@ -55,5 +55,23 @@ TEST(UseTest, the_peak_of_memory_is_seen_and_can_start_over) {
   EXPECT_LT(without, with - static_cast<int64_t>(kBytes) / 2);
 }
 
+TEST(UseTest, pages_that_are_touched_for_the_first_time_are_counted) {
+  constexpr int kPages = 500;
+  const size_t page_bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t bytes = kPages * page_bytes;
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  ::madvise(memory, bytes, MADV_NOHUGEPAGE);
+  const UseWatch watch;
+  std::memset(memory, 1, bytes);
+  const int64_t first = watch.finish().page_faults;
+  const UseWatch again;
+  std::memset(memory, 2, bytes);
+  const int64_t second = again.finish().page_faults;
+  ::munmap(memory, bytes);
+  EXPECT_GE(first, kPages);
+  EXPECT_LT(second, kPages / 2);
+}
+
 }  // namespace
 }  // namespace lockstep::topology

@@ -89,7 +89,10 @@ RankUse use_so_far() {
   RankUse use;
   use.wall_s = now_s();
   rusage own{};
-  if (::getrusage(RUSAGE_SELF, &own) == 0) use.cpu_s = seconds(own.ru_utime) + seconds(own.ru_stime);
+  if (::getrusage(RUSAGE_SELF, &own) == 0) {
+    use.cpu_s = seconds(own.ru_utime) + seconds(own.ru_stime);
+    use.page_faults = own.ru_minflt + own.ru_majflt;
+  }
   const std::string status = read_text("/proc/self/status").value_or("");
   if (const auto peak = value_of(status, "VmHWM", ':'))
     use.peak_memory_bytes = leading_number<int64_t>(*peak).value_or(0) * 1024;
@@ -118,6 +121,7 @@ RankUse UseWatch::finish() const {
   RankUse use = use_so_far();
   use.wall_s -= begin_.wall_s;
   use.cpu_s -= begin_.cpu_s;
+  use.page_faults -= begin_.page_faults;
   use.host_busy_s -= begin_.host_busy_s;
   use.host_stolen_s -= begin_.host_stolen_s;
   use.host_swapped_out_bytes -= begin_.host_swapped_out_bytes;

@@ -14,6 +14,8 @@ struct RankUse {
   double cpu_s = 0;
   double communication_cpu_s = 0;
   int64_t peak_memory_bytes = 0;
+  /// Pages that the kernel had to map, minor and major faults together.
+  int64_t page_faults = 0;
   /// Peak memory of tensors on the rank's GPU; 0 on a CPU.
   int64_t peak_device_memory_bytes = 0;
   /// Use of the rank's whole host by all of its processes.
@@ -34,6 +36,7 @@ struct RankUse {
     fields("cpu_s", use.cpu_s);
     fields("communication_cpu_s", use.communication_cpu_s);
     fields("peak_memory_bytes", use.peak_memory_bytes);
+    fields("page_faults", use.page_faults);
     fields("peak_device_memory_bytes", use.peak_device_memory_bytes);
     fields("host_busy_s", use.host_busy_s);
     fields("host_stolen_s", use.host_stolen_s);

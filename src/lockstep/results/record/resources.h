@@ -23,6 +23,8 @@ struct PerRank {
 struct Resources {
   /// Highest resident memory of each rank.
   std::vector<int64_t> peak_memory_bytes;
+  /// Pages that the kernel mapped for each rank's process while the row ran.
+  std::vector<int64_t> page_faults;
   /// Highest memory that each rank held on its device; empty on a CPU.
   std::vector<int64_t> peak_device_memory_bytes;
   /// Processor seconds of all ranks per second, and per core that they had.
@@ -38,6 +40,7 @@ struct Resources {
   static void describe(Fields& fields, Self& resources) {
     using topology::RankUse;
     fields("peak_memory_bytes", resources.peak_memory_bytes, PerRank{&RankUse::peak_memory_bytes});
+    fields("page_faults", resources.page_faults, PerRank{&RankUse::page_faults});
     fields("peak_device_memory_bytes", resources.peak_device_memory_bytes,
            PerRank{&RankUse::peak_device_memory_bytes, true});
     fields("processor_utilisation", resources.processor_utilisation);

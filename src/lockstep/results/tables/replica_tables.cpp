@@ -28,13 +28,20 @@ std::string range_text(const ByteRange& range) {
   return least == most ? most : fmt::format("{} to {}", least, most);
 }
 
-/// A column for each part of what a replica keeps.
+/// "12345" faults of the rank that had the most; "-" in files from before they were counted.
+std::string page_faults_text(const Run& run) {
+  if (!run.resources || run.resources->page_faults.empty()) return kNoValue;
+  return fmt::format("{}", std::ranges::max(run.resources->page_faults));
+}
+
+/// A column for each part of what a replica keeps, and one for the traffic with the kernel.
 Table memory_table(const std::vector<const Run*>& rows) {
   std::vector<RunColumn> columns;
   for (const MemoryPart& part : kMemoryParts) {
     columns.push_back(
         {part.name, [range = part.range](const Run& run) { return range_text((*run.memory).*range); }});
   }
+  columns.push_back({"page faults", page_faults_text});
   return run_table(rows, columns);
 }
 
@@ -85,9 +92,12 @@ std::string tuning_verdict(const BucketTuning& tuning) {
 }  // namespace
 
 Document memory_tables(const RunRecord& record) {
-  return grouped_tables(record, [](const Run& run) { return run.memory && run.breakdown; },
-                        "Memory per rank: {}", memory_table,
-                        {{"", "What a replica keeps from step to step; activations and input come on top."}});
+  return grouped_tables(
+      record, [](const Run& run) { return run.memory && run.breakdown; }, "Memory per rank: {}", memory_table,
+      {{"",
+        "What a replica keeps from step to step; activations and input come on top. page faults: of the "
+        "rank with the most, while the row ran; many per step mean that the allocator "
+        "returns memory which the next step asks for again."}});
 }
 
 Document measures_tables(const RunRecord& record) {
