@@ -10,8 +10,8 @@ namespace lockstep::kernels {
 namespace {
 
 constexpr int64_t kNeighbors = 2;
-constexpr double kOffset = 2;
-constexpr double kScale = 1e-4;
+constexpr double kBias = 2;
+constexpr double kAlpha = 1e-4;
 constexpr double kExponent = 0.75;
 
 /// Sums each channel with its neighbors, as a sum of shifted copies of the image: several times faster on a
@@ -33,7 +33,7 @@ at::Tensor LocalResponseNorm::operator()(const at::Tensor& x, const Context& con
 
 at::Tensor LocalResponseNorm::normalize(const at::Tensor& given, const Context& context) {
   const at::Tensor x = to_plain(given);
-  const at::Tensor base = sum_over_neighbors(x * x) * kScale + kOffset;
+  const at::Tensor base = sum_over_neighbors(x * x) * kAlpha + kBias;
   const at::Tensor divisor = base.pow(kExponent);
   if (context.cost != nullptr) {
     for (const at::Tensor& kept : {x, base, divisor}) context.cost->keep(kept);
