@@ -56,9 +56,10 @@ ChildCommand mpirun_command(const LocalOptions& options, const std::string& prog
   ChildCommand child;
   child.program = mpirun;
   // Ranks bind themselves, and this process reports their errors.
-  child.arguments = {"mpirun", "--bind-to", "none", "--quiet", "-np", std::to_string(options.ranks)};
-  if (options.ranks > static_cast<int>(usable_cores().size()))
-    child.arguments.emplace_back("--oversubscribe");
+  // As many slots on this host as there are ranks: no count of cores, and no allocation of a cluster, stands in
+  // the way, on Open MPI 4 and 5 alike.
+  child.arguments = {"mpirun", "--bind-to", "none", "--host", fmt::format("localhost:{}", options.ranks), "-np",
+                     std::to_string(options.ranks)};
   if (::geteuid() == 0) child.arguments.emplace_back("--allow-run-as-root");
   child.arguments.push_back(program);
   child.arguments.insert(child.arguments.end(), options.command.begin() + 1, options.command.end());
