@@ -14,14 +14,14 @@ fi
 if [ $# -gt 0 ]; then
   files=("$@")
 else
-  mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.h' '*.cpp' '*.sh' .ci/run)
+  mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.h' '*.cpp' '*.cu' '*.sh' .ci/run)
 fi
 sources=()
 units=()
 scripts=()
 for file in "${files[@]}"; do
   case $file in
-    *.h) sources+=("$file") ;;
+    *.h | *.cu) sources+=("$file") ;;
     *.cpp)
       sources+=("$file")
       # Only what the build compiles has the options that clang-tidy needs.

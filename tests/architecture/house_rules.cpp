@@ -20,7 +20,7 @@ bool matches(const std::string& text, const char* pattern) {
 }
 
 bool is_cpp(const std::string& path) {
-  return path.ends_with(".h") || path.ends_with(".cpp");
+  return path.ends_with(".h") || path.ends_with(".cpp") || path.ends_with(".cu");
 }
 
 bool is_library(const std::string& path) {
@@ -42,7 +42,8 @@ const std::vector<LineRule>& line_rules() {
        [](const std::string& path) {
          return matches(
                     path,
-                    "^src/lockstep/(base|comm|cuda_kernels|measure|topology|results|launch|plots|data|feed|predict)/") &&
+                    "^src/lockstep/"
+                    "(base|comm|cuda_kernels|measure|topology|results|launch|plots|data|feed|predict)/") &&
                 path != "src/lockstep/launch/tcp_store.cpp";
        },
        false, std::regex(R"(^\s*#\s*include\s*[<"](torch|ATen|c10)/)")},
@@ -103,8 +104,8 @@ std::vector<Finding> check_file(const std::string& path, std::string_view text) 
 std::vector<std::string> project_files(const std::filesystem::path& root) {
   static const std::set<std::string> left_out = {
       ".git", ".venv", ".venv-dev", ".venv-onednn", ".venv-tests", ".cache", "build", "out", "__pycache__"};
-  static const std::set<std::string> extensions = {".h",  ".cpp", ".txt",  ".cmake", ".md", ".sh",
-                                                   ".py", ".yml", ".json", ".csv",   ".in", ""};
+  static const std::set<std::string> extensions = {".h",  ".cpp", ".cu",   ".txt", ".cmake", ".md", ".sh",
+                                                   ".py", ".yml", ".json", ".csv", ".in",    ""};
   std::vector<std::string> files;
   for (auto entry = std::filesystem::recursive_directory_iterator(root); entry != std::filesystem::end(entry);
        ++entry) {

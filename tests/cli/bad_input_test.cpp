@@ -100,7 +100,6 @@ TEST(BadInputTest, flags_that_gpus_cannot_have_are_refused_before_they_are_looke
       {{"--share-device", "--backend", "thread"},
        {"ddp cannot have several ranks of one process on one GPU"}},
       {{"--share-device", "--strategy", "data_parallel"}, {"data_parallel needs a GPU for every rank"}},
-      {{"--kernels", "fused"}, {"--kernels fused are made for processors", "--device cpu"}},
       {{"--limit"}, {"--limit measures", "processor"}},
       {{"--layers"}, {"--layers", "--device cpu"}},
       {{"--cuda-graph", "--breakdown"}, {"--breakdown stamps the phases"}},

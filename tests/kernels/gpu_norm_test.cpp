@@ -26,7 +26,7 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Which of the two results of a fork the rest of a network uses.
+/// The results of a fork that the rest of a network uses.
 enum class Use { kPath, kShortcut, kBoth };
 
 struct GpuNormCase {
@@ -155,7 +155,7 @@ TEST(GpuNormBlocksTest, use_the_kernels_of_the_context) {
   const auto found = trained({.gpu_kernels = &cuda_kernels::host_kernels()});
   const auto exact = trained({});
   for (size_t i = 0; i < exact.size(); ++i) EXPECT_TRUE(at::allclose(found[i], exact[i], 1e-4, 1e-4)) << i;
-  // Of the same values, the two differ in some last bits: these were other kernels.
+  // Sums in another order: some last bits differ if these were other kernels.
   EXPECT_FALSE(found[1].equal(exact[1]));
   const at::NoGradGuard no_grad;
   EXPECT_TRUE(trained({.training = false, .gpu_kernels = &cuda_kernels::host_kernels()})[0].equal(

@@ -24,7 +24,7 @@ struct NormForward {
   void* y;
   /// Set where y > 0 or not a number, to be read by the backward pass. Null: there is no ReLU.
   uint8_t* mask;
-  /// Of the batch, for the backward pass.
+  /// Statistics of the batch, for the backward pass.
   float* mean;
   float* inverse_deviation;
   /// Updated; the variance by its unbiased estimate, except of a single value.
