@@ -20,6 +20,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "lockstep/kernels/conv_bn.h"
+#include "lockstep/replica/precision.h"
 
 #include "cuda_kernels/host_kernels.h"
 
@@ -132,34 +133,60 @@ TEST(GpuNormGradientTest, an_expanded_one_is_laid_out) {
   EXPECT_TRUE(at::allclose(gradient(true), gradient(false), 1e-5, 1e-6));
 }
 
-/// The blocks take these kernels where the context has them, and only in training.
-TEST(GpuNormBlocksTest, use_the_kernels_of_the_context) {
+/// Output, gradients and running values of two residual blocks after one pass in `precision`.
+std::vector<at::Tensor> two_blocks(const Context& context, replica::Precision precision) {
   at::manual_seed(5);
   const at::Tensor image = at::randn({2, 8, 6, 6}).contiguous(at::MemoryFormat::ChannelsLast);
   const ConvShape shape{.in_channels = 8, .out_channels = 8, .kernel = {3, 3}, .padding = {1, 1}};
-  const auto trained = [&](const Context& context) {
-    replica::Parameters parameters(5, at::MemoryFormat::ChannelsLast);
-    const ConvBnAddRelu first(parameters, {"conv1", "bn1"}, shape);
-    const ConvBnAddRelu second(parameters, {"conv2", "bn2"}, shape);
-    const Fork middle = first(
-        image, [&] { return image; }, context);
-    const Fork end = second(
-        middle.path, [&] { return middle.shortcut; }, context);
-    if (context.training) (end.path * image).sum().backward();
-    std::vector<at::Tensor> made{end.path.detach()};
-    for (const auto& parameter : parameters.trainable()) made.push_back(parameter.value.grad());
-    for (const replica::NamedTensor& buffer : parameters.buffers())
-      made.push_back(buffer.value.to(at::kFloat));
-    return made;
-  };
-  const auto found = trained({.gpu_kernels = &cuda_kernels::host_kernels()});
-  const auto exact = trained({});
+  replica::Parameters parameters(5, at::MemoryFormat::ChannelsLast);
+  const ConvBnAddRelu first(parameters, {"conv1", "bn1"}, shape);
+  const ConvBnAddRelu second(parameters, {"conv2", "bn2"}, shape);
+  at::Tensor y;
+  {
+    const replica::AutocastScope autocast(precision, at::kCPU);
+    const auto shortcut_of = [](const at::Tensor& x) { return [x] { return x; }; };
+    const Fork middle = first(image, shortcut_of(image), context);
+    y = second(middle.path, shortcut_of(middle.shortcut), context).path;
+  }
+  if (context.training) (y.to(at::kFloat) * image).sum().backward();
+  std::vector<at::Tensor> made{y.detach()};
+  for (const auto& parameter : parameters.trainable()) made.push_back(parameter.value.grad());
+  for (const replica::NamedTensor& buffer : parameters.buffers()) {
+    made.push_back(buffer.value.to(at::kFloat));
+  }
+  return made;
+}
+
+const Context kWithGpuKernels{.gpu_kernels = &cuda_kernels::host_kernels()};
+
+TEST(GpuNormBlocksTest, use_the_kernels_of_the_context) {
+  const auto found = two_blocks(kWithGpuKernels, replica::Precision::kFp32);
+  const auto exact = two_blocks({}, replica::Precision::kFp32);
   for (size_t i = 0; i < exact.size(); ++i) EXPECT_TRUE(at::allclose(found[i], exact[i], 1e-4, 1e-4)) << i;
   // Sums in another order: some last bits differ if these were other kernels.
   EXPECT_FALSE(found[1].equal(exact[1]));
+}
+
+TEST(GpuNormBlocksTest, compute_with_autocast_in_its_type_and_as_exactly_as_libtorch) {
+  const auto found = two_blocks(kWithGpuKernels, replica::Precision::kBf16);
+  const auto aten = two_blocks({}, replica::Precision::kBf16);
+  const auto exact = two_blocks({}, replica::Precision::kFp32);
+  EXPECT_EQ(found[0].scalar_type(), at::kBFloat16);
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const auto error = [&](const at::Tensor& made) {
+      return (made.to(at::kFloat) - exact[i]).norm().item<float>();
+    };
+    EXPECT_EQ(found[i].scalar_type(), aten[i].scalar_type()) << i;
+    EXPECT_LE(error(found[i]), 1.5f * error(aten[i]) + 1e-5f) << i;
+  }
+}
+
+TEST(GpuNormBlocksTest, evaluate_with_libtorchs_operations) {
   const at::NoGradGuard no_grad;
-  EXPECT_TRUE(trained({.training = false, .gpu_kernels = &cuda_kernels::host_kernels()})[0].equal(
-      trained({.training = false})[0]));
+  Context evaluation = kWithGpuKernels;
+  evaluation.training = false;
+  EXPECT_TRUE(two_blocks(evaluation, replica::Precision::kFp32)[0].equal(
+      two_blocks({.training = false}, replica::Precision::kFp32)[0]));
 }
 
 }  // namespace
