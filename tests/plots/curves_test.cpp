@@ -36,8 +36,8 @@ TEST(CurvesTest, have_the_rates_and_intervals_of_their_runs) {
   const results::Run& run = sources.records[0].record.runs[7 - 1];
   ASSERT_EQ(run.ranks, 8);
   EXPECT_DOUBLE_EQ(ddp.points[3].value, run.images_per_s);
-  EXPECT_DOUBLE_EQ(ddp.points[3].interval->first, run.images_per_s / 1.013);
-  EXPECT_DOUBLE_EQ(ddp.points[3].interval->second, run.images_per_s / 0.988);
+  EXPECT_DOUBLE_EQ(ddp.points[3].interval->first, run.rate_interval->low);
+  EXPECT_DOUBLE_EQ(ddp.points[3].interval->second, run.rate_interval->high);
 }
 
 TEST(CurvesTest, strong_scaling_is_one_curve) {

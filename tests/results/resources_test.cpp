@@ -89,5 +89,17 @@ TEST(ResourcesTest, a_run_whose_steps_did_not_stay_the_same_says_so) {
   EXPECT_THAT(warnings[0].text, HasSubstr("level shift at step 60"));
 }
 
+TEST(ResourcesTest, only_outliers_that_are_slow_are_worth_a_warning) {
+  for (const auto& [times, warned] : {std::pair(0.7, false), {1.15, false}, {3.0, true}}) {
+    results::Run run = measured_run("ddp", 2, 100, 0.5);
+    for (size_t step = 5; step < 100; step += 10) {
+      for (double& sample : run.samples[step]) sample *= times;
+    }
+    const std::vector<Warning> warnings = series_warnings(run);
+    EXPECT_EQ(warnings.size(), warned ? 1u : 0u) << times;
+    if (warned) EXPECT_THAT(warnings.at(0).text, HasSubstr("the slowest 3.0 times the median"));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::results

@@ -150,11 +150,10 @@ std::string with_ranks(const LabelledRun& run) {
 }
 
 std::optional<std::pair<double, double>> throughput_interval(const Run& run) {
-  if (!run.step_interval_s || !run.step_interval_s->missing.empty() || !run.step_s.p50) return std::nullopt;
-  // A longer step is a lower rate: the ends change places.
-  const double median = *run.step_s.p50, low = run.step_interval_s->low, high = run.step_interval_s->high;
-  if (!positive(median) || !positive(low) || !positive(high) || high < low) return std::nullopt;
-  return std::pair(run.images_per_s * median / high, run.images_per_s * median / low);
+  if (!run.rate_interval || !run.rate_interval->missing.empty()) return std::nullopt;
+  const auto [low, high, missing] = *run.rate_interval;
+  if (!positive(low) || !positive(high) || high < low) return std::nullopt;
+  return std::pair(low, high);
 }
 
 std::vector<Curve> throughput_curves(const Sources& sources) {

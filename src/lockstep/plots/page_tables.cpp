@@ -72,7 +72,7 @@ std::string interval_text(const Run& run) {
   if (const auto interval = throughput_interval(run)) {
     return fmt::format("{} to {}", number_text(interval->first), number_text(interval->second));
   }
-  if (run.step_interval_s && !run.step_interval_s->missing.empty()) return run.step_interval_s->missing;
+  if (run.rate_interval && !run.rate_interval->missing.empty()) return run.rate_interval->missing;
   return std::string(kMissing);
 }
 

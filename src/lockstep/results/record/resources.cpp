@@ -20,6 +20,8 @@ constexpr double kOtherLoadShare = 0.05;
 constexpr double kStolen = 0.02;
 constexpr double kFrequencyDrop = 0.05;
 constexpr double kOutliers = 0.05;
+/// Multiple of the median from which the slowest of them is worth a warning.
+constexpr double kSlow = 1.25;
 constexpr int64_t kSwapped = 16 << 20;
 
 using topology::RankUse;
@@ -157,7 +159,7 @@ std::vector<Warning> series_warnings(const Run& run) {
     if (found.trend || found.level_shift) {
       warnings.push_back({fmt::format("The steps did not stay the same: {}.", found.text()),
                           "Run longer, or look for what else runs on the machine.", false});
-    } else if (found.outliers.share > kOutliers) {
+    } else if (found.outliers.share > kOutliers && found.outliers.largest_ratio > kSlow) {
       warnings.push_back({fmt::format("{} of the steps are outliers, the slowest {:.1f} times the median.",
                                       percent(found.outliers.share), found.outliers.largest_ratio),
                           "Something disturbs the run now and then: trust the median, not p95.", false});

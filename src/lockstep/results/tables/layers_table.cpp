@@ -18,11 +18,13 @@ Table limit_table(const std::vector<const Run*>& rows) {
        {"of the limit", [](const Run& run) { return percent_text(run.of_limit()); }}});
 }
 
-/// Layers that multiply by their GFLOP/s, then the others by their GB/s.
-std::vector<const LayerTimes*> worst_first(const std::vector<LayerTimes>& layers) {
+/// By the share of the limit, layers without one last; without limits those that multiply by their GFLOP/s,
+/// then the others by their GB/s.
+std::vector<const LayerTimes*> worst_first(const std::vector<LayerTimes>& layers, bool limited) {
   std::vector<const LayerTimes*> sorted;
   for (const LayerTimes& layer : layers) sorted.push_back(&layer);
-  std::ranges::stable_sort(sorted, {}, [](const LayerTimes* layer) {
+  std::ranges::stable_sort(sorted, {}, [limited](const LayerTimes* layer) {
+    if (limited) return std::pair(!layer->of_limit(), layer->of_limit().value_or(0));
     const bool multiplies = layer->multiply_adds > 0;
     return std::pair(!multiplies, multiplies ? layer->gflop_per_s() : layer->gb_per_s());
   });
@@ -35,7 +37,7 @@ Table layers_table(const Run& run) {
       std::ranges::any_of(run.layers, [](const LayerTimes& layer) { return layer.of_limit().has_value(); });
   Table table{.columns = {{"layer", kText}, {"", kText}, "forward", "backward", "GFLOP/s", "GB/s"}};
   if (limited) table.add_column("of the limit");
-  for (const LayerTimes* layer : worst_first(run.layers)) {
+  for (const LayerTimes* layer : worst_first(run.layers, limited)) {
     std::vector<Cell> cells{layer->name,
                             layer->what,
                             fmt::format("{:.3f}", 1e3 * layer->forward_s),
