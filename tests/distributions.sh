@@ -58,7 +58,7 @@ inside() {
   local folder=$1
   shift
   chroot "$folder" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
-    ${PIP_CERT:+PIP_CERT=/etc/ssl/certs/ca-certificates.crt} /bin/bash -euo pipefail -c "cd /lockstep && $*"
+    ${PIP_CERT:+PIP_CERT=/root/certificates.crt} /bin/bash -euo pipefail -c "cd /lockstep && $*"
 }
 
 try() {
@@ -72,10 +72,8 @@ try() {
   # The state that is committed, over what an earlier try left built.
   mkdir -p "$folder/lockstep"
   git archive HEAD | tar -C "$folder/lockstep" -x
-  if [ -n "${PIP_CERT:-}" ]; then
-    mkdir -p "$folder/etc/ssl/certs"
-    cp "$PIP_CERT" "$folder/etc/ssl/certs/ca-certificates.crt"
-  fi
+  # Certificates of a proxy that this machine trusts.
+  if [ -n "${PIP_CERT:-}" ]; then cp "$PIP_CERT" "$folder/root/certificates.crt"; fi
 
   say "$name: set-up and build"
   # `make` is the one package that a system must bring along.
