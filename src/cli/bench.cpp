@@ -114,10 +114,11 @@ int own_launch(const train::JobSite& site) {
 std::string record_path(const BenchOptions& options,
                         const std::optional<launch::RankEnvironment>& environment) {
   // Without --json the parent and its ranks must find the same file: the parent passes its path on, and a
-  // launcher's ranks share the job's number.
+  // launcher's ranks share the job's number. A rank alone shares with nobody, and its job may have no number.
   if (!options.json_path.empty()) return options.json_path;
   if (const char* path = std::getenv(kRecordPathVariable); environment && path != nullptr) return path;
-  return temporary_record_path(environment ? environment->job_id : std::to_string(::getpid())).string();
+  const bool shared = environment && environment->world > 1;
+  return temporary_record_path(shared ? environment->job_id : std::to_string(::getpid())).string();
 }
 
 BenchPlan make_plan(BenchOptions options, train::JobSite site, const Arguments& command) {
@@ -167,7 +168,10 @@ int run_bench(BenchOptions options, const std::string& preset_note, const Argume
     return kExitDone;
   }
   // A launcher's ranks may be on hosts that do not see the files; its rank 0 checks them before it measures.
-  if (!here.environment) check_files(plan.options);
+  if (!here.environment) {
+    check_files(plan.options);
+    ResultKeeper(result_files(plan)).set_aside_older();
+  }
   return run_launches(plan);
 }
 

@@ -229,9 +229,8 @@ BaselineChoice choose_baseline(const BenchOptions& options, const std::vector<tr
 }
 
 void check_files(const BenchOptions& options) {
-  if (!options.json_path.empty()) check_writable(options.json_path, "--json");
-  if (!options.csv_path.empty()) check_writable(options.csv_path, "--csv");
-  if (!options.trace_path.empty()) check_writable(options.trace_path, "--trace");
+  check_outputs(
+      {{"--json", options.json_path}, {"--csv", options.csv_path}, {"--trace", options.trace_path}});
 }
 
 }  // namespace lockstep::cli

@@ -1,8 +1,10 @@
 #include "console.h"
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include <fmt/format.h>
@@ -47,8 +49,9 @@ void print_marked(std::string_view mark, int color, std::string_view text, std::
 }  // namespace
 
 void print_result(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (std::fflush(stdout) == 0 && written) return;
+  throw Error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
 }
 
 void print_note(std::string_view text) {

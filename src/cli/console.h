@@ -10,6 +10,7 @@ namespace lockstep::cli {
 
 // Results go to stdout, everything else to stderr. Colors only on a terminal, and not when NO_COLOR is set.
 
+/// Throws Error where standard output takes no more, as on a full disk.
 void print_result(std::string_view text);
 void print_note(std::string_view text);
 void print_warning(std::string_view text, std::string_view advice);

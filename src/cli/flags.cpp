@@ -42,6 +42,10 @@ void Flags::add(const std::string& name, Value& value, const std::string& help, 
     // A default in words says more than the 0 or the empty text that stands for it.
     if (!help.ends_with(']')) option.capture_default_str();
   }
+  if constexpr (std::is_same_v<Value, std::string>) {
+    // An unset variable of a script: --resume "$FILE" must not mean that the flag was not given.
+    option.check(CLI::Validator([](const std::string& text) { return text.empty() ? "is empty" : ""; }, ""));
+  }
   if (*form.value != '\0') option.type_name(form.value);
   if (form.required) option.required();
   if (!form.one_of.empty()) option.check(CLI::IsMember(form.one_of));
@@ -107,10 +111,10 @@ CommandLine::CommandLine(const std::string& description, const std::string& vers
 
 CommandLine::~CommandLine() = default;
 
-void CommandLine::add(const char* name, const char* description, AddCommand add) {
+void CommandLine::add(const char* name, const char* description, AddCommand add_flags) {
   Command& command =
       *commands_.emplace_back(std::make_unique<Command>(*app_->add_subcommand(name, description)));
-  command.run = add(command.flags);
+  command.run = add_flags(command.flags);
 }
 
 int CommandLine::run(int argc, char** argv) {

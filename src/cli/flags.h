@@ -74,7 +74,7 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  void add(const char* name, const char* description, AddCommand add);
+  void add(const char* name, const char* description, AddCommand add_flags);
 
   /// Parses, runs the sub-command, and prints what is wrong with either. Returns the exit code.
   int run(int argc, char** argv);

@@ -59,15 +59,22 @@ plots::Sources read_sources(const DrawingOptions& options) {
   return sources;
 }
 
+void check_output(const DrawingOptions& options) {
+  std::vector<GivenFile> inputs;
+  for (const std::string& path : options.runs) inputs.push_back({"a file to draw", path});
+  for (const std::string& path : options.published) inputs.push_back({"--published", path});
+  check_outputs({{"-o", options.output}}, inputs);
+}
+
 int run_report(const DrawingOptions& options) {
-  if (options.output != "-") check_writable(options.output, "-o");
+  check_output(options);
   write_result(options.output, plots::report_page(read_sources(options)));
   return kExitDone;
 }
 
 int run_plot(const DrawingOptions& options) {
   const plots::DrawChart draw = plots::charts().get(options.chart);
-  if (options.output != "-") check_writable(options.output, "-o");
+  check_output(options);
   const plots::ChartForm form{options.width, options.chart};
   const plots::Chart chart = draw(read_sources(options), form);
   if (!chart.drawn()) {

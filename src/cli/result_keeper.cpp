@@ -26,6 +26,17 @@ void print_record(const results::RunRecord& record, const results::RenderOptions
 
 ResultKeeper::ResultKeeper(const ResultFiles& files) : file_(files.record_path), files_(files) {}
 
+void ResultKeeper::set_aside_older() {
+  std::error_code failed;
+  const fs::path& partial = file_.partial_path();
+  if (files_.continues || partial.empty() || !fs::exists(partial, failed)) return;
+  fs::path aside = partial;
+  aside += ".old";
+  fs::rename(partial, aside, failed);
+  if (failed) throw Error(fmt::format("cannot rename '{}': {}", partial.string(), failed.message()));
+  print_note(fmt::format("an earlier run left '{}'; it is '{}' now", partial.string(), aside.string()));
+}
+
 void ResultKeeper::row_finished(const results::RunRecord& record) {
   // A whole record each time, so that whatever survives can print it.
   file_.update(record);
@@ -37,8 +48,9 @@ void ResultKeeper::finish(const results::RunRecord& record) {
     file_.finish(record);
     return;
   }
-  print_record(record, files_.how, /*with_header=*/false);
+  // The files first: standard output may be full.
   write_files(record);
+  print_record(record, files_.how, /*with_header=*/false);
 }
 
 void ResultKeeper::finish_incomplete(const std::string& reason) {
@@ -53,8 +65,8 @@ void ResultKeeper::finish_incomplete(const std::string& reason) {
   }
   results::RunRecord record = results::read_record(kept);
   record.incomplete = reason;
-  print_record(record, files_.how, /*with_header=*/false);
   write_files(record);
+  print_record(record, files_.how, /*with_header=*/false);
   if (!files_.json_path.empty())
     print_note(fmt::format("what was measured is in {}, marked incomplete", files_.json_path));
 }

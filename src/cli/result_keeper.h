@@ -34,6 +34,10 @@ class ResultKeeper {
  public:
   explicit ResultKeeper(const ResultFiles& files);
 
+  /// Gives a partial record that an earlier run left another name, so that it does not pass as this run's;
+  /// nothing for a run that continues it. Call before the first row.
+  void set_aside_older();
+
   /// Call after every row. Throws Error when the disk is full.
   void row_finished(const results::RunRecord& record);
 

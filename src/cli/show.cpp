@@ -28,7 +28,7 @@ struct ShowOptions {
 int run_show(const ShowOptions& options) {
   // Checked before the file, which may be large, is read.
   results::styles().get(options.how.style);
-  if (!options.csv.empty() && options.csv != "-") check_writable(options.csv, "--csv");
+  check_outputs({{"--csv", options.csv}}, {{"the file to show", options.file}});
   const results::RunRecord record = results::read_record(options.file);
   if (!options.csv.empty()) {
     write_result(options.csv, results::to_csv(record));

@@ -28,7 +28,7 @@ struct TopoOptions {
 
 int run_topo(const TopoOptions& options) {
   // Checked before the machine is inspected, which takes a while.
-  if (!options.json.empty() && options.json != "-") check_writable(options.json, "--json");
+  check_outputs({{"--json", options.json}}, {{"--from", options.from}});
   const results::System system =
       options.from.empty() ? topology::inspect_system() : results::read_system(options.from);
   if (!options.json.empty()) {

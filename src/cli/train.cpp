@@ -272,8 +272,7 @@ void check_before_start(const train::TrainingPlan& plan, const TrainOptions& opt
   }
   // A launcher's ranks may be on hosts that do not see the files.
   if (job.site.environment) return;
-  if (!options.json_path.empty()) check_writable(options.json_path, "--json");
-  if (!options.checkpoint_path.empty()) check_writable(options.checkpoint_path, "--checkpoint");
+  check_outputs({{"--json", options.json_path}, {"--checkpoint", options.checkpoint_path}});
 }
 
 int run_train(const TrainOptions& options, const Arguments& command) {

@@ -1,12 +1,16 @@
 #include "lockstep/base/file.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <sstream>
+#include <memory>
+#include <random>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -15,9 +19,33 @@ namespace lockstep {
 namespace fs = std::filesystem;
 namespace {
 
-/// In the same folder, so that the rename stays within one file system.
-fs::path temporary_beside(const fs::path& path) {
-  return path.parent_path() / fmt::format(".{}.{}.tmp", path.filename().string(), ::getpid());
+constexpr size_t kMostBytes = size_t{2} << 30;
+
+/// The file behind symbolic links, whether it exists or not.
+fs::path target_of(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path target = fs::weakly_canonical(path, ignored);
+  return fs::is_symlink(path, ignored) && !target.empty() ? target : path;
+}
+
+/// A new file in the same folder, so that the rename stays within one file system.
+struct Temporary {
+  std::string path;
+  int fd = -1;
+};
+
+Temporary create_beside(const fs::path& path) {
+  std::random_device random;
+  Temporary made;
+  // As mkstemp, which would not apply the umask. O_EXCL: a link that somebody planted is not followed.
+  do {
+    made.path =
+        (path.parent_path() / fmt::format(".{}.{:08x}.tmp", path.filename().string(), random())).string();
+    made.fd = ::open(made.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (made.fd < 0 && errno == EEXIST);
+  struct ::stat old {};
+  if (made.fd >= 0 && ::stat(path.c_str(), &old) == 0) ::fchmod(made.fd, old.st_mode & 07777);
+  return made;
 }
 
 /// Takes the result of open(). 0 on success, else errno.
@@ -39,10 +67,6 @@ int write_and_close(int fd, std::string_view text) {
   return error;
 }
 
-int create(const fs::path& path) {
-  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-}
-
 /// A rename would replace these (/dev/stdout, /dev/full), so they are written directly.
 bool is_device_or_pipe(const fs::path& path) {
   std::error_code ignored;
@@ -56,40 +80,92 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
   if (is_device_or_pipe(path)) {
     error = write_and_close(::open(path.c_str(), O_WRONLY | O_CLOEXEC), text);
   } else {
-    const fs::path temporary = temporary_beside(path);
-    error = write_and_close(create(temporary), text);
-    if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-    if (error != 0) ::unlink(temporary.c_str());
+    const fs::path target = target_of(path);
+    const Temporary temporary = create_beside(target);
+    error = write_and_close(temporary.fd, text);
+    if (error == 0 && ::rename(temporary.path.c_str(), target.c_str()) != 0) error = errno;
+    if (error != 0 && temporary.fd >= 0) ::unlink(temporary.path.c_str());
   }
   if (error != 0) throw Error(fmt::format("cannot write '{}': {}", path.string(), std::strerror(error)));
 }
 
-void check_writable(const fs::path& path, std::string_view flag) {
+namespace {
+
+void check_writable(const GivenFile& output) {
   const auto refuse = [&](const std::string& reason) {
-    throw ConfigError(fmt::format("{}: cannot write '{}': {}", flag, path.string(), reason),
+    throw ConfigError(fmt::format("{}: cannot write '{}': {}", output.flag, output.path.string(), reason),
                       "Choose a path in a folder that exists and that you may write to.");
   };
-  if (path.empty()) refuse("the path is empty");
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) refuse("it is a folder");
-  if (is_device_or_pipe(path)) {
-    if (::access(path.c_str(), W_OK) != 0) refuse(std::strerror(errno));
+  if (fs::is_directory(output.path, ignored)) refuse("it is a folder");
+  if (is_device_or_pipe(output.path)) {
+    if (::access(output.path.c_str(), W_OK) != 0) refuse(std::strerror(errno));
     return;
   }
-  const fs::path temporary = temporary_beside(path);
-  const int error = write_and_close(create(temporary), "lockstep");
-  ::unlink(temporary.c_str());
+  const Temporary temporary = create_beside(target_of(output.path));
+  const int error = write_and_close(temporary.fd, "lockstep");
+  if (temporary.fd >= 0) ::unlink(temporary.path.c_str());
   if (error != 0) refuse(std::strerror(error));
 }
 
+/// Whether both name one file: by what exists, or else by the path that it will have.
+bool is_same_file(const fs::path& a, const fs::path& b) {
+  std::error_code failed;
+  if (fs::equivalent(a, b, failed)) return !is_device_or_pipe(a);
+  return fs::weakly_canonical(a, failed) == fs::weakly_canonical(b, failed);
+}
+
+bool is_a_file(const GivenFile& given) {
+  return !given.path.empty() && given.path != "-";
+}
+
+}  // namespace
+
+void check_outputs(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs) {
+  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    if (!is_a_file(*output)) continue;
+    for (const GivenFile& input : inputs) {
+      if (!is_a_file(input) || !is_same_file(output->path, input.path)) continue;
+      throw ConfigError(fmt::format("{} '{}' is {} too, which would be lost", output->flag,
+                                    output->path.string(), input.flag),
+                        "Choose another file to write to.");
+    }
+    for (auto other = outputs.begin(); other != output; ++other) {
+      if (!is_a_file(*other) || !is_same_file(output->path, other->path)) continue;
+      throw ConfigError(
+          fmt::format("{} and {} both write '{}'", other->flag, output->flag, output->path.string()),
+          "Give each a file of its own.");
+    }
+    check_writable(*output);
+  }
+}
+
 std::string read_file(const fs::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  if (stream && fs::is_directory(path))
-    throw Error(fmt::format("cannot read '{}': it is a folder", path.string()));
-  if (stream) text << stream.rdbuf();
-  if (!stream) throw Error(fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
-  return std::move(text).str();
+  const auto refuse = [&](const std::string& reason) {
+    throw Error(fmt::format("cannot read '{}': {}", path.string(), reason));
+  };
+  // Without O_NONBLOCK a named pipe that nobody writes to would block here for ever.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) refuse(std::strerror(errno));
+  const auto close_it = [](const int* open) { ::close(*open); };
+  const std::unique_ptr<const int, decltype(close_it)> closed(&fd, close_it);
+  struct ::stat facts {};
+  if (::fstat(fd, &facts) != 0) refuse(std::strerror(errno));
+  if (S_ISDIR(facts.st_mode)) refuse("it is a folder");
+  if (S_ISCHR(facts.st_mode) || S_ISBLK(facts.st_mode)) refuse("it is a device");
+  // A pipe with a writer is waited for.
+  ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  std::string text;
+  text.reserve(S_ISREG(facts.st_mode) ? std::min(static_cast<size_t>(facts.st_size) + 1, kMostBytes) : 0);
+  std::array<char, 1 << 16> part{};
+  while (true) {
+    const ssize_t count = ::read(fd, part.data(), part.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) refuse(std::strerror(errno));
+    if (count == 0) return text;
+    if (text.size() + static_cast<size_t>(count) > kMostBytes) refuse("it holds more than 2 GiB");
+    text.append(part.data(), static_cast<size_t>(count));
+  }
 }
 
 }  // namespace lockstep

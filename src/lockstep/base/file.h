@@ -3,19 +3,28 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep {
 
 /// Writes `text` to `path` so that a reader sees the old file or the whole new one, never a part: a temporary
-/// file beside it, flushed to disk, then renamed. Throws Error that names the path and the system's reason
-/// (a full disk among them); the temporary file is removed then.
+/// file beside it that nobody else can have prepared, flushed to disk, then renamed. A symbolic link stays
+/// one (its target is replaced), and so do the permissions of an old file. Throws Error that names the path
+/// and the system's reason (a full disk among them); the temporary file is removed then.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// Throws ConfigError unless a later write_file_atomically(path) can be expected to succeed. Leaves nothing
-/// behind.
-void check_writable(const std::filesystem::path& path, std::string_view flag);
+/// A file that a command was told to write or to read. Empty: not given; "-": standard input or output.
+struct GivenFile {
+  std::string flag;
+  std::filesystem::path path;
+};
 
-/// The whole file. Throws Error that names the path and the system's reason.
+/// Throws ConfigError where two outputs are the same file, where one is an input, which would be lost, or
+/// where a later write_file_atomically() cannot be expected to succeed. Leaves nothing behind.
+void check_outputs(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs = {});
+
+/// The whole file, or all that a pipe holds. Throws Error that names the path and the system's reason; files
+/// of more than 2 GiB and devices without an end are refused.
 std::string read_file(const std::filesystem::path& path);
 
 }  // namespace lockstep
