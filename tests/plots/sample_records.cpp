@@ -285,7 +285,11 @@ RunRecord broken_record() {
   numbers.breakdown->straggler = 99;
   numbers.breakdown->ranks[0].buckets[0].ended_s = kInf;
   numbers.breakdown->ranks[1].buckets[1].started_s = -5;
-  numbers.resources = results::Resources{{-1, 0}, {}, kNaN, kNaN, kInf, kNaN};
+  numbers.resources = results::Resources{.peak_memory_bytes = {-1, 0},
+                                         .processor_utilisation = kNaN,
+                                         .communication_threads = kNaN,
+                                         .other_load = kInf,
+                                         .mean_frequency_mhz = kNaN};
   record.runs.push_back(numbers);
 
   Run bare;

@@ -97,7 +97,8 @@ TEST(ResourcesTest, only_outliers_that_are_slow_are_worth_a_warning) {
     }
     const std::vector<Warning> warnings = series_warnings(run);
     EXPECT_EQ(warnings.size(), warned ? 1u : 0u) << times;
-    if (warned) EXPECT_THAT(warnings.at(0).text, HasSubstr("the slowest 3.0 times the median"));
+    if (!warned) continue;
+    EXPECT_THAT(warnings.at(0).text, HasSubstr("the slowest 3.0 times the median"));
   }
 }
 
