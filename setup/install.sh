@@ -153,7 +153,7 @@ install_torch() {
   replace_venv .venv
 }
 
-has_pyzmq() { .venv-tests/bin/python3 -c 'import zmq'; }
+has_test_packages() { .venv-tests/bin/python3 -c 'import zmq, sympy, networkx, filelock, typing_extensions'; }
 has_onednn() { [ -s .venv-onednn/lib/libdnnl.so.3 ] && [ -s .venv-onednn/include/dnnl.hpp ]; }
 
 # install_small FOLDER REQUIREMENTS CHECK NAME CONSEQUENCE: a virtual environment for what a machine without a network
@@ -234,7 +234,7 @@ elif [ -n "$(remembered_torch)" ]; then
 fi
 if [ -z "$(remembered_torch)" ]; then install_torch; fi
 if $with_tests; then
-  install_small .venv-tests setup/requirements-tests.txt has_pyzmq "pyzmq for tests (1 MB)" \
+  install_small .venv-tests setup/requirements-tests.txt has_test_packages "Python packages for tests (10 MB)" \
     "a test that needs it says so"
 fi
 if [ "$(uname -m)" = x86_64 ]; then

@@ -10,6 +10,7 @@
 #include "lockstep/base/registry.h"
 #include "lockstep/base/rule.h"
 #include "lockstep/limit/limit.h"
+#include "lockstep/network_file/network_file.h"
 #include "lockstep/strategies/strategy.h"
 
 #include "shared_flags.h"
@@ -151,6 +152,14 @@ void check_stamps_in_recorded_steps(const BenchOptions& options, const train::Jo
       "Measure one without the other: the phases of steps that are not recorded.");
 }
 
+void check_layers_of_files(const BenchOptions& options, const train::JobSite& /*site*/) {
+  const auto file = std::ranges::find_if(options.sweep.models, network_file::is_network_file);
+  if ((!options.layers && !options.limit) || file == options.sweep.models.end()) return;
+  throw ConfigError(
+      fmt::format("--layers and --limit know the layers of built-in networks, not those of {}", *file),
+      "Leave them out, or measure built-in networks in a command of their own.");
+}
+
 void check_repeat_under_launcher(const BenchOptions& options, const train::JobSite& site) {
   if (options.repeat == 1 || site.supervised() || !site.environment) return;
   throw ConfigError(fmt::format("--repeat launches ranks anew, but {} started these",
@@ -168,6 +177,7 @@ void check_repeat_of_threads(const BenchOptions& options, const train::JobSite& 
 constexpr Rule<BenchOptions, train::JobSite> kSiteRules[] = {
     {"--limit, --device", &check_limit_on_gpus},
     {"--layers, --device", &check_layers_on_gpus},
+    {"--layers, --limit, --model", &check_layers_of_files},
     {"--cuda-graph, --trace, --breakdown, --style", &check_stamps_in_recorded_steps},
     {"--limit, this build",
      [](const BenchOptions& options, const train::JobSite& /*site*/) {

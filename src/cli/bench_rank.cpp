@@ -73,8 +73,7 @@ class RowLimits {
   static limit::Limit measure(const train::RowPlan& row) {
     const bool bf16 = replica::parse_precision(row.precision) == replica::Precision::kBf16;
     return limit::measure_limit(
-        models::list_layers(models::registry().get(row.model), row.image_size, row.batch_per_rank),
-        {.bf16 = bf16});
+        models::list_layers(models::info_of(row.model), row.image_size, row.batch_per_rank), {.bf16 = bf16});
   }
 
   const BenchRank& rank_;

@@ -23,10 +23,14 @@ int usual_steps(const train::RowPlan& row) {
 }
 
 /// Work in arbitrary units, proportional to the time that a row takes: ranks run in parallel, and the cost of
-/// an image grows with its area and with the model's parameters.
+/// an image grows with its area and with the model's parameters. A network from a file counts by its
+/// multiply-adds, at the 300 units per multiply-add that resnet50 has.
 double work_of(const train::RowPlan& row) {
+  if (row.image_size == 0) {
+    return usual_steps(row) * row.images_per_rank_step() * static_cast<double>(row.multiply_adds) * 300;
+  }
   return usual_steps(row) * row.images_per_rank_step() * row.image_size * row.image_size *
-         static_cast<double>(models::registry().get(row.model).parameters);
+         static_cast<double>(models::info_of(row.model).parameters);
 }
 
 }  // namespace
@@ -64,8 +68,8 @@ void ProgressLine::row_ends(size_t index, double images_per_s) {
   const double took_s = now_s() - row_began_s_;
   finished_work_ += work_of(rows_[index]);
   finished_s_ += took_s;
-  print_note(fmt::format("[{}/{}] {}: {:.2f} images/s, took {}", index + 1, rows_.size(),
-                         rows_[index].label(), images_per_s, format_duration(took_s)));
+  print_note(fmt::format("[{}/{}] {}: {:.2f} {}, took {}", index + 1, rows_.size(), rows_[index].label(),
+                         images_per_s, rows_[index].rate_unit(), format_duration(took_s)));
 }
 
 void ProgressLine::run() {
@@ -91,17 +95,18 @@ std::string ProgressLine::line() const {
     text += "preparing";
   } else {
     const double images_per_s =
-        done * static_cast<double>(row.images_per_rank_step()) * row.ranks / elapsed_s;
+        done * static_cast<double>(row.images_per_rank_step() * row.units_per_sample) * row.ranks / elapsed_s;
     if (progress.label != row.label()) {
       text += fmt::format("{}, step {}", progress.label.substr(0, progress.label.find(" of ")), done);
     } else if (row.pacing.fixed()) {
       const int total = usual_steps(row);
-      text += fmt::format("{} {}/{}, {:.1f} images/s, {} left",
-                          done <= *row.pacing.warmup_steps ? "warm-up" : "step", std::min(done, total), total,
-                          images_per_s, format_duration(seconds_left(elapsed_s, done / double(total))));
+      text +=
+          fmt::format("{} {}/{}, {:.1f} {}, {} left", done <= *row.pacing.warmup_steps ? "warm-up" : "step",
+                      std::min(done, total), total, images_per_s, row.rate_unit(),
+                      format_duration(seconds_left(elapsed_s, done / double(total))));
     } else {
       const double fraction = std::max(done / double(usual_steps(row)), elapsed_s / row.pacing.max_time_s);
-      text += fmt::format("step {}, {:.1f} images/s, about {} left", done, images_per_s,
+      text += fmt::format("step {}, {:.1f} {}, about {} left", done, images_per_s, row.rate_unit(),
                           format_duration(seconds_left(elapsed_s, fraction)));
     }
   }

@@ -29,7 +29,10 @@ void add_row_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const st
   const FlagForm form{.single = rows == Rows::kOne};
   const char* own_batch = sweep.batches.empty() ? " [each network's default]" : "";
   flags.begin_group(group);
-  flags.add("--model", sweep.models, "network to train; 'lockstep info models' lists them", form);
+  flags.add(
+      "--model", sweep.models,
+      "network to train: a name that 'lockstep info models' lists, or the file of one of your own (.pt2)",
+      form);
   flags.add("--ranks", sweep.ranks, fmt::format("number of ranks [{}]", usual_ranks), form);
   flags.add("--batch", sweep.batches, fmt::format("images per rank and batch{}", own_batch), form);
   flags.add("--strategy", sweep.strategies,

@@ -19,17 +19,18 @@ namespace {
 
 using Parts = std::set<std::string>;
 
-const Parts kTorchFree = {"base",           "comm",          "measure",        "topology",
-                          "results/record", "results/files", "results/tables", "launch",
-                          "data",           "feed",          "pickle",         "cuda_kernels"};
+const Parts kTorchFree = {"base",          "comm",           "measure",     "topology", "results/record",
+                          "results/files", "results/tables", "launch",      "data",     "feed",
+                          "pickle",        "cuda_kernels",   "network_file"};
 
 Parts with(Parts parts, const Parts& more) {
   parts.insert(more.begin(), more.end());
   return parts;
 }
 
-const Parts kBelowTheStep = {"base",    "comm",    "measure", "launch", "data",       "feed",
-                             "replica", "kernels", "models",  "inputs", "strategies", "cuda_kernels"};
+const Parts kBelowTheStep = {"base",       "comm",         "measure",     "launch", "data",
+                             "feed",       "replica",      "kernels",     "models", "inputs",
+                             "strategies", "cuda_kernels", "network_file"};
 const Parts kBelowTheRows =
     with(kBelowTheStep, {"topology", "results/record", "results/files", "train/step"});
 
@@ -50,8 +51,9 @@ const std::map<std::string, Parts> kMayKnow = {
     {"feed", {"base"}},
     {"replica", {"base"}},
     {"kernels", {"base", "cuda_kernels", "replica"}},
-    {"models", {"base", "cuda_kernels", "replica", "kernels"}},
-    {"limit", {"base", "cuda_kernels", "replica", "kernels", "models"}},
+    {"network_file", {"base"}},
+    {"models", {"base", "cuda_kernels", "replica", "kernels", "network_file"}},
+    {"limit", {"base", "cuda_kernels", "replica", "kernels", "models", "network_file"}},
     {"inputs", {"base", "data", "feed", "replica"}},
     {"strategies", {"base", "comm", "replica"}},
     {"train/step", kBelowTheStep},

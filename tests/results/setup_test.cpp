@@ -38,7 +38,7 @@ TEST(SetupTest, every_member_has_one_entry) {
   const auto& [model, batch_per_rank, global_batch, accumulate, ranks, hosts, strategy, backend, precision,
                kernels, memory_format, device, cuda_graph, input, data, input_options, image_size, bucket_mb,
                strategy_options, threads_per_rank, seed, parameters, multiply_adds, learning_rate, momentum,
-               weight_decay, nesterov] = setup;
+               weight_decay, nesterov, unit, units_per_sample] = setup;
   const std::set<const void*> members{&model,
                                       &batch_per_rank,
                                       &global_batch,
@@ -65,7 +65,9 @@ TEST(SetupTest, every_member_has_one_entry) {
                                       &learning_rate,
                                       &momentum,
                                       &weight_decay,
-                                      &nesterov};
+                                      &nesterov,
+                                      &unit,
+                                      &units_per_sample};
   std::set<const void*> described;
   std::set<std::string> keys, names;
   for (const Setting& setting : kSettings) {

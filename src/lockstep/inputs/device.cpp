@@ -60,6 +60,7 @@ class DeviceInput : public Input {
 }  // namespace
 
 std::unique_ptr<Input> create_device_input(const InputOptions& options) {
+  if (!options.described.empty()) return create_described_input(options);
   return std::make_unique<DeviceInput>(options);
 }
 

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/registry.h"
 #include "lockstep/feed/queue_use.h"
+#include "lockstep/inputs/described.h"
 #include "lockstep/replica/accelerator.h"
 
 namespace lockstep::inputs {
@@ -22,6 +23,9 @@ struct Batch {
   at::Tensor labels;
   /// Index of the first sample in the global batch of this step.
   int64_t first_sample = 0;
+  /// All tensors of a batch that is no images and labels: inputs, then targets (InputOptions::described). The
+  /// first and the last of them are `images` and `labels`, too.
+  std::vector<at::Tensor> samples = {};
 };
 
 /// A source of batches.
@@ -60,6 +64,9 @@ struct InputOptions {
   int rank = 0;
   int ranks = 1;
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
+  /// The tensors of a batch for a network that takes other than images and labels; empty for all others. Only
+  /// the input `device` makes these.
+  std::vector<Description> described = {};
   /// The folder of real data.
   std::string data;
   /// Batches that a step takes: one pass over real data is a whole number of steps.

@@ -14,6 +14,9 @@ constexpr int64_t kDeviceBatches = 4;
 /// Random batches made once, on the device, and used in turn: normal images, uniform labels.
 std::unique_ptr<Input> create_device_input(const InputOptions& options);
 
+/// The same of the tensors in InputOptions::described, used by `device` where there are any.
+std::unique_ptr<Input> create_described_input(const InputOptions& options);
+
 // `host` and `queue`: random 8-bit images and random labels, new in every step, by (seed, sample) alone
 // (feed::RandomBatches). Skipping batches costs nothing.
 

@@ -1,5 +1,7 @@
 #include "lockstep/models/model.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <ATen/TensorOperators.h>
@@ -16,6 +18,16 @@ namespace {
 /// The cost of an image does not depend on its pixels.
 at::Tensor blank_image(const ModelInfo& info, const Model& model, int64_t size) {
   return at::zeros({1, info.channels, size, size}).contiguous(model.parameters().memory_format());
+}
+
+/// The cost as it was counted when the file was traced.
+ModelCost cost_of(const network_file::NetworkFile& file, bool bf16) {
+  ModelCost cost{.multiply_adds = file.multiply_adds};
+  for (const network_file::Graph& graph : file.graphs) {
+    if ((graph.precision != "bf16") == bf16) continue;
+    cost.activation_bytes = std::max(cost.activation_bytes, graph.activation_bytes / graph.batch);
+  }
+  return cost;
 }
 
 }  // namespace
@@ -42,6 +54,7 @@ void check_image_size(std::string_view name, const ModelInfo& info, int64_t imag
 }
 
 ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16) {
+  if (info.file != nullptr) return cost_of(*info.file, bf16);
   const at::NoGradGuard no_grad;
   const std::unique_ptr<Model> model = info.create({});
   kernels::CostMeter meter;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "lockstep/base/registry.h"
 #include "lockstep/kernels/context.h"
 #include "lockstep/kernels/layer.h"
+#include "lockstep/network_file/network_file.h"
 #include "lockstep/replica/parameters.h"
 
 namespace lockstep::models {
@@ -41,6 +43,8 @@ struct Output {
 /// labels: [batch], int64.
 at::Tensor cross_entropy(const Output& output, const at::Tensor& labels);
 
+class WholeStep;
+
 /// A network: trainable tensors and a forward pass, built from the blocks in kernels/.
 /// Not thread safe: a replica belongs to one thread.
 class Model {
@@ -49,6 +53,9 @@ class Model {
 
   /// images: [batch, channels, size, size] fp32, in the model's memory format.
   virtual Output forward(const at::Tensor& images, const kernels::Context& context) = 0;
+
+  /// The step of a network that has no forward pass of its own; null: forward() and autograd compute it.
+  virtual WholeStep* whole_step() { return nullptr; }
 
   const replica::Parameters& parameters() const { return parameters_; }
   replica::Parameters& parameters() { return parameters_; }
@@ -62,6 +69,9 @@ class Model {
 struct ModelOptions {
   uint64_t seed = 1;
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
+  /// Choose the graph of a network's file, and are of no use to others.
+  int64_t batch = 0;
+  std::string precision = "fp32";
 };
 
 /// Properties of a network that are known before it is built.
@@ -81,11 +91,17 @@ struct ModelInfo {
   int default_batch = 32;
   /// Origin of the network's structure and of its default batch.
   std::string source;
-  std::unique_ptr<Model> (*create)(const ModelOptions& options) = nullptr;
+  std::function<std::unique_ptr<Model>(const ModelOptions& options)> create = {};
+  /// The description of a network from a file, which has no images or classes; null for all others.
+  std::shared_ptr<const network_file::NetworkFile> file = {};
 };
 
 /// All networks by name.
 const Registry<ModelInfo>& registry();
+
+/// The network of registry(), or of the file if the name is a file's (network_file::is_network_file). A file
+/// is read once; what it was then holds for the whole process. Thread-safe. Throws ConfigError.
+const ModelInfo& info_of(const std::string& name);
 
 /// Throws ConfigError unless network `name` takes images of this size.
 void check_image_size(std::string_view name, const ModelInfo& info, int64_t image_size);

@@ -1,4 +1,8 @@
+#include <map>
+#include <mutex>
+
 #include "lockstep/models/networks.h"
+#include "lockstep/models/traced_model.h"
 
 namespace lockstep::models {
 namespace {
@@ -30,7 +34,7 @@ constexpr Images kCifarUp{3, 32, 32, kMaxImageSize, kCifar10Classes};
 constexpr Images kMnist{1, 28, 28, 28, 10};
 
 ModelInfo row(int64_t parameters, int64_t multiply_adds, const Images& images, int batch, const char* source,
-              decltype(ModelInfo::create) create) {
+              std::unique_ptr<Model> (*create)(const ModelOptions& options)) {
   return {.parameters = parameters,
           .multiply_adds = multiply_adds,
           .channels = images.channels,
@@ -43,7 +47,32 @@ ModelInfo row(int64_t parameters, int64_t multiply_adds, const Images& images, i
           .create = create};
 }
 
+ModelInfo row(const std::string& path) {
+  auto file = std::make_shared<const network_file::NetworkFile>(network_file::read_network_file(path));
+  return {.parameters = file->parameter_count(),
+          .multiply_adds = file->multiply_adds,
+          .channels = 0,
+          .image_size = 0,
+          .min_image_size = 0,
+          .max_image_size = 0,
+          .classes = 0,
+          .default_batch = static_cast<int>(file->graphs.front().batch),
+          .source = file->name,
+          .create = [file](const ModelOptions& options) { return create_traced_model(file, options); },
+          .file = file};
+}
+
 }  // namespace
+
+const ModelInfo& info_of(const std::string& name) {
+  if (!network_file::is_network_file(name)) return registry().get(name);
+  static std::mutex mutex;
+  static std::map<std::string, ModelInfo> files;
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto known = files.find(name);
+  if (known == files.end()) known = files.emplace(name, row(name)).first;
+  return known->second;
+}
 
 const Registry<ModelInfo>& registry() {
   // clang-format off

@@ -41,10 +41,10 @@ std::string baseline_words(const Run& run) {
 /// One sentence: network, batch, strategy, ranks, rate, and the speed-up where it is known.
 std::string headline_of(const LabelledRun& run) {
   const Run& found = *run.run;
-  std::string text =
-      fmt::format("{}, {} images per rank, {} at {}: {} images per second", clip(found.model, 60),
-                  count_text(found.batch_per_rank), clip(found.strategy, 60), counted(found.ranks, "rank"),
-                  number_text(found.images_per_s));
+  std::string text = fmt::format(
+      "{}, {} {} per rank, {} at {}: {} {}s per second", clip(found.model, 60),
+      count_text(found.batch_per_rank), found.units_per_sample == 1 ? found.unit + "s" : "samples",
+      clip(found.strategy, 60), counted(found.ranks, "rank"), number_text(found.images_per_s), found.unit);
   if (positive(found.speedup) && positive(found.efficiency) && found.strategy != results::kSingle) {
     text += fmt::format(", {} times {}, so {} efficient", number_text(found.speedup), baseline_words(found),
                         percent_text(found.efficiency));
@@ -57,7 +57,7 @@ std::vector<KeyFigure> figures_of(const LabelledRun& run) {
   const Run& found = *run.run;
   const std::string at = counted(found.ranks, "rank");
   std::vector<KeyFigure> figures{
-      {number_text(found.images_per_s), fmt::format("images per second at {}", at)}};
+      {number_text(found.images_per_s), fmt::format("{}s per second at {}", found.unit, at)}};
   if (positive(found.speedup) && found.strategy != results::kSingle) {
     figures.push_back(
         {number_text(found.speedup) + " ×", fmt::format("the speed of {}", baseline_words(found))});

@@ -28,7 +28,6 @@ Parameters::Parameters(uint64_t seed, at::MemoryFormat memory_format)
     : seed_(seed), memory_format_(memory_format) {}
 
 at::Tensor Parameters::add(const std::string& name, at::IntArrayRef shape, Init init) {
-  check_unused(name);
   // Drawn in the plain layout, so that the n-th random number is the n-th element in every memory format.
   at::Tensor values = at::empty(shape, at::kFloat);
   switch (init.kind) {
@@ -43,19 +42,28 @@ at::Tensor Parameters::add(const std::string& name, at::IntArrayRef shape, Init 
       break;
   }
   values = in_memory_format(values);
+  add(name, values);
+  return values;
+}
+
+void Parameters::add(const std::string& name, at::Tensor values) {
+  check_unused(name);
   values.set_requires_grad(true);
-  trainable_.push_back({name, values});
+  trainable_.push_back({name, std::move(values)});
   gradient_places_.emplace_back();
   narrow_copies_.emplace_back();
-  return values;
 }
 
 at::Tensor Parameters::add_buffer(const std::string& name, at::IntArrayRef shape, double value,
                                   at::ScalarType dtype) {
-  check_unused(name);
   const at::Tensor values = in_memory_format(at::full(shape, value, dtype));
-  buffers_.push_back({name, values});
+  add_buffer(name, values);
   return values;
+}
+
+void Parameters::add_buffer(const std::string& name, at::Tensor values) {
+  check_unused(name);
+  buffers_.push_back({name, std::move(values)});
 }
 
 std::shared_ptr<const GradientPlace> Parameters::gradient_place(const std::string& name) {

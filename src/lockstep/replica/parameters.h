@@ -58,9 +58,13 @@ class Parameters {
 
   /// Adds a trainable fp32 leaf with requires_grad set. Throws Error if the name is taken.
   at::Tensor add(const std::string& name, at::IntArrayRef shape, Init init);
+  /// Adds `values` themselves, fp32, as a trainable leaf in their own layout.
+  void add(const std::string& name, at::Tensor values);
   /// Adds a tensor that is not trained, filled with `value`. Throws Error if the name is taken.
   at::Tensor add_buffer(const std::string& name, at::IntArrayRef shape, double value,
                         at::ScalarType dtype = at::kFloat);
+  /// Adds `values` themselves, in their own layout.
+  void add_buffer(const std::string& name, at::Tensor values);
 
   /// The place for the gradient of trainable parameter `name`. For the block that uses the parameter once per
   /// forward pass and writes its gradient there. Throws Error for an unknown name.

@@ -186,7 +186,10 @@ struct Run : Setup {
     return images_per_s / ranks / *limit_images_per_s;
   }
   /// Images that one rank computes in a step.
-  double images_per_rank_step() const { return static_cast<double>(batch_per_rank) * accumulate; }
+  /// In the row's unit.
+  double images_per_rank_step() const {
+    return static_cast<double>(batch_per_rank) * accumulate * static_cast<double>(units_per_sample);
+  }
 
   template <typename Fields, typename Self>
   static void describe(Fields& fields, Self& run) {

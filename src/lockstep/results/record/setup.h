@@ -74,7 +74,13 @@ struct Setup {
   double momentum = 0.9;
   double weight_decay = 1e-4;
   bool nesterov = false;
+  /// What rates count: "image"; of a network from a file what it says, "token".
+  std::string unit = "image";
+  /// Units in a sample of the batch.
+  int64_t units_per_sample = 1;
 
+  /// "images/s", "tokens/s".
+  std::string rate_unit() const { return unit + "s/s"; }
   Role role() const { return role_of(strategy); }
 
   template <typename Fields, typename Self>
@@ -315,6 +321,13 @@ inline constexpr auto kSettings = std::to_array<Setting>({
      .flag = "--nesterov",
      .distinction = Distinction::kNone,
      .in_csv = false},
+    {.key = "unit", .name = "unit of rates", .member = &Setup::unit, .in_csv = false, .chosen = false},
+    {.key = "units_per_sample",
+     .name = "units in a sample",
+     .member = &Setup::units_per_sample,
+     .least = 1,
+     .in_csv = false,
+     .chosen = false},
 });
 
 /// A row of which a file says nothing.

@@ -41,7 +41,7 @@ std::vector<Remark> baseline_remarks(const std::vector<ScalingRow>& rows,
     for (const Setting* attribute : varied) {
       if (!attribute->of_communication) line += ", " + attribute->phrase(run);
     }
-    line += fmt::format("), {:.{}f} images/s", run.images_per_s, digits);
+    line += fmt::format("), {:.{}f} {}", run.images_per_s, digits, run.rate_unit());
     if (run.threads_per_rank > 0)
       line += fmt::format("; {} per rank in every row", counted(run.threads_per_rank, "thread"));
     remarks.push_back({"Baseline: ", line});
@@ -71,7 +71,7 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
                        }});
   }
   const auto rate = [digits](const Run& run) { return fmt::format("{:.{}f}", run.images_per_s, digits); };
-  columns.push_back({"images/s", rate});
+  columns.push_back({rows.front().run->rate_unit(), rate});
   if (any([](const ScalingRow& row) { return row.run->rate_interval.has_value(); }))
     columns.push_back({"95 %", uncertainty_text});
   columns.push_back({"speed-up", [](const Run& run) { return fixed_text(run.speedup, 2); }});
@@ -108,13 +108,16 @@ std::vector<Remark> scaling_remarks(const std::vector<ScalingRow>& rows) {
             rows, [&, word = word](const ScalingRow& row) { return uncertainty_text(*row.run) == word; }))
       found.push_back(fmt::format("{}: {}", word, meaning));
   }
+  const std::string unit = rows.front().run->rate_unit();
   std::vector<Remark> remarks;
   if (!found.empty())
-    remarks.push_back({"95 %: ", fmt::format("no interval of images/s. {}.", fmt::join(found, "; "))});
+    remarks.push_back({"95 %: ", fmt::format("no interval of {}. {}.", unit, fmt::join(found, "; "))});
   if (std::ranges::any_of(rows, [](const ScalingRow& row) { return row.independent != nullptr; })) {
-    remarks.push_back({"independent: ",
-                       "as many ranks at the same time that do not communicate: images/s and efficiency that "
-                       "perfect scaling would give on this machine."});
+    remarks.push_back(
+        {"independent: ",
+         fmt::format("as many ranks at the same time that do not communicate: {} and efficiency that "
+                     "perfect scaling would give on this machine.",
+                     unit)});
   }
   return remarks;
 }
@@ -134,8 +137,9 @@ Document scaling_tables(const RunRecord& record) {
     std::vector<const Run*> shown;
     for (const ScalingRow& row : rows) shown.push_back(row.run);
     const int digits = rate_digits(shown);
-    document.add(Heading{fmt::format("Scaling: {} with {}{}, images per second of the whole job", group.model,
-                                     batch_text(group), group.global_batch > 0 ? "" : " per rank")});
+    document.add(Heading{fmt::format("Scaling: {} with {}{}, {}s per second of the whole job", group.model,
+                                     batch_text(group), group.global_batch > 0 ? "" : " per rank",
+                                     rows.front().run->unit)});
     for (const Remark& remark : baseline_remarks(rows, varied, digits)) document.add(remark);
     document.add(scaling_table(rows, varied, digits));
     for (const Remark& remark : scaling_remarks(rows)) document.add(remark);

@@ -127,6 +127,39 @@ models::Output DataParallelModel::forward(const at::Tensor& images, const kernel
   return gather(at::GradMode::is_enabled());
 }
 
+at::Tensor DataParallelModel::run(const std::vector<at::Tensor>& samples, const kernels::Context& context,
+                                  const at::Tensor& scale, const std::function<void()>& forward_done) {
+  if (devices() == 1) return replicas_.front()->whole_step()->run(samples, context, scale, forward_done);
+  // By tensor, then by device.
+  std::vector<std::vector<at::Tensor>> parts;
+  for (const at::Tensor& tensor : samples) parts.push_back(scatter(tensor));
+  replicate();
+  // The mean of the devices' means.
+  const at::Tensor share = scale.div(devices());
+  std::vector<at::Tensor> losses(replicas_.size());
+  threads_.run([&](int device) {
+    const auto index = static_cast<size_t>(device);
+    std::vector<at::Tensor> own_samples;
+    for (const std::vector<at::Tensor>& of_tensor : parts) own_samples.push_back(of_tensor[index]);
+    kernels::Context own = context;
+    own.first_sample += device * own_samples.front().size(0);
+    const std::function<void()> nothing = [] {};
+    losses[index] =
+        replicas_[index]->whole_step()->run(own_samples, own, share, device == 0 ? forward_done : nothing);
+  });
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> parameters = this->parameters().tensors();
+  for (size_t device = 1; device < replicas_.size(); ++device) {
+    const std::vector<at::Tensor> copies = replicas_[device]->parameters().tensors();
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i].grad().add_(copies[i].grad());
+      copies[i].mutable_grad().reset();
+    }
+    losses.front() = losses.front().add(losses[device]);
+  }
+  return losses.front().div(devices());
+}
+
 models::Output DataParallelModel::gather(bool learns) {
   const at::NoGradGuard no_grad;
   models::Output gathered = outputs_.front();

@@ -7,6 +7,7 @@
 #include <c10/core/Stream.h>
 
 #include "lockstep/models/model.h"
+#include "lockstep/models/whole_step.h"
 #include "lockstep/replica/accelerator.h"
 #include "lockstep/train/rows/device_threads.h"
 
@@ -24,7 +25,7 @@ namespace lockstep::train {
 ///
 /// On GPUs every device has one of its own and works in its accelerator's stream; copies between two devices
 /// are in both of their streams, and the host waits for none of it.
-class DataParallelModel final : public models::Model {
+class DataParallelModel final : public models::Model, public models::WholeStep {
  public:
   using Create = std::function<std::unique_ptr<models::Model>()>;
 
@@ -41,6 +42,13 @@ class DataParallelModel final : public models::Model {
   /// Throws Error unless the batch can be split into equal parts; outside of training device 0 then takes it.
   /// The gradient's graph must not outlive this, and only that of the last pass has one.
   models::Output forward(const at::Tensor& images, const kernels::Context& context) override;
+
+  /// For a network that has whole steps: every device runs one, on its part of the samples.
+  models::WholeStep* whole_step() override {
+    return replicas_.front()->whole_step() == nullptr ? nullptr : this;
+  }
+  at::Tensor run(const std::vector<at::Tensor>& samples, const kernels::Context& context,
+                 const at::Tensor& scale, const std::function<void()>& forward_done) override;
 
   int devices() const { return threads_.devices(); }
   /// The replica of a device; that of another than device 0 is as it was in the last step.

@@ -32,7 +32,7 @@ constexpr double kMargin = 0.9;
 
 /// Memory on the device that holds the row's tensors.
 MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost) {
-  const models::ModelInfo& info = models::registry().get(row.model);
+  const models::ModelInfo& info = models::info_of(row.model);
   MemoryEstimate estimate;
   estimate.process_bytes = on_gpu(row) ? kGpuContextBytes : kHostProcessBytes;
   // Parameters, gradients and momentum, and a second set of gradients: autograd's beside the buckets.
@@ -47,7 +47,7 @@ MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost
 
 /// Host memory of a rank whose tensors are on a GPU. Parameters are created on the host first.
 MemoryEstimate estimate_host_memory(const RowPlan& row) {
-  const models::ModelInfo& info = models::registry().get(row.model);
+  const models::ModelInfo& info = models::info_of(row.model);
   return {
       .process_bytes = kGpuHostProcessBytes, .parameter_bytes = 4 * info.parameters, .activation_bytes = 0};
 }
@@ -83,7 +83,7 @@ bool in_16_bits(const RowPlan& row) {
 }
 
 models::ModelCost cost_of(const RowPlan& row) {
-  return models::measure_cost(models::registry().get(row.model), row.image_size, in_16_bits(row));
+  return models::measure_cost(models::info_of(row.model), row.image_size, in_16_bits(row));
 }
 
 /// Costs of the rows' networks; each network is measured once, however many rows it has.
@@ -107,8 +107,10 @@ MemoryEstimate estimate_memory(const RowPlan& row) {
 }
 
 RowEstimate estimate_row(const RowPlan& row) {
-  if (on_gpu(row)) return {.memory = estimate_memory(row), .duration_s = std::nullopt};
-  const models::ModelInfo& info = models::registry().get(row.model);
+  // Timed on the network itself, which a file has for whole batches only.
+  if (on_gpu(row) || models::info_of(row.model).file != nullptr)
+    return {.memory = estimate_memory(row), .duration_s = std::nullopt};
+  const models::ModelInfo& info = models::info_of(row.model);
   models::measure_cost(info, row.image_size, in_16_bits(row));
   const double begin_s = now_s();
   const MemoryEstimate memory = estimate_memory(row);

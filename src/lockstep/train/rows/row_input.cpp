@@ -10,7 +10,7 @@
 #include "lockstep/feed/message.h"
 #include "lockstep/inputs/dataset.h"
 #include "lockstep/inputs/sources.h"
-#include "lockstep/models/model.h"
+#include "lockstep/models/traced_model.h"
 
 namespace lockstep::train {
 
@@ -21,8 +21,22 @@ c10::MemoryFormat parse_memory_format(const std::string& name) {
   return formats.get(name);
 }
 
+namespace {
+
+inputs::Description description_of(const network_file::Sample& sample) {
+  return {.shape = sample.shape,
+          .type = models::scalar_type(sample.type),
+          .channels_last = sample.channels_last,
+          .mean = sample.mean,
+          .deviation = sample.deviation,
+          .low = sample.low,
+          .high = sample.high};
+}
+
+}  // namespace
+
 inputs::InputOptions input_options_of(const RowPlan& row) {
-  const models::ModelInfo& model = models::registry().get(row.model);
+  const models::ModelInfo& model = models::info_of(row.model);
   const int ranks = training_ranks(row);
   inputs::InputOptions options;
   options.batch = row.batch_per_rank * (row.ranks / ranks);
@@ -32,6 +46,11 @@ inputs::InputOptions input_options_of(const RowPlan& row) {
   options.seed = row.seed;
   options.ranks = ranks;
   options.memory_format = parse_memory_format(row.memory_format);
+  if (model.file != nullptr) {
+    for (const auto* samples : {&model.file->inputs, &model.file->targets}) {
+      std::ranges::transform(*samples, std::back_inserter(options.described), &description_of);
+    }
+  }
   options.data = row.data;
   options.batches_per_step = row.accumulate;
   options.workers = row.input_flags.workers.value_or(options.workers);

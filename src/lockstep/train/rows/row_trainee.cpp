@@ -62,8 +62,13 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   using enum replica::Algorithms;
   replica::set_up_precision(precision, device.type(), row.repeatable ? kRepeatable : kFastest);
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
-  const models::ModelInfo& model_info = models::registry().get(row.model);
-  const auto create = [&] { return model_info.create({.seed = row.seed, .memory_format = memory_format}); };
+  const models::ModelInfo& model_info = models::info_of(row.model);
+  const auto create = [&] {
+    return model_info.create({.seed = row.seed,
+                              .memory_format = memory_format,
+                              .batch = row.batch_per_rank,
+                              .precision = row.precision});
+  };
   if (traits_.one_process) {
     auto model = DataParallelModel::make(create, row.ranks, row.device_cpus, accelerators_);
     devices_ = model.get();

@@ -55,10 +55,35 @@ std::vector<Computation> computations(const SweepOptions& options) {
 }
 
 int image_size_of(const SweepOptions& options, const std::string& model) {
-  const models::ModelInfo& info = models::registry().get(model);
+  const models::ModelInfo& info = models::info_of(model);
   if (options.common.image_size == 0) return static_cast<int>(info.image_size);
+  if (info.file != nullptr) {
+    throw ConfigError(fmt::format("--image-size is of no use to {}, whose inputs have fixed shapes", model),
+                      "Leave it out, or export the network again with inputs of another size.");
+  }
   models::check_image_size(model, info, options.common.image_size);
   return options.common.image_size;
+}
+
+constexpr const char* kAtenKernels = "aten";
+
+/// Settings of a row that the network's file decides. Throws ConfigError where the user asked for others.
+void fit_to_file(const network_file::NetworkFile& file, const SweepOptions& options, RowPlan& row) {
+  const auto refuse = [&](const std::string& what, const std::string& advice) {
+    throw ConfigError(fmt::format("{} {}", file.path, what), advice);
+  };
+  if (options.common.device != kCpu) refuse("is traced for the CPU", "Use --device cpu.");
+  if (row.input != "device") {
+    refuse(fmt::format("takes tensors that --input {} does not have", row.input), "Leave --input out.");
+  }
+  if (!options.kernels.empty() && row.kernels != kAtenKernels) {
+    refuse(fmt::format("computes with PyTorch's operations, not with --kernels {}", row.kernels),
+           "Leave --kernels out.");
+  }
+  row.unit = file.unit;
+  row.units_per_sample = file.units_per_sample;
+  row.kernels = kAtenKernels;
+  row.memory_format = file.channels_last ? "channels_last" : "contiguous";
 }
 
 int part_of(int global_batch, int ranks, int accumulate) {
@@ -83,6 +108,8 @@ void plan_group(const SweepOptions& options, const RowPlan& prototype, std::vect
     row.bucket_mb = bucket_mb;
     row.strategy_options = strategies::options_text(options.strategy_options, strategy);
     if (row.global_batch > 0) row.batch_per_rank = part_of(row.global_batch, ranks, row.accumulate);
+    const models::ModelInfo& info = models::info_of(row.model);
+    if (info.file != nullptr) info.file->graph(row.batch_per_rank, row.precision);
     const bool tunes = !options.tune.empty() && has_cap_to_tune(row);
     if (tunes) row.tune_budget_s = options.tune_budget_s.value_or(kUsualTuneBudgetS);
   };
@@ -125,7 +152,7 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
   if (options.ranks.empty()) options.ranks = {1};
   std::vector<RowPlan> rows;
   for (const std::string& model : without_repeats(options.models)) {
-    const models::ModelInfo& info = models::registry().get(model);
+    const models::ModelInfo& info = models::info_of(model);
     const int image_size = image_size_of(options, model);
     const bool strong = !options.global_batches.empty();
     std::vector<int> batches = without_repeats(strong ? options.global_batches : options.batches);
@@ -141,6 +168,7 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
         prototype.input_options = options.input_flags.text();
         prototype.input_flags = options.input_flags;
         prototype.image_size = image_size;
+        if (info.file != nullptr) fit_to_file(*info.file, options, prototype);
         prototype.parameters = info.parameters;
         // At other image sizes they are not known without running the network.
         prototype.multiply_adds = image_size == info.image_size ? info.multiply_adds : 0;

@@ -74,7 +74,7 @@ results::BucketTuning tune_buckets(const RowPlan& row, const RankGroup& ranks, l
                                    const std::optional<TuningPlan>& plan) {
   comm::Communicator& group = *ranks.control;
   const TuningPlan measured = plan ? *plan : find_plan(row, ranks, progress);
-  const int64_t bytes = 4 * models::registry().get(row.model).parameters;
+  const int64_t bytes = 4 * models::info_of(row.model).parameters;
   BucketSearch search({.least_mb = measured.least_mb,
                        .default_mb = row.bucket_mb,
                        .payload_mb = static_cast<double>(bytes) / static_cast<double>(kMiB),

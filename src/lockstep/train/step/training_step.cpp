@@ -141,6 +141,9 @@ StepOutcome TrainingStep::compute(const inputs::Batch& first, const StepNumber& 
 
 StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, const StepNumber& number, int index,
                                               StepInstants::MicroBatch& at) const {
+  if (models::WholeStep* whole = trainee_.model.whole_step()) {
+    return compute_whole(*whole, batch, number, index, at);
+  }
   StepOutcome outcome;
   at::Tensor loss, logits;
   std::vector<at::Tensor> counters;
@@ -174,6 +177,24 @@ StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, const 
   outcome.loss = loss.detach();
   if (logits.defined()) outcome.hits = logits.argmax(1).eq(batch.labels).sum();
   return outcome;
+}
+
+StepOutcome TrainingStep::compute_whole(models::WholeStep& whole, const inputs::Batch& batch,
+                                        const StepNumber& number, int index,
+                                        StepInstants::MicroBatch& at) const {
+  const kernels::Context context{.seed = options_.seed,
+                                 .step = number.step * options_.accumulate + index,
+                                 .first_sample = batch.first_sample};
+  // Gradients of micro-batches add up, so each contributes its share of the mean.
+  at::Tensor scale =
+      at::full({}, 1.0 / options_.accumulate, batch.samples.front().options().dtype(at::kFloat));
+  if (trainee_.loss_scale != nullptr) scale = trainee_.loss_scale->scaled(scale);
+  const at::Tensor loss = whole.run(batch.samples, context, scale, [&] {
+    stamp(at.forward);
+    trainee_.strategy.before_backward(index == options_.accumulate - 1);
+  });
+  stamp(at.backward);
+  return {.loss = loss.div(options_.accumulate), .hits = {}};
 }
 
 }  // namespace lockstep::train

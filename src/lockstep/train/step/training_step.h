@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/measure/phases.h"
+#include "lockstep/models/whole_step.h"
 #include "lockstep/train/step/step_clock.h"
 #include "lockstep/train/step/step_loop.h"
 
@@ -65,6 +66,9 @@ class TrainingStep {
   /// `index`: the micro-batch's number in the step.
   StepOutcome compute_micro_batch(const inputs::Batch& batch, const StepNumber& number, int index,
                                   StepInstants::MicroBatch& at) const;
+  /// The same for a network that has whole steps.
+  StepOutcome compute_whole(models::WholeStep& whole, const inputs::Batch& batch, const StepNumber& number,
+                            int index, StepInstants::MicroBatch& at) const;
   const inputs::Batch& next_batch(StepInstants::MicroBatch& at) const;
 
   const Trainee& trainee_;

@@ -146,6 +146,30 @@ Worst worst_tensor(const Trained& found, const std::vector<Number>& expected,
   return worst;
 }
 
+/// The same training on one rank. A network from a file has graphs of fixed batches, so it takes the batches
+/// of the ranks one after the other, as micro-batches.
+RowPlan joint_row(const RowPlan& row) {
+  RowPlan joint = row;
+  joint.strategy = results::kSingle;
+  joint.ranks = 1;
+  (models::info_of(row.model).file == nullptr ? joint.batch_per_rank : joint.accumulate) *= row.ranks;
+  return joint;
+}
+
+bool draws_random_numbers(const RowPlan& row) {
+  const auto& file = models::info_of(row.model).file;
+  return file != nullptr && file->draws_random_numbers;
+}
+
+/// Places in a sample that a weight may be applied at: the pixels of an image, the values of other inputs.
+double places_of(const RowPlan& row) {
+  const auto& file = models::info_of(row.model).file;
+  if (file == nullptr) return static_cast<double>(row.image_size) * row.image_size;
+  double places = 1;
+  for (const int64_t size : file->inputs.front().shape) places *= static_cast<double>(size);
+  return places;
+}
+
 /// Rank 0 trains the joint batch alone and compares; the others go on to the next collective and wait there.
 Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits& traits, const Trained& own,
                         launch::Progress& progress) {
@@ -154,18 +178,19 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
   if (own.has_batch_norm) {
     return {kName, Outcome::kNotApplicable, "batch norm takes its statistics over each rank's own batch"};
   }
-  RowPlan joint = row;
-  joint.strategy = results::kSingle;
-  joint.ranks = 1;
-  joint.batch_per_rank = row.batch_per_rank * row.ranks;
+  if (draws_random_numbers(row)) {
+    return {kName, Outcome::kNotApplicable, "the network draws random numbers, other ones on every rank"};
+  }
+  const RowPlan joint = joint_row(row);
   const std::vector<float> before = RowTrainee(joint, nullptr).values();
   const Trained expected = train_ranks(joint, steps, nullptr, progress);
   // A weight of a convolution sums over the images and over the places in each.
-  const double terms = static_cast<double>(joint.batch_per_rank) * row.image_size * row.image_size;
+  const double terms = static_cast<double>(joint.images_per_rank_step()) * places_of(row);
   const Worst worst = worst_tensor(own, expected.values, before, tolerance_of(row, terms, steps));
-  return {kName, worst.share <= 1 ? Outcome::kRight : Outcome::kWrong,
-          fmt::format("{} images on one rank; {:.2g} of what rounding explains{}", joint.batch_per_rank,
-                      worst.share, worst.share > 1 ? ", in " + worst.tensor : "")};
+  return {
+      kName, worst.share <= 1 ? Outcome::kRight : Outcome::kWrong,
+      fmt::format("{} images on one rank; {:.2g} of what rounding explains{}", joint.images_per_rank_step(),
+                  worst.share, worst.share > 1 ? ", in " + worst.tensor : "")};
 }
 
 Check check_run_to_run(const RowPlan& row, int steps, const Trained& own, const RankGroup& ranks,

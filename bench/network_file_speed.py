@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""The step of a network from a file against eager PyTorch's, and against the built-in network's.
+
+    PYTHONPATH=python bench/network_file_speed.py [--networks resnet50,vit_b_16] [--batch 4] [--rounds 3]
+
+Each round runs `lockstep bench --model FILE` on one rank, the eager model in this Python (channels last, torch.optim.SGD),
+and where lockstep has the network itself, that one with --kernels aten; the order rotates. Every run is a process of its
+own with the same number of threads. Prints the median of the rounds' median steps, and ratios to the file's.
+
+Run it with a Python that has torch 2.11 and torchvision (`make setup-python` makes .venv-dev), on a quiet machine.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILT_IN = {"resnet18", "resnet34", "resnet50", "resnet101", "alexnet", "vgg11", "vgg16"}
+SGD = {"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}
+
+
+def train_eager(network: str, batch: int, steps: int, threads: int) -> None:
+    """Prints the median step in seconds."""
+    import torch
+    import torchvision
+
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    model = torchvision.models.get_model(network, weights=None).to(memory_format=torch.channels_last).train()
+    images = torch.randn(batch, 3, 224, 224).contiguous(memory_format=torch.channels_last)
+    labels = torch.randint(1000, (batch,))
+    optimizer = torch.optim.SGD(model.parameters(), **SGD)
+    times = []
+    for _ in range(steps + 3):
+        began = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        loss = torch.nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        loss.item()
+        times.append(time.perf_counter() - began)
+    print(statistics.median(times[3:]))
+
+
+def lockstep_step(options, model: str, folder: str) -> float:
+    """Median step of one rank, in seconds."""
+    result = Path(folder) / "result.json"
+    command = [options.lockstep, "bench", "--model", model, "--batch", str(options.batch), "--ranks", "1",
+               "--strategy", "single", "--no-controls", "--threads", str(options.threads), "--kernels", "aten",
+               "--steps", str(options.steps), "--warmup", "3", "--json", str(result), "--quiet"]  # fmt: skip
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return json.loads(result.read_text())["lockstep"]["runs"][0]["step_s"]["p50"]
+
+
+def eager_step(options, network: str) -> float:
+    command = [sys.executable, __file__, "--eager", network, "--batch", str(options.batch), "--steps",
+               str(options.steps), "--threads", str(options.threads)]  # fmt: skip
+    environment = dict(os.environ, OMP_NUM_THREADS=str(options.threads))
+    return float(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", default="resnet50,vit_b_16")
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"))
+    parser.add_argument("--eager", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.eager:
+        return train_eager(options.eager, options.batch, options.steps, options.threads)
+    print(f"{options.rounds} rounds of {options.steps} steps, batch {options.batch}, {options.threads} threads; ms per step")
+    print("| network | from the file | eager PyTorch | file / eager | built in, aten | file / built in |")
+    print("|---|---|---|---|---|---|")
+    for network in options.networks.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            file = f"{folder}/{network}.pt2"
+            subprocess.run([sys.executable, "-m", "lockstep", "export", f"torchvision:{network}", "--batch",
+                            str(options.batch), "-o", file], check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+            runs = {"file": lambda: lockstep_step(options, file, folder), "eager": lambda: eager_step(options, network)}
+            if network in BUILT_IN:
+                runs["built in"] = lambda: lockstep_step(options, network, folder)
+            times = {name: [] for name in runs}
+            for turn in range(options.rounds):
+                names = list(runs)
+                for name in names[turn % len(names) :] + names[: turn % len(names)]:
+                    times[name].append(1000 * runs[name]())
+        own, eager = statistics.median(times["file"]), statistics.median(times["eager"])
+        row = f"| {network} | {own:.1f} | {eager:.1f} | {own / eager:.3f} |"
+        if "built in" in times:
+            built_in = statistics.median(times["built in"])
+            row += f" {built_in:.1f} | {own / built_in:.3f} |"
+        print(row if "built in" in times else row + " | |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""lockstep's Python half: puts a PyTorch network into a file that `lockstep bench --model FILE` trains, and reads
+results.
+
+    import lockstep
+    lockstep.export(model, loss, example_inputs, example_targets, "mine.pt2", batch=[8, 16])
+    rows = lockstep.read("result.json")
+
+export() needs PyTorch 2.11, read() nothing.
+"""
+
+from lockstep.refusals import ExportError
+from lockstep.results import read
+
+__all__ = ["ExportError", "export", "read"]
+
+
+def __getattr__(name: str):
+    # PyTorch takes seconds to import, and who reads results may not have it.
+    if name == "export":
+        from lockstep.exporting import export
+
+        return export
+    raise AttributeError(f"module 'lockstep' has no attribute '{name}'")

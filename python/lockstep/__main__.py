@@ -1,0 +1,50 @@
+"""python -m lockstep export NAME -o FILE.pt2"""
+
+import argparse
+import sys
+
+from lockstep.refusals import ExportError
+from lockstep.version import VERSION
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m lockstep", description="Files for `lockstep --model`.")
+    parser.add_argument("--version", action="version", version=VERSION)
+    commands = parser.add_subparsers(dest="command", required=True)
+    export = commands.add_parser("export", help="write a network of a library, with random values, to a file")
+    export.add_argument("name", help="torchvision:vit_b_16, timm:resnetv2_50, transformers:gpt2")
+    export.add_argument("-o", "--output", required=True, metavar="FILE.pt2")
+    export.add_argument("--batch", default="8", help="batch sizes, a graph for each: 8,16 (default: %(default)s)")
+    export.add_argument("--precision", default="fp32", help="fp32, bf16, or both: fp32,bf16 (default: %(default)s)")
+    export.add_argument("--image-size", type=int, metavar="PIXELS", help="default: what the network was made for")
+    export.add_argument("--classes", type=int, default=1000, help="of images (default: %(default)s)")
+    export.add_argument("--sequence", type=int, default=128, help="tokens of a sample (default: %(default)s)")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        batches = [int(size) for size in options.batch.split(",")]
+    except ValueError:
+        print(f"lockstep export: --batch takes whole numbers, not '{options.batch}'", file=sys.stderr)
+        return 2
+    # PyTorch takes seconds to import; --help does not need it.
+    from lockstep import catalog
+    from lockstep.exporting import export
+
+    try:
+        named = catalog.build(options.name, batches[0], options.image_size, options.classes, options.sequence)
+        path = export(
+            named.model, named.loss, named.inputs, named.targets, options.output, batch=batches,
+            precision=options.precision.split(","), name=options.name.partition(":")[2], **named.options,
+        )  # fmt: skip
+    except ExportError as error:
+        print(f"lockstep export: {error}", file=sys.stderr)
+        return 1
+    print(f"{path}: {path.stat().st_size / 1e6:.0f} MB; train it with: lockstep bench --model {path} --batch {batches[0]}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

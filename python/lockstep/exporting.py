@@ -1,0 +1,240 @@
+"""export(): a model, its loss and examples in, a file for `lockstep --model` out."""
+
+import ctypes
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch.export.pt2_archive._package import PT2ArchiveWriter, _package_exported_programs
+from torch.utils._pytree import tree_map_only
+
+# Warns of a missing triton as it is imported.
+logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+from lockstep import samples, tracing
+from lockstep.refusals import ExportError
+from lockstep.version import FORMAT, VERSION
+
+TORCH = "2.11"
+
+
+def export(
+    model: torch.nn.Module,
+    loss: Callable,
+    example_inputs,
+    example_targets,
+    path: str | os.PathLike,
+    *,
+    batch: int | Sequence[int] | None = None,
+    precision: str | Sequence[str] = "fp32",
+    unit: str = "",
+    units_per_sample: int = 1,
+    input_range: tuple[int, int] | None = None,
+    target_range: tuple[int, int] | None = None,
+    channels_last: bool | None = None,
+    name: str = "",
+) -> Path:
+    """Traces the training step (forward, loss, backward, buffers) and writes it with the model's values to `path`.
+
+    model: an nn.Module with fp32 parameters on the CPU. It is traced in training mode and not changed.
+    loss: loss(output, *targets) gives a tensor with one number, the mean over the batch.
+    example_inputs, example_targets: a tensor, a tuple of them, or for inputs a dict of keyword arguments. The first
+        dimension of each is the batch.
+    batch: batch sizes to trace; by default the examples'. Shapes are fixed, so each one is a graph of its own.
+    precision: "fp32", "bf16" (autocast), or both.
+    unit: the name of a sample in tables: "image", "sequence"; "token" with units_per_sample tokens in a sample. By
+        default "image" if the first input has four dimensions, else "sample".
+    input_range, target_range: integers are drawn from [low, high); by default from the examples' range.
+    channels_last: whether images and convolutions are laid out with channels last; by default they are if there are any.
+    name: the network's name in the file; by default the class's.
+
+    Raises ExportError where the step cannot be traced; the message says why and where.
+    """
+    _check_torch()
+    path = Path(path)
+    if path.suffix != ".pt2":
+        raise ExportError(f"'{path}' does not end in .pt2, by which the program knows a network's file")
+    args, kwargs = _as_arguments(example_inputs)
+    targets = _as_tuple(example_targets)
+    _check_examples(args, kwargs, targets)
+    lasts = channels_last if channels_last is not None else _has_images(model, args)
+    network = _take_apart(model, loss, lasts)
+    inputs = tree_map_only(torch.Tensor, lambda tensor: _laid_out(tensor, lasts), (args, kwargs))
+    batches = [batch] if isinstance(batch, int) else list(batch or [_batch_of(inputs)])
+    precisions = [precision] if isinstance(precision, str) else list(precision)
+    _check_choices(batches, precisions)
+
+    programs, graphs, changed = {}, [], []
+    for one in precisions:
+        for size in batches:
+            own_inputs, own_targets = _sized(inputs, targets, size)
+            step = tracing.trace(network, own_inputs, own_targets, one)
+            graph_name = f"b{size}_{one}"
+            programs[graph_name] = step.program
+            changed = step.changed
+            graphs.append(
+                {"name": graph_name, "batch": size, "precision": one, "activation_bytes": step.activation_bytes}
+            )
+    first = _sized(inputs, targets, batches[0])
+    unit = unit or ("image" if args and args[0].dim() == 4 else "sample")
+    tensors = [*args, *kwargs.values()]
+    input_names = [f"input{i}" for i in range(len(args))] + list(kwargs)
+    values, layout = _values(network, changed)
+    metadata = {
+        "lockstep": FORMAT,
+        "name": name or type(model).__name__,
+        "versions": {"lockstep": VERSION, "torch": torch.__version__},
+        "unit": unit,
+        "units_per_sample": units_per_sample,
+        "multiply_adds": _multiply_adds(network, *first) // batches[0],
+        "channels_last": lasts,
+        **layout,
+        "inputs": [samples.describe(*pair, input_range) for pair in zip(input_names, _leaves(first[0]), strict=True)],
+        "targets": [
+            samples.describe(f"target{i}", target, target_range) for i, target in enumerate(first[1])
+        ],
+        "graphs": graphs,
+    }
+    assert len(tensors) == len(metadata["inputs"])
+    _write(path, programs, metadata, values)
+    return path
+
+
+def _check_torch() -> None:
+    if not torch.__version__.startswith(TORCH + "."):
+        raise ExportError(
+            f"this is PyTorch {torch.__version__}; files for lockstep are written by {TORCH}, whose reader the program has"
+        )
+
+
+def _as_tuple(given) -> tuple:
+    return (given,) if isinstance(given, torch.Tensor) else tuple(given)
+
+
+def _as_arguments(given) -> tuple[tuple, dict]:
+    return ((), dict(given)) if isinstance(given, Mapping) else (_as_tuple(given), {})
+
+
+def _leaves(tree) -> list[torch.Tensor]:
+    leaves: list[torch.Tensor] = []
+    tree_map_only(torch.Tensor, leaves.append, tree)
+    return leaves
+
+
+def _check_examples(args: tuple, kwargs: dict, targets: tuple) -> None:
+    tensors = [*args, *kwargs.values(), *targets]
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            raise ExportError(f"examples are tensors, and one of them is of type {type(tensor).__name__}")
+        if tensor.dim() == 0 or tensor.shape[0] != tensors[0].shape[0] or tensor.shape[0] == 0:
+            raise ExportError(
+                f"the first dimension of every example is the batch, and the examples have shapes"
+                f" {', '.join(str(list(other.shape)) for other in tensors)}"
+            )
+    if not args and not kwargs:
+        raise ExportError("there is no example input")
+
+
+def _check_choices(batches: list[int], precisions: Iterable[str]) -> None:
+    for size in batches:
+        if not isinstance(size, int) or size < 1:
+            raise ExportError(f"a batch of {size} samples cannot be traced")
+    if len(set(batches)) != len(batches):
+        raise ExportError(f"a batch size is given twice: {batches}")
+    for one in precisions:
+        if one not in tracing.PRECISIONS:
+            raise ExportError(f"there is no precision '{one}'; choose from {', '.join(tracing.PRECISIONS)}")
+
+
+def _has_images(model: torch.nn.Module, args: tuple) -> bool:
+    return any(t.dim() == 4 and t.is_floating_point() for t in args) and any(p.dim() == 4 for p in model.parameters())
+
+
+def _laid_out(tensor: torch.Tensor, channels_last: bool) -> torch.Tensor:
+    if tensor.dim() != 4 or not channels_last:
+        return tensor.detach().contiguous()
+    # contiguous() would keep the strides of a 1x1 image or kernel, by which kernels choose their layout.
+    return torch.empty_like(tensor, memory_format=torch.channels_last).copy_(tensor.detach())
+
+
+def _take_apart(model: torch.nn.Module, loss: Callable, channels_last: bool) -> tracing.Network:
+    parameters, buffers = {}, {}
+    for name, value in model.named_parameters():
+        if value.requires_grad and value.dtype != torch.float32:
+            raise ExportError(f"parameter {name} is {value.dtype}; parameters are fp32 (model.float()), and precision is an option")
+        (parameters if value.requires_grad else buffers)[name] = _laid_out(value, channels_last)
+    for name, value in model.named_buffers():
+        buffers[name] = _laid_out(value, channels_last and value.is_floating_point())
+    if not parameters:
+        raise ExportError("the model has no parameter that requires a gradient")
+    if any(value.device.type != "cpu" for value in [*parameters.values(), *buffers.values()]):
+        raise ExportError("the model is on another device than the CPU; call model.cpu() first")
+    return tracing.Network(model, loss, parameters, buffers)
+
+
+def _batch_of(inputs) -> int:
+    return _leaves(inputs)[0].shape[0]
+
+
+def _sized(inputs, targets: tuple, batch: int):
+    resize = lambda tensor: samples.at_batch(tensor, batch)  # noqa: E731
+    return tree_map_only(torch.Tensor, resize, inputs), tuple(resize(target) for target in targets)
+
+
+def _multiply_adds(network: tracing.Network, inputs, targets) -> int:
+    """Multiply-adds of the forward pass of the batch."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode() as fake, FlopCounterMode(display=False) as counter, tracing._training(network.model):
+        faked = tree_map_only(
+            torch.Tensor, fake.from_tensor, (network.parameters, network.buffers, inputs, targets)
+        )
+        tracing.compute_loss(network, *faked, "fp32", "cpu")
+    return counter.get_total_flops() // 2
+
+
+def _values(network: tracing.Network, changed: list[str]) -> tuple[bytes, dict]:
+    """The bytes of all tensors, one after the other as they lie in memory, and where each one is."""
+    parts, position = [], 0
+    layout: dict = {"parameters": [], "buffers": []}
+    for kind, tensors in (("parameters", network.parameters), ("buffers", network.buffers)):
+        for name, value in tensors.items():
+            flat = torch.as_strided(value, (value.numel(),), (1,)).contiguous()
+            entry = {
+                "name": name,
+                "shape": list(value.shape),
+                "strides": list(value.stride()),
+                "dtype": samples.type_name(value.dtype),
+                "position": position,
+            }
+            if kind == "buffers":
+                entry["changes"] = name in changed
+            layout[kind].append(entry)
+            parts.append(ctypes.string_at(flat.data_ptr(), flat.nbytes) if flat.numel() else b"")
+            position += len(parts[-1])
+            padding = -position % 64
+            parts.append(bytes(padding))
+            position += padding
+    return b"".join(parts), layout
+
+
+def _write(path: Path, programs: dict, metadata: dict, values: bytes) -> None:
+    beside = path.with_name(f".{path.stem}.{os.getpid()}.pt2")
+    try:
+        with open(beside, "wb") as file, PT2ArchiveWriter(file) as archive:
+            _package_exported_programs(archive, programs)
+            digest = hashlib.sha256(values)
+            digest.update(json.dumps(metadata, sort_keys=True).encode())
+            for program in programs.values():
+                digest.update(str(program.graph).encode())
+            metadata["hash"] = digest.hexdigest()
+            archive.write_bytes("extra/lockstep.values", values)
+            archive.write_string("extra/lockstep.json", json.dumps(metadata, indent=1))
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,190 @@
+"""Traces a training step, forward and backward, into one graph."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_map_only
+
+from lockstep import operators
+from lockstep.refusals import ExportError, explain
+
+PRECISIONS = {"fp32": None, "bf16": torch.bfloat16}
+
+
+@dataclass
+class Network:
+    """A network taken apart. Nothing of the user's model is changed."""
+
+    model: torch.nn.Module
+    loss: Callable
+    parameters: dict[str, torch.Tensor]
+    """Values to start with, fp32, dense, in the order in which the model registers them."""
+    buffers: dict[str, torch.Tensor]
+    """Likewise, with parameters that do not require a gradient."""
+
+
+@dataclass
+class Step:
+    """A traced step. Inputs of `program`: parameters, buffers, inputs, targets, and the factor of the loss in the
+    backward pass. Outputs: the loss, the gradients, and those buffers that change."""
+
+    program: torch.export.ExportedProgram
+    changed: list[str]
+    activation_bytes: int
+    """Bytes that the forward pass keeps for the backward pass."""
+
+
+class _Flat(torch.nn.Module):
+    """A graph as a module without parameters, which is what torch.export takes."""
+
+    def __init__(self, graph):
+        super().__init__()
+        self.__dict__["graph"] = graph
+
+    def forward(self, *tensors):
+        return self.__dict__["graph"](*tensors)
+
+
+def compute_loss(network: Network, parameters, buffers, inputs, targets, precision: str, device: str) -> torch.Tensor:
+    """The loss with these tensors in the model's places."""
+    dtype = PRECISIONS[precision]
+    with torch.autocast(device, dtype, enabled=dtype is not None):
+        args, kwargs = inputs
+        output = torch.func.functional_call(network.model, {**parameters, **buffers}, args, kwargs)
+        loss = network.loss(output, *targets)
+    if not isinstance(loss, torch.Tensor):
+        raise ExportError(f"the loss is of type {type(loss).__name__}; a tensor with one number is wanted")
+    if loss.numel() != 1 or not loss.is_floating_point():
+        raise ExportError(
+            f"the loss is a tensor of shape {list(loss.shape)} and type {loss.dtype}; one floating-point number is wanted"
+        )
+    return loss.reshape(())
+
+
+def trace(network: Network, inputs, targets: tuple, precision: str) -> Step:
+    """`inputs`: (args, kwargs) of the model. The shapes of inputs and targets become part of the graph."""
+    names, buffer_names = list(network.parameters), list(network.buffers)
+    leaves: list[torch.Tensor] = []
+    tree_map_only(torch.Tensor, leaves.append, inputs)
+    device = next(iter(network.parameters.values())).device.type
+    written: list[str] = []
+
+    def run(*tensors):
+        left = list(tensors)
+        take = lambda count: [left.pop(0) for _ in range(count)]  # noqa: E731
+        parameters = {name: value.detach().requires_grad_() for name, value in zip(names, take(len(names)))}
+        buffers = {name: value.clone() for name, value in zip(buffer_names, take(len(buffer_names)))}
+        given = iter(take(len(leaves)))
+        own_inputs = tree_map_only(torch.Tensor, lambda _: next(given), inputs)
+        own_targets = take(len(targets))
+        (scale,) = left
+        for index, parameter in enumerate(parameters.values()):
+            parameter.register_hook(lambda gradient, index=index: operators.grad_ready(gradient, index))
+        loss = compute_loss(network, parameters, buffers, own_inputs, own_targets, precision, device)
+        shown = operators.forward_done(loss.detach().to(torch.float32))
+        gradients = torch.autograd.grad(
+            loss, list(parameters.values()), grad_outputs=scale.to(loss.dtype), allow_unused=True
+        )
+        _check(parameters, gradients)
+        written[:] = [name for name, value in buffers.items() if value._version > 0]
+        return [shown, *gradients, *buffers.values()]
+
+    scale = torch.ones((), device=device)
+    flat = [*network.parameters.values(), *network.buffers.values(), *leaves, *targets, scale]
+    flat = [value.detach() for value in flat]
+    try:
+        # oneDNN's recurrent layers give gradients that the graph's runner refuses; all else is chosen when it runs.
+        with _training(network.model), _without_onednn():
+            graph = make_fx(run, tracing_mode="fake")(*flat)
+        changed = _keep_changed(graph, len(names), buffer_names, written)
+        program = torch.export.export(_Flat(graph), tuple(flat))
+    except ExportError:
+        raise
+    except Exception as error:
+        raise explain(error) from error
+    # The example inputs are the whole network once more, and nobody reads them.
+    program._example_inputs = None
+    for node in program.graph.nodes:
+        # Half of the file otherwise, with folders of the machine that traced.
+        for key in ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node"):
+            node.meta.pop(key, None)
+    return Step(program, changed, _kept_bytes(graph.graph))
+
+
+def _keep_changed(graph, parameters: int, buffers: list[str], written: list[str]) -> list[str]:
+    """Removes the buffers that the step only reads from the results, and names the others."""
+    (output,) = (node for node in graph.graph.nodes if node.op == "output")
+    results = output.args[0]
+    first = 1 + parameters
+    # Batch normalization updates its statistics without telling that it writes them.
+    normalized = {
+        node for user in graph.graph.nodes if "batch_norm" in str(user.target) for node in user.all_input_nodes
+    }
+    changed = [name for name, node in zip(buffers, results[first:]) if name in written or node in normalized]
+    kept = [node for name, node in zip(buffers, results[first:]) if name in changed]
+    output.args = ([*results[:first], *kept],)
+    # The number of results is part of the generated code.
+    graph.graph.set_codegen(torch.fx.graph.CodeGen())
+    graph.recompile()
+    return changed
+
+
+def _check(parameters: dict, gradients) -> None:
+    unused = [name for name, gradient in zip(parameters, gradients) if gradient is None]
+    if unused:
+        raise ExportError(
+            f"the loss does not depend on {_some(unused)}. Remove them from the model, or set requires_grad to False"
+        )
+    touched = [name for name, value in parameters.items() if value._version > 0]
+    if touched:
+        raise ExportError(
+            f"the step changes {_some(touched)} in place. Leave changes of parameters to the optimizer"
+        )
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more parameters" if len(names) > 3 else f"parameter {shown}"
+
+
+@contextlib.contextmanager
+def _training(model: torch.nn.Module):
+    """The model in training mode, for a while."""
+    modes = {module: module.training for module in model.modules()}
+    model.train()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+@contextlib.contextmanager
+def _without_onednn():
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
+def _kept_bytes(graph: torch.fx.Graph) -> int:
+    """Bytes of the tensors that are computed before the loss and used after it; views count once."""
+    nodes = list(graph.nodes)
+    order = {node: number for number, node in enumerate(nodes)}
+    loss = next(number for number, node in enumerate(nodes) if "forward_done" in str(node.target))
+    given, kept = set(), {}
+    for number, node in enumerate(nodes):
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            continue
+        storage = value.untyped_storage()
+        if node.op == "placeholder":
+            given.add(storage._cdata)
+        elif number < loss and any(order[user] > loss and user.op != "output" for user in node.users):
+            kept[storage._cdata] = storage.nbytes()
+    return sum(size for key, size in kept.items() if key not in given)

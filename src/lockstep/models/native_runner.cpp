@@ -1,0 +1,136 @@
+#include "lockstep/models/native_runner.h"
+
+#include <exception>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
+#include <c10/util/Flags.h>
+#include <torch/csrc/api/include/torch/nativert/ModelRunnerHandle.h>
+#include <torch/library.h>
+
+#include "lockstep/base/error.h"
+
+// The least level that LibTorch logs: 0 to 3, information to fatal.
+C10_DECLARE_int(caffe2_log_level);
+
+namespace lockstep::models {
+namespace {
+
+/// A run in this thread.
+struct Running {
+  const StepEvents& events;
+  /// An exception of a callback, which must not pass through LibTorch's executor.
+  std::exception_ptr failure;
+
+  template <typename Call>
+  void guarded(Call call) {
+    if (failure) return;
+    // The graph runs in inference mode, whose tensors nobody may change later.
+    const c10::InferenceMode as_ever(false);
+    try {
+      call();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+};
+
+thread_local Running* running = nullptr;
+
+at::Tensor forward_done(const at::Tensor& loss) {
+  if (running != nullptr) running->guarded([] { running->events.forward_done(); });
+  return loss;
+}
+
+/// A tensor object of the same memory, which belongs to the caller alone: autograd then keeps it without a
+/// copy.
+at::Tensor own_tensor(const at::Tensor& tensor) {
+  return at::empty({0}, tensor.options())
+      .set_(tensor.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
+}
+
+/// Returns nothing of the gradient, so that its memory is free once the callee lets go of it.
+at::Tensor grad_ready(const at::Tensor& gradient, int64_t index) {
+  if (running != nullptr) {
+    running->guarded([&] {
+      const at::NoGradGuard no_grad;
+      running->events.gradient_ready(index, own_tensor(gradient));
+    });
+  }
+  return at::empty({0});
+}
+
+/// The operators of python/lockstep/operators.py, which mark places in a traced step.
+void define_operators() {
+  static torch::Library* const operators = [] {
+    auto* library = new torch::Library(torch::Library::DEF, "lockstep", std::nullopt, __FILE__, __LINE__);
+    library->def("forward_done(Tensor loss) -> Tensor");
+    library->def("grad_ready(Tensor gradient, int index) -> Tensor");
+    library->impl("forward_done", c10::DispatchKey::CompositeExplicitAutograd, &forward_done);
+    library->impl("grad_ready", c10::DispatchKey::CompositeExplicitAutograd, &grad_ready);
+    return library;
+  }();
+  static_cast<void>(operators);
+}
+
+constexpr int kErrorsOnly = 2;
+
+/// LibTorch's message without the lines of its own sources.
+std::string first_line(const std::exception& error) {
+  const auto* known = dynamic_cast<const c10::Error*>(&error);
+  const std::string text = known == nullptr ? error.what() : known->what_without_backtrace();
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+class NativeRunner::Handle : public torch::nativert::ModelRunnerHandle {
+ public:
+  using ModelRunnerHandle::ModelRunnerHandle;
+};
+
+NativeRunner::NativeRunner(const std::string& path, const std::string& graph) : path_(path) {
+  define_operators();
+  // It warns of every operator for which it has no shortcut.
+  const int level = std::exchange(FLAGS_caffe2_log_level, kErrorsOnly);
+  try {
+    handle_ = std::make_unique<Handle>(path, graph);
+    FLAGS_caffe2_log_level = level;
+  } catch (const std::exception& error) {
+    FLAGS_caffe2_log_level = level;
+    throw ConfigError(
+        fmt::format("--model {}: LibTorch cannot run its graph '{}': {}", path, graph, first_line(error)),
+        "Export the network again, with the PyTorch version that lockstep was built with.");
+  }
+}
+
+NativeRunner::~NativeRunner() = default;
+
+std::vector<at::Tensor> NativeRunner::run(const std::vector<at::Tensor>& inputs, const StepEvents& events) {
+  const at::NoGradGuard no_grad;
+  std::vector<c10::IValue> arguments(inputs.begin(), inputs.end());
+  Running now{events, nullptr};
+  std::vector<c10::IValue> results;
+  Running* const outer = std::exchange(running, &now);
+  try {
+    results = handle_->runWithFlatInputsAndOutputs(std::move(arguments));
+  } catch (const std::exception& error) {
+    running = outer;
+    if (now.failure) std::rethrow_exception(now.failure);
+    throw Error(fmt::format("a step of {} failed: {}", path_, first_line(error)));
+  }
+  running = outer;
+  if (now.failure) std::rethrow_exception(now.failure);
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(results.size());
+  for (c10::IValue& result : results) tensors.push_back(std::move(result).toTensor());
+  return tensors;
+}
+
+}  // namespace lockstep::models

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::models {
+
+/// Callbacks from a traced step while it runs, in its thread.
+struct StepEvents {
+  /// The forward pass is over.
+  std::function<void()> forward_done;
+  /// The gradient of parameter `index` is final. The callee may keep the tensor: nobody else will change it.
+  std::function<void(int64_t index, const at::Tensor& gradient)> gradient_ready;
+};
+
+/// Runs one graph of a network's file with LibTorch's NativeRT. The only user of its header. Not thread-safe;
+/// objects in several threads are independent.
+class NativeRunner {
+ public:
+  /// Throws ConfigError, naming the file, if LibTorch cannot run the graph.
+  NativeRunner(const std::string& path, const std::string& graph);
+  ~NativeRunner();
+  NativeRunner(const NativeRunner&) = delete;
+  NativeRunner& operator=(const NativeRunner&) = delete;
+
+  /// Gives the results in the graph's order; the gradients among them are empty, because `events` has taken
+  /// them. Rethrows what a callback threw, after the graph has come to its end without further callbacks.
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs, const StepEvents& events);
+
+ private:
+  class Handle;
+
+  std::string path_;
+  std::unique_ptr<Handle> handle_;
+};
+
+}  // namespace lockstep::models

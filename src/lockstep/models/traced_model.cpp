@@ -1,0 +1,136 @@
+#include "lockstep/models/traced_model.h"
+
+#include <utility>
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/models/native_runner.h"
+#include "lockstep/models/whole_step.h"
+#include "lockstep/replica/random.h"
+
+namespace lockstep::models {
+namespace {
+
+using network_file::NetworkFile;
+using network_file::Tensor;
+
+/// Hands a gradient to a parameter as a backward pass does.
+void accumulate(const at::Tensor& parameter, const at::Tensor& gradient) {
+  torch::autograd::Engine::get_default_engine().execute({torch::autograd::impl::gradient_edge(parameter)},
+                                                        {gradient}, /*keep_graph=*/false,
+                                                        /*create_graph=*/false, /*accumulate_grad=*/true);
+}
+
+class TracedModel final : public Model, public WholeStep {
+ public:
+  TracedModel(std::shared_ptr<const NetworkFile> file, const ModelOptions& options)
+      : Model(replica::Parameters(options.seed, file->channels_last ? at::MemoryFormat::ChannelsLast
+                                                                    : at::MemoryFormat::Contiguous)),
+        file_(std::move(file)),
+        runner_(file_->path, file_->graph(options.batch, options.precision).name) {
+    load();
+  }
+
+  WholeStep* whole_step() override { return this; }
+
+  Output forward(const at::Tensor& /*images*/, const kernels::Context& /*context*/) override {
+    throw Error(file_->path + " has whole training steps only, no forward pass of its own");
+  }
+
+  at::Tensor run(const std::vector<at::Tensor>& samples, const kernels::Context& context,
+                 const at::Tensor& scale, const std::function<void()>& forward_done) override {
+    if (file_->draws_random_numbers) seed_random_numbers(context);
+    const std::vector<at::Tensor> parameters = parameters_.tensors();
+    std::vector<at::Tensor> inputs = parameters;
+    inputs.insert(inputs.end(), buffers_.begin(), buffers_.end());
+    inputs.insert(inputs.end(), samples.begin(), samples.end());
+    inputs.push_back(scale);
+    const StepEvents events{.forward_done = forward_done,
+                            .gradient_ready = [&](int64_t index, const at::Tensor& gradient) {
+                              accumulate(parameters[static_cast<size_t>(index)], gradient);
+                            }};
+    const std::vector<at::Tensor> results = runner_.run(inputs, events);
+    const at::NoGradGuard no_grad;
+    size_t next = 1 + parameters.size();
+    for (const replica::NamedTensor& buffer : parameters_.buffers()) buffer.value.copy_(results[next++]);
+    return results.front();
+  }
+
+ private:
+  void load() {
+    std::vector<Tensor> tensors = file_->parameters;
+    tensors.insert(tensors.end(), file_->buffers.begin(), file_->buffers.end());
+    std::vector<char*> places;
+    std::vector<at::Tensor> values;
+    for (const Tensor& tensor : tensors) {
+      values.push_back(at::empty_strided(tensor.shape, tensor.strides, scalar_type(tensor.type)));
+      places.push_back(static_cast<char*>(values.back().mutable_data_ptr()));
+    }
+    network_file::read_values(*file_, tensors, places);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (i < file_->parameters.size()) {
+        parameters_.add(tensors[i].name, values[i]);
+      } else {
+        // A buffer that no step changes is a constant of the network, not a part of its state.
+        if (tensors[i].changes) parameters_.add_buffer(tensors[i].name, values[i]);
+        buffers_.push_back(values[i]);
+      }
+    }
+  }
+
+  /// The graph draws from the process's generator, so it gets a seed of its own in every step.
+  static void seed_random_numbers(const kernels::Context& context) {
+    const uint64_t of_step =
+        replica::stream_seed(context.seed, "traced step", static_cast<uint64_t>(context.step));
+    at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_current_seed(
+        replica::stream_seed(of_step, "rank", static_cast<uint64_t>(context.first_sample)));
+  }
+
+  std::shared_ptr<const NetworkFile> file_;
+  NativeRunner runner_;
+  /// All buffers in the file's order; those that change are shared with parameters_.
+  std::vector<at::Tensor> buffers_;
+};
+
+}  // namespace
+
+at::ScalarType scalar_type(network_file::Type type) {
+  using network_file::Type;
+  switch (type) {
+    case Type::kFloat32:
+      return at::kFloat;
+    case Type::kFloat64:
+      return at::kDouble;
+    case Type::kFloat16:
+      return at::kHalf;
+    case Type::kBfloat16:
+      return at::kBFloat16;
+    case Type::kInt64:
+      return at::kLong;
+    case Type::kInt32:
+      return at::kInt;
+    case Type::kInt16:
+      return at::kShort;
+    case Type::kInt8:
+      return at::kChar;
+    case Type::kUint8:
+      return at::kByte;
+    case Type::kBool:
+      break;
+  }
+  return at::kBool;
+}
+
+std::unique_ptr<Model> create_traced_model(std::shared_ptr<const NetworkFile> file,
+                                           const ModelOptions& options) {
+  return std::make_unique<TracedModel>(std::move(file), options);
+}
+
+}  // namespace lockstep::models

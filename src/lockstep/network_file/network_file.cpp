@@ -1,0 +1,299 @@
+#include "lockstep/network_file/network_file.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/network_file/graph_check.h"
+#include "lockstep/network_file/stored_zip.h"
+
+namespace lockstep::network_file {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kSuffix = ".pt2";
+constexpr const char* kDescription = "extra/lockstep.json";
+constexpr const char* kValues = "extra/lockstep.values";
+constexpr int64_t kFormat = 1;
+/// A description takes 200 bytes per tensor, a graph 500 per operation.
+constexpr uint64_t kMaxDescriptionBytes = 64 << 20;
+constexpr uint64_t kMaxGraphBytes = 512 << 20;
+constexpr size_t kMaxDimensions = 16;
+constexpr int64_t kMaxElements = int64_t{1} << 40;
+
+constexpr std::pair<const char*, Type> kTypes[] = {{"float32", Type::kFloat32}, {"float64", Type::kFloat64},
+                                                   {"float16", Type::kFloat16}, {"bfloat16", Type::kBfloat16},
+                                                   {"int64", Type::kInt64},     {"int32", Type::kInt32},
+                                                   {"int16", Type::kInt16},     {"int8", Type::kInt8},
+                                                   {"uint8", Type::kUint8},     {"bool", Type::kBool}};
+
+Type type_of(const json& entry) {
+  const auto name = entry.at("dtype").get<std::string>();
+  for (const auto& [known, type] : kTypes) {
+    if (name == known) return type;
+  }
+  throw Error(fmt::format("it has a tensor of type '{}'", name));
+}
+
+std::string name_of(const json& entry) {
+  auto name = entry.at("name").get<std::string>();
+  // Names come into tables, messages and file names.
+  const bool plain = std::ranges::all_of(name, [](unsigned char c) { return c >= ' ' && c != 0x7f; });
+  if (name.empty() || name.size() > 1000 || !plain)
+    throw Error("it has a name that is empty, too long or not text");
+  return name;
+}
+
+/// Sizes that can be multiplied without overflow.
+std::vector<int64_t> shape_of(const json& entry, const std::string& name) {
+  auto shape = entry.at("shape").get<std::vector<int64_t>>();
+  int64_t count = 1;
+  for (const int64_t size : shape) {
+    if (size < 0 || (size > 0 && count > kMaxElements / size)) count = -1;
+    if (count < 0) break;
+    count *= size;
+  }
+  if (count < 0 || shape.size() > kMaxDimensions) {
+    throw Error(fmt::format("its tensor '{}' cannot have the shape [{}]", name, fmt::join(shape, ", ")));
+  }
+  return shape;
+}
+
+int64_t count_of(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+/// Whether elements with these strides fill a range without gaps or overlap.
+bool is_dense(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
+  if (shape.size() != strides.size()) return false;
+  std::vector<std::pair<int64_t, int64_t>> by_stride;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] != 1) by_stride.emplace_back(strides[i], shape[i]);
+  }
+  if (count_of(shape) == 0) return true;
+  std::ranges::sort(by_stride);
+  int64_t expected = 1;
+  for (const auto& [stride, size] : by_stride) {
+    if (stride != expected) return false;
+    expected *= size;
+  }
+  return true;
+}
+
+Tensor tensor_of(const json& entry, uint64_t all_bytes) {
+  Tensor tensor{.name = name_of(entry)};
+  tensor.shape = shape_of(entry, tensor.name);
+  tensor.strides = entry.at("strides").get<std::vector<int64_t>>();
+  tensor.type = type_of(entry);
+  tensor.position = entry.at("position").get<uint64_t>();
+  tensor.bytes = static_cast<uint64_t>(count_of(tensor.shape) * bytes_of(tensor.type));
+  tensor.changes = entry.value("changes", false);
+  if (!is_dense(tensor.shape, tensor.strides)) {
+    throw Error(fmt::format("its tensor '{}' has gaps: shape [{}], strides [{}]", tensor.name,
+                            fmt::join(tensor.shape, ", "), fmt::join(tensor.strides, ", ")));
+  }
+  if (tensor.position > all_bytes || tensor.bytes > all_bytes - tensor.position) {
+    throw Error(fmt::format("the values of its tensor '{}' lie outside of the file", tensor.name));
+  }
+  return tensor;
+}
+
+Sample sample_of(const json& entry) {
+  Sample sample{.name = name_of(entry)};
+  sample.shape = shape_of(entry, sample.name);
+  sample.type = type_of(entry);
+  sample.channels_last = entry.at("channels_last").get<bool>();
+  const json& random = entry.at("random");
+  const auto kind = random.at("kind").get<std::string>();
+  if (kind == "normal") {
+    sample.mean = random.at("mean").get<double>();
+    sample.deviation = random.at("std").get<double>();
+    if (sample.deviation < 0)
+      throw Error(fmt::format("its input '{}' has a negative deviation", sample.name));
+  } else if (kind == "integers") {
+    sample.low = random.at("low").get<int64_t>();
+    sample.high = random.at("high").get<int64_t>();
+    if (sample.low >= sample.high || sample.low < std::numeric_limits<int64_t>::min() / 2) {
+      throw Error(
+          fmt::format("its input '{}' has no number from {} to {}", sample.name, sample.low, sample.high));
+    }
+  } else {
+    throw Error(fmt::format("its input '{}' is drawn from '{}', which nobody knows", sample.name, kind));
+  }
+  return sample;
+}
+
+Graph graph_of(const json& entry) {
+  Graph graph{.name = name_of(entry),
+              .batch = entry.at("batch").get<int64_t>(),
+              .precision = entry.at("precision").get<std::string>(),
+              .activation_bytes = entry.at("activation_bytes").get<int64_t>()};
+  if (graph.batch < 1 || graph.batch > std::numeric_limits<int>::max() || graph.activation_bytes < 0) {
+    throw Error(fmt::format("its graph '{}' has a batch of {}", graph.name, graph.batch));
+  }
+  if (graph.name.find('/') != std::string::npos) throw Error(fmt::format("it has a graph '{}'", graph.name));
+  return graph;
+}
+
+template <typename Thing, typename Make>
+std::vector<Thing> list_of(const json& content, const char* key, Make make) {
+  std::vector<Thing> things;
+  std::set<std::string> names;
+  for (const json& entry : content.at(key)) {
+    things.push_back(make(entry));
+    if (!names.insert(things.back().name).second) {
+      throw Error(fmt::format("it has two {} of the name '{}'", key, things.back().name));
+    }
+  }
+  return things;
+}
+
+NetworkFile describe(const json& content, uint64_t all_bytes) {
+  const auto format = content.at("lockstep").get<int64_t>();
+  if (format != kFormat) {
+    throw Error(fmt::format("it has format {}, and this lockstep reads format {}", format, kFormat),
+                "Export the network again with the Python package of this lockstep.");
+  }
+  const auto tensor = [&](const json& entry) { return tensor_of(entry, all_bytes); };
+  NetworkFile file;
+  file.name = name_of(content);
+  file.hash = content.at("hash").get<std::string>();
+  file.torch_version = content.at("versions").at("torch").get<std::string>();
+  file.unit = content.at("unit").get<std::string>();
+  file.units_per_sample = content.at("units_per_sample").get<int64_t>();
+  file.multiply_adds = content.at("multiply_adds").get<int64_t>();
+  file.channels_last = content.at("channels_last").get<bool>();
+  file.parameters = list_of<Tensor>(content, "parameters", tensor);
+  file.buffers = list_of<Tensor>(content, "buffers", tensor);
+  file.inputs = list_of<Sample>(content, "inputs", sample_of);
+  file.targets = list_of<Sample>(content, "targets", sample_of);
+  file.graphs = list_of<Graph>(content, "graphs", graph_of);
+  const auto unknown =
+      std::ranges::find_if(file.parameters, [](const Tensor& p) { return p.type != Type::kFloat32; });
+  if (unknown != file.parameters.end())
+    throw Error(fmt::format("its parameter '{}' is not fp32", unknown->name));
+  const bool short_unit =
+      !file.unit.empty() && file.unit.size() <= 20 &&
+      std::ranges::all_of(file.unit, [](unsigned char c) { return c >= 'a' && c <= 'z'; });
+  if (!short_unit || file.units_per_sample < 1 || file.units_per_sample > kMaxElements ||
+      file.multiply_adds < 0 || file.hash.size() > 200 || file.torch_version.size() > 200) {
+    throw Error("its description has a value out of range");
+  }
+  if (file.parameters.empty() || file.inputs.empty() || file.graphs.empty()) {
+    throw Error("it has no parameters, no inputs or no graphs");
+  }
+  return file;
+}
+
+NetworkFile read(const std::string& path) {
+  const StoredZip zip(path);
+  if (!zip.has(kDescription)) {
+    throw Error("it is not one of lockstep's",
+                "Files are written by lockstep.export() in Python; see docs/your-network.md.");
+  }
+  const json content =
+      json::parse(zip.read(kDescription, kMaxDescriptionBytes), nullptr, /*allow_exceptions=*/false);
+  if (content.is_discarded()) throw Error("its description is not JSON");
+  NetworkFile file;
+  try {
+    file = describe(content, zip.size_of(kValues));
+  } catch (const json::exception&) {
+    throw Error("its description lacks an entry, or has one of another type",
+                "Export the network again with the Python package of this lockstep.");
+  }
+  file.path = path;
+  for (const Graph& graph : file.graphs) {
+    for (const char* folder : {"data/constants", "data/weights"}) {
+      const std::string list =
+          fmt::format("{}/{}_{}_config.json", folder, graph.name, folder + std::strlen("data/"));
+      check_constants(zip.read(list, kMaxGraphBytes), [&](const std::string& name) {
+        return zip.size_of(fmt::format("{}/{}", folder, name));
+      });
+    }
+    check_graph(zip.read(fmt::format("models/{}.json", graph.name), kMaxGraphBytes), graph, file);
+  }
+  return file;
+}
+
+ConfigError refused(const std::string& path, const Error& error) {
+  return ConfigError(fmt::format("--model {}: {}", path, error.what()), error.advice());
+}
+
+}  // namespace
+
+int64_t bytes_of(Type type) {
+  switch (type) {
+    case Type::kFloat64:
+    case Type::kInt64:
+      return 8;
+    case Type::kFloat32:
+    case Type::kInt32:
+      return 4;
+    case Type::kFloat16:
+    case Type::kBfloat16:
+    case Type::kInt16:
+      return 2;
+    case Type::kInt8:
+    case Type::kUint8:
+    case Type::kBool:
+      break;
+  }
+  return 1;
+}
+
+int64_t NetworkFile::parameter_count() const {
+  int64_t count = 0;
+  for (const Tensor& parameter : parameters) count += count_of(parameter.shape);
+  return count;
+}
+
+const Graph& NetworkFile::graph(int64_t batch, const std::string& precision) const {
+  std::vector<std::string> there;
+  for (const Graph& graph : graphs) {
+    if (graph.batch == batch && graph.precision == precision) return graph;
+    there.push_back(fmt::format("{} in {}", graph.batch, graph.precision));
+  }
+  throw ConfigError(
+      fmt::format("{} has no step with batches of {} in {}; it has {}", path, batch, precision,
+                  fmt::join(there, ", ")),
+      "Choose with --batch and --precision, or export it again with batch=[...] and precision=[...].");
+}
+
+bool is_network_file(const std::string& name) {
+  return name.ends_with(kSuffix);
+}
+
+NetworkFile read_network_file(const std::string& path) {
+  try {
+    return read(path);
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const Error& error) {
+    throw refused(path, error);
+  }
+}
+
+void read_values(const NetworkFile& file, std::span<const Tensor> tensors, std::span<char* const> places) {
+  try {
+    const StoredZip zip(file.path);
+    const std::string all = zip.read(kValues, zip.size_of(kValues));
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const Tensor& tensor = tensors[i];
+      if (tensor.position + tensor.bytes > all.size()) throw Error("it changed while it was read");
+      std::copy_n(all.data() + tensor.position, tensor.bytes, places[i]);
+    }
+  } catch (const Error& error) {
+    throw refused(file.path, error);
+  }
+}
+
+}  // namespace lockstep::network_file

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep::network_file {
+
+/// The number format of a tensor's elements.
+enum class Type { kFloat32, kFloat64, kFloat16, kBfloat16, kInt64, kInt32, kInt16, kInt8, kUint8, kBool };
+
+/// A parameter or a buffer.
+struct Tensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  /// In elements; the elements fill a range without gaps.
+  std::vector<int64_t> strides;
+  Type type = Type::kFloat32;
+  /// Place of its first byte among all values.
+  uint64_t position = 0;
+  uint64_t bytes = 0;
+  /// Buffers: whether a step changes it.
+  bool changes = false;
+};
+
+/// An input or a target: one sample of it, and how random ones are drawn.
+struct Sample {
+  std::string name;
+  /// Without the batch, which comes first.
+  std::vector<int64_t> shape;
+  Type type = Type::kFloat32;
+  /// The layout of a batch of images.
+  bool channels_last = false;
+  /// Floating-point numbers: a normal distribution.
+  double mean = 0;
+  double deviation = 1;
+  /// Whole numbers: from `low` to `high` - 1, all equally likely.
+  int64_t low = 0;
+  int64_t high = 2;
+};
+
+/// A traced step with a batch of a fixed size.
+struct Graph {
+  std::string name;
+  int64_t batch = 0;
+  /// "fp32", "bf16".
+  std::string precision;
+  /// Bytes that the forward pass keeps for the backward pass.
+  int64_t activation_bytes = 0;
+};
+
+/// The description in a network's file (docs/your-network.md): everything but the values.
+struct NetworkFile {
+  std::string path;
+  std::string name;
+  /// Identifies the content, values included.
+  std::string hash;
+  /// PyTorch's version that wrote the file.
+  std::string torch_version;
+  /// The name of a sample in tables, and how many of them a sample of the batch holds: 1 image, 128 tokens.
+  std::string unit;
+  int64_t units_per_sample = 1;
+  /// Multiply-adds of the forward pass of one sample.
+  int64_t multiply_adds = 0;
+  bool channels_last = false;
+  /// Whether a step draws random numbers: dropout.
+  bool draws_random_numbers = false;
+  std::vector<Tensor> parameters;
+  std::vector<Tensor> buffers;
+  std::vector<Sample> inputs;
+  std::vector<Sample> targets;
+  std::vector<Graph> graphs;
+
+  int64_t parameter_count() const;
+  /// Throws ConfigError that names the batches and precisions that the file has.
+  const Graph& graph(int64_t batch, const std::string& precision) const;
+};
+
+/// Whether a model's name is that of a file: it ends in ".pt2".
+bool is_network_file(const std::string& name);
+
+/// Reads and checks a description, and each graph against it: its inputs and results, and that it consists of
+/// PyTorch's tensor operations. The file may come from anywhere. Throws ConfigError that names the file.
+NetworkFile read_network_file(const std::string& path);
+
+/// Reads the bytes of each tensor to the place of the same index, which has room for Tensor::bytes. Throws
+/// ConfigError that names the file.
+void read_values(const NetworkFile& file, std::span<const Tensor> tensors, std::span<char* const> places);
+
+/// Bytes of one element.
+int64_t bytes_of(Type type);
+
+}  // namespace lockstep::network_file

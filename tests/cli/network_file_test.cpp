@@ -1,0 +1,108 @@
+// Networks from files, through the program: tests/references/make_network.py makes the two that are used
+// here.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/file.h"
+
+#include "cli/program.h"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kConvolutions = LOCKSTEP_SOURCE_DIR "/tests/references/small.pt2";
+const std::string kTokens = LOCKSTEP_SOURCE_DIR "/tests/references/tokens.pt2";
+
+test::Finished run_lockstep(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "lockstep");
+  return test::run(arguments);
+}
+
+class VerifyNetworkFileTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(VerifyNetworkFileTest, all_strategies_keep_their_promises) {
+  const test::Finished finished = run_lockstep(
+      {"verify", "--model", GetParam(), "--backend", "thread", "--ranks", "1,2,3", "--threads", "1"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.output << finished.error;
+  EXPECT_THAT(finished.output, HasSubstr("replicated"));
+  EXPECT_THAT(finished.output, HasSubstr(" 0 wrong"));
+}
+
+TEST_P(VerifyNetworkFileTest, micro_batches_and_processes_make_no_difference) {
+  const test::Finished finished =
+      run_lockstep({"verify", "--model", GetParam(), "--backend", "gloo", "--ranks", "2", "--threads", "1",
+                    "--strategy", "ddp,replicated", "--accumulate", "2"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.output << finished.error;
+  EXPECT_THAT(finished.output, HasSubstr(" 0 wrong"));
+}
+
+INSTANTIATE_TEST_SUITE_P(all, VerifyNetworkFileTest, testing::Values(kConvolutions, kTokens),
+                         [](const auto& tested) {
+                           return tested.param == kTokens ? "tokens" : "convolutions";
+                         });
+
+TEST(NetworkFileProgramTest, rates_count_the_files_unit) {
+  const test::ScratchFolder folder;
+  const std::string result = folder.path("result.json");
+  const test::Finished finished =
+      run_lockstep({"bench", "--model", kTokens, "--ranks", "1", "--threads", "1", "--backend", "thread",
+                    "--steps", "10", "--warmup", "1", "--json", result});
+  ASSERT_EQ(finished.exit_code, 0) << finished.error;
+  EXPECT_THAT(finished.output, HasSubstr("tokens/s"));
+  const auto run = nlohmann::json::parse(read_file(result)).at("lockstep").at("runs").at(0);
+  EXPECT_EQ(run.at("unit"), "token");
+  EXPECT_EQ(run.at("kernels"), "aten");
+  double all_s = 0;
+  for (const auto& step : run.at("samples")) all_s += step.at(0).get<double>();
+  // 2 sequences of 6 tokens in each of 10 steps.
+  EXPECT_NEAR(run.at("images_per_s").get<double>() * all_s, 120, 1);
+}
+
+TEST(NetworkFileProgramTest, a_training_lowers_the_loss_and_continues_from_a_checkpoint) {
+  const test::ScratchFolder folder;
+  const std::string checkpoint = folder.path("checkpoint.pt");
+  const std::vector<std::string> common{"train",     "--model", kConvolutions, "--ranks", "2",
+                                        "--threads", "1",       "--backend",   "thread",  "--checkpoint",
+                                        checkpoint,  "--lr",    "0.05"};
+  std::vector<std::string> first = common, second = common;
+  first.insert(first.end(), {"--epochs", "1"});
+  second.insert(second.end(), {"--epochs", "2", "--resume", checkpoint});
+  EXPECT_EQ(run_lockstep(first).exit_code, 0);
+  const test::Finished resumed = run_lockstep(second);
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.error;
+}
+
+struct Refused {
+  std::vector<std::string> flags;
+  std::string text;
+};
+
+TEST(NetworkFileProgramTest, impossible_wishes_are_refused) {
+  const test::ScratchFolder folder;
+  const std::string text = folder.path("text.pt2");
+  write_file_atomically(text, "resnet50");
+  const std::vector<Refused> cases{
+      {{"--model", "/nowhere/mine.pt2"}, "/nowhere/mine.pt2"},
+      {{"--model", text}, "not a ZIP archive"},
+      {{"--model", kTokens, "--batch", "3"}, "it has 2 in fp32"},
+      {{"--model", kTokens, "--precision", "bf16"}, "it has 2 in fp32"},
+      {{"--model", kTokens, "--image-size", "32"}, "--image-size is of no use"},
+      {{"--model", kTokens, "--kernels", "fused"}, "--kernels fused"},
+      {{"--model", kTokens, "--input", "host"}, "--input host"},
+      {{"--model", kTokens, "--layers"}, "--layers"},
+  };
+  for (const Refused& one : cases) {
+    std::vector<std::string> arguments{"bench"};
+    arguments.insert(arguments.end(), one.flags.begin(), one.flags.end());
+    const test::Finished finished = run_lockstep(arguments);
+    EXPECT_EQ(finished.exit_code, 2) << one.text << finished.error;
+    EXPECT_THAT(finished.error, HasSubstr(one.text));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

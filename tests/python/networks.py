@@ -1,0 +1,97 @@
+"""Small networks, one for each thing that an exported step has to get right."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class ConvNet(nn.Module):
+    """Batch normalization, a depthwise convolution, and a buffer that no step changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.depthwise = nn.Conv2d(8, 8, 3, groups=8)
+        self.last = nn.Linear(8, 10)
+        self.register_buffer("shift", torch.linspace(-1, 1, 8).view(8, 1, 1))
+
+    def forward(self, images):
+        x = F.relu(self.norm(self.first(images))) + self.shift
+        return self.last(self.depthwise(x).mean((2, 3)))
+
+
+class Attention(nn.Module):
+    """A causal language model whose embedding is the last layer's weight, too."""
+
+    def __init__(self, words=40, width=16, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.embedding = nn.Embedding(words, width)
+        self.norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.head = nn.Linear(width, words, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens):
+        # A tensor that is made here becomes a constant of the graph.
+        x = self.embedding(tokens) * torch.tensor([1.0, 0.5]).repeat(self.norm.weight.shape[0] // 2)
+        batch, length, width = x.shape
+        split = lambda t: t.view(batch, length, self.heads, width // self.heads).transpose(1, 2)  # noqa: E731
+        q, k, v = (split(t) for t in self.qkv(self.norm(x)).chunk(3, -1))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.head(x + self.out(mixed.transpose(1, 2).reshape(batch, length, width)))
+
+
+class UNet(nn.Module):
+    """One step down and up again, with a transposed convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Conv2d(3, 6, 3, stride=2, padding=1)
+        self.middle = nn.Sequential(nn.GroupNorm(2, 6), nn.SiLU(), nn.Conv2d(6, 6, 3, padding=1))
+        self.up = nn.ConvTranspose2d(6, 4, 2, stride=2)
+        self.last = nn.Conv2d(7, 5, 1)
+
+    def forward(self, images):
+        return self.last(torch.cat([self.up(self.middle(self.down(images))), images], 1))
+
+
+class LstmClassifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(30, 8)
+        self.lstm = nn.LSTM(8, 12, batch_first=True)
+        self.last = nn.Linear(12, 4)
+
+    def forward(self, tokens):
+        return self.last(self.lstm(self.embedding(tokens))[0][:, -1])
+
+
+def following_token_loss(logits, targets):
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def make(name: str, batch: int = 4):
+    """(model, loss, example inputs, example targets)"""
+    torch.manual_seed(3)
+    images, labels = torch.randn(batch, 3, 8, 8), torch.randint(0, 10, (batch,))
+    tokens = torch.randint(0, 30, (batch, 6))
+    if name == "conv":
+        return ConvNet(), F.cross_entropy, images, labels
+    if name == "attention":
+        return Attention(), following_token_loss, tokens, torch.roll(tokens, -1, 1)
+    if name == "unet":
+        return UNet(), F.cross_entropy, images, torch.randint(0, 5, (batch, 8, 8))
+    if name == "lstm":
+        return LstmClassifier(), F.cross_entropy, tokens, torch.randint(0, 4, (batch,))
+    if name == "dropout":
+        model = nn.Sequential(nn.Flatten(), nn.Linear(192, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 10))
+        return model, F.cross_entropy, images, labels
+    if name == "mlp":
+        return nn.Sequential(nn.Flatten(), nn.Linear(192, 16), nn.ReLU(), nn.Linear(16, 10)), F.cross_entropy, images, labels
+    raise ValueError(name)
+
+
+NAMES = ["conv", "attention", "unet", "lstm", "dropout", "mlp"]
