@@ -101,7 +101,12 @@ def export(
         "graphs": graphs,
     }
     assert len(tensors) == len(metadata["inputs"])
-    _write(path, programs, metadata, values)
+
+    def check(written: Path) -> None:
+        for graph in graphs:
+            _check_loss(written, graph, network, *_sized(inputs, targets, graph["batch"]))
+
+    _write(path, programs, metadata, values, check)
     return path
 
 
@@ -223,7 +228,30 @@ def _values(network: tracing.Network, changed: list[str]) -> tuple[bytes, dict]:
     return b"".join(parts), layout
 
 
-def _write(path: Path, programs: dict, metadata: dict, values: bytes) -> None:
+def _check_loss(path: Path, graph: dict, network: tracing.Network, inputs, targets) -> None:
+    """Runs a graph as the program will and compares its loss with eager PyTorch's: the runner is young."""
+    from torch._C._nativert import PyModelRunner
+
+    tensors = [*network.parameters.values(), *network.buffers.values(), *_leaves(inputs), *targets]
+    runner = PyModelRunner(str(path), graph["name"])
+    with torch.random.fork_rng(), torch.no_grad(), tracing._training(network.model):
+        losses = []
+        for _ in range(2):
+            torch.manual_seed(1)
+            losses.append(runner.run(*(tensor.detach().clone() for tensor in tensors), torch.tensor(1.0))[0])
+        torch.manual_seed(1)
+        own = {name: value.clone() for name, value in network.buffers.items()}
+        expected = tracing.compute_loss(network, network.parameters, own, inputs, targets, graph["precision"], "cpu")
+    tolerance = 1e-4 if graph["precision"] == "fp32" else 2e-2
+    for loss in losses:
+        if not abs(float(loss) - float(expected)) <= tolerance * max(1.0, abs(float(expected))):
+            raise ExportError(
+                f"LibTorch's runner of exported graphs gives a loss of {float(loss):.6g} where PyTorch gives"
+                f" {float(expected):.6g}: it does not support all operations of this network"
+            )
+
+
+def _write(path: Path, programs: dict, metadata: dict, values: bytes, check: Callable) -> None:
     beside = path.with_name(f".{path.stem}.{os.getpid()}.pt2")
     try:
         with open(beside, "wb") as file, PT2ArchiveWriter(file) as archive:
@@ -235,6 +263,7 @@ def _write(path: Path, programs: dict, metadata: dict, values: bytes) -> None:
             metadata["hash"] = digest.hexdigest()
             archive.write_bytes("extra/lockstep.values", values)
             archive.write_string("extra/lockstep.json", json.dumps(metadata, indent=1))
+        check(beside)
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
