@@ -37,7 +37,7 @@ CLASSES, BATCH, TOLERANCE = 10, 2, 1e-5
 # Pixels at which each network is small and still whole.
 TORCHVISION = {
     "alexnet": 64, "vgg11": 32, "vgg16_bn": 32, "squeezenet1_1": 64, "resnet18": 64, "resnet50": 64, "wide_resnet50_2": 32,
-    "resnext50_32x4d": 64, "densenet121": 64, "googlenet": 64, "inception_v3": 192, "mobilenet_v2": 64,
+    "resnext50_32x4d": 64, "densenet121": 64, "googlenet": 64, "inception_v3": 299, "mobilenet_v2": 64,
     "mobilenet_v3_large": 64, "mnasnet1_0": 64, "shufflenet_v2_x1_0": 64, "regnet_y_400mf": 64, "efficientnet_b0": 160,
     "efficientnet_v2_s": 64, "convnext_tiny": 64, "swin_t": 64, "vit_b_16": 32,
 }  # fmt: skip
