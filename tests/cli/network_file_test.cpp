@@ -76,7 +76,7 @@ TEST(NetworkFileProgramTest, a_training_lowers_the_loss_and_continues_from_a_che
   EXPECT_EQ(resumed.exit_code, 0) << resumed.error;
 }
 
-struct Refused {
+struct RefusedNetwork {
   std::vector<std::string> flags;
   std::string text;
 };
@@ -85,7 +85,7 @@ TEST(NetworkFileProgramTest, impossible_wishes_are_refused) {
   const test::ScratchFolder folder;
   const std::string text = folder.path("text.pt2");
   write_file_atomically(text, "resnet50");
-  const std::vector<Refused> cases{
+  const std::vector<RefusedNetwork> cases{
       {{"--model", "/nowhere/mine.pt2"}, "/nowhere/mine.pt2"},
       {{"--model", text}, "not a ZIP archive"},
       {{"--model", kTokens, "--batch", "3"}, "it has 2 in fp32"},
@@ -95,7 +95,7 @@ TEST(NetworkFileProgramTest, impossible_wishes_are_refused) {
       {{"--model", kTokens, "--input", "host"}, "--input host"},
       {{"--model", kTokens, "--layers"}, "--layers"},
   };
-  for (const Refused& one : cases) {
+  for (const RefusedNetwork& one : cases) {
     std::vector<std::string> arguments{"bench"};
     arguments.insert(arguments.end(), one.flags.begin(), one.flags.end());
     const test::Finished finished = run_lockstep(arguments);

@@ -13,12 +13,12 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-const std::vector<std::string> kQuick{"lockstep",   "bench",   "--model",   "trivial", "--ranks",  "1",
-                                      "--strategy", "single",  "--steps",   "3",       "--warmup", "1",
-                                      "--launch",   "threads", "--backend", "thread"};
+const std::vector<std::string> kOneRow{"lockstep",   "bench",   "--model",   "trivial", "--ranks",  "1",
+                                       "--strategy", "single",  "--steps",   "3",       "--warmup", "1",
+                                       "--launch",   "threads", "--backend", "thread"};
 
-test::Finished quick_bench(const std::vector<std::string>& flags) {
-  std::vector<std::string> command = kQuick;
+test::Finished bench_one_row(const std::vector<std::string>& flags) {
+  std::vector<std::string> command = kOneRow;
   command.insert(command.end(), flags.begin(), flags.end());
   return test::run(command);
 }
@@ -26,7 +26,7 @@ test::Finished quick_bench(const std::vector<std::string>& flags) {
 TEST(OutputFilesTest, no_command_writes_onto_its_input) {
   const test::ScratchFolder folder;
   const std::string file = folder.path("r.json");
-  ASSERT_EQ(quick_bench({"--json", file}).exit_code, 0);
+  ASSERT_EQ(bench_one_row({"--json", file}).exit_code, 0);
   const std::string measured = read_file(file);
   const std::vector<std::vector<std::string>> commands{
       {"lockstep", "report", file, "-o", file},
@@ -42,11 +42,11 @@ TEST(OutputFilesTest, no_command_writes_onto_its_input) {
 
 TEST(OutputFilesTest, two_outputs_are_two_files_and_each_has_a_name) {
   const test::ScratchFolder folder;
-  const test::Finished same = quick_bench({"--json", folder.path("x"), "--csv", folder.path("x")});
+  const test::Finished same = bench_one_row({"--json", folder.path("x"), "--csv", folder.path("x")});
   EXPECT_EQ(same.exit_code, 2);
   EXPECT_THAT(same.error, HasSubstr("--json and --csv both write"));
   for (const char* flag : {"--json", "--csv", "--trace"}) {
-    const test::Finished empty = quick_bench({flag, ""});
+    const test::Finished empty = bench_one_row({flag, ""});
     EXPECT_EQ(empty.exit_code, 2) << flag;
     EXPECT_THAT(empty.error, HasSubstr(flag));
     EXPECT_THAT(empty.error, HasSubstr("empty"));
@@ -56,7 +56,7 @@ TEST(OutputFilesTest, two_outputs_are_two_files_and_each_has_a_name) {
 TEST(OutputFilesTest, a_full_standard_output_is_a_failure) {
   const test::ScratchFolder folder;
   const std::string file = folder.path("r.json");
-  ASSERT_EQ(quick_bench({"--json", file}).exit_code, 0);
+  ASSERT_EQ(bench_one_row({"--json", file}).exit_code, 0);
   const std::string program = LOCKSTEP_PROGRAM;
   for (const std::string& command :
        {"show " + file, "report " + file + " -o -", std::string("info models")}) {
@@ -69,7 +69,7 @@ TEST(OutputFilesTest, a_full_standard_output_is_a_failure) {
 TEST(OutputFilesTest, a_run_that_measures_nothing_keeps_the_older_result) {
   const test::ScratchFolder folder;
   const std::string file = folder.path("r.json");
-  ASSERT_EQ(quick_bench({"--json", file}).exit_code, 0);
+  ASSERT_EQ(bench_one_row({"--json", file}).exit_code, 0);
   const std::string complete = read_file(file);
   // As a run leaves it that was killed in its second row.
   std::ofstream(file + ".partial") << complete;

@@ -24,7 +24,7 @@ TEST_P(VerifyProgramTest, an_asynchronous_parameter_server_loses_nothing) {
                  "--model", "mlp", "--strategy", "parameter_server", "--consistency", "async"});
   EXPECT_EQ(finished.exit_code, 0) << finished.output << finished.error;
   EXPECT_THAT(finished.output, HasSubstr("applied once"));
-  EXPECT_THAT(finished.output, HasSubstr("9 right, 0 wrong"));
+  EXPECT_THAT(finished.output, HasSubstr("12 right, 0 wrong"));
 }
 
 INSTANTIATE_TEST_SUITE_P(all, VerifyProgramTest, testing::Values("thread", "gloo", "mpi"));
