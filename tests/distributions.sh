@@ -57,8 +57,8 @@ make_system() {
 inside() {
   local folder=$1
   shift
-  chroot "$folder" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
-    ${PIP_CERT:+PIP_CERT=/root/certificates.crt} /bin/bash -euo pipefail -c "cd /lockstep && $*"
+  chroot "$folder" /usr/bin/env -i HOME=/lockstep PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+    ${PIP_CERT:+PIP_CERT=/etc/proxy-certificates.crt} /bin/bash -euo pipefail -c "cd /lockstep && $*"
 }
 
 try() {
@@ -73,7 +73,7 @@ try() {
   mkdir -p "$folder/lockstep"
   git archive HEAD | tar -C "$folder/lockstep" -x
   # Certificates of a proxy that this machine trusts.
-  if [ -n "${PIP_CERT:-}" ]; then cp "$PIP_CERT" "$folder/root/certificates.crt"; fi
+  if [ -n "${PIP_CERT:-}" ]; then cp "$PIP_CERT" "$folder/etc/proxy-certificates.crt"; fi
 
   say "$name: set-up and build"
   # `make` is the one package that a system must bring along.

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "lockstep/replica/parameters.h"
+
+namespace lockstep::train {
+
+/// The tensor with the largest difference, as a multiple of what rounding explains.
+struct Worst {
+  double share = 0;
+  std::string tensor;
+};
+
+/// The difference that rounding explains; verify_row's comment derives it.
+struct Tolerance {
+  /// Shares of a tensor's largest move and of its largest value.
+  double of_move = 0;
+  double of_value = 0;
+};
+
+/// Compares all values of `tensors`, one after the other. `Number`: float or double.
+template <typename Number>
+Worst worst_tensor(const std::vector<replica::NamedTensor>& tensors, const std::vector<float>& found,
+                   const std::vector<Number>& expected, const std::vector<float>& before,
+                   const Tolerance& tolerance) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  Worst worst;
+  size_t at = 0;
+  for (const replica::NamedTensor& tensor : tensors) {
+    double move = 0, value = 0, difference = 0;
+    for (const size_t end = at + static_cast<size_t>(tensor.value.numel()); at < end; ++at) {
+      move = std::max(move, std::abs(double{expected[at]} - before[at]));
+      value = std::max(value, std::abs(double{expected[at]}));
+      const double apart = std::abs(double{expected[at]} - found[at]);
+      // Comparisons with NaN are false, so std::max would pass over it.
+      difference = std::isfinite(apart) ? std::max(difference, apart) : kInfinite;
+    }
+    if (!std::isfinite(difference)) return {kInfinite, tensor.name};
+    const double allowed = tolerance.of_move * move + tolerance.of_value * value;
+    if (difference <= worst.share * allowed) continue;
+    worst = {allowed > 0 ? difference / allowed : kInfinite, tensor.name};
+  }
+  return worst;
+}
+
+}  // namespace lockstep::train
