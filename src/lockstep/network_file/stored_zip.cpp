@@ -39,7 +39,9 @@ constexpr uint16_t kExtra64 = 1;
 /// Reads little-endian numbers one after the other.
 class Numbers {
  public:
+  /// `bytes` must outlive this.
   explicit Numbers(std::string_view bytes) : bytes_(bytes) {}
+  explicit Numbers(std::string&& bytes) = delete;
 
   template <typename Number>
   Number next() {
@@ -124,7 +126,8 @@ void StoredZip::read_directory() {
   directory.size = numbers.next<uint32_t>();
   directory.position = numbers.next<uint32_t>();
   if (end >= kLocatorBytes) {
-    Numbers locator(read_at(end - kLocatorBytes, kLocatorBytes));
+    const std::string before_end = read_at(end - kLocatorBytes, kLocatorBytes);
+    Numbers locator(before_end);
     if (locator.next<uint32_t>() == kEnd64Locator) {
       locator.take(4);
       const std::string bytes = read_at(locator.next<uint64_t>(), kEnd64Bytes);
