@@ -1,6 +1,6 @@
 #pragma once
 
-#include <ranges>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,9 +9,12 @@
 namespace lockstep::results {
 
 /// The settings that a sweep may vary beside model, batch and ranks.
-inline auto attributes() {
-  return std::views::filter(
-      kSettings, [](const Setting& setting) { return setting.distinction == Distinction::kAttribute; });
+inline std::vector<std::reference_wrapper<const Setting>> attributes() {
+  std::vector<std::reference_wrapper<const Setting>> found;
+  for (const Setting& setting : kSettings) {
+    if (setting.distinction == Distinction::kAttribute) found.emplace_back(setting);
+  }
+  return found;
 }
 
 /// The attributes whose text is not the same for all of these runs.
