@@ -5,19 +5,22 @@
   bench/gpu_vs_python.py --rows bf16:32 --repeats 9 --json bf16.json
   bench/gpu_vs_python.py --from bf16.json            what was measured there, shown and judged again
 
-Each repetition runs lockstep with and without --cuda-graph (replicated over nccl, one rank), each in a process of its
-own, and Python as eager DistributedDataParallel with one rank and as torch.compile(mode="max-autotune"), which records
-CUDA graphs; these two are processes that were started and warmed up before the first repetition and sleep between
-their turns, because compiling takes minutes. The order turns from one repetition to the next. Printed as Markdown:
-median steps, images per second, and for each variant its step / lockstep's captured step (over 1: lockstep is faster)
-with 95 % intervals (Student's t on the logarithms of the repetitions' ratios); which share of the captured step the
-GPU's memory needs at least for the bytes that the network's operations move (bench/python/step_bytes.py), at the rate
-of a copy on this GPU; and every promise with its verdict.
+Each repetition runs lockstep (replicated over nccl, one rank) captured, eager, and captured with --kernels fused, and
+Python as eager DistributedDataParallel with one rank: each in a process of its own, because cuDNN chooses its
+algorithms once per process, anew in every one. torch.compile(mode="max-autotune"), which records CUDA graphs, compiles
+for minutes: it is one process that was warmed up before the first repetition and sleeps between its turns, so its
+spread lacks that choice. The order turns from one repetition to the next.
 
-Exit code 1 when a promise is broken or Python's side failed. Wants a GPU and a Python with torch and torchvision.
+Printed as Markdown: median steps with their spread (half the range of the repetitions), images per second, for each
+variant its step / lockstep's captured step (over 1: lockstep is faster) with 95 % intervals (Student's t on the
+logarithms of the repetitions' ratios), the bytes that the network's operations move per image when none are fused
+(bench/python/step_bytes.py; fused kernels move fewer), and every promise (bench/gpu_promises.py).
+
+Exit code 1 when a promise is broken or a variant failed. Wants a GPU and a Python with torch and torchvision.
 """
 
 import argparse
+import dataclasses
 import json
 import math
 import os
@@ -26,12 +29,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gpu_promises import judge, verdict_table
+from gpu_promises import CAPTURED, COMPILED, DDP, EAGER, NO, OWN, judge, verdict_table
 from vs_python import ROOT, bench_runs, ratio_interval
 
-# What a row is called in tables and files.
-CAPTURED, EAGER, DDP, COMPILED = "captured", "eager", "Python DDP", "torch.compile"
-OTHERS = [EAGER, DDP, COMPILED]
+OTHERS = [EAGER, OWN, DDP, COMPILED]
 
 
 def python_environment():
@@ -82,34 +83,57 @@ class Python:
             self.process.wait()
 
 
-def lockstep_step(options, precision, batch, graph):
+def lockstep_step(options, precision, batch, flags):
+    """The median step; None where lockstep failed, which has said why."""
     flags = ["--model", options.model, "--batch", str(batch), "--image-size", str(options.image_size), "--ranks", "1",
-             "--strategy", "replicated", "--precision", precision] + (["--cuda-graph"] if graph else [])
+             "--strategy", "replicated", "--precision", precision, *flags]
     if not any(flag.startswith("--device") for flag in options.lockstep_flag):
         flags += ["--device", "cuda"]
-    (run,) = [run for run in bench_runs(options, *flags) if run["strategy"] == "replicated"]
+    try:
+        (run,) = [run for run in bench_runs(options, *flags) if run["strategy"] == "replicated"]
+    except SystemExit as failure:
+        print(failure, file=sys.stderr, flush=True)
+        return None
     return statistics.median(max(step) for step in run["samples"])
 
 
-def measure(options, precision, batch):
-    """A row: the medians of every repetition's steps, and what they are measured against."""
+def python_step(options, precision, batch, row):
+    """The median step of eager Python, in a process of its own, which also tells the row what it ran on."""
+    python = Python(options, precision, batch, "ddp")
+    try:
+        facts = python.read("copy_bytes_per_s")
+        if facts is None:
+            return None
+        row.update({key: facts[key] for key in ("gpu", "torch", "copy_bytes_per_s", "bytes_per_image")})
+        return python.measure()
+    finally:
+        python.end()
+
+
+def jobs_of(options, precision, batch, row, compiled):
+    """What a repetition runs, by name."""
+    graph = [] if options.no_cuda_graph else ["--cuda-graph"]
+    jobs = {CAPTURED: lambda: lockstep_step(options, precision, batch, graph),
+            EAGER: lambda: lockstep_step(options, precision, batch, []),
+            OWN: lambda: lockstep_step(options, precision, batch, [*graph, "--kernels", "fused"]),
+            DDP: lambda: python_step(options, precision, batch, row)}
+    if compiled is not None:
+        jobs[COMPILED] = compiled.measure
+    return {name: job for name, job in jobs.items() if name not in options.without}
+
+
+def measure(options, precision, batch, keep):
+    """A row: the medians of every repetition's steps. keep(row) is called after each of them."""
     row = {"model": options.model, "image_size": options.image_size, "precision": precision, "batch": batch,
            "steps_s": {}}
-    # Both at once: nothing is measured yet.
-    pythons = {name: Python(options, precision, batch, variant)
-               for name, variant in ((DDP, "ddp"), (COMPILED, "compiled"))}
-    jobs = {CAPTURED: lambda: lockstep_step(options, precision, batch, True),
-            EAGER: lambda: lockstep_step(options, precision, batch, False)}
-    if options.no_cuda_graph:
-        jobs[CAPTURED] = jobs[EAGER]
+    compiled = None if COMPILED in options.without else Python(options, precision, batch, "compiled")
     try:
-        for name, python in pythons.items():
-            facts = python.read("copy_bytes_per_s")
-            if facts is None:
-                print(f"{precision} {batch} {name}: Python failed, its message is above", file=sys.stderr, flush=True)
-                continue
-            row.update({key: facts[key] for key in ("gpu", "torch", "copy_bytes_per_s", "bytes_per_image")})
-            jobs[name] = python.measure
+        # Compiling takes the processors, so nothing is measured meanwhile.
+        if compiled is not None and compiled.read("copy_bytes_per_s") is None:
+            print(f"{precision} {batch} {COMPILED}: Python failed, its message is above", file=sys.stderr, flush=True)
+            compiled.end()
+            compiled = None
+        jobs = jobs_of(options, precision, batch, row, compiled)
         row["steps_s"] = {name: [] for name in jobs}
         for repetition in range(options.repeats):
             order = list(jobs)
@@ -117,38 +141,44 @@ def measure(options, precision, batch):
             for name in order[shift:] + order[:shift]:
                 step_s = jobs[name]()
                 if step_s is None:
-                    print(f"{precision} {batch} {name}: Python ended", file=sys.stderr, flush=True)
+                    print(f"{precision} {batch} {name}: failed", file=sys.stderr, flush=True)
                     del jobs[name], row["steps_s"][name]
                     continue
                 row["steps_s"][name].append(step_s)
                 print(f"{precision} {batch} {name}: {step_s * 1e3:.3f} ms", file=sys.stderr, flush=True)
+                keep(row)
+            if not jobs:
+                break
     finally:
-        for python in pythons.values():
-            python.end()
+        if compiled is not None:
+            compiled.end()
     return row
+
+
+def timed(steps_s):
+    """Milliseconds, with half the range of the repetitions."""
+    middle = statistics.median(steps_s)
+    return f"{middle * 1e3:.3f} ms ±{(max(steps_s) - min(steps_s)) / 2 / middle:.1%}"
 
 
 def table_head():
     return ("| precision | batch | captured | images/s | " + " | ".join(f"{name} | / captured" for name in OTHERS)
-            + " | memory needs at least |\n" + "|---" * (5 + 2 * len(OTHERS)) + "|")
+            + " | unfused operations move |\n" + "|---" * (5 + 2 * len(OTHERS)) + "|")
 
 
 def table_line(row):
-    captured = statistics.median(row["steps_s"][CAPTURED])
-    cells = [row["precision"], str(row["batch"]), f"{captured * 1e3:.3f} ms", f"{row['batch'] / captured:.0f}"]
+    steps_s = row["steps_s"]
+    cells = [row["precision"], str(row["batch"])]
+    captured = steps_s.get(CAPTURED)
+    cells += [timed(captured), f"{row['batch'] / statistics.median(captured):.0f}"] if captured else ["failed", "-"]
     for name in OTHERS:
-        if name not in row["steps_s"]:
-            cells += ["failed", "-"]
+        if not steps_s.get(name):
+            cells += ["-", "-"]
             continue
-        logs = [math.log(theirs / ours) for theirs, ours in zip(row["steps_s"][name], row["steps_s"][CAPTURED])]
-        middle, low, high = ratio_interval(logs)
-        cells += [f"{statistics.median(row['steps_s'][name]) * 1e3:.3f} ms", f"{middle:.3f} [{low:.2f}, {high:.2f}]"]
-    if "bytes_per_image" in row:
-        least = row["batch"] * row["bytes_per_image"] / row["copy_bytes_per_s"]
-        cells.append(f"{row['bytes_per_image'] / 1e6:.0f} MB/image at {row['copy_bytes_per_s'] / 1e12:.2f} TB/s: "
-                     f"{least / captured:.0%} of it")
-    else:
-        cells.append("-")
+        logs = [math.log(theirs / ours) for theirs, ours in zip(steps_s[name], captured or [])]
+        ratio = "{:.3f} [{:.2f}, {:.2f}]".format(*ratio_interval(logs)) if logs else "-"
+        cells += [timed(steps_s[name]), ratio]
+    cells.append(f"{row['bytes_per_image'] / 1e6:.0f} MB/image" if "bytes_per_image" in row else "-")
     return "| " + " | ".join(cells) + " |"
 
 
@@ -160,7 +190,9 @@ def parse_options():
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--warmup", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="what was measured, for --from; written after every row")
+    parser.add_argument("--json", type=Path, help="what was measured, for --from; written after every step of a repetition")
+    parser.add_argument("--verdicts-json", action="store_true", help="the promises once more, as a line of JSON")
+    parser.add_argument("--without", default="", help=f"leave these out: {COMPILED},...")
     parser.add_argument("--from", type=Path, dest="files", nargs="+", help="measure nothing, read these")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--python-device", default="cuda", choices=["cuda", "cpu"], help="cpu: to try this script out")
@@ -168,6 +200,10 @@ def parse_options():
     parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"), help="the program")
     parser.add_argument("--lockstep-flag", action="append", default=[], help="passed on to lockstep bench")
     options = parser.parse_args()
+    options.without = [name for name in options.without.split(",") if name]
+    for name in options.without:
+        if name not in [EAGER, OWN, DDP, COMPILED]:
+            parser.error(f"--without knows {', '.join(OTHERS)}, and not '{name}'")
     options.cells = []
     for cell in options.rows.split(","):
         precision, _, batch = cell.partition(":")
@@ -196,14 +232,20 @@ def main():
         for row in rows:
             print(table_line(row))
     else:
-        for precision, batch in options.cells:
-            rows.append(measure(options, precision, batch))
-            print(table_line(rows[-1]), flush=True)
+        def keep(row):
             if options.json:
-                options.json.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+                options.json.write_text(json.dumps({"rows": [*rows, row]}, indent=1) + "\n")
+
+        for precision, batch in options.cells:
+            rows.append(measure(options, precision, batch, keep))
+            print(table_line(rows[-1]), flush=True)
     verdicts = judge(rows)
     print("\n" + verdict_table(verdicts))
-    return 1 if any(verdict.outcome == "FAILED" for verdict in verdicts) else 0
+    if options.verdicts_json:
+        print(json.dumps([dataclasses.asdict(verdict) for verdict in verdicts]))
+    failed = any(name not in row["steps_s"] for row in rows for name in [CAPTURED, *OTHERS]
+                 if name not in options.without and not options.files)
+    return 1 if failed or any(verdict.holds == NO for verdict in verdicts) else 0
 
 
 if __name__ == "__main__":

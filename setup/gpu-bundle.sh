@@ -76,7 +76,7 @@ for program in "$build"/tests/gpu/*_test; do
   copy_libraries_of "$program"
 done
 # What tests/gpu/run runs beside the programs.
-cp tests/gpu/run tests/gpu/check_program.py "$bundle/tests/gpu/"
+cp tests/gpu/{run,checks.py,parts.py,judge.py,check_program.py} "$bundle/tests/gpu/"
 cp bench/gpu_vs_python.py bench/gpu_promises.py bench/vs_python.py "$bundle/bench/"
 cp bench/python/gpu_train_step.py bench/python/step_bytes.py "$bundle/bench/python/"
 cp LICENSE "$bundle/"

@@ -15,6 +15,9 @@ import sys
 import tempfile
 
 BENCH = ["bench", "--no-controls", "--model", "resnet18", "--image-size", "64", "--steps", "200", "--warmup", "20"]
+# Some seconds of work that keep a GPU busy: its use is sampled, and each sample is about up to a second.
+BUSY = ["bench", "--no-controls", "--model", "resnet18", "--image-size", "224", "--batch", "128", "--steps", "150",
+        "--warmup", "20"]
 ALONE = ["--strategy", "single", "--ranks", "1"]
 BATCH = ["--batch", "64"]
 
@@ -46,11 +49,11 @@ class Checks:
         """With this exit code and all of these words on stderr."""
         self.expect(what, done.returncode == code and all(text in done.stderr for text in texts), done)
 
-    def bench(self, *flags, **environment):
+    def bench(self, *flags, row=(*BENCH, *BATCH), **environment):
         """The record of a bench, None where it failed, and what the program did."""
         path = self.folder / "result.json"
         path.unlink(missing_ok=True)
-        done = self.run(*BENCH, *BATCH, "--json", str(path), *flags, **environment)
+        done = self.run(*row, "--json", str(path), *flags, **environment)
         if not path.exists():
             return None, done
         file = json.loads(path.read_text())
@@ -69,7 +72,7 @@ def check_listing(checks):
 
 def check_record(checks):
     """What a result says of the GPU."""
-    record, done = checks.bench(*ALONE, "--device", "cuda")
+    record, done = checks.bench(*ALONE, "--device", "cuda", row=BUSY)
     checks.expect("a bench on a GPU", done.returncode == 0 and record is not None, done)
     if record is None:
         return
@@ -94,8 +97,9 @@ def check_record(checks):
 def check_phases(checks):
     """Where the time of a step goes, by the GPU's own events."""
     trace = checks.folder / "trace.json"
-    record, done = checks.bench("--strategy", "replicated", "--ranks", "1", "--device", "cuda", "--breakdown",
-                                "--trace", str(trace))
+    # Of a strategy whose optimizer is a phase of its own; replicated updates buckets as they arrive.
+    record, done = checks.bench("--strategy", "ddp", "--ranks", "1", "--device", "cuda", "--breakdown", "--trace",
+                                str(trace))
     checks.expect("a breakdown on a GPU", record is not None and record["runs"][0]["breakdown"], done)
     if record is None or not record["runs"][0]["breakdown"]:
         return

@@ -44,15 +44,15 @@ for program in "$there"/build/tests/gpu/*_test; do
   esac
 done
 # And the scripts beside them find each other.
-expect "the parts are communication replica training" 2 "$there/with-torch" tests/gpu/run --only all
+expect "the parts are 1, 2, 3, 4, rest" 2 "$there/with-torch" tests/gpu/run --part all
 expect "check_program.py LOCKSTEP" 2 python3 "$there/tests/gpu/check_program.py"
 expect "is not what --json writes" 1 python3 "$there/bench/gpu_vs_python.py" --from "$folder/none.json"
 expect "PRECISION:BATCH" 2 python3 "$there/bench/gpu_vs_python.py" --rows bf16
 expect "--wait" 0 python3 "$there/bench/python/gpu_train_step.py" --help
-mapfile -t scripts < <(sed -nE 's@.* (tests/gpu/[a-z_]+\.py|bench/[a-z_]+\.py).*@\1@p' tests/gpu/run)
+mapfile -t scripts < <(grep -hoE '"(tests/gpu|bench|bench/python)/[a-z_]+\.py"' tests/gpu/*.py | tr -d '"' | sort -u)
 for script in "${scripts[@]:-none}"; do
   if [ ! -e "$there/$script" ]; then
-    echo "tests/gpu/run wants $script, which is not in the bundle"
+    echo "tests/gpu/parts.py wants $script, which is not in the bundle"
     failures=$((failures + 1))
   fi
 done
