@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/reception.h"
 #include "lockstep/launch/watch_coordinator.h"
 #include "lockstep/launch/watcher.h"
 
@@ -174,9 +175,9 @@ TEST_F(WatchTest, rank_0_hears_of_a_loss_when_the_others_have_been_told) {
   };
   const Watcher first(std::move(options));
   for (int rank = 1; rank < kWorld; ++rank) {
-    Channel& other = others.emplace_back(connect_tcp("127.0.0.1", coordinator_->port(), 5s));
-    other.send({{"is", "hello"}, {"job", "job"}, {"rank", rank}, {"host", "here"}, {"pid", 1}});
-    for (other.receive(); !other.next(); other.receive()) std::this_thread::sleep_for(1ms);
+    Introduction self{.service = kWatchService, .job_id = "job", .token = "", .rank = rank};
+    self.more = {{"host", "here"}, {"pid", 1}};
+    others.push_back(enter("127.0.0.1", coordinator_->port(), self, 5s).channel);
   }
   coordinator_->declare_lost(2, "killed by signal 9", "", 1);
   auto told = told_before.get_future();

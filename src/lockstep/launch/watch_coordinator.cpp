@@ -5,19 +5,17 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
+
+#include "lockstep/base/printable.h"
 
 namespace lockstep::launch {
 namespace {
-
-using std::chrono::seconds;
 
 /// Time for which an error that another loss may have caused is held back, for the other to show.
 constexpr std::chrono::milliseconds kSettle{1000};
 /// Silence that makes a rank the cause of another rank's complaint.
 constexpr std::chrono::milliseconds kSuspiciousSilence{2000};
-constexpr seconds kHelloTimeout{5};
 
 double seconds_since(Clock::time_point time) {
   return std::chrono::duration<double>(Clock::now() - time).count();
@@ -27,8 +25,8 @@ double seconds_since(Clock::time_point time) {
 
 WatchCoordinator::WatchCoordinator(Options options)
     : options_(std::move(options)),
-      listener_(listen_tcp(options_.loopback_only, 0)),
       peers_(static_cast<size_t>(options_.world)),
+      reception_(listen_tcp(options_.loopback_only, 0), reception_options()),
       started_(Clock::now()) {
   // Signals belong to the session's own thread, or to the supervisor's.
   const BlockedSignals blocked;
@@ -97,15 +95,30 @@ bool WatchCoordinator::wait_finished(std::chrono::duration<double> timeout) {
   return all_finished();
 }
 
-std::vector<int64_t> WatchCoordinator::connected_pids() const {
+std::vector<int64_t> WatchCoordinator::connected_pids() {
   const std::lock_guard lock(mutex_);
   std::vector<int64_t> pids;
-  for (const auto& [fd, connection] : connections_) {
-    if (connection.rank < 0) continue;
-    const Peer& peer = peer_of(connection.rank);
+  for (const Reception::Guest* guest : reception_.guests()) {
+    const Peer& peer = peer_of(guest->rank);
     if (peer.host == host_name()) pids.push_back(peer.pid);
   }
   return pids;
+}
+
+Reception::Options WatchCoordinator::reception_options() {
+  using Guest = Reception::Guest;
+  return {.service = kWatchService,
+          .job_id = options_.job_id,
+          .token = options_.token,
+          .world = options_.world,
+          .admit = [this](int rank, const json& hello) { return admit(rank, hello); },
+          .entered =
+              [this](Guest& guest) {
+                if (cause_) guest.channel.send({{"is", "lost"}, {"lost", to_message(*cause_)}});
+              },
+          .handle = [this](Guest& guest, const json& message) { handle(guest, message); },
+          .ended = [this](Guest& guest) { connection_ended(guest.rank); },
+          .on_stranger = options_.on_stranger};
 }
 
 void WatchCoordinator::run() {
@@ -116,11 +129,8 @@ void WatchCoordinator::run() {
     {
       const std::lock_guard lock(mutex_);
       if (stop_) return;
-      wanted = {{listener_.fd.get(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
-      for (const auto& [fd, connection] : connections_) {
-        wanted.push_back(
-            {fd, static_cast<short>(POLLIN | (connection.channel.has_unsent() ? POLLOUT : 0)), 0});
-      }
+      wanted = {{wake_.fd(), POLLIN, 0}};
+      reception_.add_to(wanted);
     }
     ::poll(wanted.data(), wanted.size(), static_cast<int>(kHeartbeatPeriod.count()));
     const auto now = Clock::now();
@@ -131,78 +141,38 @@ void WatchCoordinator::run() {
     // Set by the destructor, which has sent `end` under the same lock.
     if (stop_) return;
     wake_.take();
-    // Connections are served before new ones are accepted: a new one may get the descriptor of one that
-    // ended.
-    for (size_t i = 2; i < wanted.size(); ++i) {
-      const auto found = connections_.find(wanted[i].fd);
-      if (found != connections_.end() && wanted[i].revents != 0) serve(found->second, wanted[i].revents);
-    }
-    std::erase_if(connections_, [](const auto& entry) { return entry.second.channel.fd() < 0; });
-    if (wanted[0].revents != 0) accept_all();
+    reception_.serve(std::span(wanted).subspan(1));
+    reception_.drop_the_silent();
     check_times(was_paused);
   }
 }
 
-void WatchCoordinator::accept_all() {
-  while (true) {
-    UniqueFd fd(::accept4(listener_.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) return;
-    const int number = fd.get();
-    connections_[number] = Connection{Channel(std::move(fd)), -1, Clock::now()};
-  }
+json WatchCoordinator::admit(int rank, const json& hello) {
+  Peer& peer = peer_of(rank);
+  if (peer.joined) throw TurnedAway(fmt::format("rank {} has joined already", rank));
+  peer.host = printable(hello.at("host").get<std::string>());
+  peer.pid = hello.at("pid");
+  peer.joined = true;
+  peer.last_heard = Clock::now();
+  return {{"host", host_name()}, {"pid", ::getpid()}};
 }
 
-void WatchCoordinator::serve(Connection& connection, short events) {
-  if ((events & POLLOUT) != 0) connection.channel.flush();
-  // A rank's last words are handled before the end of its connection: `failed` explains the end.
-  const bool open = connection.channel.receive();
-  bool sane = true;
-  try {
-    while (const auto message = connection.channel.next()) handle(connection, *message);
-  } catch (const json::exception&) {
-    sane = false;
-  }
-  if (open && sane) return;
-  if (connection.rank >= 0) connection_ended(connection.rank);
-  connection.channel = Channel();
-}
-
-void WatchCoordinator::handle(Connection& connection, const json& message) {
+void WatchCoordinator::handle(Reception::Guest& guest, const json& message) {
   const std::string is = message.at("is");
-  if (connection.rank < 0) {
-    // The first message must be the hello of a rank of this job that has not joined yet.
-    const int rank = message.at("rank");
-    const bool welcome = is == "hello" && message.at("job") == options_.job_id && rank >= 0 &&
-                         rank < options_.world && !peer_of(rank).joined;
-    if (!welcome) {
-      connection.channel = Channel();
-      return;
-    }
-    connection.rank = rank;
-    Peer& peer = peer_of(rank);
-    peer.joined = true;
-    peer.host = message.at("host");
-    peer.pid = message.at("pid");
-    peer.last_heard = Clock::now();
-    connection.channel.send({{"is", "welcome"}, {"host", host_name()}, {"pid", ::getpid()}});
-    if (cause_) connection.channel.send({{"is", "lost"}, {"lost", to_message(*cause_)}});
-    return;
-  }
-
-  Peer& peer = peer_of(connection.rank);
+  Peer& peer = peer_of(guest.rank);
   peer.last_heard = Clock::now();
   if (is == "beat") {
     peer.step = message.at("step");
-    peer.label = message.at("label");
+    peer.label = printable(message.at("label").get<std::string>());
     // No more for a rank that does not read: it is stopped, and the answers would pile up here.
-    if (!connection.channel.has_unsent()) {
+    if (!guest.channel.has_unsent()) {
       const Progress::Snapshot own = options_.progress ? options_.progress->snapshot() : Progress::Snapshot{};
-      connection.channel.send({{"is", "beat"}, {"step", own.step}, {"label", own.label}});
+      guest.channel.send({{"is", "beat"}, {"step", own.step}, {"label", own.label}});
     }
   } else if (is == "failed") {
     // The rank's account of itself, except for what the coordinator knows better.
     LostRank lost = lost_rank_from(message.at("lost"));
-    lost.rank = connection.rank;
+    lost.rank = guest.rank;
     lost.host = peer.host;
     lost.pid = peer.pid;
     peer.step = lost.step;
@@ -211,10 +181,10 @@ void WatchCoordinator::handle(Connection& connection, const json& message) {
   } else if (is == "abandoned") {
     abandoned(lost_rank_from(message.at("lost")));
   } else if (is == "leave") {
-    left_by_signal(connection.rank, message.at("signal"));
+    left_by_signal(guest.rank, ending_signal_from(message));
   } else if (is == "bye") {
     peer.finished = true;
-    connection.channel.send({{"is", "bye"}});
+    guest.channel.send({{"is", "bye"}});
     changed_.notify_all();
   }
 }
@@ -246,10 +216,6 @@ void WatchCoordinator::connection_ended(int rank) {
 
 void WatchCoordinator::check_times(bool was_paused) {
   const auto now = Clock::now();
-  // Strangers that connect and say nothing.
-  std::erase_if(connections_, [&](const auto& entry) {
-    return entry.second.rank < 0 && now - entry.second.since > kHelloTimeout;
-  });
   if (cause_ || leaving_) return;
   const bool settled = disturbed_since_ && now - *disturbed_since_ >= kSettle;
   for (int rank = 0; rank < options_.world && !cause_; ++rank) {
@@ -315,14 +281,11 @@ void WatchCoordinator::set_cause(const LostRank& lost) {
 }
 
 void WatchCoordinator::broadcast(const json& message) {
-  std::vector<Connection*> joined;
-  for (auto& [fd, connection] : connections_) {
-    if (connection.rank >= 0) joined.push_back(&connection);
-  }
+  std::vector<Reception::Guest*> joined = reception_.guests();
   // Rank 0 last: this may be its own process, which ends as soon as it reads the message, with all unsent
   // ones.
-  std::ranges::sort(joined, std::ranges::greater(), &Connection::rank);
-  for (Connection* connection : joined) connection->channel.send(message);
+  std::ranges::sort(joined, std::ranges::greater(), &Reception::Guest::rank);
+  for (Reception::Guest* guest : joined) guest->channel.send(message);
   wake_.wake();
 }
 

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/launch/lost_rank.h"
 #include "lockstep/launch/progress.h"
+#include "lockstep/launch/reception.h"
 #include "lockstep/launch/signals.h"
 #include "lockstep/launch/watch_message.h"
 
@@ -28,8 +28,9 @@ class WatchCoordinator {
     int world = 1;
     /// Progress of the rank that runs the coordinator (0); null in a parent. Outlives the coordinator.
     const Progress* progress = nullptr;
-    /// Ranks that say another id are turned away.
+    /// Ranks that say another id, or do not know the token, are turned away.
     std::string job_id;
+    std::string token;
     bool loopback_only = true;
     std::chrono::duration<double> timeout{30};
     /// Time that a rank may take to appear at all.
@@ -38,6 +39,8 @@ class WatchCoordinator {
     std::chrono::duration<double> end_deferral{0};
     /// Called once, from any thread, when the cause is known, with the lock held: must not call back.
     std::function<void()> on_cause;
+    /// Called once, from the coordinator's thread with the lock held, for the first stranger that connects.
+    std::function<void(const std::string&)> on_stranger;
   };
 
   explicit WatchCoordinator(Options options);
@@ -46,7 +49,7 @@ class WatchCoordinator {
   WatchCoordinator(const WatchCoordinator&) = delete;
   WatchCoordinator& operator=(const WatchCoordinator&) = delete;
 
-  int port() const { return listener_.port; }
+  int port() const { return reception_.port(); }
 
   /// Reports the end of a rank's process by somebody who knows how it ended. Does nothing for a rank that has
   /// finished or was lost before, or if the user ends the job.
@@ -67,7 +70,7 @@ class WatchCoordinator {
   /// Waits until every rank has said goodbye (true), or the time is over or a rank is lost (false).
   bool wait_finished(std::chrono::duration<double> timeout);
   /// Process ids of the connected ranks on this host.
-  std::vector<int64_t> connected_pids() const;
+  std::vector<int64_t> connected_pids();
 
  private:
   struct Peer {
@@ -81,19 +84,12 @@ class WatchCoordinator {
     Clock::time_point last_heard;
     std::optional<Clock::time_point> ended_at;
   };
-  struct Connection {
-    Channel channel;
-    /// -1 until its hello.
-    int rank = -1;
-    Clock::time_point since;
-  };
-
   Peer& peer_of(int rank) { return peers_[static_cast<size_t>(rank)]; }
   const Peer& peer_of(int rank) const { return peers_[static_cast<size_t>(rank)]; }
+  Reception::Options reception_options();
   void run();
-  void accept_all();
-  void serve(Connection& connection, short events);
-  void handle(Connection& connection, const json& message);
+  json admit(int rank, const json& hello);
+  void handle(Reception::Guest& guest, const json& message);
   /// Ends the job because a rank was told to end.
   void left_by_signal(int rank, int signal);
   /// Makes this process the cause: the others have left because it was silent.
@@ -106,12 +102,11 @@ class WatchCoordinator {
   void broadcast(const json& message);
 
   const Options options_;
-  Listener listener_;
   WakeUp wake_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Peer> peers_;
-  std::map<int, Connection> connections_;  // by file descriptor
+  Reception reception_;
   std::vector<LostRank> lost_;
   std::optional<LostRank> cause_;
   std::optional<Clock::time_point> disturbed_since_;

@@ -1,15 +1,25 @@
 #include "lockstep/launch/watch_message.h"
 
 #include <cerrno>
+#include <csignal>
 
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include "lockstep/base/error.h"
+#include "lockstep/base/printable.h"
+
 namespace lockstep::launch {
 namespace {
 
-/// Bytes that a peer may send without an end of line before it is no peer of ours.
-constexpr size_t kLongestMessageBytes = 1 << 20;
+/// The exit code of a peer, which ends with a failure whatever it says.
+int failure_code(int code) {
+  return code >= 1 && code <= 255 ? code : static_cast<int>(kExitFailed);
+}
+
+std::string text_of(const json& message, const char* key) {
+  return printable(message.at(key).get<std::string>());
+}
 
 }  // namespace
 
@@ -24,17 +34,23 @@ json to_message(const LostRank& lost) {
 LostRank lost_rank_from(const json& message) {
   return {.rank = message.at("rank"),
           .kind = static_cast<LostRank::Kind>(message.at("kind").get<int>()),
-          .host = message.at("host"),
+          .host = text_of(message, "host"),
           .pid = message.at("pid"),
-          .reason = message.at("reason"),
-          .detail = message.at("detail"),
-          .advice = message.at("advice"),
+          .reason = text_of(message, "reason"),
+          .detail = text_of(message, "detail"),
+          .advice = text_of(message, "advice"),
           .step = message.at("step"),
-          .label = message.at("label"),
-          .exit_code = message.at("exit_code")};
+          .label = text_of(message, "label"),
+          .exit_code = failure_code(message.at("exit_code"))};
 }
 
-Channel::Channel(UniqueFd fd) : fd_(std::move(fd)) {
+int ending_signal_from(const json& message) {
+  const int signal = message.at("signal");
+  return signal == SIGINT || signal == SIGHUP ? signal : SIGTERM;
+}
+
+Channel::Channel(UniqueFd fd, size_t longest_message_bytes)
+    : fd_(std::move(fd)), longest_(longest_message_bytes) {
   // Set here, whatever made the socket: no call on a channel may block.
   const int flags = ::fcntl(fd_.get(), F_GETFL);
   ::fcntl(fd_.get(), F_SETFL, flags | O_NONBLOCK);
@@ -66,9 +82,10 @@ bool Channel::receive() {
   while (open_) {
     const ssize_t got = ::recv(fd_.get(), block, sizeof block, MSG_DONTWAIT);
     if (got > 0) {
+      has_received_ = true;
       received_.append(block, static_cast<size_t>(got));
       // Checked per block, so that a stranger cannot fill the memory.
-      if (received_.size() > kLongestMessageBytes) open_ = false;
+      if (received_.size() > longest_) open_ = false;
     } else if (got == 0 || (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)) {
       open_ = false;
     } else if (errno != EINTR) {

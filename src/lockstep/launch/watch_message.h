@@ -16,7 +16,7 @@ namespace lockstep::launch {
 // until it ends. Messages are JSON objects, one a line, with the key "is".
 //
 //   rank                                coordinator
-//    |-- hello {job, rank, host, pid} -->|  closed on another job's id or a rank that has joined already
+//    |-- hello {host, pid} ------------->|  as at every listener of the job (reception.h)
 //    |<------------ welcome {host, pid} -|  followed by `lost` if the verdict was reached before
 //    |-- beat {step, label} ------------>|  five times a second: steps completed of the row `label`
 //    |<------------- beat {step, label} -|  in answer: rank 0's progress, if the coordinator runs there
@@ -49,16 +49,23 @@ constexpr std::chrono::milliseconds kHeartbeatPeriod{200};
 constexpr std::chrono::milliseconds kPaused{1000};
 
 json to_message(const LostRank& lost);
-/// Throws nlohmann's exception for missing fields and for fields of another type.
+/// For a terminal: texts are cleaned of control characters, and the exit code is one of a failure. Throws
+/// nlohmann's exception for missing fields and for fields of another type.
 LostRank lost_rank_from(const json& message);
+/// The signal of a `leave`: SIGINT, SIGTERM or SIGHUP; SIGTERM for anything else.
+int ending_signal_from(const json& message);
 
 /// Messages over a connection that never blocks. Not thread-safe.
 class Channel {
  public:
+  /// Bytes that a peer may send without an end of line before it is no peer of ours.
+  static constexpr size_t kLongestMessageBytes = 1 << 20;
+
   Channel() = default;
-  explicit Channel(UniqueFd fd);
+  explicit Channel(UniqueFd fd, size_t longest_message_bytes = kLongestMessageBytes);
 
   int fd() const { return fd_.get(); }
+  void set_longest_message(size_t bytes) { longest_ = bytes; }
 
   /// Sends as much as the system takes and keeps the rest; a broken connection shows in receive().
   void send(const json& message);
@@ -69,9 +76,14 @@ class Channel {
   /// that is not a message; earlier messages can still be taken with next().
   bool receive();
   std::optional<json> next();
+  bool is_open() const { return open_; }
+  /// Whether anything has ever arrived.
+  bool has_received() const { return has_received_; }
 
  private:
   UniqueFd fd_;
+  size_t longest_ = kLongestMessageBytes;
+  bool has_received_ = false;
   std::string unsent_;
   std::string received_;
   bool open_ = true;

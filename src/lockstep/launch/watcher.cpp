@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/printable.h"
 #include "lockstep/comm/operation.h"
+#include "lockstep/launch/reception.h"
 
 namespace lockstep::launch {
 namespace {
@@ -15,9 +17,17 @@ constexpr std::chrono::seconds kAnswer{1};
 
 }  // namespace
 
-Watcher::Watcher(Options options)
-    : options_(std::move(options)), channel_(connect_tcp(options_.host, options_.port, options_.timeout)) {
-  join_watch();
+Watcher::Watcher(Options options) : options_(std::move(options)) {
+  Welcome welcome = enter(options_.host, options_.port,
+                          {.service = kWatchService,
+                           .job_id = options_.job_id,
+                           .token = options_.token,
+                           .rank = options_.rank,
+                           .more = {{"host", host_name()}, {"pid", ::getpid()}}},
+                          options_.timeout);
+  channel_ = std::move(welcome.channel);
+  coordinator_host_ = printable(welcome.message.value("host", ""));
+  coordinator_pid_ = welcome.message.value("pid", int64_t{0});
   // Signals belong to the session's own thread.
   const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
@@ -30,35 +40,6 @@ Watcher::~Watcher() {
   }
   wake_.wake();
   thread_.join();
-}
-
-void Watcher::join_watch() {
-  channel_.send({{"is", "hello"},
-                 {"job", options_.job_id},
-                 {"rank", options_.rank},
-                 {"host", host_name()},
-                 {"pid", ::getpid()}});
-  const auto deadline = comm::deadline_after(options_.timeout);
-  const std::string where = fmt::format("the watch at {}:{}", options_.host, options_.port);
-  while (true) {
-    pollfd wanted{channel_.fd(), POLLIN, 0};
-    ::poll(&wanted, 1, std::min(milliseconds_until(deadline), 1000));
-    const bool open = channel_.receive();
-    if (const auto message = channel_.next(); message && message->value("is", "") == "welcome") {
-      coordinator_host_ = message->value("host", "");
-      coordinator_pid_ = message->value("pid", int64_t{0});
-      return;
-    }
-    // Closed without a welcome: the coordinator has another job, or this rank already.
-    if (!open) {
-      throw CommError(fmt::format("{} turned rank {} away", where, options_.rank),
-                      "Another job or another rank of the same number may be there: start the job anew.");
-    }
-    if (Clock::now() >= deadline) {
-      throw TimeoutError(fmt::format("{} did not answer rank {} within {} s", where, options_.rank,
-                                     options_.timeout.count()));
-    }
-  }
 }
 
 std::optional<LostRank> Watcher::report(const LostRank& own, std::chrono::duration<double> patience) {
@@ -152,7 +133,7 @@ void Watcher::run() {
 bool Watcher::handle(const json& message) {
   const std::string is = message.at("is");
   if (is == "beat") {
-    coordinator_progress_ = {message.at("step"), message.at("label")};
+    coordinator_progress_ = {message.at("step"), printable(message.at("label").get<std::string>())};
   } else if (is == "lost") {
     lose(lost_rank_from(message.at("lost")));
     return false;
@@ -162,7 +143,7 @@ bool Watcher::handle(const json& message) {
       leaving_ = true;
       changed_.notify_all();
     }
-    if (options_.on_leave) options_.on_leave(message.at("signal"));
+    if (options_.on_leave) options_.on_leave(ending_signal_from(message));
   } else if (is == "bye" || is == "end") {
     const std::lock_guard lock(mutex_);
     over_ = true;

@@ -24,6 +24,7 @@ class Watcher {
     /// The rank that runs the coordinator: 0, or kParent.
     int coordinator = 0;
     std::string job_id;
+    std::string token;
     std::string host;
     int port = 0;
     std::chrono::duration<double> timeout{30};
@@ -59,7 +60,6 @@ class Watcher {
   std::optional<LostRank> wait_lost(std::chrono::duration<double> patience);
 
  private:
-  void join_watch();
   void run();
   /// False when the watch is over.
   bool handle(const json& message);

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lockstep/comm/store.h"
+
+namespace lockstep::launch {
+
+// The store of a job, for the processes that know its token (reception.h): JSON lines over TCP, one request
+// at a time on a connection. Values travel as hexadecimal digits.
+//
+//   client                                server
+//    |-- hello {visit}, see reception.h ->|  visit: a random number of the process; a rank has one visit, and
+//    another |                                    |  process of its number is told to come again, when this
+//    job has ended
+//    |-- set {key, value} --------------->|
+//    |<---------------------------- set --|
+//    |-- get {key} ---------------------->|
+//    |<---------------------- got {value}-|  as soon as the key is set
+//    |-- add {key, amount} -------------->|
+//    |<---------------------- sum {value}-|
+
+/// The processes that belong to a job.
+struct JobMembers {
+  std::string job_id;
+  /// Empty in a job without one.
+  std::string token;
+  int world = 1;
+};
+
+/// Serves a store from a thread of its own until destroyed.
+class StoreServer {
+ public:
+  /// Called once, from the thread of the server, for the first stranger that connects, with a sentence about
+  /// it.
+  using OnStranger = std::function<void(const std::string&)>;
+
+  /// Listens on `port` (0: any free one) of the loopback address or of all addresses. Throws ConfigError that
+  /// names the port.
+  StoreServer(bool loopback_only, int port, const JobMembers& job, OnStranger on_stranger = {});
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  int port() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Rank `rank`'s end of the store at host:port, which has answered within `join_timeout`. A waiting get()
+/// sleeps and does not keep others from using the store. `timeout` is for set and add. A call that finds the
+/// server gone throws PeerLostError. Throws as enter() does (reception.h).
+std::unique_ptr<comm::Store> connect_store(const std::string& host, int port, const JobMembers& job, int rank,
+                                           std::chrono::duration<double> join_timeout,
+                                           std::chrono::duration<double> timeout);
+
+}  // namespace lockstep::launch
