@@ -225,6 +225,10 @@ class Communicator {
   /// used again and again. nccl registers them with the network and the other GPUs; the others do nothing.
   virtual void register_memory([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes) {}
 
+  /// Whether nothing is in flight and nothing has failed, as far as this rank can tell without asking others;
+  /// false where the backend does not know. Never blocks.
+  virtual bool idle() const { return false; }
+
   /// Time-out of wait() without argument.
   virtual Duration timeout() const = 0;
 

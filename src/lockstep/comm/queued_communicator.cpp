@@ -66,9 +66,11 @@ class QueuedSession final : public Session {
     }
   }
 
+  bool idle() const { return queue_->idle() && transport_->messages_idle(); }
+
   /// Abandons what is in flight and ends the progress thread.
   void shut_down() {
-    if (!queue_->idle() || !transport_->messages_idle()) break_with(destroyed_in_flight());
+    if (!idle()) break_with(destroyed_in_flight());
     // In this order: the queue's thread uses the transport.
     queue_->stop();
     transport_->close();
@@ -98,6 +100,7 @@ class QueuedCommunicator final : public Communicator {
   int size() const override { return session_->transport().size(); }
   std::string backend() const override { return session_->transport().backend(); }
   Capabilities capabilities() const override { return session_->transport().capabilities(); }
+  bool idle() const override { return session_->usable() && session_->idle(); }
   Duration timeout() const override { return session_->timeout(); }
   double progress_thread_cpu_s() const override { return session_->cpu_s(); }
 

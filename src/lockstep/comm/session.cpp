@@ -10,6 +10,11 @@ namespace lockstep::comm {
 
 Session::Session(std::string where, Duration timeout) : where_(std::move(where)), timeout_(timeout) {}
 
+bool Session::usable() const {
+  const std::lock_guard lock(mutex_);
+  return !failure_;
+}
+
 void Session::check_usable() const {
   const std::lock_guard lock(mutex_);
   if (!failure_) return;

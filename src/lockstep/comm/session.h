@@ -22,6 +22,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Duration timeout() const { return timeout_; }
   const std::string& where() const { return where_; }
 
+  bool usable() const;
   /// Throws the first failure, if there was one.
   void check_usable() const;
   /// Makes `failure` final unless there was one before.
