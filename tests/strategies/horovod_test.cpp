@@ -1,6 +1,12 @@
 #include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <numeric>
+#include <semaphore>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
+#include "lockstep/comm/forwarding_communicator.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/threads.h"
 #include "lockstep/strategies/catalog.h"
@@ -156,6 +163,59 @@ TEST(HorovodTest, ends_within_a_step_without_waiting_for_others) {
     models::cross_entropy(replica.model->forward(batch.images, {}), batch.labels).backward();
     replica.strategy.reset();
     group->barrier()->wait();
+  });
+}
+
+/// An operation that another rank never joins.
+class NeverDone final : public comm::Work {
+ public:
+  bool test() override { return false; }
+  void wait(comm::Duration timeout) override { std::this_thread::sleep_for(timeout); }
+  void wait() override { wait(comm::Duration(600)); }
+  void on_complete(std::function<void()> /*done*/) override {}
+};
+
+/// From arm() on, tells when a sum is asked for, and on one rank keeps it back.
+class HoldingCommunicator final : public comm::ForwardingCommunicator {
+ public:
+  HoldingCommunicator(comm::Communicator& real, bool holds) : ForwardingCommunicator(real), holds_(holds) {}
+
+  void arm() { armed_ = true; }
+  void wait_for_sum() { asked_.acquire(); }
+
+  comm::WorkPtr issue(const comm::Collective& collective) override {
+    if (!armed_ || collective.kind != comm::Collective::Kind::kAllReduce) return real_.issue(collective);
+    comm::WorkPtr work = holds_ ? std::make_unique<NeverDone>() : real_.issue(collective);
+    asked_.release();
+    return work;
+  }
+
+ private:
+  const bool holds_;
+  std::atomic<bool> armed_ = false;
+  std::counting_semaphore<> asked_{0};
+};
+
+// A sanitizer sees it where the sum, which ends with the communicator, uses anything of a strategy that is
+// gone.
+TEST(HorovodTest, a_sum_that_outlives_the_strategy_uses_nothing_of_it) {
+  comm::HashStore store;
+  std::barrier both(2);
+  launch::run_threads(2, [&](int rank) {
+    auto group = comm::connect(
+        "thread",
+        {.rank = rank, .size = 2, .store = &store, .timeout = comm::Duration(600), .interface = ""});
+    HoldingCommunicator holding(*group, rank == 1);
+    test::TrainedReplica replica = test::make_replica({.model = "lenet5", .strategy = "horovod"}, &holding);
+    replica.train(2);
+    holding.arm();
+    replica.strategy->begin_step();
+    const inputs::Batch& batch = replica.input->next();
+    models::cross_entropy(replica.model->forward(batch.images, {}), batch.labels).backward();
+    holding.wait_for_sum();
+    replica.strategy.reset();
+    both.arrive_and_wait();
+    group.reset();
   });
 }
 

@@ -16,7 +16,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/helper_thread.h"
-#include "lockstep/strategies/stoppable_wait.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
 namespace lockstep::strategies {
@@ -55,48 +54,48 @@ GradientServer::~GradientServer() {
 
 void GradientServer::stop() {
   {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    changed_.notify_all();
+    const std::lock_guard lock(point_->mutex);
+    point_->stopping = true;
+    point_->changed.notify_all();
   }
   if (thread_.joinable()) thread_.join();
 }
 
 void GradientServer::open() {
   if (!thread_.joinable()) return;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(point_->mutex);
   open_ = true;
-  changed_.notify_all();
+  point_->changed.notify_all();
 }
 
 void GradientServer::set_learning_rate(double rate) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(point_->mutex);
   optimizer_.set_learning_rate(rate);
 }
 
 void GradientServer::wait_until_done() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !open_ || failure_; });
+  std::unique_lock lock(point_->mutex);
+  point_->changed.wait(lock, [this] { return !open_ || failure_; });
   if (failure_) std::rethrow_exception(failure_);
 }
 
 void GradientServer::check() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(point_->mutex);
   if (failure_) std::rethrow_exception(failure_);
 }
 
 GradientServer::Counts GradientServer::counts() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(point_->mutex);
   return counts_;
 }
 
 void GradientServer::save(replica::State& state) const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(point_->mutex);
   state.add("momenta", momenta_);
 }
 
 void GradientServer::restore(const replica::State& state) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(point_->mutex);
   state.copy_to("momenta", momenta_);
   begun_ = true;
 }
@@ -117,20 +116,20 @@ void GradientServer::run() {
     if (accelerator_ != nullptr && !accelerator_->device().is_cpu()) enter_stream(own_stream);
     while (true) {
       {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return stopping_ || open_; });
-        if (stopping_) return;
+        std::unique_lock lock(point_->mutex);
+        point_->changed.wait(lock, [this] { return point_->stopping || open_; });
+        if (point_->stopping) return;
       }
       serve_session();
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(point_->mutex);
       open_ = false;
-      changed_.notify_all();
+      point_->changed.notify_all();
     }
   } catch (const ServerStopped&) {
   } catch (...) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(point_->mutex);
     failure_ = std::current_exception();
-    changed_.notify_all();
+    point_->changed.notify_all();
   }
 }
 
@@ -139,7 +138,7 @@ void GradientServer::enter_stream(std::optional<c10::StreamGuard>& own_stream) {
   const at::Device gpu = accelerator_->device();
   // In the training thread's stream, a request would wait for a whole step of this rank.
   own_stream.emplace(c10::impl::VirtualGuardImpl(gpu.type()).getStreamFromGlobalPool(gpu));
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(point_->mutex);
   // These were allocated in the training thread's stream; without this, LibTorch would reuse their memory
   // when that stream is done with it.
   for (const at::Tensor& tensor : {values_, momenta_, gradient_, reply_}) {
@@ -176,7 +175,7 @@ void GradientServer::handle(const Notice& notice, int worker) {
 void GradientServer::apply_of(int worker, size_t bucket, int64_t number, const at::Tensor& given) {
   const at::NoGradGuard no_grad;
   const at::Tensor gradient = given.to(values_.device());
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(point_->mutex);
   const auto index = static_cast<size_t>(worker);
   if (number != applied_[index][bucket]) {
     throw Error(fmt::format("gradient {} of bucket {} came from rank {}, but {} of them were applied",
@@ -199,7 +198,7 @@ void GradientServer::apply_of(int worker, size_t bucket, int64_t number, const a
 
 void GradientServer::fetch_of(int worker, const at::Tensor& into) {
   const at::NoGradGuard no_grad;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(point_->mutex);
   turns_.begin();
   into.copy_(values_);
   turns_.end();
@@ -207,7 +206,7 @@ void GradientServer::fetch_of(int worker, const at::Tensor& into) {
 }
 
 void GradientServer::wait(comm::Work& work) {
-  if (!wait_unless_stopping(work, mutex_, changed_, stopping_)) throw ServerStopped{};
+  if (!wait_unless_stopping(work, point_)) throw ServerStopped{};
 }
 
 }  // namespace lockstep::strategies

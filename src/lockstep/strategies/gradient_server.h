@@ -1,10 +1,9 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "lockstep/replica/memory_use.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/strategies/message_channel.h"
+#include "lockstep/strategies/stoppable_wait.h"
 
 namespace lockstep::strategies {
 
@@ -123,11 +123,10 @@ class GradientServer {
   const std::vector<replica::Range> buckets_;
   replica::Accelerator* const accelerator_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  /// Its mutex guards everything here.
+  const std::shared_ptr<StopPoint> point_ = std::make_shared<StopPoint>();
   replica::SgdOptions optimizer_;
   bool open_ = false;
-  bool stopping_ = false;
   std::exception_ptr failure_;
   at::Tensor values_, momenta_;
   /// For values_ and momenta_.

@@ -177,7 +177,12 @@ class Horovod final : public FlatStrategy {
   /// in the next cycle. Returns false if the thread is to stop.
   bool send(const std::vector<replica::Range>& packs) {
     std::vector<comm::WorkPtr> works;
-    for (const replica::Range& pack : packs) works.push_back(all_reduce_.start(memory_.gradients(pack)));
+    for (const replica::Range& pack : packs) {
+      const at::Tensor gradients = memory_.gradients(pack);
+      // A sum that is abandoned with the strategy still writes to the gradients, until the communicator is
+      // taken down.
+      works.push_back(comm::followed_by(all_reduce_.start(gradients), [gradients] {}));
+    }
     packs_ += static_cast<int64_t>(packs.size());
     for (comm::WorkPtr& work : works) {
       const bool goes_on = announcements_.wait(*work);

@@ -8,21 +8,28 @@
 
 namespace lockstep::strategies {
 
-/// For a background thread that must be able to stop while it waits: blocks until the work is complete, and
-/// throws the work's error. Returns false, with the work still in flight, if `stopping` became true first.
-/// `mutex` guards `stopping`; `changed` is notified when it changes. Both must outlive the work.
-inline bool wait_unless_stopping(comm::Work& work, std::mutex& mutex, std::condition_variable& changed,
-                                 const bool& stopping) {
-  // Shared with the callback, which may run after this function has returned.
+/// State of a background thread that can be stopped while it waits for an operation. `mutex` guards
+/// `stopping`; `changed` is notified when it changes. Held in a shared_ptr: the callback of an operation that
+/// was abandoned runs when the communicator is taken down, which may be after the thread and its strategy are
+/// gone.
+struct StopPoint {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool stopping = false;
+};
+
+/// Blocks until the work is complete, and throws the work's error. Returns false, with the work still in
+/// flight, if the thread is to stop first.
+inline bool wait_unless_stopping(comm::Work& work, const std::shared_ptr<StopPoint>& point) {
   const auto complete = std::make_shared<bool>(false);
-  work.on_complete([&mutex, &changed, complete] {
-    const std::lock_guard lock(mutex);
+  work.on_complete([point, complete] {
+    const std::lock_guard lock(point->mutex);
     *complete = true;
-    changed.notify_all();
+    point->changed.notify_all();
   });
   {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return stopping || *complete; });
+    std::unique_lock lock(point->mutex);
+    point->changed.wait(lock, [&] { return point->stopping || *complete; });
     if (!*complete) return false;
   }
   work.test();
