@@ -7,6 +7,7 @@
 #include <fstream>
 #include <initializer_list>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gloo/rendezvous/store.h>
@@ -45,20 +46,6 @@ std::string network_identity() {
   return host_name() + " " + first_line("/proc/sys/kernel/random/boot_id") + " " + space.string();
 }
 
-bool all_on_one_host(Store& store, const std::string& prefix, int rank, int size, Deadline deadline) {
-  const std::string mine = network_identity();
-  if (rank != 0) {
-    store.set(fmt::format("{}/host/{}", prefix, rank), mine);
-    return store.get(prefix + "/one_host", time_left(deadline)) == "yes";
-  }
-  bool same = true;
-  for (int other = 1; other < size; ++other) {
-    same = store.get(fmt::format("{}/host/{}", prefix, other), time_left(deadline)) == mine && same;
-  }
-  store.set(prefix + "/one_host", same ? "yes" : "no");
-  return same;
-}
-
 bool is_loopback(const sockaddr* address) {
   if (address->sa_family == AF_INET) {
     return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
@@ -67,15 +54,36 @@ bool is_loopback(const sockaddr* address) {
          IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-/// Whether other hosts can use this host's name. Debian resolves it to 127.0.1.1, which they cannot reach.
-bool host_name_is_reachable() {
+/// The address, in digits, from which the system sends to `to`; empty if there is no way, or only loopback.
+std::string source_towards(const addrinfo& to) {
+  const int fd = ::socket(to.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return "";
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  char text[NI_MAXHOST] = "";
+  // Connecting a datagram socket sends nothing: it only looks for the way.
+  if (::connect(fd, to.ai_addr, to.ai_addrlen) == 0 &&
+      ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+      !is_loopback(reinterpret_cast<const sockaddr*>(&own))) {
+    ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), length, text, sizeof text, nullptr, 0,
+                  NI_NUMERICHOST);
+  }
+  ::close(fd);
+  return text;
+}
+
+/// The same for a host by name or address, which may have several addresses.
+std::string source_towards(const std::string& host) {
   addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(host_name().c_str(), nullptr, &hints, &found) != 0) return false;
-  const bool reachable = !is_loopback(found->ai_addr);
+  // A port has to be named; none is used.
+  if (host.empty() || ::getaddrinfo(host.c_str(), "9", &hints, &found) != 0) return "";
+  std::string source;
+  for (const addrinfo* one = found; one != nullptr && source.empty(); one = one->ai_next)
+    source = source_towards(*one);
   ::freeaddrinfo(found);
-  return reachable;
+  return source;
 }
 
 std::string first_outward_interface() {
@@ -91,18 +99,67 @@ std::string first_outward_interface() {
   return name;
 }
 
-gloo::transport::tcp::attr choose_address(const std::string& interface, bool one_host) {
+/// What the ranks find out together about where they are.
+struct Surroundings {
+  bool one_host = false;
+  /// An address of a host from which rank 0's can be reached; may be empty.
+  std::string elsewhere;
+};
+
+/// `towards_master`: this rank's address on the way to rank 0's host; empty on that host if it takes its own
+/// name for a loopback address, as Debian does.
+Surroundings look_around(Store& store, const std::string& prefix, int rank, int size,
+                         const std::string& towards_master, Deadline deadline) {
+  const std::string mine = network_identity();
+  if (rank != 0) {
+    store.set(fmt::format("{}/host/{}", prefix, rank), mine);
+    store.set(fmt::format("{}/address/{}", prefix, rank), towards_master);
+    return {store.get(prefix + "/one_host", time_left(deadline)) == "yes",
+            store.get(prefix + "/elsewhere", time_left(deadline))};
+  }
+  Surroundings all{.one_host = true, .elsewhere = {}};
+  for (int other = 1; other < size; ++other) {
+    const bool here = store.get(fmt::format("{}/host/{}", prefix, other), time_left(deadline)) == mine;
+    const std::string address = store.get(fmt::format("{}/address/{}", prefix, other), time_left(deadline));
+    all.one_host = all.one_host && here;
+    if (!here && all.elsewhere.empty()) all.elsewhere = address;
+  }
+  store.set(prefix + "/one_host", all.one_host ? "yes" : "no");
+  store.set(prefix + "/elsewhere", all.elsewhere);
+  return all;
+}
+
+gloo::transport::tcp::attr choose_address(const std::string& interface, const Surroundings& surroundings,
+                                          const std::string& towards_master) {
   gloo::transport::tcp::attr attr;
   if (!interface.empty()) {
     (::if_nametoindex(interface.c_str()) != 0 ? attr.iface : attr.hostname) = interface;
-  } else if (one_host) {
+  } else if (surroundings.one_host) {
     attr.hostname = "127.0.0.1";
-  } else if (host_name_is_reachable()) {
-    attr.hostname = host_name();
+  } else if (!towards_master.empty()) {
+    attr.hostname = towards_master;
+  } else if (const std::string source = source_towards(surroundings.elsewhere); !source.empty()) {
+    attr.hostname = source;
   } else {
     attr.iface = first_outward_interface();
   }
   return attr;
+}
+
+/// Makes Gloo's errors in connecting say where this rank listens, and which flag changes that.
+template <typename Call>
+auto naming_interface(const std::string& address, Call&& call) {
+  const std::string advice = fmt::format(
+      "This rank listens at {}: if that is the wrong network, name the right one with --interface.", address);
+  try {
+    return translated(std::forward<Call>(call));
+  } catch (const TimeoutError& error) {
+    throw TimeoutError(error.what(), advice);
+  } catch (const PeerLostError&) {
+    throw;
+  } catch (const CommError& error) {
+    throw CommError(error.what(), advice);
+  }
 }
 
 pid_t thread_named(const std::string& name) {
@@ -160,10 +217,13 @@ Duration time_left(Deadline deadline, Duration least) {
   return std::max(least, Duration(deadline - Clock::now()));
 }
 
-GlooDevice::GlooDevice(Store& store, const std::string& prefix, int rank, int size,
-                       const std::string& interface, Deadline deadline) {
-  const bool one_host = all_on_one_host(store, prefix, rank, size, deadline);
-  const auto address = choose_address(interface, one_host);
+GlooDevice::GlooDevice(Store& store, const std::string& prefix, const ConnectOptions& options,
+                       Deadline deadline) {
+  const std::string towards_master = source_towards(options.master);
+  const Surroundings surroundings =
+      look_around(store, prefix, options.rank, options.size, towards_master, deadline);
+  const auto address = choose_address(options.interface, surroundings, towards_master);
+  address_ = address.iface.empty() ? address.hostname : address.iface;
 
   // Gloo starts the device's thread and gives no handle to it. The thread inherits this one's name and signal
   // mask, so a unique name, set for the time of the call, finds it.
@@ -174,7 +234,7 @@ GlooDevice::GlooDevice(Store& store, const std::string& prefix, int rank, int si
   const SigpipeBlock no_sigpipe;
   pthread_setname_np(pthread_self(), name.c_str());
   try {
-    device_ = gloo::transport::tcp::CreateDevice(address);
+    device_ = naming_interface(address_, [&] { return gloo::transport::tcp::CreateDevice(address); });
   } catch (...) {
     pthread_setname_np(pthread_self(), own_name);
     throw;
@@ -195,15 +255,13 @@ std::chrono::milliseconds milliseconds_left(Deadline deadline) {
 }
 
 std::shared_ptr<gloo::Context> connect_gloo_context(Store& store, const std::string& prefix, int rank,
-                                                    int size,
-                                                    std::shared_ptr<gloo::transport::Device>& device,
-                                                    Deadline deadline) {
+                                                    int size, GlooDevice& device, Deadline deadline) {
   const SigpipeBlock no_sigpipe;
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
   // Gloo grants a first connection five times the context's time-out; operations set their own.
   context->setTimeout(std::max(std::chrono::milliseconds(1), milliseconds_left(deadline) / 5));
   StoreForGloo adapter(store, prefix, deadline);
-  context->connectFullMesh(adapter, device);
+  naming_interface(device.address(), [&] { context->connectFullMesh(adapter, device.device()); });
   return context;
 }
 

@@ -9,6 +9,7 @@
 #include <gloo/transport/device.h>
 #include <sys/types.h>
 
+#include "lockstep/comm/backend.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/comm/store.h"
 
@@ -17,27 +18,28 @@ namespace lockstep::comm {
 /// One rank's TCP endpoint: its address and Gloo's thread that moves its bytes.
 class GlooDevice {
  public:
-  /// Collective over the ranks that share `store` and `prefix`. Listens on `interface`, an address or the
-  /// name of a network interface; if that is empty, on loopback when all ranks are on one host, else on the
-  /// address that the host name resolves to.
-  GlooDevice(Store& store, const std::string& prefix, int rank, int size, const std::string& interface,
-             Deadline deadline);
+  /// Collective over the ranks that share `store` and `prefix`. Listens on options.interface, an address or
+  /// the name of a network interface; if that is empty, on loopback when all ranks are on one host, else on
+  /// the address from which this host reaches rank 0's, or on that host from which it reaches another. Throws
+  /// CommError that names --interface.
+  GlooDevice(Store& store, const std::string& prefix, const ConnectOptions& options, Deadline deadline);
 
   std::shared_ptr<gloo::transport::Device>& device() { return device_; }
+  /// The address or interface that it listens on.
+  const std::string& address() const { return address_; }
 
   /// Processor seconds of that thread; 0 if it was not found.
   double cpu_s() const;
 
  private:
   std::shared_ptr<gloo::transport::Device> device_;
+  std::string address_;
   pid_t loop_thread_ = -1;
 };
 
 /// Collective. Connects every rank with every other; keys in `store` begin with `prefix`.
 std::shared_ptr<gloo::Context> connect_gloo_context(Store& store, const std::string& prefix, int rank,
-                                                    int size,
-                                                    std::shared_ptr<gloo::transport::Device>& device,
-                                                    Deadline deadline);
+                                                    int size, GlooDevice& device, Deadline deadline);
 
 /// Closes all connections in a way that everything that waits, here and on the other side, notices; only
 /// messages that may come from any rank go on waiting.

@@ -156,8 +156,8 @@ class GlooTransport final : public Transport {
     const auto mine = std::find(ranks.begin(), ranks.end(), rank());
     if (mine == ranks.end() || ranks.size() == 1) return nullptr;
     return translated([&] {
-      auto context = connect_gloo_context(store_, prefix, int(mine - ranks.begin()), int(ranks.size()),
-                                          device_->device(), by);
+      auto context =
+          connect_gloo_context(store_, prefix, int(mine - ranks.begin()), int(ranks.size()), *device_, by);
       return std::make_shared<GlooTransport>(store_, prefix, device_, std::move(context));
     });
   }
@@ -256,10 +256,9 @@ std::shared_ptr<Transport> connect_gloo_transport(const ConnectOptions& options)
     // A rank's n-th connect with a store meets the n-th of the others.
     const int64_t turn = options.store->add(fmt::format("gloo/turn/{}", options.rank), 1);
     const std::string prefix = fmt::format("gloo/{}", turn);
-    auto device = std::make_shared<GlooDevice>(*options.store, prefix, options.rank, options.size,
-                                               options.interface, deadline);
+    auto device = std::make_shared<GlooDevice>(*options.store, prefix, options, deadline);
     auto context =
-        connect_gloo_context(*options.store, prefix, options.rank, options.size, device->device(), deadline);
+        connect_gloo_context(*options.store, prefix, options.rank, options.size, *device, deadline);
     return std::make_shared<GlooTransport>(*options.store, prefix, std::move(device), std::move(context));
   });
 }
