@@ -116,22 +116,27 @@ JobLinks::JobLinks(const JobPlan& job, const JobRank& rank) : job_(job), rank_(r
                                .store = &rank.store,
                                .timeout = comm::Duration(std::max(300.0, 10 * options.timeout_s)),
                                .interface = options.interface,
+                               .master = rank.environment.master_addr,
                                .cuda_device = -1};
   const bool separate = options.backend == kNccl;
   const bool works = rank.environment.rank < job.ranks;
   // A rank that only waits takes no memory of a GPU for staging.
   if (!separate && works) connect.cuda_device = rank.gpu;
-  control_ = comm::connect(control_backend(options), connect);
+  control_ = std::make_unique<comm::LaneKeeper>(comm::connect(control_backend(options), connect));
   if (separate && works) {
     connect.size = job.ranks;
     connect.cuda_device = rank.gpu;
     data_ = comm::connect(options.backend, connect);
   }
   for (const RowPlan& row : job.rows) {
-    if (control_of_.contains(row.ranks)) continue;
-    control_of_[row.ranks] = control_->split_first(row.ranks);
-    // NCCL keeps memory of every GPU for each communicator: no second one of the same ranks.
-    if (data_ == nullptr || row.ranks == data_->size()) continue;
+    // No second one of the same ranks: each costs connections to all of them, NCCL's memory of their GPUs as
+    // well.
+    if (row.ranks < control_->size() && !control_of_.contains(row.ranks)) {
+      std::unique_ptr<comm::Communicator> first = control_->split_first(row.ranks);
+      control_of_[row.ranks] =
+          first == nullptr ? nullptr : std::make_unique<comm::LaneKeeper>(std::move(first));
+    }
+    if (data_ == nullptr || row.ranks == data_->size() || data_of_.contains(row.ranks)) continue;
     data_of_[row.ranks] = data_->split_first(row.ranks);
   }
 }
@@ -140,22 +145,38 @@ void JobLinks::run_row(size_t index, const RowWork& work) {
   RowPlan row = job_.rows[index];
   if (rank_.gpu >= 0) row.device_index = rank_.gpu;
   const std::string done = fmt::format("row/{}/done", index);
+  drop_lanes_except(row.ranks);
   if (rank_.environment.rank >= training_ranks(row)) {
     rank_.progress.begin("waiting for " + row.label());
     rank_.store.get(done, kUntilRowEnds);
     return;
   }
   rank_.progress.begin(row.label());
-  with_fitting_batch(row, [&] { work(row, group_of(row)); });
+  with_fitting_batch(row, [&] { work(row, group_of(index)); });
   if (rank_.environment.rank == 0) rank_.store.set(done, "1");
 }
 
-RankGroup JobLinks::group_of(const RowPlan& row) const {
+comm::LaneKeeper* JobLinks::control_of(int ranks) const {
+  return ranks == control_->size() ? control_.get() : control_of_.at(ranks).get();
+}
+
+void JobLinks::drop_lanes_except(int ranks) {
+  if (ranks != control_->size()) control_->drop_kept();
+  for (const auto& [size, communicator] : control_of_) {
+    if (size != ranks && communicator != nullptr) communicator->drop_kept();
+  }
+}
+
+RankGroup JobLinks::group_of(size_t index) const {
+  const RowPlan& row = job_.rows[index];
   const bool alone = training_ranks(row) == 1 && !traits_of(row).communicates;
   if (alone) return {};
-  comm::Communicator* control = control_of_.at(row.ranks).get();
-  if (data_ == nullptr) return control;
-  return {control, row.ranks == data_->size() ? data_.get() : data_of_.at(row.ranks).get()};
+  comm::Communicator* control = control_of(row.ranks);
+  RankGroup group = control;
+  if (data_ != nullptr) group.data = row.ranks == data_->size() ? data_.get() : data_of_.at(row.ranks).get();
+  group.store = &rank_.store;
+  group.keys = fmt::format("row/{}/", index);
+  return group;
 }
 
 }  // namespace lockstep::train

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/lane_keeper.h"
 #include "lockstep/topology/rank_gpus.h"
 #include "lockstep/train/job/job_plan.h"
 #include "lockstep/train/job/run_job.h"
@@ -14,9 +15,6 @@
 #include "lockstep/train/rows/rank_group.h"
 
 namespace lockstep::train {
-
-/// Longer than any row; a rank that dies meanwhile is noticed by the watch.
-constexpr std::chrono::duration<double> kUntilRowEnds{30.0 * 24 * 3600};
 
 /// Makes sure that all ranks are about to do the same, with GPUs that may be used together: the command, its
 /// plan and the job's options are compared, then the GPUs of the ranks that rows need. Throws ConfigError on
@@ -28,8 +26,9 @@ std::vector<topology::RankGpu> agree_on(const char* command, const Fingerprint& 
 /// Throws BackendMissing where what the backend needs beside itself to carry a GPU's memory is missing.
 void require_helpers(const JobOptions& options);
 
-/// The communicators of a job: one of all ranks, and one of the first N ranks for every N that a row needs.
-/// All of them are made at the start, because every rank of the job takes part in making each.
+/// The communicators of a job: one of all ranks, and one of the first N ranks for every smaller N that a row
+/// needs. All of them are made at the start, because every rank of the job takes part in making each. What
+/// strategies make from them is kept as long as consecutive rows have the same ranks.
 class JobLinks {
  public:
   /// Collective over the job. `job` and `rank` outlive this.
@@ -47,17 +46,21 @@ class JobLinks {
 
  private:
   /// Null communicators where the row's one rank has nobody to talk to.
-  RankGroup group_of(const RowPlan& row) const;
+  RankGroup group_of(size_t index) const;
+  /// The one of the first `ranks` ranks, which this rank belongs to.
+  comm::LaneKeeper* control_of(int ranks) const;
+  /// Lets go of what only rows of other numbers of ranks have used.
+  void drop_lanes_except(int ranks);
 
   const JobPlan& job_;
   const JobRank& rank_;
   /// All ranks. Carries host memory, and everything where there is no data_.
-  std::unique_ptr<comm::Communicator> control_;
+  std::unique_ptr<comm::LaneKeeper> control_;
   /// The ranks that rows need, for memory of their GPUs, where the backend carries nothing else; null on the
   /// others.
   std::unique_ptr<comm::Communicator> data_;
   /// By number of ranks; null on ranks that do not belong to them.
-  std::map<int, std::unique_ptr<comm::Communicator>> control_of_;
+  std::map<int, std::unique_ptr<comm::LaneKeeper>> control_of_;
   std::map<int, std::unique_ptr<comm::Communicator>> data_of_;
 };
 

@@ -1,8 +1,16 @@
 #pragma once
 
+#include <chrono>
+#include <functional>
+#include <string>
+
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/store.h"
 
 namespace lockstep::train {
+
+/// Longer than any row; a rank that dies meanwhile is noticed by the watch.
+constexpr std::chrono::duration<double> kUntilRowEnds{30.0 * 24 * 3600};
 
 /// The communicators of a row's ranks, for host memory and for memory of their devices. Both have the same
 /// ranks, numbered alike. They are one object, except with a backend that takes a GPU's memory only (nccl):
@@ -18,8 +26,17 @@ struct RankGroup {
   /// Messages of strategies: memory of the row's device, and of the host as well if it is `control`.
   comm::Communicator* data = nullptr;
 
+  /// The place where ranks wait for what takes longer than a communicator's limit on time, and the beginning
+  /// of keys that this group alone uses. Null: they wait in a collective, as tests do.
+  comm::Store* store = nullptr;
+  std::string keys;
+
   /// This rank's number.
   int rank() const { return control == nullptr ? 0 : control->rank(); }
+
+  /// Collective. Does `work` on rank 0 while the others sleep, however long it takes. `name`: another one
+  /// each time.
+  void on_rank_0_alone(const std::string& name, const std::function<void()>& work) const;
 };
 
 }  // namespace lockstep::train

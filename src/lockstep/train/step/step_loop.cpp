@@ -1,5 +1,7 @@
 #include "lockstep/train/step/step_loop.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <deque>
 
@@ -14,7 +16,12 @@
 namespace lockstep::train {
 namespace {
 
-/// A step that was issued to a device. `loss` and `hits` are known once the device has reached the step's end.
+/// Time between two looks at whether all ranks have finished.
+constexpr std::chrono::milliseconds kMostOften{10};
+constexpr std::chrono::milliseconds kMostRarely{500};
+
+/// A step that was issued to a device. `loss` and `hits` are known once the device has reached the step's
+/// end.
 struct IssuedStep {
   /// Steps trained before it.
   int64_t step = 0;
@@ -126,12 +133,7 @@ class StepLoop {
     begin_together();
     if (options_.record_after) record();
     options_.pacing.fixed() ? run_fixed() : run_until_enough();
-    if (!options_.coupled && trainee_.communicator != nullptr) {
-      // Keeps the machine loaded until the slowest rank is through: one that stopped early would leave its
-      // share of memory bandwidth and power to the others.
-      const comm::WorkPtr all_finished = trainee_.communicator->barrier();
-      while (!all_finished->test()) issue(/*timed=*/true);
-    }
+    if (!options_.coupled && trainee_.communicator != nullptr) train_until_all_finish();
     settle();
     trainee_.strategy.finish();
     if (options_.check_every > 0 && !just_checked_) check();
@@ -146,6 +148,30 @@ class StepLoop {
   }
 
  private:
+  /// Keeps the machine loaded until the slowest rank is through: one that stopped early would leave its share
+  /// of memory bandwidth and power to the others.
+  void train_until_all_finish() {
+    if (trainee_.store == nullptr) {
+      const comm::WorkPtr all_finished = trainee_.communicator->barrier();
+      while (!all_finished->test()) issue(/*timed=*/true);
+      return;
+    }
+    const auto begin = Clock::now();
+    const auto finished = [&](int64_t more) {
+      return trainee_.store->add(trainee_.finished_key, more) >= trainee_.communicator->size();
+    };
+    if (finished(1)) return;
+    while (true) {
+      // Asking takes a round trip, so the more rarely the longer it takes: a tenth of the time at the latest.
+      const auto waited = Clock::now() - begin;
+      const auto next_look = Clock::now() + std::clamp<Clock::duration>(waited / 10, kMostOften, kMostRarely);
+      do {
+        issue(/*timed=*/true);
+      } while (Clock::now() < next_look);
+      if (finished(0)) return;
+    }
+  }
+
   /// Starts the next step's clock on all ranks together, after a barrier.
   void begin_together() {
     settle();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/store.h"
 #include "lockstep/inputs/input.h"
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/kernels/layer_clock.h"
@@ -82,6 +83,10 @@ struct Trainee {
   strategies::Strategy& strategy;
   /// The ranks that take part; null for one rank alone.
   comm::Communicator* communicator = nullptr;
+  /// The place where uncoupled ranks tell each other that they have finished, and a key that this loop alone
+  /// uses. Null: they do so in a barrier, which has the communicator's limit on time.
+  comm::Store* store = nullptr;
+  std::string finished_key = {};
   /// Stamps the phases of every measured step; a strategy that communicates then does so through `tracer`.
   /// Slows the steps, so it is not for a run whose throughput counts.
   bool stamp_phases = false;

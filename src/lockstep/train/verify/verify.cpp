@@ -131,7 +131,7 @@ double places_of(const RowPlan& row) {
   return places;
 }
 
-/// Rank 0 trains the joint batch alone and compares; the others go on to the next collective and wait there.
+/// Trains the joint batch alone and compares.
 Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits& traits, const Trained& own,
                         launch::Progress& progress) {
   constexpr const char* kName = "joint batch";
@@ -200,14 +200,15 @@ std::vector<Check> verify_row(const RowPlan& asked, int steps, const RankGroup& 
   const Trained own = train_ranks(row, steps, ranks, progress, start);
   checks.push_back(check_replicas(traits, own, ranks.control));
   Check joint;
-  if (checks_here) joint = check_joint_batch(row, steps, traits, own, progress);
+  ranks.on_rank_0_alone("joint batch", [&] { joint = check_joint_batch(row, steps, traits, own, progress); });
   // Only rank 0 knows the outcome, and the second attempt is collective. A rounding that flips a ReLU makes a
   // gradient jump, by chance; it does not happen again with other values, while a wrong strategy stays wrong.
   if (answer_of_rank_0(joint.outcome == Outcome::kWrong, ranks.control)) {
     RowPlan other = row;
     other.seed = row.seed + 1;
     const Trained again = train_ranks(other, steps, ranks, progress, start);
-    if (checks_here) joint = check_joint_batch(other, steps, traits, again, progress);
+    ranks.on_rank_0_alone("other joint batch",
+                          [&] { joint = check_joint_batch(other, steps, traits, again, progress); });
   }
   checks.push_back(joint);
   checks.push_back(check_run_to_run(row, steps, own, ranks, progress, start));
