@@ -88,9 +88,10 @@ int run_launches(BenchPlan plan) {
   const auto run = [&](const train::Variables& variables) {
     return train::run_job(
         plan.job, [&](const train::JobRank& rank) { measure_rows(plan, rank); },
-        [&](const std::string& reason, const std::string& advice) {
-          keep_what_was_measured(plan, reason, advice);
-        },
+        {[&](const std::string& reason, const std::string& advice) {
+           keep_what_was_measured(plan, reason, advice);
+         },
+         print_note},
         variables);
   };
   // A parent's environment tells its ranks the record's path and the launch.

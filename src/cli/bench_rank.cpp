@@ -23,7 +23,7 @@ namespace {
 void publish_machine(const BenchRank& rank) {
   const std::string number = std::to_string(rank.environment.rank);
   const auto local = static_cast<size_t>(rank.environment.local_rank);
-  const std::vector<std::vector<int>>& cpus = rank.plan.job.binding.cpus;
+  const std::vector<std::vector<int>>& cpus = rank.binding.cpus;
   rank.store.set("cpus/" + number, local < cpus.size() ? launch::format_cpus(cpus[local]) : "");
   std::string json;
   if (rank.environment.local_rank == 0) {
@@ -45,28 +45,29 @@ train::Fingerprint fingerprint_of(const BenchPlan& plan) {
 }
 
 /// The limits of the rows of one launch, for --limit. Rank 0 measures each once, before the first row that it
-/// applies to: there it has the cores and threads of a rank under any launcher. The other ranks sleep at the
-/// store meanwhile, so that nothing else computes.
+/// applies to: there it has the cores and threads of a rank under any launcher. The other ranks sleep
+/// meanwhile, so that nothing else computes.
 class RowLimits {
  public:
   explicit RowLimits(const BenchRank& rank) : rank_(rank) {}
 
-  /// Collective over the ranks that train in the row. Returns the limit on rank 0, null elsewhere.
-  const limit::Limit* of(const train::RowPlan& row) {
-    const std::string key =
-        fmt::format("limit/{}/{}/{}/{}", row.model, row.batch_per_rank, row.image_size, row.precision);
-    if (rank_.environment.rank != 0) {
-      rank_.progress.begin("waiting for the limit of " + row.model);
-      rank_.store.get(key, train::kUntilRowEnds);
-      return nullptr;
-    }
-    if (const auto known = limits_.find(key); known != limits_.end()) return &known->second;
-    rank_.progress.begin("limit of " + row.model);
-    print_note(fmt::format("measuring the limit of {} with batch {} in {}", row.model, row.batch_per_rank,
-                           row.precision));
-    const auto [measured, is_new] = limits_.emplace(key, measure(row));
-    rank_.store.set(key, "1");
-    return &measured->second;
+  /// Collective over `group`, which trains in the row. Returns the limit on rank 0, null elsewhere.
+  const limit::Limit* of(const train::RowPlan& row, const train::RankGroup& group) {
+    const limit::Limit* found = nullptr;
+    rank_.progress.begin(
+        fmt::format("{}limit of {}", group.rank() == 0 ? "" : "waiting for the ", row.model));
+    group.on_rank_0_alone("limit", [&] {
+      const std::string key =
+          fmt::format("{}/{}/{}/{}", row.model, row.batch_per_rank, row.image_size, row.precision);
+      auto known = limits_.find(key);
+      if (known == limits_.end()) {
+        print_note(fmt::format("measuring the limit of {} with batch {} in {}", row.model, row.batch_per_rank,
+                               row.precision));
+        known = limits_.emplace(key, measure(row)).first;
+      }
+      found = &known->second;
+    });
+    return found;
   }
 
  private:
@@ -77,7 +78,7 @@ class RowLimits {
   }
 
   const BenchRank& rank_;
-  /// By store key; empty on ranks other than 0.
+  /// By network, batch, size and precision; empty on ranks other than 0.
   std::map<std::string, limit::Limit> limits_;
 };
 
@@ -134,7 +135,7 @@ void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank) {
   RowLimits limits(rank);
   for (size_t i = 0; i < plan.job.rows.size(); ++i) {
     links.run_row(i, [&](const train::RowPlan& row, const train::RankGroup& group) {
-      const limit::Limit* limit = plan.options.limit ? limits.of(row) : nullptr;
+      const limit::Limit* limit = plan.options.limit ? limits.of(row, group) : nullptr;
       rank.progress.begin(row.label());
       if (recorder) recorder->row_begins(i);
       train::MeasuredRow measured = measure_row(row, i, group, rank, recorder);

@@ -48,7 +48,7 @@ results::RunRecord describe_job(const BenchRank& rank) {
   // Set when the program began; a second call only says how.
   record.allocator = keep_freed_pages();
   record.ranks = train::most_ranks(rank.plan.job.rows);
-  record.threads_per_rank = rank.plan.job.binding.threads_per_rank;
+  record.threads_per_rank = rank.binding.threads_per_rank;
   record.strategies = options.sweep.strategies;
   record.distributed_backend = rank.plan.job.site.options.backend;
   record.bucket_size_mb = options.sweep.bucket_mb.front();
@@ -70,7 +70,7 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
     hosts_before.push_back(static_cast<int>(record.machines.size()));
   }
   const results::HostPlan host_plan{.ranks = rank.environment.local_world,
-                                    .threads_per_rank = rank.plan.job.binding.threads_per_rank};
+                                    .threads_per_rank = rank.binding.threads_per_rank};
   for (const topology::Machine& machine : record.machines) {
     for (results::Warning& warning : results::machine_warnings(machine, host_plan)) {
       if (record.machines.size() > 1) warning.text = fmt::format("{}: {}", machine.host, warning.text);
@@ -116,7 +116,7 @@ void BenchRecorder::row_begins(size_t index) {
 void BenchRecorder::row_ends(size_t index, train::MeasuredRow measured) {
   train::RowPlan& row = measured.row;
   row.backend = rank_.plan.job.site.options.backend;
-  row.threads_per_rank = rank_.plan.job.binding.threads_per_rank;
+  row.threads_per_rank = rank_.binding.threads_per_rank;
   // A row runs on the first ranks of the job.
   row.hosts = hosts_before_[static_cast<size_t>(row.ranks)];
   results::Run run = train::run_of(measured);

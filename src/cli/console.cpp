@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -14,6 +13,8 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/units.h"
 #include "lockstep/launch/rank_environment.h"
+#include "lockstep/launch/tcp_socket.h"
+#include "lockstep/train/job/early_failure.h"
 
 namespace lockstep::cli {
 namespace {
@@ -97,11 +98,28 @@ int with_one_voice(const std::function<int()>& command) {
     return command();
   } catch (const std::exception& error) {
     const auto environment = launch::detect_environment();
-    if (!environment || environment->rank == 0) throw;
-    // A launcher ends all ranks once one has failed. Rank 0 has found the same mistake by now and needs the
-    // time to say it.
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (!environment) throw;
+    if (environment->rank == 0 && !environment->supervised) {
+      const int code = report(error);
+      train::told_by_another(*environment, error);
+      return code;
+    }
+    if (!train::told_by_another(*environment, error)) {
+      const auto* ours = dynamic_cast<const Error*>(&error);
+      print_error(fmt::format("rank {} (host {}): {}", environment->rank, launch::host_name(), error.what()),
+                  ours == nullptr ? "" : ours->advice());
+    }
     return exit_code_of(error);
+  }
+}
+
+void end_job_of_others(const std::exception& error) noexcept {
+  try {
+    const auto environment = launch::detect_environment();
+    if (environment) train::told_by_another(*environment, error);
+  } catch (const std::exception&) {
+    // The variables of the launcher are wrong too: there is nobody to be found.
+    return;
   }
 }
 

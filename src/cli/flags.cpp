@@ -122,7 +122,9 @@ int CommandLine::run(int argc, char** argv) {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // --help and --version arrive as errors with code 0; exit() prints what belongs to each.
-    return app_->exit(error) == 0 ? kExitDone : kExitUsage;
+    if (app_->exit(error) == 0) return kExitDone;
+    end_job_of_others(ConfigError(error.what()));
+    return kExitUsage;
   }
   try {
     for (const std::unique_ptr<Command>& command : commands_) {

@@ -104,6 +104,8 @@ void add_job_flags(Flags& flags, train::JobOptions& options) {
   flags.add("--interface", options.interface,
             "address or network interface that gloo uses [found automatically]");
   flags.add("--timeout", options.timeout_s, "seconds after which a silent rank counts as lost");
+  flags.add("--join-timeout", options.join_timeout_s,
+            "seconds that ranks may take to start and find each other");
 }
 
 void add_style_flags(Flags& flags, results::RenderOptions& how) {

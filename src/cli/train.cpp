@@ -175,7 +175,7 @@ train::TrainingPlan make_training_plan(const TrainOptions& asked, const train::J
 class TrainingReport {
  public:
   TrainingReport(const train::TrainingPlan& plan, std::string json_path, const train::JobPlan& job,
-                 const Arguments& command)
+                 int threads_per_rank, const Arguments& command)
       : json_path_(std::move(json_path)) {
     record_.lockstep_version = train::lockstep_version();
     record_.torch_version = train::torch_version();
@@ -183,7 +183,7 @@ class TrainingReport {
     record_.command = command;
     record_.backend = job.site.options.backend;
     record_.launch = job.site.options.launch;
-    record_.threads_per_rank = job.binding.threads_per_rank;
+    record_.threads_per_rank = threads_per_rank;
     record_.kernel_detail = kernels::kernel_detail(plan.row.kernels, train::on_gpu(plan.row));
     for (const train::Property& fact : train::settings_of(plan)) {
       record_.settings.emplace_back(fact.name, fact.value);
@@ -219,6 +219,20 @@ class TrainingReport {
   results::TrainingRecord record_;
 };
 
+/// Properties that may change when a training is resumed, although sums are then rounded differently.
+train::Fingerprint circumstances_of(const train::JobPlan& job, int threads_per_rank,
+                                    const train::RowPlan& row) {
+  train::Fingerprint facts{{"backend", job.site.options.backend},
+                           {"threads per rank", std::to_string(threads_per_rank)}};
+  const std::string kernel_detail = kernels::kernel_detail(row.kernels, train::on_gpu(row));
+  if (!kernel_detail.empty()) facts.push_back({"fused kernels", kernel_detail});
+  if (job.site.on_gpus()) {
+    const std::vector<topology::VisibleGpu> gpus = topology::visible_gpus();
+    if (!gpus.empty()) facts.push_back({"GPU", gpus.front().name});
+  }
+  return facts;
+}
+
 /// The work of one rank. `report` on rank 0 only.
 void train_rank(const train::TrainingPlan& plan, const train::JobPlan& job, const train::JobRank& rank,
                 TrainingReport* report) {
@@ -228,6 +242,7 @@ void train_rank(const train::TrainingPlan& plan, const train::JobPlan& job, cons
     // The row with this rank's GPU in it.
     train::TrainingPlan own = plan;
     own.row = row;
+    own.circumstances = circumstances_of(job, rank.binding.threads_per_rank, row);
     const train::TrainingResult result =
         train::train(own, group, rank.progress, [&](const std::vector<results::EpochRecord>& epochs) {
           if (report != nullptr) report->epoch_ends(epochs);
@@ -235,18 +250,6 @@ void train_rank(const train::TrainingPlan& plan, const train::JobPlan& job, cons
     if (report != nullptr) report->finish(result);
   });
   links.meet();
-}
-
-/// Properties that may change when a training is resumed, although sums are then rounded differently.
-train::Fingerprint circumstances_of(const train::JobPlan& job, const std::string& kernel_detail) {
-  train::Fingerprint facts{{"backend", job.site.options.backend},
-                           {"threads per rank", std::to_string(job.binding.threads_per_rank)}};
-  if (!kernel_detail.empty()) facts.push_back({"fused kernels", kernel_detail});
-  if (job.site.on_gpus()) {
-    const std::vector<topology::VisibleGpu> gpus = topology::visible_gpus();
-    if (!gpus.empty()) facts.push_back({"GPU", gpus.front().name});
-  }
-  return facts;
 }
 
 std::string describe(const train::TrainingPlan& plan) {
@@ -280,23 +283,22 @@ int run_train(const TrainOptions& options, const Arguments& command) {
   train::TrainingPlan plan = make_training_plan(options, site);
   const train::JobPlan job = train::plan_job(std::move(site), {plan.row}, {plan.row.strategy});
   plan.row = job.rows.front();
-  plan.circumstances =
-      circumstances_of(job, kernels::kernel_detail(plan.row.kernels, train::on_gpu(plan.row)));
+  plan.circumstances = circumstances_of(job, job.binding.threads_per_rank, plan.row);
   if (!job.site.supervised()) check_before_start(plan, options, job);
   if (options.dry_run) {
     if (job.site.speaks()) print_result(describe(plan));
     return kExitDone;
   }
-  return train::run_job(
-      job,
-      [&](const train::JobRank& rank) {
-        std::unique_ptr<TrainingReport> report;
-        if (rank.environment.rank == 0) {
-          report = std::make_unique<TrainingReport>(plan, options.json_path, job, command);
-        }
-        train_rank(plan, job, rank, report.get());
-      },
-      print_departure);
+  return train::run_job(job,
+                        [&](const train::JobRank& rank) {
+                          std::unique_ptr<TrainingReport> report;
+                          if (rank.environment.rank == 0) {
+                            report = std::make_unique<TrainingReport>(plan, options.json_path, job,
+                                                                      rank.binding.threads_per_rank, command);
+                          }
+                          train_rank(plan, job, rank, report.get());
+                        },
+                        {print_departure, print_note});
 }
 
 }  // namespace

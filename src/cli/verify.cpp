@@ -163,14 +163,14 @@ int run_verify(const VerifyOptions& asked) {
   require_all(kVerifyRules, options, job);
   if (!job.site.supervised()) train::check_backend(job);
   std::atomic<int> wrong{0};
-  const int code = train::run_job(
-      job,
-      [&](const train::JobRank& rank) {
-        if (!options.export_folder.empty()) return export_row(options.export_folder, job, rank);
-        const int failed = verify_rows(job, rank);
-        if (rank.environment.rank == 0) wrong = failed;
-      },
-      print_departure);
+  const int code = train::run_job(job,
+                                  [&](const train::JobRank& rank) {
+                                    if (!options.export_folder.empty())
+                                      return export_row(options.export_folder, job, rank);
+                                    const int failed = verify_rows(job, rank);
+                                    if (rank.environment.rank == 0) wrong = failed;
+                                  },
+                                  {print_departure, print_note});
   if (code != kExitDone) return code;
   return wrong > 0 ? kExitFailed : kExitDone;
 }

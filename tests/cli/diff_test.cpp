@@ -76,12 +76,12 @@ TEST_F(DiffCommandTest, a_gate_that_cannot_close_is_refused) {
 
 TEST_F(DiffCommandTest, what_cannot_be_compared_is_said) {
   write_file_atomically(folder_.path("cut.json"), "{\"benchmark_results\": [");
-  struct Refused {
+  struct RefusedDiff {
     std::vector<std::string> words;
     int exit_code;
     std::vector<std::string> texts;
   };
-  const std::vector<Refused> cases{
+  const std::vector<RefusedDiff> cases{
       {{base_}, 2, {"test"}},
       {{base_, folder_.path("missing.json")}, 1, {"missing.json", "No such file"}},
       {{base_, folder_.path("cut.json")}, 1, {"cut.json", "cut off"}},
@@ -90,7 +90,7 @@ TEST_F(DiffCommandTest, what_cannot_be_compared_is_said) {
       {{base_, slower_, "--fail-on", "anything"}, 2, {"--fail-on", "regression"}},
       {{base_, slower_, "--by", "p74"}, 2, {"--by", "p75"}},
   };
-  for (const Refused& refused : cases) {
+  for (const RefusedDiff& refused : cases) {
     const test::Finished finished = diff(refused.words);
     EXPECT_EQ(finished.exit_code, refused.exit_code) << finished.error;
     for (const std::string& text : refused.texts) EXPECT_THAT(finished.error, HasSubstr(text));

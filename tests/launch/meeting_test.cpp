@@ -33,7 +33,7 @@ class MeetingTest : public ::testing::Test {
   void TearDown() override { EXPECT_EQ(run_.survivors(), "") << run_.output(); }
 
   ProgramRun run_;
-  int port_ = listen_tcp(true, 0).port;  // free again at once
+  int port_ = listen_tcp(kLoopback, 0).port;  // free again at once
 };
 
 TEST_F(MeetingTest, ranks_meet_without_an_address_and_leave_no_file) {
@@ -55,7 +55,7 @@ TEST_F(MeetingTest, ranks_by_hand_find_each_other_and_finish) {
 }
 
 TEST_F(MeetingTest, a_port_in_use_is_named_with_what_to_change) {
-  const Listener taken = listen_tcp(true, 0);
+  const Listener taken = listen_tcp(kLoopback, 0);
   port_ = taken.port;
   EXPECT_EQ(run_.wait(rank(0, 2, {})), kExitUsage);
   EXPECT_THAT(run_.output(), HasSubstr("port " + std::to_string(port_) + " is in use"));

@@ -113,11 +113,11 @@ int rank(const launch::RankEnvironment& environment, const Options& options) {
   };
   launch::RankSession session(environment, session_options);
   try {
-    std::unique_ptr<comm::Store> store;
+    std::shared_ptr<comm::Store> store;
 #if LOCKSTEP_TORCH_PARTS
-    if (!environment.supervised) store = launch::join_tcp_store(environment, 15s);
+    if (!environment.supervised) store = launch::join_tcp_store(environment, {.limit = 15s});
 #else
-    if (!environment.supervised) store = std::make_unique<comm::FolderStore>(options.folder + "/store");
+    if (!environment.supervised) store = std::make_shared<comm::FolderStore>(options.folder + "/store");
 #endif
     session.start_watch(store.get());
     session.progress().begin("resnet50 ddp " + std::to_string(environment.world) + " ranks");

@@ -163,7 +163,7 @@ TEST_F(ReceptionTest, without_descriptors_it_waits_and_goes_on_afterwards) {
 /// Passes bytes on between a process of the job and the store, and keeps what the former sent.
 class Relay {
  public:
-  explicit Relay(int port) : listener_(listen_tcp(true, 0)), thread_([this, port] { run(port); }) {}
+  explicit Relay(int port) : listener_(listen_tcp(kLoopback, 0)), thread_([this, port] { run(port); }) {}
   ~Relay() {
     stop_ = true;
     thread_.join();
@@ -224,7 +224,7 @@ TEST(RecordedHelloTest, is_of_no_use_to_another_connection) {
 }
 
 TEST(FalseListenerTest, is_found_out_by_those_who_come_to_it) {
-  const Listener listener = listen_tcp(true, 0);
+  const Listener listener = listen_tcp(kLoopback, 0);
   const std::jthread stranger([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       UniqueFd fd(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));

@@ -1,6 +1,9 @@
 #include "lockstep/launch/tcp_store.h"
 
+#include <fstream>
 #include <future>
+#include <iterator>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -68,7 +71,7 @@ TEST(TcpStoreTest, a_waiting_get_learns_that_the_server_is_gone) {
 }
 
 TEST(TcpStoreTest, a_port_in_use_is_named) {
-  const Listener taken = listen_tcp(true, 0);
+  const Listener taken = listen_tcp(kLoopback, 0);
   try {
     make_tcp_store("127.0.0.1", taken.port, true, 10s);
     FAIL();
@@ -79,7 +82,7 @@ TEST(TcpStoreTest, a_port_in_use_is_named) {
 }
 
 TEST(TcpStoreTest, nobody_there_is_a_time_out_that_names_the_address_and_prints_nothing) {
-  const int port = listen_tcp(true, 0).port;
+  const int port = listen_tcp(kLoopback, 0).port;
   ::testing::internal::CaptureStderr();
   try {
     make_tcp_store("127.0.0.1", port, false, 500ms);
@@ -90,19 +93,90 @@ TEST(TcpStoreTest, nobody_there_is_a_time_out_that_names_the_address_and_prints_
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
-TEST(TcpStoreTest, missing_ranks_are_counted) {
-  RankEnvironment environment;
-  environment.world = 3;
-  environment.local_world = 3;
-  environment.launcher = Launcher::kTorchrun;
-  environment.job_id = "test";
-  environment.master_addr = "127.0.0.1";
-  environment.master_port = listen_tcp(true, 0).port;
+/// The addresses by which this host may be meant alone.
+std::vector<std::string> loopback_addresses() {
+  std::vector<std::string> all{kLoopback, "127.0.0.2", "localhost"};
+  std::ifstream ip6("/proc/net/if_inet6");
+  const std::string text(std::istreambuf_iterator<char>(ip6), {});
+  if (text.find(" lo\n") != std::string::npos) all.emplace_back("::1");
+  return all;
+}
+
+TEST(TcpStoreTest, every_loopback_address_is_listened_on_and_no_other) {
+  for (const std::string& host : loopback_addresses()) {
+    const auto server = make_tcp_store(host, 0, true, 10s);
+    make_tcp_store(host, server->port(), false, 10s)->set("host", host);
+    EXPECT_EQ(server->get("host", 1s), host);
+  }
+  const Listener listener = listen_tcp("127.0.0.2", 0);
+  EXPECT_TRUE(connect_tcp("127.0.0.2", listener.port, 1s));
+  EXPECT_THROW(connect_tcp(kLoopback, listener.port, 1s), CommError);
+}
+
+class JoinTest : public ::testing::Test {
+ protected:
+  RankEnvironment rank(int rank, int world = 2) const {
+    RankEnvironment environment;
+    environment.rank = environment.local_rank = rank;
+    environment.world = environment.local_world = world;
+    environment.launcher = Launcher::kTorchrun;
+    environment.job_id = "test";
+    environment.master_addr = kLoopback;
+    environment.master_port = port_;
+    return environment;
+  }
+
+  int port_ = listen_tcp(kLoopback, 0).port;
+};
+
+TEST_F(JoinTest, missing_ranks_are_counted) {
   try {
-    join_tcp_store(environment, 300ms);
+    join_tcp_store(rank(0, 3), {.limit = 300ms});
     FAIL();
-  } catch (const TimeoutError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("only 1 of 3 ranks"));
+  } catch (const MeetingFailed& error) {
+    EXPECT_THAT(error.what(), HasSubstr("only 1 of 3 ranks came within 0.3 s: ranks 1, 2 did not"));
+    EXPECT_THAT(error.advice(), HasSubstr("--join-timeout"));
+  }
+}
+
+TEST_F(JoinTest, a_rank_alone_needs_no_port) {
+  const Listener taken = listen_tcp(kLoopback, port_);
+  const auto store = join_tcp_store(rank(0, 1), {.limit = 1s});
+  store->set("key", "value");
+  EXPECT_EQ(store->get("key", 0s), "value");
+}
+
+TEST_F(JoinTest, a_rank_says_that_rank_0_is_missing_and_finds_it_when_it_comes) {
+  std::promise<std::string> said;
+  bool is_said = false;
+  Patience patience{.limit = 20s,
+                    .on_waiting =
+                        [&](const std::string& line) {
+                          if (!std::exchange(is_said, true)) said.set_value(line);
+                        },
+                    .say_every = 100ms};
+  auto first_come = std::async(std::launch::async, [&] { return join_tcp_store(rank(1), patience); });
+  EXPECT_THAT(said.get_future().get(), HasSubstr("waiting for rank 0 since "));
+  const auto store = join_tcp_store(rank(0), {.limit = 20s});
+  first_come.get()->set("key", "value");
+  EXPECT_EQ(store->get("key", 10s), "value");
+}
+
+TEST_F(JoinTest, commands_follow_each_other_in_the_store_of_one_agent) {
+  const auto agent = make_tcp_store(kLoopback, port_, true, 10s);
+  for (const char* command : {"first", "second"}) {
+    RankEnvironment environment = rank(0);
+    environment.store_hosted_for_us = true;
+    // Alone, rank 0 meets nobody, whatever a command before has left in the store.
+    EXPECT_THROW(join_tcp_store(environment, {.limit = 200ms}), MeetingFailed) << command;
+    auto other = std::async(std::launch::async, [environment]() mutable {
+      environment.rank = environment.local_rank = 1;
+      return join_tcp_store(environment, {.limit = 10s});
+    });
+    const auto store = join_tcp_store(environment, {.limit = 10s});
+    EXPECT_THROW(store->get("plan", 0s), TimeoutError) << command;
+    other.get()->set("plan", command);
+    EXPECT_EQ(store->get("plan", 10s), command);
   }
 }
 

@@ -207,7 +207,8 @@ class StoreServer::Impl {
 };
 
 StoreServer::StoreServer(bool loopback_only, int port, const JobMembers& job, OnStranger on_stranger)
-    : impl_(std::make_unique<Impl>(listen_tcp(loopback_only, port), job, std::move(on_stranger))) {}
+    : impl_(std::make_unique<Impl>(listen_tcp(loopback_only ? kLoopback : kAllAddresses, port), job,
+                                   std::move(on_stranger))) {}
 StoreServer::~StoreServer() = default;
 
 int StoreServer::port() const {

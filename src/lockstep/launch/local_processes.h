@@ -23,6 +23,8 @@ struct LocalOptions {
   int store_port = 0;
   /// Silence after which a rank counts as lost; the ranks' own sessions should have the same.
   std::chrono::duration<double> timeout{30};
+  /// Time that a rank may take to appear.
+  std::chrono::duration<double> join_timeout{120};
   /// Time for the other ranks to leave by themselves after one is lost, and again between SIGTERM and
   /// SIGKILL.
   std::chrono::duration<double> grace{2};

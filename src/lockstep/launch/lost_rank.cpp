@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/launch/child_process.h"
 #include "lockstep/launch/tcp_socket.h"
 
@@ -57,6 +59,21 @@ std::string describe_silence(const std::string& host, int64_t pid) {
     default:
       return "went silent";
   }
+}
+
+LostRank failure_of(int rank, const std::exception& error) {
+  LostRank own;
+  own.rank = rank;
+  own.host = host_name();
+  own.pid = ::getpid();
+  own.reason = "failed";
+  own.detail = error.what();
+  own.kind = dynamic_cast<const CommError*>(&error) != nullptr ? LostRank::Kind::kDisturbed
+                                                               : LostRank::Kind::kFailed;
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) own.advice = ours->advice();
+  if (dynamic_cast<const ConfigError*>(&error) != nullptr) own.exit_code = kExitUsage;
+  if (dynamic_cast<const BackendMissing*>(&error) != nullptr) own.exit_code = kExitBackendMissing;
+  return own;
 }
 
 void mark_ended(LostRank& lost) {

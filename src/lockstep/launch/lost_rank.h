@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 
 namespace lockstep::launch {
@@ -47,6 +48,10 @@ std::string signal_name(int signal);
 
 /// The end of a job by such a signal: "interrupted (Ctrl-C)", "told to end (SIGTERM)".
 std::string ending_signal_text(int signal);
+
+/// The failure of this process, which is `rank`, with the exit code of the kind of error; an error of
+/// communication (CommError) may be another rank's doing.
+LostRank failure_of(int rank, const std::exception& error);
 
 /// Fills in reason and advice for a rank that ended without a word.
 void mark_ended(LostRank& lost);

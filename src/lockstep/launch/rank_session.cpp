@@ -12,6 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/launch/child_process.h"
+#include "lockstep/launch/meeting.h"
 #include "lockstep/launch/rendezvous.h"
 #include "lockstep/launch/signals.h"
 #include "lockstep/launch/tcp_socket.h"
@@ -80,7 +81,7 @@ class RankSession::Impl {
   void start_watch(comm::Store* store) {
     if (environment_.supervised || environment_.world == 1) return;
     if (store == nullptr) throw ConfigError("the watch needs a store to meet in, where no parent supervises");
-    const std::string host = environment_.on_one_host() ? "127.0.0.1" : environment_.master_addr;
+    const std::string host = environment_.on_one_host() ? kLoopback : environment_.master_addr;
     if (environment_.rank == 0) {
       WatchCoordinator::Options options;
       options.world = environment_.world;
@@ -100,6 +101,11 @@ class RankSession::Impl {
 
   Departure fail(const std::exception& error) {
     set_state_or_wait(State::kFailing);
+    // All ranks that came know of it, and rank 0 tells the user.
+    if (const auto* failed = dynamic_cast<const MeetingFailed*>(&error);
+        failed != nullptr && !environment_.supervised) {
+      return {failed->exit_code(), failed->what(), failed->advice(), std::nullopt, environment_.rank == 0};
+    }
     const LostRank own = own_failure(error);
     std::optional<LostRank> verdict;
     if (watcher_) verdict = watcher_->report(own, std::chrono::seconds(3));
@@ -203,20 +209,10 @@ class RankSession::Impl {
   }
 
   LostRank own_failure(const std::exception& error) const {
+    LostRank own = failure_of(environment_.rank, error);
     const Progress::Snapshot now = progress_.snapshot();
-    LostRank own;
-    own.rank = environment_.rank;
-    own.host = host_name();
-    own.pid = ::getpid();
-    own.reason = "failed";
-    own.detail = error.what();
     own.step = now.step;
     own.label = now.label;
-    own.kind = dynamic_cast<const CommError*>(&error) != nullptr ? LostRank::Kind::kDisturbed
-                                                                 : LostRank::Kind::kFailed;
-    if (const auto* ours = dynamic_cast<const Error*>(&error)) own.advice = ours->advice();
-    if (dynamic_cast<const ConfigError*>(&error) != nullptr) own.exit_code = kExitUsage;
-    if (dynamic_cast<const BackendMissing*>(&error) != nullptr) own.exit_code = kExitBackendMissing;
     return own;
   }
 

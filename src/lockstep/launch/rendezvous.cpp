@@ -13,6 +13,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/launch/child_process.h"
+#include "lockstep/launch/tcp_socket.h"
 
 namespace lockstep::launch {
 namespace {
@@ -55,7 +56,7 @@ Rendezvous::Rendezvous(const RankEnvironment& environment)
                                   to_string(environment.launcher)),
                       "Set MASTER_ADDR to the host of rank 0 on all ranks: mpirun -x MASTER_ADDR=HOST ...");
   }
-  if (known_.host.empty()) known_.host = "127.0.0.1";
+  if (known_.host.empty()) known_.host = kLoopback;
   // From here on the port has to be found: in a folder, or computed alike by every rank.
   if (known_.port != 0 || environment.world == 1) return;
   if (environment.on_one_host()) {

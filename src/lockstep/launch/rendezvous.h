@@ -19,8 +19,9 @@ namespace lockstep::launch {
 //     mod 20000.
 //  3. Every rank connects to the store. Its keys begin with "lockstep/JOB/", so that jobs can share
 //     torchrun's.
-//  4. Every rank adds 1 to the key `joined`; the one that makes it the number of ranks sets `all joined`,
-//     which all wait for (tcp_store.h).
+//  4. The ranks meet there (meeting.h): rank 0 waits for all, and ends the job for all if one cannot come.
+//  The
+//     keys from here on begin with the number of the meeting as well.
 //  5. Without a parent, rank 0 starts the coordinator of the watch, listening on a free port, and sets
 //     `watch` to "HOST:PORT"; the others read it. All join the watch (watch_message.h).
 //  6. From then on the store serves the ranks' agreement on the plan, the communication backends, and ranks

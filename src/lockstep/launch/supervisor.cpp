@@ -43,6 +43,7 @@ Supervisor::Supervisor(const LocalOptions& options, const std::string& job_id)
   watch.world = options.ranks;
   watch.job_id = job_id;
   watch.timeout = options.timeout;
+  watch.join_timeout = options.join_timeout;
   // mpirun hides how its ranks ended, so there is nothing to wait for.
   watch.end_deferral = options.through_mpirun ? std::chrono::milliseconds(0) : kEndDeferral;
   watch.on_cause = [this] { cause_known_.wake(); };

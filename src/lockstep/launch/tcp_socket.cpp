@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -20,15 +21,57 @@
 namespace lockstep::launch {
 namespace {
 
-/// 0 once `fd` listens, else errno.
-int try_listen(int fd, const sockaddr* address, socklen_t length) {
+using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+/// The addresses of a name or of an address in digits; throws CommError.
+Addresses resolve(const std::string& host, int port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); code != 0) {
+    throw CommError(fmt::format("cannot find host '{}': {}", host, ::gai_strerror(code)),
+                    "Check MASTER_ADDR, or give an address instead of a name.");
+  }
+  return {found, ::freeaddrinfo};
+}
+
+/// Makes `fd` listen there. Returns 0, or errno.
+int try_listen(UniqueFd& fd, const sockaddr* address, socklen_t length) {
   const int on = 1;
   const int off = 0;
+  fd = UniqueFd(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return errno;
   // Connections of a job that ended a minute ago must not keep the next one from its port.
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (address->sa_family == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  if (::bind(fd, address, length) != 0 || ::listen(fd, SOMAXCONN) != 0) return errno;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address->sa_family == AF_INET6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (::bind(fd.get(), address, length) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) return errno;
   return 0;
+}
+
+int listen_on_all(UniqueFd& fd, int port) {
+  // One IPv6 socket takes IPv4 connections as well. Containers without IPv6 get an IPv4 socket.
+  sockaddr_in6 any6{};
+  any6.sin6_family = AF_INET6;
+  any6.sin6_addr = in6addr_any;
+  any6.sin6_port = htons(static_cast<uint16_t>(port));
+  const int error = try_listen(fd, reinterpret_cast<const sockaddr*>(&any6), sizeof any6);
+  if (error != EAFNOSUPPORT && error != EADDRNOTAVAIL) return error;
+  sockaddr_in any4{};
+  any4.sin_family = AF_INET;
+  any4.sin_addr.s_addr = htonl(INADDR_ANY);
+  any4.sin_port = htons(static_cast<uint16_t>(port));
+  return try_listen(fd, reinterpret_cast<const sockaddr*>(&any4), sizeof any4);
+}
+
+/// Listens on the first address of `host` that this host has; who connects tries all of them.
+int listen_on(UniqueFd& fd, const std::string& host, int port) {
+  int error = EADDRNOTAVAIL;
+  const Addresses addresses = resolve(host, port);
+  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+    error = try_listen(fd, address->ai_addr, address->ai_addrlen);
+    if (error != EAFNOSUPPORT && error != EADDRNOTAVAIL) break;
+  }
+  return error;
 }
 
 int port_of(int fd) {
@@ -67,27 +110,9 @@ UniqueFd::~UniqueFd() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Listener listen_tcp(bool loopback_only, int port) {
-  sockaddr_in6 any6{};
-  any6.sin6_family = AF_INET6;
-  any6.sin6_addr = in6addr_any;
-  any6.sin6_port = htons(static_cast<uint16_t>(port));
-  sockaddr_in ip4{};
-  ip4.sin_family = AF_INET;
-  ip4.sin_addr.s_addr = htonl(loopback_only ? INADDR_LOOPBACK : INADDR_ANY);
-  ip4.sin_port = htons(static_cast<uint16_t>(port));
-
-  // One IPv6 socket takes IPv4 connections as well. Containers without IPv6 get an IPv4 socket.
-  int error = EAFNOSUPPORT;
+Listener listen_tcp(const std::string& host, int port) {
   UniqueFd fd;
-  if (!loopback_only) {
-    fd = UniqueFd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (fd) error = try_listen(fd.get(), reinterpret_cast<const sockaddr*>(&any6), sizeof any6);
-  }
-  if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL) {
-    fd = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    error = fd ? try_listen(fd.get(), reinterpret_cast<const sockaddr*>(&ip4), sizeof ip4) : errno;
-  }
+  const int error = is_loopback(host) ? listen_on(fd, host, port) : listen_on_all(fd, port);
   if (error == EADDRINUSE) {
     throw ConfigError(fmt::format("port {} is in use on {}", port, host_name()),
                       "Another job may be using it: set MASTER_PORT to a free port, the same on all ranks.");
@@ -104,17 +129,10 @@ Listener listen_tcp(bool loopback_only, int port) {
 
 UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<double> timeout) {
   const auto deadline = comm::deadline_after(timeout);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); code != 0) {
-    throw CommError(fmt::format("cannot find host '{}': {}", host, ::gai_strerror(code)),
-                    "Check MASTER_ADDR, or give an address instead of a name.");
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, ::freeaddrinfo);
+  const Addresses addresses = resolve(host, port);
   int error = EADDRNOTAVAIL;
   // A name may have several addresses (IPv6 first, usually); the first that answers is taken.
-  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     error = fd ? connect_until(fd.get(), *address, deadline) : errno;
     if (error == 0) {
@@ -123,6 +141,9 @@ UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<do
     }
   }
   const std::string what = fmt::format("cannot connect to {}:{}: {}", host, port, std::strerror(error));
+  if (error == EMFILE || error == ENFILE) {
+    throw CommError(what, "Allow this process more open files (ulimit -n), or start fewer ranks.");
+  }
   if (error == ETIMEDOUT) throw TimeoutError(what, "Check that no firewall keeps the hosts apart.");
   throw CommError(what, "Check that the rank which listens there is still running.");
 }
@@ -139,7 +160,12 @@ std::string host_name() {
 }
 
 bool is_loopback(const std::string& host) {
-  return host == "localhost" || host.starts_with("127.") || host == "::1";
+  constexpr const char* kNames[] = {"localhost", "ip6-localhost", "ip6-loopback"};
+  if (std::ranges::find(kNames, host) != std::end(kNames)) return true;
+  in_addr ip4{};
+  if (::inet_pton(AF_INET, host.c_str(), &ip4) == 1) return ntohl(ip4.s_addr) >> 24 == IN_LOOPBACKNET;
+  in6_addr ip6{};
+  return ::inet_pton(AF_INET6, host.c_str(), &ip6) == 1 && IN6_IS_ADDR_LOOPBACK(&ip6);
 }
 
 }  // namespace lockstep::launch

@@ -33,9 +33,10 @@ struct Listener {
   int port = 0;
 };
 
-/// Listens on `port` (0: any free one) of the loopback address or of all addresses. Throws ConfigError that
+/// Listens on `port` (0: any free one) of the address that `host` has, if that is a loopback address, else on
+/// all addresses: the name of a host may resolve to another address on other hosts. Throws ConfigError that
 /// names the port.
-Listener listen_tcp(bool loopback_only, int port);
+Listener listen_tcp(const std::string& host, int port);
 
 /// Connects within `timeout`. Throws TimeoutError or CommError that name host and port.
 UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<double> timeout);
@@ -48,6 +49,9 @@ int milliseconds_until(Clock::time_point time);
 
 /// The name of this host.
 std::string host_name();
+
+constexpr const char* kLoopback = "127.0.0.1";
+constexpr const char* kAllAddresses = "0.0.0.0";
 
 /// Whether `host` is a name or an address of the loopback interface, and so means this host on any host.
 bool is_loopback(const std::string& host);

@@ -1,7 +1,10 @@
 #include "lockstep/launch/tcp_store.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -11,6 +14,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/comm/operation.h"
 #include "lockstep/launch/rendezvous.h"
 #include "lockstep/launch/tcp_socket.h"
 
@@ -126,30 +130,60 @@ Client connect(const std::string& host, int port, bool is_server, Seconds timeou
   options.port = static_cast<uint16_t>(port);
   if (is_server) {
     // Bound here for clear errors, and so that a job on one host cannot be reached from others.
-    Listener listener = listen_tcp(is_loopback(host), port);
+    Listener listener = listen_tcp(host, port);
     options.port = static_cast<uint16_t>(listener.port);
     options.masterListenFd = listener.fd.release();
   }
   try {
     return c10::make_intrusive<c10d::TCPStore>(host, options);
   } catch (const c10::Error& error) {
-    throw TimeoutError(
-        fmt::format("no store at {}:{} within {} s: {}", host, port, timeout.count(), first_line(error)),
-        "Check that rank 0 is running, and MASTER_ADDR and MASTER_PORT.");
+    throw TimeoutError(fmt::format("no store at {}:{}: {}", host, port, first_line(error)),
+                       "Check that rank 0 is running, and MASTER_ADDR and MASTER_PORT.");
   }
 }
 
-/// Returns when all ranks have called it.
-void meet(TcpStore& store, int world, Seconds timeout) {
-  // The last one to come opens the door for all.
-  if (store.add("joined", 1) == world) store.set("all joined", "1");
-  try {
-    store.get("all joined", timeout);
-  } catch (const TimeoutError&) {
-    throw TimeoutError(fmt::format("only {} of {} ranks came to the store at port {} within {} s",
-                                   store.add("joined", 0), world, store.port(), timeout.count()),
-                       "Start the missing ranks, or check their messages.");
+/// The least time of an attempt to connect: one may fail at once, as where a name is not known yet.
+constexpr Seconds kBetweenAttempts{0.5};
+
+/// Connects to a store that another process hosts, once it is there.
+Client connect_patiently(Rendezvous& rendezvous, const RankEnvironment& environment,
+                         const Patience& patience) {
+  Client client;
+  std::optional<TimeoutError> last;
+  const auto attempt = [&](Seconds time) {
+    const auto end = comm::deadline_after(time);
+    const auto earliest = comm::deadline_after(std::min(time, kBetweenAttempts));
+    try {
+      const Address at = rendezvous.address(time);
+      client = connect(at.host, at.port, false, Seconds(end - Clock::now()));
+      return true;
+    } catch (const TimeoutError& error) {
+      last = error;
+      std::this_thread::sleep_until(earliest);
+      return false;
+    }
+  };
+  const bool speaks = environment.rank == 1 || environment.local_rank == 0;
+  const char* host = environment.store_hosted_for_us ? "the launcher's store" : "rank 0";
+  if (wait_patiently(patience, speaks, attempt, [&] { return host; })) return client;
+  throw TimeoutError(fmt::format("rank {} waited for {} for {:g} s: {}", environment.rank, host,
+                                 patience.limit.count(), last ? last->what() : ""),
+                     last ? last->advice() : "");
+}
+
+/// The store of a job that has several ranks. `rendezvous` must live until they have met.
+std::shared_ptr<TcpStore> find_store(Rendezvous& rendezvous, const RankEnvironment& environment,
+                                     const Patience& patience) {
+  Client client;
+  if (rendezvous.hosts_store()) {
+    const Address at = rendezvous.address(patience.limit);
+    client = connect(at.host, at.port, true, patience.limit);
+    rendezvous.publish(client->getPort());
+  } else {
+    client = connect_patiently(rendezvous, environment, patience);
   }
+  return std::make_shared<PooledTcpStore>(std::move(client), fmt::format("lockstep/{}/", environment.job_id),
+                                          patience.limit);
 }
 
 }  // namespace
@@ -158,15 +192,15 @@ std::unique_ptr<TcpStore> make_tcp_store(const std::string& host, int port, bool
   return std::make_unique<PooledTcpStore>(connect(host, port, is_server, timeout), "lockstep/", timeout);
 }
 
-std::unique_ptr<TcpStore> join_tcp_store(const RankEnvironment& environment, Seconds timeout) {
+std::shared_ptr<comm::Store> join_tcp_store(const RankEnvironment& environment, const Patience& patience) {
+  if (environment.world == 1) return std::make_shared<comm::HashStore>();
   Rendezvous rendezvous(environment);
-  const Address at = rendezvous.address(timeout);
-  Client client = connect(at.host, at.port, rendezvous.hosts_store(), timeout);
-  if (rendezvous.hosts_store()) rendezvous.publish(client->getPort());
-  auto store = std::make_unique<PooledTcpStore>(std::move(client),
-                                                fmt::format("lockstep/{}/", environment.job_id), timeout);
-  meet(*store, environment.world, timeout);
-  return store;
+  return meet(find_store(rendezvous, environment, patience), environment, patience);
+}
+
+std::string decline_tcp_store(const RankEnvironment& environment, const LostRank& why, Seconds limit) {
+  Rendezvous rendezvous(environment);
+  return decline(*find_store(rendezvous, environment, {.limit = limit}), environment, why, limit);
 }
 
 }  // namespace lockstep::launch

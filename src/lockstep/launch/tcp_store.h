@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lockstep/comm/store.h"
+#include "lockstep/launch/meeting.h"
 #include "lockstep/launch/rank_environment.h"
 
 // Part of the target lockstep::tcp_store, the one piece of launch that needs LibTorch.
@@ -25,8 +26,14 @@ class TcpStore : public comm::Store {
 std::unique_ptr<TcpStore> make_tcp_store(const std::string& host, int port, bool is_server,
                                          std::chrono::duration<double> timeout);
 
-/// The job's store, found through Rendezvous. Every rank calls it; it returns when all ranks have joined.
-std::unique_ptr<TcpStore> join_tcp_store(const RankEnvironment& environment,
-                                         std::chrono::duration<double> timeout);
+/// The job's store, found through Rendezvous, once all ranks have met there (meeting.h). Every rank calls it.
+/// A job of one rank gets a store of its own process. Throws as meet(), and ConfigError that names a port in
+/// use.
+std::shared_ptr<comm::Store> join_tcp_store(const RankEnvironment& environment, const Patience& patience);
+
+/// In place of join_tcp_store() on a rank that cannot come: decline() in the job's store. Throws CommError
+/// where rank 0 cannot be reached within `limit`.
+std::string decline_tcp_store(const RankEnvironment& environment, const LostRank& why,
+                              std::chrono::duration<double> limit);
 
 }  // namespace lockstep::launch

@@ -1,6 +1,7 @@
 #include "lockstep/train/job/job_plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/rule.h"
 #include "lockstep/comm/backend.h"
+#include "lockstep/launch/open_files.h"
 #include "lockstep/topology/nvml.h"
 #include "lockstep/topology/rank_gpus.h"
 #include "lockstep/topology/visible_gpus.h"
@@ -69,16 +71,6 @@ void check_ranks_started(const JobPlan& job) {
                     "Start more ranks, or give smaller --ranks.");
 }
 
-launch::BindingPlan bind_ranks(const JobSite& site, int most_ranks) {
-  // A launcher that binds gives every rank cores of its own; otherwise the ranks of this host share them.
-  if (site.environment && site.environment->bound_by_launcher) {
-    return launch::plan_binding(site.cores, 1, site.options.threads, launch::Binding::kNone);
-  }
-  const int sharing = site.environment ? std::min(most_ranks, site.environment->local_world) : most_ranks;
-  return launch::plan_binding(site.cores, sharing, site.options.threads,
-                              launch::parse_binding(site.options.bind));
-}
-
 /// Keeps the rows that can run.
 void place_rows(JobPlan& job, std::vector<RowPlan> rows, const std::vector<std::string>& strategies) {
   for (RowPlan& row : rows) {
@@ -105,6 +97,31 @@ void check_gpu_for_each_rank(const JobPlan& job) {
   topology::require_enough_gpus(job.ranks, job.site.gpus.count);
 }
 
+/// Open files that a rank needs at most, and, per rank of this host, the process that starts them. Every
+/// communicator over gloo connects each rank with each other.
+int64_t open_files_of_rank(const JobPlan& job) {
+  constexpr int64_t kWithoutOthers = 24;
+  if (job.site.options.backend == "mpi" || job.site.options.launch == "threads") return kWithoutOthers;
+  std::set<int> sizes{job.ranks};
+  int lanes = 1;
+  for (const RowPlan& row : job.rows) {
+    sizes.insert(row.ranks);
+    lanes = std::max(lanes, row.parsed_options.in_flight - 1);
+  }
+  return kWithoutOthers + (job.ranks - 1) * (std::ssize(sizes) + lanes);
+}
+
+void check_open_files(const JobPlan& job) {
+  // The parent has a connection to each rank for the watch, and some for the store.
+  constexpr int64_t kOfParentPerRank = 5;
+  const int64_t needed = std::max(open_files_of_rank(job), kOfParentPerRank * job.local_ranks());
+  const int64_t allowed = launch::raise_open_files_limit();
+  if (needed <= allowed) return;
+  throw ConfigError(fmt::format("{} ranks need up to {} open files in one process, and this system allows {}",
+                                job.ranks, needed, allowed),
+                    fmt::format("Raise the limit (ulimit -Hn {}), or use fewer --ranks.", needed));
+}
+
 void check_backend_usable(const JobPlan& job) {
   const comm::BackendStatus status = comm::backend_status(job.site.options.backend);
   if (status.usable) return;
@@ -123,6 +140,7 @@ constexpr Rule<JobPlan> kBackendRules[] = {
     {"--device cuda", &check_gpus_usable},
     {"--ranks, --share-device", &check_gpu_for_each_rank},
     {"--backend's plugin", &check_backend_usable},
+    {"the limit of open files", &check_open_files},
     {"what the backend needs for GPUs", [](const JobPlan& job) { require_helpers(job.site.options); }},
     {"--cuda-graph's plugin", &check_recording},
 };
@@ -159,10 +177,19 @@ std::vector<GpuRoom> gpu_rooms(const JobPlan& job) {
 
 }  // namespace
 
+launch::BindingPlan bind_ranks(const JobSite& site, int ranks, int threads) {
+  // A launcher that binds gives every rank cores of its own; otherwise the ranks of this host share them.
+  if (site.environment && site.environment->bound_by_launcher) {
+    return launch::plan_binding(site.cores, 1, threads, launch::Binding::kNone);
+  }
+  const int sharing = site.environment ? std::min(ranks, site.environment->local_world) : ranks;
+  return launch::plan_binding(site.cores, sharing, threads, launch::parse_binding(site.options.bind));
+}
+
 JobPlan plan_job(JobSite site, std::vector<RowPlan> rows, const std::vector<std::string>& strategies) {
   JobPlan job{.site = std::move(site), .rows = {}, .left_out = {}, .ranks = most_ranks(rows), .binding = {}};
   check_ranks_started(job);
-  job.binding = bind_ranks(job.site, job.ranks);
+  job.binding = bind_ranks(job.site, job.ranks, job.site.options.threads);
   place_rows(job, std::move(rows), strategies);
   return job;
 }

@@ -35,6 +35,10 @@ struct JobPlan {
 /// left out. Throws ConfigError.
 JobPlan plan_job(JobSite site, std::vector<RowPlan> rows, const std::vector<std::string>& strategies);
 
+/// Spreads those of the job's `ranks` ranks that are on this host over its cores, with so many threads each
+/// (0: the default). Throws ConfigError that names --threads.
+launch::BindingPlan bind_ranks(const JobSite& site, int ranks, int threads);
+
 /// Throws BackendMissing, with what to install, where the device or the backend cannot be used, and
 /// ConfigError where each rank is to have a GPU of its own and this host has fewer.
 void check_backend(const JobPlan& job);

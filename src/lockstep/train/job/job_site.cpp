@@ -39,6 +39,12 @@ void check_timeout(const JobOptions& options) {
   throw ConfigError(fmt::format("--timeout must be at least 1 second, not {:g}", options.timeout_s));
 }
 
+void check_join_timeout(const JobOptions& options) {
+  if (options.join_timeout_s >= 1) return;
+  throw ConfigError(
+      fmt::format("--join-timeout must be at least 1 second, not {:g}", options.join_timeout_s));
+}
+
 /// Each flag by itself.
 constexpr Rule<JobOptions> kFlagRules[] = {
     {"--device",
@@ -49,6 +55,7 @@ constexpr Rule<JobOptions> kFlagRules[] = {
     {"--bind", &check_bind_name},
     {"--threads", &check_threads},
     {"--timeout", &check_timeout},
+    {"--join-timeout", &check_join_timeout},
 };
 
 void check_threads_under_launcher(const JobOptions& options, const Launcher& environment) {
@@ -110,7 +117,8 @@ bool may_use_gpus(const JobOptions& options) {
 
 /// Replaces `auto` and what was not given by what follows from the launcher and from the GPUs that LibTorch
 /// can use.
-void settle_options(JobOptions& options, const Launcher& environment, const replica::AcceleratorStatus& gpus) {
+void settle_options(JobOptions& options, const Launcher& environment,
+                    const replica::AcceleratorStatus& gpus) {
   if (options.device == kAuto) options.device = gpus.usable || implies_gpus(options) ? "cuda" : "cpu";
   if (options.backend.empty()) options.backend = options.on_gpus() && !options.share_device ? kNccl : "gloo";
   require_all(kCombinationRules, options, environment);

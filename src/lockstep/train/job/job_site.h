@@ -29,6 +29,8 @@ struct JobOptions {
   int threads = 0;
   /// Seconds after which a silent rank counts as lost.
   double timeout_s = 30;
+  /// Seconds that ranks may take to find each other.
+  double join_timeout_s = 120;
 
   bool on_gpus() const { return device == "cuda"; }
 };

@@ -1,6 +1,9 @@
 #include "lockstep/train/job/run_job.h"
 
+#include <algorithm>
 #include <chrono>
+
+#include <fmt/format.h>
 
 #include <ATen/Parallel.h>
 
@@ -8,7 +11,9 @@
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/lost_rank.h"
+#include "lockstep/launch/open_files.h"
 #include "lockstep/launch/rank_session.h"
+#include "lockstep/launch/tcp_socket.h"
 #include "lockstep/launch/tcp_store.h"
 #include "lockstep/launch/threads.h"
 #include "lockstep/replica/torch_error.h"
@@ -17,29 +22,55 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::chrono::duration<double> kUntilRanksMeet{60};
+/// Longer than ranks that have met need to come here; the watch notices one that is lost.
+constexpr std::chrono::duration<double> kUntilAllTold{120};
+
+struct ThreadsOfHosts {
+  int least = 0;
+  int most = 0;
+};
+
+/// The least and the most threads that a rank has on its host. Every rank calls it once per store.
+ThreadsOfHosts compare_threads(int own, const launch::RankEnvironment& environment, comm::Store& store) {
+  const auto key = [](int rank) { return fmt::format("threads/{}", rank); };
+  store.set(key(environment.rank), std::to_string(own));
+  ThreadsOfHosts all{own, own};
+  if (environment.rank != 0) {
+    all.least = std::stoi(store.get("threads", kUntilAllTold));
+    return all;
+  }
+  for (int other = 1; other < environment.world; ++other) {
+    const int theirs = std::stoi(store.get(key(other), kUntilAllTold));
+    all = {std::min(all.least, theirs), std::max(all.most, theirs)};
+  }
+  store.set("threads", std::to_string(all.least));
+  return all;
+}
 
 /// Starts the ranks of one job, or is one of them.
 class JobRunner {
  public:
-  JobRunner(const JobPlan& job, const RankWork& work, const OnDeparture& on_departure)
+  JobRunner(const JobPlan& job, const RankWork& work, const JobVoice& voice)
       : job_(job),
         options_(job.site.options),
         work_(work),
-        on_departure_(on_departure),
-        timeout_(options_.timeout_s) {}
+        voice_(voice),
+        timeout_(options_.timeout_s),
+        join_timeout_(options_.join_timeout_s) {}
 
   int start_processes(const Variables& variables) const {
-    const std::unique_ptr<launch::TcpStore> store =
-        launch::make_tcp_store("127.0.0.1", 0, true, kUntilRanksMeet);
+    // A rank alone has nobody to meet.
+    std::unique_ptr<launch::TcpStore> store;
+    if (job_.ranks > 1) store = launch::make_tcp_store(launch::kLoopback, 0, true, join_timeout_);
     launch::LocalOptions local;
     local.ranks = job_.ranks;
     local.through_mpirun = options_.backend == "mpi";
     local.environment = variables;
-    local.store_port = store->port();
+    local.store_port = store ? store->port() : 0;
     local.timeout = timeout_;
+    local.join_timeout = join_timeout_;
     const launch::Supervision outcome = launch::run_local_ranks(local);
-    if (outcome.exit_code != 0) on_departure_(outcome.error, outcome.advice);
+    if (outcome.exit_code != 0) voice_.departure(outcome.error, outcome.advice);
     return outcome.exit_code;
   }
 
@@ -47,10 +78,13 @@ class JobRunner {
     launch::RankSession session(environment, session_options());
     try {
       // Bound before the watch and the store start threads of their own, which inherit the processors.
-      bind(environment.local_rank);
-      const std::unique_ptr<launch::TcpStore> store = launch::join_tcp_store(environment, kUntilRanksMeet);
+      bind(environment.local_rank, job_.binding);
+      const auto store =
+          launch::join_tcp_store(environment, {.limit = join_timeout_, .on_waiting = voice_.note});
       session.start_watch(store.get());
-      work_as(environment, *store, session.progress());
+      const launch::BindingPlan binding = agree_on_binding(environment, *store);
+      bind(environment.local_rank, binding);
+      work_as(environment, *store, session.progress(), binding);
       session.finish();
     } catch (const std::exception& error) {
       fail(session, error);
@@ -69,8 +103,8 @@ class JobRunner {
           launch::RankEnvironment environment;
           environment.rank = environment.local_rank = rank;
           environment.world = environment.local_world = job_.ranks;
-          bind(rank);
-          work_as(environment, store, progress[static_cast<size_t>(rank)]);
+          bind(rank, job_.binding);
+          work_as(environment, store, progress[static_cast<size_t>(rank)], job_.binding);
         },
         [&](int /*rank*/, const std::exception_ptr& error) {
           // The other threads may be blocked for good in a collective that this one has left.
@@ -85,18 +119,31 @@ class JobRunner {
   }
 
  private:
-  void bind(int local_rank) const {
+  static void bind(int local_rank, const launch::BindingPlan& binding) {
     const auto index = static_cast<size_t>(local_rank);
-    if (index < job_.binding.cpus.size()) launch::bind_this_thread(job_.binding.cpus[index]);
+    if (index < binding.cpus.size()) launch::bind_this_thread(binding.cpus[index]);
   }
 
-  void work_as(const launch::RankEnvironment& environment, comm::Store& store,
-               launch::Progress& progress) const {
-    at::set_num_threads(job_.binding.threads_per_rank);
+  /// The binding of this host's ranks with the threads that all hosts have for a rank: a rank is a device of
+  /// one size everywhere.
+  launch::BindingPlan agree_on_binding(const launch::RankEnvironment& environment, comm::Store& store) const {
+    if (environment.supervised || environment.world == 1) return job_.binding;
+    const ThreadsOfHosts threads = compare_threads(job_.binding.threads_per_rank, environment, store);
+    if (threads.least < threads.most && environment.rank == 0 && voice_.note) {
+      voice_.note(fmt::format("the hosts have {} to {} threads for a rank: every rank uses {}", threads.least,
+                              threads.most, threads.least));
+    }
+    if (threads.least == job_.binding.threads_per_rank) return job_.binding;
+    return bind_ranks(job_.site, job_.ranks, threads.least);
+  }
+
+  void work_as(const launch::RankEnvironment& environment, comm::Store& store, launch::Progress& progress,
+               const launch::BindingPlan& binding) const {
+    at::set_num_threads(binding.threads_per_rank);
     const int gpus = job_.site.gpus.count;
     const bool has_gpu = job_.site.on_gpus() && gpus > 0;
     const int gpu = has_gpu ? topology::gpu_of_rank(environment.local_rank, gpus) : -1;
-    replica::with_plain_errors([&] { work_({environment, store, progress, gpu}); });
+    replica::with_plain_errors([&] { work_({environment, store, progress, gpu, binding}); });
   }
 
   launch::RankSession::Options session_options() const {
@@ -105,7 +152,7 @@ class JobRunner {
   }
 
   void report(const launch::Departure& departure) const {
-    if (departure.prints) on_departure_(departure.reason, departure.advice);
+    if (departure.prints) voice_.departure(departure.reason, departure.advice);
   }
 
   /// Leaves the process.
@@ -118,15 +165,16 @@ class JobRunner {
   const JobPlan& job_;
   const JobOptions& options_;
   const RankWork& work_;
-  const OnDeparture& on_departure_;
+  const JobVoice& voice_;
   std::chrono::duration<double> timeout_;
+  std::chrono::duration<double> join_timeout_;
 };
 
 }  // namespace
 
-int run_job(const JobPlan& job, const RankWork& work, const OnDeparture& on_departure,
-            const Variables& variables) {
-  const JobRunner runner(job, work, on_departure);
+int run_job(const JobPlan& job, const RankWork& work, const JobVoice& voice, const Variables& variables) {
+  launch::raise_open_files_limit();
+  const JobRunner runner(job, work, voice);
   if (job.site.environment) return runner.run_as_rank(*job.site.environment);
   if (job.site.options.launch == "threads") return runner.run_threads();
   return runner.start_processes(variables);

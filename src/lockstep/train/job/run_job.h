@@ -19,12 +19,19 @@ struct JobRank {
   launch::Progress& progress;
   /// The rank's GPU, as its process numbers them; -1 on a CPU.
   int gpu = -1;
+  /// Threads per rank, the same on all hosts, and the processors of this host's ranks.
+  launch::BindingPlan binding = {};
 };
 
 /// The work of one rank; the same on all ranks.
 using RankWork = std::function<void(const JobRank&)>;
-/// Called when ranks were lost, the user ended the job or a rank failed, in the process that reports it.
-using OnDeparture = std::function<void(const std::string& reason, const std::string& advice)>;
+/// What a job tells its user, in the process that speaks for it.
+struct JobVoice {
+  /// Called when ranks were lost, the user ended the job or a rank failed.
+  std::function<void(const std::string& reason, const std::string& advice)> departure;
+  /// Called with a line on how things stand: who is waited for, what the ranks agreed on.
+  std::function<void(const std::string& line)> note;
+};
 /// Environment variables and their values.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
@@ -32,7 +39,6 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 /// process, this one rank. `variables` are set for processes that are started. Returns the exit code. Leaves
 /// the process at once when a rank fails or is lost: the others may be blocked in a collective for good, and
 /// a communicator that lost a rank cannot be taken down.
-int run_job(const JobPlan& job, const RankWork& work, const OnDeparture& on_departure,
-            const Variables& variables = {});
+int run_job(const JobPlan& job, const RankWork& work, const JobVoice& voice, const Variables& variables = {});
 
 }  // namespace lockstep::train
