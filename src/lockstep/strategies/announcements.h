@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/strategies/stoppable_wait.h"
+#include "lockstep/comm/stoppable_wait.h"
 
 namespace lockstep::strategies {
 
@@ -93,12 +93,12 @@ class Announcements {
   }
   /// Blocks until the work is complete, and throws its error. Returns false, with the work still in flight,
   /// if the thread is to stop.
-  bool wait(comm::Work& work) { return wait_unless_stopping(work, background_); }
+  bool wait(comm::Work& work) { return comm::wait_unless_stopping(work, background_); }
 
  private:
   const size_t tensors_;
   /// Its mutex guards everything here.
-  const std::shared_ptr<StopPoint> background_ = std::make_shared<StopPoint>();
+  const std::shared_ptr<comm::StopPoint> background_ = std::make_shared<comm::StopPoint>();
   std::condition_variable to_training_;
   std::vector<size_t> announced_;
   size_t announced_count_ = 0;

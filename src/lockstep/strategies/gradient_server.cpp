@@ -206,7 +206,7 @@ void GradientServer::fetch_of(int worker, const at::Tensor& into) {
 }
 
 void GradientServer::wait(comm::Work& work) {
-  if (!wait_unless_stopping(work, point_)) throw ServerStopped{};
+  if (!comm::wait_unless_stopping(work, point_)) throw ServerStopped{};
 }
 
 }  // namespace lockstep::strategies

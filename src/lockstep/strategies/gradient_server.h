@@ -13,12 +13,13 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "lockstep/comm/stoppable_wait.h"
+#include "lockstep/comm/stoppable_wait.h"
 #include "lockstep/replica/accelerator.h"
 #include "lockstep/replica/flat_memory.h"
 #include "lockstep/replica/memory_use.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/strategies/message_channel.h"
-#include "lockstep/strategies/stoppable_wait.h"
 
 namespace lockstep::strategies {
 
@@ -124,7 +125,7 @@ class GradientServer {
   replica::Accelerator* const accelerator_;
 
   /// Its mutex guards everything here.
-  const std::shared_ptr<StopPoint> point_ = std::make_shared<StopPoint>();
+  const std::shared_ptr<comm::StopPoint> point_ = std::make_shared<comm::StopPoint>();
   replica::SgdOptions optimizer_;
   bool open_ = false;
   std::exception_ptr failure_;

@@ -6,12 +6,11 @@
 
 #include "lockstep/comm/communicator.h"
 
-namespace lockstep::strategies {
+namespace lockstep::comm {
 
 /// State of a background thread that can be stopped while it waits for an operation. `mutex` guards
 /// `stopping`; `changed` is notified when it changes. Held in a shared_ptr: the callback of an operation that
-/// was abandoned runs when the communicator is taken down, which may be after the thread and its strategy are
-/// gone.
+/// was abandoned runs when the communicator is taken down, and the thread and its owner may be gone by then.
 struct StopPoint {
   std::mutex mutex;
   std::condition_variable changed;
@@ -20,7 +19,7 @@ struct StopPoint {
 
 /// Blocks until the work is complete, and throws the work's error. Returns false, with the work still in
 /// flight, if the thread is to stop first.
-inline bool wait_unless_stopping(comm::Work& work, const std::shared_ptr<StopPoint>& point) {
+inline bool wait_unless_stopping(Work& work, const std::shared_ptr<StopPoint>& point) {
   const auto complete = std::make_shared<bool>(false);
   work.on_complete([point, complete] {
     const std::lock_guard lock(point->mutex);
@@ -36,4 +35,4 @@ inline bool wait_unless_stopping(comm::Work& work, const std::shared_ptr<StopPoi
   return true;
 }
 
-}  // namespace lockstep::strategies
+}  // namespace lockstep::comm
