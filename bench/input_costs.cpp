@@ -40,7 +40,7 @@ double median_s(int repeats, const std::function<void()>& pass) {
 /// put in or looked at.
 double median_message_s(size_t bytes, int repeats) {
   const std::string address = fmt::format("ipc://@lockstep-input-costs-{}", ::getpid());
-  feed::Receiver receiver(address, 30);
+  feed::Receiver receiver({.address = address, .timeout_s = 30});
   std::thread producer([&] {
     feed::Sender sender({.addresses = {address}});
     for (int i = 0; i < repeats + 4; ++i) {

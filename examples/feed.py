@@ -5,16 +5,23 @@
 
 docs/inputs.md describes the messages. Needs pyzmq, which `make setup-tests` installs into .venv-tests.
 """
+import hashlib
 import os
 import random
 import struct
 import sys
 
 import zmq
+import zmq.utils.z85
 
 address, (batch, size, count) = sys.argv[1], map(int, sys.argv[2:5])
 socket = zmq.Context().socket(zmq.PUSH)
 socket.set_hwm(4)
+token = os.environ.get("LOCKSTEP_TOKEN")
+if token and address.startswith("tcp://"):
+    ranks = zmq.utils.z85.encode(hashlib.sha256(token.encode()).digest())
+    socket.curve_serverkey = zmq.curve_public(ranks)
+    socket.curve_publickey, socket.curve_secretkey = zmq.curve_keypair()
 socket.connect(address)
 header = struct.pack("<8s6I", b"LOCKSTEP", 1, 1, batch, size, size, 3)
 for _ in range(count):

@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/base/secret.h"
 #include "lockstep/base/units.h"
 #include "lockstep/feed/message.h"
 #include "lockstep/feed/random_batches.h"
@@ -69,8 +70,10 @@ void check(const FeedOptions& options) {
 }
 
 feed::SenderOptions sender_options(const FeedOptions& options, int interrupt_fd) {
-  feed::SenderOptions sender{
-      .prefetch = options.prefetch, .timeout_s = options.timeout_s, .interrupt_fd = interrupt_fd};
+  feed::SenderOptions sender{.prefetch = options.prefetch,
+                             .timeout_s = options.timeout_s,
+                             .token = secret_of_user(),
+                             .interrupt_fd = interrupt_fd};
   for (int rank = 0; rank < options.ranks; ++rank) {
     sender.addresses.push_back(feed::address_of_rank(options.address, rank));
   }

@@ -13,9 +13,11 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <zmq.hpp>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/feed/curve.h"
 #include "lockstep/feed/receiver.h"
 #include "lockstep/feed/sender.h"
 
@@ -75,14 +77,14 @@ TEST(SocketTest, a_producer_may_be_there_before_the_rank) {
   const Address address;
   std::jthread producer([&] { send_numbers(address.text(), 0, 200); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  Receiver receiver(address.text(), 20);
+  Receiver receiver({.address = address.text(), .timeout_s = 20});
   for (int i = 0; i < 200; ++i) ASSERT_EQ(receive_number(receiver), i);
   EXPECT_EQ(receiver.received(), 200);
 }
 
 TEST(SocketTest, a_producer_does_not_wait_for_a_rank_that_has_gone) {
   const Address address;
-  auto receiver = std::make_unique<Receiver>(address.text(), 20);
+  auto receiver = std::make_unique<Receiver>(ReceiverOptions{.address = address.text(), .timeout_s = 20});
   Sender sender({.addresses = {address.text()}, .prefetch = 2, .timeout_s = 1000});
   EXPECT_TRUE(send_number(sender, 7));
   EXPECT_EQ(receive_number(*receiver), 7);
@@ -92,7 +94,7 @@ TEST(SocketTest, a_producer_does_not_wait_for_a_rank_that_has_gone) {
 
 TEST(SocketTest, a_producer_that_comes_back_is_taken_from_again) {
   const Address address;
-  Receiver receiver(address.text(), 20);
+  Receiver receiver({.address = address.text(), .timeout_s = 20});
   for (int time = 0; time < 3; ++time) {
     std::jthread producer([&] { send_numbers(address.text(), 10 * time, 10 * time + 10); });
     for (int i = 0; i < 10; ++i) ASSERT_EQ(receive_number(receiver), 10 * time + i);
@@ -101,7 +103,7 @@ TEST(SocketTest, a_producer_that_comes_back_is_taken_from_again) {
 
 TEST(SocketTest, several_producers_feed_one_rank_and_each_ones_batches_stay_in_order) {
   const Address address;
-  Receiver receiver(address.text(), 20);
+  Receiver receiver({.address = address.text(), .timeout_s = 20});
   std::jthread low([&] { send_numbers(address.text(), 0, 100); });
   std::jthread high([&] { send_numbers(address.text(), 100, 200); });
   int next_low = 0, next_high = 100;
@@ -117,9 +119,9 @@ TEST(SocketTest, one_producer_feeds_several_ranks_and_a_rank_that_leaves_loses_i
   const Address first, second;
   constexpr size_t kBytes = size_t{1} << 19;
   const int enough = ::eventfd(0, EFD_CLOEXEC);
-  Receiver one(first.text(), 20);
+  Receiver one({.address = first.text(), .timeout_s = 20});
   std::jthread leaving([&] {
-    Receiver two(second.text(), 20);
+    Receiver two({.address = second.text(), .timeout_s = 20});
     int last = -1;
     for (int i = 0; i < 5; ++i) {
       const int number = receive_number(two);
@@ -151,7 +153,7 @@ TEST(SocketTest, one_producer_feeds_several_ranks_and_a_rank_that_leaves_loses_i
 /// Megabytes, so that the system's own buffers hold none of them whole.
 TEST(SocketTest, who_is_not_taken_from_waits_and_loses_nothing) {
   const Address address;
-  Receiver receiver(address.text(), 20);
+  Receiver receiver({.address = address.text(), .timeout_s = 20});
   constexpr int kMessages = 24;
   std::atomic<int> sent = 0;
   std::jthread producer([&] {
@@ -174,8 +176,9 @@ TEST(SocketTest, an_address_in_use_is_refused_and_stays_in_use) {
   for (const std::string& address :
        {Address().text(), free_tcp_address(), "ipc://@lockstep_feed_" + std::to_string(::getpid())}) {
     SCOPED_TRACE(address);
-    Receiver receiver(address, 20);
-    EXPECT_THAT([&] { Receiver(address, 20); }, ThrowsMessage<ConfigError>(HasSubstr("is in use")));
+    Receiver receiver({.address = address, .timeout_s = 20});
+    EXPECT_THAT([&] { Receiver({.address = address, .timeout_s = 20}); },
+                ThrowsMessage<ConfigError>(HasSubstr("is in use")));
     std::jthread producer([&] { send_numbers(address, 0, 1); });
     EXPECT_EQ(receive_number(receiver), 0);
   }
@@ -184,7 +187,8 @@ TEST(SocketTest, an_address_in_use_is_refused_and_stays_in_use) {
 TEST(SocketTest, the_socket_of_a_run_that_was_killed_is_taken_over_but_no_file_is_removed) {
   const Address address;
   std::ofstream(address.path()) << "precious";
-  EXPECT_THAT([&] { Receiver(address.text(), 20); }, ThrowsMessage<ConfigError>(HasSubstr("is no socket")));
+  EXPECT_THAT([&] { Receiver({.address = address.text(), .timeout_s = 20}); },
+              ThrowsMessage<ConfigError>(HasSubstr("is no socket")));
   EXPECT_EQ(fs::file_size(address.path()), 8U);
   fs::remove(address.path());
 
@@ -194,15 +198,15 @@ TEST(SocketTest, the_socket_of_a_run_that_was_killed_is_taken_over_but_no_file_i
   std::strncpy(where.sun_path, address.path().c_str(), sizeof where.sun_path - 1);
   ASSERT_EQ(::bind(left, reinterpret_cast<const sockaddr*>(&where), sizeof where), 0);
   ::close(left);
-  Receiver receiver(address.text(), 20);
-  EXPECT_THAT([&] { Receiver("ipc:///no/such/folder/x", 20); },
+  Receiver receiver({.address = address.text(), .timeout_s = 20});
+  EXPECT_THAT([&] { Receiver({.address = "ipc:///no/such/folder/x", .timeout_s = 20}); },
               ThrowsMessage<ConfigError>(HasSubstr("cannot be bound")));
 }
 
 TEST(SocketTest, nobody_waits_beyond_the_time_out) {
   const Address address;
   {
-    Receiver receiver(address.text(), 0.05);
+    Receiver receiver({.address = address.text(), .timeout_s = 0.05});
     EXPECT_THAT([&] { receiver.next(); },
                 ThrowsMessage<Error>(HasSubstr("no batch has come to " + address.text() + " for 0.05 s")));
   }
@@ -213,7 +217,7 @@ TEST(SocketTest, nobody_waits_beyond_the_time_out) {
 
 TEST(SocketTest, stopping_and_interrupting_end_a_wait) {
   const Address address;
-  Receiver receiver(address.text(), 20);
+  Receiver receiver({.address = address.text(), .timeout_s = 20});
   std::jthread waiting([&] { EXPECT_FALSE(receiver.next()); });
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   receiver.stop();
@@ -226,6 +230,107 @@ TEST(SocketTest, stopping_and_interrupting_end_a_wait) {
   EXPECT_FALSE(send_number(sender, 1));
   ::close(pipe_ends[0]);
   ::close(pipe_ends[1]);
+}
+
+/// Messages that begin with 'g' are wanted.
+ReceiverOptions wanting_g(const std::string& address, const std::string& token = "") {
+  return {.address = address,
+          .timeout_s = 20,
+          .message_bytes = 1,
+          .token = token,
+          .check = [](std::string_view message, const std::string& name) {
+            if (message != "g") throw Error(name + " is not wanted");
+          }};
+}
+
+void send_letters(const std::string& address, const std::string& letters, const std::string& token = "") {
+  Sender sender({.addresses = {address}, .prefetch = 2, .timeout_s = 5, .token = token});
+  for (const char letter : letters) send_number(sender, static_cast<uint8_t>(letter));
+  sender.finish();
+}
+
+TEST(StrangerTest, at_an_open_address_unwanted_messages_are_dropped_and_counted) {
+  const std::string address = free_tcp_address();
+  Receiver receiver(wanting_g(address));
+  std::jthread producer([&] { send_letters(address, "xgyzg"); });
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(receive_number(receiver), 'g');
+  const Refused refused = receiver.refused();
+  EXPECT_EQ(refused.count, 3);
+  EXPECT_EQ(refused.first, "message 1 at " + address + " is not wanted");
+}
+
+TEST(StrangerTest, messages_of_several_parts_are_dropped_whole) {
+  const std::string address = free_tcp_address();
+  Receiver receiver(wanting_g(address));
+  zmq::context_t context;
+  zmq::socket_t stranger(context, zmq::socket_type::push);
+  stranger.connect(address);
+  for (int i = 0; i < 3; ++i) stranger.send(zmq::str_buffer("g"), zmq::send_flags::sndmore);
+  stranger.send(zmq::str_buffer("g"), zmq::send_flags::none);
+  stranger.send(zmq::str_buffer("g"), zmq::send_flags::none);
+  EXPECT_EQ(receive_number(receiver), 'g');
+  EXPECT_EQ(receiver.refused().count, 1);
+  EXPECT_THAT(receiver.refused().first, HasSubstr("has several parts"));
+}
+
+TEST(StrangerTest, the_end_of_the_wait_tells_what_was_dropped) {
+  const std::string address = free_tcp_address();
+  ReceiverOptions options = wanting_g(address);
+  options.timeout_s = 1;
+  Receiver receiver(options);
+  std::jthread producer([&] { send_letters(address, "x"); });
+  EXPECT_THAT(
+      [&] { receiver.next(); },
+      ThrowsMessage<Error>(HasSubstr("for 1 s, and 1 was refused, the first: message 1 at " + address)));
+}
+
+TEST(StrangerTest, only_this_user_writes_to_a_path_so_that_an_unwanted_message_is_an_error) {
+  const Address address;
+  Receiver receiver(wanting_g(address.text()));
+  EXPECT_EQ(fs::status(address.path()).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  std::jthread producer([&] { send_letters(address.text(), "x"); });
+  EXPECT_THAT([&] { receiver.next(); }, ThrowsMessage<Error>(HasSubstr("is not wanted")));
+}
+
+TEST(StrangerTest, a_message_that_is_much_too_long_is_not_taken_in) {
+  const std::string address = free_tcp_address();
+  Receiver receiver(wanting_g(address));
+  zmq::context_t context;
+  zmq::socket_t stranger(context, zmq::socket_type::push);
+  stranger.set(zmq::sockopt::linger, 0);
+  stranger.connect(address);
+  stranger.send(zmq::message_t(size_t{8} << 20), zmq::send_flags::none);
+  std::jthread producer([&] { send_letters(address, "g"); });
+  EXPECT_EQ(receive_number(receiver), 'g');
+  EXPECT_EQ(receiver.received(), 1);
+}
+
+TEST(StrangerTest, with_a_token_only_those_who_know_it_are_heard) {
+  const std::string address = free_tcp_address();
+  const std::string token = "00112233445566778899aabbccddeeff";
+  Receiver receiver(wanting_g(address, token));
+  zmq::context_t context;
+  const auto connect = [&](const std::string& other_token) {
+    zmq::socket_t stranger(context, zmq::socket_type::push);
+    stranger.set(zmq::sockopt::linger, 0);
+    if (!other_token.empty()) {
+      const CurveKeys own = new_keys();
+      stranger.set(zmq::sockopt::curve_serverkey, keys_of_ranks(other_token).public_key);
+      stranger.set(zmq::sockopt::curve_publickey, own.public_key);
+      stranger.set(zmq::sockopt::curve_secretkey, own.secret_key);
+    }
+    stranger.connect(address);
+    stranger.send(zmq::str_buffer("g"), zmq::send_flags::dontwait);
+    return stranger;
+  };
+  const zmq::socket_t without = connect("");
+  const zmq::socket_t wrong = connect("ffeeddccbbaa99887766554433221100");
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::jthread producer([&] { send_letters(address, "g", token); });
+  EXPECT_EQ(receive_number(receiver), 'g');
+  EXPECT_EQ(receiver.received(), 1);
+  EXPECT_GE(receiver.refused().count, 1);
+  EXPECT_THAT(receiver.refused().first, HasSubstr("without the token"));
 }
 
 }  // namespace

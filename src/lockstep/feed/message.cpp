@@ -139,9 +139,14 @@ BatchView parse_message(std::string_view message, const WantedBatch& wanted, con
                             wanted.shape.batch * int64_t{sizeof(int64_t)}, wanted.shape.bytes()),
                 kLayoutAdvice);
   }
+  const BatchView view = view_of(message, wanted.shape);
+  check_labels(view.labels, wanted, name);
+  return view;
+}
+
+BatchView view_of(std::string_view message, const BatchShape& shape) {
   const auto* labels = reinterpret_cast<const uint8_t*>(message.data()) + kMessageHeaderBytes;
-  check_labels(labels, wanted, name);
-  return {labels, labels + wanted.shape.batch * int64_t{sizeof(int64_t)}};
+  return {labels, labels + shape.batch * int64_t{sizeof(int64_t)}};
 }
 
 std::string address_of_rank(const std::string& address, int rank) {

@@ -63,6 +63,9 @@ struct BatchView {
 /// for every message that does not match the layout above and the wanted batch exactly.
 BatchView parse_message(std::string_view message, const WantedBatch& wanted, const std::string& name);
 
+/// The parts of a message that parse_message() has found right.
+BatchView view_of(std::string_view message, const BatchShape& shape);
+
 /// The address at which rank `rank` of a job with --address `address` takes its batches: ipc:///tmp/x,
 /// ipc:///tmp/x.1, ipc:///tmp/x.2, ...; tcp://127.0.0.1:5555, tcp://127.0.0.1:5556, ... Throws ConfigError
 /// for anything but ipc://PATH or tcp://HOST:PORT, and for ports above 65535.

@@ -30,6 +30,9 @@ struct QueueUse {
   /// Batches made, and the seconds of work on them, without waiting.
   int64_t made = 0;
   double made_s = 0;
+  /// Batches of strangers that were not taken, and what the first of them was; empty without any.
+  int64_t refused = 0;
+  std::string first_refused;
 
   template <typename Fields, typename Self>
   static void describe(Fields& fields, Self& use) {
@@ -47,6 +50,8 @@ struct QueueUse {
     fields("full_s", use.full_s);
     fields("made", use.made);
     fields("made_s", use.made_s);
+    fields("refused", use.refused);
+    fields("first_refused", use.first_refused);
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/feed/curve.h"
 #include "lockstep/feed/message.h"
 
 namespace lockstep::feed {
@@ -82,6 +83,12 @@ Sender::Sender(const SenderOptions& options) : state_(std::make_unique<State>())
     socket.set(zmq::sockopt::linger, 0);
     // Queue messages only for ranks that are connected.
     socket.set(zmq::sockopt::immediate, true);
+    if (!options.token.empty() && is_open_to_others(address)) {
+      const CurveKeys own = new_keys();
+      socket.set(zmq::sockopt::curve_serverkey, keys_of_ranks(options.token).public_key);
+      socket.set(zmq::sockopt::curve_publickey, own.public_key);
+      socket.set(zmq::sockopt::curve_secretkey, own.secret_key);
+    }
     try {
       socket.connect(address);
     } catch (const zmq::error_t& error) {

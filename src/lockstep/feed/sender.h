@@ -15,6 +15,8 @@ struct SenderOptions {
   int prefetch = 4;
   /// Time without room for a message after which send() gives up.
   double timeout_s = 30;
+  /// The token of the ranks, where others could connect too (curve.h); empty: none.
+  std::string token;
   /// send() ends once this is readable; -1: never.
   int interrupt_fd = -1;
 };

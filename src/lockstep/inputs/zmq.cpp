@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/secret.h"
 #include "lockstep/feed/message.h"
 #include "lockstep/feed/receiver.h"
 #include "lockstep/inputs/sources.h"
@@ -19,12 +20,18 @@ struct ReceivedBatch {
   std::vector<int64_t> labels;
 };
 
-/// A thread that takes messages into a ring and checks them.
+/// A thread that takes messages into a ring.
 class Messages final : public HostSource {
  public:
   explicit Messages(const InputOptions& options)
       : wanted_{.shape = shape_of(options), .classes = options.classes},
-        receiver_(feed::address_of_rank(options.address, options.rank), options.timeout_s),
+        receiver_(
+            {.address = feed::address_of_rank(options.address, options.rank),
+             .timeout_s = options.timeout_s,
+             .message_bytes = feed::message_bytes(wanted_.shape),
+             .token = secret_of_user(),
+             .check = [this](std::string_view message,
+                             const std::string& name) { feed::parse_message(message, wanted_, name); }}),
         ring_(queue_of(options, "received", std::max(1, options.prefetch), 1)) {}
 
   ~Messages() override {
@@ -46,7 +53,13 @@ class Messages final : public HostSource {
     receiver_.stop();
   }
 
-  std::vector<feed::QueueUse> queues() const override { return {ring_.use()}; }
+  std::vector<feed::QueueUse> queues() const override {
+    feed::QueueUse use = ring_.use();
+    const feed::Refused refused = receiver_.refused();
+    use.refused = refused.count;
+    use.first_refused = refused.first;
+    return {use};
+  }
 
  private:
   void receive() {
@@ -66,8 +79,7 @@ class Messages final : public HostSource {
   }
 
   void take(feed::ReceivedMessage message, ReceivedBatch& batch) const {
-    const std::string name = fmt::format("message {} at {}", receiver_.received(), receiver_.address());
-    const feed::BatchView view = feed::parse_message(message.bytes, wanted_, name);
+    const feed::BatchView view = feed::view_of(message.bytes, wanted_.shape);
     batch.labels.resize(static_cast<size_t>(wanted_.shape.batch));
     std::memcpy(batch.labels.data(), view.labels, batch.labels.size() * sizeof(int64_t));
     batch.pixels = view.pixels;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include <fmt/format.h>
+
+#include "lockstep/base/printable.h"
 #include "lockstep/results/record/machine_warnings.h"
 #include "lockstep/results/record/resources.h"
 #include "lockstep/results/record/summarize.h"
@@ -55,6 +58,21 @@ std::vector<results::InputQueue> queues_of(const std::vector<std::vector<feed::Q
   return all;
 }
 
+/// A warning for every rank that was sent batches by strangers.
+std::vector<results::Warning> stranger_warnings(const std::vector<std::vector<feed::QueueUse>>& ranks) {
+  std::vector<results::Warning> warnings;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (const feed::QueueUse& use : ranks[rank]) {
+      if (use.refused == 0) continue;
+      warnings.push_back(
+          {fmt::format("Rank {} refused {} of what strangers sent it; the first: {}.", rank, use.refused,
+                       printable(use.first_refused)),
+           "Set LOCKSTEP_TOKEN for ranks and producers, or use an address of the form ipc:///tmp/NAME."});
+    }
+  }
+  return warnings;
+}
+
 void add_warnings(results::Run& run, std::vector<results::Warning> warnings) {
   std::ranges::move(warnings, std::back_inserter(run.warnings));
 }
@@ -69,6 +87,7 @@ void explain(results::Run& run, const RowSamples& samples) {
   run.resources = results::resources_of(samples.use, run.threads_per_rank);
   run.gpu_use = samples.gpus;
   run.device_settings = samples.device_settings;
+  add_warnings(run, stranger_warnings(samples.input_queues));
   add_warnings(run, results::resource_warnings(samples.use));
   add_warnings(run, results::gpu_warnings(samples.gpus));
   add_warnings(run, results::series_warnings(run));
