@@ -91,7 +91,7 @@ int run_launches(BenchPlan plan) {
         {[&](const std::string& reason, const std::string& advice) {
            keep_what_was_measured(plan, reason, advice);
          },
-         print_note},
+         print_note, print_stranger},
         variables);
   };
   // A parent's environment tells its ranks the record's path and the launch.

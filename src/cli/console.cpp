@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/printable.h"
 #include "lockstep/base/units.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/launch/tcp_socket.h"
@@ -18,6 +19,8 @@
 
 namespace lockstep::cli {
 namespace {
+
+constexpr size_t kLongestText = 1 << 16;
 
 /// Read by the progress line's thread too.
 std::atomic<bool> quiet{false};
@@ -42,8 +45,9 @@ void print_marked(std::string_view mark, int color, std::string_view text, std::
   // 1: bold; 31 red, 33 yellow.
   const std::string shown_mark =
       use_colors() ? fmt::format("\x1b[1;{}m{}:\x1b[0m", color, mark) : fmt::format("{}:", mark);
-  std::string line = fmt::format("lockstep: {} {}\n", shown_mark, text);
-  if (!advice.empty()) line += fmt::format("  {}\n", advice);
+  // Errors may hold texts of other ranks and of files.
+  std::string line = fmt::format("lockstep: {} {}\n", shown_mark, printable(text, kLongestText));
+  if (!advice.empty()) line += fmt::format("  {}\n", printable(advice, kLongestText));
   write_to_stderr(std::move(line));
 }
 
@@ -69,6 +73,10 @@ void print_error(std::string_view text, std::string_view advice) {
 
 void print_departure(const std::string& reason, const std::string& advice) {
   if (!reason.empty()) print_error(reason, advice);
+}
+
+void print_stranger(const std::string& text) {
+  print_warning(text, "The job goes on without it; docs/security.md says who can reach a job.");
 }
 
 void write_result(const std::string& path, const std::string& text) {

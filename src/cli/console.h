@@ -19,6 +19,9 @@ void print_error(std::string_view text, std::string_view advice);
 /// Prints why a job ended early; nothing without a reason.
 void print_departure(const std::string& reason, const std::string& advice);
 
+/// Prints a sentence about a stranger that connected to the job.
+void print_stranger(const std::string& text);
+
 /// Writes to the file `path`, or for "-" to stdout; a note says what was written.
 void write_result(const std::string& path, const std::string& text);
 

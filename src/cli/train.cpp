@@ -298,7 +298,7 @@ int run_train(const TrainOptions& options, const Arguments& command) {
                           }
                           train_rank(plan, job, rank, report.get());
                         },
-                        {print_departure, print_note});
+                        {print_departure, print_note, print_stranger});
 }
 
 }  // namespace

@@ -106,6 +106,17 @@ TEST_F(MeetTest, rank_0_that_cannot_come_tells_the_others_its_own_words) {
   EXPECT_EQ(failure.exit_code(), kExitBackendMissing);
 }
 
+TEST_F(MeetTest, words_of_another_rank_are_cleaned_and_its_exit_code_is_that_of_a_failure) {
+  auto other = come(1, 2, {.limit = 60s});
+  LostRank odd = failure_of(0, Error("a\x1b[2Jb", "c\rd"));
+  odd.exit_code = 0;
+  decline(*store_, rank(0, 2), odd, 20s);
+  const MeetingFailed failure = failure_of_meeting(std::move(other));
+  EXPECT_EQ(failure.what(), std::string("a?[2Jb"));
+  EXPECT_EQ(failure.advice(), "c?d");
+  EXPECT_EQ(failure.exit_code(), kExitFailed);
+}
+
 TEST_F(MeetTest, rank_0_says_who_is_missing_while_it_waits) {
   std::promise<std::string> said;
   bool is_said = false;

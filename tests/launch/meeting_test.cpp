@@ -26,6 +26,9 @@ class MeetingTest : public ::testing::Test {
     arguments.insert(arguments.begin(), tcp_rank_program());
     return run_.start(arguments, {{"RANK", std::to_string(rank)},
                                   {"WORLD_SIZE", std::to_string(world)},
+                                  {"LOCAL_RANK", one_host_ ? std::to_string(rank) : "0"},
+                                  {"LOCAL_WORLD_SIZE", one_host_ ? std::to_string(world) : "1"},
+                                  {"LOCKSTEP_TOKEN", token_},
                                   {"MASTER_ADDR", "127.0.0.1"},
                                   {"MASTER_PORT", std::to_string(port_)}});
   }
@@ -33,6 +36,9 @@ class MeetingTest : public ::testing::Test {
   void TearDown() override { EXPECT_EQ(run_.survivors(), "") << run_.output(); }
 
   ProgramRun run_;
+  /// Otherwise every rank takes itself for the only one of its host.
+  bool one_host_ = true;
+  std::string token_;
   int port_ = listen_tcp(kLoopback, 0).port;  // free again at once
 };
 
@@ -52,6 +58,30 @@ TEST_F(MeetingTest, ranks_by_hand_find_each_other_and_finish) {
   EXPECT_EQ(run_.wait(first), 0);
   EXPECT_EQ(run_.wait(second), 0);
   EXPECT_EQ(run_.output(), "");
+}
+
+TEST_F(MeetingTest, ranks_of_several_hosts_find_each_other) {
+  one_host_ = false;
+  const pid_t second = rank(1, 2, {"--steps", "60"});
+  const pid_t first = rank(0, 2, {"--steps", "60"});
+  EXPECT_EQ(run_.wait(first), 0);
+  EXPECT_EQ(run_.wait(second), 0);
+  EXPECT_EQ(run_.output(), "");
+}
+
+TEST_F(MeetingTest, a_rank_with_another_token_is_turned_away_and_named) {
+  one_host_ = false;
+  token_ = "0123456789abcdef0123456789abcdef";
+  const pid_t first = rank(0, 2, {"--steps", "60"});
+  token_ = "fedcba9876543210fedcba9876543210";
+  const pid_t stranger = rank(1, 2, {"--steps", "60"});
+  EXPECT_EQ(run_.wait(stranger), kExitFailed);
+  EXPECT_THAT(run_.output(), HasSubstr("turned rank 1 away: it did not know the token of this job"));
+  token_ = "0123456789abcdef0123456789abcdef";
+  const pid_t second = rank(1, 2, {"--steps", "60"});
+  EXPECT_EQ(run_.wait(first), 0) << run_.output();
+  EXPECT_EQ(run_.wait(second), 0) << run_.output();
+  EXPECT_THAT(run_.output(), HasSubstr("kept out of the store of this job"));
 }
 
 TEST_F(MeetingTest, a_port_in_use_is_named_with_what_to_change) {

@@ -20,6 +20,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/comm/store.h"
+#include "lockstep/launch/job_store.h"
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/launch/rank_session.h"
@@ -77,6 +78,7 @@ int parent(const Options& options) {
   local.through_mpirun = options.mpirun;
   local.timeout = std::chrono::duration<double>(options.timeout_s);
   local.grace = 1s;
+  local.on_stranger = say;
   const launch::Supervision result = launch::run_local_ranks(local);
   if (!result.error.empty()) say("parent: " + result.error);
   if (!result.advice.empty()) say("advice: " + result.advice);
@@ -102,6 +104,7 @@ void happen(const std::string& event, launch::RankSession& session) {
 int rank(const launch::RankEnvironment& environment, const Options& options) {
   launch::RankSession::Options session_options;
   session_options.timeout = std::chrono::duration<double>(options.timeout_s);
+  session_options.on_stranger = say;
   session_options.on_departure = [&](const launch::Departure& departure) {
     if (options.event == "deaf" && environment.rank == options.who) std::this_thread::sleep_for(1h);
     if (options.event == "slow" && environment.rank == options.who) std::this_thread::sleep_for(300ms);
@@ -113,13 +116,14 @@ int rank(const launch::RankEnvironment& environment, const Options& options) {
   };
   launch::RankSession session(environment, session_options);
   try {
-    std::shared_ptr<comm::Store> store;
+    launch::JoinedStore joined;
 #if LOCKSTEP_TORCH_PARTS
-    if (!environment.supervised) store = launch::join_tcp_store(environment, {.limit = 15s});
+    if (!environment.supervised) joined = launch::join_store(environment, {.limit = 15s}, say);
 #else
-    if (!environment.supervised) store = std::make_shared<comm::FolderStore>(options.folder + "/store");
+    if (!environment.supervised) joined = launch::join_job_store(environment, {.limit = 15s}, say);
 #endif
-    session.start_watch(store.get());
+    comm::Store* const store = joined.store.get();
+    session.start_watch(store, joined.token);
     session.progress().begin("resnet50 ddp " + std::to_string(environment.world) + " ranks");
     for (int step = 1; step <= options.steps; ++step) {
       std::this_thread::sleep_for(10ms);
@@ -131,7 +135,7 @@ int rank(const launch::RankEnvironment& environment, const Options& options) {
       }
       if (step == options.at && environment.rank == options.who) happen(options.event, session);
     }
-    if (store) {
+    if (store != nullptr) {
       if (store->add("done", 1) == environment.world) store->set("all done", "1");
       store->get("all done", 15s);
     }

@@ -202,7 +202,7 @@ class Relay {
 };
 
 TEST(RecordedHelloTest, is_of_no_use_to_another_connection) {
-  const StoreServer server(true, 0, kJob);
+  const StoreServer server(kLoopback, 0, kJob);
   std::string hello;
   {
     Relay relay(server.port());

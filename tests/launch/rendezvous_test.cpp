@@ -53,6 +53,8 @@ TEST_F(RendezvousTest, ranks_of_one_host_meet_through_a_private_file_that_goes_a
     const Address address = found.get();
     EXPECT_EQ(address.host, "127.0.0.1");
     EXPECT_EQ(address.port, 4711);
+    EXPECT_EQ(address.token, host.address(0s).token);
+    EXPECT_EQ(address.token.size(), 32U);
   }
   EXPECT_FALSE(fs::exists(folder_));
 }
@@ -60,7 +62,7 @@ TEST_F(RendezvousTest, ranks_of_one_host_meet_through_a_private_file_that_goes_a
 TEST_F(RendezvousTest, what_a_killed_job_left_behind_is_not_believed) {
   fs::create_directory(folder_);
   fs::permissions(folder_, fs::perms::owner_all);
-  write_file_atomically(folder_ / "store", "4711 " + std::to_string(::getpid()) + " 1\n");
+  write_file_atomically(folder_ / "store", "4711 " + std::to_string(::getpid()) + " 1 token\n");
   EXPECT_THROW(Rendezvous(rank(1)).address(100ms), TimeoutError);
 }
 
@@ -71,10 +73,16 @@ TEST_F(RendezvousTest, a_folder_that_others_may_write_to_is_refused) {
   EXPECT_THROW(host.publish(4711), Error);
 }
 
-TEST_F(RendezvousTest, a_given_port_is_used_without_file) {
+TEST_F(RendezvousTest, several_hosts_use_a_given_port_and_token) {
   RankEnvironment environment = rank(1);
+  environment.world = 4;
+  environment.master_addr = "node1";
   environment.master_port = 5000;
-  EXPECT_EQ(Rendezvous(environment).address(0s).port, 5000);
+  environment.token = "secret";
+  const Address address = Rendezvous(environment).address(0s);
+  EXPECT_EQ(address.host, "node1");
+  EXPECT_EQ(address.port, 5000);
+  EXPECT_EQ(address.token, "secret");
 }
 
 TEST_F(RendezvousTest, several_hosts_need_an_address_and_agree_on_a_port) {

@@ -131,7 +131,7 @@ class JoinTest : public ::testing::Test {
 
 TEST_F(JoinTest, missing_ranks_are_counted) {
   try {
-    join_tcp_store(rank(0, 3), {.limit = 300ms});
+    join_store(rank(0, 3), {.limit = 300ms});
     FAIL();
   } catch (const MeetingFailed& error) {
     EXPECT_THAT(error.what(), HasSubstr("only 1 of 3 ranks came within 0.3 s: ranks 1, 2 did not"));
@@ -141,7 +141,7 @@ TEST_F(JoinTest, missing_ranks_are_counted) {
 
 TEST_F(JoinTest, a_rank_alone_needs_no_port) {
   const Listener taken = listen_tcp(kLoopback, port_);
-  const auto store = join_tcp_store(rank(0, 1), {.limit = 1s});
+  const auto store = join_store(rank(0, 1), {.limit = 1s}).store;
   store->set("key", "value");
   EXPECT_EQ(store->get("key", 0s), "value");
 }
@@ -155,10 +155,10 @@ TEST_F(JoinTest, a_rank_says_that_rank_0_is_missing_and_finds_it_when_it_comes) 
                           if (!std::exchange(is_said, true)) said.set_value(line);
                         },
                     .say_every = 100ms};
-  auto first_come = std::async(std::launch::async, [&] { return join_tcp_store(rank(1), patience); });
+  auto first_come = std::async(std::launch::async, [&] { return join_store(rank(1), patience); });
   EXPECT_THAT(said.get_future().get(), HasSubstr("waiting for rank 0 since "));
-  const auto store = join_tcp_store(rank(0), {.limit = 20s});
-  first_come.get()->set("key", "value");
+  const auto store = join_store(rank(0), {.limit = 20s}).store;
+  first_come.get().store->set("key", "value");
   EXPECT_EQ(store->get("key", 10s), "value");
 }
 
@@ -167,15 +167,16 @@ TEST_F(JoinTest, commands_follow_each_other_in_the_store_of_one_agent) {
   for (const char* command : {"first", "second"}) {
     RankEnvironment environment = rank(0);
     environment.store_hosted_for_us = true;
+    environment.local_world = 1;
     // Alone, rank 0 meets nobody, whatever a command before has left in the store.
-    EXPECT_THROW(join_tcp_store(environment, {.limit = 200ms}), MeetingFailed) << command;
+    EXPECT_THROW(join_store(environment, {.limit = 200ms}), MeetingFailed) << command;
     auto other = std::async(std::launch::async, [environment]() mutable {
       environment.rank = environment.local_rank = 1;
-      return join_tcp_store(environment, {.limit = 10s});
+      return join_store(environment, {.limit = 10s});
     });
-    const auto store = join_tcp_store(environment, {.limit = 10s});
+    const auto store = join_store(environment, {.limit = 10s}).store;
     EXPECT_THROW(store->get("plan", 0s), TimeoutError) << command;
-    other.get()->set("plan", command);
+    other.get().store->set("plan", command);
     EXPECT_EQ(store->get("plan", 10s), command);
   }
 }

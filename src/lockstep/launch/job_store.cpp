@@ -1,5 +1,6 @@
 #include "lockstep/launch/job_store.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "lockstep/base/secret.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/launch/reception.h"
+#include "lockstep/launch/rendezvous.h"
 #include "lockstep/launch/signals.h"
 
 namespace lockstep::launch {
@@ -26,6 +28,10 @@ constexpr size_t kLongestValueBytes = Channel::kLongestMessageBytes / 2 - 4096;
 
 /// Period in which those that say no hello are looked for.
 constexpr int kLookAgain_ms = 200;
+
+/// The least time from one attempt to connect to the next, and the most that one may take.
+constexpr Seconds kBetweenAttempts{0.1};
+constexpr Seconds kAttempt{2};
 
 /// Tells the processes of one rank number apart.
 const std::string& own_visit() {
@@ -113,6 +119,45 @@ class StoreClient final : public comm::Store {
   std::mutex mutex_;
   std::vector<Channel> idle_;
 };
+
+/// The store of rank 0, which hosts it.
+class HostedStore final : public comm::Store {
+ public:
+  HostedStore(std::unique_ptr<StoreServer> server, std::unique_ptr<comm::Store> client)
+      : server_(std::move(server)), client_(std::move(client)) {}
+
+  void set(const std::string& key, const std::string& value) override { client_->set(key, value); }
+  std::string get(const std::string& key, Seconds timeout) override { return client_->get(key, timeout); }
+  int64_t add(const std::string& key, int64_t amount) override { return client_->add(key, amount); }
+
+ private:
+  const std::unique_ptr<StoreServer> server_;
+  const std::unique_ptr<comm::Store> client_;
+};
+
+/// The store of a job that has several ranks. `rendezvous` must live until they have met.
+JoinedStore find_store(Rendezvous& rendezvous, const RankEnvironment& environment, const Patience& patience,
+                       StoreServer::OnStranger on_stranger = {}) {
+  JobMembers job{environment.job_id, "", environment.world};
+  if (rendezvous.hosts_store()) {
+    const Address at = rendezvous.address(patience.limit);
+    job.token = at.token;
+    auto server = std::make_unique<StoreServer>(at.host, at.port, job, std::move(on_stranger));
+    rendezvous.publish(server->port());
+    const std::string host = is_loopback(at.host) ? at.host : kLoopback;
+    auto client = connect_store(host, server->port(), job, environment.rank, patience.limit, patience.limit);
+    return {std::make_shared<HostedStore>(std::move(server), std::move(client)), job.token};
+  }
+  std::shared_ptr<comm::Store> store =
+      connect_patiently(environment, patience, [&](Seconds time) -> std::shared_ptr<comm::Store> {
+        // Looked up every time: what is found at first may be an earlier command's.
+        const Address at = rendezvous.address(time);
+        job.token = at.token;
+        return connect_store(at.host, at.port, job, environment.rank, std::min(time, kAttempt),
+                             patience.limit);
+      });
+  return {std::move(store), job.token};
+}
 
 }  // namespace
 
@@ -206,9 +251,8 @@ class StoreServer::Impl {
   std::thread thread_;
 };
 
-StoreServer::StoreServer(bool loopback_only, int port, const JobMembers& job, OnStranger on_stranger)
-    : impl_(std::make_unique<Impl>(listen_tcp(loopback_only ? kLoopback : kAllAddresses, port), job,
-                                   std::move(on_stranger))) {}
+StoreServer::StoreServer(const std::string& host, int port, const JobMembers& job, OnStranger on_stranger)
+    : impl_(std::make_unique<Impl>(listen_tcp(host, port), job, std::move(on_stranger))) {}
 StoreServer::~StoreServer() = default;
 
 int StoreServer::port() const {
@@ -224,6 +268,48 @@ std::unique_ptr<comm::Store> connect_store(const std::string& host, int port, co
                                                     .rank = rank,
                                                     .more = {{"visit", own_visit()}}},
                                        join_timeout, timeout);
+}
+
+JoinedStore join_job_store(const RankEnvironment& environment, const Patience& patience,
+                           StoreServer::OnStranger on_stranger) {
+  if (environment.world == 1) return {std::make_shared<comm::HashStore>(), environment.token};
+  Rendezvous rendezvous(environment);
+  JoinedStore joined = find_store(rendezvous, environment, patience, std::move(on_stranger));
+  joined.store = meet(std::move(joined.store), environment, patience);
+  return joined;
+}
+
+std::string decline_job_store(const RankEnvironment& environment, const LostRank& why, Seconds limit) {
+  Rendezvous rendezvous(environment);
+  return decline(*find_store(rendezvous, environment, {.limit = limit}).store, environment, why, limit);
+}
+
+std::shared_ptr<comm::Store> connect_patiently(
+    const RankEnvironment& environment, const Patience& patience,
+    const std::function<std::shared_ptr<comm::Store>(Seconds)>& connect) {
+  std::shared_ptr<comm::Store> store;
+  std::string last;
+  std::string advice;
+  const auto attempt = [&](Seconds time) {
+    const auto earliest = comm::deadline_after(std::min(time, kBetweenAttempts));
+    try {
+      store = connect(time);
+      return true;
+    } catch (const TurnedAway&) {
+      throw;
+    } catch (const CommError& error) {
+      last = error.what();
+      advice = error.advice();
+    }
+    std::this_thread::sleep_until(earliest);
+    return false;
+  };
+  const bool speaks = environment.rank == 1 || environment.local_rank == 0;
+  const char* host = environment.uses_agent_store() ? "the launcher's store" : "rank 0";
+  if (wait_patiently(patience, speaks, attempt, [&] { return host; })) return store;
+  throw TimeoutError(fmt::format("rank {} waited for {} for {:g} s: {}", environment.rank, host,
+                                 patience.limit.count(), last),
+                     advice);
 }
 
 }  // namespace lockstep::launch

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "lockstep/comm/store.h"
+#include "lockstep/launch/meeting.h"
+#include "lockstep/launch/rank_environment.h"
 
 namespace lockstep::launch {
 
@@ -38,9 +40,8 @@ class StoreServer {
   /// it.
   using OnStranger = std::function<void(const std::string&)>;
 
-  /// Listens on `port` (0: any free one) of the loopback address or of all addresses. Throws ConfigError that
-  /// names the port.
-  StoreServer(bool loopback_only, int port, const JobMembers& job, OnStranger on_stranger = {});
+  /// Listens as listen_tcp() does, and throws as it does.
+  StoreServer(const std::string& host, int port, const JobMembers& job, OnStranger on_stranger = {});
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
@@ -58,5 +59,30 @@ class StoreServer {
 std::unique_ptr<comm::Store> connect_store(const std::string& host, int port, const JobMembers& job, int rank,
                                            std::chrono::duration<double> join_timeout,
                                            std::chrono::duration<double> timeout);
+
+/// A rank's way into its job.
+struct JoinedStore {
+  std::shared_ptr<comm::Store> store;
+  /// The token of the job; empty if it has none.
+  std::string token;
+};
+
+/// The store that the parent or rank 0 of this job hosts, found through Rendezvous, once all ranks have met
+/// there (meeting.h). Every rank calls it. A job of one rank gets a store of its own process. Throws as
+/// meet(), TurnedAway for another token, and ConfigError that names a port in use.
+JoinedStore join_job_store(const RankEnvironment& environment, const Patience& patience,
+                           StoreServer::OnStranger on_stranger = {});
+
+/// In place of join_job_store() on a rank that cannot come: decline() in the job's store. Throws CommError
+/// where rank 0 cannot be reached within `limit`.
+std::string decline_job_store(const RankEnvironment& environment, const LostRank& why,
+                              std::chrono::duration<double> limit);
+
+/// Calls `connect`, with the time that it may take, until it returns a store; errors of communication
+/// (TimeoutError, CommError) mean that none is there yet. Throws TimeoutError with the last of them;
+/// TurnedAway at once.
+std::shared_ptr<comm::Store> connect_patiently(
+    const RankEnvironment& environment, const Patience& patience,
+    const std::function<std::shared_ptr<comm::Store>(std::chrono::duration<double>)>& connect);
 
 }  // namespace lockstep::launch

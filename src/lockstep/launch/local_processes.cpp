@@ -11,8 +11,11 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/secret.h"
 #include "lockstep/launch/binding.h"
 #include "lockstep/launch/child_process.h"
+#include "lockstep/launch/job_store.h"
+#include "lockstep/launch/local_listeners.h"
 #include "lockstep/launch/supervisor.h"
 
 namespace lockstep::launch {
@@ -56,9 +59,14 @@ ChildCommand mpirun_command(const LocalOptions& options, const std::string& prog
   ChildCommand child;
   child.program = mpirun;
   // Ranks bind themselves, and this process reports their errors.
-  // As many slots on this host as there are ranks: no count of cores, and no allocation of a cluster, stands in
-  // the way, on Open MPI 4 and 5 alike.
-  child.arguments = {"mpirun", "--bind-to", "none", "--host", fmt::format("localhost:{}", options.ranks), "-np",
+  // As many slots on this host as there are ranks: no count of cores, and no allocation of a cluster, stands
+  // in the way, on Open MPI 4 and 5 alike.
+  child.arguments = {"mpirun",
+                     "--bind-to",
+                     "none",
+                     "--host",
+                     fmt::format("localhost:{}", options.ranks),
+                     "-np",
                      std::to_string(options.ranks)};
   if (::geteuid() == 0) child.arguments.emplace_back("--allow-run-as-root");
   child.arguments.push_back(program);
@@ -72,20 +80,24 @@ Supervision run_local_ranks(const LocalOptions& given) {
   LocalOptions options = given;
   if (options.command.empty()) options.command = own_command();
   const std::string program = options.program.empty() ? own_program() : options.program;
-  // The supervisor starts the watch, whose port the ranks need in their environment.
-  const std::string job_id = new_job_id();
-  Supervisor supervisor(options, job_id);
+  // The ranks need the ports and the token of watch and store in their environment.
+  const JobMembers job{new_job_id(), random_secret(), options.ranks};
+  // A rank alone has nobody to meet.
+  std::optional<StoreServer> store;
+  if (options.ranks > 1) store.emplace(kLoopback, 0, job, options.on_stranger);
+  Supervisor supervisor(options, job);
 
   auto environment = options.environment;
   environment.emplace_back("LOCKSTEP_LAUNCH", options.through_mpirun ? "mpirun" : "processes");
-  environment.emplace_back("LOCKSTEP_JOB", job_id);
+  environment.emplace_back("LOCKSTEP_JOB", job.job_id);
+  environment.emplace_back("LOCKSTEP_JOB_TOKEN", job.token);
   environment.emplace_back("LOCKSTEP_WATCH_PORT", std::to_string(supervisor.watch_port()));
-  if (options.store_port != 0)
-    environment.emplace_back("LOCKSTEP_STORE_PORT", std::to_string(options.store_port));
+  if (store) environment.emplace_back("LOCKSTEP_STORE_PORT", std::to_string(store->port()));
 
   if (options.through_mpirun) {
     ChildCommand child = mpirun_command(options, program);
     child.environment = environment;
+    for (auto& variable : local_mpirun_variables()) child.environment.push_back(std::move(variable));
     // One child, mpirun, whose ranks this process knows only through the watch.
     supervisor.start(child, std::nullopt);
   } else {

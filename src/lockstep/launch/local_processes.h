@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +20,9 @@ struct LocalOptions {
   std::string program;
   /// Added to the environment of the ranks.
   std::vector<std::pair<std::string, std::string>> environment;
-  /// Port of the store that the caller hosts on 127.0.0.1 as long as the ranks run; 0: none.
-  int store_port = 0;
+  /// Called, if given, from threads of the watch and of the store, each once at most: a sentence about a
+  /// stranger that connected.
+  std::function<void(const std::string&)> on_stranger;
   /// Silence after which a rank counts as lost; the ranks' own sessions should have the same.
   std::chrono::duration<double> timeout{30};
   /// Time that a rank may take to appear.
@@ -42,11 +44,12 @@ struct Supervision {
   std::string advice;
 };
 
-/// Starts the ranks as processes on this host, watches over them, and returns when the last has ended. Call
-/// it in the main thread (the ranks' life is tied to the thread that starts them); one call at a time. While
-/// it runs, SIGINT, SIGTERM and SIGHUP end the ranks first (a second one at once, by SIGKILL), and Ctrl-Z
-/// stops them too. No rank is alive when it returns or throws; the ranks die with this process whatever way
-/// it ends. Throws BackendMissing if mpirun is needed and missing, Error if a rank cannot be started.
+/// Starts the ranks as processes on this host, hosts their store, watches over them, and returns when the
+/// last has ended. Call it in the main thread (the ranks' life is tied to the thread that starts them); one
+/// call at a time. While it runs, SIGINT, SIGTERM and SIGHUP end the ranks first (a second one at once, by
+/// SIGKILL), and Ctrl-Z stops them too. No rank is alive when it returns or throws; the ranks die with this
+/// process whatever way it ends. Throws BackendMissing if mpirun is needed and missing, Error if a rank
+/// cannot be started.
 Supervision run_local_ranks(const LocalOptions& options);
 
 }  // namespace lockstep::launch

@@ -76,6 +76,10 @@ LostRank failure_of(int rank, const std::exception& error) {
   return own;
 }
 
+int failure_code(int code) {
+  return code >= 1 && code <= 255 ? code : static_cast<int>(kExitFailed);
+}
+
 void mark_ended(LostRank& lost) {
   lost.reason = "ended without a goodbye";
   lost.advice =

@@ -53,6 +53,10 @@ std::string ending_signal_text(int signal);
 /// communication (CommError) may be another rank's doing.
 LostRank failure_of(int rank, const std::exception& error);
 
+/// The exit code that follows from the failure of another process, which says it ended with `code`: never one
+/// of success.
+int failure_code(int code);
+
 /// Fills in reason and advice for a rank that ended without a word.
 void mark_ended(LostRank& lost);
 

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/base/printable.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/launch/watch_message.h"
 
@@ -77,8 +78,8 @@ std::string to_text(const Verdict& verdict) {
 Verdict verdict_from(const std::string& text) {
   const json message = json::parse(text, nullptr, false);
   if (!message.is_object()) return {"rank 0 sent no verdict", "", kExitFailed};
-  return {message.value("reason", ""), message.value("advice", ""),
-          message.value("exit_code", int{kExitFailed})};
+  return {printable(message.value("reason", "")), printable(message.value("advice", "")),
+          failure_code(message.value("exit_code", int{kExitFailed}))};
 }
 
 /// The keys of one meeting.

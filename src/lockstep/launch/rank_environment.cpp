@@ -121,6 +121,7 @@ RankEnvironment from_lockstep(const Reader& read) {
   // The parent is on this host, and so are its store and its watch.
   found.supervised = true;
   found.job_id = read.text("LOCKSTEP_JOB");
+  found.token = read.text("LOCKSTEP_JOB_TOKEN");
   found.watch_address = fmt::format("127.0.0.1:{}", read.port("LOCKSTEP_WATCH_PORT"));
   found.master_addr = "127.0.0.1";
   if (read.has("LOCKSTEP_STORE_PORT")) {
@@ -156,8 +157,9 @@ RankEnvironment from_torchrun(const Reader& read) {
   }
   const bool by_torchrun = read.has("TORCHELASTIC_RUN_ID");
   found.store_hosted_for_us = read.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  found.job_id = by_torchrun ? clean(fmt::format("torchrun-{}-{}", read.text("TORCHELASTIC_RUN_ID"),
-                                                 read.text("TORCHELASTIC_RESTART_COUNT")))
+  // Jobs that are given no run id all have the same: their ports differ.
+  found.job_id = by_torchrun ? clean(fmt::format("torchrun-{}-{}-{}", read.text("TORCHELASTIC_RUN_ID"),
+                                                 found.master_port, read.text("TORCHELASTIC_RESTART_COUNT")))
                              : fmt::format("env-{}", found.master_port);
   if (!by_torchrun && read.has("OMPI_COMM_WORLD_RANK")) {
     const int other = read.count("OMPI_COMM_WORLD_RANK");
@@ -175,8 +177,9 @@ RankEnvironment from_open_mpi(const Reader& read) {
   read_master(read, found);
   // Namespaces are numbered and come back sooner or later; the address of mpirun tells two jobs of one number
   // apart.
-  const std::string server =
-      read.text("OMPI_MCA_orte_hnp_uri") + read.text("OMPI_MCA_orte_precondition_transports");
+  const std::string server = read.text("OMPI_MCA_orte_hnp_uri");
+  // 128 random bits that mpirun draws for each job and hands to its ranks.
+  found.token = read.text("OMPI_MCA_orte_precondition_transports");
   found.job_id =
       clean(fmt::format("mpirun-{}-{:016x}", read.text("PMIX_NAMESPACE"), std::hash<std::string>()(server)));
   return found;
@@ -217,6 +220,12 @@ bool is_step_of_several_tasks(const Reader& read) {
   return read.number("SLURM_STEP_ID") < kLastSlurmStep && read.number("SLURM_STEP_NUM_TASKS", 1) > 1;
 }
 
+RankEnvironment with_token_of_user(RankEnvironment found, const Lookup& lookup) {
+  std::string given = secret_of_user(lookup);
+  if (!given.empty()) found.token = std::move(given);
+  return found;
+}
+
 }  // namespace
 
 const char* to_string(Launcher launcher) {
@@ -229,9 +238,9 @@ std::optional<RankEnvironment> detect_environment(const Lookup& lookup) {
   // The most specific first: torchrun may run inside an mpirun or a Slurm step, whose variables are set as
   // well.
   if (read.has("LOCKSTEP_LAUNCH")) return from_lockstep(read);
-  if (read.has("RANK") || read.has("WORLD_SIZE")) return from_torchrun(read);
-  if (read.has("OMPI_COMM_WORLD_RANK")) return from_open_mpi(read);
-  if (is_step_of_several_tasks(read)) return from_slurm(read);
+  if (read.has("RANK") || read.has("WORLD_SIZE")) return with_token_of_user(from_torchrun(read), lookup);
+  if (read.has("OMPI_COMM_WORLD_RANK")) return with_token_of_user(from_open_mpi(read), lookup);
+  if (is_step_of_several_tasks(read)) return with_token_of_user(from_slurm(read), lookup);
   if (read.has("PMIX_RANK") && !read.has("SLURM_STEP_ID")) {
     throw ConfigError(
         "PMIX_RANK is set, but nothing tells how many ranks there are",

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "lockstep/base/secret.h"
 
 namespace lockstep::launch {
 
@@ -26,20 +27,25 @@ struct RankEnvironment {
   /// Address of the store as far as the environment tells it, else empty and 0 (Rendezvous finds it).
   std::string master_addr;
   int master_port = 0;
-  /// The parent or torchrun's agent hosts the store, so that rank 0 is a client of it like the others.
+  /// The parent or torchrun's agent hosts a store, so that rank 0 is a client of it like the others.
   bool store_hosted_for_us = false;
   /// "host:port" of the coordinator of the watch; empty: rank 0 is the coordinator.
   std::string watch_address;
   /// Equal in all ranks of this job and different in other jobs. Letters, digits, '-', '_' and '.'.
   std::string job_id;
+  /// The secret of this job: the parent's, the user's (base/secret.h) or mpirun's. Empty where there is none;
+  /// ranks of one host then agree on one (rendezvous.h).
+  std::string token;
   /// The launcher has already bound each rank to processors of its own.
   bool bound_by_launcher = false;
 
   bool on_one_host() const { return local_world == world; }
+  /// Whether the ranks meet in the store of torchrun's agents. Those of one host do without: it is open to
+  /// everybody.
+  bool uses_agent_store() const { return store_hosted_for_us && !supervised && !on_one_host(); }
 };
 
-/// The value of an environment variable, null if it is not set.
-using Lookup = std::function<const char*(const char* name)>;
+using Lookup = VariableLookup;
 
 /// The rank that this process is; empty if it was not started as one. Looks for these, the first wins: the
 /// variables of a lockstep parent (LOCKSTEP_*), torchrun's (RANK, WORLD_SIZE, ... also when set by hand),

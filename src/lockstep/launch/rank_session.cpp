@@ -33,9 +33,9 @@ constexpr std::chrono::milliseconds kTimeToTell{2000};
 constexpr std::chrono::milliseconds kTimeToTellUnseen{500};
 constexpr const char* kWatchKey = "watch";
 
-Address parse_address(const std::string& address) {
+Address parse_address(const std::string& address, const std::string& token) {
   const size_t colon = address.rfind(':');
-  return {address.substr(0, colon), std::stoi(address.substr(colon + 1))};
+  return {address.substr(0, colon), std::stoi(address.substr(colon + 1)), token};
 }
 
 void die_with_parent() {
@@ -58,7 +58,7 @@ class RankSession::Impl {
     // A lockstep parent has arranged this for the ranks that it starts itself, but not for those of mpirun.
     if (environment.launcher == Launcher::kMpirun) die_with_parent();
     if (environment.supervised) {
-      join(kParent, parse_address(environment.watch_address));
+      join(kParent, parse_address(environment.watch_address, environment.token));
     }
     // Every thread started from now on inherits the blocked signals; only the signal thread takes them.
     block_signals(kEndingSignals);
@@ -78,7 +78,7 @@ class RankSession::Impl {
     signal_thread_.join();
   }
 
-  void start_watch(comm::Store* store) {
+  void start_watch(comm::Store* store, const std::string& token) {
     if (environment_.supervised || environment_.world == 1) return;
     if (store == nullptr) throw ConfigError("the watch needs a store to meet in, where no parent supervises");
     const std::string host = environment_.on_one_host() ? kLoopback : environment_.master_addr;
@@ -86,14 +86,16 @@ class RankSession::Impl {
       WatchCoordinator::Options options;
       options.world = environment_.world;
       options.job_id = environment_.job_id;
-      options.loopback_only = environment_.on_one_host();
+      options.token = token;
+      options.on_stranger = options_.on_stranger;
+      options.host = host;
       options.timeout = options_.timeout;
       options.progress = &progress_;
       coordinator_ = std::make_unique<WatchCoordinator>(std::move(options));
       store->set(kWatchKey, fmt::format("{}:{}", host, coordinator_->port()));
-      join(0, {host, coordinator_->port()});
+      join(0, {host, coordinator_->port(), token});
     } else {
-      join(0, parse_address(store->get(kWatchKey, std::max(options_.timeout, kStartsLate))));
+      join(0, parse_address(store->get(kWatchKey, std::max(options_.timeout, kStartsLate)), token));
     }
   }
 
@@ -129,6 +131,7 @@ class RankSession::Impl {
     options.rank = environment_.rank;
     options.coordinator = coordinator;
     options.job_id = environment_.job_id;
+    options.token = at.token;
     options.host = at.host;
     options.port = at.port;
     options.timeout = options_.timeout;
@@ -257,8 +260,8 @@ RankSession::RankSession(const RankEnvironment& environment, Options options)
     : impl_(std::make_unique<Impl>(environment, std::move(options))) {}
 RankSession::~RankSession() = default;
 
-void RankSession::start_watch(comm::Store* store) {
-  impl_->start_watch(store);
+void RankSession::start_watch(comm::Store* store, const std::string& token) {
+  impl_->start_watch(store, token);
 }
 Progress& RankSession::progress() {
   return impl_->progress();

@@ -36,6 +36,9 @@ class RankSession {
   struct Options {
     /// Silence after which a rank counts as lost.
     std::chrono::duration<double> timeout{30};
+    /// Called, if given, from a thread of the session, for the first stranger that connects to the watch: a
+    /// sentence.
+    std::function<void(const std::string&)> on_stranger;
     /// Called at most once, from a thread of the session, while the training thread may be blocked for good:
     /// keep what was measured, print if `prints`, flush. The process then ends with _exit(exit_code); without
     /// a lockstep parent it first waits for the rank that prints, as launchers kill the others once one has
@@ -52,9 +55,9 @@ class RankSession {
   RankSession& operator=(const RankSession&) = delete;
 
   /// Joins the watch if no parent runs it: rank 0 hosts the coordinator and publishes its address under the
-  /// key "watch" of the store. Every rank calls it. Does nothing under a lockstep parent and in a job of one
-  /// rank (`store` may be null then). Throws TimeoutError or CommError.
-  void start_watch(comm::Store* store);
+  /// key "watch" of the store. Every rank calls it, with the job's token. Does nothing under a lockstep
+  /// parent and in a job of one rank (`store` may be null then). Throws TimeoutError or CommError.
+  void start_watch(comm::Store* store, const std::string& token);
 
   /// The progress that the training thread reports to; lives as long as the session.
   Progress& progress();

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/secret.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/launch/child_process.h"
 #include "lockstep/launch/tcp_socket.h"
@@ -32,9 +33,8 @@ std::string start_time_of(int64_t pid) {
 /// Makes a folder that only this user can write to. Throws Error if somebody else owns that name.
 void make_private_folder(const fs::path& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw Error(
-        fmt::format("cannot make the folder '{}': {}", folder.string(), std::strerror(errno)),
-        "Ranks of one host meet there: set TMPDIR to a folder that you may write to, or set MASTER_PORT.");
+    throw Error(fmt::format("cannot make the folder '{}': {}", folder.string(), std::strerror(errno)),
+                "Ranks of one host meet there: set TMPDIR to a folder that you may write to.");
   }
   struct stat status {};
   const bool ours = ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
@@ -42,26 +42,29 @@ void make_private_folder(const fs::path& folder) {
   // Made by another user, or a link: whoever owns it could lead the ranks to a store of theirs.
   if (!ours) {
     throw Error(fmt::format("'{}' is not a folder of this user alone", folder.string()),
-                "Remove it, or set TMPDIR to another folder, or set MASTER_PORT.");
+                "Remove it, or set TMPDIR to another folder.");
   }
 }
 
 }  // namespace
 
 Rendezvous::Rendezvous(const RankEnvironment& environment)
-    : hosts_(environment.rank == 0 && !environment.store_hosted_for_us),
-      known_{environment.master_addr, environment.master_port} {
+    : hosts_(environment.rank == 0 && !environment.supervised && !environment.uses_agent_store()),
+      known_{environment.master_addr, environment.master_port, environment.token} {
   if (!environment.on_one_host() && known_.host.empty()) {
     throw ConfigError(fmt::format("{} started ranks on several hosts, and MASTER_ADDR is not set",
                                   to_string(environment.launcher)),
                       "Set MASTER_ADDR to the host of rank 0 on all ranks: mpirun -x MASTER_ADDR=HOST ...");
   }
-  if (known_.host.empty()) known_.host = kLoopback;
-  // From here on the port has to be found: in a folder, or computed alike by every rank.
-  if (known_.port != 0 || environment.world == 1) return;
+  if (environment.supervised) return;
   if (environment.on_one_host()) {
+    // MASTER_ADDR may be the address of another interface, which is open to other hosts.
+    if (!is_loopback(known_.host)) known_.host = kLoopback;
+    // The agent's port is taken.
+    if (environment.store_hosted_for_us) known_.port = 0;
+    known_.token = hosts_ ? random_secret() : "";
     folder_ = fs::temp_directory_path() / fmt::format("lockstep-{}-{}", ::geteuid(), environment.job_id);
-  } else {
+  } else if (known_.port == 0) {
     known_.port = static_cast<int>(12000 + std::hash<std::string>()(environment.job_id) % 20000);
   }
 }
@@ -75,11 +78,11 @@ Address Rendezvous::address(std::chrono::duration<double> timeout) {
   if (hosts_ || folder_.empty()) return known_;
   const auto deadline = comm::deadline_after(timeout);
   while (true) {
-    if (const int port = read_port(); port != 0) return {known_.host, port};
+    if (const auto published = read_published()) return *published;
     if (Clock::now() >= deadline) {
       throw TimeoutError(fmt::format("rank 0 did not publish the store's port within {} s (in '{}')",
                                      timeout.count(), folder_.string()),
-                         "Set MASTER_ADDR and MASTER_PORT on all ranks.");
+                         "Look for messages of rank 0; all ranks of a host need the same TMPDIR.");
     }
     std::this_thread::sleep_for(kLookAgain);
   }
@@ -90,20 +93,21 @@ void Rendezvous::publish(int port) {
   // Atomically, since the others poll for it.
   make_private_folder(folder_);
   published_ = true;
-  write_file_atomically(folder_ / "store",
-                        fmt::format("{} {} {}\n", port, ::getpid(), start_time_of(::getpid())));
+  write_file_atomically(folder_ / "store", fmt::format("{} {} {} {}\n", port, ::getpid(),
+                                                       start_time_of(::getpid()), known_.token));
 }
 
-int Rendezvous::read_port() const {
+std::optional<Address> Rendezvous::read_published() const {
   struct stat status {};
   // A folder of another user could lead this rank to a foreign store.
-  if (::lstat(folder_.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return 0;
+  if (::lstat(folder_.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return std::nullopt;
   std::ifstream stream(folder_ / "store");
-  int port = 0;
+  Address published{known_.host};
   int64_t pid = 0;
   std::string started;
-  if (!(stream >> port >> pid >> started)) return 0;
-  return start_time_of(pid) == started ? port : 0;
+  if (!(stream >> published.port >> pid >> started >> published.token)) return std::nullopt;
+  if (start_time_of(pid) != started) return std::nullopt;
+  return published;
 }
 
 }  // namespace lockstep::launch

@@ -36,12 +36,14 @@ bool is_child_of_this(int64_t pid) {
 
 }  // namespace
 
-Supervisor::Supervisor(const LocalOptions& options, const std::string& job_id)
+Supervisor::Supervisor(const LocalOptions& options, const JobMembers& job)
     : options_(options), signals_(kSignals) {
   unblock_signals(kSignals);
   WatchCoordinator::Options watch;
   watch.world = options.ranks;
-  watch.job_id = job_id;
+  watch.job_id = job.job_id;
+  watch.token = job.token;
+  watch.on_stranger = options.on_stranger;
   watch.timeout = options.timeout;
   watch.join_timeout = options.join_timeout;
   // mpirun hides how its ranks ended, so there is nothing to wait for.

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/launch/child_process.h"
+#include "lockstep/launch/job_store.h"
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/signals.h"
 #include "lockstep/launch/watch_coordinator.h"
@@ -19,7 +20,7 @@ namespace lockstep::launch {
 /// or the user asks for it. All calls from the thread that made it.
 class Supervisor {
  public:
-  Supervisor(const LocalOptions& options, const std::string& job_id);
+  Supervisor(const LocalOptions& options, const JobMembers& job);
   /// Kills the processes that are still alive.
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;

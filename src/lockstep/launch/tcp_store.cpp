@@ -15,7 +15,6 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/operation.h"
-#include "lockstep/launch/rendezvous.h"
 #include "lockstep/launch/tcp_socket.h"
 
 namespace lockstep::launch {
@@ -142,48 +141,13 @@ Client connect(const std::string& host, int port, bool is_server, Seconds timeou
   }
 }
 
-/// The least time of an attempt to connect: one may fail at once, as where a name is not known yet.
-constexpr Seconds kBetweenAttempts{0.5};
-
-/// Connects to a store that another process hosts, once it is there.
-Client connect_patiently(Rendezvous& rendezvous, const RankEnvironment& environment,
-                         const Patience& patience) {
-  Client client;
-  std::optional<TimeoutError> last;
-  const auto attempt = [&](Seconds time) {
-    const auto end = comm::deadline_after(time);
-    const auto earliest = comm::deadline_after(std::min(time, kBetweenAttempts));
-    try {
-      const Address at = rendezvous.address(time);
-      client = connect(at.host, at.port, false, Seconds(end - Clock::now()));
-      return true;
-    } catch (const TimeoutError& error) {
-      last = error;
-      std::this_thread::sleep_until(earliest);
-      return false;
-    }
-  };
-  const bool speaks = environment.rank == 1 || environment.local_rank == 0;
-  const char* host = environment.store_hosted_for_us ? "the launcher's store" : "rank 0";
-  if (wait_patiently(patience, speaks, attempt, [&] { return host; })) return client;
-  throw TimeoutError(fmt::format("rank {} waited for {} for {:g} s: {}", environment.rank, host,
-                                 patience.limit.count(), last ? last->what() : ""),
-                     last ? last->advice() : "");
-}
-
-/// The store of a job that has several ranks. `rendezvous` must live until they have met.
-std::shared_ptr<TcpStore> find_store(Rendezvous& rendezvous, const RankEnvironment& environment,
-                                     const Patience& patience) {
-  Client client;
-  if (rendezvous.hosts_store()) {
-    const Address at = rendezvous.address(patience.limit);
-    client = connect(at.host, at.port, true, patience.limit);
-    rendezvous.publish(client->getPort());
-  } else {
-    client = connect_patiently(rendezvous, environment, patience);
-  }
-  return std::make_shared<PooledTcpStore>(std::move(client), fmt::format("lockstep/{}/", environment.job_id),
-                                          patience.limit);
+/// The store of torchrun's agent.
+std::shared_ptr<comm::Store> agent_store(const RankEnvironment& environment, const Patience& patience) {
+  return connect_patiently(environment, patience, [&](Seconds time) -> std::shared_ptr<comm::Store> {
+    return std::make_shared<PooledTcpStore>(
+        connect(environment.master_addr, environment.master_port, false, time),
+        fmt::format("lockstep/{}/", environment.job_id), patience.limit);
+  });
 }
 
 }  // namespace
@@ -192,15 +156,15 @@ std::unique_ptr<TcpStore> make_tcp_store(const std::string& host, int port, bool
   return std::make_unique<PooledTcpStore>(connect(host, port, is_server, timeout), "lockstep/", timeout);
 }
 
-std::shared_ptr<comm::Store> join_tcp_store(const RankEnvironment& environment, const Patience& patience) {
-  if (environment.world == 1) return std::make_shared<comm::HashStore>();
-  Rendezvous rendezvous(environment);
-  return meet(find_store(rendezvous, environment, patience), environment, patience);
+JoinedStore join_store(const RankEnvironment& environment, const Patience& patience,
+                       StoreServer::OnStranger on_stranger) {
+  if (!environment.uses_agent_store()) return join_job_store(environment, patience, std::move(on_stranger));
+  return {meet(agent_store(environment, patience), environment, patience), environment.token};
 }
 
-std::string decline_tcp_store(const RankEnvironment& environment, const LostRank& why, Seconds limit) {
-  Rendezvous rendezvous(environment);
-  return decline(*find_store(rendezvous, environment, {.limit = limit}), environment, why, limit);
+std::string decline_store(const RankEnvironment& environment, const LostRank& why, Seconds limit) {
+  if (!environment.uses_agent_store()) return decline_job_store(environment, why, limit);
+  return decline(*agent_store(environment, {.limit = limit}), environment, why, limit);
 }
 
 }  // namespace lockstep::launch

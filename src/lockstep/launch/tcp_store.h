@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lockstep/comm/store.h"
+#include "lockstep/launch/job_store.h"
 #include "lockstep/launch/meeting.h"
 #include "lockstep/launch/rank_environment.h"
 
@@ -26,14 +27,13 @@ class TcpStore : public comm::Store {
 std::unique_ptr<TcpStore> make_tcp_store(const std::string& host, int port, bool is_server,
                                          std::chrono::duration<double> timeout);
 
-/// The job's store, found through Rendezvous, once all ranks have met there (meeting.h). Every rank calls it.
-/// A job of one rank gets a store of its own process. Throws as meet(), and ConfigError that names a port in
-/// use.
-std::shared_ptr<comm::Store> join_tcp_store(const RankEnvironment& environment, const Patience& patience);
+/// The job's store: that of torchrun's agent, which asks nobody for a token, for its ranks on several hosts;
+/// else the job's own. The rest as join_job_store().
+JoinedStore join_store(const RankEnvironment& environment, const Patience& patience,
+                       StoreServer::OnStranger on_stranger = {});
 
-/// In place of join_tcp_store() on a rank that cannot come: decline() in the job's store. Throws CommError
-/// where rank 0 cannot be reached within `limit`.
-std::string decline_tcp_store(const RankEnvironment& environment, const LostRank& why,
-                              std::chrono::duration<double> limit);
+/// In place of join_store() on a rank that cannot come, as decline_job_store().
+std::string decline_store(const RankEnvironment& environment, const LostRank& why,
+                          std::chrono::duration<double> limit);
 
 }  // namespace lockstep::launch

@@ -26,7 +26,7 @@ double seconds_since(Clock::time_point time) {
 WatchCoordinator::WatchCoordinator(Options options)
     : options_(std::move(options)),
       peers_(static_cast<size_t>(options_.world)),
-      reception_(listen_tcp(options_.loopback_only ? kLoopback : kAllAddresses, 0), reception_options()),
+      reception_(listen_tcp(options_.host, 0), reception_options()),
       started_(Clock::now()) {
   // Signals belong to the session's own thread, or to the supervisor's.
   const BlockedSignals blocked;

@@ -31,7 +31,8 @@ class WatchCoordinator {
     /// Ranks that say another id, or do not know the token, are turned away.
     std::string job_id;
     std::string token;
-    bool loopback_only = true;
+    /// Listens as listen_tcp() does.
+    std::string host = kLoopback;
     std::chrono::duration<double> timeout{30};
     /// Time that a rank may take to appear at all.
     std::chrono::duration<double> join_timeout{120};

@@ -6,16 +6,10 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include "lockstep/base/error.h"
 #include "lockstep/base/printable.h"
 
 namespace lockstep::launch {
 namespace {
-
-/// The exit code of a peer, which ends with a failure whatever it says.
-int failure_code(int code) {
-  return code >= 1 && code <= 255 ? code : static_cast<int>(kExitFailed);
-}
 
 std::string text_of(const json& message, const char* key) {
   return printable(message.at(key).get<std::string>());

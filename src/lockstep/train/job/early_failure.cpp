@@ -20,7 +20,7 @@ bool told_by_another(const launch::RankEnvironment& environment, const std::exce
     if (environment.world == 1) return false;
     const launch::LostRank own = launch::failure_of(environment.rank, error);
     // Ranks that all have the same flags fail alike, and rank 0's word is enough.
-    return launch::decline_tcp_store(environment, own, kUntilHeard) == error.what() && environment.rank != 0;
+    return launch::decline_store(environment, own, kUntilHeard) == error.what() && environment.rank != 0;
   } catch (const std::exception&) {
     return false;
   }

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/store.h"
+#include "lockstep/launch/local_listeners.h"
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/lost_rank.h"
 #include "lockstep/launch/open_files.h"
@@ -59,14 +60,11 @@ class JobRunner {
         join_timeout_(options_.join_timeout_s) {}
 
   int start_processes(const Variables& variables) const {
-    // A rank alone has nobody to meet.
-    std::unique_ptr<launch::TcpStore> store;
-    if (job_.ranks > 1) store = launch::make_tcp_store(launch::kLoopback, 0, true, join_timeout_);
     launch::LocalOptions local;
     local.ranks = job_.ranks;
     local.through_mpirun = options_.backend == "mpi";
     local.environment = variables;
-    local.store_port = store ? store->port() : 0;
+    local.on_stranger = voice_.stranger;
     local.timeout = timeout_;
     local.join_timeout = join_timeout_;
     const launch::Supervision outcome = launch::run_local_ranks(local);
@@ -75,13 +73,15 @@ class JobRunner {
   }
 
   int run_as_rank(const launch::RankEnvironment& environment) const {
+    if (environment.on_one_host()) launch::keep_listeners_local();
     launch::RankSession session(environment, session_options());
     try {
       // Bound before the watch and the store start threads of their own, which inherit the processors.
       bind(environment.local_rank, job_.binding);
-      const auto store =
-          launch::join_tcp_store(environment, {.limit = join_timeout_, .on_waiting = voice_.note});
-      session.start_watch(store.get());
+      const launch::JoinedStore joined = launch::join_store(
+          environment, {.limit = join_timeout_, .on_waiting = voice_.note}, voice_.stranger);
+      comm::Store* const store = joined.store.get();
+      session.start_watch(store, joined.token);
       const launch::BindingPlan binding = agree_on_binding(environment, *store);
       bind(environment.local_rank, binding);
       work_as(environment, *store, session.progress(), binding);
@@ -148,6 +148,7 @@ class JobRunner {
 
   launch::RankSession::Options session_options() const {
     return {.timeout = timeout_,
+            .on_stranger = voice_.stranger,
             .on_departure = [this](const launch::Departure& departure) { report(departure); }};
   }
 

@@ -31,6 +31,8 @@ struct JobVoice {
   std::function<void(const std::string& reason, const std::string& advice)> departure;
   /// Called with a line on how things stand: who is waited for, what the ranks agreed on.
   std::function<void(const std::string& line)> note;
+  /// Called with a sentence about a stranger that connected to the job, from any thread.
+  std::function<void(const std::string& line)> stranger;
 };
 /// Environment variables and their values.
 using Variables = std::vector<std::pair<std::string, std::string>>;

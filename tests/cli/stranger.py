@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""A stranger at every listener of a running job, on the loopback address.
+
+    stranger.py PID LISTENERS      PID listens; prints what was done, and by how much its memory grew
+
+It goes on until it has made 1,000 connections to each of so many listeners, or the job has ended.
+
+Of the process's listeners it attacks those that are lockstep's own: the watch, the store (they ask a question) and
+--input zmq (ZeroMQ's greeting). It opens connections by the thousand, and sends garbage, huge lengths, single bytes,
+a recorded hello and a wrong token.
+"""
+import json
+import os
+import resource
+import socket
+import sys
+import time
+
+CONNECTIONS = 1000
+HELD = 250
+MOST_SECONDS = 60
+RECORDED = {"is": "hello", "job": "env-29500", "rank": 1, "challenge": "0" * 32, "proof": "1" * 64, "visit": "2" * 32,
+            "host": "h", "pid": 1}
+# Version 3.1, no security, as a client; then a READY command.
+GREETING = b"\xff" + b"\0" * 8 + b"\x7f\x03\x01NULL" + b"\0" * 16 + b"\0" * 32
+READY = b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x04PUSH"
+
+
+def listening_ports(pid):
+    inodes = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{fd}")
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        for line in open(f"/proc/{pid}/net/{table}").readlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                ports.add(int(fields[1].split(":")[1], 16))
+    return sorted(ports)
+
+
+def connect(port, timeout=1.0):
+    return socket.create_connection(("127.0.0.1", port), timeout)
+
+
+def kind_of(port):
+    """The listener's kind by what it says first; Gloo's says nothing. Asked again where there is no room at once."""
+    for _ in range(20):
+        with connect(port) as one:
+            one.settimeout(0.5)
+            try:
+                first = one.recv(64)
+            except OSError:
+                return None
+        if first.startswith(b'{"challenge'):
+            return "lockstep"
+        if first.startswith(b"\xff"):
+            return "zmq"
+    return None
+
+
+def memory_kb(pid):
+    for line in open(f"/proc/{pid}/status"):
+        if line.startswith("VmRSS"):
+            return int(line.split()[1])
+    return 0
+
+
+def attack(port, kind):
+    """Once each; returns the number of connections."""
+    held = []
+    for _ in range(HELD):
+        try:
+            held.append(connect(port, 0.2))
+        except OSError:
+            break
+    messages = [os.urandom(4096), b"GET / HTTP/1.1\r\n\r\n", b"{" * 4000 + b"\n", b"[]\n" * 1000, b"\n" * 4000,
+                b"x" * (4 << 20)]
+    if kind == "zmq":
+        frame = b"\x02" + (1 << 62).to_bytes(8, "big")
+        messages += [GREETING, GREETING + READY + frame + b"x" * (1 << 20), GREETING + frame + b"x" * (1 << 20),
+                     GREETING + READY + b"\0\x04abcd"]
+    if kind == "lockstep":
+        hellos = (RECORDED, dict(RECORDED, proof="f" * 128), dict(RECORDED, rank=1e300), {"is": "hello"})
+        messages += [json.dumps(hello).encode() + b"\n" for hello in hellos]
+    for message in messages:
+        one = connect(port)
+        held.append(one)
+        one.settimeout(0.3)
+        try:
+            one.sendall(message)
+        except OSError:
+            pass  # closed by the listener, or not read to the end
+    for _ in range(10):
+        for one in held[:20]:
+            try:
+                one.send(b"{")
+            except OSError:
+                pass
+        time.sleep(0.02)
+    for one in held:
+        one.close()
+    return len(held)
+
+
+def main():
+    pid, listeners = int(sys.argv[1]), int(sys.argv[2])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, max(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+    kinds, counts = {}, {}
+    before = most = memory_kb(pid)
+    end = time.monotonic() + MOST_SECONDS
+    try:
+        while len(counts) < listeners or min(counts.values()) < CONNECTIONS:
+            if time.monotonic() > end:
+                break
+            # New ones come: the watch begins when the ranks have met.
+            for port in listening_ports(pid):
+                if port not in kinds:
+                    kinds[port] = kind_of(port)
+                    before = most = memory_kb(pid)
+                if kinds[port]:
+                    counts[port] = counts.get(port, 0) + attack(port, kinds[port])
+                    most = max(most, memory_kb(pid))
+    except OSError as error:
+        print("ended:", error)  # the job has ended
+    for port, count in counts.items():
+        print(f"{kinds[port]}: {count} connections")
+    print(f"listeners: {sum(count >= CONNECTIONS for count in counts.values())}")
+    print(f"grown: {max(0, most - before)} kB")
+
+
+main()
