@@ -109,11 +109,11 @@ Trainee RowTrainee::parts() const {
           .input = *input_,
           .strategy = *strategy_,
           .communicator = group_.control,
-          .store = group_.store,
-          .finished_key = group_.keys + "finished",
           .accelerator = accelerator_.get(),
           .loss_scale = loss_scale_.get(),
-          .weight_copies = weight_copies_.get()};
+          .weight_copies = weight_copies_.get(),
+          .store = group_.store,
+          .finished_key = group_.keys + "finished"};
 }
 
 StepLoopOptions RowTrainee::loop_options(const PacingOptions& pacing) const {

@@ -83,10 +83,6 @@ struct Trainee {
   strategies::Strategy& strategy;
   /// The ranks that take part; null for one rank alone.
   comm::Communicator* communicator = nullptr;
-  /// The place where uncoupled ranks tell each other that they have finished, and a key that this loop alone
-  /// uses. Null: they do so in a barrier, which has the communicator's limit on time.
-  comm::Store* store = nullptr;
-  std::string finished_key = {};
   /// Stamps the phases of every measured step; a strategy that communicates then does so through `tracer`.
   /// Slows the steps, so it is not for a run whose throughput counts.
   bool stamp_phases = false;
@@ -99,6 +95,10 @@ struct Trainee {
   const replica::LossScale* loss_scale = nullptr;
   /// Copies of the parameters that blocks compute with; null: they use the parameters.
   replica::WeightCopies* weight_copies = nullptr;
+  /// The place where uncoupled ranks tell each other that they have finished, and a key that this loop alone
+  /// uses. Null: they do so in a barrier, which has the communicator's limit on time.
+  comm::Store* store = nullptr;
+  std::string finished_key = {};
 };
 
 /// Trains as many steps as the pacing says and stamps the end of each. Collective over the communicator, as
