@@ -16,7 +16,7 @@ source setup/torch.sh
 limit_mib=${LOCKSTEP_BUNDLE_MIB:-64}
 needed_plugins=(cuda_graph cuda_copies cuda_kernels nccl gloo)
 # Its library has to be the one that mpirun belongs to: it stays out, and where there is none, so is the backend.
-optional_plugins=(mpi)
+optional_plugins=(mpi loopback)
 
 fail() {
   printf 'gpu-bundle: %s\n' "$*" >&2

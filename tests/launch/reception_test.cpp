@@ -164,15 +164,21 @@ TEST_F(ReceptionTest, without_descriptors_it_waits_and_goes_on_afterwards) {
 class Relay {
  public:
   explicit Relay(int port) : listener_(listen_tcp(kLoopback, 0)), thread_([this, port] { run(port); }) {}
-  ~Relay() {
-    stop_ = true;
-    thread_.join();
-  }
+  ~Relay() { stop(); }
 
   int port() const { return listener_.port; }
-  std::string recorded() const { return recorded_; }
+  /// Ends the relay.
+  std::string recorded() {
+    stop();
+    return recorded_;
+  }
 
  private:
+  void stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
   void run(int port) {
     UniqueFd client;
     while (!client && !stop_) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <netdb.h>
@@ -195,7 +196,7 @@ void Reception::keep_out(Guest& guest, const std::string& reason) {
   guest.channel = Channel();
   // A connection that is only opened and closed again, as by a rank that was ended meanwhile, is nobody's
   // news.
-  if (reason.empty() || strangers_++ > 0 || !options_.on_stranger) return;
+  if (reason.empty() || std::exchange(stranger_named_, true) || !options_.on_stranger) return;
   options_.on_stranger(fmt::format(
       "a stranger at {} was kept out of the {} of this job: it {}; further strangers will not be named",
       guest.from, options_.service, reason));

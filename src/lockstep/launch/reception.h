@@ -109,9 +109,6 @@ class Reception {
   /// Whether serve() or drop_the_silent() have something to do soon, whatever poll() finds.
   bool expects_somebody() const { return unknown_ > 0 || Clock::now() < closed_until_; }
 
-  /// Connections of strangers that were ended.
-  int64_t strangers() const { return strangers_; }
-
  private:
   size_t most_unknown() const { return static_cast<size_t>(options_.world) + 16; }
   void serve_one(Guest& guest, short events);
@@ -127,7 +124,7 @@ class Reception {
   const Options options_;
   std::map<int, Guest> guests_;  // by file descriptor
   size_t unknown_ = 0;
-  int64_t strangers_ = 0;
+  bool stranger_named_ = false;
   /// No descriptor was left: nobody is let in before.
   Clock::time_point closed_until_;
 };
