@@ -26,10 +26,10 @@ build: setup ## build build/lockstep and its plugins
 bench: build ## train ResNet-50 on 1 and 2 ranks and print how it scales
 	build/lockstep bench $(BENCH_ARGS)
 
-test: setup-tests ## build and run the tests (release build; without Torch also under the sanitizers)
+test: setup-tests ## build and run the tests (release build; what has threads also under the sanitizers)
 	@tests/run.sh
 
-test-all: setup-tests ## the same, the slow tests, and what uses Torch under the sanitizers
+test-all: setup-tests ## the same, the slow tests, and everything under the sanitizers
 	@tests/run.sh --all
 
 gpu-bundle: setup-tests ## pack the program for a machine with GPUs that has LibTorch, and no compiler

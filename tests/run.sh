@@ -2,9 +2,9 @@
 # Builds and runs the tests; the last line is "N passed, N failed" over all of them. A test that skips itself
 # counts as failed, those labelled gpu excepted: a promise that was not checked is not kept.
 #
-#   tests/run.sh        release build: all but the slow ones; the Torch-free half again under asan and tsan; the
-#                       fuzzers of the readers for some seconds
-#   tests/run.sh --all  also the slow ones, and everything under asan and tsan with Torch
+#   tests/run.sh        release build: all but the slow ones; what has threads and sockets again under asan and tsan;
+#                       the fuzzers of the readers, with asan, for some seconds
+#   tests/run.sh --all  also the slow ones, and everything under asan and tsan
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -88,13 +88,13 @@ attribute() { sed -nE "s/.*[[:space:]]$1=\"([0-9]+)\".*/\1/p" <<<"$2" | head -n 
 
 has_tests() { ctest --test-dir "$1" -N -L "$2" | grep -qE 'Total Tests: [1-9]'; }
 
-# Tests of several ranks bring processes or threads enough for the whole machine: one at a time.
-several_ranks='^(comm|cli|browser)$'
-
-# run_labels NAME FOLDER LEFT-OUT: all but the labels left out.
-run_labels() {
-  run "$1, unit" "$2" "$jobs" -LE "^(comm|cli|browser|$3)\$"
-  run "$1, several ranks" "$2" 1 -L "$several_ranks" -LE "^($3)\$"
+# Tests of the program wait most of the time. Those of the backends bring threads that poll, enough for the whole
+# machine: one at a time.
+run_release() {
+  run "release, unit" build "$jobs" -LE '^(comm|cli|browser|slow|gpu)$'
+  run "release, program" build "$jobs" -L '^cli$' -LE '^slow$'
+  run "release, several ranks" build 1 -L '^(comm|browser)$' -LE '^slow$'
+  if has_tests build '^gpu$'; then run "release, gpu" build 1 -L '^gpu$'; fi
 }
 
 # The thread sanitizer of older compilers cannot cope with much address-space randomisation.
@@ -103,17 +103,31 @@ without_randomisation() {
   if setarch -R true 2>/dev/null; then wrapper=(setarch -R); fi
 }
 
-# sanitize PRESET FOLDER CMAKE-OPTIONS...
+# The parts with threads and sockets.
+concurrent_parts=(comm launch feed)
+
+# sanitize PRESET FOLDER concurrent|all CMAKE-OPTIONS...: builds and runs the tests of the concurrent parts, or all. Those
+# of the program are left out, because it wants its backends, and sanitizer builds have no plugins.
 sanitize() {
-  local preset=$1 folder=$2
-  shift 2
+  local preset=$1 folder=$2 which=$3 part targets=()
+  shift 3
+  if [ "$which" = concurrent ]; then
+    targets=(--)
+    for part in "${concurrent_parts[@]}"; do targets+=("tests/$part/all"); done
+  fi
   if [ "$preset" = tsan ]; then without_randomisation; fi
-  "${wrapper[@]}" setup/build.sh "$preset" -B "$folder" "$@"
+  "${wrapper[@]}" setup/build.sh "$preset" -B "$folder" "$@" "${targets[@]}"
   export ASAN_OPTIONS=abort_on_error=1:detect_stack_use_after_return=1
   export UBSAN_OPTIONS=print_stacktrace=1
   export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$PWD/tests/tsan-suppressions.txt
-  # The program wants its backends, and sanitizer builds have no plugins.
-  run_labels "$folder" "$folder" 'cli|browser|slow|gpu'
+  if [ "$which" = concurrent ]; then
+    for part in "${concurrent_parts[@]}"; do
+      run "$folder, $part" "$folder/tests/$part" 1 -LE '^(slow|gpu)$'
+    done
+  else
+    run "$folder, unit" "$folder" "$jobs" -LE '^(comm|cli|browser|slow|gpu)$'
+    run "$folder, several ranks" "$folder" 1 -L '^comm$' -LE '^slow$'
+  fi
   unset ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
   wrapper=()
 }
@@ -131,15 +145,16 @@ fuzz() {
 }
 
 setup/build.sh release -DLOCKSTEP_TESTS=ON
-run_labels release build 'slow|gpu'
-if has_tests build '^gpu$'; then run "release, gpu" build 1 -L '^gpu$'; fi
-sanitize asan build/asan -DLOCKSTEP_TORCH_PARTS=OFF
-sanitize tsan build/tsan -DLOCKSTEP_TORCH_PARTS=OFF
-if $everything; then fuzz 60; else fuzz 5; fi
+run_release
 if $everything; then
+  fuzz 60
   if has_tests build '^slow$'; then run "release, slow" build 1 -L '^slow$' -LE '^gpu$'; fi
-  sanitize asan build/asan-torch
-  sanitize tsan build/tsan-torch
+  sanitize asan build/asan-torch all
+  sanitize tsan build/tsan-torch all
+else
+  fuzz 5
+  sanitize asan build/asan concurrent -DLOCKSTEP_TORCH_PARTS=OFF
+  sanitize tsan build/tsan concurrent -DLOCKSTEP_TORCH_PARTS=OFF
 fi
 
 for plugin in nccl cuda_graph cuda_kernels; do
