@@ -1,4 +1,4 @@
-// What the Communicator costs beside the bare library: all-reduces in turn, in the same processes.
+// Cost of the Communicator beside the bare library: all-reduces in turn, in the same processes.
 //
 //   build/comm_overhead gloo [REPEATS]         starts two ranks itself
 //   mpirun -np 2 --bind-to none build/comm_overhead mpi [REPEATS]

@@ -1,4 +1,4 @@
-// What reading an image of the input `dataset` costs beside libjpeg-turbo's bare loop, on one core, in turn.
+// Cost of reading an image of the input `dataset` beside libjpeg-turbo's bare loop, on one core, in turn.
 //
 //   build/bench/decode [FILE.jpg] [REPEATS]     without a file: a picture of 500 x 375 made here
 

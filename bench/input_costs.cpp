@@ -1,4 +1,4 @@
-// What the passes over a batch of the inputs cost on one core, beside memcpy, and what ZeroMQ takes between
+// Cost of the passes over a batch of the inputs on one core, beside memcpy, and of ZeroMQ between
 // two threads on two: a batch of 16 x 224 x 224 unless told otherwise.
 //
 //   build/bench/input_costs [BATCH] [IMAGE_SIZE] [REPEATS]

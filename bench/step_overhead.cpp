@@ -1,4 +1,4 @@
-// What lockstep adds to a training step: stamping, bookkeeping and the strategy's hooks, against the bare
+// Time that lockstep adds to a training step: stamping, bookkeeping and the strategy's hooks, against the bare
 // loop of the same network, loss and optimizer, and what the stamps of --breakdown add to that; and the same
 // where steps are issued ahead and stamped by marks in a queue, as on a GPU, with a thread in the GPU's place
 // (what a GPU's own calls take comes on top). Blocks of both alternate in one process; printed are the

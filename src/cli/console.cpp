@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/base/printable.h"
 #include "lockstep/base/units.h"
 #include "lockstep/launch/rank_environment.h"
@@ -114,7 +115,7 @@ int with_one_voice(const std::function<int()>& command) {
     }
     if (!train::told_by_another(*environment, error)) {
       const auto* ours = dynamic_cast<const Error*>(&error);
-      print_error(fmt::format("rank {} (host {}): {}", environment->rank, launch::host_name(), error.what()),
+      print_error(fmt::format("rank {} (host {}): {}", environment->rank, host_name(), error.what()),
                   ours == nullptr ? "" : ours->advice());
     }
     return exit_code_of(error);

@@ -6,7 +6,7 @@ namespace lockstep::architecture {
 
 struct Compilation {
   bool ok = false;
-  /// What the compiler said, in the C locale.
+  /// Output of the compiler, in the C locale.
   std::string messages;
 };
 

@@ -20,7 +20,7 @@ struct Finding {
 /// "src/lockstep/comm/a.cpp:12: the library prints".
 std::string to_string(const Finding& finding);
 
-/// What in this file breaks a rule. `path` is relative to the project's folder, with '/'.
+/// Breaches of the rules in this file. `path` is relative to the project's folder, with '/'.
 std::vector<Finding> check_file(const std::string& path, std::string_view text);
 
 /// All text files of the project, relative to `root`, without what is built, installed or git's own.

@@ -1,4 +1,4 @@
-// What libFuzzer calls. Anything thrown ends the fuzzer, which then keeps the input.
+// Entry point that libFuzzer calls. Anything thrown ends the fuzzer, which then keeps the input.
 
 #include <cstddef>
 #include <cstdint>

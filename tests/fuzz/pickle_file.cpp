@@ -9,7 +9,7 @@
 namespace lockstep::fuzz {
 namespace {
 
-/// What a tensor asks for has to lie in its storage.
+/// Checks that a tensor lies within its storage.
 void check(const pickle::Tensor& tensor) {
   int64_t last = tensor.offset;
   for (size_t i = 0; i < tensor.sizes.size(); ++i) {

@@ -8,7 +8,7 @@
 namespace lockstep::fuzz {
 namespace {
 
-/// What a reader made of it has to be in itself as well.
+/// Checks that what a reader accepted is consistent in itself.
 void read_all(data::Samples samples) {
   if (samples.image_bytes() == 0 || samples.pixels.size() % samples.image_bytes() != 0) {
     throw std::logic_error("pixels that do not make images");

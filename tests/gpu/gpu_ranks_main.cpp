@@ -9,7 +9,7 @@
 
 namespace {
 
-/// What ctest and tests/gpu/run take for "skipped".
+/// Exit code that ctest and tests/gpu/run take for "skipped".
 constexpr int kSkipped = 77;
 
 }  // namespace

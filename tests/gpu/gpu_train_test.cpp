@@ -183,7 +183,7 @@ class GpuCostTest : public GpuTrainTest {
 };
 
 TEST_P(GpuCostTest, lockstep_adds_less_than_50_us_to_a_step) {
-  // Of so small a network that the host's time is the step's.
+  // A network so small that the host decides the time of a step.
   constexpr int kBlocks = 11;
   constexpr int kBlockSteps = 300;
   test::TrainedReplica bare = on_gpu("trivial", "single");
@@ -209,7 +209,7 @@ std::string name_of(const testing::TestParamInfo<const char*>& of) {
 
 INSTANTIATE_TEST_SUITE_P(Strategies, GpuTrainTest, testing::Values("single", "replicated", "sharded", "ddp"),
                          name_of);
-// What other strategies add is communication, which is theirs.
+// Other strategies add communication, which a bound on the host does not cover.
 INSTANTIATE_TEST_SUITE_P(Strategies, GpuCostTest, testing::Values("single"), name_of);
 INSTANTIATE_TEST_SUITE_P(Strategies, GpuRecordTest, testing::Values("single", "replicated", "sharded", "ddp"),
                          name_of);

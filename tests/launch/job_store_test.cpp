@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/launch/reception.h"
 #include "lockstep/launch/tcp_socket.h"
 

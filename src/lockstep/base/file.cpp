@@ -23,9 +23,10 @@ constexpr size_t kMostBytes = size_t{2} << 30;
 
 /// The file behind symbolic links, whether it exists or not.
 fs::path target_of(const fs::path& path) {
-  std::error_code ignored;
-  const fs::path target = fs::weakly_canonical(path, ignored);
-  return fs::is_symlink(path, ignored) && !target.empty() ? target : path;
+  std::error_code failed;
+  if (!fs::is_symlink(path, failed)) return path;
+  const fs::path target = fs::weakly_canonical(path, failed);
+  return failed ? path : target;
 }
 
 /// A new file in the same folder, so that the rename stays within one file system.

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/base/units.h"
 #include "lockstep/comm/operation.h"
 
@@ -107,9 +108,8 @@ void FolderStore::set(const std::string& key, const std::string& value) {
   // the hosts, processes and threads that share the folder.
   static std::atomic<int> count{0};
   const std::filesystem::path path = path_of(key);
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  const std::filesystem::path temporary = folder_ / fmt::format("t-{}-{}-{}", host, ::getpid(), count++);
+  const std::filesystem::path temporary =
+      folder_ / fmt::format("t-{}-{}-{}", host_name(), ::getpid(), count++);
   std::ofstream file(temporary, std::ios::binary);
   file << value;
   file.close();

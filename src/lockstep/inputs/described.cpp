@@ -29,40 +29,23 @@ at::Tensor random_tensor(const Description& described, const InputOptions& optio
   return batch;
 }
 
-/// Batches made once, on the device, and used in turn. A step takes as many as it has micro-batches, so the
-/// same ones come again whether ranks or micro-batches share a global batch.
-class DescribedInput final : public Input {
- public:
-  explicit DescribedInput(const InputOptions& options) {
-    const int64_t global_batch = options.batch * options.ranks;
-    for (int64_t i = 0; i < kDeviceBatches * options.batches_per_step; ++i) {
-      const int64_t first_in_global = options.rank * options.batch;
-      Batch batch{.first_sample = first_in_global};
-      for (const Description& described : options.described) {
-        batch.samples.push_back(
-            random_tensor(described, options, i * global_batch + first_in_global, batch.samples.size()));
-      }
-      batch.images = batch.samples.front();
-      batch.labels = batch.samples.back();
-      batches_.push_back(std::move(batch));
-    }
-  }
-
-  const Batch& next() override {
-    const Batch& batch = batches_[next_];
-    next_ = (next_ + 1) % batches_.size();
-    return batch;
-  }
-
- private:
-  std::vector<Batch> batches_;
-  size_t next_ = 0;
-};
-
 }  // namespace
 
-std::unique_ptr<Input> create_described_input(const InputOptions& options) {
-  return std::make_unique<DescribedInput>(options);
+std::vector<Batch> described_batches(const InputOptions& options) {
+  std::vector<Batch> batches;
+  const int64_t global_batch = options.batch * options.ranks;
+  for (int64_t i = 0; i < kDeviceBatches * options.batches_per_step; ++i) {
+    const int64_t first_in_global = options.rank * options.batch;
+    Batch batch{.first_sample = first_in_global};
+    for (const Description& described : options.described) {
+      batch.samples.push_back(
+          random_tensor(described, options, i * global_batch + first_in_global, batch.samples.size()));
+    }
+    batch.images = batch.samples.front();
+    batch.labels = batch.samples.back();
+    batches.push_back(std::move(batch));
+  }
+  return batches;
 }
 
 }  // namespace lockstep::inputs

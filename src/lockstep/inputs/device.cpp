@@ -32,19 +32,24 @@ Batch make_batch(const InputOptions& options, int64_t first) {
   return batch;
 }
 
-/// A few batches on the device, handed out in turn.
-class DeviceInput : public Input {
- public:
-  explicit DeviceInput(const InputOptions& options) {
-    const int64_t global_batch = options.batch * options.ranks;
-    for (int64_t i = 0; i < kDeviceBatches; ++i) {
-      batches_.push_back(make_batch(options, i * global_batch + options.rank * options.batch));
-      if (!options.accelerator) continue;
-      Batch& batch = batches_.back();
+std::vector<Batch> drawn_batches(const InputOptions& options) {
+  std::vector<Batch> batches;
+  const int64_t global_batch = options.batch * options.ranks;
+  for (int64_t i = 0; i < kDeviceBatches; ++i) {
+    Batch batch = make_batch(options, i * global_batch + options.rank * options.batch);
+    if (options.accelerator) {
       batch.images = batch.images.to(options.accelerator->device());
       batch.labels = batch.labels.to(options.accelerator->device());
     }
+    batches.push_back(std::move(batch));
   }
+  return batches;
+}
+
+/// A few batches on the device, handed out in turn.
+class DeviceInput : public Input {
+ public:
+  explicit DeviceInput(std::vector<Batch> batches) : batches_(std::move(batches)) {}
 
   const Batch& next() override {
     const Batch& batch = batches_[next_];
@@ -60,8 +65,8 @@ class DeviceInput : public Input {
 }  // namespace
 
 std::unique_ptr<Input> create_device_input(const InputOptions& options) {
-  if (!options.described.empty()) return create_described_input(options);
-  return std::make_unique<DeviceInput>(options);
+  return std::make_unique<DeviceInput>(options.described.empty() ? drawn_batches(options)
+                                                                 : described_batches(options));
 }
 
 }  // namespace lockstep::inputs

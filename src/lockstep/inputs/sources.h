@@ -1,5 +1,8 @@
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "lockstep/inputs/input.h"
 
 namespace lockstep::inputs {
@@ -14,8 +17,9 @@ constexpr int64_t kDeviceBatches = 4;
 /// Random batches made once, on the device, and used in turn: normal images, uniform labels.
 std::unique_ptr<Input> create_device_input(const InputOptions& options);
 
-/// The same of the tensors in InputOptions::described, used by `device` where there are any.
-std::unique_ptr<Input> create_described_input(const InputOptions& options);
+/// The batches of `device` where InputOptions::described says what their tensors hold: kDeviceBatches for each
+/// micro-batch of a step, so that the same ones come again whether ranks or micro-batches share a global batch.
+std::vector<Batch> described_batches(const InputOptions& options);
 
 // `host` and `queue`: random 8-bit images and random labels, new in every step, by (seed, sample) alone
 // (feed::RandomBatches). Skipping batches costs nothing.

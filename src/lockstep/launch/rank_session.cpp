@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/launch/child_process.h"
 #include "lockstep/launch/meeting.h"
 #include "lockstep/launch/rendezvous.h"

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/comm/operation.h"
 
 namespace lockstep::launch {
@@ -151,12 +152,6 @@ UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<do
 int milliseconds_until(Clock::time_point time) {
   const int64_t left = std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, INT_MAX));
-}
-
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 bool is_loopback(const std::string& host) {

@@ -47,9 +47,6 @@ void set_nodelay(int fd);
 /// Milliseconds until then, for poll(); 0 once it has come.
 int milliseconds_until(Clock::time_point time);
 
-/// The name of this host.
-std::string host_name();
-
 constexpr const char* kLoopback = "127.0.0.1";
 constexpr const char* kAllAddresses = "0.0.0.0";
 

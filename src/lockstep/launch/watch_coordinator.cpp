@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "lockstep/base/host_name.h"
 #include "lockstep/base/printable.h"
 
 namespace lockstep::launch {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/base/printable.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/launch/reception.h"

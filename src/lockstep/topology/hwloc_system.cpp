@@ -4,9 +4,9 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/topology/hwloc_handle.h"
 
 namespace lockstep::topology {
@@ -238,8 +238,7 @@ System read_host_system() {
     prepare(topology.get());
     if (hwloc_topology_load(topology.get()) == 0) system = described(topology.get());
   }
-  char name[256] = {};
-  if (::gethostname(name, sizeof name - 1) == 0) system.host = name;
+  system.host = host_name();
   return system;
 }
 

@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include "lockstep/base/host_name.h"
 #include "lockstep/topology/gpu_report.h"
 #include "lockstep/topology/hwloc_handle.h"
 #include "lockstep/topology/hwloc_system.h"
@@ -80,8 +81,7 @@ void apply_limits(Machine& machine, const CgroupLimits& limits) {
 
 Machine inspect_host() {
   Machine machine;
-  char name[256] = {};
-  if (::gethostname(name, sizeof name - 1) == 0) machine.host = name;
+  machine.host = host_name();
   read_system_files(machine);
   count_cores(machine);
   apply_limits(machine, read_cgroup_limits());

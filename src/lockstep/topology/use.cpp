@@ -1,7 +1,6 @@
 #include "lockstep/topology/use.h"
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <functional>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/topology/system_files.h"
 #include "lockstep/topology/text_file.h"
 
@@ -33,12 +33,6 @@ std::vector<int> own_cpus() {
     if (CPU_ISSET(cpu, &mask)) cpus.push_back(cpu);
   }
   return cpus;
-}
-
-int64_t host_number() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return static_cast<int64_t>(std::hash<std::string_view>()(name.data()));
 }
 
 /// Adds the processor seconds of the host over all hardware threads.
@@ -101,7 +95,7 @@ RankUse use_so_far() {
   use.host_swapped_out_bytes = swap_used_bytes(read_text("/proc/meminfo").value_or(""));
   use.frequency_at_begin_mhz = frequency_mhz();
   use.process = ::getpid();
-  use.host = host_number();
+  use.host = static_cast<int64_t>(std::hash<std::string>()(host_name()));
   return use;
 }
 

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/comm/helper_thread.h"
 
 namespace lockstep::comm {
@@ -30,12 +31,6 @@ std::string first_line(const std::filesystem::path& path) {
   std::string line;
   std::getline(file, line);
   return line;
-}
-
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 /// Equal on two ranks exactly when one reaches the other through 127.0.0.1: same boot, same network

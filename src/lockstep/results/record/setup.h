@@ -74,7 +74,7 @@ struct Setup {
   double momentum = 0.9;
   double weight_decay = 1e-4;
   bool nesterov = false;
-  /// What rates count: "image"; of a network from a file what it says, "token".
+  /// Unit that rates count: "image", or what the file of a network names ("token").
   std::string unit = "image";
   /// Units in a sample of the batch.
   int64_t units_per_sample = 1;
