@@ -111,6 +111,81 @@ TEST(PhasesTest, without_collectives_nothing_is_exposed) {
   expect_sums_to_step(found.mean);
 }
 
+TEST(PhasesTest, an_update_between_two_buckets_is_the_optimizers) {
+  std::vector<RankStamps> ranks = two_ranks(0, 0);
+  const Breakdown before = break_down(ranks);
+  for (RankStamps& rank : ranks) {
+    for (StepStamps& step : rank.steps) {
+      step.applying = {{step.combined_s - 0.003, step.combined_s - 0.001}};
+    }
+  }
+  const Breakdown found = break_down(ranks);
+  EXPECT_NEAR(found.mean.transfer_s, before.mean.transfer_s - 0.002, 1e-9);
+  EXPECT_NEAR(found.mean.optimizer_s, before.mean.optimizer_s + 0.002, 1e-9);
+  expect_sums_to_step(found.mean);
+}
+
+TEST(PhasesTest, a_fetch_before_forward_is_exposed) {
+  std::vector<RankStamps> ranks = two_ranks(0, 0);
+  const Breakdown before = break_down(ranks);
+  for (RankStamps& rank : ranks) {
+    for (StepStamps& step : rank.steps) step.communicating = {{step.input_s, step.input_s + 0.004}};
+  }
+  const Breakdown found = break_down(ranks);
+  EXPECT_NEAR(found.mean.transfer_s, before.mean.transfer_s + 0.004, 1e-9);
+  EXPECT_NEAR(found.mean.forward_s, before.mean.forward_s - 0.004, 1e-9);
+  expect_sums_to_step(found.mean);
+}
+
+TEST(PhasesTest, communication_of_earlier_micro_batches_counts) {
+  // 1 ms input, 10 ms forward of which 2 are communication, 20 ms backward; then the same again.
+  StepStamps step;
+  step.communicating = {{0.003, 0.005}, {0.034, 0.036}};
+  step.input_s = 0.001;
+  step.forward_s = 0.011;
+  step.backward_s = 0.031;
+  step.add_earlier_micro_batch(0);
+  step.input_s = 0.032;
+  step.forward_s = 0.042;
+  step.backward_s = step.combined_s = 0.062;
+  step.applied_s = step.end_s = 0.063;
+  EXPECT_NEAR(step.last_micro_batch_s(), 0.031, 1e-12);
+  const RankStamps rank{.steps = {step}};
+  const PhaseTimes times = break_down({rank, rank}).mean;
+  EXPECT_NEAR(times.transfer_s, 0.004, 1e-9);
+  EXPECT_NEAR(times.forward_s, 0.016, 1e-9);
+  EXPECT_NEAR(times.backward_s, 0.040, 1e-9);
+  expect_sums_to_step(times);
+}
+
+TEST(PhasesTest, what_moves_while_a_later_bucket_waits_is_transfer) {
+  std::vector<RankStamps> ranks = two_ranks(0, 0);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    for (StepStamps& step : ranks[rank].steps) {
+      // The first bucket moves until 40 ms, the other rank issues the second at 36, which moves until 45.
+      step.collectives[0].ended_s = step.begin_s + 0.040;
+      step.collectives[1].issued_s = step.begin_s + (rank == 0 ? 0.031 : 0.036);
+      step.collectives[1].ended_s = step.backward_s = step.combined_s = step.begin_s + 0.045;
+      step.applied_s = step.end_s = step.begin_s + 0.047;
+    }
+  }
+  const Breakdown found = break_down(ranks);
+  EXPECT_NEAR(found.ranks[0].mean.waiting_s, 0, 1e-9);
+  EXPECT_NEAR(found.ranks[0].mean.transfer_s, 0.014, 1e-9);
+}
+
+TEST(PhasesTest, a_rank_alone_neither_transfers_nor_waits) {
+  RankStamps rank;
+  rank.steps.push_back(step(0, 0, 0.023, 0.036));
+  rank.steps.back().combined_s += 0.001;
+  rank.steps.back().applied_s += 0.001;
+  rank.steps.back().end_s += 0.001;
+  const PhaseTimes times = break_down({rank}).mean;
+  EXPECT_EQ(times.exposed_s(), 0);
+  EXPECT_NEAR(times.other_s, 0.001 + 0.0005, 1e-9);
+  expect_sums_to_step(times);
+}
+
 TEST(PhasesTest, ranks_with_different_steps_are_refused) {
   std::vector<RankStamps> ranks = two_ranks(0, 0);
   ranks[1].steps.pop_back();

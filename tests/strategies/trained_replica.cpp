@@ -64,6 +64,7 @@ TrainedReplica make_replica(const ReplicaChoice& choice, comm::Communicator* com
                    .communicator = communicator,
                    .options = choice.strategy_options,
                    .accelerator = choice.accelerator.get(),
+                   .activities = replica.activities.get(),
                    .control = choice.control});
   return replica;
 }

@@ -14,6 +14,7 @@
 #include "lockstep/replica/accelerator.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/strategies/strategy.h"
+#include "lockstep/train/step/activity_log.h"
 #include "lockstep/train/step/step_loop.h"
 
 namespace lockstep::test {
@@ -22,6 +23,8 @@ namespace lockstep::test {
 struct TrainedReplica {
   /// Null: the CPU.
   std::shared_ptr<replica::Accelerator> accelerator;
+  /// Listens to the strategy; outlives it.
+  std::unique_ptr<train::ActivityLog> activities = std::make_unique<train::ActivityLog>();
   std::unique_ptr<models::Model> model;
   std::unique_ptr<inputs::Input> input;
   std::unique_ptr<strategies::Strategy> strategy;

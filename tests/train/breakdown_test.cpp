@@ -167,8 +167,26 @@ TEST(BreakdownTest, the_phases_of_every_rank_sum_to_its_step) {
     EXPECT_GT(mean.forward_s, 0);
     EXPECT_GT(mean.backward_s, 0);
     // Ranks of one process have one clock.
-    EXPECT_LE(std::abs(rank.clock_offset_s), rank.clock_error_s + 1e-9);
+    EXPECT_EQ(rank.clock_offset_s, 0);
+    EXPECT_EQ(rank.clock_error_s, 0);
   }
+}
+
+TEST(ClockSyncTest, another_hosts_clock_is_found_within_the_error) {
+  std::mutex mutex;
+  std::vector<train::ClockOffset> found(3);
+  test::with_thread_ranks(3, [&](comm::Communicator& group) {
+    // Rank 1 is on another host, whose clock began 1000 s earlier.
+    train::SteadyClock clock = train::SteadyClock::of_system();
+    if (group.rank() == 1) clock = {.now_s = [] { return now_s() + 1000; }, .identity = clock.identity + 1};
+    const train::ClockOffset offset = train::estimate_clock_offset(group, clock);
+    const std::lock_guard lock(mutex);
+    found[static_cast<size_t>(group.rank())] = offset;
+  });
+  EXPECT_NEAR(found[1].offset_s, 1000, found[1].error_s);
+  EXPECT_GT(found[1].error_s, 0);
+  EXPECT_LT(found[1].error_s, 0.1);
+  EXPECT_EQ(found[2].offset_s, 0);
 }
 
 }  // namespace

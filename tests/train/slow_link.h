@@ -65,17 +65,18 @@ struct LinkCost {
   double s_per_byte = 0;
 };
 
-/// A link on which every reduction takes a known time, one after the other, those of duplicates too.
+/// A link on which gradients and parameters take a known time, one message after the other, those of
+/// duplicates too.
 class SlowLink final : public comm::ForwardingCommunicator {
  public:
   SlowLink(comm::Communicator& real, const LinkCost& cost)
       : ForwardingCommunicator(real), cost_(cost), free_s_(std::make_shared<double>(0)) {}
 
   comm::WorkPtr issue(const comm::Collective& collective) override {
-    // Gradients are summed; other agreements among the ranks should not be slow.
-    const bool is_sum =
-        collective.kind == comm::Collective::Kind::kAllReduce && collective.op == comm::ReduceOp::kSum;
-    if (!is_sum) return real_.issue(collective);
+    // Agreements among the ranks are bytes and integers, and should not be slow.
+    if (collective.bytes() == 0 || collective.output.dtype != comm::DType::kFloat32) {
+      return real_.issue(collective);
+    }
     *free_s_ = std::max(*free_s_, now_s()) + cost_.s_per_message +
                cost_.s_per_byte * static_cast<double>(collective.bytes());
     return std::make_unique<DelayedWork>(real_.issue(collective), *free_s_);

@@ -103,6 +103,8 @@ struct Collective {
   Buffer output{};
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
+  /// Time on the steady clock at which this rank was ready for it, where it is issued later; 0: when issued.
+  double ready_s = 0;
 
   constexpr CollectiveTraits traits() const;
   const char* name() const { return traits().name; }

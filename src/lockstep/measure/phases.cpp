@@ -13,17 +13,56 @@ namespace {
 constexpr double kStragglerShare = 0.75;
 constexpr double kStragglerWait = 0.02;
 
-/// A stretch of time on one clock.
-struct Stretch {
-  double begin_s = 0;
-  double end_s = 0;
-};
+/// The union of stretches, in order.
+std::vector<Stretch> united(std::vector<Stretch> stretches) {
+  std::ranges::sort(stretches, {}, &Stretch::begin_s);
+  std::vector<Stretch> all;
+  for (const Stretch& stretch : stretches) {
+    if (stretch.end_s <= stretch.begin_s) continue;
+    if (all.empty() || stretch.begin_s > all.back().end_s) {
+      all.push_back(stretch);
+    } else {
+      all.back().end_s = std::max(all.back().end_s, stretch.end_s);
+    }
+  }
+  return all;
+}
+
+double common_s(const Stretch& a, const Stretch& b) {
+  return std::max(0.0, std::min(a.end_s, b.end_s) - std::max(a.begin_s, b.begin_s));
+}
+
+double length_s(const std::vector<Stretch>& stretches, const Stretch& within) {
+  double sum_s = 0;
+  for (const Stretch& stretch : stretches) sum_s += common_s(stretch, within);
+  return sum_s;
+}
+
+/// The place of a phase's sum; exposed communication is transfer until the waiting in it is known.
+double& time_of(PhaseTimes& times, StepPhase phase) {
+  switch (phase) {
+    case StepPhase::kInput:
+      return times.input_s;
+    case StepPhase::kForward:
+      return times.forward_s;
+    case StepPhase::kBackward:
+      return times.backward_s;
+    case StepPhase::kExposed:
+      return times.transfer_s;
+    case StepPhase::kOptimizer:
+      return times.optimizer_s;
+    case StepPhase::kOther:
+      break;
+  }
+  return times.other_s;
+}
 
 /// One step of all ranks:
 ///
 ///   begin   input   forward     gradients final     combined  applied  end
 ///     |-------|-------|----------------|----------------|--------|-------|   own.* on one rank's clock
 ///      input   forward     backward        exposed       optimizer other
+///                                             |--|                           applying: optimizer too
 ///                   issued   all arrived      ended
 ///   collective i:      |--------|================|                           one of several, in its lane
 ///                       waiting      transfer
@@ -34,23 +73,28 @@ class StepAnalysis {
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       collectives = std::min(collectives, stamps(rank).collectives.size());
     }
+    double longest_s = 0;
     for (size_t i = 0; i < collectives; ++i) {
-      double last_s = issued_by(0, i);
+      double first_s = issued_by(0, i), last_s = first_s;
       size_t last_rank = 0;
       for (size_t rank = 1; rank < ranks.size(); ++rank) {
+        first_s = std::min(first_s, issued_by(rank, i));
         if (issued_by(rank, i) > last_s) {
           last_s = issued_by(rank, i);
           last_rank = rank;
         }
       }
       all_arrived_s_.push_back(last_s);
-      last_to_arrive_ = last_rank;
+      if (last_s - first_s > longest_s) {
+        longest_s = last_s - first_s;
+        last_to_arrive_ = last_rank;
+      }
     }
   }
 
   const StepStamps& stamps(size_t rank) const { return ranks_[rank].steps[step_]; }
   size_t collectives() const { return all_arrived_s_.size(); }
-  /// The last rank to issue the step's last collective.
+  /// The last rank to issue the collective that was waited for longest.
   std::optional<size_t> last_to_arrive() const { return last_to_arrive_; }
 
   /// When the last rank issued collective i, on the clock of `rank`.
@@ -60,44 +104,31 @@ class StepAnalysis {
 
   double started_s(size_t rank, size_t i) const { return turn_s(stamps(rank).collectives, i); }
 
-  /// The union of the stretches from each collective's turn to its end.
+  /// The time in which a collective had its turn and was not complete.
   double communication_s(size_t rank) const {
     std::vector<Stretch> stretches;
     for (size_t i = 0; i < collectives(); ++i) {
       stretches.push_back({started_s(rank, i), stamps(rank).collectives[i].ended_s});
     }
-    std::ranges::sort(stretches, {}, &Stretch::begin_s);
     double sum_s = 0;
-    double counted_until_s = stretches.empty() ? 0 : stretches.front().begin_s;
-    for (const Stretch& stretch : stretches) {
-      sum_s += std::max(0.0, stretch.end_s - std::max(stretch.begin_s, counted_until_s));
-      counted_until_s = std::max(counted_until_s, stretch.end_s);
-    }
+    for (const Stretch& stretch : united(std::move(stretches))) sum_s += stretch.end_s - stretch.begin_s;
     return sum_s;
   }
 
   PhaseTimes phases(size_t rank) const {
     const StepStamps& own = stamps(rank);
-    const Stretch exposed{gradients_final_s(own), own.combined_s};
-    // The union of the stretches in which a collective that this rank has issued waits for the last rank.
-    double waiting_s = 0;
-    double counted_until_s = exposed.begin_s;
-    for (size_t i = 0; i < collectives(); ++i) {
-      const double from_s = std::max(own.collectives[i].issued_s, counted_until_s);
-      const double until_s = std::min(all_arrived_s(rank, i), exposed.end_s);
-      if (until_s <= from_s) continue;
-      waiting_s += until_s - from_s;
-      counted_until_s = until_s;
-    }
+    std::vector<Stretch> exposed;
     PhaseTimes times;
     times.step_s = own.end_s - own.begin_s;
-    times.input_s = own.earlier_input_s + own.input_s - own.last_micro_batch_s();
-    times.forward_s = own.earlier_forward_s + own.forward_s - own.input_s;
-    times.backward_s = own.earlier_backward_s + exposed.begin_s - own.forward_s;
-    times.waiting_s = waiting_s;
-    times.transfer_s = exposed.end_s - exposed.begin_s - waiting_s;
-    times.optimizer_s = own.applied_s - own.combined_s;
-    times.other_s = own.end_s - own.applied_s;
+    times.input_s = own.earlier_input_s;
+    times.forward_s = own.earlier_forward_s;
+    times.backward_s = own.earlier_backward_s;
+    for (const PhaseStretch& stretch : phase_stretches(own, ranks_.size() == 1)) {
+      time_of(times, stretch.phase) += stretch.end_s - stretch.begin_s;
+      if (stretch.phase == StepPhase::kExposed) exposed.push_back({stretch.begin_s, stretch.end_s});
+    }
+    times.waiting_s = std::min(waiting_s(rank, exposed), times.transfer_s);
+    times.transfer_s -= times.waiting_s;
     return times;
   }
 
@@ -105,6 +136,31 @@ class StepAnalysis {
   /// On rank 0's clock.
   double issued_by(size_t rank, size_t i) const {
     return stamps(rank).collectives[i].issued_s - ranks_[rank].clock_offset_s;
+  }
+
+  /// By how much less would have been exposed if every rank had issued each collective when this one did. A
+  /// collective that ends in an exposed stretch delays all that this rank issues afterwards.
+  double waiting_s(size_t rank, const std::vector<Stretch>& exposed) const {
+    const std::vector<CollectiveStamp>& own = stamps(rank).collectives;
+    // Of each collective: its end if nobody had been late since its issue, and all delay until its end.
+    std::vector<double> punctual_s, delay_s;
+    double most_s = 0;
+    for (size_t i = 0; i < collectives(); ++i) {
+      double lane_free_s = own[i].issued_s, delay_before_s = 0;
+      for (size_t before = 0; before < i; ++before) {
+        if (own[before].lane == own[i].lane) lane_free_s = std::max(lane_free_s, punctual_s[before]);
+        if (own[before].ended_s <= own[i].issued_s)
+          delay_before_s = std::max(delay_before_s, delay_s[before]);
+      }
+      const double moves_from_s = std::max(started_s(rank, i), all_arrived_s(rank, i));
+      punctual_s.push_back(lane_free_s + std::max(0.0, own[i].ended_s - moves_from_s));
+      const bool blocks = std::ranges::any_of(exposed, [&](const Stretch& stretch) {
+        return own[i].ended_s > stretch.begin_s && own[i].ended_s <= stretch.end_s;
+      });
+      delay_s.push_back(blocks ? delay_before_s + std::max(0.0, own[i].ended_s - punctual_s[i]) : 0);
+      most_s = std::max(most_s, delay_s.back());
+    }
+    return most_s;
   }
 
   const std::vector<RankStamps>& ranks_;
@@ -152,6 +208,50 @@ void PhaseTimes::add(const PhaseTimes& times, double weight) {
         &PhaseTimes::transfer_s, &PhaseTimes::optimizer_s, &PhaseTimes::other_s, &PhaseTimes::step_s}) {
     this->*phase += weight * times.*phase;
   }
+}
+
+void StepStamps::add_earlier_micro_batch(double began_s) {
+  const double forward_communicating_s = length_s(communicating, {input_s, forward_s});
+  const double backward_communicating_s = length_s(communicating, {forward_s, backward_s});
+  earlier_input_s += input_s - began_s;
+  earlier_forward_s += forward_s - input_s - forward_communicating_s;
+  earlier_backward_s += backward_s - forward_s - backward_communicating_s;
+  earlier_communicating_s += forward_communicating_s + backward_communicating_s;
+}
+
+std::vector<PhaseStretch> phase_stretches(const StepStamps& step, bool alone) {
+  const double last_s = step.last_micro_batch_s();
+  std::vector<PhaseStretch> stretches;
+  std::vector<PhaseStretch> within;
+  for (const Stretch& stretch : step.communicating) {
+    auto& place = stretch.begin_s < last_s ? stretches : within;
+    place.push_back({StepPhase::kExposed, stretch.begin_s, stretch.end_s});
+  }
+  for (const Stretch& stretch : step.applying) {
+    within.push_back({StepPhase::kOptimizer, stretch.begin_s, stretch.end_s});
+  }
+  std::ranges::sort(within, {}, &PhaseStretch::begin_s);
+
+  double at_s = last_s;
+  const auto add = [&](StepPhase phase, double end_s) {
+    if (end_s > at_s) stretches.push_back({phase, at_s, end_s});
+    at_s = std::max(at_s, end_s);
+  };
+  const auto add_cut = [&](StepPhase phase, double end_s) {
+    for (const PhaseStretch& cut : within) {
+      if (cut.end_s <= at_s || cut.begin_s >= end_s) continue;
+      add(phase, cut.begin_s);
+      add(cut.phase, std::min(cut.end_s, end_s));
+    }
+    add(phase, end_s);
+  };
+  add_cut(StepPhase::kInput, step.input_s);
+  add_cut(StepPhase::kForward, step.forward_s);
+  add_cut(StepPhase::kBackward, alone ? step.backward_s : gradients_final_s(step));
+  add_cut(alone ? StepPhase::kOther : StepPhase::kExposed, step.combined_s);
+  add_cut(StepPhase::kOptimizer, step.applied_s);
+  add_cut(StepPhase::kOther, step.end_s);
+  return stretches;
 }
 
 double turn_s(const std::vector<CollectiveStamp>& collectives, size_t index) {

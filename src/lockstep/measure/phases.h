@@ -30,6 +30,18 @@ struct CollectiveStamp {
 /// before.
 double turn_s(const std::vector<CollectiveStamp>& collectives, size_t index);
 
+/// A stretch of time on one clock, in seconds.
+struct Stretch {
+  double begin_s = 0;
+  double end_s = 0;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& stretch) {
+    fields("begin_s", stretch.begin_s);
+    fields("end_s", stretch.end_s);
+  }
+};
+
 /// Ends of the phases of one step on one rank, in seconds on that host's steady clock. `begin_s` is the end
 /// of the step before.
 struct StepStamps {
@@ -39,6 +51,8 @@ struct StepStamps {
   double earlier_input_s = 0;
   double earlier_forward_s = 0;
   double earlier_backward_s = 0;
+  /// Likewise what `communicating` has in these forward and backward passes, which do not count it.
+  double earlier_communicating_s = 0;
   double input_s = 0;
   double forward_s = 0;
   /// autograd returned.
@@ -47,6 +61,10 @@ struct StepStamps {
   double combined_s = 0;
   double applied_s = 0;
   double end_s = 0;
+  /// Stretches in which the rank communicated, or applied the optimizer, within another phase. In order; they
+  /// do not overlap.
+  std::vector<Stretch> communicating;
+  std::vector<Stretch> applying;
   /// In order of issue, which is the same on all ranks.
   std::vector<CollectiveStamp> collectives;
 
@@ -56,24 +74,43 @@ struct StepStamps {
     fields("earlier_input_s", step.earlier_input_s);
     fields("earlier_forward_s", step.earlier_forward_s);
     fields("earlier_backward_s", step.earlier_backward_s);
+    fields("earlier_communicating_s", step.earlier_communicating_s);
     fields("input_s", step.input_s);
     fields("forward_s", step.forward_s);
     fields("backward_s", step.backward_s);
     fields("combined_s", step.combined_s);
     fields("applied_s", step.applied_s);
     fields("end_s", step.end_s);
+    fields("communicating", step.communicating);
+    fields("applying", step.applying);
     fields("collectives", step.collectives);
   }
 
   /// Begin of the last micro-batch.
   double last_micro_batch_s() const {
-    return begin_s + earlier_input_s + earlier_forward_s + earlier_backward_s;
+    return begin_s + earlier_input_s + earlier_forward_s + earlier_backward_s + earlier_communicating_s;
   }
+  /// Counts the micro-batch from `began_s` to backward_s among the earlier ones.
+  void add_earlier_micro_batch(double began_s);
 };
 
 /// The time at which the last gradient of a step was final: the last collective was issued, or autograd
 /// returned, whichever came first.
 double gradients_final_s(const StepStamps& step);
+
+enum class StepPhase { kInput, kForward, kBackward, kExposed, kOptimizer, kOther };
+
+struct PhaseStretch {
+  StepPhase phase = StepPhase::kOther;
+  double begin_s = 0;
+  double end_s = 0;
+};
+
+/// The phases of a step's last micro-batch, in order and without a gap from its begin to the end of the step,
+/// preceded by the communication of earlier micro-batches. A phase is cut where the rank communicated
+/// (kExposed) or applied the optimizer (kOptimizer) in it. `alone`: the rank has nobody to communicate with,
+/// so what a strategy does between backward and optimizer is kOther.
+std::vector<PhaseStretch> phase_stretches(const StepStamps& step, bool alone);
 
 /// A kernel or a copy that a rank's device carried out, in seconds on that host's steady clock.
 struct KernelSpan {
@@ -203,11 +240,12 @@ struct Breakdown {
 /// every phase is cut at stamps of one clock, so the phases of a rank sum to its step exactly.
 ///
 /// Exposed communication begins when the last gradient is final (the last collective was issued, or autograd
-/// returned, whichever is first) and ends with the wait for the last collective. It is waiting as long as a
-/// collective that this rank has issued has not been issued by every rank, and transfer otherwise; the clocks
-/// of other hosts are corrected by their offsets. A rank stands out as straggler when it is the last to issue
-/// a step's last collective in at least three quarters of the steps and makes the others wait for at least 2
-/// % of the step.
+/// returned, whichever is first) and ends with the wait for the last collective; what the rank says that it
+/// communicated elsewhere is added, and the optimizer's work within is not part of it. Waiting is
+/// by how much it would be shorter if every rank had issued each collective when this one did; transfer is
+/// the rest. The clocks of other hosts are corrected by their offsets. One rank alone has none. A rank stands
+/// out as straggler when it is the last to issue the collective of a step that was waited for longest in at
+/// least three quarters of the steps, and makes the others wait for at least 2 % of the step.
 Breakdown break_down(const std::vector<RankStamps>& ranks);
 
 }  // namespace lockstep::measure

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/stoppable_wait.h"
 
@@ -19,7 +21,7 @@ namespace lockstep::strategies {
 class Announcements {
  public:
   /// `tensors`: the number of tensors of a step.
-  explicit Announcements(size_t tensors) : tensors_(tensors) {}
+  explicit Announcements(size_t tensors) : tensors_(tensors), announced_s_(tensors, 0) {}
 
   // For the training thread.
 
@@ -32,6 +34,7 @@ class Announcements {
   void announce(size_t tensor) {
     const std::lock_guard lock(background_->mutex);
     announced_.push_back(tensor);
+    announced_s_[tensor] = now_s();
     ++announced_count_;
     // If the background thread only waits for its next cycle, waking it would take the core from the backward
     // pass.
@@ -81,6 +84,13 @@ class Announcements {
     if (background_->stopping) return std::nullopt;
     return std::exchange(announced_, {});
   }
+  /// Time at which the last of `tensors` was announced in this step, on the steady clock.
+  double last_announced_s(const std::vector<size_t>& tensors) const {
+    const std::lock_guard lock(background_->mutex);
+    double last_s = 0;
+    for (const size_t tensor : tensors) last_s = std::max(last_s, announced_s_[tensor]);
+    return last_s;
+  }
   void started(comm::WorkPtr work) {
     const std::lock_guard lock(background_->mutex);
     started_.push_back(std::move(work));
@@ -101,6 +111,7 @@ class Announcements {
   const std::shared_ptr<comm::StopPoint> background_ = std::make_shared<comm::StopPoint>();
   std::condition_variable to_training_;
   std::vector<size_t> announced_;
+  std::vector<double> announced_s_;
   size_t announced_count_ = 0;
   bool waits_for_news_ = false;
   std::vector<comm::WorkPtr> started_;

@@ -69,6 +69,7 @@ class AsyncParameterServer final : public Strategy {
  public:
   explicit AsyncParameterServer(const StrategyContext& context)
       : channel_(able_to_receive_from_any(*context.communicator)),
+        activities_(context.activities),
         owners_(choose_owners(context)),
         memory_(context.parameters, order_by_owner(owners_)),
         filler_(context.parameters, memory_, 1.0 / channel_.size(), context.options.overlap,
@@ -102,7 +103,10 @@ class AsyncParameterServer final : public Strategy {
     if (!training_) server_->open();
     training_ = true;
     const double begin_s = now_s();
-    fetch();
+    {
+      const Doing fetching(channel_.size() > 1 ? activities_ : nullptr, Activity::kCommunicating);
+      fetch();
+    }
     fetch_s_ += now_s() - begin_s;
     filler_.begin_step();
   }
@@ -201,6 +205,7 @@ class AsyncParameterServer final : public Strategy {
     const at::Tensor gradient = memory_.gradients(full.range);
     ++sent_;
     if (owner == channel_.rank()) {
+      const Doing applying(activities_, Activity::kApplying);
       server_->apply(bucket, steps_, gradient);
       return;
     }
@@ -209,6 +214,7 @@ class AsyncParameterServer final : public Strategy {
   }
 
   MessageChannel channel_;
+  ActivityListener* activities_;
   /// The owner of each parameter.
   std::vector<int> owners_;
   replica::FlatMemory memory_;

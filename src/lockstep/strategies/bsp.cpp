@@ -141,6 +141,7 @@ class Bsp : public Strategy {
       : group_(*context.communicator),
         control_(context.host_communicator()),
         accelerator_(context.accelerator),
+        activities_(context.activities),
         exchanger_(context) {
     for (const at::Tensor& tensor : context.parameters.tensors()) {
       broadcast_from_rank_0(group_, tensor.detach());
@@ -154,8 +155,11 @@ class Bsp : public Strategy {
 
   void combine() override {
     const at::NoGradGuard no_grad;
-    update_locally();
-    let_device_finish();
+    {
+      const Doing applying(activities_, Activity::kApplying);
+      update_locally();
+      let_device_finish();
+    }
     const double trained_s = now_s();
     control_.barrier()->wait();
     const double together_s = now_s();
@@ -194,6 +198,7 @@ class Bsp : public Strategy {
   comm::Communicator& group_;
   comm::Communicator& control_;
   replica::Accelerator* accelerator_;
+  ActivityListener* activities_;
   Exchanger exchanger_;
   double begin_s_ = 0;
   /// Sums over the steps, as measured() reports them.

@@ -34,14 +34,21 @@ class FlatStrategy : public Strategy {
   FlatStrategy(const StrategyContext& context, std::vector<size_t> order, int64_t multiple_of = 1)
       : optimizer_(context.optimizer),
         group_(*context.communicator),
+        activities_(context.activities),
         memory_(context.parameters, std::move(order), multiple_of) {}
 
   /// The range of all parameters, without the padding.
   replica::Range everything() const { return {0, memory_.count()}; }
+  /// FlatMemory::apply(), told to the listener.
+  void apply_to(replica::Range range, bool first_step) {
+    const Doing applying(activities_, Activity::kApplying);
+    memory_.apply(range, optimizer_, first_step);
+  }
   void broadcast_values() { broadcast_from_rank_0(group_, memory_.values(everything())); }
 
   replica::SgdOptions optimizer_;
   comm::Communicator& group_;
+  ActivityListener* activities_;
   replica::FlatMemory memory_;
   int64_t steps_ = 0;
 };

@@ -166,7 +166,8 @@ class Horovod final : public FlatStrategy {
       if (agreed_order_.size() < tensors) {
         agreed_order_.insert(agreed_order_.end(), everywhere.begin(), everywhere.end());
       }
-      if (!send(fusion_.packs_of(everywhere))) return false;
+      // A rank is ready for its packs when it has announced them: from then on it waits for the others.
+      if (!send(fusion_.packs_of(everywhere), announcements_.last_announced_s(everywhere))) return false;
     }
     // Null marks the end of the step.
     announcements_.started(nullptr);
@@ -175,13 +176,13 @@ class Horovod final : public FlatStrategy {
 
   /// All-reduces packs and waits for them, as Horovod does: gradients that become ready meanwhile are fused
   /// in the next cycle. Returns false if the thread is to stop.
-  bool send(const std::vector<replica::Range>& packs) {
+  bool send(const std::vector<replica::Range>& packs, double ready_s) {
     std::vector<comm::WorkPtr> works;
     for (const replica::Range& pack : packs) {
       const at::Tensor gradients = memory_.gradients(pack);
       // A sum that is abandoned with the strategy still writes to the gradients, until the communicator is
       // taken down.
-      works.push_back(comm::followed_by(all_reduce_.start(gradients), [gradients] {}));
+      works.push_back(comm::followed_by(all_reduce_.start(gradients, ready_s), [gradients] {}));
     }
     packs_ += static_cast<int64_t>(packs.size());
     for (comm::WorkPtr& work : works) {

@@ -51,7 +51,7 @@ class Replicated final : public BucketStrategy {
     for (size_t i = 0; i < works_.size(); ++i) {
       const replica::Range range = filler_.buckets()[i].range;
       wait_for(*works_[i], memory_.gradients(range));
-      memory_.apply(range, optimizer_, steps_ == 0);
+      apply_to(range, steps_ == 0);
     }
     optimizer_.end_step();
     ++steps_;

@@ -42,7 +42,7 @@ class Sharded final : public BucketStrategy {
     for (size_t i = 0; i < buckets.size(); ++i) {
       const replica::Range shard = shard_of(buckets[i]);
       wait_for(*works_[i], memory_.gradients(shard));
-      memory_.apply(shard, optimizer_, steps_ == 0);
+      apply_to(shard, steps_ == 0);
       works_[i] =
           group_.all_gather(buffer_of(memory_.values(shard)), buffer_of(memory_.values(buckets[i].range)));
     }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/activity.h"
 #include "lockstep/base/registry.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/replica/accelerator.h"
@@ -137,6 +138,9 @@ struct StrategyContext {
   StrategyOptions options;
   /// The GPU of the parameters, which the calling thread has entered; null: they are on the CPU.
   replica::Accelerator* accelerator = nullptr;
+  /// Told when a step communicates other than in combine(), where that is what it does unless it says
+  /// otherwise, and when it applies the optimizer other than in apply(). Null: nobody asks.
+  ActivityListener* activities = nullptr;
   /// A communicator of the same ranks in the same order for messages from host memory. Null: `communicator`
   /// is used for them. Required with nccl, which accepts GPU memory only.
   comm::Communicator* control = nullptr;

@@ -10,14 +10,17 @@
 namespace lockstep::strategies {
 namespace {
 
+comm::Collective sum_of(const at::Tensor& values, double ready_s) {
+  const comm::Buffer buffer = buffer_of(values);
+  return {.kind = comm::Collective::Kind::kAllReduce, .input = buffer, .output = buffer, .ready_s = ready_s};
+}
+
 /// An all-reduce of a narrow copy. The sum is widened in wait(), by the thread that needs it and not by the
 /// communicator's.
 class NarrowedWork final : public comm::Work {
  public:
-  NarrowedWork(comm::Communicator& group, at::Tensor values, at::ScalarType wire)
-      : values_(std::move(values)),
-        narrow_(values_.to(wire)),
-        work_(group.all_reduce(buffer_of(narrow_), comm::ReduceOp::kSum)) {}
+  NarrowedWork(comm::Communicator& group, at::Tensor values, at::ScalarType wire, double ready_s)
+      : values_(std::move(values)), narrow_(values_.to(wire)), work_(group.issue(sum_of(narrow_, ready_s))) {}
 
   /// After a failure elsewhere, the operation may be abandoned while the communicator still writes to the
   /// copy; the callback keeps the copy until then.
@@ -97,10 +100,10 @@ double unit_roundoff(Wire wire) {
   return 0x1p-24;
 }
 
-comm::WorkPtr WireAllReduce::start(const at::Tensor& values) const {
-  if (wire_ == Wire::kFp32) return group_.all_reduce(buffer_of(values), comm::ReduceOp::kSum);
+comm::WorkPtr WireAllReduce::start(const at::Tensor& values, double ready_s) const {
+  if (wire_ == Wire::kFp32) return group_.issue(sum_of(values, ready_s));
   const at::NoGradGuard no_grad;
-  return std::make_unique<NarrowedWork>(group_, values, scalar_type_of(wire_));
+  return std::make_unique<NarrowedWork>(group_, values, scalar_type_of(wire_), ready_s);
 }
 
 }  // namespace lockstep::strategies

@@ -20,7 +20,8 @@ class WireAllReduce {
 
   /// Collective. `values`: dense fp32; overwritten by the sum when wait() returns, or in the calling thread's
   /// stream after wait_in_stream(). A narrower format sends a copy, which exists from here until then.
-  comm::WorkPtr start(const at::Tensor& values) const;
+  /// `ready_s`: as Collective::ready_s.
+  comm::WorkPtr start(const at::Tensor& values, double ready_s = 0) const;
 
  private:
   comm::Communicator& group_;

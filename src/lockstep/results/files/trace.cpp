@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@ namespace lockstep::results {
 namespace {
 
 using measure::RankStamps;
+using measure::StepPhase;
 using measure::StepStamps;
 
 /// The events of one row. Tracks of a rank, from top to bottom:
@@ -109,17 +111,17 @@ class RowTrace {
   void write_step(size_t rank, size_t index) {
     const StepStamps& step = row_.ranks[rank].steps[index];
     const int track = phases_track(rank);
-    const double final_s = measure::gradients_final_s(step);
     slice(rank, track, fmt::format("step {}", index + 1), step.begin_s, step.end_s);
     if (step.last_micro_batch_s() > step.begin_s) {
       slice(rank, track, "earlier micro-batches", step.begin_s, step.last_micro_batch_s());
     }
-    slice(rank, track, "input", step.last_micro_batch_s(), step.input_s);
-    slice(rank, track, "forward", step.input_s, step.forward_s);
-    slice(rank, track, "backward", step.forward_s, final_s);
-    if (!step.collectives.empty()) slice(rank, track, "exposed communication", final_s, step.combined_s);
-    slice(rank, track, "optimizer", step.combined_s, step.applied_s);
-    slice(rank, track, "other", step.applied_s, step.end_s);
+    static const std::map<StepPhase, const char*> kNames{
+        {StepPhase::kInput, "input"},         {StepPhase::kForward, "forward"},
+        {StepPhase::kBackward, "backward"},   {StepPhase::kExposed, "exposed communication"},
+        {StepPhase::kOptimizer, "optimizer"}, {StepPhase::kOther, "other"}};
+    for (const measure::PhaseStretch& stretch : measure::phase_stretches(step, row_.ranks.size() == 1)) {
+      slice(rank, track, kNames.at(stretch.phase), stretch.begin_s, stretch.end_s);
+    }
   }
 
   void write_buckets(size_t rank, size_t index) {

@@ -6,6 +6,7 @@
 
 #include <c10/core/Stream.h>
 
+#include "lockstep/base/activity.h"
 #include "lockstep/models/model.h"
 #include "lockstep/models/whole_step.h"
 #include "lockstep/replica/accelerator.h"
@@ -50,6 +51,9 @@ class DataParallelModel final : public models::Model, public models::WholeStep {
   at::Tensor run(const std::vector<at::Tensor>& samples, const kernels::Context& context,
                  const at::Tensor& scale, const std::function<void()>& forward_done) override;
 
+  /// `listener` is told when data moves between devices. It must outlive this.
+  void tell(ActivityListener* listener) { activities_ = listener; }
+
   int devices() const { return threads_.devices(); }
   /// The replica of a device; that of another than device 0 is as it was in the last step.
   const models::Model& replica(int device) const { return *replicas_[static_cast<size_t>(device)]; }
@@ -71,6 +75,7 @@ class DataParallelModel final : public models::Model, public models::WholeStep {
   /// The gradient of each parameter, of all devices together.
   std::vector<at::Tensor> backward(const std::vector<at::Tensor>& output_gradients);
 
+  ActivityListener* activities_ = nullptr;
   /// By device; empty on the CPU.
   Accelerators accelerators_;
   std::vector<c10::Stream> streams_;

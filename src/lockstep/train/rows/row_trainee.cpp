@@ -71,6 +71,7 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   };
   if (traits_.one_process) {
     auto model = DataParallelModel::make(create, row.ranks, row.device_cpus, accelerators_);
+    model->tell(&activities_);
     devices_ = model.get();
     model_ = std::move(model);
   } else {
@@ -99,6 +100,7 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
                                             .communicator = traits_.communicates ? communicator : nullptr,
                                             .options = options,
                                             .accelerator = accelerator_.get(),
+                                            .activities = &activities_,
                                             .control = group.control == group.data ? nullptr : group.control};
   strategy_ = start.make_strategy ? start.make_strategy(context)
                                   : strategies::registry().get(row.strategy).create(context);
@@ -129,6 +131,7 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
   Trainee trainee = parts();
   trainee.stamp_phases = stamp_phases;
   trainee.tracer = tracer_;
+  trainee.activities = &activities_;
   trainee.layers = layers_;
   StepLoopOptions options = loop_options(pacing);
   options.coupled = coupled;

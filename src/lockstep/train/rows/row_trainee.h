@@ -113,6 +113,7 @@ class RowTrainee {
   std::unique_ptr<inputs::Input> input_;
   std::unique_ptr<strategies::Strategy> strategy_;
   kernels::LayerClock* layers_ = nullptr;
+  ActivityLog activities_;
   int64_t steps_ = 0;
 };
 

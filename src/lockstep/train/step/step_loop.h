@@ -19,6 +19,7 @@
 #include "lockstep/replica/precision.h"
 #include "lockstep/replica/weight_copies.h"
 #include "lockstep/strategies/strategy.h"
+#include "lockstep/train/step/activity_log.h"
 #include "lockstep/train/step/pacing.h"
 #include "lockstep/train/step/traced_communicator.h"
 
@@ -87,6 +88,8 @@ struct Trainee {
   /// Slows the steps, so it is not for a run whose throughput counts.
   bool stamp_phases = false;
   TracedCommunicator* tracer = nullptr;
+  /// The listener of strategy and network, if phases are stamped.
+  ActivityLog* activities = nullptr;
   /// Stamps the layers of every step. Slows the steps likewise.
   kernels::LayerClock* layers = nullptr;
   /// The GPU; null: the CPU.

@@ -110,8 +110,10 @@ void TracedCommunicator::forget_stamps() {
 }
 
 comm::WorkPtr TracedCommunicator::issue(const comm::Collective& collective) {
-  const size_t index = stamps_->issued(static_cast<int64_t>(collective.bytes()),
-                                       StepClock(stamps_->accelerator.get()).now(), lane_);
+  Instant ready = StepClock(stamps_->accelerator.get()).now();
+  // A time of the host says nothing about a GPU's stream.
+  if (collective.ready_s > 0 && !ready.mark) ready.at_s = collective.ready_s;
+  const size_t index = stamps_->issued(static_cast<int64_t>(collective.bytes()), std::move(ready), lane_);
   comm::WorkPtr work = real_.issue(collective);
   if (stamps_->aside) {
     work->wait_in_stream(stamps_->aside->stream());

@@ -27,12 +27,14 @@ const cuda_kernels::KernelsPluginV1* gpu_kernels_for(kernels::KernelChoice choic
 measure::StepStamps StepInstants::stamps(double begin_s, const StepClock& clock) const {
   measure::StepStamps stamps;
   stamps.begin_s = begin_s;
+  for (const ActivityLog::Entry& entry : activities) {
+    auto& stretches = entry.activity == Activity::kApplying ? stamps.applying : stamps.communicating;
+    stretches.push_back({clock.seconds(entry.begin), clock.seconds(entry.end)});
+  }
   double began_s = begin_s;
   for (const MicroBatch& batch : micro_batches) {
     if (&batch != &micro_batches.front()) {
-      stamps.earlier_input_s += stamps.input_s - began_s;
-      stamps.earlier_forward_s += stamps.forward_s - stamps.input_s;
-      stamps.earlier_backward_s += stamps.backward_s - stamps.forward_s;
+      stamps.add_earlier_micro_batch(began_s);
       began_s = stamps.backward_s;
     }
     stamps.input_s = clock.seconds(batch.input);
@@ -97,7 +99,12 @@ StepOutcome TrainingStep::run(int64_t step, StepInstants& at) const {
   if (trainee_.stamp_phases) at.micro_batches.resize(static_cast<size_t>(options_.accumulate));
   if (options_.hooks.before_step) options_.hooks.before_step(step);
   StepInstants::MicroBatch not_stamped;
-  return compute(next_batch(at.micro_batches.empty() ? not_stamped : at.micro_batches.front()), {step}, at);
+  const inputs::Batch& first = next_batch(at.micro_batches.empty() ? not_stamped : at.micro_batches.front());
+  const bool logs = trainee_.stamp_phases && trainee_.activities != nullptr;
+  if (logs) trainee_.activities->start(clock_);
+  StepOutcome outcome = compute(first, {step}, at);
+  if (logs) at.activities = trainee_.activities->take();
+  return outcome;
 }
 
 void TrainingStep::record(int64_t step) {

@@ -8,6 +8,7 @@
 
 #include "lockstep/measure/phases.h"
 #include "lockstep/models/whole_step.h"
+#include "lockstep/train/step/activity_log.h"
 #include "lockstep/train/step/step_clock.h"
 #include "lockstep/train/step/step_loop.h"
 
@@ -19,6 +20,7 @@ struct StepInstants {
     Instant input, forward, backward;
   };
   std::vector<MicroBatch> micro_batches;
+  std::vector<ActivityLog::Entry> activities;
   Instant combined, applied, end;
 
   /// The stamps in seconds, once the device has reached the end. `begin_s`: beginning of the step.
