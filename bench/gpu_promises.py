@@ -55,7 +55,7 @@ def no_slower(rows, precision, batch, other):
     """lockstep's captured step against that of another, in the repetitions' median ratio."""
     promise = f"batch {batch}, {precision}: captured is no slower than {other}"
     row = find(rows, precision, batch)
-    if row is None:
+    if row is None or other in row.get("without", []):
         return Verdict(promise, "not measured", NOT_RUN)
     pairs = list(zip(row["steps_s"].get(other, []), row["steps_s"].get(CAPTURED, [])))
     if not pairs:

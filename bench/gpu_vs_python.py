@@ -33,6 +33,8 @@ from gpu_promises import CAPTURED, COMPILED, DDP, EAGER, NO, OWN, judge, verdict
 from vs_python import ROOT, bench_runs, ratio_interval
 
 OTHERS = [EAGER, OWN, DDP, COMPILED]
+# What --without calls them.
+SHORT = {"eager": EAGER, "own": OWN, "ddp": DDP, "compile": COMPILED}
 
 
 def python_environment():
@@ -125,7 +127,7 @@ def jobs_of(options, precision, batch, row, compiled):
 def measure(options, precision, batch, keep):
     """A row: the medians of every repetition's steps. keep(row) is called after each of them."""
     row = {"model": options.model, "image_size": options.image_size, "precision": precision, "batch": batch,
-           "steps_s": {}}
+           "without": options.without, "steps_s": {}}
     compiled = None if COMPILED in options.without else Python(options, precision, batch, "compiled")
     try:
         # Compiling takes the processors, so nothing is measured meanwhile.
@@ -192,7 +194,7 @@ def parse_options():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path, help="what was measured, for --from; written after every step of a repetition")
     parser.add_argument("--verdicts-json", action="store_true", help="the promises once more, as a line of JSON")
-    parser.add_argument("--without", default="", help=f"leave these out: {COMPILED},...")
+    parser.add_argument("--without", default="", help=f"leave out some of {','.join(SHORT)}")
     parser.add_argument("--from", type=Path, dest="files", nargs="+", help="measure nothing, read these")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--python-device", default="cuda", choices=["cuda", "cpu"], help="cpu: to try this script out")
@@ -200,10 +202,10 @@ def parse_options():
     parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"), help="the program")
     parser.add_argument("--lockstep-flag", action="append", default=[], help="passed on to lockstep bench")
     options = parser.parse_args()
-    options.without = [name for name in options.without.split(",") if name]
-    for name in options.without:
-        if name not in [EAGER, OWN, DDP, COMPILED]:
-            parser.error(f"--without knows {', '.join(OTHERS)}, and not '{name}'")
+    for name in filter(None, options.without.split(",")):
+        if name not in SHORT:
+            parser.error(f"--without knows {', '.join(SHORT)}, and not '{name}'")
+    options.without = [SHORT[name] for name in filter(None, options.without.split(","))]
     options.cells = []
     for cell in options.rows.split(","):
         precision, _, batch = cell.partition(":")

@@ -78,6 +78,11 @@ class PromisesTest(unittest.TestCase):
             self.assertEqual(code, 0)
             self.assertNotIn(YES, [verdict["holds"] for verdict in verdicts.values()])
 
+    def test_what_was_left_out_has_not_failed(self):
+        code, verdicts = self.judged(row(ddp=None, without=["Python DDP"]))
+        self.assertEqual(code, 0)
+        self.assertEqual(verdicts["batch 32, bf16: captured is no slower than Python DDP"]["holds"], "not run")
+
     def test_a_rate_outside_of_its_estimate_fails_nothing(self):
         code, verdicts = self.judged(row(batch=256, captured=256 / 4200, eager=256 / 4100, ddp=256 / 4000,
                                          compiled=256 / 5700))

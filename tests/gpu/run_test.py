@@ -101,6 +101,25 @@ class ChecksTest(unittest.TestCase):
         self.assertIn("A.d", rows[2]["seen"])
 
 
+    def test_speed_is_judged_as_far_as_it_was_measured(self):
+        measured = self.folder / "speed.json"
+        steps = {"captured": [0.009], "eager": [0.01], "captured, own kernels": [0.008], "Python DDP": [0.014]}
+        measured.write_text(json.dumps({"rows": [{
+            "model": "resnet50", "image_size": 224, "precision": "bf16", "batch": 32, "gpu": "NVIDIA H200",
+            "without": ["torch.compile"], "steps_s": steps}]}))
+        machine = parts.Machine(SOURCE, self.folder, "cuda")
+        self.addCleanup(machine.end)
+        parts.add_verdicts(self.part, machine, measured, checks.Done(None, "", 330, 330, "x"), "cut short")
+        parts.add_verdicts(self.part, machine, self.folder / "none.json", checks.Done(1, "lockstep failed:", 9, 330, "x"),
+                           "failed")
+        parts.add_verdicts(self.part, machine, self.folder / "none.json", None, "too late")
+        holds = {row["promise"]: row["holds"] for row in self.kept()["rows"]}
+        self.assertEqual(holds["batch 32, bf16: captured is no slower than Python DDP"], YES)
+        self.assertEqual(holds["batch 32, bf16: captured"], "as estimated")
+        self.assertEqual((holds["cut short: measured"], holds["failed: measured"], holds["too late"]),
+                         (NOT_RUN, NO, NOT_RUN))
+
+
 class RunTest(unittest.TestCase):
     """The program."""
 
