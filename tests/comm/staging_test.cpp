@@ -24,6 +24,7 @@ class RecordingEngine final : public CopyEngine {
 
   std::shared_ptr<std::byte> host_memory(size_t bytes) override {
     largest_ = std::max(largest_, bytes);
+    ++allocations_;
     return real_.host_memory(bytes);
   }
   MarkPtr mark_stream(void*) override { return real_.mark_stream(nullptr); }
@@ -39,11 +40,13 @@ class RecordingEngine final : public CopyEngine {
   bool reached(const Mark& mark) override { return real_.reached(mark); }
 
   size_t largest() const { return largest_; }
+  int allocations() const { return allocations_; }
 
  private:
   HostCopyEngine real_;
   std::vector<std::string>& log_;
   size_t largest_ = 0;
+  int allocations_ = 0;
 };
 
 class StagingPipelineTest : public testing::Test {
@@ -66,6 +69,16 @@ TEST_F(StagingPipelineTest, the_next_piece_comes_out_and_the_last_goes_in_while_
             (std::vector<std::string>{"out 1x256", "out 1x256", "call 64", "in 1x256", "out 1x256", "call 64",
                                       "in 1x256", "out 1x32", "call 64", "in 1x256", "call 8", "in 1x32"}));
   EXPECT_EQ(engine_->largest(), 64 * sizeof(float));
+}
+
+TEST_F(StagingPipelineTest, no_operation_waits_for_memory) {
+  StagingPipeline pipeline(engine_, 64 * sizeof(float));
+  const int before = engine_->allocations();
+  EXPECT_EQ(before, 3);
+  std::vector<float> values(200);
+  const Buffer buffer = host_buffer(values.data(), values.size());
+  pipeline.run({.input = buffer, .output = buffer, .columns = 200, .in_place = true}, {}, call());
+  EXPECT_EQ(engine_->allocations(), before);
 }
 
 TEST_F(StagingPipelineTest, a_piece_of_a_table_takes_its_share_of_every_row) {

@@ -246,17 +246,6 @@ TEST_F(NcclTest, a_time_out_is_final) {
   never.open();
 }
 
-TEST_F(NcclTest, memory_may_be_registered) {
-  const auto comm = connect_alone("nccl");
-  void* memory = nullptr;
-  must(cudaMalloc(&memory, kCount));
-  comm->register_memory(memory, kCount);
-  const Buffer buffer{memory, kCount, DType::kUInt8, DeviceKind::kCuda};
-  comm->all_reduce(buffer, ReduceOp::kSum)->wait();
-  must(cudaDeviceSynchronize());
-  cudaFree(memory);
-}
-
 TEST_F(NcclTest, a_gpu_that_is_not_there_is_refused) {
   ConnectOptions options;
   options.cuda_device = gpus_;

@@ -1,5 +1,6 @@
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -101,6 +102,20 @@ TEST_F(NcclPairTest, a_captured_step_reduces_over_both_at_every_launch) {
     values.expect(12);
     EXPECT_EQ(cudaGraphExecDestroy(launchable), cudaSuccess);
     EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  });
+}
+
+TEST_F(NcclPairTest, memory_of_its_own_is_reduced_like_any_other) {
+  run(Duration(20), [](Communicator& comm) {
+    std::shared_ptr<void> memory = comm.allocate(kPairCount * sizeof(float));
+    ASSERT_NE(memory, nullptr);
+    std::vector<float> values(kPairCount, float(comm.rank() + 1));
+    const size_t bytes = values.size() * sizeof(float);
+    ASSERT_EQ(cudaMemcpy(memory.get(), values.data(), bytes, cudaMemcpyHostToDevice), cudaSuccess);
+    comm.all_reduce({memory.get(), kPairCount, DType::kFloat32, DeviceKind::kCuda}, ReduceOp::kSum)->wait();
+    ASSERT_EQ(cudaMemcpy(values.data(), memory.get(), bytes, cudaMemcpyDeviceToHost), cudaSuccess);
+    EXPECT_EQ(values, std::vector<float>(kPairCount, 3));
+    memory.reset();
   });
 }
 

@@ -223,9 +223,10 @@ class Communicator {
   /// may outlive this one. By default a split with all ranks.
   virtual std::unique_ptr<Communicator> duplicate();
 
-  /// Collective. A hint: buffers within these bytes of GPU memory, which outlives the communicator, will be
-  /// used again and again. nccl registers them with the network and the other GPUs; the others do nothing.
-  virtual void register_memory([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes) {}
+  /// Memory of this communicator's GPU from and to which it transfers fastest: nccl's own, registered with
+  /// the network and the other GPUs. Null where there is none. Release it before the communicator, when no
+  /// work on the GPU needs it any more or waits for another rank: that waits for the GPU.
+  virtual std::shared_ptr<void> allocate([[maybe_unused]] size_t bytes) { return nullptr; }
 
   /// Whether nothing is in flight and nothing has failed, as far as this rank can tell without asking others;
   /// false where the backend does not know. Never blocks.

@@ -22,7 +22,7 @@ class ForwardingCommunicator : public Communicator {
   WorkPtr post(const Message& message) override { return real_.post(message); }
   std::unique_ptr<Communicator> split(std::span<const int> ranks) override { return real_.split(ranks); }
   std::unique_ptr<Communicator> duplicate() override { return real_.duplicate(); }
-  void register_memory(void* data, size_t bytes) override { real_.register_memory(data, bytes); }
+  std::shared_ptr<void> allocate(size_t bytes) override { return real_.allocate(bytes); }
   bool idle() const override { return real_.idle(); }
   Duration timeout() const override { return real_.timeout(); }
   double progress_thread_cpu_s() const override { return real_.progress_thread_cpu_s(); }

@@ -122,7 +122,8 @@ class NcclWork final : public OperationWork {
 /// A communicator directly on NCCL.
 ///
 /// Operations are put into a stream of the communicator's own by the calling thread, in the order of the
-/// calls: asynchronous for the GPU from the first on, while the host only waits until NCCL has taken them.
+/// calls: asynchronous for the GPU from the first on; the host waits for other ranks only where NCCL connects
+/// to them, at the first use.
 /// In a stream that is being captured into a CUDA graph a collective becomes a branch of that graph, which
 /// has to be joined before the capture ends: by Work::wait_in_stream with the captured stream; nothing else
 /// waits for it.
@@ -188,9 +189,8 @@ class NcclCommunicator final : public Communicator {
     return other;
   }
 
-  void register_memory(void* data, size_t bytes) override {
-    checks_.check_buffer("register_memory", {data, bytes, DType::kUInt8, DeviceKind::kCuda});
-    if (bytes > 0) session_->register_memory(data, bytes);
+  std::shared_ptr<void> allocate(size_t bytes) override {
+    return bytes == 0 || size() == 1 ? nullptr : session_->allocate(bytes);
   }
 
  private:
@@ -231,9 +231,6 @@ std::string unique_id(const ConnectOptions& options) {
 Communicator* connect_nccl(const ConnectOptions& options) {
   check_gpu(options.cuda_device, "the nccl backend");
   const Deadline deadline = deadline_after(options.timeout);
-  // Kernels of several communicators on a GPU then start in the order of the calls, so that no two GPUs wait
-  // for each other. NCCL reads the variable once, at its first call.
-  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   enter_gpu(options.cuda_device);
   const std::string bytes = unique_id(options);
   ncclUniqueId id{};
@@ -244,6 +241,12 @@ Communicator* connect_nccl(const ConnectOptions& options) {
   std::memcpy(id.internal, bytes.data(), bytes.size());
   auto link = NcclLink::join(id, options.rank, options.size, options.cuda_device, deadline);
   return std::make_unique<NcclCommunicator>(std::move(link), options.timeout).release();
+}
+
+/// Kernels of several communicators on a GPU then start in the order of the calls, so that no two GPUs wait
+/// for each other. NCCL reads the variable once, at its first call.
+void order_launches() {
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }
 
 void check_gpus() {
@@ -258,5 +261,9 @@ constexpr BackendPlugin kPlugin = {kPluginAbiVersion,
 }  // namespace lockstep::comm
 
 extern "C" [[gnu::visibility("default")]] const lockstep::comm::BackendPlugin* lockstep_backend_plugin() {
+  // Here, as the plugin is opened: ranks may be threads, and in another's connect a thread reads the
+  // environment. A process that starts ranks opens it before, and they inherit the variable.
+  static const bool once = (lockstep::comm::order_launches(), true);
+  static_cast<void>(once);
   return &lockstep::comm::kPlugin;
 }

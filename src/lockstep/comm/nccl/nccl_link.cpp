@@ -1,37 +1,48 @@
 #include "lockstep/comm/nccl/nccl_link.h"
 
-#include <chrono>
+#include <condition_variable>
+#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/cuda/cuda_check.h"
+#include "lockstep/comm/helper_thread.h"
 
 namespace lockstep::comm {
 namespace {
 
-/// Paces the wait for NCCL to enqueue a call, which a thread that it starts for each call does in tens of
-/// microseconds, unless it has to make connections first.
-class EnqueuePause {
- public:
-  void pause() const {
-    constexpr auto kUsual = std::chrono::microseconds(300);
-    if (Clock::now() - start_ < kUsual) return std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+/// Carries out a call of NCCL that waits for the other ranks, on a thread of its own. At the deadline the
+/// thread is left behind with everything that `call` owns, and TimeoutError thrown.
+ncclResult_t within(Deadline deadline, int device, const char* name, std::function<ncclResult_t()> call) {
+  struct Outcome {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<ncclResult_t> result;
+  };
+  const auto outcome = std::make_shared<Outcome>();
+  HelperThread thread("ls-nccl-join", [outcome, device, call = std::move(call)]() mutable {
+    cudaSetDevice(device);
+    const CaptureExempt exempt;
+    const ncclResult_t result = call();
+    call = nullptr;
+    const std::lock_guard lock(outcome->mutex);
+    outcome->result = result;
+    outcome->changed.notify_all();
+  });
+  std::unique_lock lock(outcome->mutex);
+  const bool in_time =
+      outcome->changed.wait_until(lock, deadline, [&] { return outcome->result.has_value(); });
+  lock.unlock();
+  if (!in_time) {
+    thread.join_or_leave(Duration(0));
+    throw TimeoutError(fmt::format("NCCL: {} did not finish in time", name),
+                       "check that every rank is alive and takes the same steps");
   }
-
- private:
-  Clock::time_point start_ = Clock::now();
-};
-
-/// Calls return at once, so that a time-out, and abort() from another thread, can end them.
-ncclConfig_t non_blocking() {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  return config;
+  thread.join();
+  return *outcome->result;
 }
 
 }  // namespace
@@ -73,76 +84,67 @@ NcclLink::~NcclLink() {
 std::shared_ptr<NcclLink> NcclLink::join(const ncclUniqueId& id, int rank, int size, int device,
                                          Deadline deadline) {
   std::shared_ptr<NcclLink> link(new NcclLink(rank, size, device));
-  enter_gpu(device);
-  try {
-    std::unique_lock lock(link->mutex_);
-    ncclConfig_t config = non_blocking();
-    const ncclResult_t result = ncclCommInitRankConfig(&link->comm_, size, id, rank, &config);
-    link->settle(lock, result, "ncclCommInitRankConfig", deadline);
-  } catch (...) {
-    link->abort();
-    throw;
-  }
+  const ncclResult_t result = within(deadline, device, "ncclCommInitRankConfig", [link, id, rank, size] {
+    // Of a non-blocking one, NCCL enqueues every operation on a thread that it starts for it.
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    return ncclCommInitRankConfig(&link->comm_, size, id, rank, &config);
+  });
+  if (result != ncclSuccess) link->abort();
+  check_nccl(result, "ncclCommInitRankConfig", nullptr);
   return link;
 }
 
 ncclComm_t NcclLink::open_comm() const {
+  const std::lock_guard lock(mutex_);
   if (comm_ == nullptr) throw CommError("this NCCL communicator was ended after a failure");
   return comm_;
 }
 
-void NcclLink::settle(std::unique_lock<std::mutex>& lock, ncclResult_t result, const char* name,
-                      Deadline deadline) {
-  const EnqueuePause backoff;
-  check_nccl(result, name, comm_);
-  while (result == ncclInProgress) {
-    if (Clock::now() > deadline) {
-      throw TimeoutError(fmt::format("NCCL: {} did not finish in time", name),
-                         "check that every rank is alive and takes the same steps");
-    }
-    // Unlocked, so that the watch can check the communicator's health, or end it.
-    lock.unlock();
-    backoff.pause();
-    lock.lock();
-    check_nccl(ncclCommGetAsyncError(open_comm(), &result), "ncclCommGetAsyncError", comm_);
-    check_nccl(result, name, comm_);
-  }
-}
-
-void NcclLink::launch(const char* name, const Call& call, Deadline deadline) {
-  std::unique_lock lock(mutex_);
+void NcclLink::launch(const char* name, const Call& call) {
+  // Without the lock, so that abort() can end the call.
   const ncclResult_t result = call(open_comm(), stream_);
-  settle(lock, result, name, deadline);
+  check_nccl(result, name, open_comm());
 }
 
 std::shared_ptr<NcclLink> NcclLink::split(bool member, int new_rank, int new_size, Deadline deadline) {
   std::shared_ptr<NcclLink> link(member ? new NcclLink(new_rank, new_size, device_) : nullptr);
-  std::unique_lock lock(mutex_);
-  ncclConfig_t config = non_blocking();
+  const auto part = std::make_shared<ncclComm_t>(nullptr);
   const ncclResult_t result =
-      ncclCommSplit(open_comm(), member ? 0 : NCCL_SPLIT_NOCOLOR, rank_, &part_, &config);
-  settle(lock, result, "ncclCommSplit", deadline);
-  // The old communicator's state has settled: the new one exists. It has a state of its own, settled below.
-  if (link) link->comm_ = std::exchange(part_, nullptr);
-  lock.unlock();
-  if (!link) return nullptr;
-  try {
-    std::unique_lock link_lock(link->mutex_);
-    link->settle(link_lock, ncclInProgress, "ncclCommSplit", deadline);
-  } catch (...) {
-    link->abort();
-    throw;
-  }
+      within(deadline, device_, "ncclCommSplit",
+             [self = shared_from_this(), comm = open_comm(), part, color = member ? 0 : NCCL_SPLIT_NOCOLOR] {
+               // Blocking, as its parent is.
+               return ncclCommSplit(comm, color, self->rank_, part.get(), nullptr);
+             });
+  if (link) link->comm_ = *part;
+  if (result != ncclSuccess && link) link->abort();
+  check_nccl(result, "ncclCommSplit", open_comm());
   return link;
 }
 
-void NcclLink::register_memory(void* data, size_t bytes, Deadline deadline) {
+std::shared_ptr<void> NcclLink::allocate(size_t bytes) {
+  enter_gpu(device_);
+  void* memory = nullptr;
+  if (ncclMemAlloc(&memory, bytes) != ncclSuccess) return nullptr;
   void* handle = nullptr;
-  launch(
-      "ncclCommRegister",
-      [&](ncclComm_t comm, cudaStream_t) { return ncclCommRegister(comm, data, bytes, &handle); }, deadline);
-  const std::lock_guard lock(mutex_);
-  if (handle != nullptr) registered_.push_back(handle);
+  if (ncclCommRegister(open_comm(), memory, bytes, &handle) != ncclSuccess) {
+    ncclMemFree(memory);
+    return nullptr;
+  }
+  return {memory, [self = shared_from_this(), handle](void* address) { self->release(address, handle); }};
+}
+
+void NcclLink::release(void* memory, void* handle) noexcept {
+  std::unique_lock lock(mutex_);
+  const ncclComm_t comm = comm_;
+  lock.unlock();
+  // Ended: an operation may hang on the GPU, and freeing would wait for it. Leak.
+  if (comm == nullptr) return;
+  const CaptureExempt exempt;
+  cudaSetDevice(device_);
+  cudaDeviceSynchronize();
+  ncclCommDeregister(comm, handle);
+  ncclMemFree(memory);
 }
 
 void NcclLink::check_health() {
@@ -154,34 +156,23 @@ void NcclLink::check_health() {
 }
 
 void NcclLink::abort() noexcept {
-  // Taken away under the lock, ended without it: no other thread may be in NCCL with this communicator
-  // meanwhile, and none should have to wait for the end.
+  // Taken away under the lock, ended without it: none should have to wait for the end. A call that another
+  // thread is in returns with an error, as NCCL waits for no other rank any more.
   std::unique_lock lock(mutex_);
   const ncclComm_t comm = std::exchange(comm_, nullptr);
-  registered_.clear();
   lock.unlock();
   if (comm != nullptr) ncclCommAbort(comm);
-  // An unfinished split: the end of the old communicator stops it; then the new one is ended too.
-  lock.lock();
-  const ncclComm_t part = std::exchange(part_, nullptr);
-  lock.unlock();
-  if (part != nullptr) ncclCommAbort(part);
 }
 
-void NcclLink::finish(Deadline deadline) noexcept {
-  try {
-    std::unique_lock lock(mutex_);
-    if (comm_ == nullptr) return;
-    for (void* handle : std::exchange(registered_, {})) {
-      settle(lock, ncclCommDeregister(open_comm(), handle), "ncclCommDeregister", deadline);
-    }
-    settle(lock, ncclCommFinalize(open_comm()), "ncclCommFinalize", deadline);
-    const ncclComm_t comm = std::exchange(comm_, nullptr);
-    lock.unlock();
-    // Without the lock, as in abort(). Local and immediate once the communicator is finalized.
+void NcclLink::finish() noexcept {
+  std::unique_lock lock(mutex_);
+  const ncclComm_t comm = std::exchange(comm_, nullptr);
+  lock.unlock();
+  if (comm == nullptr) return;
+  if (ncclCommFinalize(comm) == ncclSuccess) {
     ncclCommDestroy(comm);
-  } catch (...) {
-    abort();
+  } else {
+    ncclCommAbort(comm);
   }
 }
 

@@ -3,7 +3,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -30,10 +29,11 @@ ncclResult_t grouped(const Body& body) {
   return result != ncclSuccess ? result : end;
 }
 
-/// One NCCL communicator, non-blocking, with a stream of its own on one GPU. Every call into NCCL for it goes
-/// through here, one at a time, and returns only when NCCL has put all of it into the stream: until then NCCL
-/// allows neither another call nor other work in the stream. Does not wait for the GPU. Thread-safe.
-class NcclLink {
+/// One blocking NCCL communicator, with a stream of its own on one GPU. A call puts its work into the stream
+/// on the calling thread, and does not wait for the GPU; but NCCL makes connections at the first use, and
+/// then waits for the other ranks. abort(), from another thread, ends that wait. One call at a time.
+/// Thread-safe otherwise.
+class NcclLink : public std::enable_shared_from_this<NcclLink> {
  public:
   using Call = std::function<ncclResult_t(ncclComm_t comm, cudaStream_t stream)>;
 
@@ -52,42 +52,38 @@ class NcclLink {
   /// Eight bytes of GPU memory for operations without data.
   void* scratch() const { return scratch_; }
 
-  /// `name`: of the call, for errors. Throws NCCL's error, TimeoutError when NCCL does not finish enqueuing
-  /// in time (it connects to other ranks there), CommError after abort().
-  void launch(const char* name, const Call& call, Deadline deadline);
+  /// `name`: of the call, for errors. Throws NCCL's error, CommError after abort().
+  void launch(const char* name, const Call& call);
 
   /// Collective. Nothing may be in flight. Null on ranks that are not `member`s; members keep their order.
   std::shared_ptr<NcclLink> split(bool member, int new_rank, int new_size, Deadline deadline);
 
-  /// See Communicator::register_memory.
-  void register_memory(void* data, size_t bytes, Deadline deadline);
+  /// See Communicator::allocate. Null as well if NCCL refuses.
+  std::shared_ptr<void> allocate(size_t bytes);
 
   /// Throws an error that NCCL has met since it took the last call. Never blocks.
   void check_health();
 
-  /// Ends NCCL's communicator on this rank, and with it all kernels that wait for other ranks. May take as
-  /// long as the GPU does. Nothing works afterwards.
+  /// Ends NCCL's communicator on this rank, and with it all kernels and calls that wait for other ranks. May
+  /// take as long as the GPU does. Nothing works afterwards.
   void abort() noexcept;
-  /// Ends NCCL's communicator in good order, together with the ranks of this host; falls back to abort() at
-  /// the deadline. Nothing may be in flight, and no CUDA graph that holds its operations may be left.
-  void finish(Deadline deadline) noexcept;
+  /// Ends NCCL's communicator in good order, together with the ranks of this host, for which it may have to
+  /// wait. Nothing may be in flight, and no CUDA graph that holds its operations may be left.
+  void finish() noexcept;
 
  private:
   NcclLink(int rank, int size, int device);
-  /// Waits while the communicator's state, at first `result`, is ncclInProgress. `lock` holds mutex_.
-  void settle(std::unique_lock<std::mutex>& lock, ncclResult_t result, const char* name, Deadline deadline);
+  /// Throws CommError after abort().
   ncclComm_t open_comm() const;
+  void release(void* memory, void* handle) noexcept;
 
   const int rank_;
   const int size_;
   const int device_;
   cudaStream_t stream_ = nullptr;
   void* scratch_ = nullptr;
-  std::mutex mutex_;
-  /// NCCL writes both from its own threads until it has settled, so they must not move.
+  mutable std::mutex mutex_;
   ncclComm_t comm_ = nullptr;
-  ncclComm_t part_ = nullptr;
-  std::vector<void*> registered_;
 };
 
 }  // namespace lockstep::comm

@@ -61,6 +61,10 @@ void NcclSession::or_break(const std::string& what,
   try {
     action();
   } catch (...) {
+    // The watch ended the call: it knows why.
+    for (const auto& operation : operations) {
+      if (operation->has_outcome()) operation->Operation::test();
+    }
     Failure failure = Failure::from_current_exception();
     failure.what = fmt::format("{} on {}: {}", what, where(), failure.what);
     break_with(failure);
@@ -152,6 +156,11 @@ void NcclSession::put(const std::vector<std::shared_ptr<NcclOperation>>& operati
   const Deadline deadline = deadline_after(timeout());
   or_break(info.describe(), operations, [&] {
     check_usable();
+    // Before the call, which the watch ends when its time is up.
+    for (const auto& operation : operations) {
+      operation->begin(deadline);
+      watch_->add(operation);
+    }
     std::vector<void*> streams;
     for (const Buffer& buffer : buffers) {
       if (std::find(streams.begin(), streams.end(), buffer.stream) == streams.end()) {
@@ -164,14 +173,13 @@ void NcclSession::put(const std::vector<std::shared_ptr<NcclOperation>>& operati
       ready_.hold(link_->stream());
     }
     // An operation without data leaves only its end in the stream, in its place among the others.
-    if (call) link_->launch(info.name, call, deadline);
+    if (call) link_->launch(info.name, call);
     auto end = std::make_shared<CudaEvent>(link_->device());
     end->record(link_->stream());
-    for (const auto& operation : operations) operation->issued(end, is_captured, deadline);
+    for (const auto& operation : operations) operation->issued(end, is_captured);
   });
   // The end of a captured operation is a node of the graph: the host cannot ask for it.
-  if (is_captured) return watch_->watch_graphs();
-  for (const auto& operation : operations) watch_->add(operation);
+  if (is_captured) watch_->watch_graphs();
 }
 
 std::shared_ptr<NcclLink> NcclSession::split(bool member, int new_rank, int new_size) {
@@ -188,10 +196,10 @@ std::shared_ptr<NcclLink> NcclSession::split(bool member, int new_rank, int new_
   return part;
 }
 
-void NcclSession::register_memory(void* data, size_t bytes) {
+std::shared_ptr<void> NcclSession::allocate(size_t bytes) {
   const std::lock_guard issuing(issuing_);
   check_usable();
-  or_break("register_memory", {}, [&] { link_->register_memory(data, bytes, deadline_after(timeout())); });
+  return link_->allocate(bytes);
 }
 
 void NcclSession::hurry(NcclOperation& operation) {

@@ -32,7 +32,7 @@ class NcclSession final : public Session {
 
   /// Waits for everything in flight, then splits. See NcclLink::split.
   std::shared_ptr<NcclLink> split(bool member, int new_rank, int new_size);
-  void register_memory(void* data, size_t bytes);
+  std::shared_ptr<void> allocate(size_t bytes);
 
   /// Reports the end of `operation` without delay: a thread of the host waits for it.
   void hurry(NcclOperation& operation);

@@ -10,17 +10,19 @@ namespace {
 
 /// Without a waiter nothing depends on the outcome soon; often enough to notice failures and time-outs.
 constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
-/// For ending NCCL's communicator in good order, before it is aborted.
-constexpr Duration kForTheEnd{3};
-/// Longer than kForTheEnd, which leaves time for the abort that follows.
+/// For ending NCCL's communicator, in good order or not.
 constexpr Duration kUntilLeftBehind{5};
 
 }  // namespace
 
-void NcclOperation::issued(std::shared_ptr<CudaEvent> end, bool captured, Deadline deadline) {
-  end_ = std::move(end);
+void NcclOperation::begin(Deadline deadline) {
   deadline_ = deadline;
+}
+
+void NcclOperation::issued(std::shared_ptr<CudaEvent> end, bool captured) {
+  end_ = std::move(end);
   captured_ = captured;
+  issued_ = true;
 }
 
 bool NcclOperation::poll() noexcept {
@@ -79,8 +81,9 @@ void NcclWatch::fail(const Failure& why) {
 
 bool NcclWatch::idle() const {
   const std::lock_guard lock(shared_->mutex);
-  return std::all_of(shared_->pending.begin(), shared_->pending.end(),
-                     [](const auto& operation) { return operation->reached(); });
+  return std::all_of(shared_->pending.begin(), shared_->pending.end(), [](const auto& operation) {
+    return operation->left_to_graph() || operation->reached();
+  });
 }
 
 void NcclWatch::run(Shared& shared) {
@@ -114,7 +117,7 @@ void NcclWatch::run(Shared& shared) {
   const bool in_good_order = shared.pending.empty() && !shared.failure;
   lock.unlock();
   if (in_good_order) {
-    shared.link->finish(deadline_after(kForTheEnd));
+    shared.link->finish();
   } else {
     shared.link->abort();
   }
@@ -126,6 +129,7 @@ void NcclWatch::look(Shared& shared, std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   std::optional<Failure> failure;
   for (const auto& operation : pending) {
+    if (operation->left_to_graph()) continue;
     // One stream: nothing behind an incomplete operation is complete.
     if (!operation->poll()) break;
     try {
@@ -141,7 +145,8 @@ void NcclWatch::look(Shared& shared, std::unique_lock<std::mutex>& lock) {
     if (!failure) failure = Failure::from_current_exception();
   }
   lock.lock();
-  std::erase_if(shared.pending, [](const auto& operation) { return operation->has_outcome(); });
+  std::erase_if(shared.pending,
+                [](const auto& operation) { return operation->left_to_graph() || operation->has_outcome(); });
   if (failure && !shared.failure) shared.failure = failure;
 }
 

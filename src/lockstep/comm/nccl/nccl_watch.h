@@ -14,24 +14,30 @@
 
 namespace lockstep::comm {
 
-/// One operation in the communicator's stream. First held (a message that is not issued yet), then issued,
-/// and complete when the GPU has reached its end, unless it was captured into a CUDA graph. NcclWatch asks
-/// the GPU, in the order of the operations, which is the order in which they end. Thread-safe.
+/// One operation in the communicator's stream. First held (a message that is not issued yet), then begun,
+/// issued, and complete when the GPU has reached its end, unless it was captured into a CUDA graph. NcclWatch
+/// asks the GPU, in the order of the operations, which is the order in which they end. Thread-safe.
 class NcclOperation final : public Operation {
  public:
   using Operation::Operation;
 
+  /// Records that a thread is about to put the operation into the stream, where NCCL may wait for other
+  /// ranks. Its time runs from here.
+  void begin(Deadline deadline);
   /// Records that the operation is in the stream now, with `end` right after it. `captured`: it runs whenever
   /// the graph is launched, and the host never learns when it is complete.
-  void issued(std::shared_ptr<CudaEvent> end, bool captured, Deadline deadline);
+  void issued(std::shared_ptr<CudaEvent> end, bool captured);
 
   bool captured() const { return captured_; }
+
+  /// Whether there is nothing left for the watch to learn of it: it was captured.
+  bool left_to_graph() const { return issued_ && captured_; }
 
   /// Asks the GPU, and passes an outcome on. True when there is one. Never blocks. For the watch only.
   bool poll() noexcept;
 
   /// Whether the GPU has reached its end. Never blocks.
-  bool reached() const { return end_->reached(); }
+  bool reached() const { return issued_ && end_->reached(); }
 
   /// Makes work queued on `stream` from now on start after the operation, which must have been issued.
   /// Throws.
@@ -43,9 +49,11 @@ class NcclOperation final : public Operation {
 
  private:
   std::atomic<bool> captured_{false};
+  /// Set after end_ and captured_, which do not change afterwards.
+  std::atomic<bool> issued_{false};
   std::atomic<bool> urgent_{false};
-  /// Set once, before the operation is handed to other threads as issued.
   std::shared_ptr<CudaEvent> end_;
+  /// Set once, before the operation is handed to the watch.
   Deadline deadline_{};
 };
 
@@ -62,7 +70,7 @@ class NcclWatch {
   /// As stop().
   ~NcclWatch();
 
-  /// Follows an operation, issued after all those added before.
+  /// Follows an operation that has begun, after all those added before.
   void add(const std::shared_ptr<NcclOperation>& operation);
   /// Looks at once: an operation was marked as urgent.
   void wake();
@@ -77,7 +85,7 @@ class NcclWatch {
   bool idle() const;
 
   /// Ends NCCL's communicator, in good order unless something failed or is in flight, and the thread. A
-  /// communicator that does not end within some seconds is left behind with its thread.
+  /// communicator that does not end within 5 seconds is left behind with its thread.
   void stop();
 
   double cpu_s() const { return thread_.cpu_s(); }

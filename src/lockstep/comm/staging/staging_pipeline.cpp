@@ -24,7 +24,12 @@ char* at(const Buffer& buffer, size_t element) {
 }  // namespace
 
 StagingPipeline::StagingPipeline(std::shared_ptr<CopyEngine> engine, size_t piece_bytes)
-    : engine_(std::move(engine)), piece_bytes_(piece_bytes) {}
+    : engine_(std::move(engine)), piece_bytes_(piece_bytes) {
+  for (Slot& slot : slots_) {
+    slot.memory = engine_->host_memory(piece_bytes_);
+    slot.bytes = piece_bytes_;
+  }
+}
 
 StagingPipeline::Slot& StagingPipeline::free_slot(size_t piece, size_t bytes) {
   Slot& slot = slots_[piece % kSlots];

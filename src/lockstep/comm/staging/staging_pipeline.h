@@ -41,6 +41,7 @@ class StagingPipeline {
   using HostCall = std::function<void(const Buffer& input, const Buffer& output)>;
 
   /// `piece_bytes`: host memory per piece, more only if a single column needs it; three pieces are in flight.
+  /// Allocated here: a GPU may have to finish all of its work before it pins memory.
   StagingPipeline(std::shared_ptr<CopyEngine> engine, size_t piece_bytes);
 
   /// Blocks until the output is in the device's memory. Neither reads nor writes before the marks in `after`.
