@@ -132,7 +132,6 @@ BenchPlan make_plan(BenchOptions options, train::JobSite site, const Arguments& 
   train::SweepOptions& sweep = plan.options.sweep;
   sweep.common.device = site.options.device;
   if (sweep.ranks.empty()) sweep.ranks = site.usual_ranks();
-  sweep.pacing.precision_target = parse_share(plan.options.precision_target, "--precision-target");
   sweep.input_flags.timeout_s = plan.options.job.timeout_s;
   std::vector<train::RowPlan> rows = train::plan_rows(sweep);
   plan.baseline = choose_baseline(plan.options, rows);
@@ -169,10 +168,8 @@ int run_bench(BenchOptions options, const std::string& preset_note, const Argume
     return kExitDone;
   }
   // A launcher's ranks may be on hosts that do not see the files; its rank 0 checks them before it measures.
-  if (!here.environment) {
-    check_files(plan.options);
-    ResultKeeper(result_files(plan)).set_aside_older();
-  }
+  if (!here.environment) check_files(plan.options);
+  if (!here.supervised() && here.speaks()) ResultKeeper(result_files(plan)).prepare();
   return run_launches(plan);
 }
 

@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/base/registry.h"
 #include "lockstep/base/rule.h"
 #include "lockstep/limit/limit.h"
 #include "lockstep/network_file/network_file.h"
 #include "lockstep/strategies/strategy.h"
 
+#include "output_files.h"
 #include "shared_flags.h"
 
 namespace lockstep::cli {
@@ -60,14 +60,20 @@ constexpr const char* kBenchExamples = R"(Examples:
 void add_measuring_flags(Flags& flags, BenchOptions& options) {
   train::SweepOptions& sweep = options.sweep;
   flags.begin_group("How to measure");
-  flags.add("--precision-target", options.precision_target,
-            "measure until half the width of the median step's 95 % interval is below this share of it");
-  flags.add("--max-time", sweep.pacing.max_time_s, "seconds after which a row ends in any case");
-  flags.add("--steps", sweep.pacing.steps, "measured steps per row [as many as --precision-target needs]");
+  flags.add("--precision-target", sweep.pacing.precision_target,
+            "measure until half the width of the median step's 95 % interval is below this share of it",
+            {.value = "SHARE",
+             .numbers = NumberRange{.most = 1, .above = true, .below = true, .unit = Unit::kShare}});
+  flags.add("--max-time", sweep.pacing.max_time_s, "seconds after which a row ends in any case",
+            {.numbers = times_from(0)});
+  flags.add("--steps", sweep.pacing.steps, "measured steps per row [as many as --precision-target needs]",
+            {.numbers = counts_up_to(kMostSteps)});
   flags.add("--warmup", sweep.pacing.warmup_steps,
-            "steps before the measured ones [until the step time is stationary]");
+            "steps before the measured ones [until the step time is stationary]",
+            {.numbers = NumberRange{.most = kMostSteps}});
   flags.add("--repeat", options.repeat,
-            "launches, each of all rows with new processes; intervals then cover how much launches differ");
+            "launches, each of all rows with new processes; intervals then cover how much launches differ",
+            {.numbers = counts_up_to(1000)});
   flags.add_switch("--breakdown", options.breakdown,
                    "measure where the time goes too: phases, buckets, stragglers, and the causes of lost "
                    "efficiency");
@@ -78,16 +84,20 @@ void add_measuring_flags(Flags& flags, BenchOptions& options) {
                    "measure the shortest possible step on this processor too, and show what share of that "
                    "speed a row reaches");
   flags.add("--tune", sweep.tune,
-            "buckets: find each row's best --bucket-mb by measuring, then measure the row with it [nothing]");
-  flags.add("--tune-budget", sweep.tune_budget_s, "seconds per row that --tune may take [60]");
+            "buckets: find each row's best --bucket-mb by measuring, then measure the row with it [nothing]",
+            {.one_of = {"buckets"}});
+  flags.add("--tune-budget", sweep.tune_budget_s, "seconds per row that --tune may take [60]",
+            {.numbers = times_from(0)});
   flags.add("--verify-every", sweep.verify_every,
             "steps between bitwise comparisons of the replicas, outside of what is timed; a difference ends "
-            "the run [never]");
+            "the run [never]",
+            {.numbers = counts_up_to(kMostSteps)});
   flags.add("--baseline", options.baseline,
             "the row that speed-ups are relative to: STRATEGY or STRATEGY:RANKS");
   flags.add_switch("--no-controls", sweep.controls,
                    "leave out the baseline (one rank, no strategy) and the machine's limit (independent)");
-  flags.add("--lr", sweep.common.learning_rate, "learning rate; 0 leaves the optimizer's update out");
+  flags.add("--lr", sweep.common.learning_rate, "learning rate; 0 leaves the optimizer's update out",
+            {.numbers = NumberRange{}});
 }
 
 void add_output_flags(Flags& flags, BenchOptions& options) {
@@ -98,14 +108,10 @@ void add_output_flags(Flags& flags, BenchOptions& options) {
             "write a trace of the breakdown's steps to this file, for Perfetto; implies --breakdown",
             {.value = "FILE"});
   flags.add("--csv", options.csv_path, "write a line per row to this file", {.value = "FILE"});
+  add_force_flag(flags, options.force);
   add_style_flags(flags, options.how);
   flags.add_switch("--dry-run", options.dry_run, "print the plan with estimated time and memory, and stop");
   flags.add_switch("-q,--quiet", options.quiet, "print no progress and no notes");
-}
-
-void check_repeat(const BenchOptions& options) {
-  if (options.repeat >= 1) return;
-  throw ConfigError(fmt::format("--repeat must be greater than 0, not {}", options.repeat));
 }
 
 void check_tuning_of_launches(const BenchOptions& options) {
@@ -122,7 +128,6 @@ void check_append(const BenchOptions& options) {
 /// Checked before the job's site is inspected, which may take seconds.
 constexpr Rule<BenchOptions> kFlagRules[] = {
     {"--style", [](const BenchOptions& options) { results::styles().get(options.how.style); }},
-    {"--repeat", &check_repeat},
     {"--tune, --repeat, --append", &check_tuning_of_launches},
     {"--append, --json", &check_append},
 };
@@ -239,8 +244,9 @@ BaselineChoice choose_baseline(const BenchOptions& options, const std::vector<tr
 }
 
 void check_files(const BenchOptions& options) {
-  check_outputs(
-      {{"--json", options.json_path}, {"--csv", options.csv_path}, {"--trace", options.trace_path}});
+  check_output_files(
+      {{"--json", options.json_path}, {"--csv", options.csv_path}, {"--trace", options.trace_path}}, {},
+      options.force);
 }
 
 }  // namespace lockstep::cli

@@ -17,8 +17,6 @@ struct BenchOptions {
   std::string preset;
   train::SweepOptions sweep;
   train::JobOptions job;
-  /// Half the width of the interval at which a row has been measured enough, as text ("2%").
-  std::string precision_target = "2%";
   bool breakdown = false;
   /// Times every layer.
   bool layers = false;
@@ -33,12 +31,14 @@ struct BenchOptions {
   bool append = false;
   std::string csv_path;
   std::string trace_path;
+  /// Replaces files that are no results.
+  bool force = false;
   results::RenderOptions how;
   bool dry_run = false;
   bool quiet = false;
 };
 
-/// Names and numbers of rows and of the job are checked when these are planned, not here.
+/// Names are checked when the rows and the job are planned, not here.
 void add_bench_flags(Flags& flags, BenchOptions& options);
 
 // Refusals, in the order in which a user hears of them. Between the first two lists the job's options are
@@ -61,7 +61,7 @@ struct BaselineChoice {
 /// Throws ConfigError for a baseline that is not among `rows`.
 BaselineChoice choose_baseline(const BenchOptions& options, const std::vector<train::RowPlan>& rows);
 
-/// Throws ConfigError for an output file that cannot be written.
+/// Throws ConfigError for an output file that cannot be written, or that is not to be lost.
 void check_files(const BenchOptions& options);
 
 }  // namespace lockstep::cli

@@ -98,7 +98,6 @@ ResultFiles result_files(const BenchPlan& plan) {
 BenchRecorder::BenchRecorder(const BenchRank& rank)
     : rank_(rank), keeper_(result_files(rank.plan)), record_(describe_job(rank)) {
   check_files(rank.plan.options);
-  if (!rank.plan.job.site.supervised()) keeper_.set_aside_older();
   if (result_files(rank.plan).continues && std::filesystem::exists(rank.plan.record_path)) {
     earlier_ = results::read_record(rank.plan.record_path);
   }

@@ -61,7 +61,7 @@ void print_result(std::string_view text) {
 }
 
 void print_note(std::string_view text) {
-  if (!is_quiet()) write_to_stderr(fmt::format("{}\n", text));
+  if (!is_quiet()) write_to_stderr(fmt::format("{}\n", printable(text, kLongestText)));
 }
 
 void print_warning(std::string_view text, std::string_view advice) {
@@ -119,16 +119,6 @@ int with_one_voice(const std::function<int()>& command) {
                   ours == nullptr ? "" : ours->advice());
     }
     return exit_code_of(error);
-  }
-}
-
-void end_job_of_others(const std::exception& error) noexcept {
-  try {
-    const auto environment = launch::detect_environment();
-    if (environment) train::told_by_another(*environment, error);
-  } catch (const std::exception&) {
-    // The variables of the launcher are wrong too: there is nobody to be found.
-    return;
   }
 }
 

@@ -34,8 +34,6 @@ int report(const std::exception& error);
 /// Runs a command that each rank of a launcher runs too. A rank that fails before the ranks have met prints
 /// its error and ends the job for all; an error that all have in common is printed by rank 0 alone.
 int with_one_voice(const std::function<int()>& command);
-/// In a rank of a launcher that cannot go on and has said why: ends the job for the others.
-void end_job_of_others(const std::exception& error) noexcept;
 
 /// --quiet: suppresses notes and progress.
 void set_quiet(bool quiet);

@@ -24,7 +24,7 @@ same, is the subject of the comparison. docs/measuring.md explains the verdicts.
 struct DiffCommandOptions {
   std::string base;
   std::string test;
-  std::string threshold = "2%";
+  double threshold = 0.02;
   std::string fail_on;
   std::string percentile = "p75";
   bool paired = false;
@@ -34,7 +34,7 @@ struct DiffCommandOptions {
 /// Returns kExitRegression under --fail-on regression when there is one; throws ConfigError when --fail-on
 /// could not have found any.
 int run_diff(const DiffCommandOptions& options) {
-  const results::DiffOptions how{.threshold = results::parse_threshold(options.threshold),
+  const results::DiffOptions how{.threshold = options.threshold,
                                  .paired = options.paired,
                                  .decisive = std::stoi(options.percentile.substr(1))};
   const results::RunRecord base = results::read_record(options.base);
@@ -78,7 +78,7 @@ RunCommand add_diff(Flags& flags) {
       {.value = "KIND", .one_of = {"regression"}});
   flags.add("--threshold", options->threshold,
             "slowdown that a regression must exceed: a percentage (2%) or a share below 1 (0.02)",
-            {.value = "SHARE"});
+            {.value = "SHARE", .numbers = NumberRange{.most = 1, .below = true, .unit = Unit::kShare}});
   flags.add("--by", options->percentile, "percentile of the step time by which a row is judged",
             {.value = "PERCENTILE", .one_of = {"p50", "p75", "p90", "p95", "p99"}});
   flags.add_switch(

@@ -12,9 +12,11 @@
 #include "lockstep/feed/random_batches.h"
 #include "lockstep/feed/sender.h"
 #include "lockstep/launch/signals.h"
+#include "lockstep/topology/inspect.h"
 
 #include "commands.h"
 #include "console.h"
+#include "shared_flags.h"
 
 namespace lockstep::cli {
 namespace {
@@ -45,29 +47,22 @@ struct FeedOptions {
   bool quiet = false;
 };
 
-/// Refuses the first value that is not allowed.
-void check(const FeedOptions& options) {
-  struct Flag {
-    const char* name;
-    double value;
-    bool allowed;
-  };
-  const feed::BatchShape& shape = options.shape;
-  const Flag flags[] = {
-      {"--ranks", double(options.ranks), options.ranks >= 1},
-      {"--batch", double(shape.batch), shape.batch >= 1},
-      {"--image-size", double(shape.image_size), shape.image_size >= 1},
-      {"--channels", double(shape.channels), shape.channels == 1 || shape.channels == 3},
-      {"--classes", double(options.classes), options.classes >= 1},
-      {"--rate", options.rate, options.rate >= 0},
-      {"--count", double(options.count), options.count >= 0},
-      {"--prefetch", double(options.prefetch), options.prefetch >= 1},
-      {"--timeout", options.timeout_s, options.timeout_s > 0},
-  };
-  for (const auto& [name, value, allowed] : flags) {
-    if (!allowed) throw ConfigError(fmt::format("{} cannot be {:g}", name, value));
-  }
+/// Refuses batches that this host has no memory for: those that wait, and the one that is being made.
+void check_memory(const FeedOptions& options) {
+  // The largest values of the flags make one message of 13 PB, whose bytes an int64_t holds, but not of all.
+  const auto batch_bytes = static_cast<int64_t>(feed::message_bytes(options.shape));
+  const int64_t batches = int64_t{options.ranks} * options.prefetch + 1;
+  const int64_t available_bytes = topology::inspect_host().available_memory_bytes;
+  if (batch_bytes <= available_bytes / batches) return;
+  throw ConfigError(
+      fmt::format("--batch {} with --image-size {} makes {} batches of {}, and {} of memory are available",
+                  options.shape.batch, options.shape.image_size, batches, format_bytes(batch_bytes),
+                  format_bytes(available_bytes)),
+      "Make --batch, --image-size, --prefetch or --ranks smaller.");
 }
+
+/// Ranks to feed: each takes four descriptors, and the usual limit is 1,024.
+constexpr double kMostFed = 240;
 
 feed::SenderOptions sender_options(const FeedOptions& options, int interrupt_fd) {
   feed::SenderOptions sender{.prefetch = options.prefetch,
@@ -145,7 +140,7 @@ std::optional<int> send_batches(const FeedOptions& options) {
 
 int run_feed(const FeedOptions& options) {
   set_quiet(options.quiet);
-  check(options);
+  check_memory(options);
   const std::optional<int> signal = send_batches(options);
   if (!signal) return kExitDone;
   return *signal == SIGTERM ? kExitTerminated : kExitInterrupted;
@@ -159,16 +154,24 @@ RunCommand add_feed(Flags& flags) {
   flags.add("--address", options->address,
             "where the ranks receive batches, as given to them: ipc:///tmp/NAME or tcp://HOST:PORT",
             {.required = true});
-  flags.add("--ranks", options->ranks, "ranks of the job that is fed");
-  flags.add("--batch", options->shape.batch, "images per batch of one rank");
-  flags.add("--image-size", options->shape.image_size, "height and width of an image in pixels");
-  flags.add("--channels", options->shape.channels, "3 for color, 1 for gray images");
-  flags.add("--classes", options->classes, "number of classes: labels are random numbers below it");
-  flags.add("--seed", options->seed, "seed of images and labels");
-  flags.add("--rate", options->rate, "images per second at most [as fast as they are taken]");
-  flags.add("--count", options->count, "batches to send [until none is taken any more]");
-  flags.add("--prefetch", options->prefetch, "batches that may wait here for each rank");
-  flags.add("--timeout", options->timeout_s, "seconds without a batch taken after which to give up");
+  flags.add("--ranks", options->ranks, "ranks of the job that is fed", {.numbers = counts_up_to(kMostFed)});
+  flags.add("--batch", options->shape.batch, "images per batch of one rank",
+            {.numbers = counts_up_to(kMostImages)});
+  flags.add("--image-size", options->shape.image_size, "height and width of an image in pixels",
+            {.numbers = counts_up_to(kMostPixels)});
+  flags.add("--channels", options->shape.channels, "3 for color, 1 for gray images",
+            {.one_of = {"1", "3"}, .numbers = counts_up_to(3)});
+  flags.add("--classes", options->classes, "number of classes: labels are random numbers below it",
+            {.numbers = counts_up_to(1e9)});
+  flags.add("--seed", options->seed, "seed of images and labels", {.numbers = kSeeds});
+  flags.add("--rate", options->rate, "images per second at most [as fast as they are taken]",
+            {.numbers = NumberRange{.most = 1e9}});
+  flags.add("--count", options->count, "batches to send [until none is taken any more]",
+            {.numbers = NumberRange{.most = 1e12}});
+  flags.add("--prefetch", options->prefetch, "batches that may wait here for each rank",
+            {.numbers = counts_up_to(kMostBatches)});
+  flags.add("--timeout", options->timeout_s, "seconds without a batch taken after which to give up",
+            {.numbers = times_from(0)});
   flags.add_switch("-q,--quiet", options->quiet, "print no notes");
   return [options](const Arguments& /*arguments*/) { return run_feed(*options); };
 }

@@ -1,26 +1,123 @@
 #include "flags.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <sstream>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <CLI/Validators.hpp>
+#include <fmt/format.h>
+
+#include "lockstep/base/assert.h"
+#include "lockstep/base/names.h"
 
 #include "console.h"
 
 namespace lockstep::cli {
 namespace {
 
+/// The type of one value: that of the elements of lists, and that of optional values.
 template <typename Value>
-constexpr bool kOptional = false;
+struct Form {
+  using One = Value;
+  static constexpr bool kOptional = false;
+  static constexpr bool kList = false;
+};
 template <typename Value>
-constexpr bool kOptional<std::optional<Value>> = true;
+struct Form<std::optional<Value>> : Form<Value> {
+  static constexpr bool kOptional = true;
+};
+template <typename Value>
+struct Form<std::vector<Value>> : Form<Value> {
+  static constexpr bool kList = true;
+};
 
-template <typename Value>
-constexpr bool kList = false;
-template <typename Value>
-constexpr bool kList<std::vector<Value>> = true;
+/// The numbers of `range` that a value of the type can hold.
+template <typename Number>
+NumberRange within_type(NumberRange range) {
+  if constexpr (std::is_integral_v<Number>)
+    range.most = std::min(range.most, static_cast<double>(std::numeric_limits<Number>::max()));
+  return range;
+}
+
+std::string help_of(const CLI::App& command) {
+  return command.get_parent() == nullptr ? "lockstep --help"
+                                         : fmt::format("lockstep {} --help", command.get_name());
+}
+
+std::string help_advice(const CLI::App& command) {
+  return fmt::format("'{}' explains every flag.", help_of(command));
+}
+
+/// "--batch=4", "-batch" and "--batch" are "batch".
+std::string name_in(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
+  return std::string(word.substr(0, word.find('=')));
+}
+
+std::vector<std::string> flags_of(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
+  return names;
+}
+
+/// A word that the command has no use for.
+ConfigError unexpected(const CLI::App& command, const std::string& word) {
+  if (!word.starts_with('-')) {
+    return ConfigError(fmt::format("'lockstep {}' takes no argument '{}'", command.get_name(), word),
+                       help_advice(command));
+  }
+  std::vector<std::string> near = nearest_names(name_in(word), flags_of(command));
+  for (std::string& name : near) name.insert(0, "--");
+  const std::string guess = near.empty() ? "" : fmt::format("; did you mean {}?", join_alternatives(near));
+  return ConfigError(fmt::format("unknown flag '{}'{}", word, guess), help_advice(command));
+}
+
+/// No command was named.
+ConfigError without_command(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining();
+  if (words.empty()) return ConfigError("a command is missing, as in 'lockstep bench'", help_advice(app));
+  if (words.front().starts_with('-')) {
+    return ConfigError(
+        fmt::format("'{}' stands before a command, as in 'lockstep bench {}'", words.front(), words.front()),
+        help_advice(app));
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  try {
+    throw_unknown_name("command", words.front(), names, help_of(app));
+  } catch (const ConfigError& error) {
+    return error;
+  }
+}
+
+/// CLI11's error in lockstep's words. Its text begins with the option's name, which its class does not have.
+ConfigError reworded(const CLI::ParseError& error, const CLI::App& app) {
+  if (app.get_subcommands().empty()) return without_command(app);
+  const CLI::App& command = *app.get_subcommands().front();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    std::vector<std::string> words = command.remaining();
+    if (words.empty()) words = app.remaining();
+    return unexpected(command, words.front());
+  }
+  const std::string text = error.what();
+  const std::string name = text.substr(0, text.find_first_of(": "));
+  const CLI::Option* option = command.get_option_no_throw(name);
+  if (option == nullptr) return ConfigError(text, help_advice(command));
+  const std::string& help = option->get_description();
+  const std::string meaning = help.substr(0, std::min({help.find(" ["), help.find(":\n")}));
+  std::string sentence = name + text.substr(std::min(name.size() + 1, text.size()));
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    sentence = fmt::format("'lockstep {}' needs {}: {}", command.get_name(), name, meaning);
+  } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    sentence = option->count() > 1 ? fmt::format("{} takes one value, not {}", name, option->count())
+                                   : fmt::format("{} needs a value: {}", name, meaning);
+  }
+  return ConfigError(sentence, help_advice(command));
+}
 
 }  // namespace
 
@@ -28,28 +125,60 @@ void Flags::set_examples(const std::string& text) {
   command_.footer(text);
 }
 
+void Flags::check_values(CLI::Option& option, const FlagForm& form, std::optional<NumberRange> numbers,
+                         bool whole) {
+  option.transform(CLI::Validator(
+      [one_of = form.one_of, numbers, whole](std::string& text) {
+        const auto refused = [&](const std::string& allowed) {
+          return fmt::format("takes {}, not '{}'", allowed, text);
+        };
+        // An unset variable of a script: --resume "$FILE" must not mean that the flag was not given.
+        if (text.empty()) return std::string("was given an empty value");
+        if (!one_of.empty() && std::ranges::find(one_of, text) == one_of.end())
+          return refused(join_alternatives(one_of));
+        if (!numbers) return std::string();
+        if (whole) {
+          const std::optional<int64_t> number = parse_whole(text, *numbers);
+          if (!number) return refused(describe(*numbers, whole));
+          text = fmt::format("{}", *number);
+        } else {
+          const std::optional<double> number = parse_number(text, *numbers);
+          if (!number) return refused(describe(*numbers, whole));
+          text = fmt::format("{}", *number);
+        }
+        return std::string();
+      },
+      ""));
+}
+
 template <typename Value>
 void Flags::add(const std::string& name, Value& value, const std::string& help, const FlagForm& form) {
+  using One = typename Form<Value>::One;
   CLI::Option& option = *command_.add_option(name, value, help)->group(group_);
-  if constexpr (kList<Value>) {
+  if constexpr (Form<Value>::kList) {
     // A shell's glob gives positional arguments one by one, and file names may contain commas.
     const bool positional = !name.starts_with('-');
     if (form.single || form.repeated) option.expected(1);
     if (form.repeated) option.take_all();
     if (!form.single && !form.repeated && !positional) option.delimiter(',');
   }
-  if constexpr (!kOptional<Value>) {
+  if constexpr (!Form<Value>::kOptional) {
     // A default in words says more than the 0 or the empty text that stands for it.
     if (!help.ends_with(']')) option.capture_default_str();
+    if constexpr (std::is_same_v<Value, double>) {
+      if (form.numbers && form.numbers->unit == Unit::kShare)
+        option.default_str(fmt::format("{:g}%", 100 * value));
+    }
   }
-  if constexpr (std::is_same_v<Value, std::string>) {
-    // An unset variable of a script: --resume "$FILE" must not mean that the flag was not given.
-    option.check(CLI::Validator([](const std::string& text) { return text.empty() ? "is empty" : ""; }, ""));
+  if constexpr (std::is_arithmetic_v<One>) {
+    LOCKSTEP_ASSERT(form.numbers);
+    check_values(option, form, within_type<One>(form.numbers.value_or(NumberRange())),
+                 std::is_integral_v<One>);
+  } else {
+    check_values(option, form, std::nullopt, false);
   }
   if (*form.value != '\0') option.type_name(form.value);
   if (form.required) option.required();
-  if (!form.one_of.empty()) option.check(CLI::IsMember(form.one_of));
-  if (form.range) option.check(CLI::Range(form.range->first, form.range->second));
 }
 
 // All types of values that commands have; the template stays here because CLI11's headers do.
@@ -67,19 +196,30 @@ template void Flags::add(const std::string&, std::vector<std::string>&, const st
 void Flags::add_switch(const std::string& name, bool& value, const std::string& help) {
   // The opposite of the default, not of the current value: giving a flag twice must not turn it back.
   const auto turn = [&value, turned = !value] { value = turned; };
-  command_.add_flag_callback(name, turn, help)->group(group_);
+  add_flag(name, turn, help);
 }
 
 void Flags::add_callback(const std::string& name, bool is_switch,
-                         std::function<void(const std::string&)> take, const std::string& help) {
+                         std::function<void(const std::string&)> take, const std::string& help,
+                         const FlagForm& form) {
   if (is_switch) {
-    command_
-        .add_flag_callback(
-            name, [take = std::move(take)] { take("on"); }, help)
-        ->group(group_);
+    add_flag(
+        name, [take = std::move(take)] { take("on"); }, help);
   } else {
-    command_.add_option_function<std::string>(name, take, help)->group(group_);
+    CLI::Option& option = *command_.add_option_function<std::string>(name, take, help)->group(group_);
+    check_values(option, form, form.numbers, false);
   }
+}
+
+void Flags::add_flag(const std::string& name, std::function<void()> turn, const std::string& help) {
+  CLI::Option& option = *command_.add_flag_callback(name, std::move(turn), help)->group(group_);
+  const std::vector<std::string> values{"true", "false"};
+  option.check(CLI::Validator(
+      [values](const std::string& text) {
+        if (std::ranges::find(values, text) != values.end()) return std::string();
+        return fmt::format("takes no value, or {}, not '{}'", join_alternatives(values), text);
+      },
+      ""));
 }
 
 bool Flags::given(const std::string& name) const {
@@ -117,23 +257,49 @@ void CommandLine::add(const char* name, const char* description, AddCommand add_
   command.run = add_flags(command.flags);
 }
 
-int CommandLine::run(int argc, char** argv) {
-  try {
-    app_->parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    // --help and --version arrive as errors with code 0; exit() prints what belongs to each.
-    if (app_->exit(error) == 0) return kExitDone;
-    end_job_of_others(ConfigError(error.what()));
-    return kExitUsage;
-  }
-  try {
-    for (const std::unique_ptr<Command>& command : commands_) {
-      if (command->app.parsed()) return command->run({argv, argv + argc});
+void CommandLine::refuse_long_names_behind_one_dash(const Arguments& arguments) const {
+  for (const std::unique_ptr<Command>& command : commands_) {
+    if (arguments.size() < 2 || command->app.get_name() != arguments[1]) continue;
+    const std::vector<std::string> names = flags_of(command->app);
+    for (const std::string& word : arguments) {
+      if (!word.starts_with('-') || word.starts_with("--")) continue;
+      if (std::ranges::find(names, name_in(word)) != names.end()) throw unexpected(command->app, word);
     }
+  }
+}
+
+RunCommand CommandLine::parse(const Arguments& arguments) {
+  refuse_long_names_behind_one_dash(arguments);
+  try {
+    // CLI11 takes them from the end.
+    app_->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend() - 1));
+  } catch (const CLI::Success& wanted) {
+    // --help and --version; exit() writes what belongs to each.
+    std::ostringstream text;
+    app_->exit(wanted, text, text);
+    print_result(text.str());
+    return {};
+  } catch (const CLI::ParseError& error) {
+    throw reworded(error, *app_);
+  }
+  for (const std::unique_ptr<Command>& command : commands_) {
+    if (command->app.parsed()) return command->run;
+  }
+  return {};
+}
+
+int CommandLine::run(int argc, char** argv) {
+  const Arguments arguments(argv, argv + argc);
+  try {
+    RunCommand command;
+    const int code = with_one_voice([&] {
+      command = parse(arguments);
+      return kExitDone;
+    });
+    return command ? command(arguments) : code;
   } catch (const std::exception& error) {
     return report(error);
   }
-  return kExitUsage;
 }
 
 }  // namespace lockstep::cli

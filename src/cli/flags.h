@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/number_range.h"
+
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace lockstep::cli {
 
@@ -26,11 +29,13 @@ struct FlagForm {
   bool repeated = false;
   /// The values allowed; empty: any.
   std::vector<std::string> one_of = {};
-  /// Numbers only: the smallest and the largest allowed.
-  std::optional<std::pair<double, double>> range = {};
+  /// The numbers allowed; every flag for a number says them, and takes those of its type.
+  std::optional<NumberRange> numbers = {};
 };
 
-/// The flags of one sub-command. CLI11, whose headers take seconds to parse, is included in flags.cpp alone.
+/// The flags of one sub-command. A value that a flag does not take ends parsing with one sentence, whatever
+/// the flag: its name, what it takes, and the value. CLI11, whose headers take seconds to parse, is included
+/// in flags.cpp alone.
 class Flags {
  public:
   explicit Flags(CLI::App& command) : command_(command) {}
@@ -49,7 +54,7 @@ class Flags {
   void add_switch(const std::string& name, bool& value, const std::string& help);
   /// A flag that calls `take` with its value, or where `is_switch` with "on".
   void add_callback(const std::string& name, bool is_switch, std::function<void(const std::string&)> take,
-                    const std::string& help);
+                    const std::string& help, const FlagForm& form = {});
 
   /// After parsing: whether the user gave the flag.
   bool given(const std::string& name) const;
@@ -57,6 +62,12 @@ class Flags {
   void set(const std::string& name, const std::string& text);
 
  private:
+  /// Has the option refuse what the form does not allow.
+  static void check_values(CLI::Option& option, const FlagForm& form, std::optional<NumberRange> numbers,
+                           bool whole);
+  /// A flag without a value, which calls `turn`.
+  void add_flag(const std::string& name, std::function<void()> turn, const std::string& help);
+
   CLI::App& command_;
   std::string group_ = "Options";
 };
@@ -80,6 +91,13 @@ class CommandLine {
   int run(int argc, char** argv);
 
  private:
+  /// The sub-command that the arguments name; empty where they asked for help, which is printed. Throws
+  /// ConfigError.
+  RunCommand parse(const Arguments& arguments);
+
+  /// CLI11 would take -output for -o with the value "utput".
+  void refuse_long_names_behind_one_dash(const Arguments& arguments) const;
+
   struct Command;
   std::unique_ptr<CLI::App> app_;
   std::vector<std::unique_ptr<Command>> commands_;

@@ -2,13 +2,13 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/page.h"
 #include "lockstep/results/files/record_json.h"
 
 #include "commands.h"
 #include "console.h"
+#include "output_files.h"
 
 // The commands that draw results: `report` a page of all charts and tables, `plot` a single chart.
 
@@ -33,6 +33,7 @@ struct DrawingOptions {
   std::vector<std::string> runs;
   std::vector<std::string> published;
   std::string output;
+  bool force = false;
   /// A name of plots::charts(), for `plot` alone.
   std::string chart;
   double width = 640;
@@ -63,7 +64,7 @@ void check_output(const DrawingOptions& options) {
   std::vector<GivenFile> inputs;
   for (const std::string& path : options.runs) inputs.push_back({"a file to draw", path});
   for (const std::string& path : options.published) inputs.push_back({"--published", path});
-  check_outputs({{"-o", options.output}}, inputs);
+  check_output_files({{"-o", options.output}}, inputs, options.force);
 }
 
 int run_report(const DrawingOptions& options) {
@@ -92,6 +93,7 @@ RunCommand add_report(Flags& flags) {
   add_source_flags(flags, *options);
   flags.add("-o,--output", options->output, "the page to write; - for stdout",
             {.value = "FILE.html", .required = true});
+  add_force_flag(flags, options->force);
   return [options](const Arguments& /*arguments*/) { return run_report(*options); };
 }
 
@@ -100,11 +102,12 @@ RunCommand add_plot(Flags& flags) {
   flags.set_examples(kPlotExamples);
   add_source_flags(flags, *options);
   flags.add("--chart", options->chart, fmt::format("{}", fmt::join(plots::charts().names(), ", ")),
-            {.value = "NAME", .required = true});
+            {.value = "NAME", .required = true, .one_of = plots::charts().names()});
   flags.add("--width", options->width, "width of the drawing in pixels; its text is 13 pixels high",
-            {.range = std::pair{plots::kNarrowChart, 2000.0}});
+            {.numbers = NumberRange{.least = plots::kNarrowChart, .most = 2000}});
   flags.add("-o,--output", options->output, "the drawing to write; - for stdout",
             {.value = "FILE.svg", .required = true});
+  add_force_flag(flags, options->force);
   return [options](const Arguments& /*arguments*/) { return run_plot(*options); };
 }
 

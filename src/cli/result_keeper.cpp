@@ -26,7 +26,8 @@ void print_record(const results::RunRecord& record, const results::RenderOptions
 
 ResultKeeper::ResultKeeper(const ResultFiles& files) : file_(files.record_path), files_(files) {}
 
-void ResultKeeper::set_aside_older() {
+void ResultKeeper::prepare() {
+  if (files_.json_path.empty()) make_private_folder(file_.path().parent_path());
   std::error_code failed;
   const fs::path& partial = file_.partial_path();
   if (files_.continues || partial.empty() || !fs::exists(partial, failed)) return;
@@ -61,6 +62,7 @@ void ResultKeeper::finish_incomplete(const std::string& reason) {
   if (files_.continues && !fs::exists(kept, ignored)) kept = file_.path();
   if (kept.empty() || !fs::is_regular_file(kept, ignored)) {
     print_note("nothing was measured yet");
+    if (files_.json_path.empty()) drop_temporary();
     return;
   }
   results::RunRecord record = results::read_record(kept);
@@ -84,10 +86,12 @@ void ResultKeeper::drop_temporary() {
   std::error_code ignored;
   if (fs::is_regular_file(file_.path(), ignored)) fs::remove(file_.path(), ignored);
   if (!file_.partial_path().empty()) fs::remove(file_.partial_path(), ignored);
+  // Its own folder, which stays while it holds a record that was set aside.
+  fs::remove(file_.path().parent_path(), ignored);
 }
 
 fs::path temporary_record_path(const std::string& job) {
-  return fs::temp_directory_path() / fmt::format("lockstep-{}-{}.json", ::getuid(), job);
+  return temporary_path(fmt::format("lockstep-record-{}-{}", ::geteuid(), job)) / "result.json";
 }
 
 }  // namespace lockstep::cli

@@ -16,7 +16,7 @@ void print_header(const results::RunRecord& record, const results::RenderOptions
 void print_record(const results::RunRecord& record, const results::RenderOptions& how, bool with_header);
 
 struct ResultFiles {
-  /// The user's --json, or without one a file in the temporary folder, removed at the end.
+  /// The user's --json, or without one a file in a private folder, removed at the end.
   std::filesystem::path record_path;
   std::string json_path;
   std::string csv_path;
@@ -34,9 +34,10 @@ class ResultKeeper {
  public:
   explicit ResultKeeper(const ResultFiles& files);
 
-  /// Gives a partial record that an earlier run left another name, so that it does not pass as this run's;
-  /// nothing for a run that continues it. Call before the first row.
-  void set_aside_older();
+  /// Makes the private folder where there is no --json, and gives a partial record that an earlier run left
+  /// another name, so that it does not pass as this run's; a run that continues it keeps it. Call once,
+  /// before the ranks start. Throws ConfigError where no folder can be made.
+  void prepare();
 
   /// Call after every row. Throws Error when the disk is full.
   void row_finished(const results::RunRecord& record);
@@ -57,7 +58,7 @@ class ResultKeeper {
   ResultFiles files_;
 };
 
-/// The record's path in the temporary folder, for a bench without --json; the same in all of this user's
+/// The record's path in a private folder, for a bench without --json; the same in all of this user's
 /// processes that pass the same `job`.
 std::filesystem::path temporary_record_path(const std::string& job);
 

@@ -8,17 +8,17 @@
 namespace lockstep::cli {
 namespace {
 
-/// Every flag that concerns strategies but --bucket-mb. The values are checked with the rows.
+/// Every flag that concerns strategies but --bucket-mb.
 void add_strategy_flags(Flags& flags, std::vector<strategies::GivenOption>& given) {
   flags.begin_group("Strategy");
   for (const strategies::OptionInfo& option : strategies::option_infos()) {
-    flags.add_callback(
-        option.flag, option.is_switch,
-        [&given, flag = option.flag](const std::string& value) {
-          given.push_back({flag, value});
-        },
-        fmt::format("{} ({}) [{}]", option.description, fmt::join(option.strategies, ", "),
-                    option.default_value));
+    flags.add_callback(option.flag, option.is_switch,
+                       [&given, flag = option.flag](const std::string& value) {
+                         given.push_back({flag, value});
+                       },
+                       fmt::format("{} ({}) [{}]", option.description, fmt::join(option.strategies, ", "),
+                                   option.default_value),
+                       {.one_of = option.values, .numbers = option.numbers});
   }
 }
 
@@ -26,15 +26,18 @@ void add_strategy_flags(Flags& flags, std::vector<strategies::GivenOption>& give
 
 void add_row_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const std::string& group,
                    const std::string& usual_ranks) {
-  const FlagForm form{.single = rows == Rows::kOne};
+  const bool single = rows == Rows::kOne;
+  const FlagForm form{.single = single};
   const char* own_batch = sweep.batches.empty() ? " [each network's default]" : "";
   flags.begin_group(group);
   flags.add(
       "--model", sweep.models,
       "network to train: a name that 'lockstep info models' lists, or the file of one of your own (.pt2)",
       form);
-  flags.add("--ranks", sweep.ranks, fmt::format("number of ranks [{}]", usual_ranks), form);
-  flags.add("--batch", sweep.batches, fmt::format("images per rank and batch{}", own_batch), form);
+  flags.add("--ranks", sweep.ranks, fmt::format("number of ranks [{}]", usual_ranks),
+            {.single = single, .numbers = counts_up_to(results::kMostRanks)});
+  flags.add("--batch", sweep.batches, fmt::format("images per rank and batch{}", own_batch),
+            {.single = single, .numbers = counts_up_to(kMostImages)});
   flags.add("--strategy", sweep.strategies,
             rows == Rows::kOne ? "how replicas stay in step; 'lockstep info strategies' lists them"
                                : "how replicas stay in step, or all; 'lockstep info strategies' lists them",
@@ -45,29 +48,35 @@ void add_row_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const st
       "them, and on GPUs lockstep's own batch normalization, which no GPU has run yet [fused on CPUs, where "
       "this build has it; aten on GPUs]",
       form);
-  flags.add("--bucket-mb", sweep.bucket_mb, "largest size of a bucket of gradients, in MiB", form);
+  flags.add("--bucket-mb", sweep.bucket_mb, "largest size of a bucket of gradients, in MiB",
+            {.single = single, .numbers = strategies::kBucketSizes});
   flags.add("--accumulate", sweep.common.accumulate,
-            "batches per rank and step, whose gradients are summed before they are combined");
+            "batches per rank and step, whose gradients are summed before they are combined",
+            {.numbers = counts_up_to(kMostBatches)});
   flags.add("--image-size", sweep.common.image_size,
-            "height and width of an image in pixels [the network's own size]");
-  flags.add("--seed", sweep.common.seed, "seed of initial values, batches and dropout");
+            "height and width of an image in pixels [the network's own size]",
+            {.numbers = counts_up_to(kMostPixels)});
+  flags.add("--seed", sweep.common.seed, "seed of initial values, batches and dropout", {.numbers = kSeeds});
   flags.add_switch("--nesterov", sweep.common.nesterov, "use Nesterov's form of the optimizer's momentum");
   add_strategy_flags(flags, sweep.strategy_options);
 }
 
 void add_training_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const std::string& group,
                         const std::string& usual_input) {
-  const FlagForm form{.single = rows == Rows::kOne};
+  const bool single = rows == Rows::kOne;
   flags.begin_group(group);
   flags.add("--global-batch", sweep.global_batches,
             "images per step over all ranks, in place of --batch: with more ranks each gets fewer (strong "
             "scaling) [--batch times ranks]",
-            form);
+            {.single = single, .numbers = counts_up_to(1e9)});
   flags.add("--precision", sweep.precisions,
-            "fp32 or bf16 (autocast); on a GPU also tf32, bf16_pure and fp16", form);
-  flags.add("--memory-format", sweep.common.memory_format, "layout of images: channels_last or contiguous");
-  flags.add("--momentum", sweep.common.momentum, "the optimizer's momentum; 0: none");
-  flags.add("--weight-decay", sweep.common.weight_decay, "the optimizer's weight decay; 0: none");
+            "fp32 or bf16 (autocast); on a GPU also tf32, bf16_pure and fp16", {.single = single});
+  flags.add("--memory-format", sweep.common.memory_format, "layout of images: channels_last or contiguous",
+            {.one_of = {"channels_last", "contiguous"}});
+  flags.add("--momentum", sweep.common.momentum, "the optimizer's momentum; 0: none",
+            {.numbers = NumberRange{.most = 1, .below = true}});
+  flags.add("--weight-decay", sweep.common.weight_decay, "the optimizer's weight decay; 0: none",
+            {.numbers = NumberRange{}});
   flags.add("--input", sweep.common.input,
             fmt::format("source of batches; 'lockstep info inputs' lists them{}", usual_input));
   flags.add("--data", sweep.common.data,
@@ -75,9 +84,11 @@ void add_training_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, con
             "images per class",
             {.value = "FOLDER"});
   flags.add("--prefetch", sweep.input_flags.prefetch,
-            "batches that --input queue, dataset and zmq make, read or receive ahead [4]");
+            "batches that --input queue, dataset and zmq make, read or receive ahead [4]",
+            {.numbers = counts_up_to(kMostBatches)});
   flags.add("--input-workers", sweep.input_flags.workers,
-            "threads per rank that make or read batches [1; dataset: as many as the rank computes with]");
+            "threads per rank that make or read batches [1; dataset: as many as the rank computes with]",
+            {.numbers = counts_up_to(kMostThreads)});
   flags.add("--address", sweep.input_flags.address,
             "where --input zmq receives batches: ipc:///tmp/NAME or tcp://HOST:PORT; 'lockstep feed' sends "
             "some");
@@ -97,15 +108,19 @@ void add_job_flags(Flags& flags, train::JobOptions& options) {
       "[nccl where every rank has a GPU, otherwise gloo]");
   flags.add(
       "--launch", options.launch,
-      "start ranks as processes or threads; auto: the ranks that a launcher started, otherwise processes");
+      "start ranks as processes or threads; auto: the ranks that a launcher started, otherwise processes",
+      {.one_of = {"auto", "processes", "threads"}});
   flags.add("--threads", options.threads,
-            "threads per rank [cores divided by the most ranks that the host holds]");
-  flags.add("--bind", options.bind, "pin every rank to its own cores (core), to NUMA nodes (numa), or none");
+            "threads per rank [cores divided by the most ranks that the host holds]",
+            {.numbers = counts_up_to(kMostThreads)});
+  flags.add("--bind", options.bind, "pin every rank to its own cores (core), to NUMA nodes (numa), or none",
+            {.one_of = {"core", "numa", "none"}});
   flags.add("--interface", options.interface,
             "address or network interface that gloo uses [found automatically]");
-  flags.add("--timeout", options.timeout_s, "seconds after which a silent rank counts as lost");
+  flags.add("--timeout", options.timeout_s, "seconds after which a silent rank counts as lost",
+            {.numbers = times_from(1)});
   flags.add("--join-timeout", options.join_timeout_s,
-            "seconds that ranks may take to start and find each other");
+            "seconds that ranks may take to start and find each other", {.numbers = times_from(1)});
 }
 
 void add_style_flags(Flags& flags, results::RenderOptions& how) {
@@ -116,7 +131,7 @@ void add_style_flags(Flags& flags, results::RenderOptions& how) {
   flags.add("--style", how.style, "what the tables show:" + styles, {.value = "NAME"});
   flags.add_switch("--markdown", how.markdown, "write tables as GitHub's Markdown");
   flags.add("--epoch-size", how.epoch_size, "images per epoch, for --style theano; the default is ImageNet's",
-            {.range = std::pair{1.0, 1e15}});
+            {.numbers = NumberRange{.least = 1, .most = 1e12}});
 }
 
 }  // namespace lockstep::cli

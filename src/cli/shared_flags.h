@@ -10,6 +10,22 @@ namespace lockstep::cli {
 
 // Flags that several commands have. The values of the structures are the defaults.
 
+/// Numbers that several flags take. The largest keep products of two of them within what an int holds.
+constexpr double kMostImages = 1e6;
+constexpr double kMostBatches = 1000;
+constexpr double kMostPixels = 1 << 16;
+constexpr double kMostSteps = 1e6;
+constexpr double kMostThreads = 4096;
+constexpr NumberRange kSeeds;
+
+constexpr NumberRange counts_up_to(double most) {
+  return {.least = 1, .most = most};
+}
+/// Up to twelve days.
+constexpr NumberRange times_from(double least_s) {
+  return {.least = least_s, .most = 1e6, .above = least_s == 0, .unit = Unit::kSeconds};
+}
+
 /// How many rows a command's flags describe.
 enum class Rows {
   /// Lists separated by commas: a row for each combination.

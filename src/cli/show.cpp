@@ -1,10 +1,10 @@
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
 
 #include "commands.h"
 #include "console.h"
+#include "output_files.h"
 #include "result_keeper.h"
 #include "shared_flags.h"
 
@@ -23,12 +23,13 @@ struct ShowOptions {
   results::RenderOptions how;
   /// File for the rows as CSV in place of tables; "-" for stdout, empty: tables.
   std::string csv;
+  bool force = false;
 };
 
 int run_show(const ShowOptions& options) {
   // Checked before the file, which may be large, is read.
   results::styles().get(options.how.style);
-  check_outputs({{"--csv", options.csv}}, {{"the file to show", options.file}});
+  check_output_files({{"--csv", options.csv}}, {{"the file to show", options.file}}, options.force);
   const results::RunRecord record = results::read_record(options.file);
   if (!options.csv.empty()) {
     write_result(options.csv, results::to_csv(record));
@@ -49,6 +50,7 @@ RunCommand add_show(Flags& flags) {
   add_style_flags(flags, options->how);
   flags.add("--csv", options->csv, "write a line per row to this file in place of tables; - for stdout",
             {.value = "FILE"});
+  add_force_flag(flags, options->force);
   return [options](const Arguments& /*arguments*/) { return run_show(*options); };
 }
 

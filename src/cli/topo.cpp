@@ -1,11 +1,11 @@
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/results/files/system_json.h"
 #include "lockstep/results/tables/system_text.h"
 #include "lockstep/topology/inspect.h"
 
 #include "commands.h"
 #include "console.h"
+#include "output_files.h"
 
 namespace lockstep::cli {
 namespace {
@@ -23,12 +23,13 @@ struct TopoOptions {
   std::string from;
   /// File for JSON in place of tables; "-" for stdout, empty: tables.
   std::string json;
+  bool force = false;
   bool markdown = false;
 };
 
 int run_topo(const TopoOptions& options) {
   // Checked before the machine is inspected, which takes a while.
-  check_outputs({{"--json", options.json}}, {{"--from", options.from}});
+  check_output_files({{"--json", options.json}}, {{"--from", options.from}}, options.force);
   const results::System system =
       options.from.empty() ? topology::inspect_system() : results::read_system(options.from);
   if (!options.json.empty()) {
@@ -52,6 +53,7 @@ RunCommand add_topo(Flags& flags) {
             {.value = "FILE"});
   flags.add("--json", options->json, "write JSON to this file in place of tables; - for stdout",
             {.value = "FILE"});
+  add_force_flag(flags, options->force);
   flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
   return [options](const Arguments& /*arguments*/) { return run_topo(*options); };
 }

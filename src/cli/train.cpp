@@ -1,10 +1,8 @@
-#include <charconv>
 #include <memory>
 #include <optional>
 
 #include <fmt/format.h>
 
-#include "lockstep/base/file.h"
 #include "lockstep/base/rule.h"
 #include "lockstep/base/units.h"
 #include "lockstep/kernels/kernel_choice.h"
@@ -18,6 +16,7 @@
 
 #include "commands.h"
 #include "console.h"
+#include "output_files.h"
 #include "shared_flags.h"
 
 namespace lockstep::cli {
@@ -56,6 +55,8 @@ struct TrainOptions {
   std::string resume_path;
   std::string init_path;
   std::string json_path;
+  /// Replaces an older checkpoint, and files that are no results.
+  bool force = false;
   bool dry_run = false;
   bool quiet = false;
   train::JobOptions job;
@@ -90,26 +91,31 @@ constexpr Rule<TrainOptions> kTrainRules[] = {
 /// Steps; 0 for "epoch".
 int64_t parse_every(const std::string& text) {
   if (text.empty() || text == "epoch") return 0;
-  int64_t steps = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
-  if (error != std::errc() || end != text.data() + text.size() || steps < 1) {
-    throw ConfigError(fmt::format("--checkpoint-every takes a number of steps or 'epoch', not '{}'", text));
-  }
-  return steps;
+  const NumberRange range = counts_up_to(kMostSteps);
+  if (const std::optional<int64_t> steps = parse_whole(text, range)) return *steps;
+  throw ConfigError(
+      fmt::format("--checkpoint-every takes epoch, or {}, not '{}'", describe(range, true), text));
 }
+
+constexpr double kMostEpochs = 1e6;
 
 void add_schedule_flags(Flags& flags, TrainOptions& options) {
   train::ScheduleOptions& schedule = options.schedule;
   flags.begin_group("Learning rate");
-  flags.add("--lr", schedule.learning_rate, "learning rate of one rank");
+  flags.add("--lr", schedule.learning_rate, "learning rate of one rank",
+            {.numbers = NumberRange{.above = true}});
   flags.add_switch("--scale-lr", schedule.scale, "multiply the rate by the number of ranks");
   flags.add("--warmup-epochs", schedule.warmup_epochs,
-            "epochs in which the rate rises: from --lr with --scale-lr, otherwise from 0");
-  flags.add("--schedule", options.decay, "how the rate falls after warm-up: constant (not), step or cosine");
+            "epochs in which the rate rises: from --lr with --scale-lr, otherwise from 0",
+            {.numbers = NumberRange{.most = kMostEpochs}});
+  flags.add("--schedule", options.decay, "how the rate falls after warm-up: constant (not), step or cosine",
+            {.one_of = {"constant", "step", "cosine"}});
   flags.add("--decay-epochs", schedule.decay_epochs,
-            "for --schedule step: the epochs after which the rate falls");
+            "for --schedule step: the epochs after which the rate falls",
+            {.numbers = counts_up_to(kMostEpochs)});
   flags.add("--decay-factor", schedule.decay_factor,
-            "for --schedule step: the factor by which the rate falls");
+            "for --schedule step: the factor by which the rate falls",
+            {.numbers = NumberRange{.most = 1, .above = true}});
 }
 
 void add_checkpoint_flags(Flags& flags, TrainOptions& options) {
@@ -129,9 +135,10 @@ void add_train_flags(Flags& flags, TrainOptions& options) {
   flags.set_examples(kTrainExamples);
   add_row_flags(flags, options.sweep, Rows::kOne, group, "1, or the launcher's ranks");
   add_training_flags(flags, options.sweep, Rows::kOne, group, " [dataset with --data, otherwise device]");
-  flags.add("--epochs", options.schedule.epochs, "epochs to train");
+  flags.add("--epochs", options.schedule.epochs, "epochs to train", {.numbers = counts_up_to(kMostEpochs)});
   flags.add("--steps-per-epoch", options.steps_per_epoch,
-            "steps of an epoch [one pass over the data; without data the 4 batches of --input device]");
+            "steps of an epoch [one pass over the data; without data the 4 batches of --input device]",
+            {.numbers = counts_up_to(kMostSteps)});
   flags.add_switch("--eval", options.evaluate, "evaluate after every epoch");
   add_schedule_flags(flags, options);
   add_checkpoint_flags(flags, options);
@@ -139,6 +146,7 @@ void add_train_flags(Flags& flags, TrainOptions& options) {
   flags.begin_group("Output");
   flags.add("--json", options.json_path, "write the result record to this file after every epoch",
             {.value = "FILE"});
+  add_force_flag(flags, options.force);
   flags.add_switch("--dry-run", options.dry_run, "print the plan and the memory it needs, and stop");
   flags.add_switch("-q,--quiet", options.quiet, "print no notes");
 }
@@ -273,9 +281,14 @@ void check_before_start(const train::TrainingPlan& plan, const TrainOptions& opt
                     "Give the same --threads and --backend for the same bits.");
     }
   }
-  // A launcher's ranks may be on hosts that do not see the files.
-  if (job.site.environment) return;
-  check_outputs({{"--json", options.json_path}, {"--checkpoint", options.checkpoint_path}});
+  // A launcher's ranks may be on hosts that do not see the files, which rank 0 writes.
+  if (!job.site.speaks()) return;
+  const GivenFile checkpoint{"--checkpoint", options.checkpoint_path};
+  check_output_files({{"--json", options.json_path}},
+                     {checkpoint, {"--resume", options.resume_path}, {"--init", options.init_path}},
+                     options.force);
+  check_outputs({checkpoint});
+  check_checkpoint(checkpoint, options.resume_path, options.force);
 }
 
 int run_train(const TrainOptions& options, const Arguments& command) {

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <tuple>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/rule.h"
@@ -147,7 +149,17 @@ void check_export_folder(const VerifyOptions& options, const train::JobPlan& /*j
   throw ConfigError(fmt::format("--export: '{}' is not a folder", options.export_folder), "Make it first.");
 }
 
+void check_ranks_of_single(const VerifyOptions& options, const train::JobPlan& /*job*/) {
+  const auto& [strategies, ranks] = std::tie(options.sweep.strategies, options.sweep.ranks);
+  if (std::ranges::find(strategies, results::kSingle) == strategies.end()) return;
+  if (std::ranges::find(ranks, 1) != ranks.end()) return;
+  throw ConfigError(fmt::format("--strategy single trains on one rank, and --ranks {} leaves that out",
+                                fmt::join(ranks, ",")),
+                    "Add 1 to --ranks, or choose another strategy.");
+}
+
 constexpr Rule<VerifyOptions, train::JobPlan> kVerifyRules[] = {
+    {"--strategy, --ranks", &check_ranks_of_single},
     {"--export, the rows", &check_one_training},
     {"--export, the folder", &check_export_folder},
 };
@@ -184,7 +196,7 @@ RunCommand add_verify(Flags& flags) {
   add_row_flags(flags, options->sweep, Rows::kSweep, group,
                 "powers of two up to the cores, or GPUs, or the launcher's ranks");
   flags.begin_group(group);
-  flags.add("--steps", options->steps, "steps to train in each check");
+  flags.add("--steps", options->steps, "steps to train in each check", {.numbers = counts_up_to(1000)});
   flags.begin_group("Output");
   flags.add(
       "--export", options->export_folder,

@@ -35,6 +35,29 @@ TEST_F(FileTest, a_written_file_reads_back_and_leaves_no_other) {
   EXPECT_EQ(files(), 1u);
 }
 
+TEST_F(FileTest, a_private_folder_is_nobody_elses) {
+  const auto refusal = [](const fs::path& folder) -> std::string {
+    try {
+      make_private_folder(folder);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "made";
+  };
+  EXPECT_EQ(refusal(folder_ / "own"), "made");
+  struct ::stat facts {};
+  ASSERT_EQ(::stat((folder_ / "own").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 07777, 0700U);
+  EXPECT_EQ(refusal(folder_ / "own"), "made");
+  ::chmod((folder_ / "own").c_str(), 0755);
+  EXPECT_THAT(refusal(folder_ / "own"), HasSubstr("is not a folder of yours alone"));
+  fs::create_directory(folder_ / "other");
+  fs::permissions(folder_ / "other", fs::perms::owner_all);
+  fs::create_directory_symlink(folder_ / "other", folder_ / "link");
+  EXPECT_THAT(refusal(folder_ / "link"), HasSubstr("is not a folder of yours alone"));
+  EXPECT_THAT(refusal(folder_ / "missing" / "own"), HasSubstr("cannot hold temporary files: No such file"));
+}
+
 TEST_F(FileTest, a_missing_folder_is_named) {
   try {
     check_outputs({{"--json", folder_ / "missing" / "a.json"}});

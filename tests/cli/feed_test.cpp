@@ -61,7 +61,8 @@ TEST(InputTest, flags_that_are_of_no_use_and_addresses_that_are_none_are_refused
                     HasSubstr("Add --input queue, dataset or zmq.")));
   EXPECT_THAT(refusal({"--input", "zmq", "--input-workers", "2", "--address", "ipc:///tmp/x"}),
               HasSubstr("--input-workers 2 is of no use to the input 'zmq'"));
-  EXPECT_THAT(refusal({"--input", "queue", "--prefetch", "0"}), HasSubstr("greater than 0, not 0"));
+  EXPECT_THAT(refusal({"--input", "queue", "--prefetch", "0"}),
+              HasSubstr("--prefetch takes a whole number from 1 to 1000, not '0'"));
   EXPECT_THAT(refusal({"--input", "zmq"}), HasSubstr("needs --address"));
   EXPECT_THAT(refusal({"--input", "zmq", "--address", "/tmp/x"}), HasSubstr("neither ipc:// nor tcp://"));
 }

@@ -53,6 +53,82 @@ TEST(OutputFilesTest, two_outputs_are_two_files_and_each_has_a_name) {
   }
 }
 
+TEST(OutputFilesTest, a_file_that_lockstep_did_not_write_is_replaced_by_force_only) {
+  const test::ScratchFolder folder;
+  const std::string notes = folder.path("notes.txt");
+  const std::string record = std::string(LOCKSTEP_GOLDEN) + "/record.json";
+  const auto commands = [&](const std::string& target) {
+    std::vector<std::vector<std::string>> all{
+        {"lockstep", "show", record, "--csv", target},
+        {"lockstep", "report", record, "-o", target},
+        {"lockstep", "plot", record, "--chart", "throughput", "-o", target},
+        {"lockstep", "topo", "--json", target}};
+    all.push_back(kOneRow);
+    all.back().insert(all.back().end(), {"--json", target});
+    return all;
+  };
+  for (std::vector<std::string> command : commands(notes)) {
+    std::ofstream(notes) << "thoughts of a week";
+    const test::Finished refused = test::run(command);
+    EXPECT_EQ(refused.exit_code, 2) << command[1];
+    EXPECT_THAT(refused.error,
+                HasSubstr("notes.txt' is a file that lockstep did not write, and would be lost"));
+    EXPECT_THAT(refused.error, HasSubstr("--force"));
+    EXPECT_EQ(read_file(notes), "thoughts of a week");
+    command.emplace_back("--force");
+    EXPECT_EQ(test::run(command).exit_code, 0) << command[1];
+    EXPECT_NE(read_file(notes), "thoughts of a week") << command[1];
+  }
+  // Each replaces what the one before has written, and mktemp's empty file.
+  const std::string own = folder.path("own");
+  std::ofstream(own).close();
+  for (int round = 0; round < 2; ++round) {
+    for (const std::vector<std::string>& command : commands(own)) {
+      const test::Finished replaced = test::run(command);
+      EXPECT_EQ(replaced.exit_code, 0) << command[1] << replaced.error;
+    }
+  }
+}
+
+TEST(OutputFilesTest, an_older_checkpoint_is_continued_or_kept) {
+  const test::ScratchFolder folder;
+  const std::string checkpoint = folder.path("c.pt");
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command{"lockstep",          "train",  "--model",      "trivial",
+                                     "--steps-per-epoch", "1",      "--launch",     "threads",
+                                     "--backend",         "thread", "--checkpoint", checkpoint};
+    command.insert(command.end(), more.begin(), more.end());
+    return test::run(command);
+  };
+  ASSERT_EQ(train({}).exit_code, 0);
+  const std::string first = read_file(checkpoint);
+  const test::Finished refused = train({"--seed", "2"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.error, HasSubstr("c.pt' is there already, and would be lost"));
+  EXPECT_THAT(refused.error, HasSubstr("--resume"));
+  EXPECT_EQ(read_file(checkpoint), first);
+  EXPECT_EQ(train({"--resume", checkpoint, "--epochs", "2"}).exit_code, 0);
+  EXPECT_NE(read_file(checkpoint), first);
+  EXPECT_EQ(train({"--seed", "2", "--force"}).exit_code, 0);
+}
+
+TEST(OutputFilesTest, a_result_from_elsewhere_does_nothing_to_a_terminal) {
+  const test::ScratchFolder folder;
+  std::string text = read_file(std::string(LOCKSTEP_GOLDEN) + "/record.json");
+  for (size_t at = text.find("resnet50"); at != std::string::npos; at = text.find("resnet50", at + 9))
+    text.replace(at, 8, "re\\u001b[2Js\\n```\\n");
+  std::ofstream(folder.path("r.json")) << text;
+  const std::string file = folder.path("r.json");
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"lockstep", "show", file},
+                                                  {"lockstep", "show", file, "--markdown"},
+                                                  {"lockstep", "diff", file, file, "--markdown"}}) {
+    const test::Finished shown = test::run(command);
+    EXPECT_EQ(shown.exit_code, 0) << shown.error;
+    EXPECT_THAT(shown.output, HasSubstr("[2Js ```"));
+    EXPECT_THAT(shown.output + shown.error, Not(HasSubstr("\x1b")));
+  }
+}
+
 TEST(OutputFilesTest, a_full_standard_output_is_a_failure) {
   const test::ScratchFolder folder;
   const std::string file = folder.path("r.json");

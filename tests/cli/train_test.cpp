@@ -64,9 +64,10 @@ TEST(TrainTest, what_cannot_be_is_refused) {
     EXPECT_THAT(train.error, HasSubstr(why));
   };
   refused({"--strategy", "independent"}, "independent combines nothing: 2 ranks would be 2 trainings");
-  refused({"--schedule", "cosin"}, "did you mean cosine");
+  refused({"--schedule", "cosin"}, "--schedule takes constant, step or cosine, not 'cosin'");
   refused({"--checkpoint-every", "3"}, "--checkpoint-every means nothing without --checkpoint");
-  refused({"--checkpoint", "/tmp/a.pt", "--checkpoint-every", "x"}, "a number of steps or 'epoch', not 'x'");
+  refused({"--checkpoint", "/tmp/a.pt", "--checkpoint-every", "x"},
+          "--checkpoint-every takes epoch, or a whole number from 1 to 1000000, not 'x'");
   refused({"--resume", "/nowhere.pt"}, "cannot read '/nowhere.pt'");
   refused({"--init", "/nowhere.pt"}, "cannot read '/nowhere.pt'");
   refused({"--data", "/nowhere"}, "there is no folder '/nowhere'");

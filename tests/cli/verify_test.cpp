@@ -57,7 +57,8 @@ TEST(VerifyProgramTest, ranks_of_a_launcher_refuse_with_one_voice) {
   const test::Finished finished = test::run({"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2",
                                              LOCKSTEP_PROGRAM, "verify", "--ranks", "2", "--steps", "0"});
   EXPECT_EQ(finished.exit_code, 2);
-  EXPECT_EQ(test::occurrences(finished.error, "--steps must be greater than 0, not 0"), 1u) << finished.error;
+  EXPECT_EQ(test::occurrences(finished.error, "--steps takes a whole number from 1 to 1000, not '0'"), 1u)
+      << finished.error;
 }
 
 }  // namespace

@@ -26,6 +26,24 @@ std::string field(const PublishedTable& table, const PublishedRow& row, const st
   return row.fields[std::ranges::find(table.columns, column) - table.columns.begin()];
 }
 
+TEST(PublishedTest, a_table_longer_than_any_publication_is_refused) {
+  std::string text = "model,gpus,images_per_s\n";
+  for (size_t i = 0; i < kMostPublishedRows; ++i) text += "m" + std::to_string(i) + ",1,10\n";
+  EXPECT_EQ(parse_published(text, "t.csv").rows.size(), kMostPublishedRows);
+  text += "one more,1,10\n";
+  try {
+    parse_published(text, "t.csv");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("t.csv: 1001 rows, and a table has 1000 at most"));
+  }
+}
+
+TEST(PublishedTest, control_characters_of_a_field_are_replaced) {
+  const PublishedTable table = parse_published("model,gpus,images_per_s\n\"a\x1b[1m\nb\",1,10\n", "t.csv");
+  EXPECT_EQ(table.rows[0].fields[0], "a\uFFFD[1m b");
+}
+
 double rounded(double value, int decimals) {
   const double scale = std::pow(10, decimals);
   return std::round(value * scale) / scale;

@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "lockstep/plots/text.h"
+#include "lockstep/base/plain_text.h"
 
 namespace lockstep::plots {
 namespace {

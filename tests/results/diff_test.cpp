@@ -217,14 +217,5 @@ TEST(DiffTest, no_common_row_is_said_with_what_there_is) {
   EXPECT_THROW(compare_records(RunRecord{}, base), ConfigError);
 }
 
-TEST(ThresholdTest, per_cent_with_its_sign_or_a_share) {
-  EXPECT_DOUBLE_EQ(parse_threshold("2%"), 0.02);
-  EXPECT_DOUBLE_EQ(parse_threshold("2.5 %"), 0.025);
-  EXPECT_DOUBLE_EQ(parse_threshold("0.02"), 0.02);
-  EXPECT_DOUBLE_EQ(parse_threshold("0%"), 0);
-  for (const char* wrong : {"2", "", "%", "-1%", "two", "nan", "inf", "2%%", "1e9%", "0.02x"})
-    EXPECT_THROW(parse_threshold(wrong), ConfigError) << wrong;
-}
-
 }  // namespace
 }  // namespace lockstep::results

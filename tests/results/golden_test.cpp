@@ -39,6 +39,21 @@ TEST(GoldenTest, json_file) {
   expect_golden("record.json", to_json(small_record()));
 }
 
+// Spreadsheets compute what begins like a formula.
+TEST(CsvTest, texts_that_begin_like_a_formula_are_marked_and_numbers_are_not) {
+  RunRecord record = sweep_record();
+  record.runs.resize(1);
+  record.runs[0].model = "=HYPERLINK(\"http://x\",1)";
+  record.runs[0].precision = "@x";
+  record.runs[0].strategy_options = "--wire bf16";
+  record.runs[0].loss_last = -2.5;
+  const std::string csv = to_csv(record);
+  EXPECT_NE(csv.find("\n\"'=HYPERLINK(\"\"http://x\"\",1)\","), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",'@x,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",'--wire bf16,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",-2.5\n"), std::string::npos) << csv;
+}
+
 TEST(GoldenTest, csv_file) {
   expect_golden("record.csv", to_csv(sweep_record()));
 }

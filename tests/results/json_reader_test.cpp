@@ -48,6 +48,16 @@ TEST(JsonReaderTest, what_was_written_reads_back_and_writes_the_same_again) {
   }
 }
 
+// A file from elsewhere must neither reach the terminal nor end a fence of Markdown.
+TEST(JsonReaderTest, control_characters_of_a_text_are_replaced) {
+  json file = json::parse(to_json(small_record()));
+  file["lockstep"]["runs"][0]["model"] = "res\x1b[2Jnet\n```\n[link](x)";
+  file["lockstep"]["machines"][0]["host"] = "a\tb\x07";
+  const RunRecord record = from_json(file.dump(), "a.json");
+  EXPECT_EQ(record.runs[0].model, "res\uFFFD[2Jnet ``` [link](x)");
+  EXPECT_EQ(record.machines[0].host, "a b\uFFFD");
+}
+
 TEST(JsonReaderTest, a_file_of_schema_version_1_still_reads) {
   const RunRecord old = from_json(read_file(LOCKSTEP_GOLDEN "/record_schema_1.json"), "old.json");
   ASSERT_EQ(old.runs.size(), 3U);

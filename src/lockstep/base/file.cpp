@@ -109,18 +109,36 @@ void check_writable(const GivenFile& output) {
   if (error != 0) refuse(std::strerror(error));
 }
 
-/// Whether both name one file: by what exists, or else by the path that it will have.
+bool is_a_file(const GivenFile& given) {
+  return !given.path.empty() && given.path != "-";
+}
+
+}  // namespace
+
 bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code failed;
   if (fs::equivalent(a, b, failed)) return !is_device_or_pipe(a);
   return fs::weakly_canonical(a, failed) == fs::weakly_canonical(b, failed);
 }
 
-bool is_a_file(const GivenFile& given) {
-  return !given.path.empty() && given.path != "-";
+fs::path temporary_path(const std::string& name) {
+  const char* chosen = std::getenv("TMPDIR");
+  return fs::path(chosen == nullptr || *chosen == '\0' ? "/tmp" : chosen) / name;
 }
 
-}  // namespace
+void make_private_folder(const fs::path& folder) {
+  const auto refuse = [&](const std::string& reason) {
+    throw ConfigError(
+        fmt::format("'{}' cannot hold temporary files: {}", folder.parent_path().string(), reason),
+        "Set TMPDIR to a folder that you may write to.");
+  };
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) refuse(std::strerror(errno));
+  struct ::stat facts {};
+  if (::lstat(folder.c_str(), &facts) != 0) refuse(std::strerror(errno));
+  if (!S_ISDIR(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 0077) != 0)
+    refuse(fmt::format("'{}' is not a folder of yours alone", folder.string()));
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) refuse(std::strerror(errno));
+}
 
 void check_outputs(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs) {
   for (auto output = outputs.begin(); output != outputs.end(); ++output) {

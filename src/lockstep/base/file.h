@@ -23,6 +23,17 @@ struct GivenFile {
 /// where a later write_file_atomically() cannot be expected to succeed. Leaves nothing behind.
 void check_outputs(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs = {});
 
+/// Whether both name one file: by what exists, or else by the path that it will have. A device or a pipe
+/// takes what several write, so it is never one file.
+bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b);
+
+/// The path of `name` among temporary files: in TMPDIR, or in /tmp.
+std::filesystem::path temporary_path(const std::string& name);
+
+/// Makes a folder for temporary files that only this user can enter, unless it is there. Throws ConfigError
+/// where it cannot be made, and for one that others can enter.
+void make_private_folder(const std::filesystem::path& folder);
+
 /// The whole file, or all that a pipe holds. Throws Error that names the path and the system's reason; files
 /// of more than 2 GiB and devices without an end are refused.
 std::string read_file(const std::filesystem::path& path);

@@ -1,12 +1,8 @@
 #include "lockstep/base/units.h"
 
-#include <charconv>
 #include <cmath>
-#include <string_view>
 
 #include <fmt/format.h>
-
-#include "lockstep/base/error.h"
 
 namespace lockstep {
 
@@ -32,19 +28,6 @@ std::string format_duration(double seconds) {
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
-}
-
-double parse_share(const std::string& text, const std::string& flag) {
-  double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  // The rest behind the number: nothing, or a percent sign after any number of blanks.
-  std::string_view unit(rest, static_cast<size_t>(end - rest));
-  while (unit.starts_with(' ')) unit.remove_prefix(1);
-  if (error != std::errc() || (!unit.empty() && unit != "%")) {
-    throw ConfigError(fmt::format("{} {} is not a share", flag, text), "Write 2% or 0.02.");
-  }
-  return unit.empty() ? value : value / 100;
 }
 
 }  // namespace lockstep

@@ -14,8 +14,4 @@ std::string format_bytes(int64_t bytes);
 /// "1 h 02 min", "3 min 20 s", "12 s", "1.23 s", "45.6 ms", "12.3 us".
 std::string format_duration(double seconds);
 
-/// Parses a share, "2%", "2 %" or "0.02", as a number. Throws ConfigError that names `flag` for anything
-/// else.
-double parse_share(const std::string& text, const std::string& flag);
-
 }  // namespace lockstep

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/plain_text.h"
 #include "lockstep/network_file/graph_check.h"
 #include "lockstep/network_file/stored_zip.h"
 
@@ -47,8 +48,7 @@ Type type_of(const json& entry) {
 std::string name_of(const json& entry) {
   auto name = entry.at("name").get<std::string>();
   // Names come into tables, messages and file names.
-  const bool plain = std::ranges::all_of(name, [](unsigned char c) { return c >= ' ' && c != 0x7f; });
-  if (name.empty() || name.size() > 1000 || !plain)
+  if (name.empty() || name.size() > 1000 || name != plain_text(name))
     throw Error("it has a name that is empty, too long or not text");
   return name;
 }
@@ -135,7 +135,7 @@ Sample sample_of(const json& entry) {
 Graph graph_of(const json& entry) {
   Graph graph{.name = name_of(entry),
               .batch = entry.at("batch").get<int64_t>(),
-              .precision = entry.at("precision").get<std::string>(),
+              .precision = plain_text(entry.at("precision").get<std::string>()),
               .activation_bytes = entry.at("activation_bytes").get<int64_t>()};
   if (graph.batch < 1 || graph.batch > std::numeric_limits<int>::max() || graph.activation_bytes < 0) {
     throw Error(fmt::format("its graph '{}' has a batch of {}", graph.name, graph.batch));
@@ -166,8 +166,8 @@ NetworkFile describe(const json& content, uint64_t all_bytes) {
   const auto tensor = [&](const json& entry) { return tensor_of(entry, all_bytes); };
   NetworkFile file;
   file.name = name_of(content);
-  file.hash = content.at("hash").get<std::string>();
-  file.torch_version = content.at("versions").at("torch").get<std::string>();
+  file.hash = plain_text(content.at("hash").get<std::string>());
+  file.torch_version = plain_text(content.at("versions").at("torch").get<std::string>());
   file.unit = content.at("unit").get<std::string>();
   file.units_per_sample = content.at("units_per_sample").get<int64_t>();
   file.multiply_adds = content.at("multiply_adds").get<int64_t>();
@@ -225,7 +225,7 @@ NetworkFile read(const std::string& path) {
 }
 
 ConfigError refused(const std::string& path, const Error& error) {
-  return ConfigError(fmt::format("--model {}: {}", path, error.what()), error.advice());
+  return ConfigError(fmt::format("--model {}: {}", path, plain_text(error.what())), error.advice());
 }
 
 }  // namespace

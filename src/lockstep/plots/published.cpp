@@ -134,6 +134,11 @@ PublishedTable parse_published(std::string_view text, const std::string& name) {
                 "A published table begins with a line that names its columns: see data/published/README.md.");
   }
   const PublishedColumns columns(lines.front().fields, name, lines.front().line);
+  if (lines.size() - 1 > kMostPublishedRows) {
+    throw Error(
+        fmt::format("{}: {} rows, and a table has {} at most", name, lines.size() - 1, kMostPublishedRows),
+        "Leave out the rows that the drawing does not need, or give several files.");
+  }
   PublishedTable table{.name = std::filesystem::path(name).stem().string(), .columns = columns.names()};
   for (size_t i = 1; i < lines.size(); ++i) table.rows.push_back(read_row(lines[i], columns, name));
   if (table.rows.empty()) {

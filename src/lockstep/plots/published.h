@@ -41,6 +41,9 @@ struct PublishedCurve {
   std::vector<size_t> rows;
 };
 
+/// More than any publication has; a page of them is drawn in seconds.
+constexpr size_t kMostPublishedRows = 1000;
+
 struct PublishedTable {
   /// The file's name without folder and ending.
   std::string name;
@@ -52,7 +55,7 @@ struct PublishedTable {
 };
 
 /// Reads a table as data/published/README.md describes the format. Throws Error that names `name` (the file),
-/// the line and the column, and what was expected.
+/// the line and the column, and what was expected; for more than kMostPublishedRows too.
 PublishedTable parse_published(std::string_view text, const std::string& name);
 PublishedTable read_published(const std::filesystem::path& path);
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/plain_text.h"
 
 namespace lockstep::plots {
 namespace {
@@ -54,7 +55,8 @@ class CsvParser {
   CsvLine parse_record() {
     CsvLine record{line_, {}};
     while (true) {
-      record.fields.push_back(at_ < text_.size() && text_[at_] == '"' ? quoted_field() : plain_field());
+      record.fields.push_back(
+          plain_text(at_ < text_.size() && text_[at_] == '"' ? quoted_field() : plain_field()));
       if (at_ < text_.size() && text_[at_] == ',') {
         ++at_;
         continue;

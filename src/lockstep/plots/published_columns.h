@@ -16,7 +16,8 @@ struct CsvLine {
 };
 
 /// The records of a comma-separated text (RFC 4180: quoted fields, doubled quotes, line ends inside quotes;
-/// "\n" or "\r\n"; a byte order mark is skipped, empty lines are left out). Throws Error that names `name`
+/// "\n" or "\r\n"; a byte order mark is skipped, empty lines are left out), each field as plain_text() makes
+/// it. Throws Error that names `name`
 /// and the line for a quote that does not end and for text after a closing quote.
 std::vector<CsvLine> parse_csv(std::string_view text, const std::string& name);
 

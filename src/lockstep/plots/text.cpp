@@ -5,11 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/plain_text.h"
+
 namespace lockstep::plots {
 namespace {
-
-/// U+FFFD, the replacement character.
-constexpr char32_t kReplacement = 0xFFFD;
 
 constexpr std::array<std::pair<char32_t, std::string_view>, 8> kReplaced{{{U'&', "&amp;"},
                                                                           {U'<', "&lt;"},
@@ -19,21 +18,6 @@ constexpr std::array<std::pair<char32_t, std::string_view>, 8> kReplaced{{{U'&',
                                                                           {U'\n', " "},
                                                                           {U'\r', " "},
                                                                           {U'\t', " "}}};
-
-/// Number of continuation bytes after this first byte; -1 for a byte that cannot be a first one.
-int continuation_bytes(unsigned char first) {
-  if (first < 0x80) return 0;
-  if (first >= 0xC2 && first <= 0xDF) return 1;
-  if (first >= 0xE0 && first <= 0xEF) return 2;
-  if (first >= 0xF0 && first <= 0xF4) return 3;
-  return -1;
-}
-
-/// Rejects overlong encodings and surrogates.
-bool is_scalar_value(char32_t point, int more) {
-  constexpr char32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
-  return point >= kLeast[more] && point <= 0x10FFFF && !(point >= 0xD800 && point <= 0xDFFF);
-}
 
 /// Advance of one character as a share of the font size: Helvetica's metrics, rounded up by class.
 double advance(char32_t point) {
@@ -49,36 +33,7 @@ double advance(char32_t point) {
 /// Factor by which the widest usual font, DejaVu Sans, exceeds Helvetica.
 constexpr double kOtherFonts = 1.06;
 
-/// Appends a code point as UTF-8.
-void append_code_point(std::string& text, char32_t point) {
-  // 0xxxxxxx, or a first byte that tells the number of bytes, then six bits in each:
-  // 110xxxxx 10xxxxxx / 1110xxxx 10xxxxxx 10xxxxxx / 11110xxx 10xxxxxx 10xxxxxx 10xxxxxx
-  constexpr char32_t kFirst[] = {0, 0xC0, 0xE0, 0xF0};
-  const int more = point < 0x80 ? 0 : point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
-  text += static_cast<char>(kFirst[more] | (point >> (6 * more)));
-  for (int i = more; i-- > 0;) text += static_cast<char>(0x80 | ((point >> (6 * i)) & 0x3F));
-}
-
 }  // namespace
-
-char32_t next_code_point(std::string_view text, size_t& at) {
-  const auto first = static_cast<unsigned char>(text[at]);
-  const int more = continuation_bytes(first);
-  if (more <= 0) {
-    ++at;
-    return more == 0 ? first : kReplacement;
-  }
-  char32_t point = first & (0x3F >> more);
-  for (int i = 1; i <= more; ++i) {
-    if (at + i >= text.size() || (static_cast<unsigned char>(text[at + i]) & 0xC0) != 0x80) {
-      at += i;
-      return kReplacement;
-    }
-    point = (point << 6) | (static_cast<unsigned char>(text[at + i]) & 0x3F);
-  }
-  at += more + 1;
-  return is_scalar_value(point, more) ? point : kReplacement;
-}
 
 std::string escape(std::string_view text) {
   std::string out;

@@ -15,9 +15,6 @@ std::string escape_lines(std::string_view text);
 /// Valid UTF-8 of at most `most` code points; an ellipsis replaces the rest.
 std::string clip(std::string_view text, size_t most);
 
-/// The code point of `text` at `at`; moves `at` behind it. U+FFFD for invalid UTF-8.
-char32_t next_code_point(std::string_view text, size_t& at);
-
 /// Font sizes of every drawing, in its own pixels.
 inline constexpr double kTextSize = 13;
 inline constexpr double kSmallTextSize = 11.5;

@@ -1,33 +1,28 @@
 #include "lockstep/strategies/strategy_options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/names.h"
 
 namespace lockstep::strategies {
 namespace {
 
-/// The number in `text`; 0 if it is not one.
-double number(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : 0;
-}
-
 void check_value(const OptionInfo& option, const std::string& value) {
-  if (option.values.empty()) {
-    if (number(value) > 0 && number(value) < 1e9) return;
-    throw ConfigError(fmt::format("{} must be a number greater than 0, not '{}'", option.flag, value),
-                      fmt::format("The default is {}.", option.default_value));
+  if (option.numbers) {
+    if (parse_number(value, *option.numbers)) return;
+    throw ConfigError(
+        fmt::format("{} takes {}, not '{}'", option.flag, describe(*option.numbers, false), value),
+        fmt::format("The default is {}.", option.default_value));
   }
   if (std::ranges::find(option.values, value) != option.values.end()) return;
-  throw ConfigError(fmt::format("{} does not take '{}'", option.flag, value),
-                    fmt::format("It takes {}.", fmt::join(option.values, ", ")));
+  throw ConfigError(
+      fmt::format("{} takes {}, not '{}'", option.flag, join_alternatives(option.values), value),
+      fmt::format("The default is {}.", option.default_value));
 }
 
 /// The values that a flag takes, and their meanings.
@@ -47,6 +42,7 @@ const Choices<Exchange> kExchanges{{"ar", Exchange::kAr},
                                    {"nccl16", Exchange::kNccl16},
                                    {"asa32", Exchange::kAsa32},
                                    {"asa16", Exchange::kAsa16}};
+constexpr NumberRange kCycles{.most = 60'000, .above = true, .unit = Unit::kMilliseconds};
 const Choices<BspSync> kBspSyncs{{"cdd", BspSync::kCdd}, {"avg", BspSync::kAvg}};
 
 /// `value` must be one of them (see check_value()).
@@ -72,10 +68,13 @@ OptionInfo choice(OptionInfo option) {
   return option;
 }
 
-/// Completes an option that takes any number greater than 0.
-template <double StrategyOptions::*member>
-OptionInfo any_number(OptionInfo option) {
-  option.set = [](StrategyOptions& options, const std::string& value) { options.*member = number(value); };
+/// Completes an option that takes numbers.
+template <double StrategyOptions::*member, const NumberRange& range>
+OptionInfo number(OptionInfo option) {
+  option.numbers = range;
+  option.set = [](StrategyOptions& options, const std::string& value) {
+    options.*member = parse_number(value, range).value();
+  };
   option.get = [](const StrategyOptions& options) { return fmt::format("{}", options.*member); };
   option.default_value = option.get({});
   return option;
@@ -133,12 +132,12 @@ const std::vector<OptionInfo>& option_infos() {
           {.flag = "--bsp-sync",
            .description = "values that are exchanged: momenta (cdd) or parameters (avg)",
            .strategies = {"bsp"}}),
-      any_number<&Options::cycle_ms>({.flag = "--cycle-ms",
-                                      .description = "milliseconds from one negotiation to the next",
-                                      .strategies = {"horovod"}}),
-      any_number<&Options::fusion_mb>({.flag = "--fusion-mb",
-                                       .description = "maximum size of fused gradients in MiB",
-                                       .strategies = {"horovod"}}),
+      number<&Options::cycle_ms, kCycles>({.flag = "--cycle-ms",
+                                           .description = "milliseconds from one negotiation to the next",
+                                           .strategies = {"horovod"}}),
+      number<&Options::fusion_mb, kBucketSizes>({.flag = "--fusion-mb",
+                                                 .description = "maximum size of fused gradients in MiB",
+                                                 .strategies = {"horovod"}}),
       choice<&Options::deterministic, kOnOff>(
           {.flag = "--deterministic",
            .description = "fix in advance which gradients are fused, instead of leaving it to timing",

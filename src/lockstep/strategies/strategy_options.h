@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/base/number_range.h"
 #include "lockstep/base/units.h"
 
 namespace lockstep::strategies {
@@ -12,6 +14,9 @@ enum class ParameterOwners { kSharded, kRank0 };
 enum class Consistency { kSync, kAsync };
 enum class ParameterDevice { kGpu, kCpu };
 enum class Exchange { kAr, kNccl32, kNccl16, kAsa32, kAsa16 };
+/// Sizes of buckets and of fused gradients: up to 1 TiB.
+inline constexpr NumberRange kBucketSizes{.most = 1 << 20, .above = true, .unit = Unit::kMebibytes};
+
 enum class BspSync { kCdd, kAvg };
 enum class Wire { kFp32, kFp16, kBf16 };
 
@@ -51,8 +56,9 @@ struct OptionInfo {
   std::vector<std::string> strategies;
   /// Whether the flag takes no value; giving it means "on".
   bool is_switch = false;
-  /// The values that it takes; empty: any number greater than 0.
+  /// The values that it takes; empty: `numbers`.
   std::vector<std::string> values = {};
+  std::optional<NumberRange> numbers = {};
   /// The value if the flag is not given.
   std::string default_value = {};
   void (*set)(StrategyOptions& options, const std::string& value) = nullptr;

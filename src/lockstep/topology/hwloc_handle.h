@@ -5,6 +5,8 @@
 
 #include <hwloc.h>
 
+#include "lockstep/base/plain_text.h"
+
 namespace lockstep::topology {
 
 // hwloc's objects with owners, for the .cpp files of this part.
@@ -41,7 +43,7 @@ inline std::string list_of(const hwloc_bitmap_s& bits) {
 /// A fact that hwloc keeps as text under `name`; empty if it has none.
 inline std::string info_of(hwloc_obj_t object, const char* name) {
   const char* value = hwloc_obj_get_info_by_name(object, name);
-  return value != nullptr ? value : "";
+  return value != nullptr ? plain_text(value) : "";
 }
 
 }  // namespace lockstep::topology

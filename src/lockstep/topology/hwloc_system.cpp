@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/host_name.h"
+#include "lockstep/base/plain_text.h"
 #include "lockstep/topology/hwloc_handle.h"
 
 namespace lockstep::topology {
@@ -98,8 +99,8 @@ std::vector<std::string> network_names(hwloc_obj_t device) {
   std::vector<std::string> verbs, interfaces;
   for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
     if (child->type != HWLOC_OBJ_OS_DEVICE || child->name == nullptr) continue;
-    if (child->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS) verbs.emplace_back(child->name);
-    if (child->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK) interfaces.emplace_back(child->name);
+    if (child->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS) verbs.push_back(plain_text(child->name));
+    if (child->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK) interfaces.push_back(plain_text(child->name));
   }
   verbs.insert(verbs.end(), interfaces.begin(), interfaces.end());
   return verbs;

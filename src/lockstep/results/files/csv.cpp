@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "lockstep/base/number_range.h"
 #include "lockstep/results/record/launches.h"
 
 namespace lockstep::results {
@@ -15,8 +18,17 @@ namespace {
 
 using Row = std::vector<std::pair<const char*, std::string>>;
 
-/// Quotes a field that would end its field or line; inner quotes are doubled (RFC 4180).
-std::string quoted(const std::string& field) {
+/// Spreadsheets take a text that begins like this for a formula, and compute it.
+bool is_formula(const std::string& field) {
+  if (field.empty() || std::string_view("=+-@\t\r").find(field.front()) == std::string_view::npos)
+    return false;
+  return !parse_number(field, {.least = -std::numeric_limits<double>::infinity()});
+}
+
+/// Quotes a field that would end its field or line; inner quotes are doubled (RFC 4180). An apostrophe keeps
+/// spreadsheets from computing a text.
+std::string quoted(std::string field) {
+  if (is_formula(field)) field.insert(0, "'");
   if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
   std::string text = "\"";
   for (const char c : field) {

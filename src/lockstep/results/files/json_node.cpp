@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/plain_text.h"
 
 namespace lockstep::results {
 namespace {
@@ -66,7 +67,7 @@ std::vector<JsonNode> JsonNode::elements() const {
 
 std::string JsonNode::text() const {
   if (missing() || !value_->is_string()) refuse("a string");
-  return value_->get<std::string>();
+  return plain_text(value_->get_ref<const std::string&>());
 }
 
 double JsonNode::number() const {

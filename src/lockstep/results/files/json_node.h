@@ -24,6 +24,7 @@ class JsonNode {
   /// The elements of a list. Throws for what is missing or no list.
   std::vector<JsonNode> elements() const;
 
+  /// As plain_text() makes it: it may go to a terminal or into a page.
   std::string text() const;
   std::string text_or(std::string_view otherwise) const {
     return missing() ? std::string(otherwise) : text();

@@ -268,19 +268,4 @@ Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOpt
   return diff;
 }
 
-double parse_threshold(const std::string& text) {
-  std::string_view number = text;
-  const bool percent = number.ends_with('%');
-  if (percent) number.remove_suffix(1);
-  while (number.ends_with(' ')) number.remove_suffix(1);
-  double value = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-  const bool whole = error == std::errc() && end == number.data() + number.size();
-  if (whole && percent && value >= 0 && value <= 1000) return value / 100;
-  if (whole && !percent && value >= 0 && value < 1) return value;
-  throw ConfigError(fmt::format("--threshold '{}' is no share of the step time", text),
-                    whole && value >= 1 ? fmt::format("Say {:g}% for {:g} per cent.", value, value)
-                                        : "Give per cent with its sign (2%), or a share below 1 (0.02).");
-}
-
 }  // namespace lockstep::results

@@ -84,7 +84,4 @@ Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOpt
 /// has; and how many rows changed. At most 100 columns wide on a terminal.
 Document diff_tables(const Diff& diff);
 
-/// 0.02 of "2%", "2 %" or "0.02". Throws ConfigError for anything else, "2" among it, which could be either.
-double parse_threshold(const std::string& text);
-
 }  // namespace lockstep::results

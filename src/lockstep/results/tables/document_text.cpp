@@ -108,11 +108,11 @@ std::string terminal_table(const Table& table) {
   return text;
 }
 
-/// Escapes the characters that mean something to Markdown in a cell.
-std::string markdown_cell(const std::string& text) {
+/// Escapes the characters that mean something to Markdown in a line.
+std::string escaped_markdown(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
-    if (c == '|' || c == '*' || c == '<' || c == '\\') escaped += '\\';
+    if (c == '|' || c == '*' || c == '<' || c == '[' || c == '\\') escaped += '\\';
     escaped += c;
   }
   return escaped;
@@ -123,7 +123,7 @@ std::string markdown_table(const Table& table) {
   const Lines lines = fitted_lines(table, TextForm::kMarkdown);
   std::string text;
   for (const auto& fields : lines) {
-    for (const std::string& field : fields) text += fmt::format("| {} ", markdown_cell(field));
+    for (const std::string& field : fields) text += fmt::format("| {} ", escaped_markdown(field));
     text += "|\n";
     if (&fields != &lines.front()) continue;
     for (const Table::Column& column : table.columns)
@@ -153,14 +153,14 @@ class TextWriter {
  private:
   void add(const Heading& heading) {
     if (previous_ != nullptr) text_ += '\n';
-    text_ += markdown_ ? fmt::format("### {}\n\n", heading.text) : heading.text + '\n';
+    text_ += markdown_ ? fmt::format("### {}\n\n", escaped_markdown(heading.text)) : heading.text + '\n';
   }
 
   void add(const Remark& remark) {
     if (remark.apart && previous_ != nullptr) text_ += '\n';
     // A paragraph of Markdown begins after a blank line.
     if (markdown_ && previous_ != nullptr) text_ += '\n';
-    text_ += markdown_ ? remark.lead + remark.text + '\n'
+    text_ += markdown_ ? remark.lead + escaped_markdown(remark.text) + '\n'
                        : wrapped(remark.lead, remark.text, remark.lead.size(), kTextWidth);
   }
 

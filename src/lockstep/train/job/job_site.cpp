@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/registry.h"
 #include "lockstep/base/rule.h"
+#include "lockstep/launch/interface.h"
 #include "lockstep/launch/signals.h"
 #include "lockstep/topology/inspect.h"
 #include "lockstep/topology/visible_gpus.h"
@@ -45,6 +46,13 @@ void check_join_timeout(const JobOptions& options) {
       fmt::format("--join-timeout must be at least 1 second, not {:g}", options.join_timeout_s));
 }
 
+void check_interface(const JobOptions& options) {
+  if (options.interface.empty() || launch::is_on_this_host(options.interface)) return;
+  throw ConfigError(fmt::format("--interface takes a network interface or an address of this host, not '{}'",
+                                options.interface),
+                    "'ip address' lists both.");
+}
+
 /// Each flag by itself.
 constexpr Rule<JobOptions> kFlagRules[] = {
     {"--device",
@@ -56,6 +64,7 @@ constexpr Rule<JobOptions> kFlagRules[] = {
     {"--threads", &check_threads},
     {"--timeout", &check_timeout},
     {"--join-timeout", &check_join_timeout},
+    {"--interface", &check_interface},
 };
 
 void check_threads_under_launcher(const JobOptions& options, const Launcher& environment) {

@@ -12,6 +12,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/precision.h"
+#include "lockstep/train/rows/row_input.h"
 #include "lockstep/train/rows/row_rules.h"
 
 namespace lockstep::train {
@@ -30,6 +31,14 @@ constexpr int64_t kGpuContextBytes = 1 * kGiB;
 /// Safety factor of the advised batch, for fragmentation and for memory that the estimate does not know of.
 constexpr double kMargin = 0.9;
 
+/// Host memory of batches that wait for the step, of 8-bit pixels.
+int64_t waiting_bytes(const RowPlan& row) {
+  if (!inputs::registry().get(row.input).has_prefetch) return 0;
+  const inputs::InputOptions options = input_options_of(row);
+  return int64_t{std::max(options.prefetch, options.workers)} * options.batch * options.channels *
+         options.image_size * options.image_size;
+}
+
 /// Memory on the device that holds the row's tensors.
 MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost) {
   const models::ModelInfo& info = models::info_of(row.model);
@@ -42,14 +51,16 @@ MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost
     estimate.parameter_bytes += 2 * 2 * info.parameters;
   // The backward pass holds gradients of the activations that it is working on beside those kept.
   estimate.activation_bytes = row.batch_per_rank * cost.activation_bytes * 5 / 4;
+  if (!on_gpu(row)) estimate.activation_bytes += waiting_bytes(row);
   return estimate;
 }
 
 /// Host memory of a rank whose tensors are on a GPU. Parameters are created on the host first.
 MemoryEstimate estimate_host_memory(const RowPlan& row) {
   const models::ModelInfo& info = models::info_of(row.model);
-  return {
-      .process_bytes = kGpuHostProcessBytes, .parameter_bytes = 4 * info.parameters, .activation_bytes = 0};
+  return {.process_bytes = kGpuHostProcessBytes,
+          .parameter_bytes = 4 * info.parameters,
+          .activation_bytes = waiting_bytes(row)};
 }
 
 /// The ranks that share some memory.

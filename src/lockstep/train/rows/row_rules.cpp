@@ -23,8 +23,7 @@ constexpr std::array<std::string_view, 4> kGpuNames{"gpu", "GPU", "CUDA", "nvidi
 
 void require_positive(const char* flag, double value) {
   if (value > 0) return;
-  throw ConfigError(fmt::format("{} must be greater than 0, not {:g}", flag, value),
-                    "'lockstep bench --help' shows every flag with its default.");
+  throw ConfigError(fmt::format("{} must be greater than 0, not {:g}", flag, value));
 }
 
 template <typename T>

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "lockstep/base/file.h"
+
+#include "flags.h"
+
+namespace lockstep::cli {
+
+/// --force, in the group that was begun.
+void add_force_flag(Flags& flags, bool& force);
+
+/// Checks the files that a command is going to write. Throws ConfigError as check_outputs() does, and unless
+/// `force` for a file that lockstep did not write: its results are replaced, nothing else is.
+void check_output_files(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs,
+                        bool force);
+
+/// Throws ConfigError, unless `force`, for a checkpoint that is there already and is not the one to `resume`:
+/// it took longer to make than any result.
+void check_checkpoint(const GivenFile& checkpoint, const std::string& resume, bool force);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,31 @@
+#include "lockstep/base/plain_text.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+const std::string kMark = "\xEF\xBF\xBD";
+
+TEST(PlainTextTest, text_of_somebody_else_does_nothing_to_a_terminal) {
+  EXPECT_EQ(plain_text("resnet50 größer → 1"), "resnet50 größer → 1");
+  EXPECT_EQ(plain_text("\x1b[2J\x1b]0;owned\x07"), kMark + "[2J" + kMark + "]0;owned" + kMark);
+  // CSI as one character of C1, and a right-to-left override.
+  EXPECT_EQ(plain_text("a\xC2\x9B"
+                       "31mb"),
+            "a" + kMark + "31mb");
+  EXPECT_EQ(plain_text("a\xE2\x80\xAE"
+                       "b"),
+            "a" + kMark + "b");
+  EXPECT_EQ(plain_text("a\x7F\x80\xFF"), "a" + kMark + kMark + kMark);
+  EXPECT_EQ(plain_text("cut \xE2\x82"), "cut " + kMark);
+}
+
+TEST(PlainTextTest, line_ends_become_spaces) {
+  EXPECT_EQ(plain_text("a\n```\r\nb\tc\xE2\x80\xA8"
+                       "d"),
+            "a ```  b c d");
+}
+
+}  // namespace
+}  // namespace lockstep
