@@ -195,10 +195,10 @@ TEST(BadInputTest, a_port_in_use_is_named) {
   ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
   const std::string port = std::to_string(ntohs(address.sin_port));
 
-  const test::Finished finished = bench({"--model", "lenet5", "--ranks", "1"}, {{"RANK", "0"},
-                                                                                {"WORLD_SIZE", "1"},
+  const test::Finished finished = bench({"--model", "lenet5", "--ranks", "2"}, {{"RANK", "0"},
+                                                                                {"WORLD_SIZE", "2"},
                                                                                 {"LOCAL_RANK", "0"},
-                                                                                {"LOCAL_WORLD_SIZE", "1"},
+                                                                                {"LOCAL_WORLD_SIZE", "2"},
                                                                                 {"MASTER_ADDR", "127.0.0.1"},
                                                                                 {"MASTER_PORT", port}});
   ::close(listener);
