@@ -91,10 +91,10 @@ bool wait_until(double due_s, int interrupt_fd) {
 std::string summary(const FeedOptions& options, int64_t batches, double seconds, double waited_s) {
   const double images = double(batches) * double(options.shape.batch);
   const double bytes = double(batches) * double(feed::message_bytes(options.shape));
-  return fmt::format("sent {} batches of {} images in {}: {:.4g} images/s, {:.3g} GB/s, {} of it waiting\n",
-                     batches, options.shape.batch, format_duration(seconds),
-                     seconds > 0 ? images / seconds : 0, seconds > 0 ? bytes / seconds / 1e9 : 0,
-                     format_duration(waited_s));
+  return fmt::format("sent {} batches of {} images in {}: {} images/s, {} GB/s, {} of it waiting\n", batches,
+                     options.shape.batch, format_duration(seconds),
+                     format_number(seconds > 0 ? images / seconds : 0, 4),
+                     format_number(seconds > 0 ? bytes / seconds / 1e9 : 0, 3), format_duration(waited_s));
 }
 
 /// Returns the signal that ended it, if one did.
@@ -107,6 +107,7 @@ std::optional<int> send_batches(const FeedOptions& options) {
   double waited_for_first_s = 0;
   int64_t number = 0;
   bool interrupted = false;
+  bool ranks_left = false;
   const auto tell = [&] {
     const double seconds = begin_s > 0 ? now_s() - begin_s : 0;
     print_result(summary(options, number, seconds, sender.waited_s() - waited_for_first_s));
@@ -120,8 +121,10 @@ std::optional<int> send_batches(const FeedOptions& options) {
       }
       const feed::MessageParts parts = feed::begin_message(options.shape, sender.begin(bytes));
       batches.make(number, parts.pixels, parts.labels);
-      interrupted = !sender.send();
-      if (interrupted) break;
+      const feed::Sent sent = sender.send();
+      interrupted = sent == feed::Sent::kInterrupted;
+      ranks_left = sent == feed::Sent::kRanksLeft;
+      if (sent != feed::Sent::kSent) break;
       // The first batch waits for the ranks to start, which says nothing about the rate.
       if (number == 0) {
         begin_s = now_s();
@@ -134,6 +137,9 @@ std::optional<int> send_batches(const FeedOptions& options) {
   }
   tell();
   if (interrupted) return signals.take();
+  if (ranks_left) {
+    print_note(fmt::format("ended: all ranks have left, and none came back for {:g} s", options.timeout_s));
+  }
   sender.finish();
   return std::nullopt;
 }
@@ -170,7 +176,8 @@ RunCommand add_feed(Flags& flags) {
             {.numbers = NumberRange{.most = 1e12}});
   flags.add("--prefetch", options->prefetch, "batches that may wait here for each rank",
             {.numbers = counts_up_to(kMostBatches)});
-  flags.add("--timeout", options->timeout_s, "seconds without a batch taken after which to give up",
+  flags.add("--timeout", options->timeout_s,
+            "seconds without a batch taken after which to end: done if all ranks have left, an error otherwise",
             {.numbers = times_from(0)});
   flags.add_switch("-q,--quiet", options->quiet, "print no notes");
   return [options](const Arguments& /*arguments*/) { return run_feed(*options); };

@@ -1,5 +1,7 @@
 #include "lockstep/base/units.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 namespace lockstep {
@@ -19,6 +21,20 @@ TEST(UnitsTest, durations_take_the_unit_that_reads_best) {
   EXPECT_EQ(format_duration(12), "12 s");
   EXPECT_EQ(format_duration(200), "3 min 20 s");
   EXPECT_EQ(format_duration(3720), "1 h 02 min");
+}
+
+TEST(UnitsTest, numbers_keep_their_whole_digits_and_have_no_exponent) {
+  EXPECT_EQ(format_number(1218.4, 3), "1218");
+  EXPECT_EQ(format_number(281800, 4), "281800");
+  EXPECT_EQ(format_number(12.249, 3), "12.2");
+  EXPECT_EQ(format_number(0.12249, 3), "0.122");
+  EXPECT_EQ(format_number(2, 3), "2");
+  EXPECT_EQ(format_number(8.72e-5, 3), "<0.001");
+  EXPECT_EQ(format_number(-8.72e-5, 3), ">-0.001");
+  EXPECT_EQ(format_number(8.72e-5, 4, 1e-7), "0.0000872");
+  EXPECT_EQ(format_number(8.72e-9, 4, 1e-7), "<0.0000001");
+  EXPECT_EQ(format_number(0, 3), "0");
+  EXPECT_EQ(format_number(std::numeric_limits<double>::infinity(), 3), "-");
 }
 
 }  // namespace

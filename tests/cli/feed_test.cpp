@@ -88,6 +88,20 @@ TEST(FeedTest, feeds_every_rank_of_every_row_until_it_is_ended) {
   }
 }
 
+TEST(FeedTest, ends_well_once_all_ranks_have_left_for_good) {
+  const test::ScratchFolder folder;
+  const std::string address = "ipc://" + folder.path("batches");
+  test::Program feed({"lockstep", "feed", "--address", address, "--batch", "4", "--image-size", "32",
+                      "--classes", "10", "--timeout", "2"});
+  const test::Finished bench =
+      test::run(bench_with({"--input", "zmq", "--address", address, "--ranks", "1", "--batch", "4"}));
+  ASSERT_EQ(bench.exit_code, 0) << bench.error;
+  EXPECT_EQ(feed.wait(), 0) << feed.error();
+  EXPECT_THAT(feed.output(), HasSubstr("batches of 4 images"));
+  EXPECT_THAT(feed.error(), AllOf(HasSubstr("all ranks have left, and none came back for 2 s"),
+                                  testing::Not(HasSubstr("error"))));
+}
+
 /// The first one is slow, so that it is killed while the rank trains on what it sends.
 TEST(FeedTest, a_producer_that_is_killed_is_waited_for_until_another_comes) {
   const test::ScratchFolder folder;

@@ -59,7 +59,7 @@ std::string free_tcp_address() {
 
 bool send_number(Sender& sender, uint8_t number) {
   *sender.begin(1) = number;
-  return sender.send();
+  return sender.send() == Sent::kSent;
 }
 
 int receive_number(Receiver& receiver) {
@@ -134,7 +134,7 @@ TEST(SocketTest, one_producer_feeds_several_ranks_and_a_rank_that_leaves_loses_i
         {.addresses = {first.text(), second.text()}, .prefetch = 1, .timeout_s = 20, .interrupt_fd = enough});
     for (int i = 0;; ++i) {
       *sender.begin(kBytes) = static_cast<uint8_t>(i);
-      if (!sender.send()) return;
+      if (sender.send() != Sent::kSent) return;
     }
   });
   int last = -1;
@@ -160,7 +160,7 @@ TEST(SocketTest, who_is_not_taken_from_waits_and_loses_nothing) {
     Sender sender({.addresses = {address.text()}, .prefetch = 2, .timeout_s = 20});
     for (int i = 0; i < kMessages; ++i) {
       *sender.begin(4 << 20) = static_cast<uint8_t>(i);
-      EXPECT_TRUE(sender.send());
+      EXPECT_EQ(sender.send(), Sent::kSent);
       ++sent;
     }
     EXPECT_GT(sender.waited_s(), 0);
@@ -213,6 +213,35 @@ TEST(SocketTest, nobody_waits_beyond_the_time_out) {
   Sender sender({.addresses = {address.text()}, .timeout_s = 0.05});
   EXPECT_THAT([&] { send_number(sender, 1); },
               ThrowsMessage<Error>(HasSubstr("nobody has taken a batch at " + address.text())));
+}
+
+TEST(SocketTest, ranks_that_took_batches_and_left_are_no_error_but_one_that_stays_and_takes_none_is) {
+  const Address address;
+  Sender sender({.addresses = {address.text()}, .prefetch = 1, .timeout_s = 0.3});
+  const auto fill = [&](Receiver& receiver) {
+    std::jthread taking([&] { EXPECT_EQ(receive_number(receiver), 7); });
+    EXPECT_TRUE(send_number(sender, 7));
+  };
+  {
+    Receiver receiver({.address = address.text(), .timeout_s = 20});
+    fill(receiver);
+    constexpr size_t kMoreThanBuffers = 8 << 20;
+    EXPECT_THAT(
+        [&] {
+          while (true) {
+            sender.begin(kMoreThanBuffers);
+            sender.send();
+          }
+        },
+        ThrowsMessage<Error>(HasSubstr("nobody has taken a batch")));
+  }
+  Sent last = Sent::kSent;
+  // A message or two may still go into the connection that is about to end.
+  for (int i = 0; i < 100 && last == Sent::kSent; ++i) {
+    sender.begin(1);
+    last = sender.send();
+  }
+  EXPECT_EQ(last, Sent::kRanksLeft);
 }
 
 TEST(SocketTest, stopping_and_interrupting_end_a_wait) {

@@ -168,7 +168,7 @@ void send(const InputOptions& options, int64_t batch, int64_t first, int64_t end
     uint8_t* message = sender.begin(feed::message_bytes(batches.shape()));
     const feed::MessageParts parts = feed::begin_message(batches.shape(), message);
     batches.make(number, parts.pixels, parts.labels);
-    ASSERT_TRUE(sender.send());
+    ASSERT_EQ(sender.send(), feed::Sent::kSent);
   }
   sender.finish();
 }

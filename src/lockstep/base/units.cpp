@@ -1,5 +1,6 @@
 #include "lockstep/base/units.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -17,6 +18,21 @@ std::string format_bytes(int64_t bytes) {
     ++unit;
   }
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string format_number(double value, int digits, double least) {
+  if (!std::isfinite(value)) return "-";
+  if (value == 0) return "0";
+  if (std::abs(value) < least) {
+    const int decimals = static_cast<int>(std::lround(-std::log10(least)));
+    return fmt::format("{}{:.{}f}", value < 0 ? ">-" : "<", least, decimals);
+  }
+  const int exponent = static_cast<int>(std::floor(std::log10(std::abs(value))));
+  std::string text = fmt::format("{:.{}f}", value, std::max(0, digits - 1 - exponent));
+  if (text.find('.') == std::string::npos) return text;
+  while (text.ends_with('0')) text.pop_back();
+  if (text.ends_with('.')) text.pop_back();
+  return text;
 }
 
 std::string format_duration(double seconds) {

@@ -106,14 +106,15 @@ uint8_t* Sender::begin(size_t bytes) {
   return state_->message.data<uint8_t>();
 }
 
-bool Sender::send() {
+Sent Sender::send() {
   while (!send_to_next()) {
     const double begin_s = now_s();
-    const bool room = wait_for_room();
-    waited_s_ += now_s() - begin_s;
-    if (!room) return false;
+    const Sent waited = wait_for_room();
+    // Time in which nobody was left is nobody's wait.
+    if (waited != Sent::kRanksLeft) waited_s_ += now_s() - begin_s;
+    if (waited != Sent::kSent) return waited;
   }
-  return true;
+  return Sent::kSent;
 }
 
 bool Sender::send_to_next() {
@@ -128,7 +129,16 @@ bool Sender::send_to_next() {
   return false;
 }
 
-bool Sender::wait_for_room() {
+bool Sender::ranks_left() {
+  bool used = false;
+  for (State::Peer& peer : state_->peers) {
+    if (peer.connection->is_there()) return false;
+    used |= peer.used;
+  }
+  return used;
+}
+
+Sent Sender::wait_for_room() {
   const SenderOptions& options = state_->options;
   const double end_s = now_s() + options.timeout_s;
   std::vector<zmq::pollitem_t> items;
@@ -136,10 +146,11 @@ bool Sender::wait_for_room() {
   if (options.interrupt_fd >= 0) items.push_back({nullptr, options.interrupt_fd, ZMQ_POLLIN, 0});
   while (now_s() < end_s) {
     poll(items, end_s);
-    if (options.interrupt_fd >= 0 && items.back().revents != 0) return false;
+    if (options.interrupt_fd >= 0 && items.back().revents != 0) return Sent::kInterrupted;
     if (std::ranges::any_of(items, [](const zmq::pollitem_t& item) { return item.revents != 0; }))
-      return true;
+      return Sent::kSent;
   }
+  if (ranks_left()) return Sent::kRanksLeft;
   throw Error(fmt::format("nobody has taken a batch at {} for {:g} s", fmt::join(options.addresses, ", "),
                           options.timeout_s),
               "Start 'lockstep bench --input zmq' with the same --address, or give it more time with "

@@ -21,6 +21,14 @@ struct SenderOptions {
   int interrupt_fd = -1;
 };
 
+/// The outcome of Sender::send().
+enum class Sent {
+  kSent,
+  kInterrupted,
+  /// Nobody is there anymore: every rank that took messages has left, and none came for timeout_s.
+  kRanksLeft
+};
+
 /// A producer's end: it connects to every rank, present or not yet, and sends each message to one of those
 /// that have room, in turn. Used by one thread.
 class Sender {
@@ -33,9 +41,9 @@ class Sender {
 
   /// The memory of the next message, for the caller to fill.
   uint8_t* begin(size_t bytes);
-  /// Sends it once a rank has room, asleep until then; false after an interrupt. Throws Error if no rank had
-  /// room for timeout_s.
-  bool send();
+  /// Sends it once a rank has room, asleep until then. Throws Error if for timeout_s no rank came, or those
+  /// that are there had no room.
+  Sent send();
 
   /// Seconds that send() waited for room.
   double waited_s() const { return waited_s_; }
@@ -47,8 +55,10 @@ class Sender {
  private:
   /// Whether a rank had room for it.
   bool send_to_next();
-  /// False after an interrupt.
-  bool wait_for_room();
+  /// kSent: there is room again.
+  Sent wait_for_room();
+  /// Whether messages were sent, and each rank that got some has left.
+  bool ranks_left();
 
   class Connection;
   struct State;
