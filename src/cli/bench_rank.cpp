@@ -1,5 +1,7 @@
 #include "bench_rank.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -9,6 +11,7 @@
 #include "lockstep/replica/precision.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/topology/inspect.h"
+#include "lockstep/topology/rank_mask.h"
 #include "lockstep/train/job/job_links.h"
 #include "lockstep/train/rows/row_runner.h"
 #include "lockstep/train/rows/tune.h"
@@ -19,12 +22,27 @@
 namespace lockstep::cli {
 namespace {
 
+/// The cores that this rank may use by its launcher's or its parent's mask.
+topology::RankMask mask_of(const train::JobSite& site) {
+  topology::RankMask mask{.host = site.machine.host, .cores = {}, .hardware_threads = {}};
+  for (const launch::Core& core : site.cores) {
+    mask.cores.push_back(core.number);
+    std::ranges::copy(core.cpus, std::back_inserter(mask.hardware_threads));
+  }
+  std::ranges::sort(mask.hardware_threads);
+  return mask;
+}
+
 /// Every rank puts its processors into the store for rank 0, and one rank per host its machine.
 void publish_machine(const BenchRank& rank) {
   const std::string number = std::to_string(rank.environment.rank);
   const auto local = static_cast<size_t>(rank.environment.local_rank);
   const std::vector<std::vector<int>>& cpus = rank.binding.cpus;
-  rank.store.set("cpus/" + number, local < cpus.size() ? launch::format_cpus(cpus[local]) : "");
+  const topology::RankMask mask = mask_of(rank.plan.job.site);
+  std::string pinned = local < cpus.size() ? launch::format_cpus(cpus[local]) : "";
+  if (rank.environment.bound_by_launcher) pinned = launch::format_cpus(mask.hardware_threads);
+  rank.store.set("cpus/" + number, pinned);
+  rank.store.set("mask/" + number, mask.text());
   std::string json;
   if (rank.environment.local_rank == 0) {
     topology::Machine machine = rank.plan.job.site.machine;

@@ -16,6 +16,7 @@
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/record/machine_warnings.h"
+#include "lockstep/topology/rank_mask.h"
 #include "lockstep/train/job/versions.h"
 #include "lockstep/train/rows/row_rules.h"
 
@@ -52,6 +53,7 @@ results::RunRecord describe_job(const BenchRank& rank) {
   record.strategies = options.sweep.strategies;
   record.distributed_backend = rank.plan.job.site.options.backend;
   record.bucket_size_mb = options.sweep.bucket_mb.front();
+  record.bucket_sizes_mb = options.sweep.bucket_mb;
   record.baseline_strategy = rank.plan.baseline.strategy;
   record.baseline_ranks = rank.plan.baseline.ranks;
   return record;
@@ -62,13 +64,16 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
   // Each rank has published its processors, one rank per host the machine, and the others an empty text:
   // counting the machines on the way counts the hosts.
   hosts_before.assign(1, 0);
+  std::vector<topology::RankMask> masks;
   const std::chrono::duration<double> patience{60};
   for (int other = 0; other < rank.environment.world; ++other) {
     record.rank_cpus.push_back(rank.store.get(fmt::format("cpus/{}", other), patience));
+    masks.push_back(topology::RankMask::parse(rank.store.get(fmt::format("mask/{}", other), patience)));
     const std::string machine = rank.store.get(fmt::format("machine/{}", other), patience);
     if (!machine.empty()) record.machines.push_back(results::machine_from_json(machine));
     hosts_before.push_back(static_cast<int>(record.machines.size()));
   }
+  topology::unite_masks(masks, record.machines);
   const results::HostPlan host_plan{.ranks = rank.environment.local_world,
                                     .threads_per_rank = rank.binding.threads_per_rank};
   for (const topology::Machine& machine : record.machines) {
@@ -79,7 +84,6 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
   }
   std::ranges::move(results::host_differences(record.machines), std::back_inserter(record.warnings));
   for (results::Warning& warning : results::shared_gpu_warnings(record.rank_gpus)) {
-    print_warning(warning.text, warning.advice);
     record.warnings.push_back(std::move(warning));
   }
 }

@@ -25,7 +25,7 @@ TEST(CurvesTest, are_named_by_what_varies_only) {
       testing::ElementsAre("ddp, a", "ddp, b", "independent (control), a", "independent (control), b"));
   const Sources crowded{{{"a", crowded_record()}}, {}};
   EXPECT_THAT(curve_labels(speedup_curves(crowded)),
-              testing::Contains("vgg16, data_parallel, buckets of 1 MB"));
+              testing::Contains("vgg16, data_parallel, buckets of 1 MiB"));
 }
 
 TEST(CurvesTest, have_the_rates_and_intervals_of_their_runs) {

@@ -58,8 +58,8 @@ TEST(DdpTableTest, every_combination_of_a_sweep_has_a_table_that_names_what_vari
     }
   }
   const std::string text = to_text(ddp_tables(record));
-  EXPECT_THAT(text, HasSubstr("Benchmark: resnet50 with batch size 8, fp32, buckets of 25 MB\n"));
-  EXPECT_THAT(text, HasSubstr("Benchmark: resnet50 with batch size 8, bf16, buckets of 1 MB\n"));
+  EXPECT_THAT(text, HasSubstr("Benchmark: resnet50 with batch size 8, fp32, buckets of 25 MiB\n"));
+  EXPECT_THAT(text, HasSubstr("Benchmark: resnet50 with batch size 8, bf16, buckets of 1 MiB\n"));
   EXPECT_THAT(text, Not(HasSubstr("gloo"))) << "what is the same everywhere is not said";
   const auto count = [&](const std::string& part) {
     size_t found = 0;

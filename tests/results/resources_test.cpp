@@ -8,8 +8,10 @@
 namespace lockstep::results {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using topology::RankUse;
 
 /// A rank with a core of its own on a host of four, all of it busy for 8 of 10 seconds.
@@ -100,6 +102,19 @@ TEST(ResourcesTest, only_outliers_that_are_slow_are_worth_a_warning) {
     if (!warned) continue;
     EXPECT_THAT(warnings.at(0).text, HasSubstr("the slowest 3.0 times the median"));
   }
+}
+
+TEST(ResourcesTest, ranks_that_train_alone_at_different_speeds_are_named) {
+  results::Run run = measured_run("independent", 3, 40, 0.008);
+  EXPECT_THAT(rank_warnings(run), IsEmpty());
+  for (std::vector<double>& ranks : run.samples) ranks[2] *= 1.55;
+  const std::vector<Warning> warnings = rank_warnings(run);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings[0].text, AllOf(HasSubstr("rank 2 took 12.4 ms"), HasSubstr("8.0 ms")));
+  EXPECT_FALSE(warnings[0].advice.empty());
+  // Ranks that wait for each other differ by what each computes, and that is a factor of its own.
+  run.strategy = "ddp";
+  EXPECT_THAT(rank_warnings(run), IsEmpty());
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST(RowMatchingTest,
     const char* expected;
   };
   const Case cases[] = {
-      {[](Row& run) { run.bucket_mb = 1; }, "bucket:25 MB>1 MB "},
+      {[](Row& run) { run.bucket_mb = 1; }, "bucket:25 MiB>1 MiB "},
       {[](Row& run) { run.backend = "mpi"; }, "backend:gloo>mpi "},
       {[](Row& run) { run.precision = "bf16"; }, "precision:fp32>bf16 "},
       {[](Row& run) { run.kernels = "aten"; }, "kernels:fused>aten "},

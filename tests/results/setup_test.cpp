@@ -108,7 +108,7 @@ TEST(SetupTest, phrases_say_the_default_in_words_of_its_own) {
     return all;
   };
   EXPECT_THAT(phrases(), testing::IsSupersetOf({"no accumulation", "no CUDA graph", "no options",
-                                                "buckets of 25 MB", "fused kernels", "images of 224"}));
+                                                "buckets of 25 MiB", "fused kernels", "images of 224"}));
   run.accumulate = 4;
   run.cuda_graph = true;
   run.strategy_options = "--wire bf16";

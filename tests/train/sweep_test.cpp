@@ -51,6 +51,19 @@ TEST(SweepTest, controls_can_be_left_out) {
               ElementsAre("lenet5 ddp 2 ranks x 8"));
 }
 
+TEST(SweepTest, rows_that_differ_in_nothing_but_a_swept_setting_are_told_apart) {
+  EXPECT_THAT(
+      labels({.models = {"lenet5"}, .batches = {8}, .ranks = {2}, .bucket_mb = {1, 25}, .controls = false}),
+      ElementsAre("lenet5 ddp 2 ranks x 8, buckets of 1 MiB", "lenet5 ddp 2 ranks x 8, buckets of 25 MiB"));
+  EXPECT_THAT(labels({.models = {"lenet5"},
+                      .batches = {8},
+                      .ranks = {1},
+                      .precisions = {"fp32", "bf16"},
+                      .kernels = {"aten"}}),
+              ElementsAre("lenet5 single 1 rank x 8, fp32", "lenet5 ddp 1 rank x 8, fp32",
+                          "lenet5 single 1 rank x 8, bf16", "lenet5 ddp 1 rank x 8, bf16"));
+}
+
 TEST(SweepTest, lists_sweep_and_repeats_are_measured_once) {
   const auto rows = plan_rows({.models = {"lenet5", "mlp"},
                                .batches = {4, 8, 4},

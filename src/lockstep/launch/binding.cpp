@@ -58,7 +58,9 @@ std::vector<Core> cores_of(hwloc_topology_t topology, hwloc_const_cpuset_t allow
     // A core counts if any of its hardware threads may be used.
     hwloc_bitmap_and(usable.get(), object->cpuset, allowed);
     if (hwloc_bitmap_iszero(usable.get()) != 0) continue;
-    cores.push_back({members(usable.get()), numa_node_of(topology, object->cpuset)});
+    cores.push_back({.cpus = members(usable.get()),
+                     .numa_node = numa_node_of(topology, object->cpuset),
+                     .number = static_cast<int>(object->logical_index)});
   }
   return cores;
 }

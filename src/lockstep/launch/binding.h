@@ -21,6 +21,8 @@ struct Core {
   std::vector<int> cpus;
   /// The system's number of its NUMA node.
   int numa_node = 0;
+  /// Its place among all cores of the machine, used or not.
+  int number = 0;
 };
 
 /// The cores that the cgroup and the affinity mask of the calling thread leave to this process, in the order

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/measure/distributions.h"
 #include "lockstep/measure/long_run_variance.h"
 #include "lockstep/measure/series.h"
@@ -144,7 +145,7 @@ ChangeStatistic trend_statistic(std::span<const double> values) {
 }
 
 /// Squared t values beyond which a change is named, set by trial so that about 1 settled series in 1,000 is
-/// named at correlations up to 0.7 (docs/measuring.md has the table); short series need more.
+/// named at correlations up to 0.7 (docs/statistics.md has the table); short series need more.
 double shift_threshold(double n) {
   return 25 + 300 / n;
 }
@@ -274,8 +275,9 @@ SeriesDiagnosis diagnose(std::span<const double> step_s) {
 std::string SeriesDiagnosis::text() const {
   std::vector<std::string> parts;
   if (level_shift) {
-    parts.push_back(fmt::format("level shift at step {}: from {:.4g} ms to {:.4g} ms ({:+.1f} %)",
-                                level_shift->step, level_shift->before * 1e3, level_shift->after * 1e3,
+    parts.push_back(fmt::format("level shift at step {}: from {} ms to {} ms ({:+.1f} %)", level_shift->step,
+                                format_number(level_shift->before * 1e3, 4),
+                                format_number(level_shift->after * 1e3, 4),
                                 level_shift->change_share() * 100));
   }
   if (trend) {

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/measure/series.h"
 
 namespace lockstep::measure {
@@ -29,7 +30,8 @@ size_t earlier_look(size_t steady) {
 std::string precision_text(const StoppingDecision& decision) {
   if (!decision.steady.settled) return fmt::format("not settled ({})", decision.steady.unsettled_reason);
   if (!decision.median.interval) return decision.median.reason_text;
-  return fmt::format("median known to {:.2g} %", decision.median.interval->half_width_share * 100);
+  return fmt::format("median known to {} %",
+                     format_number(100 * decision.median.interval->half_width_share, 2));
 }
 
 void stop(StoppingDecision& decision, StopReason reason, std::string text) {

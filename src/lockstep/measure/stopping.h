@@ -48,7 +48,7 @@ struct StoppingDecision {
 /// Stopping at the first narrow interval, with frequent looks, would favor intervals that are narrow by
 /// chance. So the looks are at counts that grow by a quarter each, not before `min_steps` steady steps, and
 /// the interval that stops is the t interval whose degrees of freedom already account for its own
-/// uncertainty: coverage is kept (docs/measuring.md has the measurement).
+/// uncertainty: coverage is kept (docs/statistics.md has the measurement).
 StoppingDecision decide_stop(std::span<const double> step_s, double elapsed_s,
                              const StoppingOptions& options = {});
 

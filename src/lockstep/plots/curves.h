@@ -8,8 +8,8 @@
 
 namespace lockstep::plots {
 
-/// A setting that tells runs apart: as a column of a table ("bucket", "1 MB") and as a part of a label
-/// ("buckets of 1 MB"). Both texts are empty for a run that it does not concern.
+/// A setting that tells runs apart: as a column of a table ("bucket", "1 MiB") and as a part of a label
+/// ("buckets of 1 MiB"). Both texts are empty for a run that it does not concern.
 struct LabelPart {
   std::string head;
   std::string text;
@@ -35,6 +35,13 @@ std::vector<LabelledRun> labelled_runs(const Sources& sources);
 
 /// The label with the number of ranks: "ddp, 8 ranks".
 std::string with_ranks(const LabelledRun& run);
+
+/// The runs of each network, in the order of the networks' first runs; within a network as they were,
+/// controls of a file last.
+std::vector<std::vector<LabelledRun>> by_network(const std::vector<LabelledRun>& runs);
+
+/// As with_ranks, without the network: for charts that name it above its rows.
+std::string with_ranks_only(const LabelledRun& run);
 
 struct CurvePoint {
   double workers = 0;

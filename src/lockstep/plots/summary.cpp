@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -72,7 +73,12 @@ std::vector<KeyFigure> figures_of(const LabelledRun& run) {
   return figures;
 }
 
-/// Adds a sentence on the best run of every other network.
+/// The larger, the better a run stands for its network: how it scales shows at the most ranks.
+std::tuple<bool, int, double> weight_of(const LabelledRun& run) {
+  return {!run.control, run.run->ranks, run.run->images_per_s};
+}
+
+/// Adds a sentence on every other network, at its most ranks.
 void add_other_models(const Sources& sources, const LabelledRun& headline,
                       std::vector<std::string>& findings) {
   constexpr size_t kMost = 8;
@@ -84,7 +90,7 @@ void add_other_models(const Sources& sources, const LabelledRun& headline,
         best, [&](const LabelledRun& each) { return each.run->model == run.run->model; });
     if (known == best.end()) {
       best.push_back(run);
-    } else if (run.run->images_per_s > known->run->images_per_s) {
+    } else if (weight_of(run) > weight_of(*known)) {
       *known = run;
     }
   }
@@ -105,7 +111,7 @@ void add_cautions(const Sources& sources, std::vector<Warning>& cautions) {
       add({"The run ended before all was measured: " + named.record.incomplete,
            "Rows that are missing were not measured.", true});
     }
-    std::ranges::for_each(named.record.warnings, add);
+    std::ranges::for_each(results::warnings_of_record(named.record), add);
     std::ranges::for_each(results::warnings_of_rows(named.record), add);
   }
   std::ranges::stable_sort(cautions, std::greater(), &Warning::loud);
@@ -148,14 +154,13 @@ void add_gaps(const Sources& sources, std::vector<std::string>& gaps) {
   }
 }
 
-/// Subject of the headline: the fastest run of the first record that has any; a control only if there is
-/// nothing else.
+/// Subject of the headline: the fastest run with the most ranks in the first record that has any; a control
+/// only if there is nothing else.
 std::optional<LabelledRun> headline_run(const Sources& sources) {
   std::optional<LabelledRun> best;
-  const auto weight = [](const LabelledRun& run) { return std::pair(!run.control, run.run->images_per_s); };
   for (const LabelledRun& run : labelled_runs(sources)) {
     if (!positive(run.run->images_per_s) || (best && best->record != run.record)) continue;
-    if (!best || weight(run) > weight(*best)) best = run;
+    if (!best || weight_of(run) > weight_of(*best)) best = run;
   }
   return best;
 }

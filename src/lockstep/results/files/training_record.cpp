@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "lockstep/base/units.h"
 #include "lockstep/results/files/json_text.h"
 
 namespace lockstep::results {
@@ -71,7 +72,7 @@ std::string epochs_head() {
 
 std::string epoch_line(const EpochRecord& epoch) {
   return fmt::format(fmt::runtime(kLine), epoch.epoch, epoch.steps,
-                     fmt::format("{:.4g}", epoch.learning_rate), fmt::format("{:.4f}", epoch.loss),
+                     format_number(epoch.learning_rate, 4, 1e-7), fmt::format("{:.4f}", epoch.loss),
                      share(epoch.training_accuracy), number(epoch.evaluation_loss, "{:.4f}"),
                      share(epoch.evaluation_accuracy), number(epoch.images_per_s, "{:.1f}"));
 }

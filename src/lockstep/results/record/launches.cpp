@@ -1,7 +1,6 @@
 #include "lockstep/results/record/launches.h"
 
 #include <algorithm>
-#include <functional>
 
 #include <fmt/format.h>
 
@@ -18,11 +17,23 @@ void append(std::vector<T>& all, const std::vector<T>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-/// Appends the elements whose key `all` does not hold yet.
-template <typename T, typename Key = std::identity>
-void append_missing(std::vector<T>& all, const std::vector<T>& more, Key key = {}) {
+/// Appends the elements that `all` does not hold yet.
+template <typename T>
+void append_missing(std::vector<T>& all, const std::vector<T>& more) {
   for (const T& one : more) {
-    if (std::ranges::find(all, std::invoke(key, one), key) == all.end()) all.push_back(one);
+    if (std::ranges::find(all, one) == all.end()) all.push_back(one);
+  }
+}
+
+/// Appends warnings; one whose text is known counts for one launch more.
+void append_warnings(std::vector<Warning>& all, const std::vector<Warning>& more) {
+  for (const Warning& warning : more) {
+    const auto known = std::ranges::find(all, warning.text, &Warning::text);
+    if (known == all.end()) {
+      all.push_back(warning);
+    } else {
+      known->launches += warning.launches;
+    }
   }
 }
 
@@ -52,7 +63,7 @@ void add_launch(Run& run, Run launch) {
   run.warmup_choice = std::move(launch.warmup_choice);
   run.stopped = std::move(launch.stopped);
   run.loss_last = launch.loss_last;
-  append_missing(run.warnings, launch.warnings, &Warning::text);
+  append_warnings(run.warnings, launch.warnings);
   if (launch.breakdown) run.breakdown = std::move(launch.breakdown);
   run.own_measures = std::move(launch.own_measures);
   run.input_queues = std::move(launch.input_queues);
@@ -159,7 +170,8 @@ void add_launch(RunRecord& record, RunRecord launch) {
   if (record.launches_started_at.empty()) record.launches_started_at = {record.started_at};
   if (launch.launches_started_at.empty()) launch.launches_started_at = {launch.started_at};
   append(record.launches_started_at, launch.launches_started_at);
-  append_missing(record.warnings, launch.warnings, &Warning::text);
+  append_warnings(record.warnings, launch.warnings);
+  append_missing(record.bucket_sizes_mb, launch.bucket_sizes_mb);
   append_missing(record.strategies, launch.strategies);
   append_missing(record.kernels, launch.kernels);
   for (Run& run : launch.runs) {

@@ -143,8 +143,9 @@ std::string difference_text(const Machine& machine, const Machine& usual) {
 
 std::vector<Warning> machine_warnings(const Machine& machine, const HostPlan& plan) {
   std::vector<Warning> warnings;
-  const int cores = plan.cores > 0 ? plan.cores : machine.cores;
-  if (plan.ranks * plan.threads_per_rank > cores) warnings.push_back(too_many_threads(plan, cores));
+  if (plan.ranks * plan.threads_per_rank > machine.cores) {
+    warnings.push_back(too_many_threads(plan, machine.cores));
+  }
   const double quiet = std::max(kOtherLoad, kOtherLoadPerThread * machine.host_hardware_threads);
   if (machine.load_average && *machine.load_average > quiet) {
     warnings.push_back({fmt::format("The machine was busy before the run (load {:.2f} in the last minute).",

@@ -10,13 +10,11 @@ namespace lockstep::results {
 struct HostPlan {
   int ranks = 1;
   int threads_per_rank = 1;
-  /// Cores that these ranks may use together, where a launcher gave each rank a mask of its own, so that
-  /// Machine::cores tells of one rank only; 0: Machine::cores.
-  int cores = 0;
 };
 
 /// Properties of the machine, or of the plan on it, that make the numbers less trustworthy: other load, more
-/// threads than cores, a CPU quota, swap in use, a power-saving governor. Each warning says what to do.
+/// threads than cores, a CPU quota, swap in use, a power-saving governor. Each warning says what to do. The
+/// machine's cores are those that all of its ranks may use together (topology::unite_masks).
 std::vector<Warning> machine_warnings(const Machine& machine, const HostPlan& plan);
 
 /// Findings on the GPUs of a row, indexed by rank, that make it less trustworthy: throttled clocks, or clocks

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
+#include "lockstep/measure/percentiles.h"
 #include "lockstep/measure/series_diagnosis.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/record/run_record.h"
@@ -23,6 +24,8 @@ constexpr double kOutliers = 0.05;
 /// Multiple of the median from which the slowest of them is worth a warning.
 constexpr double kSlow = 1.25;
 constexpr int64_t kSwapped = 16 << 20;
+/// Ratio of median steps of ranks that train alone, above which the machine did not treat them alike.
+constexpr double kRankDifference = 1.1;
 
 using topology::RankUse;
 
@@ -166,6 +169,28 @@ std::vector<Warning> series_warnings(const Run& run) {
     }
   }
   return warnings;
+}
+
+std::vector<Warning> rank_warnings(const Run& run) {
+  if (run.role() != Role::kControl || run.ranks < 2 || run.samples.empty()) return {};
+  std::vector<double> median_s;
+  for (size_t rank = 0; rank < run.samples.front().size(); ++rank) {
+    std::vector<double> step_s;
+    for (const std::vector<double>& ranks : run.samples) {
+      if (rank < ranks.size()) step_s.push_back(ranks[rank]);
+    }
+    std::ranges::sort(step_s);
+    median_s.push_back(measure::percentile_of_sorted(step_s, 50));
+  }
+  const auto [fastest, slowest] = std::ranges::minmax_element(median_s);
+  if (!(*slowest > kRankDifference * *fastest)) return {};
+  return {
+      {fmt::format("The median step of rank {} took {}, that of rank {} {}, though each trained alone.",
+                   slowest - median_s.begin(), format_duration(*slowest), fastest - median_s.begin(),
+                   format_duration(*fastest)),
+       "The machine did not treat its ranks alike: distrust efficiency and its factors, look for what else "
+       "runs on these cores, and measure again.",
+       false}};
 }
 
 }  // namespace lockstep::results

@@ -64,4 +64,8 @@ std::vector<Warning> resource_warnings(const std::vector<topology::RankUse>& use
 /// Empty for a run without samples.
 std::vector<Warning> series_warnings(const Run& run);
 
+/// A warning if ranks that train alone, with equal work, differ in their median steps. Empty for a run whose
+/// ranks wait for each other.
+std::vector<Warning> rank_warnings(const Run& run);
+
 }  // namespace lockstep::results

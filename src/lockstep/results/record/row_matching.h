@@ -31,8 +31,8 @@ struct RowMatching {
 
 /// Rows belong together when they are the same row: model, batch, ranks, image size, and every setting that
 /// either file sweeps. A setting that has one value throughout `base` and another one throughout `test`
-/// (buckets of 25 MB against 1 MB, bf16 against fp32) does not keep rows apart: it is what the two files are
-/// compared for, and stands in `changes`. `single` and `independent` rows stay among themselves, and know
+/// (buckets of 25 MiB against 1 MiB, bf16 against fp32) does not keep rows apart: it is what the two files
+/// are compared for, and stands in `changes`. `single` and `independent` rows stay among themselves, and know
 /// neither backend nor bucket size. What a file does not say (those of PyTorch's benchmark say little) is
 /// taken to be the same.
 RowMatching match_rows(const RunRecord& base, const RunRecord& test);

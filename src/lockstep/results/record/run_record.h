@@ -30,12 +30,15 @@ struct Warning {
   std::string advice;
   /// The numbers are not what they seem to be (more ranks than cores), not only noisier.
   bool loud = false;
+  /// How many launches of the row, or of the record, it holds for.
+  int launches = 1;
 
   template <typename Fields, typename Self>
   static void describe(Fields& fields, Self& warning) {
     fields("text", warning.text, kRequired);
     fields("advice", warning.advice);
     fields("loud", warning.loud);
+    fields("launches", warning.launches);
   }
 };
 
@@ -185,8 +188,7 @@ struct Run : Setup {
     if (!limit_images_per_s || ranks == 0) return std::nullopt;
     return images_per_s / ranks / *limit_images_per_s;
   }
-  /// Images that one rank computes in a step.
-  /// In the row's unit.
+  /// Images that one rank computes in a step, in the row's unit.
   double images_per_rank_step() const {
     return static_cast<double>(batch_per_rank) * accumulate * static_cast<double>(units_per_sample);
   }
@@ -282,6 +284,8 @@ struct RunRecord {
   /// Values at the top level of the file, for PyTorch's own diff.py: the first of each list in a sweep.
   std::string distributed_backend;
   double bucket_size_mb = 25;
+  /// All bucket sizes of the sweep, in MiB; empty: the one above.
+  std::vector<double> bucket_sizes_mb;
 
   /// The part of the file that is lockstep's own, without the version of the schema.
   template <typename Fields, typename Self>
@@ -305,6 +309,7 @@ struct RunRecord {
     fields("kernels", record.kernels);
     fields("kernel_detail", record.kernel_detail, kNullable);
     fields("strategies", record.strategies);
+    fields("bucket_sizes_mb", record.bucket_sizes_mb);
     fields.group("baseline", [&](auto& baseline) {
       baseline("strategy", record.baseline_strategy);
       baseline("ranks", record.baseline_ranks, kNullable);

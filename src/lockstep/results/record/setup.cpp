@@ -52,6 +52,11 @@ std::string Setting::phrase(const Run& run) const {
   return fmt::format(fmt::runtime(prose), text(run));
 }
 
+std::string Setting::phrase(const Setup& setup) const {
+  if (prose_of_default != nullptr && same(setup, default_setup())) return prose_of_default;
+  return fmt::format(fmt::runtime(prose), value_text(setup) + unit);
+}
+
 bool Setting::same(const Setup& a, const Setup& b) const {
   return std::visit([&](auto of) { return a.*of == b.*of; }, member);
 }

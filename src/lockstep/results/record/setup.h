@@ -135,7 +135,7 @@ struct Setting {
   const char* prose = "{}";
   /// In titles where the setting has its default; null: `prose`.
   const char* prose_of_default = nullptr;
-  /// After the value: " MB".
+  /// After the value: " MiB".
   const char* unit = "";
   /// Only rows whose ranks communicate have it.
   bool of_communication = false;
@@ -158,8 +158,9 @@ struct Setting {
   /// The value as a table shows it; empty: not known. Buckets that were tuned are "tuned", since every row of
   /// a sweep may have found another size.
   std::string text(const Run& run) const;
-  /// The value in a title: "buckets of 25 MB".
+  /// The value in a title: "buckets of 25 MiB"; of a Setup, before it was measured.
   std::string phrase(const Run& run) const;
+  std::string phrase(const Setup& setup) const;
   bool same(const Setup& a, const Setup& b) const;
 };
 
@@ -261,7 +262,7 @@ inline constexpr auto kSettings = std::to_array<Setting>({
      .member = &Setup::bucket_mb,
      .flag = "--bucket-mb",
      .prose = "buckets of {}",
-     .unit = " MB",
+     .unit = " MiB",
      .of_communication = true,
      .if_absent = IfAbsent::kUnknown},
     {.key = "strategy_options",

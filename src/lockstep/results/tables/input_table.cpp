@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
@@ -8,7 +9,8 @@ namespace {
 /// "3 of 59 (2.14 ms)": how often, and the mean wait.
 std::string waits_text(int64_t waits, double seconds, const std::string& of) {
   if (waits == 0) return "never";
-  return fmt::format("{}{} ({:.3g} ms)", waits, of, 1000 * seconds / static_cast<double>(waits));
+  return fmt::format("{}{} ({} ms)", waits, of,
+                     format_number(1000 * seconds / static_cast<double>(waits), 3));
 }
 
 /// A row for each queue; the first one of a run names the run.
@@ -30,8 +32,8 @@ Table input_table(const std::vector<const Run*>& rows) {
                      fmt::format("{:.1f} of {}", queue.depth, queue.capacity),
                      waits_text(queue.empty, queue.empty_s, fmt::format(" of {}", queue.batches)),
                      waits_text(queue.full, queue.full_s, ""),
-                     queue.producer_s ? fmt::format("{:.3g}", 1000 * *queue.producer_s) : kNoValue,
-                     fmt::format("{:.4g}", queue.images_per_s), fmt::format("{:.3g}", queue.gb_per_s)});
+                     queue.producer_s ? format_number(1000 * *queue.producer_s, 3) : kNoValue,
+                     format_number(queue.images_per_s, 4), format_number(queue.gb_per_s, 3)});
     }
   }
   return table;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/units.h"
 #include "lockstep/results/tables/row_tables.h"
@@ -11,10 +12,6 @@
 
 namespace lockstep::results {
 namespace {
-
-std::string row_text(const Run& run) {
-  return fmt::format("{} {} at {}", run.model, run.strategy, counted(run.ranks, "rank"));
-}
 
 using topology::DeviceMap;
 
@@ -114,6 +111,13 @@ std::string backend_text(const RunRecord& record) {
   return fmt::format("{} ({})", record.distributed_backend, record.backend_detail);
 }
 
+/// "1, 5, 25 MiB".
+std::string bucket_text(const RunRecord& record) {
+  std::vector<double> sizes_mb = record.bucket_sizes_mb;
+  if (sizes_mb.empty()) sizes_mb = {record.bucket_size_mb};
+  return fmt::format("{} MiB", fmt::join(sizes_mb, ", "));
+}
+
 }  // namespace
 
 std::string kernels_text(const RunRecord& record) {
@@ -130,7 +134,7 @@ std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines) {
                           {"CUDA version", record.cuda_version.empty() ? "None" : record.cuda_version},
                           {"cuDNN version", record.cudnn_version},
                           {"Distributed backend", backend_text(record)},
-                          {"Maximum bucket size", fmt::format("{}MB", record.bucket_size_mb)}};
+                          {"Maximum bucket size", bucket_text(record)}};
   const size_t described = std::min(most_machines, record.machines.size());
   for (size_t i = 0; i < described; ++i) {
     add_machine(record.machines[i], i == 0 ? nullptr : &record.machines[i - 1], facts);
@@ -166,7 +170,7 @@ std::string header_text(const RunRecord& record) {
     }
   }
   if (!record.warnings.empty()) text += '\n';
-  for (const Warning& warning : record.warnings) text += warning_text(warning);
+  for (const Warning& warning : warnings_of_record(record)) text += warning_text(warning);
   return text;
 }
 
@@ -179,34 +183,11 @@ std::string warning_text(const Warning& warning) {
   return fmt::format("{}\n{}{}\n", line, text, line);
 }
 
-std::vector<Warning> warnings_of_rows(const RunRecord& record) {
-  std::vector<Warning> all;
-  std::vector<std::vector<std::string>> others;
-  for (const Run& run : record.runs) {
-    for (const Warning& warning : run.warnings) {
-      // Rows of a sweep tend to share their trouble: one warning per advice.
-      const auto known = std::ranges::find_if(all, [&](const Warning& other) {
-        return other.advice == warning.advice && other.loud == warning.loud;
-      });
-      if (known == all.end()) {
-        all.push_back({fmt::format("{}: {}", row_text(run), warning.text), warning.advice, warning.loud});
-        others.emplace_back();
-      } else {
-        others[static_cast<size_t>(known - all.begin())].push_back(row_text(run));
-      }
-    }
-  }
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (!others[i].empty()) all[i].text += fmt::format(" Likewise: {}.", fmt::join(others[i], ", "));
-  }
-  return all;
-}
-
 std::string closing_text(const RunRecord& record) {
   std::string text;
-  for (const Warning& warning : record.warnings) {
-    // The head of the output has all of them; a loud one is repeated where the reader ends.
-    if (warning.loud) text += warning_text(warning);
+  // The head of the output has it; here the reader ends.
+  if (std::ranges::any_of(record.warnings, &Warning::loud)) {
+    text += "The WARNING at the top applies to all of these numbers.\n";
   }
   for (const Warning& warning : warnings_of_rows(record)) text += warning_text(warning);
   if (!record.incomplete.empty()) {

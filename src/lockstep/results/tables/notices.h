@@ -29,8 +29,12 @@ std::string kernels_text(const RunRecord& record);
 /// A warning and what to do about it, wrapped; a loud one between two lines that are hard to miss.
 std::string warning_text(const Warning& warning);
 
-/// Warnings of the record's rows. Those with the same advice become one: the text of the first row, and the
-/// names of the others.
+/// Warnings of the whole record. What several launches say with other figures becomes one, with the number of
+/// launches.
+std::vector<Warning> warnings_of_record(const RunRecord& record);
+
+/// Warnings of the record's rows. Those with the same advice become one: the text of the first row, the names
+/// of some others, and in how many launches.
 std::vector<Warning> warnings_of_rows(const RunRecord& record);
 
 /// Warnings of the record and of its rows, and why it is incomplete if it is, for a terminal; empty when

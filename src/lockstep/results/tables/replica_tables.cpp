@@ -114,7 +114,7 @@ Document tuning_remarks(const RunRecord& record) {
                                     tuning_verdict(*run.tuning));
     std::vector<std::string> tried;
     for (const BucketCandidate& candidate : run.tuning->candidates) {
-      tried.push_back(fmt::format("{:g}: {:.4g}", candidate.bucket_mb, 1000 * candidate.step_s));
+      tried.push_back(fmt::format("{}: {}", candidate.bucket_mb, format_number(1000 * candidate.step_s, 4)));
     }
     if (!tried.empty()) words += fmt::format(" Tried, MiB and ms per step: {}.", fmt::join(tried, ", "));
     document.add(Remark{"Tuned: ", words, document.empty()});

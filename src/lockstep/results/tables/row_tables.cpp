@@ -1,10 +1,12 @@
 #include "lockstep/results/tables/row_tables.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/results/record/baseline.h"
 
@@ -135,7 +137,22 @@ std::string uncertainty_text(const Run& run) {
   if (!interval.missing.empty() || !(run.images_per_s > 0)) return "short";
   // Half the width in per cent: 100 * (high - low) / 2 / rate.
   const double half_percent = 50 * (interval.high - interval.low) / run.images_per_s;
+  if (!(half_percent <= 100)) return "±>100 %";
   return fmt::format("±{:.{}f} %", half_percent, half_percent < 10 ? 1 : 0);
+}
+
+std::string uncertainty_reasons(const std::vector<const Run*>& rows) {
+  constexpr std::array<std::pair<const char*, const char*>, 4> kReasons{
+      {{"short", "too few independent steps"},
+       {"trend", "the step time drifts"},
+       {"shift", "the step time changes its level"},
+       {"unsettled", "warm-up was not over"}}};
+  std::vector<std::string> found;
+  for (const auto& [word, meaning] : kReasons) {
+    if (std::ranges::any_of(rows, [word = word](const Run* run) { return uncertainty_text(*run) == word; }))
+      found.push_back(fmt::format("{}: {}", word, meaning));
+  }
+  return fmt::format("{}", fmt::join(found, "; "));
 }
 
 int rate_digits(const std::vector<const Run*>& rows) {

@@ -60,6 +60,9 @@ std::string percent_text(const std::optional<double>& share);
 /// The 95 % interval of images/s as half its width ("±1.4 %"), or in a word the reason why there is none
 /// (short, trend, shift, unsettled); "-" where the record does not say.
 std::string uncertainty_text(const Run& run);
+/// Explains those words that occur in these rows: "short: too few independent steps; trend: ..."; may be
+/// empty.
+std::string uncertainty_reasons(const std::vector<const Run*>& rows);
 
 /// Digits after the point that leave three or more of the smallest rate.
 int rate_digits(const std::vector<const Run*>& rows);

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <array>
+#include <cstring>
 #include <map>
 
 #include <fmt/format.h>
@@ -65,10 +65,15 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
     columns.push_back({"hosts", [](const Run& run) { return fmt::format("{}", run.hosts); }});
   columns.push_back({{"strategy", kText}, strategy_text});
   for (const Setting* setting : varied) {
-    columns.push_back({{setting->name, kText}, [setting](const Run& run) -> Cell {
-                         if (run.role() == Role::kBaseline && setting->of_communication) return kNoValue;
-                         return setting->text(run);
-                       }});
+    columns.push_back(
+        {{setting->name + std::string(setting->unit), kText}, [setting](const Run& run) -> Cell {
+           if (run.role() == Role::kBaseline && setting->of_communication) return kNoValue;
+           // The head has the unit.
+           std::string text = setting->text(run);
+           if (text.ends_with(setting->unit)) text.resize(text.size() - std::strlen(setting->unit));
+           return text;
+         }});
+    if (*setting->unit != '\0') columns.back().column.short_head = setting->unit + 1;
   }
   const auto rate = [digits](const Run& run) { return fmt::format("{:.{}f}", run.images_per_s, digits); };
   columns.push_back({rows.front().run->rate_unit(), rate});
@@ -97,21 +102,12 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
 /// Explains the words that stand in place of an interval, and the columns of the control, as far as they
 /// occur.
 std::vector<Remark> scaling_remarks(const std::vector<ScalingRow>& rows) {
-  constexpr std::array<std::pair<const char*, const char*>, 4> kReasons{
-      {{"short", "too few steps for an interval"},
-       {"trend", "the step time drifts"},
-       {"shift", "the step time changes its level"},
-       {"unsettled", "warm-up was not over"}}};
-  std::vector<std::string> found;
-  for (const auto& [word, meaning] : kReasons) {
-    if (std::ranges::any_of(
-            rows, [&, word = word](const ScalingRow& row) { return uncertainty_text(*row.run) == word; }))
-      found.push_back(fmt::format("{}: {}", word, meaning));
-  }
+  std::vector<const Run*> runs;
+  for (const ScalingRow& row : rows) runs.push_back(row.run);
+  const std::string reasons = uncertainty_reasons(runs);
   const std::string unit = rows.front().run->rate_unit();
   std::vector<Remark> remarks;
-  if (!found.empty())
-    remarks.push_back({"95 %: ", fmt::format("no interval of {}. {}.", unit, fmt::join(found, "; "))});
+  if (!reasons.empty()) remarks.push_back({"95 %: ", fmt::format("no interval of {}. {}.", unit, reasons)});
   if (std::ranges::any_of(rows, [](const ScalingRow& row) { return row.independent != nullptr; })) {
     remarks.push_back(
         {"independent: ",

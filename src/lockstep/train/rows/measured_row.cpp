@@ -91,6 +91,7 @@ void explain(results::Run& run, const RowSamples& samples) {
   add_warnings(run, results::resource_warnings(samples.use));
   add_warnings(run, results::gpu_warnings(samples.gpus));
   add_warnings(run, results::series_warnings(run));
+  add_warnings(run, results::rank_warnings(run));
 }
 
 }  // namespace

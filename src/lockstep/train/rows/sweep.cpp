@@ -1,6 +1,7 @@
 #include "lockstep/train/rows/sweep.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -128,6 +129,23 @@ void plan_group(const SweepOptions& options, const RowPlan& prototype, std::vect
   }
 }
 
+/// Fills in RowPlan::distinction from the settings that differ between rows of one label.
+void distinguish(std::vector<RowPlan>& rows) {
+  std::map<std::string, std::vector<RowPlan*>> by_label;
+  for (RowPlan& row : rows) by_label[row.label()].push_back(&row);
+  for (const auto& [label, alike] : by_label) {
+    for (const results::Setting& setting : results::kSettings) {
+      if (setting.distinction != results::Distinction::kAttribute) continue;
+      if (std::ranges::all_of(alike, [&](const RowPlan* row) { return setting.same(*row, *alike.front()); }))
+        continue;
+      for (RowPlan* row : alike) {
+        const results::Setup& setup = *row;
+        row->distinction += (row->distinction.empty() ? "" : ", ") + setting.phrase(setup);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::string InputFlags::text() const {
@@ -140,7 +158,8 @@ std::string InputFlags::text() const {
 std::string RowPlan::label() const {
   return fmt::format("{} {} {} {} x {}", model, strategy, ranks, ranks == 1 ? "rank" : "ranks",
                      batch_per_rank) +
-         (accumulate > 1 ? fmt::format(" x {}", accumulate) : "");
+         (accumulate > 1 ? fmt::format(" x {}", accumulate) : "") +
+         (distinction.empty() ? "" : ", " + distinction);
 }
 
 std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
@@ -180,6 +199,7 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
     }
   }
   check_planned(options, rows);
+  distinguish(rows);
   return rows;
 }
 

@@ -82,7 +82,10 @@ struct RowPlan : results::Setup {
   /// The processors of each device in a process that has the devices of all ranks; empty: not bound.
   std::vector<std::vector<int>> device_cpus;
 
-  /// "resnet50 ddp 2 ranks", with what distinguishes it from the other rows.
+  /// Settings that tell the row apart from others with the same label, in words: "buckets of 1 MiB, bf16".
+  std::string distinction;
+
+  /// "resnet50 ddp 2 ranks x 32, buckets of 1 MiB": unlike that of any other row of the sweep.
   std::string label() const;
   /// Images that one rank computes in a step.
   int images_per_rank_step() const { return batch_per_rank * accumulate; }

@@ -16,6 +16,9 @@ struct Worst {
   std::string tensor;
 };
 
+/// "54 % of the rounding tolerance", or how many times it, and in which tensor.
+std::string tolerance_text(const Worst& worst);
+
 /// The difference that rounding explains; verify_row's comment derives it.
 struct Tolerance {
   /// Shares of a tensor's largest move and of its largest value.

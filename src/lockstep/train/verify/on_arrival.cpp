@@ -10,6 +10,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/units.h"
 #include "lockstep/train/rows/gather.h"
 #include "lockstep/train/verify/difference.h"
 
@@ -49,8 +50,8 @@ Check check_loss(const StepLoopResult& own, int ranks, int steps, comm::Communic
   std::array<double, 2> loss{own.loss_first, own.loss_last};
   if (group != nullptr) group->all_reduce(comm::host_buffer(loss.data(), 2), comm::ReduceOp::kSum)->wait();
   return {"loss falls", loss[1] < loss[0] ? Outcome::kRight : Outcome::kWrong,
-          fmt::format("from {:.4g} to {:.4g} in {} steps on one batch per rank", loss[0] / ranks,
-                      loss[1] / ranks, steps)};
+          fmt::format("from {} to {} in {} steps on one batch per rank", format_number(loss[0] / ranks, 4),
+                      format_number(loss[1] / ranks, 4), steps)};
 }
 
 /// Adds the gradients that the strategy sent in the step before to `sum`, in the order of RowTrainee::values.
@@ -89,8 +90,7 @@ Check check_sum_of_updates(RowPlan row, int steps, const RankGroup& ranks, launc
   const Worst worst = worst_tensor(trainee.parameters().trainable(), trainee.values(), sum, before,
                                    {.of_move = kEpsilon, .of_value = updates * kEpsilon});
   return {"sum of updates", worst.share <= 1 ? Outcome::kRight : Outcome::kWrong,
-          fmt::format("{} steps without momentum; {:.2g} of what rounding explains{}", steps, worst.share,
-                      worst.share > 1 ? ", in " + worst.tensor : "")};
+          fmt::format("{} steps without momentum; {}", steps, tolerance_text(worst))};
 }
 
 }  // namespace

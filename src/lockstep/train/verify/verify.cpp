@@ -149,10 +149,8 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
   const double terms = static_cast<double>(joint.images_per_rank_step()) * places_of(row);
   const Worst worst =
       worst_tensor(own.tensors, own.values, expected.values, before, tolerance_of(row, terms, steps));
-  return {
-      kName, worst.share <= 1 ? Outcome::kRight : Outcome::kWrong,
-      fmt::format("{} images on one rank; {:.2g} of what rounding explains{}", joint.images_per_rank_step(),
-                  worst.share, worst.share > 1 ? ", in " + worst.tensor : "")};
+  return {kName, worst.share <= 1 ? Outcome::kRight : Outcome::kWrong,
+          fmt::format("{} images on one rank; {}", joint.images_per_rank_step(), tolerance_text(worst))};
 }
 
 Check check_run_to_run(const RowPlan& row, int steps, const Trained& own, const RankGroup& ranks,

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/topology/machine.h"
+
+namespace lockstep::topology {
+
+/// The part of its host that one rank may use: a launcher such as mpirun gives every rank a mask of its own.
+struct RankMask {
+  std::string host;
+  /// The machine's numbers of its cores, and the system's of their hardware threads.
+  std::vector<int> cores;
+  std::vector<int> hardware_threads;
+
+  /// As one line, for rank 0.
+  std::string text() const;
+  /// Reads what text() wrote; throws Error.
+  static RankMask parse(std::string_view text);
+};
+
+/// Sets the cores and hardware threads of each machine, which one of its ranks inspected within its own mask,
+/// to those that its ranks may use together. A CPU quota still limits the cores.
+void unite_masks(const std::vector<RankMask>& masks, std::vector<Machine>& machines);
+
+}  // namespace lockstep::topology
