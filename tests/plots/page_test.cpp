@@ -29,16 +29,53 @@ TEST(SummaryTest, says_what_came_out_and_why) {
                                          "communication (7.0\u00A0% waiting for "
                                          "other ranks, 8.4\u00A0% transfer); 50\u00A0% of all communication "
                                          "was hidden behind the backward pass."));
-  EXPECT_THAT(summary.findings, Contains("Efficiency is lost to, largest first: ranks that do not "
-                                         "communicate are slowed by sharing the machine "
-                                         "(12\u00A0%), transfer that nothing hides (9.0\u00A0%), waiting for "
-                                         "the slowest rank (7.0\u00A0%) and the "
-                                         "strategy's own work beside computing (1.5\u00A0%)."));
+  EXPECT_THAT(
+      summary.findings,
+      Contains("The efficiency of 71\u00A0% is a product of factors: sharing the machine 88\u00A0% × "
+               "transfer that "
+               "nothing hides 91\u00A0% × waiting for the slowest rank 93\u00A0% × the strategy's own "
+               "work beside computing 98\u00A0%."));
   EXPECT_THAT(summary.findings, Contains("The others waited for rank 7 most."));
   EXPECT_THAT(summary.findings,
               Contains("Published in pytorch_throughput: 7.32 times at 8 workers, 91\u00A0% efficient."));
   EXPECT_TRUE(summary.gaps.empty());
   ASSERT_EQ(summary.cautions.size(), 1U);
+}
+
+TEST(SummaryTest, every_network_is_summarized_at_its_most_ranks_and_gains_are_said) {
+  const Summary summary = summarize({{{"run", networks_record()}}, {}});
+  EXPECT_THAT(summary.headline, HasSubstr("mlp, 8 images per rank, replicated at 2 ranks"));
+  EXPECT_THAT(summary.findings, Contains(HasSubstr("resnet18, 8 images per rank, replicated at 2 ranks")));
+  EXPECT_THAT(
+      summary.findings,
+      Contains(AllOf(HasSubstr("transfer that nothing hides 45\u00A0% ×"),
+                     HasSubstr("sharing the machine 121\u00A0%. Ranks that share the machine were faster "
+                               "than one alone: the baseline was disturbed."))));
+}
+
+TEST(SummaryTest, launches_do_not_multiply_warnings) {
+  const Summary summary = summarize({{{"run", networks_record()}}, {}});
+  // Two of the record, one that all rows share, and one about the fast network's baseline.
+  ASSERT_EQ(summary.cautions.size(), 4U);
+  EXPECT_THAT(summary.cautions[2].text, HasSubstr("(in 5 of 5 launches) Likewise: "));
+}
+
+TEST(ReportPageTest, many_warnings_are_folded_but_never_loud_ones) {
+  results::RunRecord record = networks_record();
+  record.warnings.push_back({"more ranks than cores", "Use fewer.", true});
+  const std::string page = report_page({{{"run", record}}, {}});
+  const size_t fold = page.find("<details class=\"cautions\"><summary>4 warnings about how it was measured");
+  ASSERT_NE(fold, std::string::npos);
+  EXPECT_LT(page.find("more ranks than cores"), fold);
+  EXPECT_GT(page.find("A quota leaves this job"), fold);
+  EXPECT_EQ(report_page({{{"run", sweep_record()}}, {}}).find("<details class=\"cautions\""),
+            std::string::npos);
+}
+
+TEST(ReportPageTest, columns_that_are_the_same_in_every_row_are_said_once) {
+  const std::string page = report_page({{{"run", networks_record()}}, {}});
+  EXPECT_THAT(page, HasSubstr("The same in every row: steps 60"));
+  EXPECT_THAT(page, Not(HasSubstr(">steps</th>")));
 }
 
 TEST(SummaryTest, says_what_is_missing_and_how_to_get_it) {

@@ -239,6 +239,49 @@ RunRecord crowded_record() {
   return record;
 }
 
+RunRecord networks_record() {
+  RunRecord record = header();
+  record.strategies = {"ddp", "replicated"};
+  Dice dice;
+  struct Network {
+    const char* model;
+    double alone_s, machine, transfer;
+  };
+  for (const Network& network : {Network{"resnet18", 0.15, 0.97, 0.85}, Network{"mlp", 0.006, 1.21, 0.4}}) {
+    for (const char* strategy : {"single", "ddp", "replicated", "independent"}) {
+      for (const int ranks : {1, 2}) {
+        const bool communicates = strategy[0] == 'd' || strategy[0] == 'r';
+        if (!communicates && ranks != (strategy[0] == 's' ? 1 : 2)) continue;
+        const double machine = ranks > 1 ? network.machine : 1;
+        const double transfer =
+            ranks > 1 && communicates ? network.transfer + (strategy[0] == 'r' ? 0.05 : 0) : 1;
+        Run run = base_run(strategy, ranks);
+        run.model = network.model;
+        run.batch_per_rank = 8;
+        const double step_s = network.alone_s / (machine * transfer);
+        fill_steps(run, step_s, 60, dice);
+        fill_breakdown(run, step_s, ranks > 1 ? 0.02 : 0, 1 - transfer);
+        if (communicates) run.factors = results::EfficiencyFactors{machine, 0.99, transfer, 0.98};
+        fill_memory(run, 0.4 + 0.1 * network.alone_s);
+        run.launch_steps = {12, 12, 12, 12, 12};
+        run.launch_warmup_steps = {2, 1, 1, 1, 1};
+        for (int launch = 0; launch < 5; ++launch) {
+          run.warnings.push_back(
+              {"Other programs used " + std::to_string(10 + launch) + " % of the processors while it ran.",
+               "End them, and measure again.", false});
+        }
+        record.runs.push_back(run);
+      }
+    }
+  }
+  record.launches_started_at.assign(5, record.started_at);
+  record.warnings.push_back(
+      {"The load average was 1.8 before the run.", "Stop what else runs, or use --repeat.", false});
+  record.warnings.push_back({"A quota leaves this job 1.5 processors.", "Use whole cores.", false});
+  results::assign_baselines(record);
+  return record;
+}
+
 RunRecord huge_record(int ranks) {
   RunRecord record = header();
   record.ranks = ranks;
@@ -305,15 +348,6 @@ RunRecord broken_record() {
   one_step.images_per_s = 128;
   record.runs.push_back(one_step);
   return record;
-}
-
-std::vector<PublishedTable> shipped_tables() {
-  std::vector<PublishedTable> tables;
-  for (const char* name : {"pytorch_throughput", "pytorch_ddp", "pytorch_ddp_bucket_diff",
-                           "tensorpack_multigpu", "theano_mpi"}) {
-    tables.push_back(read_published(std::string(LOCKSTEP_SOURCE_DIR) + "/data/published/" + name + ".csv"));
-  }
-  return tables;
 }
 
 }  // namespace lockstep::plots

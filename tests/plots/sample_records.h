@@ -14,6 +14,10 @@ results::RunRecord small_record();
 /// The same without anything that only `--breakdown` and newer versions give.
 results::RunRecord plain_record();
 
+/// A fast and a slow network, each with two strategies and both controls at 1 and 2 ranks, and with the
+/// warnings of five launches. The fast one is slower at 2 ranks, where its baseline was disturbed.
+results::RunRecord networks_record();
+
 /// Three networks, two strategies and two bucket sizes: more curves and rows than a chart holds.
 results::RunRecord crowded_record();
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -62,6 +63,35 @@ bool has_memory(const LabelledRun& run) {
          std::ranges::max(run.run->resources->peak_memory_bytes) > 0;
 }
 
+/// The runs network by network.
+std::vector<LabelledRun> grouped(const std::vector<LabelledRun>& runs) {
+  std::vector<LabelledRun> all;
+  for (const auto& network : by_network(runs)) all.insert(all.end(), network.begin(), network.end());
+  return all;
+}
+
+/// A row for each run. With `name_networks` a row has the name of its network above it, not in it.
+std::vector<RowFrame::Row> rows_of(const std::vector<LabelledRun>& runs, double height, bool name_networks) {
+  std::vector<RowFrame::Row> rows;
+  for (const LabelledRun& run : runs) {
+    rows.push_back({name_networks ? with_ranks_only(run) : with_ranks(run), height,
+                    name_networks ? run.run->model : ""});
+  }
+  return rows;
+}
+
+/// Seconds of the longest step. Phases of a damaged file may add up to more than their step.
+double longest_of(const std::vector<LabelledRun>& runs) {
+  double longest_s = 0;
+  for (const LabelledRun& run : runs) {
+    const PhaseTimes& mean = run.run->breakdown->mean;
+    double total_s = 0;
+    for (const PhaseLook* look : phases_in({&mean})) total_s += mean.*look->seconds;
+    longest_s = std::max({longest_s, total_s, mean.step_s});
+  }
+  return longest_s;
+}
+
 struct ByteUnit {
   const char* name;
   double bytes;
@@ -83,35 +113,34 @@ Chart phases_chart(const Sources& sources, const ChartForm& form) {
     return missing_chart(chart.title, "no run has a breakdown",
                          "Measure it with `lockstep bench --breakdown --json FILE`.");
   }
-  // Controls come last within their file, where the eye compares them.
-  std::ranges::stable_sort(runs, {},
-                           [](const LabelledRun& run) { return std::pair(run.record, run.control); });
-  runs = most_telling(std::move(runs), kMostBars, chart.notes);
-
+  runs = most_telling(grouped(runs), kMostBars, chart.notes);
   std::vector<const PhaseTimes*> means;
-  double longest_s = 0;
-  for (const LabelledRun& run : runs) {
-    means.push_back(&run.run->breakdown->mean);
-    double total_s = 0;
-    // Phases of a damaged file may add up to more than its step.
-    for (const PhaseLook* look : phases_in({means.back()})) total_s += means.back()->*look->seconds;
-    longest_s = std::max({longest_s, total_s, means.back()->step_s});
-  }
-  const TimeUnit unit = time_unit(longest_s);
-  RowFrame::Layout layout{.x_title = fmt::format("mean step in {}, over ranks", unit.name), .right = 12};
-  for (const PhaseLook* look : phases_in(means)) layout.legend.push_back(legend_entry(*look));
-  for (const LabelledRun& run : runs) layout.rows.push_back({with_ranks(run), kPhasesBar});
+  for (const LabelledRun& run : runs) means.push_back(&run.run->breakdown->mean);
+  std::vector<LegendEntry> legend;
+  for (const PhaseLook* look : phases_in(means)) legend.push_back(legend_entry(*look));
 
   Canvas canvas(form.id);
-  const RowFrame frame(canvas, form, layout,
-                       Scale::linear(0, longest_s * unit.per_second, form.narrow() ? 5 : 8));
   chart.description = "The phases of a step as parts of a bar for each run.";
-  for (size_t i = 0; i < runs.size(); ++i) {
-    draw_bar(canvas, frame, frame.row(i), *means[i], unit.per_second);
-    if (i < 6) chart.description += in_words(runs[i]);
+  double bottom = 0;
+  size_t described = 0;
+  for (const auto& network : by_network(runs)) {
+    const double longest_s = longest_of(network);
+    const TimeUnit unit = time_unit(longest_s);
+    const RowFrame frame(canvas, form,
+                         {.x_title = fmt::format("mean step in {}, over ranks", unit.name),
+                          .legend = std::exchange(legend, {}),
+                          .rows = rows_of(network, kPhasesBar, network.size() < runs.size()),
+                          .right = 12,
+                          .top = bottom},
+                         Scale::linear(0, longest_s * unit.per_second, form.narrow() ? 5 : 8));
+    for (size_t i = 0; i < network.size(); ++i) {
+      draw_bar(canvas, frame, frame.row(i), network[i].run->breakdown->mean, unit.per_second);
+      if (described++ < 6) chart.description += in_words(network[i]);
+    }
+    bottom = frame.bottom();
   }
   chart.notes.push_back("Hatched: communication that was not hidden behind the backward pass.");
-  return drawn(std::move(chart), canvas, form, frame.bottom());
+  return drawn(std::move(chart), canvas, form, bottom);
 }
 
 Chart memory_chart(const Sources& sources, const ChartForm& form) {
@@ -122,14 +151,14 @@ Chart memory_chart(const Sources& sources, const ChartForm& form) {
     return missing_chart(chart.title, "no run says how much memory its ranks used",
                          "Measure again with this version of `lockstep bench --json FILE`.");
   }
-  runs = most_telling(std::move(runs), kMostBars, chart.notes);
+  runs = most_telling(grouped(runs), kMostBars, chart.notes);
   int64_t most = 0;
   for (const LabelledRun& run : runs)
     most = std::max(most, std::ranges::max(run.run->resources->peak_memory_bytes));
   const ByteUnit unit = byte_unit(most);
 
   RowFrame::Layout layout{.x_title = fmt::format("highest resident memory in {}", unit.name), .right = 78};
-  for (const LabelledRun& run : runs) layout.rows.push_back({with_ranks(run), kMemoryBar});
+  layout.rows = rows_of(runs, kMemoryBar, by_network(runs).size() > 1);
   Canvas canvas(form.id);
   const RowFrame frame(canvas, form, layout,
                        Scale::linear(0, static_cast<double>(most) / unit.bytes, form.narrow() ? 4 : 7));

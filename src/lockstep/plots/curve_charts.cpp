@@ -33,8 +33,37 @@ bool hides(const Curve& above, const Curve& below) {
   });
 }
 
+/// A style for each curve of several networks: a hue for each network, which its controls share.
+std::vector<LineStyle> styles_by_network(const std::vector<Curve>& curves,
+                                         const std::vector<std::string>& models) {
+  std::vector<LineStyle> styles;
+  std::map<std::string, size_t> own;
+  size_t published = models.size();
+  for (const Curve& curve : curves) {
+    const auto hue = static_cast<size_t>(std::ranges::find(models, curve.model) - models.begin());
+    switch (curve.kind) {
+      case Curve::Kind::kOwn:
+        styles.push_back(network_style(hue, own[curve.model]++));
+        break;
+      case Curve::Kind::kControl:
+        styles.push_back(control_style(0, hue));
+        if (curve.strategy == results::kSingle) styles.back().marker = Marker::kCross;
+        break;
+      case Curve::Kind::kPublished:
+        styles.push_back(published_style(published++));
+    }
+  }
+  return styles;
+}
+
 /// A style for each curve: own ones solid with filled markers, controls and published ones receding.
 std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
+  std::vector<std::string> models;
+  for (const Curve& curve : curves) {
+    if (curve.kind == Curve::Kind::kPublished) continue;
+    if (std::ranges::find(models, curve.model) == models.end()) models.push_back(curve.model);
+  }
+  if (models.size() > 1) return styles_by_network(curves, models);
   std::vector<LineStyle> styles;
   size_t hue = 0;
   // Controls are counted by strategy, so that each looks the same in charts that show all of them and in
@@ -53,12 +82,28 @@ std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
   return styles;
 }
 
-/// The legend of curves.
-std::vector<LegendEntry> legend_of(const std::vector<Curve>& curves) {
+/// The names of curves: beside the ends of those that reach the most workers, where there is room for that,
+/// and in the legend.
+struct CurveNames {
   std::vector<LegendEntry> legend;
+  std::vector<XyFrame::EndLabel> ends;
+};
+
+CurveNames names_of(const std::vector<Curve>& curves, const ChartForm& form) {
+  CurveNames names;
   const std::vector<LineStyle> styles = styles_of(curves);
-  for (size_t i = 0; i < curves.size(); ++i) legend.push_back({curves[i].label, styles[i]});
-  return legend;
+  double most = 0;
+  for (const Curve& curve : curves) most = std::max(most, curve.points.back().workers);
+  for (size_t i = 0; i < curves.size(); ++i) {
+    const LegendEntry entry{curves[i].label, styles[i]};
+    const CurvePoint& last = curves[i].points.back();
+    if (form.narrow() || last.workers < most) {
+      names.legend.push_back(entry);
+    } else {
+      names.ends.push_back({last.value, entry});
+    }
+  }
+  return names;
 }
 
 struct ValueRange {
@@ -173,13 +218,14 @@ Chart speedup_chart(const Sources& sources, const ChartForm& form) {
   // The axis must hold the line of perfect scaling, too.
   const ValueRange range = range_of(curves);
   Canvas canvas(form.id);
-  std::vector<LegendEntry> legend = legend_of(curves);
+  CurveNames names = names_of(curves, form);
   const LineStyle ideal{.colour = Colour::kAxis, .marker = Marker::kNone, .dash = "1.5 3", .width = 1.75};
-  legend.push_back({"ideal", ideal});
+  names.legend.push_back({"ideal", ideal});
   const XyFrame frame(canvas, form,
                       {.x_title = "workers (log scale)",
                        .y_title = "speed-up, times one worker (log scale)",
-                       .legend = legend,
+                       .legend = names.legend,
+                       .end_labels = names.ends,
                        .plot_height = form.narrow() ? 250.0 : 320.0},
                       Scale::log2_at(workers),
                       Scale::log2(std::min(range.low, least), std::max(range.high, most)));
@@ -207,10 +253,12 @@ Chart throughput_chart(const Sources& sources, const ChartForm& form) {
   const auto [low, high] = range_of(curves);
   const bool logarithmic = high / low > kMostLinearRates;
   Canvas canvas(form.id);
+  const CurveNames names = names_of(curves, form);
   const XyFrame frame(canvas, form,
                       {.x_title = "workers (log scale)",
                        .y_title = logarithmic ? "images per second (log scale)" : "images per second",
-                       .legend = legend_of(curves),
+                       .legend = names.legend,
+                       .end_labels = names.ends,
                        .plot_height = form.narrow() ? 250.0 : 320.0},
                       Scale::log2_at(workers_of(curves)),
                       logarithmic ? Scale::log10(low, high) : Scale::linear(0, high, 7));

@@ -16,6 +16,9 @@ namespace {
 
 using results::Run;
 
+/// Head of the part of a label that is the network.
+constexpr const char* kModelHead = "model";
+
 /// Key of all settings of a run except its batch and its number of ranks.
 std::string settings_of(const LabelledRun& run) {
   std::string key = fmt::format("{}\n{}\n{}", run.record, run.run->model, run.run->device);
@@ -121,7 +124,7 @@ std::vector<LabelledRun> labelled_runs(const Sources& sources) {
   for (LabelledRun& run : runs) {
     std::string strategy = run.run->strategy.empty() ? "?" : run.run->strategy;
     if (run.control) strategy += " (control)";
-    if (models.size() > 1) run.parts.push_back({"model", run.run->model, run.run->model});
+    if (models.size() > 1) run.parts.push_back({kModelHead, run.run->model, run.run->model});
     run.parts.push_back({"strategy", strategy, strategy});
     if (batches.size() > 1) run.parts.push_back({"batch", batch_text(run), batch_of(run)});
     for (const results::Setting* attribute : varying) {
@@ -147,6 +150,30 @@ std::vector<LabelledRun> labelled_runs(const Sources& sources) {
 
 std::string with_ranks(const LabelledRun& run) {
   return run.label + ", " + counted(run.run->ranks, "rank");
+}
+
+std::string with_ranks_only(const LabelledRun& run) {
+  std::vector<std::string> phrases;
+  for (const LabelPart& part : run.parts) {
+    if (part.head != kModelHead && !part.phrase.empty()) phrases.push_back(part.phrase);
+  }
+  phrases.push_back(counted(run.run->ranks, "rank"));
+  return fmt::format("{}", fmt::join(phrases, ", "));
+}
+
+std::vector<std::vector<LabelledRun>> by_network(const std::vector<LabelledRun>& runs) {
+  std::vector<std::vector<LabelledRun>> networks;
+  for (const LabelledRun& run : runs) {
+    auto known = std::ranges::find_if(
+        networks, [&](const auto& network) { return network.front().run->model == run.run->model; });
+    if (known == networks.end()) known = networks.emplace(networks.end());
+    known->push_back(run);
+  }
+  for (auto& network : networks) {
+    std::ranges::stable_sort(network, {},
+                             [](const LabelledRun& run) { return std::pair(run.record, run.control); });
+  }
+  return networks;
 }
 
 std::optional<std::pair<double, double>> throughput_interval(const Run& run) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -30,16 +31,20 @@ struct RunSteps {
   }
 };
 
-/// Runs whose steps are known, at most kMostRows.
-std::vector<RunSteps> runs_with_steps(const Sources& sources, std::vector<std::string>& notes) {
+/// Runs whose steps are known, network by network, at most kMostRows in all.
+std::vector<std::vector<RunSteps>> networks_with_steps(const Sources& sources,
+                                                       std::vector<std::string>& notes) {
   std::vector<LabelledRun> labelled = labelled_runs(sources);
   std::erase_if(labelled, [](const LabelledRun& run) { return step_series(*run.run).measured_s.empty(); });
-  std::vector<RunSteps> runs;
-  for (const LabelledRun& run : most_telling(std::move(labelled), kMostRows, notes)) {
-    runs.push_back({run, step_series(*run.run).measured_s});
-    std::ranges::sort(runs.back().sorted_s);
+  std::vector<std::vector<RunSteps>> networks;
+  for (const auto& network : by_network(most_telling(std::move(labelled), kMostRows, notes))) {
+    std::vector<RunSteps>& runs = networks.emplace_back();
+    for (const LabelledRun& run : network) {
+      runs.push_back({run, step_series(*run.run).measured_s});
+      std::ranges::sort(runs.back().sorted_s);
+    }
   }
-  return runs;
+  return networks;
 }
 
 /// Draws a histogram of the step times as a hill.
@@ -86,15 +91,10 @@ void draw_box(Canvas& canvas, const RowFrame& frame, const Box& row, const RunSt
   canvas.line({x(50), row.bottom() - kBoxHeight - 3}, {x(50), row.bottom() + 2}, Colour::kInk, 2.5);
 }
 
-}  // namespace
-
-Chart distribution_chart(const Sources& sources, const ChartForm& form) {
-  Chart chart{.title = "How step times are distributed"};
-  const std::vector<RunSteps> runs = runs_with_steps(sources, chart.notes);
-  if (runs.empty()) {
-    return missing_chart(chart.title, "no run has the times of its steps",
-                         "Files of `lockstep bench --json FILE` have them.");
-  }
+/// Draws the runs of a network on an axis of their own, from `top` on. `named`: below the network's name.
+/// Returns the lower edge.
+double draw_network(Canvas& canvas, const ChartForm& form, const std::vector<RunSteps>& runs,
+                    std::vector<LegendEntry> legend, bool named, double top) {
   double low = runs[0].sorted_s.front(), high = 0, fastest = runs[0].quantile(50), slowest = fastest;
   for (const RunSteps& run : runs) {
     low = std::min(low, run.sorted_s.front());
@@ -104,39 +104,59 @@ Chart distribution_chart(const Sources& sources, const ChartForm& form) {
   }
   const TimeUnit unit = time_unit(slowest);
   const bool logarithmic = low > 0 && slowest > kMostLinear * fastest;
-
   RowFrame::Layout layout{
       .x_title = fmt::format("step in {}{}", unit.name, logarithmic ? " (log scale)" : ""),
-      .legend = {{"steps", {.colour = Colour::kSky}, LegendEntry::Sample::kSwatch},
-                 {"middle half", {.colour = Colour::kBlue}, LegendEntry::Sample::kSwatch},
-                 {"median", {.colour = Colour::kInk, .marker = Marker::kNone, .width = 2.5}}},
+      .legend = std::move(legend),
       .right = 14,
-      .gap = 14};
-  size_t beyond = 0;
+      .gap = 14,
+      .top = top};
   for (const RunSteps& run : runs) {
-    layout.rows.push_back({with_ranks(run.run), kRowHeight});
-    beyond += run.sorted_s.end() - std::ranges::upper_bound(run.sorted_s, run.shown_high_s() * (1 + 1e-9));
+    layout.rows.push_back({named ? with_ranks_only(run.run) : with_ranks(run.run), kRowHeight,
+                           named ? run.run.run->model : ""});
   }
-  Canvas canvas(form.id);
   const int ticks = form.narrow() ? 5 : 8;
   const double per_second = unit.per_second;
   const RowFrame frame(canvas, form, layout,
                        logarithmic ? Scale::log10(low * per_second, high * per_second)
                                    : Scale::linear(low * per_second, high * per_second, ticks));
-  chart.description = "The distribution of step times of each run.";
   for (size_t i = 0; i < runs.size(); ++i) {
     draw_hill(canvas, frame, frame.row(i), runs[i], per_second);
     draw_box(canvas, frame, frame.row(i), runs[i], per_second);
-    if (i < 8)
-      chart.description +=
-          fmt::format(" {}: median {}.", with_ranks(runs[i].run), time_text(runs[i].quantile(50)));
+  }
+  return frame.bottom();
+}
+
+}  // namespace
+
+Chart distribution_chart(const Sources& sources, const ChartForm& form) {
+  Chart chart{.title = "How step times are distributed"};
+  const std::vector<std::vector<RunSteps>> networks = networks_with_steps(sources, chart.notes);
+  if (networks.empty()) {
+    return missing_chart(chart.title, "no run has the times of its steps",
+                         "Files of `lockstep bench --json FILE` have them.");
+  }
+  Canvas canvas(form.id);
+  chart.description = "The distribution of step times of each run.";
+  std::vector<LegendEntry> legend{
+      {"steps", {.colour = Colour::kSky}, LegendEntry::Sample::kSwatch},
+      {"middle half", {.colour = Colour::kBlue}, LegendEntry::Sample::kSwatch},
+      {"median", {.colour = Colour::kInk, .marker = Marker::kNone, .width = 2.5}}};
+  double bottom = 0;
+  size_t beyond = 0, described = 0;
+  for (const std::vector<RunSteps>& network : networks) {
+    bottom = draw_network(canvas, form, network, std::exchange(legend, {}), networks.size() > 1, bottom);
+    for (const RunSteps& run : network) {
+      beyond += run.sorted_s.end() - std::ranges::upper_bound(run.sorted_s, run.shown_high_s() * (1 + 1e-9));
+      if (described++ >= 8) continue;
+      chart.description += fmt::format(" {}: median {}.", with_ranks(run.run), time_text(run.quantile(50)));
+    }
   }
   chart.notes.push_back("The line reaches from the 5th to the 95th percentile.");
   if (beyond > 0) {
     chart.notes.push_back(fmt::format("{} far beyond the rest {} not in the hills.", counted(beyond, "step"),
                                       beyond == 1 ? "is" : "are"));
   }
-  return drawn(std::move(chart), canvas, form, frame.bottom());
+  return drawn(std::move(chart), canvas, form, bottom);
 }
 
 }  // namespace lockstep::plots

@@ -56,30 +56,37 @@ std::string phases_sentence(const PhaseTimes& mean) {
     if (parts.size() == 3) break;
     parts.push_back(fmt::format("{} ({})", look->name, percent_text(mean.*look->seconds / mean.step_s)));
   }
-  return fmt::format("A step takes {} on average, most of it {}.", time_text(mean.step_s), joined(parts));
+  return fmt::format("A step takes {} on average in the breakdown run, most of it {}.",
+                     time_text(mean.step_s), joined(parts));
 }
 
-/// The causes of lost efficiency, largest first; empty if none is worth a sentence.
+/// The factors whose product is the efficiency, smallest first; empty if none is worth a sentence.
 std::string factors_sentence(const Run& run) {
   struct Cause {
     double factor;
     std::string words;
   };
   const results::EfficiencyFactors& factors = *run.factors;
-  const std::string alone =
-      run.ranks > 1 ? "ranks that do not communicate are slowed by sharing the machine" : "the machine";
-  std::array<Cause, 4> causes{{{factors.machine, alone},
+  std::array<Cause, 4> causes{{{factors.machine, "sharing the machine"},
                                {factors.strategy, "the strategy's own work beside computing"},
                                {factors.transfer, "transfer that nothing hides"},
                                {factors.stragglers, "waiting for the slowest rank"}}};
   std::ranges::stable_sort(causes, {}, &Cause::factor);
   std::vector<std::string> parts;
   for (const Cause& cause : causes) {
-    if (!positive(cause.factor) || 1 - cause.factor < kWorthSaying) continue;
-    parts.push_back(fmt::format("{} ({})", cause.words, percent_text(1 - cause.factor)));
+    if (!positive(cause.factor) || std::abs(1 - cause.factor) < kWorthSaying) continue;
+    parts.push_back(fmt::format("{} {}", cause.words, percent_text(cause.factor)));
   }
   if (parts.empty()) return "";
-  return fmt::format("Efficiency is lost to, largest first: {}.", joined(parts));
+  std::string text = fmt::format("The efficiency{} is a product of factors: {}.",
+                                 positive(run.efficiency) ? " of " + percent_text(*run.efficiency) : "",
+                                 fmt::join(parts, " × "));
+  if (factors.machine > 1 + kWorthSaying) {
+    text += run.ranks > 1
+                ? " Ranks that share the machine were faster than one alone: the baseline was disturbed."
+                : " The baseline was disturbed.";
+  }
+  return text;
 }
 
 /// The median step with its interval, or the reason why it has none.
@@ -88,9 +95,10 @@ std::string certainty_sentence(const Run& run) {
   const results::Interval& interval = *run.step_interval_s;
   if (!interval.missing.empty()) return fmt::format("How sure that is cannot be said: {}.", interval.missing);
   if (!positive(interval.low) || !positive(interval.high)) return "";
-  return fmt::format("The median step is {}, with a 95 % interval from {} to {} (half its width is {}).",
-                     time_text(*run.step_s.p50), time_text(interval.low), time_text(interval.high),
-                     percent_text((interval.high - interval.low) / 2 / *run.step_s.p50));
+  return fmt::format(
+      "The median step of the throughput run, another one, is {}, with a 95 % interval from {} to {} (±{}).",
+      time_text(*run.step_s.p50), time_text(interval.low), time_text(interval.high),
+      percent_text((interval.high - interval.low) / 2 / *run.step_s.p50));
 }
 
 std::string memory_sentence(const Run& run) {

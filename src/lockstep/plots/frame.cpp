@@ -1,6 +1,7 @@
 #include "lockstep/plots/frame.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace lockstep::plots {
 namespace {
@@ -95,9 +96,55 @@ double draw_x_axis(Canvas& canvas, const Scale& x, const Box& plot, const std::s
 }
 
 /// Labels are centered on their ticks, so that half of an outer one needs room beyond the axis.
-/// Labels are centered on their ticks, so that half of an outer one needs room beyond the axis.
 double half_width(const Tick& tick) {
   return text_width(tick.label) / 2;
+}
+
+/// Width of regular text over that of the same text in bold, less than it ever is.
+constexpr double kRegularShare = 0.85;
+constexpr double kEndMarker = 10;
+/// Share of the drawing's width that names beside curves may take.
+constexpr double kMostEndWidth = 0.32;
+constexpr double kEndLine = 16;
+
+double end_labels_width(const ChartForm& form, const std::vector<XyFrame::EndLabel>& labels) {
+  double widest = 0;
+  for (const XyFrame::EndLabel& label : labels) widest = std::max(widest, text_width(label.entry.label));
+  return labels.empty() ? 0 : std::min(widest + 2 * kEndMarker, kMostEndWidth * form.width);
+}
+
+/// Heights of labels as near as possible to those wanted, in the same order, kEndLine apart and between `top`
+/// and `bottom`.
+std::vector<double> spread(std::vector<double> wanted, double top, double bottom) {
+  std::vector<size_t> order(wanted.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return wanted[i]; });
+  double lowest = top;
+  for (const size_t i : order) {
+    wanted[i] = std::max(wanted[i], lowest);
+    lowest = wanted[i] + kEndLine;
+  }
+  double highest = bottom;
+  for (size_t place = order.size(); place-- > 0;) {
+    double& y = wanted[order[place]];
+    y = std::min(y, highest);
+    highest = y - kEndLine;
+  }
+  return wanted;
+}
+
+void draw_end_labels(Canvas& canvas, const Box& plot, double width, const Scale& y,
+                     const std::vector<XyFrame::EndLabel>& labels) {
+  std::vector<double> wanted;
+  for (const XyFrame::EndLabel& label : labels) wanted.push_back(y(label.y));
+  const std::vector<double> heights = spread(wanted, plot.y, plot.bottom());
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const LegendEntry& entry = labels[i].entry;
+    const double x = plot.right() + kEndMarker;
+    canvas.marker({x, heights[i]}, entry.style);
+    canvas.text({x + kEndMarker, heights[i] + 4.5}, fit_text(entry.label, width - 2 * kEndMarker),
+                {.tooltip = entry.label});
+  }
 }
 
 }  // namespace
@@ -116,7 +163,8 @@ XyFrame::XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Sc
 
   const double left = kEdge + widest_label(y_.ticks()) + kTickLength + 5;
   // Room for the half of the last label that stands out.
-  const double right = std::max(10.0, half_width(x_.ticks().back()) + 2);
+  const double names_width = end_labels_width(form, layout.end_labels);
+  const double right = std::max(10.0, half_width(x_.ticks().back()) + 2) + names_width;
   plot_ = {left, top, form.width - left - right, layout.plot_height};
   // Markers at the ends of a logarithmic axis (numbers of workers) stay clear of the plot's edges.
   x_.place(plot_.x + (x_.logarithmic() ? 14 : 0), plot_.right() - (x_.logarithmic() ? 14 : 0));
@@ -133,12 +181,13 @@ XyFrame::XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Sc
     canvas.text({plot_.x - kTickLength - 3, at + 4.5}, tick.label,
                 {.colour = Colour::kMuted, .anchor = Anchor::kEnd});
   }
+  draw_end_labels(canvas, plot_, names_width, y_, layout.end_labels);
   bottom_ = draw_x_axis(canvas, x_, plot_, layout.x_title);
 }
 
 RowFrame::RowFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Scale x) : x_(std::move(x)) {
   const double inner = form.width - 2 * kEdge;
-  double top = draw_legend(canvas, form, 0, layout.legend);
+  double top = layout.top + draw_legend(canvas, form, layout.top, layout.legend);
   top += layout.legend.empty() ? layout.gap / 2 + 2 : 8;
 
   double widest = 0;
@@ -151,7 +200,14 @@ RowFrame::RowFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, 
 
   const double first = top;
   std::vector<double> label_y;
+  std::string group;
   for (const Row& row : layout.rows) {
+    if (row.group != group) {
+      group = row.group;
+      top += kLineHeight;
+      canvas.text({kEdge, top - 5}, fit_text(group, kRegularShare * inner), {.bold = true, .tooltip = group});
+      top += 3;
+    }
     if (above) top += kLineHeight;
     boxes_.push_back({x_(x_.low()), top, form.width - right - x_(x_.low()), row.height});
     label_y.push_back(above ? top - 5 : top + row.height / 2 + 4.5);

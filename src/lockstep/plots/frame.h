@@ -20,10 +20,16 @@ struct LegendEntry {
 /// The legend, the two axes with ticks, grid and titles around a plot of points over an x axis.
 class XyFrame {
  public:
+  /// The name of a curve, right of the plot at the height of its last value.
+  struct EndLabel {
+    double y = 0;
+    LegendEntry entry;
+  };
   struct Layout {
     std::string x_title;
     std::string y_title;
     std::vector<LegendEntry> legend;
+    std::vector<EndLabel> end_labels = {};
     double plot_height = 260;
     /// Upper edge of the frame, for several frames in one drawing.
     double top = 0;
@@ -52,6 +58,8 @@ class RowFrame {
   struct Row {
     std::string label;
     double height = 26;
+    /// Rows of a new group stand below its name; empty: there are no groups.
+    std::string group = {};
   };
   struct Layout {
     std::string x_title;
@@ -60,6 +68,8 @@ class RowFrame {
     /// Free room at the right end of each row, for a number.
     double right = 12;
     double gap = 8;
+    /// Upper edge of the frame, for several frames in one drawing.
+    double top = 0;
   };
 
   RowFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Scale x);

@@ -15,6 +15,8 @@ namespace lockstep::plots {
 namespace {
 
 constexpr size_t kMostCautions = 30;
+/// More warnings than these are folded away.
+constexpr size_t kMostOpenCautions = 2;
 
 /// A chart drawn twice, for wide and for narrow windows; the style sheet shows one of them.
 std::string figure(std::string_view name, const Sources& sources, const std::string& id,
@@ -50,18 +52,30 @@ std::string section(std::string_view title, const std::string& content) {
   return content.empty() ? "" : fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", title, content);
 }
 
-/// Warnings, the loudest first, then what the files lack.
+std::string caution_part(const results::Warning& caution) {
+  return fmt::format("<div class=\"caution{}\"><b>{}</b>{}</div>\n", caution.loud ? " loud" : "",
+                     prose(caution.text),
+                     caution.advice.empty() ? "" : "<p>" + prose(caution.advice) + "</p>");
+}
+
+/// Warnings, the loudest first, then what the files lack. If there are many, those that are not loud are
+/// folded away, so that the charts stay within reach.
 std::string cautions_part(const Summary& summary) {
-  std::string text;
+  std::string text, folded;
+  const bool many = summary.cautions.size() > kMostOpenCautions;
   for (size_t i = 0; i < std::min(kMostCautions, summary.cautions.size()); ++i) {
     const results::Warning& caution = summary.cautions[i];
-    text += fmt::format("<div class=\"caution{}\"><b>{}</b>{}</div>\n", caution.loud ? " loud" : "",
-                        prose(caution.text),
-                        caution.advice.empty() ? "" : "<p>" + prose(caution.advice) + "</p>");
+    (many && !caution.loud ? folded : text) += caution_part(caution);
   }
   if (summary.cautions.size() > kMostCautions) {
-    text += fmt::format("<p class=\"note\">And {}; the file has all of them.</p>\n",
-                        counted(summary.cautions.size() - kMostCautions, "more warning"));
+    folded += fmt::format("<p class=\"note\">And {}; the file has all of them.</p>\n",
+                          counted(summary.cautions.size() - kMostCautions, "more warning"));
+  }
+  if (!folded.empty()) {
+    const auto quiet = std::ranges::count(summary.cautions, false, &results::Warning::loud);
+    text += fmt::format(
+        "<details class=\"cautions\"><summary>{} about how it was measured</summary>\n{}</details>\n",
+        counted(quiet, "warning"), folded);
   }
   for (const std::string& gap : summary.gaps) text += fmt::format("<p class=\"note\">{}</p>\n", prose(gap));
   return text;

@@ -72,6 +72,7 @@ dd{margin:0;overflow-wrap:anywhere}
 footer{margin-top:40px;border-top:1px solid var(--line);padding-top:14px}
 .column{display:grid;grid-template-columns:minmax(0,1fr);gap:20px}.column>*,.grid>*{margin:0}.column .table th,.column .table td{padding-left:7px;padding-right:7px}
 .column .table tbody th{min-width:0}.column .table th:first-child{padding-left:16px}.column .table .n:last-child{padding-right:16px}
+@media screen and (min-width:1000px){section>.table tbody th{min-width:15em}}
 @media screen and (min-width:1080px){.grid.two{grid-template-columns:minmax(0,1fr) minmax(0,1fr)}}
 @media print,screen and (min-width:641px){.narrow{display:none}}
 @media screen and (max-width:640px){.wide{display:none}
@@ -89,6 +90,7 @@ constexpr const char* kPrint = R"(
 figure,.key li,.caution,tr,dl{break-inside:avoid}h2,h3,thead{break-after:avoid}h2{margin-top:26px}
 .key{grid-template-columns:repeat(5,1fr);gap:8px}.key b{font-size:18px}.key li{padding:8px 10px}.key span{font-size:11px}
 .scroll{overflow:visible}th,td{max-width:none}tbody th,td:not(.n){overflow-wrap:anywhere}.table{border:0}table{font-size:7.5pt}th,td{padding:3px 3px!important;white-space:normal}td.n{white-space:nowrap}
+details::details-content{content-visibility:visible;block-size:auto}
 .many table{font-size:5.5pt}.many th,.many td{padding:2px 1px!important;overflow-wrap:anywhere}.many td.n{white-space:normal;overflow-wrap:normal}
 tbody th{position:static;min-width:0}.table h3{padding-left:4px}
 .bar{-webkit-print-color-adjust:exact;print-color-adjust:exact}figure svg{-webkit-print-color-adjust:exact;print-color-adjust:exact;max-width:640px}}

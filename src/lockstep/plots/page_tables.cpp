@@ -10,6 +10,7 @@
 #include "lockstep/plots/page_parts.h"
 #include "lockstep/plots/text.h"
 #include "lockstep/results/tables/notices.h"
+#include "lockstep/results/tables/row_tables.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::plots {
@@ -21,32 +22,34 @@ using results::Run;
 using results::RunColumn;
 using results::Table;
 
-/// Columns that tell labelled runs apart.
+/// Fewer rows may be alike by chance.
+constexpr size_t kFewestRows = 3;
+
+/// One column with what tells labelled runs apart, and one with their ranks: a narrow window shows these and
+/// the first number without scrolling.
 std::vector<RunColumn> label_columns(const std::vector<LabelledRun>& runs) {
-  std::map<const Run*, std::vector<std::string>> texts;
-  for (const LabelledRun& run : runs) {
-    for (const LabelPart& part : run.parts)
-      texts[run.run].push_back(part.text.empty() ? results::kNoValue : part.text);
-  }
-  std::vector<RunColumn> columns;
-  for (size_t i = 0; !runs.empty() && i < runs.front().parts.size(); ++i) {
-    columns.push_back({{runs.front().parts[i].head, results::kText},
-                       [texts, i](const Run& run) { return texts.at(&run)[i]; }});
-  }
-  columns.push_back({"ranks", [](const Run& run) { return count_text(run.ranks); }});
-  return columns;
+  std::map<const Run*, std::string> labels;
+  for (const LabelledRun& run : runs) labels[run.run] = run.label;
+  return {{{"run", results::kText}, [labels](const Run& run) { return labels.at(&run); }},
+          {"ranks", [](const Run& run) { return count_text(run.ranks); }}};
 }
 
-/// A column that no row fills says nothing.
-void drop_empty_columns(Table& table) {
-  for (size_t i = table.columns.size(); i-- > 0;) {
-    const auto is_empty = [i](const std::vector<Cell>& row) {
-      return row[i].text == results::kNoValue || row[i].text == kMissing;
-    };
-    if (!std::ranges::all_of(table.rows, is_empty)) continue;
+constexpr size_t kLabelColumns = 2;
+
+/// Drops columns of numbers that no row fills, or that are the same in all of several rows. Returns the
+/// latter in words: "steps 20, memory 1.2 GiB".
+std::string drop_constant_columns(Table& table) {
+  std::vector<std::string> dropped;
+  for (size_t i = table.columns.size(); i-- > kLabelColumns;) {
+    const std::string text = table.rows.front()[i].text;
+    const bool empty = text == results::kNoValue || text == kMissing;
+    if (!empty && table.rows.size() < kFewestRows) continue;
+    if (!std::ranges::all_of(table.rows, [&](const auto& row) { return row[i].text == text; })) continue;
+    if (!empty) dropped.insert(dropped.begin(), fmt::format("{} {}", table.columns[i].head, text));
     table.columns.erase(table.columns.begin() + i);
     for (std::vector<Cell>& row : table.rows) row.erase(row.begin() + i);
   }
+  return fmt::format("{}", fmt::join(dropped, ", "));
 }
 
 /// A heading and a table of the runs of all sources that satisfy `has`; empty where there is none.
@@ -60,20 +63,12 @@ Document runs_table(
   std::vector<const Run*> runs;
   for (const LabelledRun& run : labelled) runs.push_back(run.run);
   Table table = table_of(runs, label_columns(labelled));
-  drop_empty_columns(table);
+  const std::string constant = drop_constant_columns(table);
   Document document = results::Heading{heading};
   document.add(std::move(table));
+  if (!constant.empty()) document.add(results::Remark{"The same in every row: ", constant + "."});
   for (const results::Remark& remark : remarks) document.add(remark);
   return document;
-}
-
-/// "405 to 420" images/s, or the reason why there is none.
-std::string interval_text(const Run& run) {
-  if (const auto interval = throughput_interval(run)) {
-    return fmt::format("{} to {}", number_text(interval->first), number_text(interval->second));
-  }
-  if (run.rate_interval && !run.rate_interval->missing.empty()) return run.rate_interval->missing;
-  return std::string(kMissing);
 }
 
 /// The highest peak of any rank.
@@ -98,7 +93,7 @@ Document results_table(const Sources& sources) {
        [](const Run& run) {
          return run.images_per_s == 0 ? std::string(kMissing) : number_text(run.images_per_s);
        }},
-      {"95 % interval", interval_text},
+      {"95 %", results::uncertainty_text},
       {"speed-up", [](const Run& run) { return number_text(run.speedup); }},
       {"efficiency", [](const Run& run) { return Cell(percent_text(run.efficiency), run.efficiency); }},
       {"p50", [](const Run& run) { return time_text(run.step_s.p50); }},
@@ -107,11 +102,20 @@ Document results_table(const Sources& sources) {
       {"steps", [](const Run& run) { return count_text(static_cast<int64_t>(run.samples.size())); }},
       {"memory", memory_text},
       {"loss", loss_text}};
+  std::vector<const Run*> all;
+  for (const NamedRecord& named : sources.records) {
+    for (const Run& run : named.record.runs) all.push_back(&run);
+  }
+  std::vector<results::Remark> remarks;
+  if (const std::string reasons = results::uncertainty_reasons(all); !reasons.empty()) {
+    remarks.push_back({"95 %: ", fmt::format("no interval where there is a word. {}.", reasons)});
+  }
   return runs_table(
       sources, "Rates and step times", [](const Run&) { return true; },
       [](const std::vector<const Run*>& runs, const std::vector<RunColumn>& names) {
         return results::run_table(runs, kColumns, names);
-      });
+      },
+      remarks);
 }
 
 Document phases_tables(const Sources& sources) {

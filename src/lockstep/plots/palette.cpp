@@ -80,6 +80,19 @@ LineStyle line_style(size_t index) {
           .dash = std::string(kDashes[index / kHues.size() % kDashes.size()])};
 }
 
+LineStyle network_style(size_t hue, size_t index) {
+  return {.colour = kHues[hue % kHues.size()],
+          .marker = kMarkers[index % kMarkers.size()],
+          .dash = std::string(kDashes[index % kDashes.size()])};
+}
+
+LineStyle control_style(size_t index, size_t hue) {
+  LineStyle style = control_style(index);
+  style.colour = kHues[hue % kHues.size()];
+  style.dash = "1.5 4";
+  return style;
+}
+
 LineStyle control_style(size_t index) {
   return {.colour = Colour::kMuted,
           .marker = Marker::kPlus,

@@ -15,6 +15,7 @@ EXPECTED = {
     "sweep.html": ALL,
     "published.html": ALL,
     "two.html": ALL,
+    "networks.html": ALL,
     "crowded.html": ALL * 3,
     "plain.html": ["speedup", "throughput", "distribution", "series"],
     "huge.html": ["throughput", "phases", "buckets", "distribution", "series", "memory"],

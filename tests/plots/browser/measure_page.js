@@ -7,7 +7,8 @@
   const view = document.documentElement.clientWidth;
   const isPage = document.documentElement.localName === 'html';
   const short = (text) => JSON.stringify(text.trim().slice(0, 40));
-  const visible = (element) => element.getClientRects().length > 0;
+  // What is folded away has a place, too, but is not drawn.
+  const visible = (element) => element.getClientRects().length > 0 && element.checkVisibility();
   const inside = (a, b) =>
     a.left >= b.left - kSlack && a.right <= b.right + kSlack && a.top >= b.top - kSlack && a.bottom <= b.bottom + kSlack;
 

@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   page("published.html", {{{"sweep", sweep_record()}}, {tables[0]}});
   page("all-published.html", {{{"sweep", sweep_record()}}, tables});
   page("two.html", {{{"before", sweep_record()}, {"after", sweep_record(0.93)}}, {}});
+  page("networks.html", {{{"networks", networks_record()}}, {}});
   page("plain.html", {{{"plain", plain_record()}}, {}});
   page("crowded.html", {{{"crowded", crowded_record()}}, {}});
   page("huge.html", {{{"huge", huge_record(10000)}}, {}});
