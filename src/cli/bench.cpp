@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "lockstep/base/units.h"
-
 #include "bench_rank.h"
 #include "bench_recorder.h"
 #include "commands.h"
 #include "console.h"
+#include "plan_text.h"
 #include "presets.h"
 #include "result_keeper.h"
 
@@ -20,48 +19,6 @@ namespace {
 constexpr const char* kRecordPathVariable = "LOCKSTEP_RECORD_PATH";
 /// Set by the parent: the number of the launch, counted from 1, that its ranks belong to.
 constexpr const char* kLaunchVariable = "LOCKSTEP_LAUNCH_NUMBER";
-
-/// "3+20": warm-up and measured steps; "?" for a number that the run itself finds.
-std::string steps_text(const train::PacingOptions& pacing) {
-  const auto text = [](const std::optional<int>& steps) { return steps ? std::to_string(*steps) : "?"; };
-  return text(pacing.warmup_steps) + "+" + text(pacing.steps);
-}
-
-std::string counted(int count, const char* thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
-std::string describe_plan(const BenchPlan& plan) {
-  const train::JobPlan& job = plan.job;
-  const train::JobOptions& how = job.site.options;
-  std::string text =
-      fmt::format("{} rows, up to {} with {}{} each, backend {}, launched as {}\n", job.rows.size(),
-                  counted(job.ranks, "rank"), counted(job.binding.threads_per_rank, "thread"),
-                  !how.on_gpus()     ? ""
-                  : how.share_device ? " and a GPU that may be shared"
-                                     : " and a GPU",
-                  how.backend, how.launch);
-  constexpr const char* kColumns = "  {:<44} {:>9} {:>7} {:>14} {:>10}\n";
-  text += fmt::format(kColumns, "row", "bucket", "steps", "memory/rank", "time");
-  double total_s = 0;
-  for (const train::RowPlan& row : job.rows) {
-    const train::RowEstimate estimate = train::estimate_row(row);
-    total_s += estimate.duration_s.value_or(0);
-    text += fmt::format(kColumns, row.label(),
-                        row.tune_budget_s > 0 ? "tuned" : fmt::format("{:g} MiB", row.bucket_mb),
-                        steps_text(row.pacing), format_bytes(estimate.memory.total_bytes()),
-                        estimate.duration_s ? format_duration(*estimate.duration_s) : "-");
-  }
-  if (plan.options.limit) {
-    text += "  and the limit of each network, batch and precision: about a minute each\n";
-  }
-  if (plan.options.layers) text += "  and the layers of each row: 13 steps more\n";
-  if (plan.options.breakdown) text += "  and a breakdown of each row: 25 steps more\n";
-  if (plan.launches > 1) text += fmt::format("  all of it in {} launches\n", plan.launches);
-  if (how.on_gpus()) return text + "the time on GPUs is not estimated\n";
-  return text + fmt::format("about {} in all, judging by one forward pass on this machine\n",
-                            format_duration(total_s * plan.launches));
-}
 
 /// Prints why the job ended, and keeps what was measured.
 void keep_what_was_measured(const BenchPlan& plan, const std::string& reason, const std::string& advice) {
@@ -164,7 +121,7 @@ int run_bench(BenchOptions options, const std::string& preset_note, const Argume
     note_unused_gpus(plan.options, here);
   }
   if (plan.options.dry_run) {
-    if (here.speaks()) print_result(describe_plan(plan));
+    if (here.speaks()) print_result(plan_text(plan));
     return kExitDone;
   }
   // A launcher's ranks may be on hosts that do not see the files; its rank 0 checks them before it measures.

@@ -184,7 +184,7 @@ std::string apply_preset(const std::string& name, Flags& flags, const train::Swe
 
   std::string text = fmt::format("preset {}: {}\n  stands for {}", name, preset.source, flags_text(preset));
   if (!overridden.empty()) {
-    text += fmt::format("\n  left to your flags: {}", fmt::join(overridden, " "));
+    text += fmt::format("\n  replaced by your flags: {}", fmt::join(overridden, " "));
   }
   for (const std::string& difference : preset.differences) text += "\n  not as there: " + difference;
   return text;

@@ -1,5 +1,6 @@
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -119,6 +120,23 @@ TEST(BenchTest, results_go_to_stdout_and_progress_to_stderr) {
   EXPECT_EQ(quiet.error, "");
 }
 
+/// mpirun binds each rank to a core of its own, so no rank sees all that they have together.
+TEST(BenchTest, ranks_that_mpirun_bound_to_cores_have_them_together) {
+  if (std::thread::hardware_concurrency() < 2) return;
+  const test::ScratchFolder folder;
+  const test::Finished bench =
+      test::run(quick_bench({"mpirun", "--allow-run-as-root", "--bind-to", "core", "-np", "2"},
+                            {"--ranks", "2", "--no-controls", "--json", folder.path("a.json")}));
+  ASSERT_EQ(bench.exit_code, 0) << bench.error;
+  EXPECT_THAT(bench.output, Not(HasSubstr("usable core")));
+  const results::RunRecord record = results::read_record(folder.path("a.json"));
+  ASSERT_EQ(record.machines.size(), 1U);
+  EXPECT_EQ(record.machines.front().cores, 2);
+  ASSERT_EQ(record.rank_cpus.size(), 2U);
+  EXPECT_NE(record.rank_cpus[0], record.rank_cpus[1]);
+  for (const std::string& cpus : record.rank_cpus) EXPECT_FALSE(cpus.empty());
+}
+
 TEST(BenchTest, a_dry_run_prints_the_plan_and_measures_nothing) {
   const test::ScratchFolder folder;
   const test::Finished bench =
@@ -126,6 +144,9 @@ TEST(BenchTest, a_dry_run_prints_the_plan_and_measures_nothing) {
   EXPECT_EQ(bench.exit_code, 0) << bench.error;
   EXPECT_THAT(bench.output, HasSubstr("lenet5 independent 2 ranks x 4"));
   EXPECT_THAT(bench.output, HasSubstr("memory/rank"));
+  EXPECT_THAT(bench.output,
+              testing::ContainsRegex("about .* in all, judging by training steps of up to [0-9]+ "
+                                     "images?, which took [0-9.]+ m?s\n"));
   EXPECT_EQ(folder.files(), 0u);
 }
 

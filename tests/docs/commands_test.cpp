@@ -126,6 +126,42 @@ TEST(DocsFlagsTest, every_flag_of_every_command_stands_on_a_page) {
   }
 }
 
+/// Commands that stand outside of `sh` blocks, because a step before them or beside them is needed.
+std::vector<std::string> commands_in(const std::string& file, const std::string& part) {
+  std::vector<std::string> found;
+  for (const std::string& command : all_commands(project_file(file))) {
+    if (command.find(part) != std::string::npos) found.push_back(command);
+  }
+  return found;
+}
+
+TEST(DocsSequenceTest, a_training_is_resumed_from_its_checkpoint) {
+  const test::ScratchFolder folder;
+  const std::vector<std::string> commands = commands_in("docs/training.md", "--checkpoint d.pt");
+  ASSERT_EQ(commands.size(), 2U);
+  for (const std::string& text : commands) {
+    std::vector<std::string> command = with_data(words_of(text, kProgram));
+    std::ranges::replace(command, std::string("d.pt"), folder.path("d.pt"));
+    const test::Finished finished = test::run(command);
+    EXPECT_EQ(finished.exit_code, 0) << text << '\n' << finished.error;
+  }
+}
+
+/// Nobody takes the batches here, which is the end of a feeder whose flags are right.
+TEST(DocsSequenceTest, feeders_wait_for_ranks) {
+  const test::ScratchFolder folder;
+  const std::vector<std::string> commands = commands_in("docs/inputs.md", "build/lockstep feed");
+  ASSERT_FALSE(commands.empty());
+  for (const std::string& text : commands) {
+    std::vector<std::string> command = words_of(text, kProgram);
+    std::ranges::replace(command, std::string("ipc:///tmp/batches"), "ipc://" + folder.path("batches"));
+    command.insert(command.end(), {"--timeout", "0.1"});
+    const test::Finished finished = test::run(command);
+    EXPECT_EQ(finished.exit_code, 1) << text;
+    EXPECT_NE(finished.error.find("nobody has taken a batch"), std::string::npos) << finished.error;
+  }
+}
+
 TEST(DocsCommandsTest, there_are_some) {
   EXPECT_GE(commands_with(kProgram).size(), 5U);
 }

@@ -1,5 +1,6 @@
 #include "docs/document.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -52,27 +53,58 @@ std::vector<std::pair<std::string, std::string>> anchored_links(std::string_view
   return targets;
 }
 
-std::vector<std::string> shell_commands(std::string_view markdown) {
-  std::istringstream lines{std::string(markdown)};
-  std::vector<std::string> commands;
-  bool inside = false;
-  std::string begun;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("```")) {
-      inside = !inside && line == "```sh";
-      continue;
-    }
-    if (!inside) continue;
+namespace {
+
+/// Lines without comments, with those that end in a backslash joined to the next.
+class CommandLines {
+ public:
+  void add(std::string line) {
     line = line.substr(0, (" " + line).find(" #"));
     line.erase(line.find_last_not_of(' ') + 1);
     if (line.ends_with('\\')) {
-      begun += line.substr(0, line.size() - 1);
-      continue;
+      begun_ += line.substr(0, line.size() - 1);
+      return;
     }
-    line.insert(0, std::exchange(begun, ""));
-    if (!line.empty()) commands.push_back(line);
+    line.insert(0, std::exchange(begun_, ""));
+    if (!line.empty()) commands_.push_back(line);
   }
-  return commands;
+  std::vector<std::string> commands() && { return std::move(commands_); }
+
+ private:
+  std::string begun_;
+  std::vector<std::string> commands_;
+};
+
+}  // namespace
+
+std::vector<std::string> shell_commands(std::string_view markdown) {
+  std::istringstream lines{std::string(markdown)};
+  CommandLines commands;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) {
+      inside = !inside && line == "```sh";
+    } else if (inside) {
+      commands.add(line);
+    }
+  }
+  return std::move(commands).commands();
+}
+
+std::vector<std::string> all_commands(std::string_view markdown) {
+  std::istringstream lines{std::string(markdown)};
+  CommandLines commands;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) {
+      inside = !inside;
+    } else if (line.starts_with("    ")) {
+      commands.add(line.substr(4));
+    } else if (inside) {
+      commands.add(line);
+    }
+  }
+  return std::move(commands).commands();
 }
 
 std::string project_file(const std::string& path) {

@@ -31,6 +31,8 @@ std::vector<std::pair<std::string, std::string>> anchored_links(std::string_view
 /// The commands in the ```sh blocks of a Markdown text, without comments; lines that end in a backslash are
 /// joined with the next one.
 std::vector<std::string> shell_commands(std::string_view markdown);
+/// Those of all blocks, fenced or indented, whatever they hold.
+std::vector<std::string> all_commands(std::string_view markdown);
 
 /// The whole text of one of the project's files.
 std::string project_file(const std::string& path);

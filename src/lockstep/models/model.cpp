@@ -56,7 +56,7 @@ void check_image_size(std::string_view name, const ModelInfo& info, int64_t imag
 ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16) {
   if (info.file != nullptr) return cost_of(*info.file, bf16);
   const at::NoGradGuard no_grad;
-  const std::unique_ptr<Model> model = info.create({});
+  const std::unique_ptr<Model> model = info.create({.seed = std::nullopt});
   kernels::CostMeter meter;
   kernels::Context context;
   context.cost = &meter;
@@ -72,7 +72,7 @@ ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16) {
 std::vector<kernels::Layer> list_layers(const ModelInfo& info, int64_t image_size, int64_t batch) {
   // Layers record whether their input requires a gradient, so gradients must be enabled.
   const at::AutoGradMode learning(true);
-  const std::unique_ptr<Model> model = info.create({});
+  const std::unique_ptr<Model> model = info.create({.seed = std::nullopt});
   kernels::LayerList list;
   kernels::Context context;
   context.layers = &list;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,7 +68,8 @@ class Model {
 };
 
 struct ModelOptions {
-  uint64_t seed = 1;
+  /// Empty: weights are 0, for a network that is only to be timed or counted.
+  std::optional<uint64_t> seed = 1;
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
   /// Choose the graph of a network's file, and are of no use to others.
   int64_t batch = 0;

@@ -24,21 +24,22 @@ std::vector<size_t> asked_for(const std::vector<std::shared_ptr<Thing>>& things)
 
 }  // namespace
 
-Parameters::Parameters(uint64_t seed, at::MemoryFormat memory_format)
+Parameters::Parameters(std::optional<uint64_t> seed, at::MemoryFormat memory_format)
     : seed_(seed), memory_format_(memory_format) {}
 
 at::Tensor Parameters::add(const std::string& name, at::IntArrayRef shape, Init init) {
   // Drawn in the plain layout, so that the n-th random number is the n-th element in every memory format.
   at::Tensor values = at::empty(shape, at::kFloat);
+  if (!seed_) init = Init::constant(init.kind == Init::Kind::kConstant ? init.value : 0);
   switch (init.kind) {
     case Init::Kind::kConstant:
       values.fill_(init.value);
       break;
     case Init::Kind::kNormal:
-      values.normal_(0, init.value, stream_generator(seed_, name));
+      values.normal_(0, init.value, stream_generator(*seed_, name));
       break;
     case Init::Kind::kUniform:
-      values.uniform_(-init.value, init.value, stream_generator(seed_, name));
+      values.uniform_(-init.value, init.value, stream_generator(*seed_, name));
       break;
   }
   values = in_memory_format(values);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,8 +54,9 @@ struct NamedTensor {
 /// replica belongs to one thread.
 class Parameters {
  public:
-  /// `memory_format` applies to 4-dimensional tensors. Initial values do not depend on it.
-  Parameters(uint64_t seed, at::MemoryFormat memory_format);
+  /// `memory_format` applies to 4-dimensional tensors. Initial values do not depend on it. Without a seed all
+  /// that are drawn are 0.
+  Parameters(std::optional<uint64_t> seed, at::MemoryFormat memory_format);
 
   /// Adds a trainable fp32 leaf with requires_grad set. Throws Error if the name is taken.
   at::Tensor add(const std::string& name, at::IntArrayRef shape, Init init);
@@ -98,7 +100,7 @@ class Parameters {
   size_t index_of(const std::string& name) const;
   at::Tensor in_memory_format(const at::Tensor& values) const;
 
-  uint64_t seed_;
+  std::optional<uint64_t> seed_;
   at::MemoryFormat memory_format_;
   std::vector<NamedTensor> trainable_;
   std::vector<NamedTensor> buffers_;

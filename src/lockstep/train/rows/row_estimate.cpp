@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
+#include <mutex>
 #include <tuple>
 
 #include <fmt/format.h>
 
-#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 #include "lockstep/models/model.h"
@@ -17,10 +16,6 @@
 
 namespace lockstep::train {
 namespace {
-
-/// Steps that a row usually takes on a quiet machine when the precision decides.
-constexpr int kUsualSteps = 60;
-constexpr int kUsualWarmup = 5;
 
 /// LibTorch with its libraries and their buffers, in host memory and on a GPU: CUDA's context, cuDNN's and
 /// cuBLAS's work spaces, NCCL's buffers.
@@ -93,23 +88,18 @@ bool in_16_bits(const RowPlan& row) {
   return replica::bytes_per_number(replica::parse_precision(row.precision)) == 2;
 }
 
-models::ModelCost cost_of(const RowPlan& row) {
-  return models::measure_cost(models::info_of(row.model), row.image_size, in_16_bits(row));
+/// The cost of the row's network, which is measured once per process, however many rows have it.
+const models::ModelCost& cost_of(const RowPlan& row) {
+  using Key = std::tuple<std::string, int, bool>;
+  static std::mutex mutex;
+  static std::map<Key, models::ModelCost> known;
+  const Key key(row.model, row.image_size, in_16_bits(row));
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  return known.emplace(key, models::measure_cost(models::info_of(row.model), row.image_size, in_16_bits(row)))
+      .first->second;
 }
-
-/// Costs of the rows' networks; each network is measured once, however many rows it has.
-class Costs {
- public:
-  const models::ModelCost& of(const RowPlan& row) {
-    const auto key = std::make_tuple(row.model, row.image_size, row.precision);
-    auto known = costs_.find(key);
-    if (known == costs_.end()) known = costs_.emplace(key, cost_of(row)).first;
-    return known->second;
-  }
-
- private:
-  std::map<std::tuple<std::string, int, std::string>, models::ModelCost> costs_;
-};
 
 }  // namespace
 
@@ -117,29 +107,10 @@ MemoryEstimate estimate_memory(const RowPlan& row) {
   return estimate_memory(row, cost_of(row));
 }
 
-RowEstimate estimate_row(const RowPlan& row) {
-  // Timed on the network itself, which a file has for whole batches only.
-  if (on_gpu(row) || models::info_of(row.model).file != nullptr)
-    return {.memory = estimate_memory(row), .duration_s = std::nullopt};
-  const models::ModelInfo& info = models::info_of(row.model);
-  models::measure_cost(info, row.image_size, in_16_bits(row));
-  const double begin_s = now_s();
-  const MemoryEstimate memory = estimate_memory(row);
-  const double forward_s = now_s() - begin_s;
-  // Backward costs twice as much as forward.
-  const double step_s = 3 * forward_s * row.images_per_rank_step();
-  const double steps =
-      row.pacing.steps.value_or(kUsualSteps) + row.pacing.warmup_steps.value_or(kUsualWarmup);
-  double duration_s = step_s * steps;
-  if (!row.pacing.steps) duration_s = std::min(duration_s, row.pacing.max_time_s);
-  return {.memory = memory, .duration_s = duration_s + row.tune_budget_s};
-}
-
 void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t available_bytes) {
-  Costs costs;
   for (const RowPlan& row : rows) {
     const MemoryEstimate estimate =
-        on_gpu(row) ? estimate_host_memory(row) : estimate_memory(row, costs.of(row));
+        on_gpu(row) ? estimate_host_memory(row) : estimate_memory(row, cost_of(row));
     const int local_ranks = std::min(row.ranks, ranks_per_host);
     const int64_t idle_bytes = int64_t{ranks_per_host - local_ranks} * estimate.process_bytes;
     require_room(row, estimate, {.ranks = local_ranks, .idle_bytes = idle_bytes}, available_bytes,
@@ -148,10 +119,9 @@ void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t 
 }
 
 void check_gpu_memory(const std::vector<RowPlan>& rows, const std::vector<GpuRoom>& gpus) {
-  Costs costs;
   for (const RowPlan& row : rows) {
     if (!on_gpu(row)) continue;
-    const MemoryEstimate estimate = estimate_memory(row, costs.of(row));
+    const MemoryEstimate estimate = estimate_memory(row, cost_of(row));
     const size_t ranks = std::min(gpus.size(), static_cast<size_t>(row.ranks));
     std::map<std::string, Tenants> tenants;
     for (size_t rank = 0; rank < ranks; ++rank) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,17 +17,8 @@ struct MemoryEstimate {
   int64_t total_bytes() const { return process_bytes + parameter_bytes + activation_bytes; }
 };
 
+/// From one forward pass of one image with the calling thread's number of threads; the process remembers it.
 MemoryEstimate estimate_memory(const RowPlan& row);
-
-/// Estimated memory and time of a row, from one forward pass of one image on the calling thread's number of
-/// threads.
-struct RowEstimate {
-  MemoryEstimate memory;
-  /// Empty on a GPU, of whose speed the processor's says nothing.
-  std::optional<double> duration_s;
-};
-
-RowEstimate estimate_row(const RowPlan& row);
 
 /// Throws ConfigError when the ranks of a row on one host do not fit into `available_bytes` of its memory,
 /// naming the row, what it needs and the largest batch that would fit.

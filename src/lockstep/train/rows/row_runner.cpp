@@ -177,6 +177,15 @@ results::LayerTimes times_of(const kernels::Layer& layer, int64_t bytes_per_valu
 
 }  // namespace
 
+PacingOptions breakdown_pacing(const RowPlan& row) {
+  return {.warmup_steps = row.pacing.warmup_steps.value_or(kBreakdownWarmup),
+          .steps = std::min(row.pacing.steps.value_or(kBreakdownSteps), kBreakdownSteps)};
+}
+
+PacingOptions layers_pacing() {
+  return {.warmup_steps = kLayerWarmup, .steps = kLayerSteps};
+}
+
 std::string device_settings(const RowPlan& row) {
   if (!on_gpu(row)) return "";
   const at::Context& context = at::globalContext();
@@ -239,10 +248,7 @@ std::optional<RowSamples> run_row(const RowPlan& row, const RankGroup& ranks, la
 
 std::vector<measure::RankStamps> break_down_row(const RowPlan& row, const RankGroup& ranks,
                                                 launch::Progress& progress) {
-  return stamp_row(row, ranks,
-                   {.warmup_steps = row.pacing.warmup_steps.value_or(kBreakdownWarmup),
-                    .steps = std::min(row.pacing.steps.value_or(kBreakdownSteps), kBreakdownSteps)},
-                   /*kernels=*/false, progress);
+  return stamp_row(row, ranks, breakdown_pacing(row), /*kernels=*/false, progress);
 }
 
 std::vector<measure::RankStamps> trace_kernels(const RowPlan& row, const RankGroup& ranks,
@@ -256,8 +262,7 @@ std::vector<results::LayerTimes> time_layers(const RowPlan& row, const RankGroup
   kernels::LayerClock clock;
   RowTrainee trainee(row, group);
   trainee.time_layers(&clock);
-  const PacingOptions pacing{.warmup_steps = kLayerWarmup, .steps = kLayerSteps};
-  trainee.train(pacing, /*coupled=*/true, /*stamp_phases=*/true, progress);
+  trainee.train(layers_pacing(), /*coupled=*/true, /*stamp_phases=*/true, progress);
   if (group.rank() != 0) return {};
 
   const int64_t bytes_per_value = replica::bytes_per_number(replica::parse_precision(row.precision));

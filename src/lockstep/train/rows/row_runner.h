@@ -49,6 +49,10 @@ struct RowSamples {
 /// ieee, convolutions in tf32, cuDNN autotuned". For a row on a CPU empty.
 std::string device_settings(const RowPlan& row);
 
+/// Steps of break_down_row and of time_layers.
+PacingOptions breakdown_pacing(const RowPlan& row);
+PacingOptions layers_pacing();
+
 /// Trains a few steps with the row's settings in a separate run, with every phase and collective stamped.
 /// Returns the stamps of all ranks on rank 0, for measure::break_down, and nothing on the others. Collective
 /// over `ranks`.

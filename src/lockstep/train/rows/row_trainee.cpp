@@ -64,7 +64,7 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
   const models::ModelInfo& model_info = models::info_of(row.model);
   const auto create = [&] {
-    return model_info.create({.seed = row.seed,
+    return model_info.create({.seed = start.blank ? std::nullopt : std::optional(row.seed),
                               .memory_format = memory_format,
                               .batch = row.batch_per_rank,
                               .precision = row.precision});

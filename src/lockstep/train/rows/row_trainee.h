@@ -34,6 +34,8 @@ struct TraineeStart {
   std::function<std::unique_ptr<inputs::Input>(std::shared_ptr<replica::Accelerator>)> make_input;
   /// Empty: the row's.
   std::function<std::unique_ptr<strategies::Strategy>(const strategies::StrategyContext&)> make_strategy;
+  /// All weights are 0, which takes no time to draw: for a trainee that is only timed.
+  bool blank = false;
 };
 
 /// One rank's part of a row: network, input and strategy, as the row says.

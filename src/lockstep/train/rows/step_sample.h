@@ -1,0 +1,26 @@
+#pragma once
+
+#include "lockstep/train/rows/sweep.h"
+
+namespace lockstep::train {
+
+/// What a training step costs one rank that communicates with nobody, from a few steps with few images.
+struct StepSample {
+  /// The part of a step that any batch takes (the optimizer, reading weights), and that of every image.
+  double fixed_s = 0;
+  double per_image_s = 0;
+  /// Time to build the network and its batches, and what the first step takes beyond the later ones.
+  double build_s = 0;
+  double first_s = 0;
+  /// The most images of a step that was run.
+  int images = 0;
+
+  double step_s(int batch) const { return fixed_s + per_image_s * batch; }
+};
+
+/// Trains the network of a row on a processor, all weights 0, with the calling thread's number of threads and
+/// batches up to `most_images`: about as long as the budget says, but never less than two steps of one image.
+/// Images may be smaller than the row's if one of its own would take too long. Throws what RowTrainee throws.
+StepSample sample_steps(const RowPlan& row, int most_images, double budget_s);
+
+}  // namespace lockstep::train
