@@ -15,6 +15,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/zeros.h>
 
@@ -262,6 +263,21 @@ TEST_F(GpuReplicaTest, a_backward_pass_in_autograds_own_thread_is_recorded) {
   weight.grad().zero_();
   recorded->launch();
   EXPECT_TRUE(at::allclose(weight.grad().cpu(), expected, 1e-4, 1e-4));
+}
+
+TEST_F(GpuReplicaTest, sums_in_flat_memory_are_divided_as_they_are_applied) {
+  Parameters parameters(1, at::MemoryFormat::ChannelsLast);
+  parameters.add("fc", {6, 8}, Init::normal(1));
+  parameters.move_to(accelerator_->device());
+  FlatMemory memory(parameters, {0});
+  const Range all{0, memory.count()};
+  const at::Tensor before = memory.values(all).clone();
+  SgdOptions options{.learning_rate = 0.5, .momentum = 0.9, .weight_decay = 0};
+  options.divide_gradients_by(4, accelerator_->device());
+  memory.gradients(all).fill_(4);
+  memory.apply(all, options, /*first_step=*/true);
+  EXPECT_TRUE(at::equal(memory.gradients(all), at::ones_like(before)));
+  EXPECT_TRUE(at::equal(memory.values(all), before.sub(0.5)));
 }
 
 TEST_F(GpuReplicaTest, flat_memory_and_saved_states_go_there_and_back) {

@@ -47,6 +47,29 @@ std::shared_ptr<LossScale> loss_scale() {
   return std::make_shared<LossScale>(at::Device(at::kCPU), LossScaleOptions{.initial = 1024});
 }
 
+TEST(SgdTest, sums_of_gradients_are_divided_as_they_are_applied) {
+  for (const bool scaled : {false, true}) {
+    for (const double momentum : {0.0, 0.9}) {
+      const std::vector<at::Tensor> means = random_parameters();
+      const std::vector<at::Tensor> sums = random_parameters();
+      SgdOptions options{.learning_rate = 0.1F, .momentum = momentum, .weight_decay = 0.01};
+      if (scaled) options.loss_scale = loss_scale();
+      Sgd of_means(means, options);
+      if (scaled) options.loss_scale = loss_scale();
+      options.divide_gradients_by(4, at::kCPU);
+      Sgd of_sums(sums, options);
+      for (int step = 0; step < 3; ++step) {
+        give_gradients(means, sums, 4);
+        of_means.step();
+        of_sums.step();
+        expect_same(means, sums);
+        // The memory holds the means afterwards.
+        expect_same({means[0].grad(), means[1].grad()}, {sums[0].grad(), sums[1].grad()});
+      }
+    }
+  }
+}
+
 TEST(SgdTest, a_rate_in_memory_gives_the_bits_of_the_number) {
   const std::vector<at::Tensor> plain = random_parameters();
   const std::vector<at::Tensor> following = random_parameters();

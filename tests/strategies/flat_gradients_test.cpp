@@ -68,6 +68,36 @@ TEST_F(FlatGradientsTest, copied_together_they_have_the_bits_that_they_have_copi
   }
 }
 
+TEST_F(FlatGradientsTest, gradients_of_narrow_copies_are_widened_as_they_are_copied) {
+  replica::Parameters parameters = parameters_of_several_shapes();
+  const auto sink = parameters.narrow_gradient_sink("scale");
+  parameters.narrow_copy("scale");
+  replica::FlatMemory memory(parameters, {2, 0, 1});
+  const at::Tensor first = at::rand({4, 4}).to(at::kBFloat16);
+  const at::Tensor second = at::rand({4, 4}).to(at::kBFloat16);
+  {
+    std::vector<size_t> final_order;
+    FlatGradients gradients(parameters, memory, 0.5, Copying::kTogether,
+                            [&](size_t index) { final_order.push_back(index); });
+    gradients.begin_step();
+    gradients.begin_backward(false);
+    (*sink)(first);
+    gradients.begin_backward(true);
+    (*sink)(second);
+    gradients.fill_places();
+    EXPECT_EQ(final_order, std::vector<size_t>{2});
+    EXPECT_TRUE(at::equal(memory.gradient_view(2), (first.to(at::kFloat) + second.to(at::kFloat)) * 0.5));
+  }
+  EXPECT_FALSE(*sink);
+  // One by one, they are widened before.
+  replica::Parameters others = parameters_of_several_shapes();
+  const auto unused = others.narrow_gradient_sink("scale");
+  others.narrow_copy("scale");
+  replica::FlatMemory flat(others, {2, 0, 1});
+  const FlatGradients each(others, flat, 1, Copying::kEach, [](size_t) {});
+  EXPECT_FALSE(*unused);
+}
+
 TEST_F(FlatGradientsTest, what_a_step_left_behind_is_not_of_the_next) {
   replica::Parameters parameters = parameters_of_several_shapes();
   replica::FlatMemory memory(parameters, {2, 0, 1});

@@ -11,6 +11,8 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "lockstep/replica/own_stream.h"
+
 namespace lockstep::inputs {
 namespace {
 
@@ -27,9 +29,9 @@ at::Device gpu_of(const InputOptions& options) {
 }
 
 /// Also selects the GPU for the calling thread.
-c10::Stream own_stream(const InputOptions& options) {
+at::Device enter_gpu_of(const InputOptions& options) {
   options.accelerator->enter_thread();
-  return c10::impl::VirtualGuardImpl(gpu_of(options).type()).getStreamFromGlobalPool(gpu_of(options));
+  return gpu_of(options);
 }
 
 ChannelScaling scaling_in(c10::Stream stream, const InputOptions& options, const feed::Scaling& scaling) {
@@ -48,7 +50,8 @@ class GpuStage {
   /// Call on the thread that will call put.
   GpuStage(const InputOptions& options, const feed::Scaling& scaling)
       : options_(options),
-        stream_(own_stream(options)),
+        own_stream_(enter_gpu_of(options)),
+        stream_(own_stream_.get()),
         scaling_(scaling_in(stream_, options, scaling)),
         pinned_pixels_(options.accelerator->pinned(
             {options.batch, options.image_size, options.image_size, options.channels}, at::kByte)),
@@ -102,7 +105,8 @@ class GpuStage {
   }
 
   InputOptions options_;
-  c10::Stream stream_;
+  const replica::OwnStream own_stream_;
+  const c10::Stream stream_;
   ChannelScaling scaling_;
   /// Pinned host memory for a whole batch.
   at::Tensor pinned_pixels_, pinned_labels_;

@@ -33,6 +33,7 @@ Conv2d::Conv2d(replica::Parameters& parameters, const std::string& name, const C
           init.weight)),
       weight_gradient_(parameters.gradient_place(name + ".weight")),
       weight_copy_(parameters.narrow_copy(name + ".weight")),
+      narrow_gradient_(parameters.narrow_gradient_sink(name + ".weight")),
       fused_(std::make_shared<onednn::FusedConv>(shape, relu)) {
   if (init.bias) bias_ = parameters.add(name + ".bias", {shape.out_channels}, *init.bias);
 }
@@ -48,8 +49,8 @@ at::Tensor Conv2d::convolve(const at::Tensor& given, const Context& context) con
     if (y.defined()) return y;
   }
   const at::Tensor x = to_plain(given);
-  at::Tensor y = at::conv2d(x, narrow_weight(weight_, *weight_copy_, context), bias_, shape_.stride,
-                            {shape_.padding.height, shape_.padding.width},
+  at::Tensor y = at::conv2d(x, narrow_weight(weight_, *weight_copy_, *narrow_gradient_, context), bias_,
+                            shape_.stride, {shape_.padding.height, shape_.padding.width},
                             /*dilation=*/1, shape_.groups);
   if (context.cost != nullptr) {
     context.cost->multiply_add(y.numel() * shape_.fan_in());

@@ -41,6 +41,7 @@ class Conv2d {
   at::Tensor bias_;
   std::shared_ptr<const replica::GradientPlace> weight_gradient_;
   std::shared_ptr<const at::Tensor> weight_copy_;
+  std::shared_ptr<const replica::NarrowGradientSink> narrow_gradient_;
   std::shared_ptr<onednn::FusedConv> fused_;
 };
 

@@ -55,6 +55,7 @@ Linear::Linear(replica::Parameters& parameters, const std::string& name, int64_t
       bias_(parameters.add(name + ".bias", out, *init.bias)),
       weight_gradient_(parameters.gradient_place(name + ".weight")),
       weight_copy_(parameters.narrow_copy(name + ".weight")),
+      narrow_gradient_(parameters.narrow_gradient_sink(name + ".weight")),
       fused_(std::make_shared<onednn::FusedLinear>()) {}
 
 at::Tensor Linear::operator()(const at::Tensor& x, const Context& context) const {
@@ -72,8 +73,9 @@ at::Tensor Linear::multiply(const at::Tensor& x, const Context& context) const {
   // Not with autocast, which computes with a narrow copy of the weight.
   const bool into_place = weight_gradient_->tensor.defined() && x.scalar_type() == at::kFloat &&
                           !at::autocast::is_autocast_enabled(x.device().type());
-  at::Tensor y = into_place ? LinearIntoPlace::apply(x, weight_, bias_, weight_gradient_.get())
-                            : at::linear(x, narrow_weight(weight_, *weight_copy_, context), bias_);
+  at::Tensor y =
+      into_place ? LinearIntoPlace::apply(x, weight_, bias_, weight_gradient_.get())
+                 : at::linear(x, narrow_weight(weight_, *weight_copy_, *narrow_gradient_, context), bias_);
   if (context.cost != nullptr) {
     context.cost->multiply_add(y.numel() * in_);
     context.cost->keep(x);

@@ -36,6 +36,7 @@ class Linear {
   at::Tensor weight_, bias_;
   std::shared_ptr<const replica::GradientPlace> weight_gradient_;
   std::shared_ptr<const at::Tensor> weight_copy_;
+  std::shared_ptr<const replica::NarrowGradientSink> narrow_gradient_;
   std::shared_ptr<onednn::FusedLinear> fused_;
 };
 

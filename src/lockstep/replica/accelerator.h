@@ -92,9 +92,9 @@ AcceleratorStatus accelerator_status();
 /// libraries is missing. Call after accelerator_status(). Thread-safe.
 void require_recording();
 
-/// Opens GPU `index` of those that the process sees, with a stream that no other accelerator uses (up to 32
-/// per GPU). Call before the process's first backward pass. Thread-safe. Throws BackendMissing if there are
-/// no GPUs, ConfigError if there are too few.
+/// Opens GPU `index` of those that the process sees, with a stream of its own (OwnStream). Call before the
+/// process's first backward pass. Thread-safe. Throws BackendMissing if there are no GPUs, ConfigError if
+/// there are too few.
 std::shared_ptr<Accelerator> open_accelerator(int index);
 
 }  // namespace lockstep::replica

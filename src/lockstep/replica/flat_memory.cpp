@@ -31,8 +31,12 @@ at::Tensor view_of(const at::Tensor& flat, const at::Tensor& like, int64_t begin
 
 }  // namespace
 
-FlatMemory::FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_t multiple_of)
-    : parameters_(parameters), order_(std::move(order)), multiple_of_(multiple_of) {
+FlatMemory::FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_t multiple_of,
+                       GradientMemory gradient_memory)
+    : parameters_(parameters),
+      order_(std::move(order)),
+      multiple_of_(multiple_of),
+      gradient_memory_(std::move(gradient_memory)) {
   check_order(order_, parameters.trainable().size());
   for (const NamedTensor& parameter : parameters.trainable()) {
     // A view with the parameter's strides covers a range without gaps only if the parameter is dense.
@@ -44,6 +48,17 @@ FlatMemory::FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_
     }
   }
   lay_out();
+}
+
+FlatMemory::~FlatMemory() {
+  if (!foreign_) return;
+  for (const NamedTensor& parameter : parameters_.trainable()) parameter.value.mutable_grad().reset();
+}
+
+at::Tensor FlatMemory::new_gradients(int64_t count, const at::TensorOptions& options) {
+  at::Tensor foreign = gradient_memory_ ? gradient_memory_(count) : at::Tensor();
+  foreign_ = foreign.defined();
+  return foreign_ ? foreign.zero_() : at::zeros({count}, options);
 }
 
 void FlatMemory::reorder(std::vector<size_t> order) {
@@ -65,7 +80,7 @@ void FlatMemory::lay_out() {
   const at::TensorOptions options = at::TensorOptions().dtype(at::kFloat).device(device);
   values_ = at::empty({count}, options);
   // The old views are copied below, so the old buffers must live until then.
-  const at::Tensor gradients = at::zeros({count}, options);
+  const at::Tensor gradients = new_gradients(count, options);
   momenta_ = at::zeros({count}, options);
   ranges_.assign(trainable.size(), {});
   gradient_views_.resize(trainable.size());

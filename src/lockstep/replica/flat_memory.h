@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -30,10 +31,18 @@ struct Range {
 /// outlive the Parameters.
 class FlatMemory {
  public:
+  /// Makes a tensor of so many fp32 numbers for gradients; undefined: LibTorch's allocator makes it.
+  using GradientMemory = std::function<at::Tensor(int64_t count)>;
+
   /// `order`: a permutation of the parameters' indices (Parameters::trainable()). The buffers are padded with
-  /// zeros to a multiple of `multiple_of` elements. Throws Error if `order` is not a permutation, or if a
-  /// parameter is not dense fp32 or is on another device than the first one.
-  FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_t multiple_of = 1);
+  /// zeros to a multiple of `multiple_of` elements. `gradient_memory` may be empty. Throws Error if `order`
+  /// is not a permutation, or if a parameter is not dense fp32 or is on another device than the first one.
+  FlatMemory(Parameters& parameters, std::vector<size_t> order, int64_t multiple_of = 1,
+             GradientMemory gradient_memory = {});
+  /// Drops the parameters' gradients, whose memory may not outlive its maker.
+  ~FlatMemory();
+  FlatMemory(const FlatMemory&) = delete;
+  FlatMemory& operator=(const FlatMemory&) = delete;
 
   /// Moves values, gradients and momenta to new buffers in another order. Throws Error after
   /// keep_momenta_of().
@@ -50,6 +59,8 @@ class FlatMemory {
   int64_t count() const { return parameters_.count(); }
   int64_t padded_count() const { return values_.numel(); }
   int64_t momentum_count() const { return momenta_.numel(); }
+  /// Size of the gradients that are in memory of `gradient_memory`.
+  int64_t foreign_bytes() const { return foreign_ ? static_cast<int64_t>(gradients_.nbytes()) : 0; }
   int64_t momentum_bytes() const { return static_cast<int64_t>(momenta_.nbytes()); }
 
   /// One-dimensional views.
@@ -71,12 +82,16 @@ class FlatMemory {
 
  private:
   void lay_out();
+  at::Tensor new_gradients(int64_t count, const at::TensorOptions& options);
 
   Parameters& parameters_;
   std::vector<size_t> order_;
   int64_t multiple_of_;
+  GradientMemory gradient_memory_;
   std::vector<Range> ranges_;
   at::Tensor values_, gradients_, momenta_;
+  /// Whether gradients_ is of gradient_memory_.
+  bool foreign_ = false;
   /// The ranges that momenta_ holds, one after the other; empty: everything.
   std::vector<Range> momentum_ranges_;
   std::vector<at::Tensor> gradient_views_;

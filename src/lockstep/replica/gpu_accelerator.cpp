@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <atomic>
-#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -14,6 +13,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/replica/accelerator.h"
+#include "lockstep/replica/own_stream.h"
 #include "lockstep/replica/torch_cuda.h"
 #include "lockstep/replica/torch_error.h"
 
@@ -60,41 +60,6 @@ const c10::Event& event_of(const Accelerator::Mark& mark) {
   return static_cast<const GpuMark&>(mark).event;
 }
 
-/// Streams of destroyed accelerators, to be reused. LibTorch caches memory and cuBLAS workspaces per stream,
-/// so a new stream for every row of a sweep would need more memory with every row.
-class IdleStreams {
- public:
-  /// Lives as long as the process.
-  static IdleStreams& get() {
-    static auto* const streams = new IdleStreams;
-    return *streams;
-  }
-
-  c10::Stream take(const c10::impl::VirtualGuardImpl& gpu, c10::Device device) {
-    {
-      const std::lock_guard lock(mutex_);
-      // The most recent one, because its memory is most likely still cached.
-      const auto found = std::find_if(streams_.rbegin(), streams_.rend(),
-                                      [&](c10::Stream stream) { return stream.device() == device; });
-      if (found != streams_.rend()) {
-        const c10::Stream stream = *found;
-        streams_.erase(std::next(found).base());
-        return stream;
-      }
-    }
-    return gpu.getStreamFromGlobalPool(device);
-  }
-
-  void give_back(c10::Stream stream) {
-    const std::lock_guard lock(mutex_);
-    streams_.push_back(stream);
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<c10::Stream> streams_;
-};
-
 /// Sets a flag for its lifetime.
 class Meanwhile {
  public:
@@ -130,12 +95,10 @@ class GpuAccelerator final : public Accelerator, public std::enable_shared_from_
   explicit GpuAccelerator(int index)
       : device_(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)),
         gpu_(c10::DeviceType::CUDA),
-        stream_(IdleStreams::get().take(gpu_, device_)),
+        own_stream_(device_),
+        stream_(own_stream_.get()),
         handle_(gpu_.getStreamNativeHandle(stream_)),
         events_(std::make_shared<EventPool>()) {}
-  ~GpuAccelerator() override { IdleStreams::get().give_back(stream_); }
-  GpuAccelerator(const GpuAccelerator&) = delete;
-  GpuAccelerator& operator=(const GpuAccelerator&) = delete;
 
   at::Device device() const override { return device_; }
 
@@ -221,6 +184,7 @@ class GpuAccelerator final : public Accelerator, public std::enable_shared_from_
 
   const c10::Device device_;
   const c10::impl::VirtualGuardImpl gpu_;
+  const OwnStream own_stream_;
   const c10::Stream stream_;
   void* const handle_;
   const std::shared_ptr<EventPool> events_;

@@ -53,6 +53,7 @@ void Parameters::add(const std::string& name, at::Tensor values) {
   trainable_.push_back({name, std::move(values)});
   gradient_places_.emplace_back();
   narrow_copies_.emplace_back();
+  narrow_gradient_sinks_.emplace_back();
 }
 
 at::Tensor Parameters::add_buffer(const std::string& name, at::IntArrayRef shape, double value,
@@ -87,12 +88,22 @@ std::shared_ptr<const at::Tensor> Parameters::narrow_copy(const std::string& nam
   return copy;
 }
 
+std::shared_ptr<const NarrowGradientSink> Parameters::narrow_gradient_sink(const std::string& name) {
+  auto& sink = narrow_gradient_sinks_[index_of(name)];
+  if (!sink) sink = std::make_shared<NarrowGradientSink>();
+  return sink;
+}
+
 std::vector<size_t> Parameters::narrowable() const {
   return asked_for(narrow_copies_);
 }
 
 void Parameters::set_narrow_copy(size_t index, at::Tensor copy) {
   *narrow_copies_.at(index) = std::move(copy);
+}
+
+void Parameters::set_narrow_gradient_sink(size_t index, NarrowGradientSink sink) {
+  *narrow_gradient_sinks_.at(index) = std::move(sink);
 }
 
 void Parameters::move_to(at::Device device) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +42,10 @@ struct GradientPlace {
   }
 };
 
+/// Takes the gradient of a narrow copy the moment it is final, in its narrow type, in place of the
+/// parameter's own. Empty: the gradient is widened and goes the way of all others.
+using NarrowGradientSink = std::function<void(const at::Tensor& gradient)>;
+
 struct NamedTensor {
   std::string name;
   at::Tensor value;
@@ -79,10 +84,14 @@ class Parameters {
   /// The narrow copy of trainable parameter `name`; undefined while there is none. For the block that can
   /// compute with it. Throws Error for an unknown name.
   std::shared_ptr<const at::Tensor> narrow_copy(const std::string& name);
+  /// Where the gradient of that copy goes. For the same block, which asks in every backward pass.
+  std::shared_ptr<const NarrowGradientSink> narrow_gradient_sink(const std::string& name);
   /// Indices into trainable() of the parameters whose narrow_copy() a block uses.
   std::vector<size_t> narrowable() const;
   /// Sets the copy of one of these. The caller keeps it up to date (WeightCopies).
   void set_narrow_copy(size_t index, at::Tensor copy);
+  /// Sets where the gradient of one of these goes.
+  void set_narrow_gradient_sink(size_t index, NarrowGradientSink sink);
 
   const std::vector<NamedTensor>& trainable() const { return trainable_; }
   const std::vector<NamedTensor>& buffers() const { return buffers_; }
@@ -107,6 +116,7 @@ class Parameters {
   /// In the order of trainable_; null if no block uses it.
   std::vector<std::shared_ptr<GradientPlace>> gradient_places_;
   std::vector<std::shared_ptr<at::Tensor>> narrow_copies_;
+  std::vector<std::shared_ptr<NarrowGradientSink>> narrow_gradient_sinks_;
 };
 
 }  // namespace lockstep::replica

@@ -91,6 +91,8 @@ void set_up_precision(Precision precision, c10::DeviceType device, Algorithms al
   context.setAllowTF32CuBLAS(precision == Precision::kTf32);
   context.setAllowTF32CuDNN(precision == Precision::kTf32);
   context.setBenchmarkCuDNN(algorithms == Algorithms::kFastest);
+  // All plans are tried, not the first ten. Warm-up takes longer.
+  context.setBenchmarkLimitCuDNN(0);
   context.setDeterministicCuDNN(algorithms == Algorithms::kRepeatable);
 }
 

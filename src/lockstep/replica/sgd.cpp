@@ -23,13 +23,14 @@ void fused_pass(std::vector<at::Tensor>& parameters, std::vector<at::Tensor>& gr
   const at::NoGradGuard no_grad;
   if (options.momentum == 0) momenta.clear();
   // The kernel leaves everything unchanged if this is 1.
-  std::optional<at::Tensor> overflow;
+  std::optional<at::Tensor> overflow, divisor;
   if (options.loss_scale) overflow = options.loss_scale->overflow();
+  if (options.divisor_on_device.defined()) divisor = options.divisor_on_device;
   // is_first_step makes the kernel write the momenta instead of reading them. The host does not know whether
   // a first step with a loss scale is skipped, so momenta are read then, and begin as zeros.
   at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay, options.momentum, learning_rate,
                   /*dampening=*/0, options.nesterov, /*maximize=*/false, first_step && !overflow,
-                  /*grad_scale=*/{}, overflow);
+                  /*grad_scale=*/divisor, overflow);
 }
 
 }  // namespace
@@ -41,6 +42,10 @@ void SgdOptions::keep_rate_on(at::Device device) {
 void SgdOptions::set_learning_rate(double rate) {
   learning_rate = rate;
   if (rate_on_device.defined()) rate_on_device.fill_(rate);
+}
+
+void SgdOptions::divide_gradients_by(int64_t count, at::Device device) {
+  divisor_on_device = at::full({}, count, at::TensorOptions().dtype(at::kFloat).device(device));
 }
 
 void SgdOptions::unscale(const std::vector<at::Tensor>& gradients) const {

@@ -22,6 +22,10 @@ struct SgdOptions {
   /// If defined, updates read the rate from this tensor, one fp32 number on the parameters' device, so that a
   /// recorded step follows later changes of the rate. Shared by copies.
   at::Tensor rate_on_device = {};
+  /// If defined, updates divide gradients by this, one fp32 number on the parameters' device, in memory too:
+  /// gradients are then sums over so many ranks, and need no pass of their own to become means. Shared by
+  /// copies.
+  at::Tensor divisor_on_device = {};
   /// If not null, a step in which the loss scale found an overflow leaves parameters and momenta unchanged.
   /// This is decided on the device; the host does not wait for it. Shared by copies.
   std::shared_ptr<LossScale> loss_scale = nullptr;
@@ -40,6 +44,9 @@ struct SgdOptions {
   /// Takes effect with the next update; never waits for a GPU. A rate of 0 does not remove an update that was
   /// recorded, it makes it an update by 0.
   void set_learning_rate(double rate);
+
+  /// From now on gradients are sums of so many. For GPUs, where a pass costs more than a division.
+  void divide_gradients_by(int64_t count, at::Device device);
 
   // The calls of LossScale around the updates of a step. They do nothing if there is no loss scale.
 

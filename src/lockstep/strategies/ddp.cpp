@@ -8,13 +8,13 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/replica/own_stream.h"
 #include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/tensor_buffer.h"
 #include "lockstep/strategies/wire.h"
@@ -81,18 +81,12 @@ class BackendWork final : public c10d::Work {
   std::shared_ptr<comm::Work> work_;
 };
 
-/// A stream in which to wait for the operations of a communicator that works in the GPU's queues.
-std::optional<c10::Stream> side_stream(const comm::Communicator& communicator, at::Device device) {
-  if (!device.is_cuda() || !communicator.capabilities().gpu_queues) return std::nullopt;
-  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
-}
-
 class CommunicatorBackend final : public c10d::Backend {
  public:
   CommunicatorBackend(comm::Communicator& communicator, at::Device device)
-      : c10d::Backend(communicator.rank(), communicator.size()),
-        communicator_(communicator),
-        side_(side_stream(communicator, device)) {}
+      : c10d::Backend(communicator.rank(), communicator.size()), communicator_(communicator) {
+    if (device.is_cuda() && communicator.capabilities().gpu_queues) side_.emplace(device);
+  }
 
   const std::string getBackendName() const override { return "lockstep"; }
 
@@ -122,7 +116,7 @@ class CommunicatorBackend final : public c10d::Backend {
     in_flight_.push_back(work);
     comm::WorkPtr own = collective(buffer_of(tensors.front()));
     if (side_) {
-      work->follow_in_stream(std::move(own), *side_);
+      work->follow_in_stream(std::move(own), side_->get());
     } else {
       work->follow(std::move(own));
     }
@@ -130,8 +124,9 @@ class CommunicatorBackend final : public c10d::Backend {
   }
 
   comm::Communicator& communicator_;
-  /// One stream for all operations, because those of a communicator complete in order.
-  std::optional<c10::Stream> side_;
+  /// Waits for operations of a communicator that works in the GPU's queues; one for all of them, because they
+  /// complete in order.
+  std::optional<replica::OwnStream> side_;
   std::vector<c10::intrusive_ptr<BackendWork>> in_flight_;
 };
 

@@ -43,10 +43,15 @@ void copy(const at::Tensor& gradient, double scale, bool add, at::Tensor place) 
   }
 }
 
-/// The same for many. All must have the strides of their places: one that has not would make all of them
-/// slow.
-void copy_together(const std::vector<at::Tensor>& gradients, double scale, bool add,
-                   const std::vector<at::Tensor>& places) {
+struct Copies {
+  std::vector<at::Tensor> gradients;
+  std::vector<at::Tensor> places;
+};
+
+/// The same for many, which have the strides of their places and one type: one that has not would make all of
+/// them slow.
+void copy_together(const Copies& copies, double scale, bool add) {
+  const auto& [gradients, places] = copies;
   if (gradients.empty()) return;
   const at::NoGradGuard no_grad;
   if (add) {
@@ -85,9 +90,17 @@ FlatGradients::FlatGradients(replica::Parameters& parameters, replica::FlatMemor
   const bool on_gpu = memory.gradients({}).is_cuda();
   if (copying_ == Copying::kEach && !on_gpu) placeable_ = parameters.placeable_gradients();
   assign_places();
+  if (copying_ == Copying::kEach) return;
+  // Their gradients are widened as they are copied, instead of one by one before.
+  narrow_ = parameters.narrowable();
+  for (const size_t index : narrow_) {
+    parameters_.set_narrow_gradient_sink(
+        index, [this, index](const at::Tensor& gradient) { gradient_ready(index, gradient); });
+  }
 }
 
 FlatGradients::~FlatGradients() {
+  for (const size_t index : narrow_) parameters_.set_narrow_gradient_sink(index, {});
   for (const size_t index : placeable_) parameters_.place_gradient(index, {});
 }
 
@@ -105,18 +118,20 @@ void FlatGradients::begin_backward(bool last) {
 }
 
 void FlatGradients::fill_places() {
-  std::vector<at::Tensor> gradients, places;
+  Copies wide, narrow;
   for (auto& [index, gradient] : waiting_) {
     const at::Tensor place = memory_.gradient_view(index);
     if (gradient.strides() != place.strides()) {
       copy(gradient, scale_, passes_ > 1, place);
       continue;
     }
-    gradients.push_back(std::move(gradient));
-    places.push_back(place);
+    Copies& copies = gradient.scalar_type() == place.scalar_type() ? wide : narrow;
+    copies.gradients.push_back(std::move(gradient));
+    copies.places.push_back(place);
   }
   waiting_.clear();
-  copy_together(gradients, scale_, passes_ > 1, places);
+  copy_together(wide, scale_, passes_ > 1);
+  copy_together(narrow, scale_, passes_ > 1);
 }
 
 void FlatGradients::gradient_ready(size_t index, const at::Tensor& gradient) {

@@ -33,9 +33,9 @@ enum class Copying {
   /// Each one when it is ready. On the CPU, some blocks write theirs there themselves
   /// (replica::GradientPlace).
   kEach,
-  /// All that are ready, in FlatGradients::fill_places(): one or two launches for all of them, because on a
-  /// GPU a launch
-  /// takes longer than the copy of a small tensor.
+  /// All that are ready, in FlatGradients::fill_places(): one launch for all of a type, one more if they are
+  /// scaled, because on a GPU a launch takes longer than the copy of a small tensor. Gradients of narrow
+  /// copies are widened on the way.
   kTogether
 };
 
@@ -72,6 +72,8 @@ class FlatGradients {
   const Copying copying_;
   /// Parameters whose gradients are written by their blocks.
   std::vector<size_t> placeable_;
+  /// Parameters whose gradients come in the type of their narrow copies.
+  std::vector<size_t> narrow_;
   double scale_;
   OnFinal on_final_;
   int passes_ = 0;

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <utility>
 #include <vector>
+
+#include <ATen/ops/from_blob.h>
 
 #include "lockstep/strategies/bucket_filler.h"
 #include "lockstep/strategies/strategy.h"
@@ -10,6 +13,22 @@
 // The parts that strategies with flat memory (replica::FlatMemory) have in common.
 
 namespace lockstep::strategies {
+
+/// The communicator's own memory for gradients, where it has some.
+inline replica::FlatMemory::GradientMemory memory_of(comm::Communicator& group,
+                                                     const StrategyContext& context) {
+  const at::Device device =
+      context.accelerator == nullptr ? at::Device(at::kCPU) : context.accelerator->device();
+  return [&group, device](int64_t count) {
+    const std::shared_ptr<void> memory = group.allocate(static_cast<size_t>(count) * sizeof(float));
+    if (!memory) return at::Tensor();
+    return at::for_blob(memory.get(), {count})
+        .deleter([memory](void*) {})
+        .options(at::TensorOptions().dtype(at::kFloat).device(device))
+        .target_device(device)
+        .make_tensor();
+  };
+}
 
 /// A replica in flat memory, with its optimizer and the number of steps that it has taken.
 class FlatStrategy : public Strategy {
@@ -29,13 +48,14 @@ class FlatStrategy : public Strategy {
   }
 
   int64_t momentum_bytes() const override { return memory_.momentum_bytes(); }
+  int64_t foreign_bytes() const override { return memory_.foreign_bytes(); }
 
  protected:
   FlatStrategy(const StrategyContext& context, std::vector<size_t> order, int64_t multiple_of = 1)
       : optimizer_(context.optimizer),
         group_(*context.communicator),
         activities_(context.activities),
-        memory_(context.parameters, std::move(order), multiple_of) {}
+        memory_(context.parameters, std::move(order), multiple_of, memory_of(group_, context)) {}
 
   /// The range of all parameters, without the padding.
   replica::Range everything() const { return {0, memory_.count()}; }
@@ -53,8 +73,17 @@ class FlatStrategy : public Strategy {
   int64_t steps_ = 0;
 };
 
-/// One that sends its gradients, divided by the number of ranks, in buckets: during backward, or after it
-/// with `overlap` off. combine() applies the optimizer bucket by bucket.
+/// Whether the optimizer divides sums of gradients by the number of ranks as it reads them, instead of a pass
+/// over each rank's own before they are sent: on a GPU, where gradients are copied without a scale. Not with
+/// a 16-bit wire, in which sums overflow and lose digits earlier, nor where a host updates the variables.
+inline bool divides_when_applied(const StrategyContext& context) {
+  return context.accelerator != nullptr && !context.accelerator->device().is_cpu() &&
+         context.communicator->size() > 1 && context.options.wire == Wire::kFp32 &&
+         context.options.parameter_device != ParameterDevice::kCpu;
+}
+
+/// One that sends its gradients in buckets: during backward, or after it with `overlap` off. They are divided
+/// by the number of ranks before or after. combine() applies the optimizer bucket by bucket.
 class BucketStrategy : public FlatStrategy {
  public:
   void begin_step() override {
@@ -67,8 +96,13 @@ class BucketStrategy : public FlatStrategy {
  protected:
   BucketStrategy(const StrategyContext& context, std::vector<size_t> order, int64_t multiple_of = 1)
       : FlatStrategy(context, std::move(order), multiple_of),
-        filler_(context.parameters, memory_, 1.0 / group_.size(), context.options.overlap,
-                [this](size_t bucket) { works_.push_back(send(filler_.buckets()[bucket])); }) {}
+        filler_(context.parameters, memory_, divides_when_applied(context) ? 1.0 : 1.0 / group_.size(),
+                context.options.overlap,
+                [this](size_t bucket) { works_.push_back(send(filler_.buckets()[bucket])); }) {
+    if (divides_when_applied(context)) {
+      optimizer_.divide_gradients_by(group_.size(), context.accelerator->device());
+    }
+  }
 
   /// Starts the collective of a bucket whose gradients are final. Buckets come in the order of the plan.
   virtual comm::WorkPtr send(const Bucket& bucket) = 0;

@@ -12,10 +12,10 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/helper_thread.h"
+#include "lockstep/replica/own_stream.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
 namespace lockstep::strategies {
@@ -112,8 +112,15 @@ void GradientServer::run() {
   comm::set_up_helper_thread("ls-server");
   at::set_num_threads(1);
   try {
-    std::optional<c10::StreamGuard> own_stream;
-    if (accelerator_ != nullptr && !accelerator_->device().is_cpu()) enter_stream(own_stream);
+    std::optional<replica::OwnStream> own_stream;
+    std::optional<c10::StreamGuard> in_stream;
+    if (accelerator_ != nullptr && !accelerator_->device().is_cpu()) {
+      accelerator_->enter_thread();
+      // In the training thread's stream, a request would wait for a whole step of this rank.
+      own_stream.emplace(accelerator_->device());
+      in_stream.emplace(own_stream->get());
+      begin_in(own_stream->get());
+    }
     while (true) {
       {
         std::unique_lock lock(point_->mutex);
@@ -133,16 +140,12 @@ void GradientServer::run() {
   }
 }
 
-void GradientServer::enter_stream(std::optional<c10::StreamGuard>& own_stream) {
-  accelerator_->enter_thread();
-  const at::Device gpu = accelerator_->device();
-  // In the training thread's stream, a request would wait for a whole step of this rank.
-  own_stream.emplace(c10::impl::VirtualGuardImpl(gpu.type()).getStreamFromGlobalPool(gpu));
+void GradientServer::begin_in(c10::Stream stream) {
   const std::lock_guard lock(point_->mutex);
   // These were allocated in the training thread's stream; without this, LibTorch would reuse their memory
   // when that stream is done with it.
   for (const at::Tensor& tensor : {values_, momenta_, gradient_, reply_}) {
-    if (tensor.is_cuda()) tensor.record_stream(own_stream->current_stream());
+    if (tensor.is_cuda()) tensor.record_stream(stream);
   }
   turns_.begin();
 }

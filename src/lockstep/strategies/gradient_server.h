@@ -10,7 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
-#include <c10/core/StreamGuard.h>
+#include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "lockstep/comm/stoppable_wait.h"
@@ -112,8 +112,8 @@ class GradientServer {
 
  private:
   void run();
-  /// Makes the thread work in a stream of its own on the GPU.
-  void enter_stream(std::optional<c10::StreamGuard>& own_stream);
+  /// Hands what the training thread allocated to the stream of the thread.
+  void begin_in(c10::Stream stream);
   void serve_session();
   void handle(const Notice& notice, int worker);
   void apply_of(int worker, size_t bucket, int64_t number, const at::Tensor& given);

@@ -125,6 +125,9 @@ class Strategy {
   /// Size of other buffers that this rank keeps for communication.
   virtual int64_t buffer_bytes() const { return 0; }
 
+  /// Size of the gradients that are in a communicator's own memory, which LibTorch does not count.
+  virtual int64_t foreign_bytes() const { return 0; }
+
   /// Quantities specific to this strategy, measured on this rank. Call between steps.
   virtual std::vector<Measured> measured() const { return {}; }
 };
