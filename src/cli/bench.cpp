@@ -117,7 +117,8 @@ int run_bench(BenchOptions options, const std::string& preset_note, const Argume
       if (here.speaks()) print_note("left out: " + left_out.reason);
     }
     train::check_backend(plan.job);
-    train::check_memory(plan.job);
+    const std::vector<std::string> shortages = train::check_memory(plan.job);
+    if (here.speaks()) print_warnings(shortages, train::kShortOfMemoryAdvice);
     note_unused_gpus(plan.options, here);
   }
   if (plan.options.dry_run) {

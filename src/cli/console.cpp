@@ -68,6 +68,10 @@ void print_warning(std::string_view text, std::string_view advice) {
   print_marked("warning", 33, text, advice);
 }
 
+void print_warnings(const std::vector<std::string>& texts, std::string_view advice) {
+  for (const std::string& text : texts) print_warning(text, advice);
+}
+
 void print_error(std::string_view text, std::string_view advice) {
   print_marked("error", 31, text, advice);
 }

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/base/error.h"
 
@@ -14,6 +15,8 @@ namespace lockstep::cli {
 void print_result(std::string_view text);
 void print_note(std::string_view text);
 void print_warning(std::string_view text, std::string_view advice);
+/// As many, with the same advice.
+void print_warnings(const std::vector<std::string>& texts, std::string_view advice);
 void print_error(std::string_view text, std::string_view advice);
 
 /// Prints why a job ended early; nothing without a reason.

@@ -272,7 +272,8 @@ std::string describe(const train::TrainingPlan& plan) {
 void check_before_start(const train::TrainingPlan& plan, const TrainOptions& options,
                         const train::JobPlan& job) {
   train::check_backend(job);
-  train::check_memory(job);
+  const std::vector<std::string> shortages = train::check_memory(job);
+  if (job.site.speaks()) print_warnings(shortages, train::kShortOfMemoryAdvice);
   if (job.site.speaks() && !plan.resume_path.empty()) {
     const train::Checkpoint checkpoint = train::read_checkpoint_of(plan);
     print_note(fmt::format("resuming after step {} of '{}'", checkpoint.step, plan.resume_path));

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-SOURCE = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2]
+SOURCE = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[2]
 LOCKSTEP = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
 sys.path[:0] = [str(SOURCE / "tests" / "gpu"), str(SOURCE / "bench")]
 sys.dont_write_bytecode = True

@@ -106,6 +106,75 @@ TEST_F(AcceleratedStepTest, losses_before_a_recording_are_each_their_own_too) {
   EXPECT_EQ(result.loss_first, at_once.front());
 }
 
+TEST_F(AcceleratedStepTest, the_time_of_a_step_is_asked_for_once) {
+  test::TrainedReplica own = replica();
+  run(own, {.pacing = {.warmup_steps = 2, .steps = 10}});
+  EXPECT_EQ(accelerator_.times_asked(), 12);
+}
+
+/// Counts batches.
+class CountedInput final : public inputs::Input {
+ public:
+  CountedInput(std::unique_ptr<inputs::Input> real, int& batches)
+      : real_(std::move(real)), batches_(batches) {}
+
+  const inputs::Batch& next() override {
+    ++batches_;
+    return real_->next();
+  }
+
+ private:
+  std::unique_ptr<inputs::Input> real_;
+  int& batches_;
+};
+
+TEST_F(AcceleratedStepTest, a_step_that_is_not_timed_follows_each_pause_of_a_measurement) {
+  int batches = 0;
+  const auto trained = [&](train::StepLoopOptions options, bool on_gpu) {
+    test::TrainedReplica own = replica();
+    own.input = std::make_unique<CountedInput>(std::move(own.input), batches);
+    batches = 0;
+    launch::Progress progress;
+    const train::StepLoopResult result = train::run_steps({.model = *own.model,
+                                                           .input = *own.input,
+                                                           .strategy = *own.strategy,
+                                                           .accelerator = on_gpu ? &accelerator_ : nullptr},
+                                                          std::move(options), progress);
+    return static_cast<int>(result.warmup_s.size() + result.step_s.size());
+  };
+  EXPECT_EQ(trained({.pacing = {.warmup_steps = 2, .steps = 5}, .leads_in = true}, true), 7);
+  EXPECT_EQ(batches, 8);
+  EXPECT_EQ(trained({.pacing = {.warmup_steps = 2, .steps = 5}, .leads_in = true}, false), 7);
+  EXPECT_EQ(batches, 7);
+  // A training takes the steps that it asked for.
+  EXPECT_EQ(trained({.pacing = {.warmup_steps = 2, .steps = 5}}, true), 7);
+  EXPECT_EQ(batches, 7);
+  EXPECT_EQ(trained({.pacing = {.warmup_steps = 2, .steps = 5}, .record_after = 3, .leads_in = true}, true),
+            7);
+  EXPECT_EQ(batches, 11);
+  const int timed = trained({.pacing = {.precision_target = 0, .max_time_s = 0.3}, .leads_in = true}, true);
+  EXPECT_GT(batches, timed);
+}
+
+TEST_F(AcceleratedStepTest, what_libraries_try_out_is_over_after_the_steps_that_are_certain_to_be_warm_up) {
+  const auto batches_when_warm = [&](train::StepLoopOptions options) {
+    std::vector<int> calls;
+    int batches = 0;
+    test::TrainedReplica own = replica();
+    own.input = std::make_unique<CountedInput>(std::move(own.input), batches);
+    options.warmed_up = [&] { calls.push_back(batches); };
+    run(own, std::move(options));
+    return calls;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(batches_when_warm({.pacing = {.warmup_steps = 4, .steps = 5}}), ElementsAre(4));
+  EXPECT_THAT(batches_when_warm({.pacing = {.steps = 5}}), ElementsAre(3));
+  EXPECT_THAT(batches_when_warm({.pacing = {.max_time_s = 0.1}}), ElementsAre(3));
+  EXPECT_THAT(batches_when_warm({.pacing = {.warmup_steps = 0, .steps = 5}}), ElementsAre(0));
+  EXPECT_THAT(batches_when_warm({.pacing = {.warmup_steps = 2, .steps = 5}, .record_after = 3}),
+              ElementsAre(5));
+}
+
 TEST_F(AcceleratedStepTest, hits_are_counted_where_asked_for) {
   test::TrainedReplica own = replica();
   int64_t hits = 0;

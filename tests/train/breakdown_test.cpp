@@ -69,7 +69,12 @@ Breakdown break_down_disturbed(const Disturbance& disturbance, const Training& t
     }
     launch::Progress progress;
     train::StepLoopResult result = train::run_steps(
-        {*replica.model, *replica.input, *replica.strategy, &group, true, &tracer},
+        {.model = *replica.model,
+         .input = *replica.input,
+         .strategy = *replica.strategy,
+         .communicator = &group,
+         .stamp_phases = true,
+         .tracer = &tracer},
         {.pacing = {.warmup_steps = 3, .steps = 10}, .accumulate = training.accumulate}, progress);
     const std::lock_guard lock(mutex);
     ranks[static_cast<size_t>(group.rank())] = {std::move(result.stamps), clock.offset_s, clock.error_s};

@@ -22,6 +22,8 @@ class HostAccelerator final : public replica::Accelerator {
   /// The most marks that were in the stream at a time.
   size_t most_marks() const;
   int recordings() const { return recordings_; }
+  /// Calls of seconds_between.
+  int times_asked() const { return times_asked_; }
 
   at::Device device() const override { return at::Device(at::kCPU); }
   void enter_thread() override {}
@@ -47,6 +49,7 @@ class HostAccelerator final : public replica::Accelerator {
   size_t marks_ = 0;
   size_t most_marks_ = 0;
   int recordings_ = 0;
+  int times_asked_ = 0;
   bool stopping_ = false;
   std::thread thread_;
 };

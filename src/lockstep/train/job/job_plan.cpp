@@ -198,10 +198,12 @@ void check_backend(const JobPlan& job) {
   require_all(kBackendRules, job);
 }
 
-void check_memory(const JobPlan& job) {
+std::vector<std::string> check_memory(const JobPlan& job) {
   at::set_num_threads(job.binding.threads_per_rank);
-  check_memory(job.rows, job.local_ranks(), job.site.machine.available_memory_bytes);
+  std::vector<std::string> shortages =
+      check_memory(job.rows, job.local_ranks(), job.site.machine.available_memory_bytes);
   if (job.site.on_gpus()) check_gpu_memory(job.rows, gpu_rooms(job));
+  return shortages;
 }
 
 }  // namespace lockstep::train

@@ -43,8 +43,12 @@ launch::BindingPlan bind_ranks(const JobSite& site, int ranks, int threads);
 /// ConfigError where each rank is to have a GPU of its own and this host has fewer.
 void check_backend(const JobPlan& job);
 
-/// Throws ConfigError where a row does not fit into the memory of this host or of its GPUs. Sets LibTorch's
-/// number of threads to a rank's, because the estimate runs the network once.
-void check_memory(const JobPlan& job);
+/// Throws ConfigError where a row does not fit into the memory of this host or of its GPUs. Returns warnings
+/// of rows on GPUs for which the host seems to have too little (see check_memory in row_estimate.h). Sets
+/// LibTorch's number of threads to a rank's, because the estimate runs the network once.
+std::vector<std::string> check_memory(const JobPlan& job);
+
+constexpr const char* kShortOfMemoryAdvice =
+    "Use fewer ranks if they end for want of memory; a virtual machine may get more when it needs it.";
 
 }  // namespace lockstep::train

@@ -63,11 +63,22 @@ struct Tenants {
   int ranks = 1;
   /// Memory of the ranks that sleep while the row runs.
   int64_t idle_bytes = 0;
+
+  int64_t needed_bytes(const MemoryEstimate& estimate) const {
+    return ranks * estimate.total_bytes() + idle_bytes;
+  }
 };
+
+std::string shortage(const RowPlan& row, const MemoryEstimate& estimate, int64_t needed_bytes,
+                     int64_t available_bytes, const std::string& where) {
+  return fmt::format("{} needs about {} on {} ({} per rank), but only {} are available", row.label(),
+                     format_bytes(needed_bytes), where, format_bytes(estimate.total_bytes()),
+                     format_bytes(available_bytes));
+}
 
 void require_room(const RowPlan& row, const MemoryEstimate& estimate, const Tenants& tenants,
                   int64_t available_bytes, const std::string& where) {
-  const int64_t needed_bytes = tenants.ranks * estimate.total_bytes() + tenants.idle_bytes;
+  const int64_t needed_bytes = tenants.needed_bytes(estimate);
   if (needed_bytes <= available_bytes) return;
   const int64_t fixed_bytes =
       tenants.idle_bytes + tenants.ranks * (estimate.process_bytes + estimate.parameter_bytes);
@@ -76,9 +87,7 @@ void require_room(const RowPlan& row, const MemoryEstimate& estimate, const Tena
   const int64_t fitting = std::min<int64_t>(
       row.batch_per_rank - 1, std::max<int64_t>(0, available_bytes - fixed_bytes) / per_image_bytes);
   throw ConfigError(
-      fmt::format("{} needs about {} on {} ({} per rank), but only {} are available", row.label(),
-                  format_bytes(needed_bytes), where, format_bytes(estimate.total_bytes()),
-                  format_bytes(available_bytes)),
+      shortage(row, estimate, needed_bytes, available_bytes, where),
       fitting > 0 ? fmt::format("Use --batch {} or less, fewer ranks, or a smaller --image-size.", fitting)
                   : std::string("Use fewer ranks or a smaller model: not even a batch of 1 would fit."));
 }
@@ -107,15 +116,23 @@ MemoryEstimate estimate_memory(const RowPlan& row) {
   return estimate_memory(row, cost_of(row));
 }
 
-void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t available_bytes) {
+std::vector<std::string> check_memory(const std::vector<RowPlan>& rows, int ranks_per_host,
+                                      int64_t available_bytes) {
+  constexpr const char* kHost = "one host";
+  std::vector<std::string> shortages;
   for (const RowPlan& row : rows) {
     const MemoryEstimate estimate =
         on_gpu(row) ? estimate_host_memory(row) : estimate_memory(row, cost_of(row));
     const int local_ranks = std::min(row.ranks, ranks_per_host);
-    const int64_t idle_bytes = int64_t{ranks_per_host - local_ranks} * estimate.process_bytes;
-    require_room(row, estimate, {.ranks = local_ranks, .idle_bytes = idle_bytes}, available_bytes,
-                 "one host");
+    const Tenants tenants{.ranks = local_ranks,
+                          .idle_bytes = int64_t{ranks_per_host - local_ranks} * estimate.process_bytes};
+    if (!on_gpu(row)) {
+      require_room(row, estimate, tenants, available_bytes, kHost);
+    } else if (const int64_t needed_bytes = tenants.needed_bytes(estimate); needed_bytes > available_bytes) {
+      shortages.push_back(shortage(row, estimate, needed_bytes, available_bytes, kHost));
+    }
   }
+  return shortages;
 }
 
 void check_gpu_memory(const std::vector<RowPlan>& rows, const std::vector<GpuRoom>& gpus) {

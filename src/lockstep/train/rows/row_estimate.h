@@ -21,8 +21,11 @@ struct MemoryEstimate {
 MemoryEstimate estimate_memory(const RowPlan& row);
 
 /// Throws ConfigError when the ranks of a row on one host do not fit into `available_bytes` of its memory,
-/// naming the row, what it needs and the largest batch that would fit.
-void check_memory(const std::vector<RowPlan>& rows, int ranks_per_host, int64_t available_bytes);
+/// naming the row, what it needs and the largest batch that would fit. Of rows on GPUs it returns that as
+/// warnings: they need little of a host's memory, most of it for libraries, and virtual machines with GPUs
+/// may get more memory when they use it.
+std::vector<std::string> check_memory(const std::vector<RowPlan>& rows, int ranks_per_host,
+                                      int64_t available_bytes);
 
 /// A GPU as the ranks find it.
 struct GpuRoom {

@@ -202,7 +202,6 @@ std::optional<RowSamples> run_row(const RowPlan& row, const RankGroup& ranks, la
   const topology::UseWatch watch;
   RowGpuWatch gpu_watch(row);
   const double communication_cpu_s = ranks.data == nullptr ? 0 : ranks.data->progress_thread_cpu_s();
-  trainee.reset_peak_memory();
   StepLoopResult own = trainee.train(row.pacing, trainee.coupled(), false, progress);
   topology::RankUse use = watch.finish();
   const std::vector<int64_t> peaks = trainee.peak_memory_bytes();

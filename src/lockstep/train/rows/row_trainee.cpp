@@ -135,6 +135,9 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
   trainee.layers = layers_;
   StepLoopOptions options = loop_options(pacing);
   options.coupled = coupled;
+  options.leads_in = true;
+  // cuDNN's trials take more memory than the steps that follow.
+  if (accelerator_) options.warmed_up = [this] { reset_peak_memory(); };
   if (row_.cuda_graph && !stamp_phases) options.record_after = traits_.steps_before_recording;
   // A stamped run shows the strategy's phases only, without comparisons of replicas.
   if (!stamp_phases && why_not_compared().empty()) {
@@ -158,6 +161,7 @@ StepLoopResult RowTrainee::train_steps(int steps, int64_t first_step, StepHooks 
 std::vector<int64_t> RowTrainee::peak_memory_bytes() const {
   std::vector<int64_t> peaks;
   for (const auto& accelerator : accelerators_) peaks.push_back(accelerator->peak_memory_bytes());
+  if (!peaks.empty()) peaks.front() += strategy_->foreign_bytes();
   return peaks;
 }
 

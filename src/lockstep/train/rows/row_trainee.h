@@ -68,10 +68,9 @@ class RowTrainee {
   models::Model& model() { return *model_; }
   const std::shared_ptr<replica::Accelerator>& accelerator() const { return accelerator_; }
 
-  /// The most bytes that tensors had at a time since the last reset, on each GPU of this rank; empty on a
-  /// CPU.
+  /// The most bytes that tensors had at a time since the warm-up of the last train(), on each GPU of this
+  /// rank; empty on a CPU.
   std::vector<int64_t> peak_memory_bytes() const;
-  void reset_peak_memory();
   strategies::Strategy& strategy() { return *strategy_; }
 
   /// Why the replicas cannot be compared; empty where they can.
@@ -95,6 +94,7 @@ class RowTrainee {
 
  private:
   Trainee parts() const;
+  void reset_peak_memory();
   StepLoopOptions loop_options(const PacingOptions& pacing) const;
 
   const RowPlan& row_;

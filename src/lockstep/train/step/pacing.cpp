@@ -66,9 +66,13 @@ PacingDecision decide(std::span<const double> step_s, double elapsed_s, const Pa
 
 }  // namespace
 
+size_t certain_warmup(const PacingOptions& options) {
+  return options.warmup_steps ? static_cast<size_t>(*options.warmup_steps) : kWarmupFloor;
+}
+
 size_t steps_to_first_look(const PacingOptions& options) {
-  const size_t warmup = options.warmup_steps ? static_cast<size_t>(*options.warmup_steps) : kWarmupFloor;
-  return warmup + (options.steps ? static_cast<size_t>(*options.steps) : kStepsToFirstLook - kWarmupFloor);
+  return certain_warmup(options) +
+         (options.steps ? static_cast<size_t>(*options.steps) : kStepsToFirstLook - kWarmupFloor);
 }
 
 PacingDecision look(std::span<const double> step_s, double elapsed_s, const PacingOptions& options,

@@ -35,6 +35,9 @@ struct PacingDecision {
   std::string stopped;
 };
 
+/// Steps at the beginning that are warm-up whatever their times are; fewer than steps_to_first_look().
+size_t certain_warmup(const PacingOptions& options);
+
 /// Steps to run before the first look.
 size_t steps_to_first_look(const PacingOptions& options);
 

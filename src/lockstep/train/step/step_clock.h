@@ -46,9 +46,9 @@ class StepClock {
     return origin_.at_s + accelerator_->seconds_between(*origin_.mark, *instant.mark);
   }
 
-  /// Counts from this instant on, which the device has reached. A GPU measures the distance of two marks,
+  /// Counts from this instant on, whose time is `at_s` (seconds()). A GPU measures the distance of two marks,
   /// less exactly the farther they are apart.
-  void set_by(const Instant& instant) { origin_ = {.at_s = seconds(instant), .mark = instant.mark}; }
+  void set_by(const Instant& instant, double at_s) { origin_ = {.at_s = at_s, .mark = instant.mark}; }
 
  private:
   replica::Accelerator* accelerator_;

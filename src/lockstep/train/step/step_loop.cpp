@@ -27,6 +27,8 @@ struct IssuedStep {
   int64_t step = 0;
   bool timed = false;
   StepInstants at;
+  /// When the device reached its end.
+  double end_s = 0;
   /// Collectives issued in it.
   size_t collectives = 0;
   double loss = 0;
@@ -72,7 +74,7 @@ class IssuedSteps {
   IssuedStep finish_oldest() {
     IssuedStep step = std::move(issued_.front());
     issued_.pop_front();
-    clock_.wait_for(step.at.end);
+    step.end_s = clock_.wait_for(step.at.end);
     if (accelerator_ != nullptr) {
       const Readback& readback = readbacks_[(added_ - issued_.size() - 1) % readbacks_.size()];
       step.loss = readback.loss.item<float>();
@@ -195,8 +197,9 @@ class StepLoop {
 
   void run_fixed() {
     warmup_steps_ = static_cast<size_t>(*options_.pacing.warmup_steps);
-    for (size_t i = 0; i < warmup_steps_; ++i) checked_step();
+    warm_up(warmup_steps_);
     begin_together();
+    lead_in();
     for (int i = 0; i < *options_.pacing.steps; ++i) checked_step();
     result_.warmup_choice = fmt::format("{} steps, as told", warmup_steps_);
     result_.stopped = fmt::format("the {} steps asked for were run", *options_.pacing.steps);
@@ -205,7 +208,9 @@ class StepLoop {
   void run_until_enough() {
     comm::Communicator* deciders = options_.coupled ? trainee_.communicator : nullptr;
     const double begin_s = end_s_;
-    size_t further = steps_to_first_look(options_.pacing);
+    const size_t warm = certain_warmup(options_.pacing);
+    warm_up(warm);
+    size_t further = steps_to_first_look(options_.pacing) - warm;
     while (true) {
       for (size_t i = 0; i < further; ++i) checked_step();
       settle();
@@ -214,11 +219,27 @@ class StepLoop {
       if (decision.stop) {
         result_.warmup_choice = std::move(decision.warmup_choice);
         result_.stopped = std::move(decision.stopped);
-        return begin_here();
+        begin_here();
+        // An uncoupled rank goes on.
+        if (!options_.coupled) lead_in();
+        return;
       }
       further = decision.further_steps;
       deciders != nullptr ? begin_together() : begin_here();
+      lead_in();
     }
+  }
+
+  /// Steps that are certain to be warm-up, in which libraries try out their algorithms.
+  void warm_up(size_t steps) {
+    for (size_t i = 0; i < steps; ++i) checked_step();
+    if (options_.warmed_up) options_.warmed_up();
+  }
+
+  /// After a pause a GPU has nothing ahead: its first step waits for the host to issue it, which no other
+  /// step does. That one is not timed.
+  void lead_in() {
+    if (options_.leads_in && trainee_.accelerator != nullptr) issue(/*timed=*/false);
   }
 
   void checked_step() {
@@ -226,6 +247,7 @@ class StepLoop {
       // A comparison has read all parameters and left other data in the caches: this step only refills them.
       issue(/*timed=*/false);
       begin_together();
+      lead_in();
       just_checked_ = false;
     }
     issue(/*timed=*/true);
@@ -270,20 +292,19 @@ class StepLoop {
     if (options_.hooks.after_step) options_.hooks.after_step(done.loss, done.hits);
     if (done.step == options_.first_step) result_.loss_first = done.loss;
     result_.loss_last = done.loss;
-    const double end_s = clock_.seconds(done.at.end);
     std::vector<CollectiveStamp> collectives;
     if (trainee_.tracer != nullptr) collectives = trainee_.tracer->take_stamps(done.collectives, clock_);
     collectives_ahead_ -= done.collectives;
     if (done.timed) {
-      durations_s_.push_back(end_s - end_s_);
+      durations_s_.push_back(done.end_s - end_s_);
       if (trainee_.stamp_phases) {
-        result_.stamps.push_back(done.at.stamps(end_s_, clock_));
+        result_.stamps.push_back(done.at.stamps(end_s_, done.end_s, clock_));
         result_.stamps.back().collectives = std::move(collectives);
       }
     }
-    end_s_ = end_s;
+    end_s_ = done.end_s;
     // The error of a GPU's clock grows with the distance between two marks, so count from this end on.
-    clock_.set_by(done.at.end);
+    clock_.set_by(done.at.end, done.end_s);
     progress_.completed(done.step + 1);
   }
 

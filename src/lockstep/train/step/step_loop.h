@@ -52,6 +52,12 @@ struct StepLoopOptions {
   /// false: the ranks train independently. A rank goes on after its own steps until all ranks have finished
   /// theirs, so that the machine stays equally loaded while any rank is measured.
   bool coupled = true;
+  /// Called once between two steps, after those that are certain to be warm-up (certain_warmup()) and after a
+  /// recording. Work spaces in which libraries tried out their algorithms are free by then.
+  std::function<void()> warmed_up;
+  /// Whether a step that is trained but not timed follows each pause on a GPU. For measurements; a training
+  /// has as many steps as it asked for.
+  bool leads_in = false;
   /// Timed steps between two calls of `check`, which is also called after the last step; 0: never. The clock
   /// stands meanwhile. The step that follows is trained but not timed: reading all parameters evicts
   /// everything else from the caches, and a strategy that fetched them for the check does not fetch them

@@ -24,7 +24,7 @@ const cuda_kernels::KernelsPluginV1* gpu_kernels_for(kernels::KernelChoice choic
 
 }  // namespace
 
-measure::StepStamps StepInstants::stamps(double begin_s, const StepClock& clock) const {
+measure::StepStamps StepInstants::stamps(double begin_s, double end_s, const StepClock& clock) const {
   measure::StepStamps stamps;
   stamps.begin_s = begin_s;
   for (const ActivityLog::Entry& entry : activities) {
@@ -43,7 +43,7 @@ measure::StepStamps StepInstants::stamps(double begin_s, const StepClock& clock)
   }
   stamps.combined_s = clock.seconds(combined);
   stamps.applied_s = clock.seconds(applied);
-  stamps.end_s = clock.seconds(end);
+  stamps.end_s = end_s;
   return stamps;
 }
 

@@ -23,8 +23,9 @@ struct StepInstants {
   std::vector<ActivityLog::Entry> activities;
   Instant combined, applied, end;
 
-  /// The stamps in seconds, once the device has reached the end. `begin_s`: beginning of the step.
-  measure::StepStamps stamps(double begin_s, const StepClock& clock) const;
+  /// The stamps in seconds, once the device has reached the end. `begin_s`, `end_s`: beginning and end of the
+  /// step.
+  measure::StepStamps stamps(double begin_s, double end_s, const StepClock& clock) const;
 };
 
 /// The results of a step, in memory of its device; on a GPU not computed before the GPU reaches them.
