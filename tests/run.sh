@@ -88,11 +88,11 @@ attribute() { sed -nE "s/.*[[:space:]]$1=\"([0-9]+)\".*/\1/p" <<<"$2" | head -n 
 
 has_tests() { ctest --test-dir "$1" -N -L "$2" | grep -qE 'Total Tests: [1-9]'; }
 
-# Tests of the program wait most of the time. Those of the backends bring threads that poll, enough for the whole
+# Tests of the program bring processes and fixed ports, those of the backends threads that poll, enough for the whole
 # machine: one at a time.
 run_release() {
   run "release, unit" build "$jobs" -LE '^(comm|cli|browser|slow|gpu)$'
-  run "release, program" build "$jobs" -L '^cli$' -LE '^slow$'
+  run "release, program" build 1 -L '^cli$' -LE '^slow$'
   run "release, several ranks" build 1 -L '^(comm|browser)$' -LE '^slow$'
   if has_tests build '^gpu$'; then run "release, gpu" build 1 -L '^gpu$'; fi
 }

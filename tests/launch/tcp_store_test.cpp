@@ -156,7 +156,9 @@ TEST_F(JoinTest, a_rank_says_that_rank_0_is_missing_and_finds_it_when_it_comes) 
                         },
                     .say_every = 100ms};
   auto first_come = std::async(std::launch::async, [&] { return join_store(rank(1), patience); });
-  EXPECT_THAT(said.get_future().get(), HasSubstr("waiting for rank 0 since "));
+  std::future<std::string> line = said.get_future();
+  ASSERT_EQ(line.wait_for(20s), std::future_status::ready);
+  EXPECT_THAT(line.get(), HasSubstr("waiting for rank 0 since "));
   const auto store = join_store(rank(0), {.limit = 20s}).store;
   first_come.get().store->set("key", "value");
   EXPECT_EQ(store->get("key", 10s), "value");

@@ -193,7 +193,7 @@ TEST(PublishedReaderTest, reads_a_table_of_ones_own) {
 TEST(CsvTextTest, counts_lines_inside_of_quotes) {
   const std::vector<CsvLine> lines = parse_csv("a,b\n\"x\ny\",1\nz,2", "f");
   ASSERT_EQ(lines.size(), 3U);
-  EXPECT_THAT(lines[1].fields, testing::ElementsAre("x\ny", "1"));
+  EXPECT_THAT(lines[1].fields, testing::ElementsAre("x y", "1"));
   EXPECT_EQ(lines[2].line, 4);
 }
 

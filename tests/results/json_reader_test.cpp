@@ -129,7 +129,8 @@ TEST(JsonReaderTest, a_text_that_is_not_utf_8_is_written_so_that_it_can_be_read)
   record.command = {"lockstep", "\xff\xfe", "a\"b\\c\n"};
   const RunRecord back = from_json(to_json(record), "a.json");
   EXPECT_EQ(back.command[0], "lockstep");
-  EXPECT_EQ(back.command[2], "a\"b\\c\n");
+  // A line end would break a terminal line and a table.
+  EXPECT_EQ(back.command[2], "a\"b\\c ");
 }
 
 TEST(JsonReaderTest, files_that_are_no_record_are_each_told_apart) {

@@ -136,6 +136,8 @@ UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<do
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     error = fd ? connect_until(fd.get(), *address, deadline) : errno;
+    // Where nobody listens yet, the system may pick the very port for this end, and the socket meets itself.
+    if (error == 0 && port_of(fd.get()) == port) error = ECONNREFUSED;
     if (error == 0) {
       set_nodelay(fd.get());
       return fd;
