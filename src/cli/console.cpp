@@ -12,7 +12,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/host_name.h"
-#include "lockstep/base/printable.h"
+#include "lockstep/base/plain_text.h"
 #include "lockstep/base/units.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/launch/tcp_socket.h"

@@ -106,8 +106,7 @@ std::optional<int> send_batches(const FeedOptions& options) {
   double begin_s = 0;
   double waited_for_first_s = 0;
   int64_t number = 0;
-  bool interrupted = false;
-  bool ranks_left = false;
+  feed::Sent sent = feed::Sent::kSent;
   const auto tell = [&] {
     const double seconds = begin_s > 0 ? now_s() - begin_s : 0;
     print_result(summary(options, number, seconds, sender.waited_s() - waited_for_first_s));
@@ -116,14 +115,14 @@ std::optional<int> send_batches(const FeedOptions& options) {
     for (; options.count == 0 || number < options.count; ++number) {
       if (options.rate > 0 && number > 0) {
         const double due_s = begin_s + double(number * options.shape.batch) / options.rate;
-        interrupted = !wait_until(due_s, signals.fd());
-        if (interrupted) break;
+        if (!wait_until(due_s, signals.fd())) {
+          sent = feed::Sent::kInterrupted;
+          break;
+        }
       }
       const feed::MessageParts parts = feed::begin_message(options.shape, sender.begin(bytes));
       batches.make(number, parts.pixels, parts.labels);
-      const feed::Sent sent = sender.send();
-      interrupted = sent == feed::Sent::kInterrupted;
-      ranks_left = sent == feed::Sent::kRanksLeft;
+      sent = sender.send();
       if (sent != feed::Sent::kSent) break;
       // The first batch waits for the ranks to start, which says nothing about the rate.
       if (number == 0) {
@@ -136,8 +135,8 @@ std::optional<int> send_batches(const FeedOptions& options) {
     throw;
   }
   tell();
-  if (interrupted) return signals.take();
-  if (ranks_left) {
+  if (sent == feed::Sent::kInterrupted) return signals.take();
+  if (sent == feed::Sent::kRanksLeft) {
     print_note(fmt::format("ended: all ranks have left, and none came back for {:g} s", options.timeout_s));
   }
   sender.finish();
@@ -176,9 +175,10 @@ RunCommand add_feed(Flags& flags) {
             {.numbers = NumberRange{.most = 1e12}});
   flags.add("--prefetch", options->prefetch, "batches that may wait here for each rank",
             {.numbers = counts_up_to(kMostBatches)});
-  flags.add("--timeout", options->timeout_s,
-            "seconds without a batch taken after which to end: done if all ranks have left, an error otherwise",
-            {.numbers = times_from(0)});
+  flags.add(
+      "--timeout", options->timeout_s,
+      "seconds without a batch taken after which to end: done if all ranks have left, an error otherwise",
+      {.numbers = times_from(0)});
   flags.add_switch("-q,--quiet", options->quiet, "print no notes");
   return [options](const Arguments& /*arguments*/) { return run_feed(*options); };
 }

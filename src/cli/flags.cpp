@@ -137,16 +137,12 @@ void Flags::check_values(CLI::Option& option, const FlagForm& form, std::optiona
         if (!one_of.empty() && std::ranges::find(one_of, text) == one_of.end())
           return refused(join_alternatives(one_of));
         if (!numbers) return std::string();
-        if (whole) {
-          const std::optional<int64_t> number = parse_whole(text, *numbers);
+        const auto take = [&](const auto& number) {
           if (!number) return refused(describe(*numbers, whole));
           text = fmt::format("{}", *number);
-        } else {
-          const std::optional<double> number = parse_number(text, *numbers);
-          if (!number) return refused(describe(*numbers, whole));
-          text = fmt::format("{}", *number);
-        }
-        return std::string();
+          return std::string();
+        };
+        return whole ? take(parse_whole(text, *numbers)) : take(parse_number(text, *numbers));
       },
       ""));
 }

@@ -21,10 +21,15 @@ constexpr std::array<std::string_view, 6> kBeginnings{
 /// In the last line of a page.
 constexpr std::string_view kPageMark = "<footer>Made by lockstep ";
 
-bool is_own(std::string_view text) {
+/// Bytes at either end of a file that show who wrote it: a page's last line and more.
+constexpr size_t kShownBytes = 4096;
+
+/// Judges by both ends: results of many ranks take hundreds of megabytes.
+bool is_own(const fs::path& path) {
+  const FileEnds ends = read_ends(path, kShownBytes);
   return std::ranges::any_of(kBeginnings,
-                             [&](std::string_view beginning) { return text.starts_with(beginning); }) ||
-         text.find(kPageMark) != std::string_view::npos;
+                             [&](std::string_view beginning) { return ends.first.starts_with(beginning); }) ||
+         ends.last.find(kPageMark) != std::string::npos;
 }
 
 /// A file that holds something: mktemp's is empty.
@@ -43,7 +48,7 @@ void check_output_files(const std::vector<GivenFile>& outputs, const std::vector
                         bool force) {
   check_outputs(outputs, inputs);
   for (const auto& [flag, path] : outputs) {
-    if (force || path.empty() || path == "-" || !holds_something(path) || is_own(read_file(path))) continue;
+    if (force || path.empty() || path == "-" || !holds_something(path) || is_own(path)) continue;
     throw ConfigError(
         fmt::format("{} '{}' is a file that lockstep did not write, and would be lost", flag, path.string()),
         "Choose another name, or add --force to replace it.");

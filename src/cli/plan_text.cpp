@@ -6,10 +6,13 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/units.h"
+#include "lockstep/results/tables/row_tables.h"
 #include "lockstep/train/rows/plan_duration.h"
 
 namespace lockstep::cli {
 namespace {
+
+using results::counted;
 
 /// Seconds of training that an estimate may take.
 constexpr double kBudget_s = 1.6;
@@ -18,10 +21,6 @@ constexpr double kBudget_s = 1.6;
 std::string steps_text(const train::PacingOptions& pacing) {
   const auto text = [](const std::optional<int>& steps) { return steps ? std::to_string(*steps) : "auto"; };
   return text(pacing.warmup_steps) + " + " + text(pacing.steps);
-}
-
-std::string counted(int count, const char* thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
 std::string heading(const train::JobPlan& job) {

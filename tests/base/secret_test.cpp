@@ -10,7 +10,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hexadecimal.h"
-#include "lockstep/base/printable.h"
 
 namespace lockstep {
 namespace {
@@ -77,20 +76,6 @@ TEST(HexadecimalTest, keeps_every_byte) {
   EXPECT_EQ(from_hexadecimal(to_hexadecimal(bytes)), bytes);
   EXPECT_EQ(to_hexadecimal("\x0f"), "0f");
   for (const char* wrong : {"0", "0g", "zz", "0 0"}) EXPECT_THROW(from_hexadecimal(wrong), Error) << wrong;
-}
-
-TEST(PrintableTest, keeps_text_and_replaces_what_acts_on_a_terminal) {
-  EXPECT_EQ(printable("a\nb\tc"), "a\nb\tc");
-  EXPECT_EQ(printable("gr\xc3\xb6\xc3\x9f"
-                      "er \xe2\x82\xac \xf0\x9f\x98\x80"),
-            "gr\xc3\xb6\xc3\x9f"
-            "er \xe2\x82\xac \xf0\x9f\x98\x80");
-  EXPECT_EQ(printable(std::string_view("\x1b[31m\r\b\x07\x7f\0", 10)), "?[31m?????");
-  EXPECT_EQ(printable("\xc2\x9b"
-                      "31m"),
-            "?31m");
-  EXPECT_EQ(printable("\xff\xc3(\xe2\x82"), "?\?(?\?");
-  EXPECT_EQ(printable("abcdef", 3), "abc...");
 }
 
 }  // namespace

@@ -16,8 +16,9 @@ namespace {
 using Words = std::vector<std::string>;
 
 /// In a mount namespace of its own. $1: folder of the files that are there before; $2: an empty folder, where
-/// the disk is mounted; $3: full, nearly_full, read_only or vanishing; then the command. The exit code is the
-/// command's, or 99 when it failed and an old file is not what it was.
+/// the disk is mounted; $3: full, nearly_full, read_only, vanished (before the command looks at it) or
+/// vanishing (while it runs); then the command. The exit code is the command's, or 99 when it failed and an
+/// old file is not what it was.
 constexpr const char* kDiskScript = R"sh(
 set -e
 seed=$1 place=$2 state=$3
@@ -36,21 +37,23 @@ mount -o remount,ro "$place"
 cd "$place/disk"
 before=$(ls -A "$place/again")
 set +e
-if [ "$state" = vanishing ]; then
-  "$@" & command=$!
-  tries=0
-  while [ ! -e "$place/again/r.json.partial" ] && [ $tries -lt 600 ]; do sleep 0.05; tries=$((tries + 1)); done
-  umount -l "$place/disk"
-  wait $command
-else
-  "$@"
-fi
+case $state in
+  vanishing)
+    "$@" & command=$!
+    sleep 1
+    umount -l "$place/disk"
+    wait $command ;;
+  vanished)
+    umount -l "$place/disk"
+    "$@" ;;
+  *) "$@" ;;
+esac
 code=$?
 [ $code = 0 ] && exit 0
 for file in "$seed"/*; do
   cmp -s "$file" "$place/again/${file##*/}" || { echo "changed: $file"; code=99; }
 done
-if [ "$state" != vanishing ] && [ "$before" != "$(ls -A "$place/again")" ]; then
+if [ "$before" != "$(ls -A "$place/again")" ]; then
   echo "left behind: $(ls -A "$place/again")"
   code=99
 fi
@@ -95,6 +98,9 @@ class FailingDiskTest : public testing::Test {
 };
 
 const std::string kDiskRecord = std::string(LOCKSTEP_GOLDEN) + "/record.json";
+
+/// Steps that take some seconds.
+constexpr const char* kManySteps = "3000";
 
 Words writing_bench(const Words& more, const std::string& steps = "3") {
   Words words{"bench",    "--model", "trivial",  "--ranks", "1",         "--no-controls", "--steps", steps,
@@ -157,11 +163,37 @@ TEST_F(FailingDiskTest, on_a_disk_that_cannot_be_written_old_files_stay) {
     expect_one_sentence(run_on("read_only", command), command, "Read-only file system");
 }
 
+/// Names of files on the disk as paths: of a disk that is gone, the current folder still shows the files.
+Words with_paths(Words command, const std::string& disk) {
+  for (std::string& word : command) {
+    if (word.ends_with(".json") || word.ends_with(".csv") || word.ends_with(".html") ||
+        word.ends_with(".svg") || word.ends_with(".pt"))
+      word = word == kDiskRecord ? word : disk + "/" + word;
+    if (word == ".") word = disk;
+  }
+  return command;
+}
+
+TEST_F(FailingDiskTest, on_a_disk_that_is_gone_nothing_is_written) {
+  for (const Words& command : kWriting) {
+    const Words words = with_paths(command, scratch_.path("place/disk"));
+    expect_one_sentence(run_on("vanished", words), words, scratch_.path("place/disk"));
+  }
+}
+
 TEST_F(FailingDiskTest, on_a_disk_that_goes_away_old_files_stay) {
-  const Words command =
-      writing_bench({"--json", scratch_.path("place/disk/r.json"), "--batch", "1,2,3,4"}, "100");
-  const test::Finished finished = run_on("vanishing", command);
-  expect_one_sentence(finished, command, "cannot write '");
+  // Long enough that the disk goes before they end.
+  const std::vector<Words> long_commands{
+      writing_bench({"--json", "r.json", "--batch", "1,2,3,4"}, kManySteps),
+      writing_bench({"--csv", "r.csv"}, kManySteps),
+      writing_bench({"--trace", "t.json"}, kManySteps),
+      writing_train({"--json", "train.json", "--epochs", "400"}),
+      writing_train({"--checkpoint", "c.pt", "--force", "--epochs", "400"}),
+  };
+  for (const Words& command : long_commands) {
+    const Words words = with_paths(command, scratch_.path("place/disk"));
+    expect_one_sentence(run_on("vanishing", words), words, "cannot write '");
+  }
 }
 
 TEST_F(FailingDiskTest, a_folder_for_temporary_files_that_is_none_is_named) {

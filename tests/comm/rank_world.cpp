@@ -20,6 +20,7 @@
 #include "lockstep/comm/store.h"
 
 #include "comm/device_view.h"
+#include "comm/folder_store.h"
 #include "comm/host_copy_engine.h"
 
 namespace lockstep::comm {

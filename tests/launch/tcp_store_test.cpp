@@ -1,116 +1,69 @@
 #include "lockstep/launch/tcp_store.h"
 
-#include <fstream>
 #include <future>
-#include <iterator>
 #include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "lockstep/base/error.h"
 #include "lockstep/launch/tcp_socket.h"
+
+#include "comm/store_contract.h"
 
 namespace lockstep::launch {
 namespace {
 
 using namespace std::chrono_literals;
+using comm::check_counting;
+using comm::check_lost_server;
+using comm::check_values;
+using comm::check_waiting;
 using ::testing::HasSubstr;
 
-double processor_time_s() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](timeval t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+/// The store that torchrun's agent hosts, at any free port.
+c10::intrusive_ptr<c10d::TCPStore> agent_at(int port = 0) {
+  c10d::TCPStoreOptions options;
+  options.isServer = true;
+  options.waitWorkers = false;
+  options.port = static_cast<uint16_t>(port);
+  return c10::make_intrusive<c10d::TCPStore>(kLoopback, options);
 }
 
-TEST(TcpStoreTest, values_pass_from_one_process_side_to_the_other) {
-  const auto server = make_tcp_store("127.0.0.1", 0, true, 10s);
-  const auto client = make_tcp_store("127.0.0.1", server->port(), false, 10s);
-  const std::string value("a\0b", 3);
-  client->set("key", value);
-  EXPECT_EQ(server->get("key", 1s), value);
-  client->set("empty", "");
-  EXPECT_EQ(server->get("empty", 1s), "");
-  EXPECT_EQ(server->add("count", 2), 2);
-  EXPECT_EQ(client->add("count", -1), 1);
+std::unique_ptr<comm::Store> client_of_agent(c10d::TCPStore& agent) {
+  return connect_agent_store(kLoopback, agent.getPort(), "test", 10s, 10s);
 }
 
-TEST(TcpStoreTest, a_waiting_get_sleeps_and_lets_others_through) {
-  const auto store = make_tcp_store("127.0.0.1", 0, true, 10s);
-  auto waiting = std::async(std::launch::async, [&] { return store->get("late", 10s); });
-  const double before_s = processor_time_s();
-  EXPECT_EQ(waiting.wait_for(500ms), std::future_status::timeout);
-  EXPECT_LT(processor_time_s() - before_s, 0.1);  // a loop would have taken all of it
-  store->set("late", "now");
-  EXPECT_EQ(waiting.get(), "now");
+TEST(AgentStoreTest, values_pass_from_one_rank_to_another) {
+  const auto agent = agent_at();
+  check_values(*client_of_agent(*agent), *client_of_agent(*agent));
 }
 
-TEST(TcpStoreTest, a_missing_key_is_named_and_the_store_goes_on) {
-  const auto store = make_tcp_store("127.0.0.1", 0, true, 10s);
-  try {
-    store->get("missing", 100ms);
-    FAIL();
-  } catch (const TimeoutError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("'missing'"));
-  }
-  store->set("missing", "here");
-  EXPECT_EQ(store->get("missing", 1s), "here");
+TEST(AgentStoreTest, a_waiting_get_sleeps_and_a_missing_key_is_named) {
+  check_waiting(*client_of_agent(*agent_at()));
 }
 
-TEST(TcpStoreTest, a_waiting_get_learns_that_the_server_is_gone) {
-  auto server = make_tcp_store("127.0.0.1", 0, true, 10s);
-  const auto client = make_tcp_store("127.0.0.1", server->port(), false, 10s);
-  auto waiting = std::async(std::launch::async, [&] { return client->get("never", 60s); });
-  EXPECT_EQ(waiting.wait_for(100ms), std::future_status::timeout);
-  server.reset();
-  EXPECT_THROW(waiting.get(), PeerLostError);
+TEST(AgentStoreTest, add_is_atomic) {
+  check_counting(*client_of_agent(*agent_at()));
 }
 
-TEST(TcpStoreTest, a_port_in_use_is_named) {
-  const Listener taken = listen_tcp(kLoopback, 0);
-  try {
-    make_tcp_store("127.0.0.1", taken.port, true, 10s);
-    FAIL();
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("port " + std::to_string(taken.port) + " is in use"));
-    EXPECT_THAT(error.advice(), HasSubstr("MASTER_PORT"));
-  }
+TEST(AgentStoreTest, a_waiting_get_learns_that_the_agent_is_gone) {
+  auto agent = agent_at();
+  check_lost_server(*client_of_agent(*agent), [&] { agent.reset(); });
 }
 
-TEST(TcpStoreTest, nobody_there_is_a_time_out_that_names_the_address_and_prints_nothing) {
+TEST(AgentStoreTest, nobody_there_is_a_time_out_that_names_the_address_and_prints_nothing) {
   const int port = listen_tcp(kLoopback, 0).port;
   ::testing::internal::CaptureStderr();
   try {
-    make_tcp_store("127.0.0.1", port, false, 500ms);
+    connect_agent_store(kLoopback, port, "test", 500ms, 10s);
     FAIL();
   } catch (const TimeoutError& error) {
     EXPECT_THAT(error.what(), HasSubstr("127.0.0.1:" + std::to_string(port)));
   }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
-}
-
-/// The addresses by which this host may be meant alone.
-std::vector<std::string> loopback_addresses() {
-  std::vector<std::string> all{kLoopback, "127.0.0.2", "localhost"};
-  std::ifstream ip6("/proc/net/if_inet6");
-  const std::string text(std::istreambuf_iterator<char>(ip6), {});
-  if (text.find(" lo\n") != std::string::npos) all.emplace_back("::1");
-  return all;
-}
-
-TEST(TcpStoreTest, every_loopback_address_is_listened_on_and_no_other) {
-  for (const std::string& host : loopback_addresses()) {
-    const auto server = make_tcp_store(host, 0, true, 10s);
-    make_tcp_store(host, server->port(), false, 10s)->set("host", host);
-    EXPECT_EQ(server->get("host", 1s), host);
-  }
-  const Listener listener = listen_tcp("127.0.0.2", 0);
-  EXPECT_TRUE(connect_tcp("127.0.0.2", listener.port, 1s));
-  EXPECT_THROW(connect_tcp(kLoopback, listener.port, 1s), CommError);
 }
 
 class JoinTest : public ::testing::Test {
@@ -165,7 +118,7 @@ TEST_F(JoinTest, a_rank_says_that_rank_0_is_missing_and_finds_it_when_it_comes) 
 }
 
 TEST_F(JoinTest, commands_follow_each_other_in_the_store_of_one_agent) {
-  const auto agent = make_tcp_store(kLoopback, port_, true, 10s);
+  const auto agent = agent_at(port_);
   for (const char* command : {"first", "second"}) {
     RankEnvironment environment = rank(0);
     environment.store_hosted_for_us = true;

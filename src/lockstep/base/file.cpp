@@ -187,4 +187,19 @@ std::string read_file(const fs::path& path) {
   }
 }
 
+FileEnds read_ends(const fs::path& path, size_t most) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const auto size = static_cast<size_t>(std::max<std::streamoff>(file.tellg(), 0));
+  const size_t count = std::min(size, most);
+  const auto read_at = [&](size_t place) {
+    std::string text(count, '\0');
+    file.seekg(static_cast<std::streamoff>(place));
+    file.read(text.data(), static_cast<std::streamsize>(count));
+    return text;
+  };
+  FileEnds ends{read_at(0), read_at(size - count)};
+  if (!file) throw Error(fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
+  return ends;
+}
+
 }  // namespace lockstep

@@ -38,4 +38,13 @@ void make_private_folder(const std::filesystem::path& folder);
 /// of more than 2 GiB and devices without an end are refused.
 std::string read_file(const std::filesystem::path& path);
 
+/// The first and the last bytes of a file, which overlap in a short one.
+struct FileEnds {
+  std::string first;
+  std::string last;
+};
+
+/// At most `most` bytes of either end. Throws Error that names the path and the system's reason.
+FileEnds read_ends(const std::filesystem::path& path, size_t most);
+
 }  // namespace lockstep

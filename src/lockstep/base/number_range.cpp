@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/plain_text.h"
+
 namespace lockstep {
 namespace {
 
@@ -43,12 +45,6 @@ std::span<const UnitWord> words_of(Unit unit) {
       break;
   }
   return kNoWords;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
 }
 
 bool contains(const NumberRange& range, double value) {

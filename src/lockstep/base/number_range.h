@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// What a number on a command line counts. It, or another unit of its kind, may stand behind the number:
-/// 25MB, 30s, 2%. KB, MB and GB mean KiB, MiB and GiB.
+/// The unit of a number on a command line. It, or another one of its kind, may stand behind the number: 25MB,
+/// 30s, 2%. KB, MB and GB mean KiB, MiB and GiB.
 enum class Unit { kNone, kMebibytes, kSeconds, kMilliseconds, kShare };
 
 /// The finite numbers that a flag takes.

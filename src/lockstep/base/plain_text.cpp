@@ -73,4 +73,26 @@ std::string plain_text(std::string_view text) {
   return out;
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+std::string printable(std::string_view text, size_t longest) {
+  std::string shown;
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    const char32_t point = next_code_point(text, at);
+    const std::string_view character = text.substr(begin, at - begin);
+    // Text may hold kReplacement itself.
+    const bool valid = point != kReplacement || character == "\uFFFD";
+    const bool keeps = point == U'\n' || point == U'\t' || (valid && !does_something(point));
+    if (shown.size() + character.size() > longest) return shown + "...";
+    shown += keeps ? std::string(character) : std::string(valid ? 1 : character.size(), '?');
+  }
+  return shown;
+}
+
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hexadecimal.h"
+#include "lockstep/base/plain_text.h"
 
 namespace lockstep {
 namespace {
@@ -25,12 +26,6 @@ const unsigned char* bytes_of(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 
-std::string without_space_around(const std::string& text) {
-  constexpr const char* kSpace = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kSpace);
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-}
-
 std::string checked(std::string secret, const std::string& where) {
   if (secret.size() >= kLeastCharacters) return secret;
   throw ConfigError(fmt::format("the token in {} has {} characters, and {} is the least", where,
@@ -44,7 +39,7 @@ std::string read_private_file(const char* name) {
     throw ConfigError(fmt::format("LOCKSTEP_TOKEN_FILE={}: other users may read it", name),
                       fmt::format("Take that right away (chmod 600 {}), and make a new token.", name));
   }
-  return without_space_around(read_file(name));
+  return std::string(trimmed(read_file(name)));
 }
 
 }  // namespace

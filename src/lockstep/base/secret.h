@@ -11,7 +11,7 @@ namespace lockstep {
 /// 128 random bits as 32 hexadecimal digits.
 std::string random_secret();
 
-/// What a holder of `secret` answers to `question` (HMAC-SHA-512/256, in hexadecimal digits): nobody finds
+/// The answer of a holder of `secret` to `question` (HMAC-SHA-512/256, in hexadecimal digits): nobody finds
 /// the secret from it, or the answer to another question.
 std::string answer_to(std::string_view question, std::string_view secret);
 

@@ -22,7 +22,7 @@ class LaneKeeper::Lane final : public ForwardingCommunicator {
       : ForwardingCommunicator(*lane), lane_(std::move(lane)), number_(number), home_(std::move(home)) {}
 
   ~Lane() override {
-    // What was abandoned in it has to fail, here and on the other ranks.
+    // Operations that were abandoned in it have to fail, here and on the other ranks.
     if (!lane_->idle()) return;
     const std::lock_guard lock(home_->mutex);
     home_->kept[number_] = std::move(lane_);

@@ -304,9 +304,8 @@ std::shared_ptr<comm::Store> connect_patiently(
     std::this_thread::sleep_until(earliest);
     return false;
   };
-  const bool speaks = environment.rank == 1 || environment.local_rank == 0;
   const char* host = environment.uses_agent_store() ? "the launcher's store" : "rank 0";
-  if (wait_patiently(patience, speaks, attempt, [&] { return host; })) return store;
+  if (wait_patiently(patience, environment.speaks_for_host(), attempt, [&] { return host; })) return store;
   throw TimeoutError(fmt::format("rank {} waited for {} for {:g} s: {}", environment.rank, host,
                                  patience.limit.count(), last),
                      advice);

@@ -15,9 +15,9 @@ namespace lockstep::launch {
 // at a time on a connection. Values travel as hexadecimal digits.
 //
 //   client                                server
-//    |-- hello {visit}, see reception.h ->|  visit: a random number of the process; a rank has one visit, and
-//    another |                                    |  process of its number is told to come again, when this
-//    job has ended
+//    |-- hello {visit}, see reception.h ->|  visit: a random number of the process; a rank has one visit,
+//    |                                    |  and another process of its number is told to come again, when
+//    |                                    |  this job has ended
 //    |-- set {key, value} --------------->|
 //    |<---------------------------- set --|
 //    |-- get {key} ---------------------->|

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <random>
 #include <set>
 #include <vector>
 
@@ -11,7 +10,8 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/clock.h"
-#include "lockstep/base/printable.h"
+#include "lockstep/base/plain_text.h"
+#include "lockstep/base/secret.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/launch/watch_message.h"
 
@@ -38,11 +38,6 @@ std::optional<std::string> value_within(comm::Store& store, const std::string& k
   } catch (const TimeoutError&) {
     return std::nullopt;
   }
-}
-
-std::string new_token() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
 }
 
 /// "rank 1", "ranks 1, 3", "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 56 others".
@@ -192,17 +187,15 @@ class Host {
 class Guest {
  public:
   Guest(comm::Store& store, const RankEnvironment& environment)
-      : store_(store), environment_(environment), token_(new_token()) {}
+      : store_(store), environment_(environment), token_(random_secret()) {}
 
   /// Writes `entry`, waits for rank 0's answer, and says that this rank is here. Returns the number of the
   /// meeting. Throws TimeoutError.
   int64_t announce(json entry, const Patience& patience) {
     write(std::move(entry));
     std::optional<std::string> welcome;
-    // One rank of each host speaks, rank 1 on rank 0's.
-    const bool speaks = environment_.rank == 1 || environment_.local_rank == 0;
     wait_patiently(
-        patience, speaks,
+        patience, environment_.speaks_for_host(),
         [&](Seconds time) {
           welcome = value_within(store_, "welcome/" + token_, time);
           return welcome.has_value();

@@ -23,11 +23,9 @@ namespace lockstep::launch {
 //    |-- here {rank, token} -------------------->|  proof that the rank lives: an entry may be a dead rank's
 //    |<----------- key GENERATION/met: {} -------|  all are here
 //    |                                           |
-//    |-- failed {rank, token, lost} ------------>|  in place of `arrived`, and then as above: the rank cannot
-//    come
+//    |-- failed {rank, token, lost} ------------>|  in place of `arrived`: the rank cannot come
 //    |<----------- key GENERATION/met: {reason} -|  the job ends: a rank failed, or did not come in time
-//    |-- heard {rank, token} ------------------->|  rank 0, which may host the store, waits two seconds for
-//    these
+//    |-- heard {rank, token} ------------------->|  rank 0, the host perhaps, waits two seconds for these
 //
 // All other keys of the job begin with the number of its meeting.
 

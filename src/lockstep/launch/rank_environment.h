@@ -40,6 +40,8 @@ struct RankEnvironment {
   bool bound_by_launcher = false;
 
   bool on_one_host() const { return local_world == world; }
+  /// Whether this rank tells the user that rank 0 is missing: one of each host does, rank 1 on rank 0's.
+  bool speaks_for_host() const { return rank == 1 || local_rank == 0; }
   /// Whether the ranks meet in the store of torchrun's agents. Those of one host do without: it is open to
   /// everybody.
   bool uses_agent_store() const { return store_hosted_for_us && !supervised && !on_one_host(); }

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/printable.h"
+#include "lockstep/base/plain_text.h"
 #include "lockstep/base/secret.h"
 #include "lockstep/comm/operation.h"
 
@@ -211,7 +211,7 @@ void Reception::accept_all() {
     UniqueFd fd(::accept4(listener_.fd.get(), reinterpret_cast<sockaddr*>(&address), &length,
                           SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
-      // Of the errors, these last: the listener would stay readable, and the loop would turn without end.
+      // These errors last: the listener would stay readable, and the loop would turn without end.
       const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (full) closed_until_ = Clock::now() + kOutOfDescriptors;
       if (full || errno == EAGAIN || errno == EWOULDBLOCK) return;

@@ -18,11 +18,11 @@ namespace lockstep::launch {
 
 // How a process of the job comes in, at the watch and at the store. Messages as in watch_message.h:
 //
-//   who connects                              who listens
-//    |<--------------------- {challenge} -----|  a random number, another one for each connection
-//    |-- hello {job, rank, proof, challenge} ->|  proof: the answer to the challenge (base/secret.h), which
-//    takes |                                        |  the job's token; and a challenge in return
-//    |<------------------- welcome {proof} ---|  proof that the listener knows the token as well
+//   who connects                               who listens
+//    |<---------------------- {challenge} -----|  a random number, another one for each connection
+//    |-- hello {job, rank, proof, challenge} ->|  proof: the answer to the challenge, which takes
+//    |                                         |  the job's token (base/secret.h); a challenge in return
+//    |<-------------------- welcome {proof} ---|  proof that the listener knows the token as well
 //    |         or: turned away {reason}, again |  again: an earlier run of the ranks has not ended yet
 //
 // A recorded hello is of no use to anybody: the next challenge is another one. Whoever has not said hello yet

@@ -83,6 +83,18 @@ int port_of(int fd) {
                                              : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
+/// Whether both ends of a connection are this socket: where nobody listens on a port of this host, the system
+/// may choose that very port for the connecting end.
+bool met_itself(int fd) {
+  sockaddr_storage here{};
+  sockaddr_storage there{};
+  socklen_t here_length = sizeof here;
+  socklen_t there_length = sizeof there;
+  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&here), &here_length) == 0 &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&there), &there_length) == 0 &&
+         here_length == there_length && std::memcmp(&here, &there, here_length) == 0;
+}
+
 /// 0 once connected, else errno.
 int connect_until(int fd, const addrinfo& address, Clock::time_point deadline) {
   if (::connect(fd, address.ai_addr, address.ai_addrlen) == 0) return 0;
@@ -136,8 +148,7 @@ UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<do
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     error = fd ? connect_until(fd.get(), *address, deadline) : errno;
-    // Where nobody listens yet, the system may pick the very port for this end, and the socket meets itself.
-    if (error == 0 && port_of(fd.get()) == port) error = ECONNREFUSED;
+    if (error == 0 && met_itself(fd.get())) error = ECONNREFUSED;
     if (error == 0) {
       set_nodelay(fd.get());
       return fd;

@@ -15,7 +15,6 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/operation.h"
-#include "lockstep/launch/tcp_socket.h"
 
 namespace lockstep::launch {
 namespace {
@@ -36,18 +35,15 @@ std::string first_line(const c10::Error& error) {
   return text.substr(0, text.find('\n'));
 }
 
-class PooledTcpStore final : public TcpStore {
+class AgentStore final : public comm::Store {
  public:
-  PooledTcpStore(Client first, std::string prefix, Seconds timeout)
+  AgentStore(Client first, std::string prefix, Seconds timeout)
       : address_(fmt::format("{}:{}", first->getHost(), first->getPort())),
-        port_(first->getPort()),
         prefix_(std::move(prefix)),
         timeout_(timeout),
         first_(first) {
     idle_.push_back(std::move(first));
   }
-
-  int port() const override { return port_; }
 
   void set(const std::string& key, const std::string& value) override {
     with_client(key, timeout_, [&](c10d::TCPStore& client) {
@@ -105,10 +101,8 @@ class PooledTcpStore final : public TcpStore {
   }
 
   const std::string address_;
-  const int port_;
   const std::string prefix_;
   const Seconds timeout_;
-  /// Owns the server, if this process hosts it.
   const Client first_;
   std::mutex mutex_;
   std::vector<Client> idle_;
@@ -120,40 +114,30 @@ void quiet_c10d() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 3;
 }
 
-Client connect(const std::string& host, int port, bool is_server, Seconds timeout) {
-  quiet_c10d();
-  c10d::TCPStoreOptions options;
-  options.isServer = is_server;
-  options.waitWorkers = false;
-  options.timeout = to_milliseconds(timeout);
-  options.port = static_cast<uint16_t>(port);
-  if (is_server) {
-    // Bound here for clear errors, and so that a job on one host cannot be reached from others.
-    Listener listener = listen_tcp(host, port);
-    options.port = static_cast<uint16_t>(listener.port);
-    options.masterListenFd = listener.fd.release();
-  }
-  try {
-    return c10::make_intrusive<c10d::TCPStore>(host, options);
-  } catch (const c10::Error& error) {
-    throw TimeoutError(fmt::format("no store at {}:{}: {}", host, port, first_line(error)),
-                       "Check that rank 0 is running, and MASTER_ADDR and MASTER_PORT.");
-  }
-}
-
-/// The store of torchrun's agent.
+/// The agent's, for the ranks of a job.
 std::shared_ptr<comm::Store> agent_store(const RankEnvironment& environment, const Patience& patience) {
   return connect_patiently(environment, patience, [&](Seconds time) -> std::shared_ptr<comm::Store> {
-    return std::make_shared<PooledTcpStore>(
-        connect(environment.master_addr, environment.master_port, false, time),
-        fmt::format("lockstep/{}/", environment.job_id), patience.limit);
+    return connect_agent_store(environment.master_addr, environment.master_port, environment.job_id, time,
+                               patience.limit);
   });
 }
 
 }  // namespace
 
-std::unique_ptr<TcpStore> make_tcp_store(const std::string& host, int port, bool is_server, Seconds timeout) {
-  return std::make_unique<PooledTcpStore>(connect(host, port, is_server, timeout), "lockstep/", timeout);
+std::unique_ptr<comm::Store> connect_agent_store(const std::string& host, int port, const std::string& job_id,
+                                                 Seconds join_timeout, Seconds timeout) {
+  quiet_c10d();
+  c10d::TCPStoreOptions options;
+  options.waitWorkers = false;
+  options.timeout = to_milliseconds(join_timeout);
+  options.port = static_cast<uint16_t>(port);
+  try {
+    return std::make_unique<AgentStore>(c10::make_intrusive<c10d::TCPStore>(host, options),
+                                        fmt::format("lockstep/{}/", job_id), timeout);
+  } catch (const c10::Error& error) {
+    throw TimeoutError(fmt::format("no store at {}:{}: {}", host, port, first_line(error)),
+                       "Check that rank 0 is running, and MASTER_ADDR and MASTER_PORT.");
+  }
 }
 
 JoinedStore join_store(const RankEnvironment& environment, const Patience& patience,

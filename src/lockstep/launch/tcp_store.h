@@ -13,19 +13,13 @@
 
 namespace lockstep::launch {
 
-/// c10d's TCPStore. A waiting get() sleeps in the kernel and does not keep others from using the store. A
-/// call that finds the server gone throws PeerLostError.
-class TcpStore : public comm::Store {
- public:
-  /// The port that it listens on, or is connected to.
-  virtual int port() const = 0;
-};
-
-/// The store at host:port; as server it listens there (port 0: any free one) until destroyed. `timeout` is
-/// for connecting and for set and add. Throws ConfigError that names the port if it is in use, TimeoutError
-/// if nobody answers.
-std::unique_ptr<TcpStore> make_tcp_store(const std::string& host, int port, bool is_server,
-                                         std::chrono::duration<double> timeout);
+/// The store of torchrun's agent at host:port, a c10d::TCPStore, of which the job uses the keys below its id.
+/// A waiting get() sleeps in the kernel and does not keep others from using the store. A call that finds the
+/// server gone throws PeerLostError. `timeout` is for set and add. Throws TimeoutError if nobody answers
+/// within `join_timeout`.
+std::unique_ptr<comm::Store> connect_agent_store(const std::string& host, int port, const std::string& job_id,
+                                                 std::chrono::duration<double> join_timeout,
+                                                 std::chrono::duration<double> timeout);
 
 /// The job's store: that of torchrun's agent, which asks nobody for a token, for its ranks on several hosts;
 /// else the job's own. The rest as join_job_store().

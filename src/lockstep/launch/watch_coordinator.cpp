@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/host_name.h"
-#include "lockstep/base/printable.h"
+#include "lockstep/base/plain_text.h"
 
 namespace lockstep::launch {
 namespace {

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include "lockstep/base/printable.h"
+#include "lockstep/base/plain_text.h"
 
 namespace lockstep::launch {
 namespace {

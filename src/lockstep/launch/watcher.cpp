@@ -6,7 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/host_name.h"
-#include "lockstep/base/printable.h"
+#include "lockstep/base/plain_text.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/launch/reception.h"
 

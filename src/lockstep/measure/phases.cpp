@@ -142,7 +142,7 @@ class StepAnalysis {
   /// collective that ends in an exposed stretch delays all that this rank issues afterwards.
   double waiting_s(size_t rank, const std::vector<Stretch>& exposed) const {
     const std::vector<CollectiveStamp>& own = stamps(rank).collectives;
-    // Of each collective: its end if nobody had been late since its issue, and all delay until its end.
+    // The end of each collective if nobody had been late since its issue, and all delay until its end.
     std::vector<double> punctual_s, delay_s;
     double most_s = 0;
     for (size_t i = 0; i < collectives(); ++i) {

@@ -7,13 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/base/plain_text.h"
+
 namespace lockstep::topology {
 
 /// The contents of a small system file; empty if it cannot be read. Never throws.
 std::optional<std::string> read_text(const std::filesystem::path& path);
-
-/// Without white space at both ends.
-std::string_view trimmed(std::string_view text);
 
 /// Parts between any of `separators`, empty parts left out.
 std::vector<std::string_view> split(std::string_view text, std::string_view separators);

@@ -94,7 +94,7 @@ std::string first_outward_interface() {
   return name;
 }
 
-/// What the ranks find out together about where they are.
+/// The findings of all ranks together about where they are.
 struct Surroundings {
   bool one_host = false;
   /// An address of a host from which rank 0's can be reached; may be empty.

@@ -85,7 +85,7 @@ std::shared_ptr<NcclLink> NcclLink::join(const ncclUniqueId& id, int rank, int s
                                          Deadline deadline) {
   std::shared_ptr<NcclLink> link(new NcclLink(rank, size, device));
   const ncclResult_t result = within(deadline, device, "ncclCommInitRankConfig", [link, id, rank, size] {
-    // Of a non-blocking one, NCCL enqueues every operation on a thread that it starts for it.
+    // NCCL starts a thread for each operation of a communicator that does not block.
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 1;
     return ncclCommInitRankConfig(&link->comm_, size, id, rank, &config);

@@ -76,6 +76,13 @@ std::string likewise_text(const std::vector<WarnedRow>& rows, const RowNames& na
   return text + ".";
 }
 
+/// The warning that gives the same advice. Launches and rows say the same with other figures.
+std::vector<Warning>::iterator find_alike(std::vector<Warning>& among, const Warning& warning) {
+  return std::ranges::find_if(among, [&](const Warning& other) {
+    return other.advice == warning.advice && other.loud == warning.loud;
+  });
+}
+
 /// Warnings of a run, and what only the comparison with its baseline shows.
 std::vector<Warning> warnings_of(const Run& run) {
   std::vector<Warning> warnings = run.warnings;
@@ -95,10 +102,8 @@ std::vector<Warning> warnings_of_record(const RunRecord& record) {
   const int launches = std::max(1, static_cast<int>(record.launches_started_at.size()));
   std::vector<Warning> all;
   for (const Warning& warning : record.warnings) {
-    const auto known = std::ranges::find_if(all, [&](const Warning& other) {
-      return other.advice == warning.advice && other.loud == warning.loud;
-    });
-    // Launches say the same with other figures. Warnings of one launch concern different hosts.
+    const auto known = find_alike(all, warning);
+    // Warnings of one launch concern different hosts.
     if (known == all.end() || launches == 1) {
       all.push_back(warning);
     } else {
@@ -117,9 +122,7 @@ std::vector<Warning> warnings_of_rows(const RunRecord& record) {
   for (const Run& run : record.runs) {
     for (const Warning& warning : warnings_of(run)) {
       // Rows of a sweep tend to share their trouble: one warning per advice.
-      const auto known = std::ranges::find_if(all, [&](const Warning& other) {
-        return other.advice == warning.advice && other.loud == warning.loud;
-      });
+      const auto known = find_alike(all, warning);
       const auto place = static_cast<size_t>(known - all.begin());
       if (known == all.end()) {
         all.push_back(warning);

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/base/printable.h"
+#include "lockstep/base/plain_text.h"
 #include "lockstep/results/record/machine_warnings.h"
 #include "lockstep/results/record/resources.h"
 #include "lockstep/results/record/summarize.h"

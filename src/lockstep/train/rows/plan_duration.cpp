@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/inputs/sources.h"
 #include "lockstep/models/model.h"
 #include "lockstep/train/rows/row_rules.h"
 #include "lockstep/train/rows/row_runner.h"
@@ -25,8 +26,6 @@ constexpr double kLimit_s = 60;
 /// Drawing, hashing and comparing the initial value of a parameter, and drawing a value of a batch.
 constexpr double kParameter_s = 15e-9;
 constexpr double kPixel_s = 10e-9;
-/// Batches that the input `device` draws.
-constexpr int kBatches = 4;
 
 /// Bytes of gradients that ranks of one host combine per second, all of them busy. Rough: what counts is
 /// whether communication is a part of the step that matters.
@@ -53,7 +52,7 @@ double set_up_s(const RowPlan& row, const StepSample& sample) {
   const models::ModelInfo& info = models::info_of(row.model);
   const double pixels = static_cast<double>(info.channels) * row.image_size * row.image_size;
   return sample.build_s + sample.first_s + kParameter_s * static_cast<double>(info.parameters) +
-         kPixel_s * kBatches * row.batch_per_rank * pixels;
+         kPixel_s * inputs::kDeviceBatches * row.batch_per_rank * pixels;
 }
 
 }  // namespace
