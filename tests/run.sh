@@ -88,12 +88,11 @@ attribute() { sed -nE "s/.*[[:space:]]$1=\"([0-9]+)\".*/\1/p" <<<"$2" | head -n 
 
 has_tests() { ctest --test-dir "$1" -N -L "$2" | grep -qE 'Total Tests: [1-9]'; }
 
-# Tests of the program bring processes and fixed ports, those of the backends threads that poll, enough for the whole
-# machine: one at a time.
+# Tests of several ranks bring processes, fixed ports and threads that poll, enough for the whole machine: one at a time.
 run_release() {
-  run "release, unit" build "$jobs" -LE '^(comm|cli|browser|slow|gpu)$'
-  run "release, program" build 1 -L '^cli$' -LE '^slow$'
-  run "release, several ranks" build 1 -L '^(comm|browser)$' -LE '^slow$'
+  run "release, unit" build "$jobs" -LE '^(comm|ranks|cli|browser|slow|gpu)$'
+  run "release, program" build "$jobs" -L '^cli$' -LE '^slow$'
+  run "release, several ranks" build 1 -L '^(comm|ranks|browser)$' -LE '^slow$'
   if has_tests build '^gpu$'; then run "release, gpu" build 1 -L '^gpu$'; fi
 }
 
@@ -125,7 +124,7 @@ sanitize() {
       run "$folder, $part" "$folder/tests/$part" 1 -LE '^(slow|gpu)$'
     done
   else
-    run "$folder, unit" "$folder" "$jobs" -LE '^(comm|cli|browser|slow|gpu)$'
+    run "$folder, unit" "$folder" "$jobs" -LE '^(comm|ranks|cli|browser|slow|gpu)$'
     run "$folder, several ranks" "$folder" 1 -L '^comm$' -LE '^slow$'
   fi
   unset ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
