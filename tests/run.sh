@@ -2,8 +2,8 @@
 # Builds and runs the tests; the last line is "N passed, N failed" over all of them. A test that skips itself
 # counts as failed, those labelled gpu excepted: a promise that was not checked is not kept.
 #
-#   tests/run.sh        release build: all but the slow ones; what has threads and sockets again under asan and tsan;
-#                       the fuzzers of the readers, with asan, for some seconds
+#   tests/run.sh        release build: all but the slow ones; what has threads and sockets again under tsan; the
+#                       fuzzers of the readers, with asan, for some seconds
 #   tests/run.sh --all  also the slow ones, and everything under asan and tsan
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -121,8 +121,9 @@ sanitize() {
   export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$PWD/tests/tsan-suppressions.txt
   if [ "$which" = concurrent ]; then
     for part in "${concurrent_parts[@]}"; do
-      run "$folder, $part" "$folder/tests/$part" 1 -LE '^(slow|gpu)$'
+      run "$folder, $part" "$folder/tests/$part" "$jobs" -LE '^(comm|ranks|slow|gpu)$'
     done
+    run "$folder, several ranks" "$folder/tests/comm" 1 -L '^comm$'
   else
     run "$folder, unit" "$folder" "$jobs" -LE '^(comm|ranks|cli|browser|slow|gpu)$'
     run "$folder, several ranks" "$folder" 1 -L '^comm$' -LE '^slow$'
@@ -152,7 +153,6 @@ if $everything; then
   sanitize tsan build/tsan-torch all
 else
   fuzz 5
-  sanitize asan build/asan concurrent -DLOCKSTEP_TORCH_PARTS=OFF
   sanitize tsan build/tsan concurrent -DLOCKSTEP_TORCH_PARTS=OFF
 fi
 
