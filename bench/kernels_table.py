@@ -5,8 +5,9 @@
   bench/kernels_table.py --precision bf16 --models resnet50:16 --repeats 9
 
 One rank on all cores. Each repetition runs lockstep with --kernels fused, with --kernels aten, and Python
-(channels-last, fused SGD, set-to-none gradients, the same threads and pinning), each in processes of its own, and the
-order turns from one repetition to the next. Printed as Markdown: median steps, and step of the other / step of fused
+(channels-last, set-to-none gradients, the same threads and pinning) in its variants (bench/vs_python.py), of which the
+one with the shortest median counts for a network, each in processes of its own, and the order rotates from one
+repetition to the next. Printed as Markdown: median steps, and step of the other / step of fused
 (over 1: fused is faster) with 95 % intervals (Student's t on the logarithms of the repetitions' ratios), and their
 geometric means over the networks. --limit adds how much of the processor's limit each fused run reached, by its median
 step and by its shortest, the limit (which takes the shortest time of each primitive) measured in the same run.
@@ -21,7 +22,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from vs_python import ROOT, bench_runs, ratio_interval, run_python
+from vs_python import ROOT, VariantFailed, bench_runs, ratio_interval, run_python
 
 NETWORKS = "resnet50:16,resnet101:8,resnext50_32x4d:8,vgg16:8,alexnet:64,googlenet:16,inception_v3:8"
 IMAGE_SIZE = {"inception_v3": 299}
@@ -47,26 +48,32 @@ class Network:
         self.batch = int(batch)
 
 
-def python_step(options, network, cpus):
+def python_step(options, network, cpus, variant):
     wanted = argparse.Namespace(**vars(options), ranks=1, model=network.name, batch=network.batch,
                                 image_size=IMAGE_SIZE.get(network.name, 224))
-    return statistics.median(run_python(wanted, cpus, "fused"))
+    return statistics.median(run_python(wanted, cpus, variant))
 
 
 def measure(options, network, cpus):
-    """Step times by who took them, a list each; with --limit what part of it each fused run's median and shortest step
-    reached, as logarithms."""
+    """Step times by who took them, a list each, and Python's best variant; with --limit what part of it each fused
+    run's median and shortest step reached, as logarithms."""
     jobs = {"fused": lambda: run_fused(options, network),
             "aten": lambda: run_lockstep(options, network, ["--kernels", "aten"])}
-    if options.with_python:
-        jobs["python"] = lambda: (python_step(options, network, cpus), None, None)
+    variants = [f"python {variant}" for variant in options.variants.split(",")] if options.with_python else []
+    for name in variants:
+        jobs[name] = lambda variant=name.split()[1]: (python_step(options, network, cpus, variant), None, None)
     steps = {name: [] for name in jobs}
     reached = []
     for repetition in range(options.repeats):
         order = list(jobs)
         shift = repetition % len(order)
         for name in order[shift:] + order[:shift]:
-            step, shortest, limit = jobs[name]()
+            try:
+                step, shortest, limit = jobs[name]()
+            except VariantFailed as error:
+                print(f"{name} is left out: {error}", file=sys.stderr)
+                del jobs[name], steps[name]
+                continue
             steps[name].append(step)
             beside = ""
             if limit:
@@ -74,7 +81,11 @@ def measure(options, network, cpus):
                 reached.append((math.log(limit_s / step), math.log(limit_s / shortest)))
                 beside = f", shortest {shortest:.4f} s, limit {limit_s:.4f} s"
             print(f"{network.name} {options.precision} {name}: {step:.4f} s{beside}", file=sys.stderr, flush=True)
-    return steps, reached
+    best = min((name for name in variants if name in steps), key=lambda name: statistics.median(steps[name]),
+               default="")
+    if variants:
+        steps["python"] = steps[best] if best else sys.exit("no variant of Python runs here: --no-python leaves it out")
+    return steps, reached, best.partition(" ")[2]
 
 
 def ratio_text(interval):
@@ -91,6 +102,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--limit", action="store_true", help="measure the processor's limit, too")
     parser.add_argument("--no-python", action="store_true")
+    parser.add_argument("--variants", default="fused,fused+tcmalloc", help="of Python; its best counts")
     parser.add_argument("--python", default=str(ROOT / ".venv-dev" / "bin" / "python"))
     parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"), help="the program")
     parser.add_argument("--lockstep-flag", action="append", default=[], help="passed on to lockstep bench")
@@ -105,13 +117,14 @@ def main():
     print("|---" * (3 + 2 * len(others) + 2 * int(options.limit)) + "|")
     logs = {other: [] for other in others}
     for network in map(Network, options.models.split(",")):
-        steps, reached = measure(options, network, cpus)
+        steps, reached, best = measure(options, network, cpus)
         fused = statistics.median(steps["fused"])
         cells = [f"`{network.name}`", str(network.batch), f"{fused * 1e3:.0f} ms"]
         for other in others:
             ratios = [math.log(theirs / ours) for theirs, ours in zip(steps[other], steps["fused"])]
             logs[other].append(statistics.mean(ratios))
-            cells += [f"{statistics.median(steps[other]) * 1e3:.0f} ms", ratio_text(ratio_interval(ratios))]
+            variant = f" ({best})" if other == "python" else ""
+            cells += [f"{statistics.median(steps[other]) * 1e3:.0f} ms{variant}", ratio_text(ratio_interval(ratios))]
         if options.limit:
             cells += [ratio_text(ratio_interval(logs_of_runs)) for logs_of_runs in zip(*reached)]
         print("| " + " | ".join(cells) + " |", flush=True)

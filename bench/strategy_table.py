@@ -24,7 +24,7 @@ import os
 import statistics
 import sys
 
-from vs_python import ROOT, bench_runs, ratio_interval, run_python
+from vs_python import ROOT, VariantFailed, bench_runs, ratio_interval, run_python
 
 STRATEGIES = "ddp,replicated,horovod,sharded,parameter_server,bsp"
 
@@ -59,7 +59,10 @@ def measure(options, cell, strategies):
             python = argparse.Namespace(**{**vars(options), "model": model, "image_size": size, "batch": batch,
                                            "precision": "fp32", "ranks": ranks,
                                            "threads": max(1, len(options.cpus) // ranks)})
-            steps["Python DDP"].append(statistics.median(run_python(python, options.cpus, "fused")))
+            try:
+                steps["Python DDP"].append(statistics.median(run_python(python, options.cpus, options.variant)))
+            except VariantFailed as error:
+                sys.exit(f"Python {options.variant} failed: {error}")
         print(f"{model} {backend} {ranks} ranks, repetition {repetition + 1}: "
               + ", ".join(f"{name} {values[-1]:.4f}" for name, values in steps.items()), file=sys.stderr)
     return steps
@@ -76,6 +79,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--lr", type=float, default=0.001, help="0: without the optimizer's update")
     parser.add_argument("--python", nargs="?", const=str(ROOT / ".venv-dev" / "bin" / "python"), default="")
+    parser.add_argument("--variant", default="fused+tcmalloc", help="of Python (bench/vs_python.py)")
     parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"), help="the program")
     parser.add_argument("--lockstep-flag", action="append", default=[], help="passed on to lockstep bench")
     options = parser.parse_args()

@@ -1,18 +1,25 @@
 #!/usr/bin/env python3
-"""lockstep against Python PyTorch at its fastest, in turn on the same cores.
+"""lockstep against Python PyTorch at its best, in turn on the same cores.
 
-  bench/vs_python.py --ranks 1            one rank: torchvision's network, channels-last, fused and foreach SGD
+  bench/vs_python.py --ranks 1            one rank: torchvision's network, channels-last
   bench/vs_python.py --ranks 2            two ranks: Python DistributedDataParallel over Gloo
+  bench/vs_python.py --variants fused,fused+tcmalloc --lockstep-flag=--kernels --lockstep-flag=aten
 
-Each repetition runs lockstep and then every Python variant, each in processes of its own; the order turns round
-from one repetition to the next. Per repetition the ratio is the fastest Python variant's median step divided by
-lockstep's (over 1: lockstep is faster). Printed: each side's medians and the ratio's median with a 95 % interval
-(Student's t on the logarithms of the repetitions' ratios).
+Variants of Python are words joined by +: its optimizer (fused, foreach), then tcmalloc (preloaded, as PyTorch's tuning
+guide recommends), pages (glibc keeps freed memory, as lockstep has it), compile (torch.compile). A variant that fails
+on this machine is said and left out.
+
+Each repetition runs lockstep and every variant, each in processes of its own; the order rotates from one repetition to
+the next. The best variant is the one with the shortest median over all repetitions, and a repetition's ratio is its
+median step divided by lockstep's (over 1: lockstep is faster). Printed as Markdown: a row for each side with what it
+runs on, and its ratio's median with that median's 95 % interval, from order statistics (from six repetitions on; the
+range of fewer, which says so).
 
 Needs a Python with torch and torchvision, made by `make setup-python` (.venv-dev); lockstep itself does not.
 """
 
 import argparse
+import ctypes.util
 import json
 import math
 import os
@@ -23,6 +30,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+VARIANTS = "fused,foreach,fused+tcmalloc,fused+pages,fused+compile,fused+compile+tcmalloc"
 # Two-sided 97.5 % quantiles of Student's t, by degrees of freedom.
 T_QUANTILE = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13]
 
@@ -52,13 +60,29 @@ def run_lockstep(options, cpus):
     return [max(step) for step in run["samples"]]
 
 
-def run_python(options, cpus, optimizer):
+class VariantFailed(Exception):
+    """Python cannot run so here."""
+
+
+def preload_of(words):
+    """What the dynamic linker loads before all else."""
+    if "tcmalloc" not in words:
+        return {}
+    library = ctypes.util.find_library("tcmalloc_minimal")
+    if library is None:
+        raise VariantFailed("there is no libtcmalloc_minimal (Debian: libtcmalloc-minimal4)")
+    return {"LD_PRELOAD": library}
+
+
+def run_python(options, cpus, variant):
+    """Seconds of the steps of Python, run as `variant` says; throws VariantFailed."""
+    optimizer, *words = variant.split("+")
     script = ROOT / "bench" / "python" / "train_step.py"
     processes = []
     port = str(20000 + os.getpid() % 20000)
     for rank in range(options.ranks):
         mine = cpus[rank * options.threads:(rank + 1) * options.threads]
-        environment = dict(os.environ)
+        environment = dict(os.environ, **preload_of(words))
         if options.ranks > 1:
             environment.update(RANK=str(rank), WORLD_SIZE=str(options.ranks), LOCAL_RANK=str(rank),
                                MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
@@ -67,13 +91,27 @@ def run_python(options, cpus, optimizer):
             "--threads", str(options.threads), "--steps", str(options.steps), "--warmup", str(options.warmup),
             "--image-size", str(options.image_size), "--precision", options.precision,
             "--optimizer", optimizer, "--cpus", ",".join(map(str, mine)),
+            *(["--keep-pages"] if "pages" in words else []), *(["--compile"] if "compile" in words else []),
         ]
-        processes.append(subprocess.Popen(command, env=environment, text=True,
+        processes.append(subprocess.Popen(command, env=environment, text=True, stderr=subprocess.PIPE,
                                           stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL))
-    text, _ = processes[0].communicate()
-    if any(p.wait() != 0 for p in processes):
-        sys.exit("the Python side failed")
-    return json.loads(text.strip().splitlines()[-1])["step_s"]
+    outputs = [process.communicate() for process in processes]
+    for process, (_, error) in zip(processes, outputs):
+        if process.returncode != 0:
+            raise VariantFailed((error.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
+    return json.loads(outputs[0][0].strip().splitlines()[-1])["step_s"]
+
+
+def median_interval(values):
+    """The median and the 95 % interval of the median, from order statistics: the narrowest symmetric one that a sign
+    test does not reject (Conover, Practical Nonparametric Statistics, 3.2). Of fewer than six values: their range."""
+    ordered = sorted(values)
+    count = len(ordered)
+    cut = 0
+    while 2 * sum(math.comb(count, k) for k in range(cut + 1)) / 2**count <= 0.05:
+        cut += 1
+    low = max(cut - 1, 0)
+    return statistics.median(ordered), ordered[low], ordered[count - 1 - low]
 
 
 def ratio_interval(log_ratios):
@@ -98,8 +136,8 @@ def main():
     parser.add_argument("--backend", default="gloo", help="lockstep's backend; Python's is gloo")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--warmup", type=int, default=3)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--optimizers", default="fused,foreach", help="Python's variants; its best counts")
+    parser.add_argument("--repeats", type=int, default=6)
+    parser.add_argument("--variants", default=VARIANTS, help=f"of Python; its best counts [{VARIANTS}]")
     parser.add_argument("--python", default=str(ROOT / ".venv-dev" / "bin" / "python"))
     parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"), help="the program")
     parser.add_argument("--lockstep-flag", action="append", default=[], help="passed on to lockstep bench")
@@ -107,33 +145,55 @@ def main():
     cpus = sorted(os.sched_getaffinity(0))
     options.threads = options.threads or max(1, len(cpus) // options.ranks)
 
-    ours, best, log_ratios = [], [], []
-    variants = options.optimizers.split(",")
-    for repetition in range(options.repeats):
-        jobs = ["lockstep", *variants]
-        if repetition % 2:
-            jobs.reverse()
-        medians = {}
-        for job in jobs:
-            steps = run_lockstep(options, cpus) if job == "lockstep" else run_python(options, cpus, job)
-            medians[job] = statistics.median(steps)
-        fastest = min(variants, key=medians.get)
-        ours.append(medians["lockstep"])
-        best.append(medians[fastest])
-        log_ratios.append(math.log(best[-1] / ours[-1]))
-        print(f"repetition {repetition + 1}: lockstep {ours[-1]:.4f} s, "
-              + ", ".join(f"python {v} {medians[v]:.4f} s" for v in variants)
-              + f", ratio {best[-1] / ours[-1]:.3f}", flush=True)
-
-    _, low, high = ratio_interval(log_ratios)
+    variants = options.variants.split(",")
+    steps = measure(options, cpus, variants)
+    ours = steps.pop("lockstep")
+    if not steps:
+        sys.exit("no variant of Python runs here")
+    best = min(steps, key=lambda variant: statistics.median(steps[variant]))
     images = options.batch * options.ranks
-    print(f"{options.model}, {options.precision}, batch {options.batch} per rank, {options.ranks} ranks x "
-          f"{options.threads} threads, medians of {options.repeats} repetitions")
-    print(f"  lockstep ({options.strategy + ' over ' + options.backend if options.ranks > 1 else 'single'}): "
-          f"{statistics.median(ours):.4f} s, {images / statistics.median(ours):.2f} images/s")
-    print(f"  Python PyTorch: {statistics.median(best):.4f} s, {images / statistics.median(best):.2f} images/s")
-    print(f"  ratio {math.exp(statistics.median(log_ratios)):.3f}, 95 % interval "
-          f"[{low:.3f}, {high:.3f}]")
+    print(f"\n{options.model}, {options.precision}, batch {options.batch} per rank, {options.ranks} ranks x "
+          f"{options.threads} threads, {len(ours)} repetitions"
+          + ("; the intervals are ranges, because these are few" if len(ours) < 6 else ""))
+    print("\n| side | kernels | backend | allocator | median step, s | images/s | step / lockstep's |")
+    print("|---|---|---|---|---|---|---|")
+    for side, values in [("lockstep", ours), *steps.items()]:
+        middle = statistics.median(values)
+        ratio = "" if side == "lockstep" else "{:.3f} [{:.3f}, {:.3f}]".format(
+            *median_interval([theirs / own for theirs, own in zip(values, ours)]))
+        cells = [side if side == "lockstep" else f"Python {side}", *circumstances(options, side), f"{middle:.4f}",
+                 f"{images / middle:.2f}", f"**{ratio}**" if side == best else ratio]
+        print("| " + " | ".join(cells) + " |")
+
+
+def circumstances(options, side):
+    """Kernels, backend and allocator of a side."""
+    if side == "lockstep":
+        flags = " ".join(options.lockstep_flag)
+        kernels = "aten" if "--kernels aten" in flags or "--kernels=aten" in flags else "fused"
+        return kernels, f"{options.strategy} over {options.backend}" if options.ranks > 1 else "", "glibc, kept pages"
+    words = side.split("+")
+    allocator = "tcmalloc" if "tcmalloc" in words else "glibc, kept pages" if "pages" in words else "glibc"
+    return "inductor" if "compile" in words else "aten", "DDP over gloo" if options.ranks > 1 else "", allocator
+
+
+def measure(options, cpus, variants):
+    """Median steps, one for each repetition, by side."""
+    steps = {side: [] for side in ["lockstep", *variants]}
+    for repetition in range(options.repeats):
+        sides = list(steps)
+        shift = repetition % len(sides)
+        for side in sides[shift:] + sides[:shift]:
+            try:
+                taken = run_lockstep(options, cpus) if side == "lockstep" else run_python(options, cpus, side)
+            except VariantFailed as error:
+                print(f"Python {side} is left out: {error}", file=sys.stderr)
+                del steps[side]
+                continue
+            steps[side].append(statistics.median(taken))
+            print(f"repetition {repetition + 1} of {options.repeats}, {side}: {steps[side][-1]:.4f} s", file=sys.stderr,
+                  flush=True)
+    return steps
 
 
 if __name__ == "__main__":

@@ -210,7 +210,10 @@ case "${1:-}" in
     with_tests=true
     ;;
   --dev) lists+=(setup/packages-dev.txt) ;;
-  --python) with_python=true ;;
+  --python)
+    lists+=(setup/packages-python.txt)
+    with_python=true
+    ;;
   *) fail "unknown option '$1' (there are --tests, --dev and --python)" ;;
 esac
 

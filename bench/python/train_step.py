@@ -37,6 +37,7 @@ def parse_options():
     parser.add_argument("--bucket-mb", type=float, default=25, help="DDP's bucket_cap_mb")
     parser.add_argument("--keep-pages", action="store_true",
                         help="keep freed memory, as lockstep does; plain Python PyTorch does not")
+    parser.add_argument("--compile", action="store_true", help="under torch.compile")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
@@ -77,7 +78,7 @@ def make_network(torch, options, world_size):
     if world_size > 1:
         network = torch.nn.parallel.DistributedDataParallel(
             network, broadcast_buffers=False, gradient_as_bucket_view=True, bucket_cap_mb=options.bucket_mb)
-    return network
+    return torch.compile(network) if options.compile else network
 
 
 def run_steps(torch, options, network, optimizer, batches):
@@ -140,6 +141,8 @@ def main():
             "memory_format": options.memory_format,
             "optimizer": options.optimizer,
             "keep_pages": options.keep_pages,
+            "compile": options.compile,
+            "preloaded": os.environ.get("LD_PRELOAD", ""),
             "loss": {"first": first_loss, "last": last_loss},
             "warmup_s": step_s[:options.warmup],
             "step_s": step_s[options.warmup:],
