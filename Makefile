@@ -6,7 +6,7 @@ BENCH_ARGS ?= --device cpu --model resnet50 --batch 4 --ranks 1,2 --steps 20 --w
 FILES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests setup-python build bench test test-all gpu-bundle format lint clean
+.PHONY: help setup setup-tests setup-python build bench test test-all wheel gpu-bundle format lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -30,9 +30,14 @@ test: setup-tests ## build and run the tests (release build; what has threads al
 	@tests/run.sh
 
 test-all: setup-tests ## the same, the slow tests, and everything under the sanitizers
+	@setup/install.sh --wheel
 	@tests/run.sh --all
 
-gpu-bundle: setup-tests ## pack the program for a machine with GPUs that has LibTorch, and no compiler
+wheel: build ## pack the program for pip: dist/lockstep-VERSION-py3-none-manylinux_*.whl
+	@setup/install.sh --wheel
+	@setup/wheel.sh
+
+gpu-bundle: setup-tests ## pack the program and the tests that need a GPU, for a machine with LibTorch and no compiler
 	@setup/build.sh release -DLOCKSTEP_TESTS=ON -- lockstep lockstep_plugins gpu_tests
 	@setup/gpu-bundle.sh
 
@@ -45,4 +50,4 @@ lint: build ## check format, scripts and clang-tidy's rules (FILES="..." for som
 	@setup/lint.sh $(FILES)
 
 clean: ## remove all that was built; what `make setup` installed stays
-	rm -rf build
+	rm -rf build dist

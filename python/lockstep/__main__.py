@@ -1,8 +1,12 @@
-"""python -m lockstep export NAME -o FILE.pt2"""
+"""python -m lockstep export NAME -o FILE.pt2
+
+Of an installed wheel this is the command `lockstep` as well, and all other arguments go to the program.
+"""
 
 import argparse
 import sys
 
+from lockstep import program
 from lockstep.refusals import ExportError
 from lockstep.version import VERSION
 
@@ -23,6 +27,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if program.is_installed() and arguments[:1] != ["export"]:
+        return program.run(arguments)
     options = _parser().parse_args(arguments)
     try:
         batches = [int(size) for size in options.batch.split(",")]

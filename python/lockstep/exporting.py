@@ -18,9 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from lockstep import samples, tracing
 from lockstep.refusals import ExportError
-from lockstep.version import FORMAT, VERSION
-
-TORCH = "2.11"
+from lockstep.version import FORMAT, TORCH, VERSION
 
 
 def export(
