@@ -11,7 +11,9 @@ namespace lockstep::comm {
 /// server. Counters are kept as decimal text. Keys are file names.
 class FolderStore final : public Store {
  public:
-  explicit FolderStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  explicit FolderStore(std::filesystem::path folder) : folder_(std::move(folder)) {
+    std::filesystem::create_directories(folder_);
+  }
 
   void set(const std::string& key, const std::string& value) override;
   /// Looks again every 1 to 20 ms.
