@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "bench_plan.h"
 #include "bench_rank.h"
 #include "bench_recorder.h"
 #include "commands.h"
@@ -99,26 +100,24 @@ BenchPlan make_plan(BenchOptions options, train::JobSite site, const Arguments& 
   return plan;
 }
 
-/// Checks everything that can be checked, then starts the ranks and supervises them, or, in a process that a
-/// launcher or a lockstep parent started, is one of the ranks.
-int run_bench(BenchOptions options, const std::string& preset_note, const Arguments& command) {
-  // Mistakes in flags are reported before anything slow happens: looking for GPUs takes seconds, and
-  // estimating the memory runs each network once.
+/// Mistakes in flags are reported before anything slow happens: looking for GPUs takes seconds, and
+/// estimating the memory runs each network once.
+BenchPlan check_and_plan(BenchOptions options, const std::string& preset_note, const Arguments& command) {
   check_flags(options);
   // --cuda-graph asks for a GPU: its user wants to hear what keeps GPUs from being used.
   if (options.sweep.common.cuda_graph && options.job.device == "auto") options.job.device = "cuda";
   train::JobSite site = train::inspect_site(options.job);
   check_on_site(options, site);
   if (!preset_note.empty() && site.speaks() && !site.supervised()) print_note(preset_note);
-  const BenchPlan plan = make_plan(std::move(options), std::move(site), command);
+  return make_plan(std::move(options), std::move(site), command);
+}
+
+/// Checks everything that can be checked, then starts the ranks and supervises them, or, in a process that a
+/// launcher or a lockstep parent started, is one of the ranks.
+int run_bench(const BenchPlan& plan) {
   const train::JobSite& here = plan.job.site;
   if (!here.supervised()) {
-    for (const train::RowLeftOut& left_out : plan.job.left_out) {
-      if (here.speaks()) print_note("left out: " + left_out.reason);
-    }
-    train::check_backend(plan.job);
-    const std::vector<std::string> shortages = train::check_memory(plan.job);
-    if (here.speaks()) print_warnings(shortages, train::kShortOfMemoryAdvice);
+    check_start(plan);
     note_unused_gpus(plan.options, here);
   }
   if (plan.options.dry_run) {
@@ -131,19 +130,46 @@ int run_bench(BenchOptions options, const std::string& preset_note, const Argume
   return run_launches(plan);
 }
 
-}  // namespace
-
-RunCommand add_bench(Flags& flags) {
+/// Adds the flags of a bench; `run` gets its plan.
+RunCommand add_planned_bench(Flags& flags, const std::function<int(BenchPlan)>& run) {
   const auto options = std::make_shared<BenchOptions>();
   add_bench_flags(flags, *options);
-  return [options, &flags](const Arguments& arguments) {
+  return [options, &flags, run](const Arguments& arguments) {
+    if (options->quiet) set_quiet(true);
     std::string note;
     if (!options->preset.empty()) note = apply_preset(options->preset, flags, options->sweep);
-    return with_one_voice([&] {
-      set_quiet(options->quiet);
-      return run_bench(*options, note, arguments);
-    });
+    return run(check_and_plan(*options, note, arguments));
   };
+}
+
+}  // namespace
+
+std::optional<BenchPlan> plan_bench(const Arguments& arguments) {
+  std::optional<BenchPlan> found;
+  CommandLine line("", "", "");
+  line.add("bench", "train on 1, 2 and more ranks and print how it scales", [&](Flags& flags) {
+    return add_planned_bench(flags, [&](BenchPlan plan) {
+      found = std::move(plan);
+      return kExitDone;
+    });
+  });
+  if (const RunCommand run = line.parse(arguments)) run(arguments);
+  return found;
+}
+
+void check_start(const BenchPlan& plan) {
+  const bool speaks = plan.job.site.speaks();
+  for (const train::RowLeftOut& left_out : plan.job.left_out) {
+    if (speaks) print_note("left out: " + left_out.reason);
+  }
+  train::check_backend(plan.job);
+  const std::vector<std::string> shortages = train::check_memory(plan.job);
+  if (speaks) print_warnings(shortages, train::kShortOfMemoryAdvice);
+}
+
+RunCommand add_bench(Flags& flags) {
+  const RunCommand command = add_planned_bench(flags, [](const BenchPlan& plan) { return run_bench(plan); });
+  return [command](const Arguments& arguments) { return with_one_voice([&] { return command(arguments); }); };
 }
 
 }  // namespace lockstep::cli

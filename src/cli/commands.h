@@ -7,6 +7,7 @@ namespace lockstep::cli {
 // The sub-commands, each in the file of its name; plot is in report.cpp.
 
 RunCommand add_bench(Flags& flags);
+RunCommand add_compare(Flags& flags);
 RunCommand add_train(Flags& flags);
 RunCommand add_verify(Flags& flags);
 RunCommand add_info(Flags& flags);

@@ -57,6 +57,15 @@ std::string name_in(std::string_view word) {
   return std::string(word.substr(0, word.find('=')));
 }
 
+/// Whether the command has the flag that a word names, by its long or its short name.
+bool has_flag(const CLI::App& command, const std::string& word) {
+  const std::string name = name_in(word);
+  return std::ranges::any_of(command.get_options(), [&](const CLI::Option* option) {
+    return std::ranges::find(option->get_lnames(), name) != option->get_lnames().end() ||
+           std::ranges::find(option->get_snames(), name) != option->get_snames().end();
+  });
+}
+
 std::vector<std::string> flags_of(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
@@ -218,6 +227,21 @@ void Flags::add_flag(const std::string& name, std::function<void()> turn, const 
       ""));
 }
 
+Arguments Flags::keep_own(const Arguments& arguments) {
+  if (passed_on_ == nullptr) return arguments;
+  const auto divider = std::find(arguments.begin(), arguments.end(), "--");
+  passed_on_->divided = divider != arguments.end();
+  if (passed_on_->divided) passed_on_->behind.assign(divider + 1, arguments.end());
+  Arguments own;
+  // Values follow their flag.
+  bool is_own = true;
+  for (auto word = arguments.begin(); word != divider; ++word) {
+    if (word->starts_with('-')) is_own = has_flag(command_, *word);
+    (is_own ? own : passed_on_->before).push_back(*word);
+  }
+  return own;
+}
+
 bool Flags::given(const std::string& name) const {
   return command_.count(name) > 0;
 }
@@ -247,7 +271,7 @@ CommandLine::CommandLine(const std::string& description, const std::string& vers
 
 CommandLine::~CommandLine() = default;
 
-void CommandLine::add(const char* name, const char* description, AddCommand add_flags) {
+void CommandLine::add(const char* name, const char* description, const AddCommand& add_flags) {
   Command& command =
       *commands_.emplace_back(std::make_unique<Command>(*app_->add_subcommand(name, description)));
   command.run = add_flags(command.flags);
@@ -264,7 +288,11 @@ void CommandLine::refuse_long_names_behind_one_dash(const Arguments& arguments) 
   }
 }
 
-RunCommand CommandLine::parse(const Arguments& arguments) {
+RunCommand CommandLine::parse(const Arguments& given) {
+  Arguments arguments = given;
+  for (const std::unique_ptr<Command>& command : commands_) {
+    if (given.size() > 1 && command->app.get_name() == given[1]) arguments = command->flags.keep_own(given);
+  }
   refuse_long_names_behind_one_dash(arguments);
   try {
     // CLI11 takes them from the end.

@@ -33,6 +33,15 @@ struct FlagForm {
   std::optional<NumberRange> numbers = {};
 };
 
+/// Words of a command line that a command passes on to another one.
+struct PassedOn {
+  /// Before the first "--", without the flags of the command itself; and behind it.
+  Arguments before;
+  Arguments behind;
+  /// There was a "--".
+  bool divided = false;
+};
+
 /// The flags of one sub-command. A value that a flag does not take ends parsing with one sentence, whatever
 /// the flag: its name, what it takes, and the value. CLI11, whose headers take seconds to parse, is included
 /// in flags.cpp alone.
@@ -56,6 +65,12 @@ class Flags {
   void add_callback(const std::string& name, bool is_switch, std::function<void(const std::string&)> take,
                     const std::string& help, const FlagForm& form = {});
 
+  /// Before parsing: has flags that the command lacks, each with its values, and all that stands behind "--"
+  /// put into `words`, which outlives parsing, and parses the others only.
+  void pass_on(PassedOn& words) { passed_on_ = &words; }
+  /// The arguments that the command parses itself; the others are passed on.
+  Arguments keep_own(const Arguments& arguments);
+
   /// After parsing: whether the user gave the flag.
   bool given(const std::string& name) const;
   /// After parsing: stores `text` as if the user had given it.
@@ -70,12 +85,14 @@ class Flags {
 
   CLI::App& command_;
   std::string group_ = "Options";
+  /// Null: nothing is passed on.
+  PassedOn* passed_on_ = nullptr;
 };
 
 /// Carries out a sub-command whose flags were parsed. Returns the exit code.
 using RunCommand = std::function<int(const Arguments& arguments)>;
 /// Adds the flags of a sub-command; what it returns keeps their values.
-using AddCommand = RunCommand (*)(Flags& flags);
+using AddCommand = std::function<RunCommand(Flags& flags)>;
 
 /// The command line of a program with sub-commands.
 class CommandLine {
@@ -85,16 +102,16 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  void add(const char* name, const char* description, AddCommand add_flags);
+  void add(const char* name, const char* description, const AddCommand& add_flags);
 
   /// Parses, runs the sub-command, and prints what is wrong with either. Returns the exit code.
   int run(int argc, char** argv);
 
- private:
   /// The sub-command that the arguments name; empty where they asked for help, which is printed. Throws
   /// ConfigError.
   RunCommand parse(const Arguments& arguments);
 
+ private:
   /// CLI11 would take -output for -o with the value "utput".
   void refuse_long_names_behind_one_dash(const Arguments& arguments) const;
 

@@ -13,6 +13,8 @@ constexpr const char* kFooter = R"(Start here:
   lockstep report RESULT.json -o report.html
                                      explain a result on one page, with charts
   lockstep diff BASE.json TEST.json  what changed between two results, and how certain that is
+  lockstep compare --bucket-mb 25 -- --bucket-mb 1
+                                     which of two settings is faster, launched in turn until it is certain
 
 Exit codes: 0 done, 1 the run or a check failed, 2 wrong usage, 3 a regression was found,
 4 a backend is missing, 130 interrupted (Ctrl-C), 143 terminated.
@@ -29,6 +31,8 @@ int main(int argc, char** argv) {
   line.add("train", "train a network, with checkpoints to resume from", &add_train);
   line.add("verify", "check that strategies compute what they promise", &add_verify);
   line.add("info", "versions, devices, backends, models, strategies, inputs, kernels and presets", &add_info);
+  line.add("compare", "run two configurations of bench in turn until it is certain which is faster",
+           &add_compare);
   line.add("diff", "compare two results row by row, with how certain each difference is", &add_diff);
   line.add("report", "write a page that explains one or several results", &add_report);
   line.add("show", "print the tables of a saved result, in any style", &add_show);

@@ -63,8 +63,9 @@ TEST_P(DocsCommandTest, is_understood) {
   const Mention& mention = GetParam();
   std::vector<std::string> command = with_data(words_of(mention.text, kProgram));
   ASSERT_GE(command.size(), 2U) << mention.text;
-  if (command[1] == "bench" || command[1] == "train") {
-    command.emplace_back("--dry-run");
+  if (command[1] == "bench" || command[1] == "train" || command[1] == "compare") {
+    // Flags behind "--" are another command's.
+    command.insert(std::ranges::find(command, "--"), "--dry-run");
   } else {
     command = with_files(command);
   }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "measure/coverage.h"
+#include "measure/turns.h"
 
 namespace {
 
@@ -35,6 +36,37 @@ void heading(const char* title, const char* name) {
   std::printf("\n%s\n\n| %s | lag-one correlation | steps | median %% (given %%) | mean %% (given %%) |\n",
               title, name);
   std::printf("|---|---|---|---|---|\n");
+}
+
+/// Comparisons in turns of at most 32 pairs; false when a promise does not hold.
+bool turns_row(const char* name, const synthetic::Machine& machine, int trials, unsigned seed) {
+  const synthetic::Rates rates = synthetic::rates_of(machine, seed, trials);
+  const bool equal = machine.factor == 1;
+  const bool good = rates.held_percent >= 94 && (!equal || rates.differs_percent <= 6);
+  std::printf("| %s | %.1f | %.1f | %.1f | %.1f | %.1f |%s\n", name, rates.differs_percent,
+              rates.regression_percent, rates.below_percent, rates.held_percent, rates.mean_pairs,
+              good ? "" : " <-- out of band");
+  return good;
+}
+
+bool turns_table(int trials, unsigned seed) {
+  std::printf(
+      "\nComparisons in turns, at most 32 pairs\n\n| launches | told apart %% | regression %% | below the "
+      "threshold %% | interval holds %% | pairs |\n|---|---|---|---|---|---|\n");
+  bool good = true;
+  good &= turns_row("equal, launches differ by 0.5 %", {.noise = 0.005}, trials, seed);
+  good &= turns_row("equal, 1 %", {.noise = 0.01}, trials, seed);
+  good &= turns_row("equal, 3 %", {.noise = 0.03}, trials, seed);
+  good &= turns_row("equal, 10 %", {.noise = 0.1}, trials, seed);
+  good &= turns_row("equal, 1 %, each 0.2 % slower than the one before", {.noise = 0.01, .drift = 0.002},
+                    trials, seed);
+  good &= turns_row("equal, 1 %, one in 10 takes half as long again", {.noise = 0.01, .outlier_every = 10},
+                    trials, seed);
+  good &= turns_row("2 % slower, 1 %", {.factor = 1.02, .noise = 0.01}, trials, seed);
+  good &= turns_row("5 % slower, 1 %", {.factor = 1.05, .noise = 0.01}, trials, seed);
+  good &= turns_row("5 % slower, 3 %", {.factor = 1.05, .noise = 0.03}, trials, seed);
+  good &= turns_row("5 % slower, 10 %", {.factor = 1.05, .noise = 0.1}, trials, seed);
+  return good;
 }
 
 }  // namespace
@@ -70,5 +102,6 @@ int main(int argc, char** argv) {
   for (const double lag_one : {0.0, 0.3, 0.5, 0.7}) {
     row("5 %", lag_one, synthetic::cover_stopped({3000, lag_one, 0.1, 0.05, false}, trials, seed, 8), false);
   }
+  good &= turns_table(trials, seed);
   return good ? 0 : 1;
 }

@@ -52,12 +52,16 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 /// Runs between fork and exec in a copy of a process that had threads, so it may only call functions that are
 /// safe in a signal handler.
 [[noreturn]] void become(const char* program, char* const* arguments, char* const* environment, pid_t parent,
-                         int null_fd, int error_fd) {
+                         int null_fd, int output_fd, int error_fd) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have died before the line above.
   if (::getppid() != parent) ::_exit(127);
   ::dup2(null_fd, STDIN_FILENO);
+  if (output_fd >= 0) {
+    ::dup2(output_fd, STDOUT_FILENO);
+    ::dup2(output_fd, STDERR_FILENO);
+  }
   // Signals that are ignored (nohup) stay so; handlers of this program become the defaults.
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action {};
@@ -121,7 +125,7 @@ pid_t start_child(const ChildCommand& command) {
     child = ::fork();
     if (child == 0) {
       become(program.c_str(), argument_pointers.data(), environment_pointers.data(), parent, null_fd.get(),
-             error_out.get());
+             command.output_fd, error_out.get());
     }
     fork_error = errno;
   }

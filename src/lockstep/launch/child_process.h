@@ -17,11 +17,13 @@ struct ChildCommand {
   std::vector<std::string> arguments;
   /// Added to this process's environment, or replacing what is there.
   std::vector<std::pair<std::string, std::string>> environment;
+  /// Open for writing: takes what the program prints, its errors too; -1: this process's own output does.
+  int output_fd = -1;
 };
 
 /// Starts a program that dies with the calling thread. It gets a process group of its own (signals of the
-/// terminal do not reach it), default signal handling, input from /dev/null and this process's output. Throws
-/// Error that names the program.
+/// terminal do not reach it), default signal handling and input from /dev/null. Throws Error that names the
+/// program.
 pid_t start_child(const ChildCommand& command);
 
 /// The path of the program in PATH; empty if it is not there.

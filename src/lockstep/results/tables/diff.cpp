@@ -55,8 +55,10 @@ PercentileChange compare_percentile(const DiffRow& row, const Launches& base, co
                                     int percentile, const DiffOptions& options) {
   PercentileChange change;
   change.percentile = percentile;
-  const measure::CompareOptions how{
-      .quantile = percentile / 100.0, .threshold = options.threshold, .paired = options.paired};
+  const measure::CompareOptions how{.quantile = percentile / 100.0,
+                                    .confidence = options.confidence,
+                                    .threshold = options.threshold,
+                                    .paired = options.paired};
   change.comparison.options = how;
   const int needed = measure::samples_needed(percentile);
   for (const auto& [side, launches] : {std::pair{"base", &base}, std::pair{"test", &test}}) {
@@ -255,7 +257,7 @@ Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOpt
   RowMatching matching = match_rows(base, test);
   if (matching.rows.empty()) {
     throw ConfigError(
-        "the two files have no row in common",
+        "base and test have no row in common",
         fmt::format("Rows belong together when model, batch and ranks are the same. The base has "
                     "{}; the test has {}.",
                     what_is_in(base), what_is_in(test)));

@@ -17,6 +17,8 @@ struct DiffOptions {
   bool paired = false;
   /// The percentile of the step time whose change is the verdict of a row: 50, 75, 90, 95 or 99.
   int decisive = 75;
+  /// Of every interval, and of the verdicts of all rows together.
+  double confidence = 0.95;
 };
 
 /// One fact on how the two files were measured.
@@ -78,6 +80,10 @@ struct Diff {
 /// of ranks that move together: its percentiles are compared as its own diff.py does, and no interval is
 /// given where there are several ranks. Throws ConfigError when no row is common.
 Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOptions& options = {});
+
+/// "lenet5 ddp at 2 ranks, bf16": tells a row from the others of `diff`; without what the two sides are
+/// compared for.
+std::string row_label(const DiffRow& row, const Diff& diff);
 
 /// The comparison for a reader: how each file was measured, entries that differ first and marked; a table per
 /// network and setting with a row per number of ranks; the basis of the verdicts; rows that only one file

@@ -87,6 +87,12 @@ std::string settings_of(const Run& run, const std::vector<const Setting*>& varie
   return text;
 }
 
+std::vector<const Setting*> varying_settings(const Diff& diff) {
+  std::vector<const Run*> runs;
+  for (const DiffRow& row : diff.rows) runs.push_back(row.base);
+  return varying_settings(runs, diff.changes);
+}
+
 /// Digits after the point that leave three of the smallest time.
 int seconds_digits(const std::vector<const DiffRow*>& rows) {
   double least_s = std::numeric_limits<double>::infinity();
@@ -147,9 +153,7 @@ Table rows_table(const std::vector<const DiffRow*>& rows, const Diff& diff) {
 
 /// The tables: rows that share model, batch and settings share one.
 void add_rows(Document& document, const Diff& diff) {
-  std::vector<const Run*> runs;
-  for (const DiffRow& row : diff.rows) runs.push_back(row.base);
-  const auto varied = varying_settings(runs, diff.changes);
+  const auto varied = varying_settings(diff);
   std::vector<std::pair<std::string, std::vector<const DiffRow*>>> tables;
   for (const DiffRow& row : diff.rows) {
     const Run& run = *row.base;
@@ -281,6 +285,15 @@ void add_summary(Document& document, const Diff& diff) {
 }
 
 }  // namespace
+
+std::string row_label(const DiffRow& row, const Diff& diff) {
+  const Run& run = *row.base;
+  const bool other_strategy = std::ranges::any_of(
+      diff.changes, [](const SettingChange& change) { return change.name == "strategy"; });
+  const std::string name =
+      other_strategy ? fmt::format("{} at {}", run.model, counted(run.ranks, "rank")) : row_name(run);
+  return name + settings_of(run, varying_settings(diff));
+}
 
 Document diff_tables(const Diff& diff) {
   Document document;

@@ -1,0 +1,148 @@
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/results/files/record_json.h"
+#include "lockstep/results/record/launches.h"
+
+#include "cli/program.h"
+
+namespace lockstep {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+/// A short row of two ranks. With kSlowed, launches with --seed 2 have a delay in every step.
+const std::vector<std::string> kRow{"--model", "lenet5", "--ranks", "2",  "--threads", "1",
+                                    "--batch", "4",      "--steps", "12", "--warmup",  "3"};
+const test::Program::Environment kSlowed{{"LD_PRELOAD", LOCKSTEP_SLOW_CLOCK},
+                                         {"LOCKSTEP_SLOW_NS", "1000000"}};
+
+std::vector<std::string> compare(const std::vector<std::string>& before,
+                                 const std::vector<std::string>& behind) {
+  std::vector<std::string> words{"lockstep", "compare"};
+  words.insert(words.end(), before.begin(), before.end());
+  words.insert(words.end(), kRow.begin(), kRow.end());
+  words.emplace_back("--");
+  words.insert(words.end(), behind.begin(), behind.end());
+  return words;
+}
+
+TEST(CompareCommandTest, a_slower_configuration_is_found_kept_and_an_exit_code) {
+  const test::ScratchFolder folder;
+  const std::string keep = folder.path("turns");
+  const test::Finished finished =
+      test::run(compare({"--keep", keep, "--fail-on", "regression"}, {"--seed", "2"}), kSlowed);
+  EXPECT_EQ(finished.exit_code, 3) << finished.error;
+  EXPECT_THAT(finished.output, AllOf(HasSubstr("base: lockstep bench --model lenet5"),
+                                     HasSubstr("--seed 2\n"), HasSubstr("Verdict: test is slower: 0."),
+                                     ContainsRegex("Ended after [46] launches of each side")));
+  EXPECT_THAT(finished.error,
+              AllOf(HasSubstr("launch 1 of at most 64: base"), HasSubstr("launch 2 of at most 64: test"),
+                    HasSubstr("launch 3 of at most 64: test"), HasSubstr("launch 4 of at most 64: base"),
+                    HasSubstr("kept: lockstep diff " + keep + "/base.json")));
+  const results::RunRecord base = results::read_record(keep + "/base.json");
+  ASSERT_EQ(base.runs.size(), 1U);
+  EXPECT_GE(results::launches(base.runs[0]), 4);
+  const test::Finished diff =
+      test::run({"lockstep", "diff", keep + "/base.json", keep + "/test.json", "--paired", "--by", "p50"});
+  EXPECT_EQ(diff.exit_code, 0) << diff.error;
+  EXPECT_THAT(diff.output, HasSubstr("slower"));
+  const test::Finished again = test::run(compare({"--keep", keep}, {}));
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.error, AllOf(HasSubstr("base.json"), HasSubstr("--force")));
+}
+
+TEST(CompareCommandTest, what_is_not_certain_by_the_end_is_said) {
+  const test::Finished finished =
+      test::run(compare({"--max-launches", "3", "--threshold", "0.01%", "--quiet"}, {}));
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  EXPECT_THAT(finished.output, AllOf(HasSubstr("Compared for: nothing"),
+                                     HasSubstr("Ended after 3 launches of each"), HasSubstr("pair")));
+  EXPECT_EQ(finished.error, "");
+}
+
+TEST(CompareCommandTest, a_dry_run_says_what_would_be_compared) {
+  const test::Finished finished =
+      test::run(compare({"--dry-run", "--max-launches", "8"}, {"--bind", "none"}));
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  EXPECT_THAT(finished.output,
+              AllOf(HasSubstr("test: lockstep bench"), HasSubstr("--bind none"),
+                    HasSubstr("Rows: lenet5 ddp at 2 ranks"), HasSubstr("looks after 4, 6, 8 launches")));
+}
+
+TEST(CompareCommandTest, the_test_has_its_own_flags_in_place_of_those_of_the_base) {
+  const test::Finished replaced = test::run(compare({"--dry-run", "--seed=3"}, {"--seed", "4"}));
+  EXPECT_EQ(replaced.exit_code, 0) << replaced.error;
+  EXPECT_THAT(replaced.output, ContainsRegex("test: [^\n]*--warmup 3 --seed 4\n"));
+  const test::Finished more = test::run(compare({"--dry-run"}, {"--batch", "4,8"}));
+  EXPECT_EQ(more.exit_code, 0) << more.error;
+  EXPECT_THAT(more.error, HasSubstr("warning: 1 row is only in test"));
+}
+
+TEST(CompareCommandTest, what_cannot_be_compared_is_refused_before_anything_is_measured) {
+  struct RefusedCompare {
+    std::vector<std::string> words;
+    std::vector<std::string> texts;
+  };
+  const std::vector<RefusedCompare> cases{
+      {{"--ranks", "1"}, {"'--' between", "--bucket-mb 25 -- --bucket-mb 1"}},
+      {{"--ranks", "1", "--", "--json", "a.json"}, {"--json cannot be a flag of one side", "compare --help"}},
+      {{"--repeat", "3", "--"}, {"--repeat cannot be a flag"}},
+      {{"--", "--max-time", "3"}, {"--max-time cannot be a flag of one side"}},
+      {{"--ranks", "1", "--", "--ranks", "2"}, {"no row in common", "at 2 ranks"}},
+      {{"--ranks", "1", "--", "--accumulate", "2"}, {"in base", "--accumulate"}},
+      {{"--modle", "lenet5", "--"}, {"unknown flag '--modle'", "--model"}},
+      {{"--", "--bucket-mb", "lots"}, {"--bucket-mb", "'lots'"}},
+      {{"--max-launches", "2", "--"}, {"--max-launches", "from 3"}},
+      {{"--threshold", "3", "--"}, {"--threshold", "2%"}},
+      {{"--keep", "/proc/none", "--ranks", "1", "--"}, {"--keep '/proc/none' cannot be made"}},
+      {{"lenet5", "--"}, {"'lockstep compare' takes no argument 'lenet5'"}},
+  };
+  for (const RefusedCompare& refused : cases) {
+    std::vector<std::string> words{"lockstep", "compare", "--model", "lenet5"};
+    if (refused.words.front() == "lenet5") words.resize(2);
+    words.insert(words.end(), refused.words.begin(), refused.words.end());
+    const test::Finished finished = test::run(words);
+    EXPECT_EQ(finished.exit_code, 2) << words.back() << '\n' << finished.error;
+    for (const std::string& text : refused.texts) EXPECT_THAT(finished.error, HasSubstr(text));
+    EXPECT_EQ(finished.output, "");
+  }
+  const test::Finished started = test::run({"lockstep", "compare", "--model", "lenet5", "--ranks", "1", "--"},
+                                           {{"RANK", "0"},
+                                            {"WORLD_SIZE", "1"},
+                                            {"LOCAL_RANK", "0"},
+                                            {"LOCAL_WORLD_SIZE", "1"},
+                                            {"MASTER_ADDR", "127.0.0.1"},
+                                            {"MASTER_PORT", "1"},
+                                            {"TORCHELASTIC_RUN_ID", "none"}});
+  EXPECT_EQ(started.exit_code, 2) << started.error;
+  EXPECT_THAT(started.error, HasSubstr("compare starts every launch itself"));
+}
+
+TEST(CompareCommandTest, a_launch_that_fails_ends_it_with_what_it_printed) {
+  // Batches that nobody sends.
+  const test::Finished finished =
+      test::run({"lockstep", "compare", "--model", "lenet5", "--ranks", "1", "--batch", "4", "--timeout", "1",
+                 "--", "--input", "zmq", "--address", "ipc:///tmp/lockstep-compare-test-nobody"});
+  EXPECT_EQ(finished.exit_code, 1) << finished.output;
+  EXPECT_THAT(finished.error,
+              AllOf(HasSubstr("launch 2 (test) ended with exit code 1"), HasSubstr("It was: lockstep")));
+  EXPECT_THAT(finished.output, Not(HasSubstr("Verdict")));
+}
+
+TEST(CompareCommandTest, a_signal_ends_the_launch_and_shows_the_pairs_so_far) {
+  test::Program program(compare({"--threshold", "0.01%"}, {}));
+  ASSERT_TRUE(program.wait_for_error("launch 4 of at most 64")) << program.error();
+  program.signal(SIGTERM);
+  EXPECT_EQ(program.wait(), 143) << program.error();
+  EXPECT_TRUE(program.nothing_left_behind());
+  EXPECT_THAT(program.output(), HasSubstr("by a signal"));
+}
+
+}  // namespace
+}  // namespace lockstep
