@@ -37,7 +37,9 @@ cp -r python "$stage"
 find "$stage" -name __pycache__ -prune -exec rm -r {} +
 cp LICENSE "$stage/"
 binaries=$stage/lockstep/bin
-mkdir -p "$binaries/plugins"
+headers=$stage/lockstep/include/lockstep/models
+mkdir -p "$binaries/plugins" "$headers"
+cp src/lockstep/models/network_plugin.h "$headers/"
 cp "$build/lockstep" "$binaries/"
 cp "$build"/plugins/lockstep_*.so "$binaries/plugins/"
 strip --strip-unneeded "$binaries/lockstep" "$binaries"/plugins/*.so

@@ -5,13 +5,14 @@ results.
     lockstep.export(model, loss, example_inputs, example_targets, "mine.pt2", batch=[8, 16])
     rows = lockstep.read("result.json")
 
-export() needs PyTorch 2.11, read() nothing.
+export() needs PyTorch 2.11, read() nothing. include_folder() has the header of networks in C++.
 """
 
+from lockstep.program import include_folder
 from lockstep.refusals import ExportError
 from lockstep.results import read
 
-__all__ = ["ExportError", "export", "read"]
+__all__ = ["ExportError", "export", "include_folder", "read"]
 
 
 def __getattr__(name: str):

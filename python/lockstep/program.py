@@ -30,6 +30,11 @@ def is_installed() -> bool:
     return PROGRAM.exists()
 
 
+def include_folder() -> str:
+    """The folder for a compiler's -I, with the header of networks in C++: lockstep/models/network_plugin.h."""
+    return str(PACKAGE / "include" if is_installed() else PACKAGE.parents[1] / "src")
+
+
 def run(arguments: list[str]) -> int:
     """Becomes the program, whose exit code, signals and parent are then this process's. Returns only if it cannot."""
     try:

@@ -9,7 +9,7 @@
 #include "lockstep/base/registry.h"
 #include "lockstep/base/rule.h"
 #include "lockstep/limit/limit.h"
-#include "lockstep/network_file/network_file.h"
+#include "lockstep/models/model.h"
 #include "lockstep/strategies/strategy.h"
 
 #include "output_files.h"
@@ -158,7 +158,7 @@ void check_stamps_in_recorded_steps(const BenchOptions& options, const train::Jo
 }
 
 void check_layers_of_files(const BenchOptions& options, const train::JobSite& /*site*/) {
-  const auto file = std::ranges::find_if(options.sweep.models, network_file::is_network_file);
+  const auto file = std::ranges::find_if(options.sweep.models, models::is_from_file);
   if ((!options.layers && !options.limit) || file == options.sweep.models.end()) return;
   throw ConfigError(
       fmt::format("--layers and --limit know the layers of built-in networks, not those of {}", *file),

@@ -12,6 +12,8 @@ constexpr const char* kFooter = R"(Start here:
   lockstep topo                      what this machine looks like
   lockstep report RESULT.json -o report.html
                                      explain a result on one page, with charts
+  python -m lockstep export torchvision:vit_b_16 -o vit.pt2
+                                     put a PyTorch network into a file for --model
   lockstep diff BASE.json TEST.json  what changed between two results, and how certain that is
   lockstep compare --bucket-mb 25 -- --bucket-mb 1
                                      which of two settings is faster, launched in turn until it is certain

@@ -11,7 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/rule.h"
-#include "lockstep/network_file/network_file.h"
+#include "lockstep/models/model.h"
 #include "lockstep/results/tables/document.h"
 #include "lockstep/train/job/job_links.h"
 #include "lockstep/train/training/export_training.h"
@@ -206,7 +206,7 @@ RunCommand add_verify(Flags& flags) {
   add_job_flags(flags, options->job);
   return [options, &flags](const Arguments& /*arguments*/) {
     // A network from a file has the batches that it was exported with.
-    const bool from_file = std::ranges::any_of(options->sweep.models, network_file::is_network_file);
+    const bool from_file = std::ranges::any_of(options->sweep.models, models::is_from_file);
     if (from_file && !flags.given("--batch")) options->sweep.batches.clear();
     return with_one_voice([&] { return run_verify(*options); });
   };

@@ -86,5 +86,12 @@ class InstalledTest(unittest.TestCase):
         self.assertIn("has no lib/libtorch_cpu.so", said(empty))
 
 
+class SourceTest(unittest.TestCase):
+    def test_the_header_of_networks_is_found(self):
+        import lockstep
+
+        self.assertTrue((Path(lockstep.include_folder()) / "lockstep" / "models" / "network_plugin.h").exists())
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -90,6 +90,12 @@ foreign=$(ldd "$program" | sed -nE 's/.* => (\/[^ ]*) .*/\1/p' | grep -v "^$fold
   grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libutil|libstdc\+\+|libgcc_s|libz)\.so\.[0-9.]*$') || true
 [ -z "$foreign" ] || complain "these come from the system: $foreign"
 
+# Its header builds a network of one's own.
+include=$("$beside/bin/python3" -c 'import lockstep; print(lockstep.include_folder())')
+c++ -std=c++20 -O1 -shared -fPIC examples/own_network.cpp -o "$folder/libmine.so" -I"$include" -I"$site/torch/include" \
+  -I"$site/torch/include/torch/csrc/api/include" -L"$site/torch/lib" -ltorch_cpu -lc10
+expect "2 ranks" 0 "$beside/bin/lockstep" bench --model "$folder/libmine.so:convnet" --ranks 2 --steps 3 --warmup 1
+
 # A network of Python's goes into a file and is trained.
 cat >"$folder/mine.py" <<'PYTHON'
 import lockstep, torch

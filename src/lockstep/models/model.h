@@ -101,8 +101,11 @@ struct ModelInfo {
 /// All networks by name.
 const Registry<ModelInfo>& registry();
 
-/// The network of registry(), or of the file if the name is a file's (network_file::is_network_file). A file
-/// is read once; what it was then holds for the whole process. Thread-safe. Throws ConfigError.
+/// Whether a name is that of a file with a network: mine.pt2, or ./libmine.so:mine (models/plugin_model.h).
+bool is_from_file(const std::string& name);
+
+/// The network of registry(), or of the file if is_from_file(name). A file is read once; what it was then
+/// holds for the whole process. Thread-safe. Throws ConfigError.
 const ModelInfo& info_of(const std::string& name);
 
 /// Throws ConfigError unless network `name` takes images of this size.

@@ -9,12 +9,12 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/util/Exception.h>
 #include <c10/util/Flags.h>
 #include <torch/csrc/api/include/torch/nativert/ModelRunnerHandle.h>
 #include <torch/library.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/replica/torch_error.h"
 
 // The least level that LibTorch logs: 0 to 3, information to fatal.
 C10_DECLARE_int(caffe2_log_level);
@@ -81,13 +81,6 @@ void define_operators() {
 
 constexpr int kErrorsOnly = 2;
 
-/// LibTorch's message without the lines of its own sources.
-std::string first_line(const std::exception& error) {
-  const auto* known = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = known == nullptr ? error.what() : known->what_without_backtrace();
-  return text.substr(0, text.find('\n'));
-}
-
 }  // namespace
 
 class NativeRunner::Handle : public torch::nativert::ModelRunnerHandle {
@@ -104,9 +97,9 @@ NativeRunner::NativeRunner(const std::string& path, const std::string& graph) : 
     FLAGS_caffe2_log_level = level;
   } catch (const std::exception& error) {
     FLAGS_caffe2_log_level = level;
-    throw ConfigError(
-        fmt::format("--model {}: LibTorch cannot run its graph '{}': {}", path, graph, first_line(error)),
-        "Export the network again, with the PyTorch version that lockstep was built with.");
+    throw ConfigError(fmt::format("--model {}: LibTorch cannot run its graph '{}': {}", path, graph,
+                                  replica::first_line(error)),
+                      "Export the network again, with the PyTorch version that lockstep was built with.");
   }
 }
 
@@ -123,7 +116,7 @@ std::vector<at::Tensor> NativeRunner::run(const std::vector<at::Tensor>& inputs,
   } catch (const std::exception& error) {
     running = outer;
     if (now.failure) std::rethrow_exception(now.failure);
-    throw Error(fmt::format("a step of {} failed: {}", path_, first_line(error)));
+    throw Error(fmt::format("a step of {} failed: {}", path_, replica::first_line(error)));
   }
   running = outer;
   if (now.failure) std::rethrow_exception(now.failure);

@@ -2,6 +2,7 @@
 #include <mutex>
 
 #include "lockstep/models/networks.h"
+#include "lockstep/models/plugin_model.h"
 #include "lockstep/models/traced_model.h"
 
 namespace lockstep::models {
@@ -64,13 +65,18 @@ ModelInfo row(const std::string& path) {
 
 }  // namespace
 
+bool is_from_file(const std::string& name) {
+  return network_file::is_network_file(name) || is_plugin_network(name);
+}
+
 const ModelInfo& info_of(const std::string& name) {
-  if (!network_file::is_network_file(name)) return registry().get(name);
+  if (!is_from_file(name)) return registry().get(name);
   static std::mutex mutex;
   static std::map<std::string, ModelInfo> files;
   const std::lock_guard<std::mutex> lock(mutex);
   auto known = files.find(name);
-  if (known == files.end()) known = files.emplace(name, row(name)).first;
+  if (known == files.end())
+    known = files.emplace(name, is_plugin_network(name) ? plugin_network(name) : row(name)).first;
   return known->second;
 }
 

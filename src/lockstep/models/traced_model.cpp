@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/csrc/autograd/engine.h>
@@ -11,7 +10,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/models/native_runner.h"
 #include "lockstep/models/whole_step.h"
-#include "lockstep/replica/random.h"
 
 namespace lockstep::models {
 namespace {
@@ -44,7 +42,7 @@ class TracedModel final : public Model, public WholeStep {
 
   at::Tensor run(const std::vector<at::Tensor>& samples, const kernels::Context& context,
                  const at::Tensor& scale, const std::function<void()>& forward_done) override {
-    if (file_->draws_random_numbers) seed_random_numbers(context);
+    if (file_->draws_random_numbers) seed_step(context);
     const std::vector<at::Tensor> parameters = parameters_.tensors();
     std::vector<at::Tensor> inputs = parameters;
     inputs.insert(inputs.end(), buffers_.begin(), buffers_.end());
@@ -81,16 +79,6 @@ class TracedModel final : public Model, public WholeStep {
         buffers_.push_back(values[i]);
       }
     }
-  }
-
-  /// The graph draws from the process's generator, so it gets a seed of its own in every step.
-  static void seed_random_numbers(const kernels::Context& context) {
-    const uint64_t of_step =
-        replica::stream_seed(context.seed, "traced step", static_cast<uint64_t>(context.step));
-    at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
-    const std::lock_guard<std::mutex> lock(generator.mutex());
-    generator.set_current_seed(
-        replica::stream_seed(of_step, "rank", static_cast<uint64_t>(context.first_sample)));
   }
 
   std::shared_ptr<const NetworkFile> file_;

@@ -26,4 +26,8 @@ class WholeStep {
                          const at::Tensor& scale, const std::function<void()>& forward_done) = 0;
 };
 
+/// Seeds the process's random generator, from which such programs draw, for one step of one rank. Ranks that
+/// are threads share it.
+void seed_step(const kernels::Context& context);
+
 }  // namespace lockstep::models

@@ -168,6 +168,7 @@ NetworkFile describe(const json& content, uint64_t all_bytes) {
   file.name = name_of(content);
   file.hash = plain_text(content.at("hash").get<std::string>());
   file.torch_version = plain_text(content.at("versions").at("torch").get<std::string>());
+  file.lockstep_version = plain_text(content.at("versions").value("lockstep", ""));
   file.unit = content.at("unit").get<std::string>();
   file.units_per_sample = content.at("units_per_sample").get<int64_t>();
   file.multiply_adds = content.at("multiply_adds").get<int64_t>();
@@ -185,7 +186,8 @@ NetworkFile describe(const json& content, uint64_t all_bytes) {
       !file.unit.empty() && file.unit.size() <= 20 &&
       std::ranges::all_of(file.unit, [](unsigned char c) { return c >= 'a' && c <= 'z'; });
   if (!short_unit || file.units_per_sample < 1 || file.units_per_sample > kMaxElements ||
-      file.multiply_adds < 0 || file.hash.size() > 200 || file.torch_version.size() > 200) {
+      file.multiply_adds < 0 || file.hash.size() > 200 || file.torch_version.size() > 200 ||
+      file.lockstep_version.size() > 200) {
     throw Error("its description has a value out of range");
   }
   if (file.parameters.empty() || file.inputs.empty() || file.graphs.empty()) {
@@ -248,6 +250,10 @@ int64_t bytes_of(Type type) {
       break;
   }
   return 1;
+}
+
+std::string name_of(Type type) {
+  return std::ranges::find(kTypes, type, &std::pair<const char*, Type>::second)->first;
 }
 
 int64_t NetworkFile::parameter_count() const {

@@ -50,14 +50,16 @@ struct Graph {
   int64_t activation_bytes = 0;
 };
 
-/// The description in a network's file (docs/your-network.md): everything but the values.
+/// The description of a network from a file (docs/your-network.md): everything but the values. A shared
+/// object's network (models/plugin_model.h) has no graphs, and takes any batch and precision.
 struct NetworkFile {
   std::string path;
   std::string name;
   /// Identifies the content, values included.
   std::string hash;
-  /// PyTorch's version that wrote the file.
+  /// Versions that wrote the file.
   std::string torch_version;
+  std::string lockstep_version;
   /// The name of a sample in tables, and how many of them a sample of the batch holds: 1 image, 128 tokens.
   std::string unit;
   int64_t units_per_sample = 1;
@@ -75,6 +77,12 @@ struct NetworkFile {
   int64_t parameter_count() const;
   /// Throws ConfigError that names the batches and precisions that the file has.
   const Graph& graph(int64_t batch, const std::string& precision) const;
+  /// Whether there is one graph per size of a batch.
+  bool has_fixed_batches() const { return !graphs.empty(); }
+  /// Throws as graph() does, unless any batch will do.
+  void check_step(int64_t batch, const std::string& precision) const {
+    if (has_fixed_batches()) graph(batch, precision);
+  }
 };
 
 /// Whether a model's name is that of a file: it ends in ".pt2".
@@ -90,5 +98,8 @@ void read_values(const NetworkFile& file, std::span<const Tensor> tensors, std::
 
 /// Bytes of one element.
 int64_t bytes_of(Type type);
+
+/// "float32", as PyTorch names it.
+std::string name_of(Type type);
 
 }  // namespace lockstep::network_file

@@ -28,4 +28,10 @@ void throw_plain(const c10::Error& error) {
   throw Error(text);
 }
 
+std::string first_line(const std::exception& error) {
+  const auto* known = dynamic_cast<const c10::Error*>(&error);
+  const std::string text = known == nullptr ? error.what() : known->what_without_backtrace();
+  return text.substr(0, text.find('\n'));
+}
+
 }  // namespace lockstep::replica

@@ -73,7 +73,7 @@ void fit_to_file(const network_file::NetworkFile& file, const SweepOptions& opti
   const auto refuse = [&](const std::string& what, const std::string& advice) {
     throw ConfigError(fmt::format("{} {}", file.path, what), advice);
   };
-  if (options.common.device != kCpu) refuse("is traced for the CPU", "Use --device cpu.");
+  if (options.common.device != kCpu) refuse("trains on CPUs", "Use --device cpu.");
   if (row.input != "device") {
     refuse(fmt::format("takes tensors that --input {} does not have", row.input), "Leave --input out.");
   }
@@ -110,7 +110,7 @@ void plan_group(const SweepOptions& options, const RowPlan& prototype, std::vect
     row.strategy_options = strategies::options_text(options.strategy_options, strategy);
     if (row.global_batch > 0) row.batch_per_rank = part_of(row.global_batch, ranks, row.accumulate);
     const models::ModelInfo& info = models::info_of(row.model);
-    if (info.file != nullptr) info.file->graph(row.batch_per_rank, row.precision);
+    if (info.file != nullptr) info.file->check_step(row.batch_per_rank, row.precision);
     const bool tunes = !options.tune.empty() && has_cap_to_tune(row);
     if (tunes) row.tune_budget_s = options.tune_budget_s.value_or(kUsualTuneBudgetS);
   };

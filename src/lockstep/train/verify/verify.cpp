@@ -107,13 +107,14 @@ Tolerance tolerance_of(const RowPlan& row, double terms, int steps) {
   return tolerance;
 }
 
-/// The same training on one rank. A network from a file has graphs of fixed batches, so it takes the batches
-/// of the ranks one after the other, as micro-batches.
+/// The same training on one rank. A network with graphs of fixed batches takes the batches of the ranks one
+/// after the other, as micro-batches.
 RowPlan joint_row(const RowPlan& row) {
   RowPlan joint = row;
   joint.strategy = results::kSingle;
   joint.ranks = 1;
-  (models::info_of(row.model).file == nullptr ? joint.batch_per_rank : joint.accumulate) *= row.ranks;
+  const auto& file = models::info_of(row.model).file;
+  (file == nullptr || !file->has_fixed_batches() ? joint.batch_per_rank : joint.accumulate) *= row.ranks;
   return joint;
 }
 

@@ -1,0 +1,5 @@
+// A shared object without networks.
+
+extern "C" int lockstep_test_nothing() {
+  return 0;
+}
