@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/registry.h"
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
@@ -20,6 +21,7 @@
 
 #include "commands.h"
 #include "console.h"
+#include "model_text.h"
 #include "presets.h"
 
 namespace lockstep::cli {
@@ -177,24 +179,47 @@ const Registry<std::string (*)()>& topics() {
   return all;
 }
 
-int run_info(const std::string& topic) {
+/// The topic that takes a name: one network.
+constexpr const char* kModelTopic = "model";
+
+int run_info(const std::string& topic, const std::string& name) {
+  if (topic == kModelTopic) {
+    if (name.empty()) {
+      throw ConfigError("'lockstep info model' needs the network that it is to describe",
+                        "lockstep info model mine.pt2, or a name that 'lockstep info models' lists.");
+    }
+    print_result(model_text(name));
+    return kExitDone;
+  }
+  if (!name.empty()) {
+    throw ConfigError(fmt::format("'lockstep info {}' takes no argument '{}'", topic, name),
+                      fmt::format("One network is described by: lockstep info model {}", name));
+  }
   if (!topic.empty()) {
     print_result(topics().get(topic)());
     return kExitDone;
   }
   print_result(versions());
-  for (const auto& [name, describe] : topics().entries()) print_result("\n" + describe());
+  for (const auto& [known, describe] : topics().entries()) print_result("\n" + describe());
   return kExitDone;
 }
 
 }  // namespace
 
 RunCommand add_info(Flags& flags) {
-  const auto topic = std::make_shared<std::string>();
-  flags.set_examples("Examples:\n  lockstep info\n  lockstep info models\n  lockstep info devices\n");
-  flags.add("topic", *topic,
-            "devices, backends, models, strategies, inputs, kernels or presets [all of them]");
-  return [topic](const Arguments& /*arguments*/) { return run_info(*topic); };
+  struct Asked {
+    std::string topic;
+    std::string name;
+  };
+  const auto asked = std::make_shared<Asked>();
+  flags.set_examples(
+      "Examples:\n  lockstep info\n  lockstep info models\n  lockstep info devices\n"
+      "  lockstep info model mine.pt2\n");
+  flags.add("topic", asked->topic,
+            "devices, backends, models, strategies, inputs, kernels or presets [all of them]; or model, with "
+            "the name of one");
+  flags.add("name", asked->name, "for the topic model: a network's name or file", {.value = "MODEL"});
+  return [asked](const Arguments& /*arguments*/) { return run_info(asked->topic, asked->name); };
 }
 
 }  // namespace lockstep::cli

@@ -87,6 +87,53 @@ TEST(InfoTest, kernels_are_listed_with_what_they_compute_and_on_what) {
   EXPECT_THAT(limited.output, ContainsRegex("fused        usable .*oneDNN [0-9.]+, avx2\\)"));
 }
 
+struct ModelInfoCase {
+  std::string model;
+  std::vector<std::string> texts;
+};
+
+TEST(InfoTest, one_network_is_described) {
+  const std::string references = LOCKSTEP_SOURCE_DIR "/tests/references/";
+  const std::vector<ModelInfoCase> cases{
+      {"resnet18",
+       {"parameters      11689512 in 62 tensors", "gradients       44.6 MiB", "1814 M", "38.8 per byte",
+        "224x224 by default, from 32 to 4096", "layer4.0.conv2.weight   20.2 %  512x512x3x3",
+        "and 57 smaller"}},
+      {references + "small.pt2",
+       {"the network 'small', traced by torch.export", "exported with torch 2.11", "a sample is     1 image",
+        "memory format   channels_last", "random numbers  none",
+        "input0          input, 3x8x8 of float32, channels last, normal around 0",
+        "target0         target, one number of int64, from 0 to 9", "2 in fp32       keeps ",
+        "a step may change 3"}},
+      {references + "tokens.pt2",
+       {"a sample is     6 tokens", "input0          input, 6 of int64, from 0 to 39"}},
+      {LOCKSTEP_OWN_NETWORK ":forecast",
+       {"a network of a plugin", "built with LibTorch 2.", "a sample is     1 window",
+        "series          input, 24x4 of float32, normal around 0", "Batches: any, 16 by default",
+        "memory.weight_hh_l0"}},
+  };
+  for (const ModelInfoCase& one : cases) {
+    const test::Finished info = test::run({"lockstep", "info", "model", one.model});
+    EXPECT_EQ(info.exit_code, 0) << info.error;
+    for (const std::string& text : one.texts) EXPECT_THAT(info.output, HasSubstr(text));
+  }
+}
+
+TEST(InfoTest, a_network_that_is_not_named_or_not_there_is_said) {
+  const auto said = [](const std::vector<std::string>& words) {
+    std::vector<std::string> command{"lockstep", "info"};
+    command.insert(command.end(), words.begin(), words.end());
+    const test::Finished info = test::run(command);
+    EXPECT_EQ(info.exit_code, 2);
+    return info.error;
+  };
+  EXPECT_THAT(said({"model"}), HasSubstr("needs the network that it is to describe"));
+  EXPECT_THAT(said({"model", "resnet19"}), HasSubstr("resnet18"));
+  EXPECT_THAT(said({"model", "nowhere.pt2"}), HasSubstr("nowhere.pt2"));
+  EXPECT_THAT(said({"devices", "resnet18"}),
+              HasSubstr("'lockstep info devices' takes no argument 'resnet18'"));
+}
+
 TEST(InfoTest, help_and_version_are_results) {
   const test::Finished help = test::run({"lockstep", "--help"});
   EXPECT_EQ(help.exit_code, 0);
