@@ -102,8 +102,9 @@ std::vector<Finding> check_file(const std::string& path, std::string_view text) 
 }
 
 std::vector<std::string> project_files(const std::filesystem::path& root) {
-  static const std::set<std::string> left_out = {
-      ".git", ".venv", ".venv-dev", ".venv-onednn", ".venv-tests", ".cache", "build", "out", "__pycache__"};
+  static const std::set<std::string> left_out = {".git",        ".venv",       ".venv-dev",  ".venv-onednn",
+                                                 ".venv-tests", ".venv-wheel", ".cache",     "build",
+                                                 "dist",        "out",         "__pycache__"};
   static const std::set<std::string> extensions = {".h",  ".cpp", ".cu",   ".txt", ".cmake", ".md", ".sh",
                                                    ".py", ".yml", ".json", ".csv", ".in",    ""};
   std::vector<std::string> files;
