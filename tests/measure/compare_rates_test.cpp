@@ -67,6 +67,19 @@ TEST(CompareRatesTest, a_drift_shared_by_pairs_hides_a_change_only_from_the_unpa
   EXPECT_LE(unpaired_found, 20);
 }
 
+TEST(CompareRatesTest, two_launches_against_many_cry_wolf_no_more_than_as_many_against_as_many) {
+  for (const size_t many : {4, 10, 20}) {
+    Generator random(44);
+    int differs = 0;
+    for (int i = 0; i < kPairs; ++i) {
+      const Comparison row = compare(synthetic::draw(Launches{.launches = 2}, random),
+                                     synthetic::draw(Launches{.launches = many}, random));
+      differs += row.verdict != Verdict::kSame ? 1 : 0;
+    }
+    EXPECT_LE(differs, kPairs * 6 / 100) << many;
+  }
+}
+
 /// Ten rows without any change, told apart one by one, cry wolf in two comparisons of five; corrected in few.
 TEST(CompareRatesTest, many_rows_together_cry_wolf_no_more_than_one) {
   Generator random(43);

@@ -112,14 +112,25 @@ TEST(IntervalTest, launches_are_the_unit_where_there_are_several) {
   Generator random(76);
   int held = 0;
   for (int i = 0; i < 1000; ++i) {
-    const auto launches = synthetic::draw(Launches{.launches = 3, .launch_noise = 0.03}, random);
+    const auto launches = synthetic::draw(Launches{.launches = 4, .launch_noise = 0.03}, random);
     const Estimate estimate = quantile_estimate(launches, 0.5);
     ASSERT_TRUE(estimate.interval);
-    EXPECT_EQ(estimate.degrees, 2);
+    EXPECT_EQ(estimate.degrees, 3);
     held += estimate.interval->lower <= 0.1 && 0.1 <= estimate.interval->upper ? 1 : 0;
   }
   EXPECT_GE(held, 930);
   EXPECT_LE(held, 970);
+}
+
+TEST(IntervalTest, two_or_three_launches_are_too_few) {
+  for (const size_t count : {2, 3}) {
+    const std::vector<std::vector<double>> launches(count, std::vector<double>(50, 0.1));
+    const Estimate estimate = quantile_estimate(launches, 0.5);
+    EXPECT_FALSE(estimate.interval);
+    EXPECT_EQ(estimate.reason, NoInterval::kFewLaunches);
+    EXPECT_EQ(estimate.reason_text, "fewer than 4 launches");
+    EXPECT_NEAR(estimate.value, 0.1, 1e-12);
+  }
 }
 
 TEST(IntervalTest, one_launch_is_one_series) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -201,6 +202,28 @@ TEST(DiffTest, another_gpu_or_driver_is_warned_of) {
   RunRecord shared = base;
   shared.rank_gpus[1] = shared.rank_gpus[0];
   EXPECT_THAT(to_text(diff_tables(compare_records(base, shared))), HasSubstr("device (GPUs shared)"));
+}
+
+TEST(DiffTest, launches_that_did_not_take_turns_are_warned_of) {
+  RunRecord base = drawn_record({0.5}, 9);
+  RunRecord test = base;
+  const auto text = [&](const std::vector<int>& base_minutes, const std::vector<int>& test_minutes) {
+    const auto starts = [](const std::vector<int>& minutes) {
+      std::vector<std::string> texts;
+      for (const int minute : minutes) texts.push_back(fmt::format("2030-01-02T03:{:02}:00Z", minute));
+      return texts;
+    };
+    base.launches_started_at = starts(base_minutes);
+    test.launches_started_at = starts(test_minutes);
+    return to_text(diff_tables(compare_records(base, test)));
+  };
+  const char* const warning = "Warning: the launches of base and test did not take turns";
+  EXPECT_THAT(text({0, 1, 2, 3}, {4, 5, 6, 7}), HasSubstr(warning));
+  EXPECT_THAT(text({4, 5, 6, 7}, {0, 1, 2, 3}), HasSubstr(warning));
+  EXPECT_THAT(text({0, 1, 2, 7}, {3, 4, 5, 6}), HasSubstr(warning));
+  EXPECT_THAT(text({0, 3, 4, 7}, {1, 2, 5, 6}), Not(HasSubstr("take turns"))) << "ABBA";
+  EXPECT_THAT(text({0, 2, 4, 6}, {1, 3, 5, 7}), Not(HasSubstr("take turns"))) << "ABAB";
+  EXPECT_THAT(text({0, 1, 2, 3}, {4}), Not(HasSubstr("take turns"))) << "one launch is no turn";
 }
 
 TEST(DiffTest, no_common_row_is_said_with_what_there_is) {

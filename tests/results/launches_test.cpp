@@ -1,5 +1,7 @@
 #include "lockstep/results/record/launches.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,13 +42,18 @@ TEST(LaunchesTest, samples_of_launches_stand_one_after_the_other) {
   EXPECT_EQ(by_launch[1], representative_steps(launch(0.625, 20).runs[1]));
 }
 
-TEST(LaunchesTest, throughput_is_all_images_over_all_time) {
+TEST(LaunchesTest, every_launch_counts_alike_whatever_its_steps) {
   RunRecord record = launch(0.5);
   const RunRecord other = launch(0.625, 20);
-  const double time_s = record.runs[1].elapsed_s + other.runs[1].elapsed_s;
+  const results::Run before = record.runs[1];
+  const double time_s = before.elapsed_s + other.runs[1].elapsed_s;
   add_launch(record, other);
-  EXPECT_DOUBLE_EQ(record.runs[1].images_per_s, 2 * 8 * 44 / time_s);
+  EXPECT_DOUBLE_EQ(record.runs[1].images_per_s, std::sqrt(before.images_per_s * other.runs[1].images_per_s));
+  EXPECT_DOUBLE_EQ(*record.runs[1].step_s.p50, std::sqrt(*before.step_s.p50 * *other.runs[1].step_s.p50));
   EXPECT_DOUBLE_EQ(record.runs[1].elapsed_s, time_s);
+  add_launch(record, launch(0.625, 40));
+  EXPECT_NEAR(record.runs[1].images_per_s,
+              std::cbrt(before.images_per_s * std::pow(other.runs[1].images_per_s, 2)), 0.02);
   EXPECT_DOUBLE_EQ(*record.runs[1].speedup, record.runs[1].images_per_s / record.runs[0].images_per_s);
 }
 
@@ -77,13 +84,29 @@ TEST(LaunchesTest, launches_that_differ_widen_the_interval_beyond_their_steps) {
   RunRecord record = launch(0.5);
   const Interval within = *record.runs[1].step_interval_s;
   ASSERT_EQ(within.missing, "");
-  for (const double step_s : {0.505, 0.495, 0.502}) add_launch(record, launch(step_s));
+  for (const double step_s : {0.505, 0.495}) {
+    add_launch(record, launch(step_s));
+    EXPECT_EQ(record.runs[1].step_interval_s->missing, "fewer than 4 launches");
+    EXPECT_EQ(record.runs[1].rate_interval->missing, "fewer than 4 launches");
+  }
+  add_launch(record, launch(0.502));
   const Interval over = *record.runs[1].step_interval_s;
   ASSERT_EQ(over.missing, "");
   EXPECT_GT(over.high - over.low, 3 * (within.high - within.low));
   const Interval rate = *record.runs[1].rate_interval;
   EXPECT_LT(rate.low, record.runs[1].images_per_s);
   EXPECT_GT(rate.high, record.runs[1].images_per_s);
+}
+
+TEST(LaunchesTest, rates_of_launches_follow_from_their_samples) {
+  RunRecord record = launch(0.5);
+  const double coupled = record.runs[1].images_per_s;
+  const double uncoupled = record.runs[2].images_per_s;
+  add_launch(record, launch(0.625, 20));
+  ASSERT_EQ(launch_rates(record.runs[1]).size(), 2U);
+  EXPECT_NEAR(launch_rates(record.runs[1])[0], coupled, 0.01 * coupled);
+  EXPECT_NEAR(launch_rates(record.runs[1])[1], 0.8 * coupled, 0.01 * coupled);
+  EXPECT_NEAR(launch_rates(record.runs[2])[0], uncoupled, 0.01 * uncoupled);
 }
 
 TEST(LaunchesTest, a_row_that_the_first_launch_lacks_is_added) {

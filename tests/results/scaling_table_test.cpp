@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/launches.h"
 #include "lockstep/results/tables/tables.h"
 
 #include "golden/golden.h"
@@ -12,6 +13,7 @@
 namespace lockstep::results {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -69,6 +71,23 @@ TEST(ScalingTableTest, without_a_baseline_it_says_so_and_compares_with_nothing) 
   EXPECT_THAT(text, HasSubstr("No baseline: one rank without a strategy was not measured."));
   EXPECT_THAT(text, HasSubstr("ddp          31.93  short         -           -\n"));
   EXPECT_THAT(text, Not(HasSubstr("independent:")));
+}
+
+TEST(ScalingTableTest, a_few_launches_are_shown_as_they_are) {
+  RunRecord record;
+  record.runs = {measured_run("ddp", 2, 40, 0.5)};
+  EXPECT_THAT(to_text(scaling_tables(record)), Not(HasSubstr(" few ")));
+  for (const double step_s : {0.4, 0.45, 0.5}) {
+    if (step_s > 0.4) {
+      EXPECT_THAT(to_text(scaling_tables(record)),
+                  AllOf(HasSubstr(" few "), HasSubstr("few: fewer than 4 launches"),
+                        HasSubstr("images/s of each launch: ddp at 2 ranks 31.90, 39.88")));
+    }
+    RunRecord other;
+    other.runs = {measured_run("ddp", 2, 40, step_s)};
+    add_launch(record, other);
+  }
+  EXPECT_THAT(to_text(scaling_tables(record)), AllOf(Not(HasSubstr(" few ")), HasSubstr("±")));
 }
 
 TEST(ScalingTableTest, the_interval_of_images_per_second_or_why_there_is_none) {

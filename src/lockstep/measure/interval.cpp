@@ -84,6 +84,11 @@ Estimate over_launches(const std::vector<std::vector<double>>& launches, const I
   estimate.value = std::exp(mean);
   estimate.effective_samples = count;
   estimate.degrees = count - 1;
+  if (logs.size() < kFewestLaunches) {
+    estimate.reason = NoInterval::kFewLaunches;
+    estimate.reason_text = kFewLaunchesText;
+    return estimate;
+  }
   // A t interval on the logarithms, so that the ends are ratios to the geometric mean.
   const double half = critical_t(options.confidence, estimate.degrees) *
                       std::sqrt(squared_deviations(logs) / (count - 1) / count);

@@ -16,7 +16,14 @@ struct Interval {
   double half_width_share = 0;
 };
 
-enum class NoInterval { kNone, kNotEnoughData, kTrend, kNotSettled, kLevelShift };
+enum class NoInterval { kNone, kNotEnoughData, kFewLaunches, kTrend, kNotSettled, kLevelShift };
+
+/// Fewest launches of an interval over launches. The spread of three says too little of how much the next one
+/// may differ: a t interval is several times as wide as they are apart.
+inline constexpr size_t kFewestLaunches = 4;
+
+/// Estimate::reason_text of NoInterval::kFewLaunches.
+inline constexpr const char* kFewLaunchesText = "fewer than 4 launches";
 
 /// A point estimate with its interval, or with the reason for the lack of one: a number that cannot be
 /// trusted never comes with a confident interval.
@@ -24,7 +31,8 @@ struct Estimate {
   double value = 0;
   std::optional<Interval> interval;
   NoInterval reason = NoInterval::kNone;
-  /// In words: "not enough data", "trend", "not settled", "level shift at step 120"; empty with an interval.
+  /// In words: "not enough data", "fewer than 4 launches", "trend", "not settled", "level shift at step 120";
+  /// empty with an interval.
   std::string reason_text;
   /// The number of independent steps (or launches) that would tell as much.
   double effective_samples = 0;
@@ -50,8 +58,9 @@ Estimate mean_estimate(std::span<const double> step_s, const IntervalOptions& op
 
 /// Over launches: launches[k] holds the steps of launch k, steady state only. The quantile (or mean) of each
 /// launch is one sample, and a t interval with K - 1 degrees of freedom on the logarithms covers variation
-/// from launch to launch; `value` is their geometric mean. A single launch yields the estimate within it,
-/// which does not cover that variation. Empty launches are left out; with none left there is not enough data.
+/// from launch to launch; `value` is their geometric mean. With two or three launches there is no interval. A
+/// single launch yields the estimate within it, which does not cover that variation. Empty launches are left
+/// out; with none left there is not enough data.
 Estimate quantile_estimate(const std::vector<std::vector<double>>& launches, double share,
                            const IntervalOptions& options = {});
 Estimate mean_estimate(const std::vector<std::vector<double>>& launches, const IntervalOptions& options = {});

@@ -45,4 +45,20 @@ StepPercentiles step_percentiles(std::span<const double> step_s) {
   return {supported(50), supported(75), supported(90), supported(95), supported(99)};
 }
 
+StepPercentiles step_percentiles(const std::vector<std::vector<double>>& launches) {
+  const auto mean = [&](double p) -> std::optional<double> {
+    double logs = 0;
+    int count = 0;
+    for (const std::vector<double>& launch : launches) {
+      if (launch.empty()) continue;
+      if (launch.size() < static_cast<size_t>(samples_needed(p))) return std::nullopt;
+      logs += std::log(percentile(launch, p));
+      ++count;
+    }
+    if (count == 0) return std::nullopt;
+    return std::exp(logs / count);
+  };
+  return {mean(50), mean(75), mean(90), mean(95), mean(99)};
+}
+
 }  // namespace lockstep::measure

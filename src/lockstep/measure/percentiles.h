@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace lockstep::measure {
 
@@ -34,5 +35,10 @@ struct StepPercentiles {
 
 /// All percentiles that the number of samples supports; all empty without samples.
 StepPercentiles step_percentiles(std::span<const double> step_s);
+
+/// The same over launches: the geometric mean of the launches' percentiles, as quantile_estimate() and
+/// compare() have it, so that no launch counts more for its number of steps. Empty where a launch has too few
+/// steps; launches without steps are left out.
+StepPercentiles step_percentiles(const std::vector<std::vector<double>>& launches);
 
 }  // namespace lockstep::measure

@@ -1,6 +1,8 @@
 #include "lockstep/results/record/launches.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -44,17 +46,24 @@ void count_launches(Run& run) {
   run.launch_warmup_steps = {static_cast<int>(run.warmup_samples.size())};
 }
 
+/// The geometric mean of the rates of all launches of two runs. Every launch counts as much as any other, as
+/// it does in the interval and in a comparison.
+double mean_rate(const Run& run, const Run& more) {
+  if (!(run.images_per_s > 0) || !(more.images_per_s > 0))
+    return std::max(run.images_per_s, more.images_per_s);
+  const double before = launches(run);
+  const double added = launches(more);
+  return std::exp((before * std::log(run.images_per_s) + added * std::log(more.images_per_s)) /
+                  (before + added));
+}
+
 /// Adds the same row of another launch. What cannot be pooled (breakdown, layers, queues) is the later
 /// one's.
 void add_launch(Run& run, Run launch) {
   count_launches(run);
   count_launches(launch);
-  const double elapsed_s = run.elapsed_s + launch.elapsed_s;
-  if (elapsed_s > 0) {
-    run.images_per_s =
-        (run.images_per_s * run.elapsed_s + launch.images_per_s * launch.elapsed_s) / elapsed_s;
-  }
-  run.elapsed_s = elapsed_s;
+  run.images_per_s = mean_rate(run, launch);
+  run.elapsed_s += launch.elapsed_s;
   append(run.samples, launch.samples);
   append(run.warmup_samples, launch.warmup_samples);
   append(run.launch_steps, launch.launch_steps);
@@ -78,10 +87,34 @@ void add_launch(Run& run, Run launch) {
     if (run.replica_checks) launch.replica_checks->checks += run.replica_checks->checks;
     run.replica_checks = std::move(launch.replica_checks);
   }
-  std::vector<double> steps;
-  for (const std::vector<double>& own : representative_steps_by_launch(run)) append(steps, own);
-  run.step_s = measure::step_percentiles(steps);
+  run.step_s = measure::step_percentiles(representative_steps_by_launch(run));
   assign_intervals(run);
+}
+
+/// The run's samples, a run for each launch.
+std::vector<Run> parts_of(const Run& run) {
+  std::vector<int> counts = run.launch_steps;
+  if (counts.size() < 2) counts = {static_cast<int>(run.samples.size())};
+  std::vector<Run> parts;
+  size_t begin = 0;
+  for (const int steps : counts) {
+    // A file may promise more steps than it has: the last launch then gets fewer.
+    const size_t end = std::min(run.samples.size(), begin + static_cast<size_t>(steps));
+    Run& part = parts.emplace_back();
+    part.coupled = run.coupled;
+    part.samples.assign(run.samples.begin() + static_cast<std::ptrdiff_t>(begin),
+                        run.samples.begin() + static_cast<std::ptrdiff_t>(end));
+    begin = end;
+  }
+  return parts;
+}
+
+std::vector<double> steps_of_rank(const std::vector<std::vector<double>>& samples, size_t rank) {
+  std::vector<double> steps;
+  for (const std::vector<double>& ranks : samples) {
+    if (rank < ranks.size()) steps.push_back(ranks[rank]);
+  }
+  return steps;
 }
 
 /// Throws ConfigError where samples of the two launches must not be pooled.
@@ -106,20 +139,28 @@ std::string gpu_of(const RunRecord& record) {
 }  // namespace
 
 std::vector<std::vector<double>> representative_steps_by_launch(const Run& run) {
-  if (run.launch_steps.size() < 2) return {representative_steps(run)};
   std::vector<std::vector<double>> by_launch;
-  Run part;
-  part.coupled = run.coupled;
-  size_t begin = 0;
-  for (const int steps : run.launch_steps) {
-    const size_t end = std::min(run.samples.size(), begin + static_cast<size_t>(steps));
-    // A file may promise more steps than it has: the last launch then gets fewer.
-    part.samples.assign(run.samples.begin() + static_cast<std::ptrdiff_t>(begin),
-                        run.samples.begin() + static_cast<std::ptrdiff_t>(end));
-    by_launch.push_back(representative_steps(part));
-    begin = end;
-  }
+  for (const Run& part : parts_of(run)) by_launch.push_back(representative_steps(part));
   return by_launch;
+}
+
+std::vector<double> launch_rates(const Run& run) {
+  std::vector<double> rates;
+  for (const Run& part : parts_of(run)) {
+    double rate = 0;
+    const auto add = [&](double ranks, const std::vector<double>& steps) {
+      const double sum_s = std::accumulate(steps.begin(), steps.end(), 0.0);
+      if (sum_s > 0) rate += ranks * run.images_per_rank_step() * static_cast<double>(steps.size()) / sum_s;
+    };
+    if (run.coupled) {
+      add(run.ranks, per_step_maxima(part.samples));
+    } else {
+      for (int rank = 0; rank < run.ranks; ++rank)
+        add(1, steps_of_rank(part.samples, static_cast<size_t>(rank)));
+    }
+    rates.push_back(rate);
+  }
+  return rates;
 }
 
 int launches(const Run& run) {

@@ -235,6 +235,28 @@ std::vector<HeaderEntry> compare_headers(const RunRecord& base, const RunRecord&
   return header;
 }
 
+/// When the launches of a record started; ISO 8601, so that texts sort as times do. Empty: not known.
+std::vector<std::string> starts_of(const RunRecord& record) {
+  if (!record.launches_started_at.empty()) return record.launches_started_at;
+  return record.started_at.empty() ? std::vector<std::string>{} : std::vector{record.started_at};
+}
+
+/// Whether two sides of several launches were measured without taking turns, in whole or for the most part:
+/// in ABBA order the side changes once for every pair.
+bool ran_one_after_the_other(const RunRecord& base, const RunRecord& test) {
+  std::vector<std::pair<std::string, bool>> all;
+  for (const auto& [record, is_test] : {std::pair{&base, false}, std::pair{&test, true}}) {
+    for (const std::string& start : starts_of(*record)) all.emplace_back(start, is_test);
+  }
+  const auto of_test = std::ranges::count(all, true, &std::pair<std::string, bool>::second);
+  const auto fewest = std::min(of_test, std::ssize(all) - of_test);
+  if (fewest < 2) return false;
+  std::ranges::sort(all);
+  std::ptrdiff_t changes = 0;
+  for (size_t i = 1; i < all.size(); ++i) changes += all[i].second != all[i - 1].second ? 1 : 0;
+  return changes < fewest;
+}
+
 }  // namespace
 
 int Diff::regressions() const {
@@ -265,6 +287,7 @@ Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOpt
   diff.changes = std::move(matching.changes);
   diff.only_base = std::move(matching.only_base);
   diff.only_test = std::move(matching.only_test);
+  diff.one_after_the_other = ran_one_after_the_other(base, test);
   for (const MatchedRow& matched : matching.rows) diff.rows.push_back(compare_row(matched, diff));
   correct_verdicts(diff.rows);
   return diff;

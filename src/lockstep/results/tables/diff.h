@@ -68,6 +68,9 @@ struct Diff {
   std::vector<DiffRow> rows;
   std::vector<const Run*> only_base;
   std::vector<const Run*> only_test;
+  /// Both sides have several launches, and they did not take turns: what drifted meanwhile looks like a
+  /// change.
+  bool one_after_the_other = false;
 
   int regressions() const;
   /// Number of rows that could turn out to be regressions: two launches or more on both sides.

@@ -44,6 +44,13 @@ void add_header(Document& document, const Diff& diff) {
                                  "the device's.",
                                  fmt::join(of_device, ", "))});
   }
+  if (diff.one_after_the_other) {
+    document.add(
+        Remark{"Warning: ",
+               "the launches of base and test did not take turns: a drift of the machine looks like a "
+               "change. 'lockstep compare' takes turns, and so does 'bench --append' to one file after "
+               "the other."});
+  }
   std::vector<std::string> changes;
   for (const SettingChange& change : diff.changes) {
     changes.push_back(fmt::format("{} ({} in base, {} in test)", change.name, change.base, change.test));

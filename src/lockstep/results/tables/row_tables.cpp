@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lockstep/measure/interval.h"
 #include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/launches.h"
 
 namespace lockstep::results {
 namespace {
@@ -133,6 +135,7 @@ std::string uncertainty_text(const Run& run) {
   const Interval& interval = *run.rate_interval;
   if (interval.missing.starts_with("level shift")) return "shift";
   if (interval.missing == "not settled") return "unsettled";
+  if (interval.missing == measure::kFewLaunchesText) return "few";
   if (interval.missing == "trend") return "trend";
   if (!interval.missing.empty() || !(run.images_per_s > 0)) return "short";
   // Half the width in per cent: 100 * (high - low) / 2 / rate.
@@ -142,8 +145,9 @@ std::string uncertainty_text(const Run& run) {
 }
 
 std::string uncertainty_reasons(const std::vector<const Run*>& rows) {
-  constexpr std::array<std::pair<const char*, const char*>, 4> kReasons{
+  constexpr std::array<std::pair<const char*, const char*>, 5> kReasons{
       {{"short", "too few independent steps"},
+       {"few", "fewer than 4 launches"},
        {"trend", "the step time drifts"},
        {"shift", "the step time changes its level"},
        {"unsettled", "warm-up was not over"}}};
@@ -151,6 +155,19 @@ std::string uncertainty_reasons(const std::vector<const Run*>& rows) {
   for (const auto& [word, meaning] : kReasons) {
     if (std::ranges::any_of(rows, [word = word](const Run* run) { return uncertainty_text(*run) == word; }))
       found.push_back(fmt::format("{}: {}", word, meaning));
+  }
+  return fmt::format("{}", fmt::join(found, "; "));
+}
+
+std::string few_launches_text(const std::vector<const Run*>& rows) {
+  const int digits = rate_digits(rows);
+  std::vector<std::string> found;
+  for (const Run* run : rows) {
+    if (!run->rate_interval || run->rate_interval->missing != measure::kFewLaunchesText) continue;
+    std::vector<std::string> rates;
+    for (const double rate : launch_rates(*run)) rates.push_back(fmt::format("{:.{}f}", rate, digits));
+    found.push_back(
+        fmt::format("{} at {} {}", strategy_text(*run), counted(run->ranks, "rank"), fmt::join(rates, ", ")));
   }
   return fmt::format("{}", fmt::join(found, "; "));
 }

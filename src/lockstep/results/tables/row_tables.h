@@ -58,11 +58,15 @@ std::string fixed_text(const std::optional<double>& value, int digits);
 std::string percent_text(const std::optional<double>& share);
 
 /// The 95 % interval of images/s as half its width ("±1.4 %"), or in a word the reason why there is none
-/// (short, trend, shift, unsettled); "-" where the record does not say.
+/// (short, few, trend, shift, unsettled); "-" where the record does not say.
 std::string uncertainty_text(const Run& run);
 /// Explains those words that occur in these rows: "short: too few independent steps; trend: ..."; may be
 /// empty.
 std::string uncertainty_reasons(const std::vector<const Run*>& rows);
+
+/// Images/s of each launch of the rows that have too few for an interval over launches: "ddp at 2 ranks 61.2,
+/// 67.8; ..."; may be empty.
+std::string few_launches_text(const std::vector<const Run*>& rows);
 
 /// Digits after the point that leave three or more of the smallest rate.
 int rate_digits(const std::vector<const Run*>& rows);

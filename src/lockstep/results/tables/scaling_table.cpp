@@ -108,6 +108,13 @@ std::vector<Remark> scaling_remarks(const std::vector<ScalingRow>& rows) {
   const std::string unit = rows.front().run->rate_unit();
   std::vector<Remark> remarks;
   if (!reasons.empty()) remarks.push_back({"95 %: ", fmt::format("no interval of {}. {}.", unit, reasons)});
+  const std::string launches = few_launches_text(runs);
+  if (!launches.empty()) {
+    remarks.push_back(
+        {"few: ", fmt::format("{} of each launch: {}. The next may differ by more than these do; "
+                              "--repeat 5 gives an interval.",
+                              unit, launches)});
+  }
   if (std::ranges::any_of(rows, [](const ScalingRow& row) { return row.independent != nullptr; })) {
     remarks.push_back(
         {"independent: ",
