@@ -1,9 +1,9 @@
 // Time that lockstep adds to a training step: stamping, bookkeeping and the strategy's hooks, against the bare
-// loop of the same network, loss and optimizer, and what the stamps of --breakdown add to that; and the same
-// where steps are issued ahead and stamped by marks in a queue, as on a GPU, with a thread in the GPU's place
-// (what a GPU's own calls take comes on top). Blocks of both alternate in one process; printed are the
-// medians over the blocks of each block's median step, and the difference with the 2.5 % and 97.5 % quantiles
-// of a bootstrap over blocks.
+// loop of the same network, loss and optimizer; what keeping every step's time adds (so that a run which is
+// killed loses none), and what the stamps of --breakdown add; and the same where steps are issued ahead and
+// stamped by marks in a queue, as on a GPU, with a thread in the GPU's place (what a GPU's own calls take comes
+// on top). Blocks of both alternate in one process; printed are the medians over the blocks of each block's
+// median step, and the difference with the 2.5 % and 97.5 % quantiles of a bootstrap over blocks.
 //
 //   step_overhead [MODEL=trivial] [BATCH=1] [IMAGE_SIZE=32] [BLOCKS=15] [STEPS_PER_BLOCK=200]
 
@@ -75,6 +75,14 @@ class Bench {
 
   double lockstep_median_s(int steps) { return median(train(steps, /*stamped=*/false)); }
 
+  /// With every step's time on a board that other processes may read, as in `lockstep bench`.
+  double kept_median_s(int steps) {
+    progress_.keep_times(board_.take(0));
+    const double kept_s = median(train(steps, /*stamped=*/false));
+    progress_.keep_times(nullptr);
+    return kept_s;
+  }
+
   double stamped_median_s(int steps) {
     tracer_->take_stamps();
     return median(train(steps, /*stamped=*/true));
@@ -102,6 +110,7 @@ class Bench {
   std::optional<train::TracedCommunicator> tracer_;
   std::unique_ptr<strategies::Strategy> strategy_;
   launch::Progress progress_;
+  launch::StepBoard board_ = launch::StepBoard::make(1);
 };
 
 /// Median step of so many steps.
@@ -151,6 +160,9 @@ int main(int argc, char** argv) {
     compare(
         model + ", bare -> " + strategy, [&](int n) { return plain.bare_median_s(n); },
         [&](int n) { return measured.lockstep_median_s(n); }, blocks, steps);
+    compare(
+        model + ", " + strategy + " -> steps kept", [&](int n) { return measured.lockstep_median_s(n); },
+        [&](int n) { return measured.kept_median_s(n); }, blocks, steps);
     compare(
         model + ", " + strategy + " -> breakdown", [&](int n) { return measured.lockstep_median_s(n); },
         [&](int n) { return measured.stamped_median_s(n); }, blocks, steps);

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -18,13 +20,17 @@ namespace {
 
 /// Set by the parent, so that it finds the partial record if rank 0 dies.
 constexpr const char* kRecordPathVariable = "LOCKSTEP_RECORD_PATH";
+/// Set by the parent, which has looked at what was there before: where the record is meanwhile.
+constexpr const char* kPlaceVariable = "LOCKSTEP_RECORD_PLACE";
 /// Set by the parent: the number of the launch, counted from 1, that its ranks belong to.
 constexpr const char* kLaunchVariable = "LOCKSTEP_LAUNCH_NUMBER";
 
-/// Prints why the job ended, and keeps what was measured.
-void keep_what_was_measured(const BenchPlan& plan, const std::string& reason, const std::string& advice) {
+/// Prints why the job ended, and keeps what was measured, which is in `place`.
+void keep_what_was_measured(const BenchPlan& plan, const std::filesystem::path& place,
+                            const std::string& reason, const std::string& advice) {
   print_departure(reason, advice);
   ResultFiles files = result_files(plan);
+  files.place = place;
   // No launch comes after one that ended early.
   files.last_launch = true;
   try {
@@ -44,19 +50,26 @@ void note_unused_gpus(const BenchOptions& options, const train::JobSite& site) {
 /// Runs every launch, each with all rows; a process that is a rank runs its own launch.
 int run_launches(BenchPlan plan) {
   const auto run = [&](const train::Variables& variables) {
+    LiveRecord live;
+    // Known to every process but a launcher's ranks other than 0, which learn it from rank 0.
+    live.set_place(plan.place);
     return train::run_job(
-        plan.job, [&](const train::JobRank& rank) { measure_rows(plan, rank); },
-        {[&](const std::string& reason, const std::string& advice) {
-           keep_what_was_measured(plan, reason, advice);
-         },
-         print_note, print_stranger},
+        plan.job, [&](const train::JobRank& rank) { measure_rows(plan, rank, live); },
+        {.departure =
+             [&](const std::string& reason, const std::string& advice) {
+               keep_what_was_measured(plan, live.place(), reason, advice);
+             },
+         .note = print_note,
+         .stranger = print_stranger,
+         .leaving = [&] { live.write_now(); }},
         variables);
   };
   // A parent's environment tells its ranks the record's path and the launch.
   if (plan.job.site.environment) return run({});
   for (plan.launch = 1; plan.launch <= plan.launches; ++plan.launch) {
-    const int code =
-        run({{kRecordPathVariable, plan.record_path}, {kLaunchVariable, std::to_string(plan.launch)}});
+    const int code = run({{kRecordPathVariable, plan.record_path},
+                          {kPlaceVariable, plan.place},
+                          {kLaunchVariable, std::to_string(plan.launch)}});
     if (code != kExitDone) return code;
   }
   return kExitDone;
@@ -96,6 +109,8 @@ BenchPlan make_plan(BenchOptions options, train::JobSite site, const Arguments& 
   plan.launches = plan.options.repeat;
   plan.launch = own_launch(site);
   plan.record_path = record_path(plan.options, site.environment);
+  if (const char* place = std::getenv(kPlaceVariable); site.supervised() && place != nullptr)
+    plan.place = place;
   plan.job = train::plan_job(std::move(site), std::move(rows), sweep.strategies);
   return plan;
 }
@@ -114,7 +129,7 @@ BenchPlan check_and_plan(BenchOptions options, const std::string& preset_note, c
 
 /// Checks everything that can be checked, then starts the ranks and supervises them, or, in a process that a
 /// launcher or a lockstep parent started, is one of the ranks.
-int run_bench(const BenchPlan& plan) {
+int run_bench(BenchPlan plan) {
   const train::JobSite& here = plan.job.site;
   if (!here.supervised()) {
     check_start(plan);
@@ -126,8 +141,8 @@ int run_bench(const BenchPlan& plan) {
   }
   // A launcher's ranks may be on hosts that do not see the files; its rank 0 checks them before it measures.
   if (!here.environment) check_files(plan.options);
-  if (!here.supervised() && here.speaks()) ResultKeeper(result_files(plan)).prepare();
-  return run_launches(plan);
+  if (!here.supervised() && here.speaks()) plan.place = ResultKeeper(result_files(plan)).prepare().string();
+  return run_launches(std::move(plan));
 }
 
 /// Adds the flags of a bench; `run` gets its plan.
@@ -168,7 +183,8 @@ void check_start(const BenchPlan& plan) {
 }
 
 RunCommand add_bench(Flags& flags) {
-  const RunCommand command = add_planned_bench(flags, [](const BenchPlan& plan) { return run_bench(plan); });
+  const RunCommand command =
+      add_planned_bench(flags, [](BenchPlan plan) { return run_bench(std::move(plan)); });
   return [command](const Arguments& arguments) { return with_one_voice([&] { return command(arguments); }); };
 }
 

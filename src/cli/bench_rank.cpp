@@ -1,12 +1,14 @@
 #include "bench_rank.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "lockstep/launch/step_board.h"
 #include "lockstep/limit/limit.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/results/files/record_json.h"
@@ -110,6 +112,23 @@ void add_limit(train::MeasuredRow& measured, const limit::Limit& limit) {
   }
 }
 
+/// The memory that the ranks of rank 0's host keep their step times in, and the place of the record, which a
+/// rank other than 0 needs if it has to tell how rank 0 ended.
+launch::StepBoard share_steps(const BenchRank& rank, LiveRecord& live) {
+  constexpr const char* kBoard = "step-board";
+  constexpr const char* kPlace = "record-place";
+  const int world = rank.environment.world;
+  if (rank.environment.rank == 0) {
+    launch::StepBoard board = launch::StepBoard::make(world);
+    rank.store.set(kPlace, rank.plan.place);
+    rank.store.set(kBoard, board.address());
+    return board;
+  }
+  const std::chrono::duration<double> patience{60};
+  live.set_place(rank.store.get(kPlace, patience));
+  return launch::StepBoard::open(rank.store.get(kBoard, patience), world);
+}
+
 /// Measures a row, each aspect in a run of its own so that none slows the others. Collective over `group`;
 /// the samples are on its rank 0.
 train::MeasuredRow measure_row(train::RowPlan row, size_t index, const train::RankGroup& group,
@@ -122,7 +141,13 @@ train::MeasuredRow measure_row(train::RowPlan row, size_t index, const train::Ra
     // The progress line counts from here: tuning takes its own time.
     if (recorder) recorder->row_begins(index);
   }
+  if (recorder) recorder->row_trains(row);
+  rank.progress.keep_times(rank.steps);
   if (auto samples = train::run_row(row, group, rank.progress)) measured.samples = std::move(*samples);
+  rank.progress.keep_times(nullptr);
+  measured.row = row;
+  if (recorder && (rank.plan.options.breakdown || rank.plan.options.layers))
+    recorder->row_is_trained(measured);
   if (rank.plan.options.breakdown) {
     rank.progress.begin("breakdown of " + row.label());
     measured.stamps = train::break_down_row(row, group, rank.progress);
@@ -136,18 +161,20 @@ train::MeasuredRow measure_row(train::RowPlan row, size_t index, const train::Ra
     rank.progress.begin("layers of " + row.label());
     measured.layers = train::time_layers(row, group, rank.progress);
   }
-  measured.row = std::move(row);
   return measured;
 }
 
 }  // namespace
 
-void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank) {
-  const BenchRank rank{job_rank, plan, train::agree_on("bench", fingerprint_of(plan), plan.job, job_rank)};
+void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveRecord& live) {
+  BenchRank rank{job_rank, plan, train::agree_on("bench", fingerprint_of(plan), plan.job, job_rank)};
   // Published before the recorder is made: rank 0's waits in it for all machines.
   publish_machine(rank);
+  const bool first = rank.environment.rank == 0;
+  launch::StepBoard board = share_steps(rank, live);
+  rank.steps = board.take(rank.environment.rank);
   std::optional<BenchRecorder> recorder;
-  if (rank.environment.rank == 0) recorder.emplace(rank);
+  if (first) recorder.emplace(rank, live, std::move(board));
 
   train::JobLinks links(plan.job, rank);
   RowLimits limits(rank);

@@ -7,6 +7,7 @@
 #include "lockstep/train/job/run_job.h"
 
 #include "bench_options.h"
+#include "live_record.h"
 
 namespace lockstep::cli {
 
@@ -17,15 +18,17 @@ struct BenchPlan {
   train::JobPlan job;
   BaselineChoice baseline;
   Arguments command;
-  /// The file in which rank 0 keeps the record after every row.
+  /// The file in which rank 0 leaves the record at the end.
   std::string record_path;
+  /// Where the record is meanwhile (ResultFiles::place).
+  std::string place;
   /// This launch among those of --repeat, counted from 1.
   int launch = 1;
   int launches = 1;
 };
 
-/// The work of one rank: measures its rows; rank 0 also prints and writes the results. Collective over the
-/// job.
-void measure_rows(const BenchPlan& plan, const train::JobRank& rank);
+/// The work of one rank: measures its rows; rank 0 also keeps them in `live`, and prints and writes the
+/// results. Collective over the job.
+void measure_rows(const BenchPlan& plan, const train::JobRank& rank, LiveRecord& live);
 
 }  // namespace lockstep::cli

@@ -21,6 +21,7 @@
 #include "lockstep/train/rows/row_rules.h"
 
 #include "console.h"
+#include "output_files.h"
 
 namespace lockstep::cli {
 namespace {
@@ -90,53 +91,77 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
 
 }  // namespace
 
+namespace {
+
+/// The record that this launch is added to; empty: there is none.
+std::string earlier_launches(const BenchPlan& plan) {
+  if (plan.launch > 1) return plan.place;
+  return plan.options.append && holds_something(plan.record_path) ? plan.record_path : "";
+}
+
+}  // namespace
+
 ResultFiles result_files(const BenchPlan& plan) {
   return {.record_path = plan.record_path,
+          .place = plan.place,
           .json_path = plan.options.json_path,
           .csv_path = plan.options.csv_path,
           .how = plan.options.how,
-          .continues = plan.options.append || plan.launch > 1,
           .last_launch = plan.launch == plan.launches};
 }
 
-BenchRecorder::BenchRecorder(const BenchRank& rank)
-    : rank_(rank), keeper_(result_files(rank.plan)), record_(describe_job(rank)) {
+BenchRecorder::BenchRecorder(const BenchRank& rank, LiveRecord& live, launch::StepBoard board)
+    : rank_(rank), live_(live), keeper_(result_files(rank.plan)), record_(describe_job(rank)) {
   check_files(rank.plan.options);
-  if (result_files(rank.plan).continues && std::filesystem::exists(rank.plan.record_path)) {
-    earlier_ = results::read_record(rank.plan.record_path);
-  }
+  if (const std::string earlier = earlier_launches(rank.plan); !earlier.empty())
+    earlier_ = results::read_record(earlier);
   collect_machines(rank, record_, hosts_before_);
   if (rank.plan.launch == 1) print_header(record_, rank.plan.options.how);
   if (rank.plan.launches > 1)
     print_note(fmt::format("launch {} of {}", rank.plan.launch, rank.plan.launches));
   line_ = std::make_unique<ProgressLine>(rank.plan.job.rows, rank.progress);
+  live_.start(keeper_.file(), std::move(board), whole_record());
 }
 
 void BenchRecorder::row_begins(size_t index) {
   line_->row_begins(index);
 }
 
-void BenchRecorder::row_ends(size_t index, train::MeasuredRow measured) {
-  train::RowPlan& row = measured.row;
+train::RowPlan BenchRecorder::completed(train::RowPlan row) const {
   row.backend = rank_.plan.job.site.options.backend;
   row.threads_per_rank = rank_.binding.threads_per_rank;
   // A row runs on the first ranks of the job.
   row.hosts = hosts_before_[static_cast<size_t>(row.ranks)];
+  return row;
+}
+
+void BenchRecorder::row_trains(const train::RowPlan& row) {
+  live_.row_begins(completed(row));
+}
+
+void BenchRecorder::row_is_trained(train::MeasuredRow measured) {
+  measured.row = completed(std::move(measured.row));
+  live_.row_is_trained(train::run_of(measured));
+}
+
+void BenchRecorder::row_ends(size_t index, train::MeasuredRow measured) {
+  measured.row = completed(std::move(measured.row));
   results::Run run = train::run_of(measured);
   line_->row_ends(index, run.images_per_s);
   record_.runs.push_back(std::move(run));
   // Anew after every row: the baseline may come after rows that refer to it.
   results::assign_baselines(record_);
   results::assign_factors(record_);
-  keeper_.row_finished(whole_record());
+  live_.row_ends(whole_record());
   if (!measured.stamps.empty() && !rank_.plan.options.trace_path.empty()) {
-    traced_.push_back({row.label(), measured.kernels.empty() ? measured.stamps : measured.kernels});
+    traced_.push_back({measured.row.label(), measured.kernels.empty() ? measured.stamps : measured.kernels});
   }
 }
 
 void BenchRecorder::finish() {
   // Ended first, so that its thread draws nothing into the tables.
   line_.reset();
+  live_.stop();
   if (!traced_.empty()) write_file_atomically(rank_.plan.options.trace_path, results::to_trace(traced_));
   keeper_.finish(whole_record());
 }

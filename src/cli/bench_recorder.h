@@ -9,6 +9,7 @@
 #include "lockstep/train/rows/measured_row.h"
 
 #include "bench_rank.h"
+#include "live_record.h"
 #include "progress_line.h"
 #include "result_keeper.h"
 
@@ -19,6 +20,8 @@ struct BenchRank : train::JobRank {
   const BenchPlan& plan;
   /// [rank]: of the ranks that rows need, on rank 0; empty on CPUs.
   std::vector<topology::RankGpu> gpus;
+  /// The rank's place for the times of its steps; null: they are not kept.
+  launch::StepTimes* steps = nullptr;
 };
 
 /// The files that the results of this launch go to.
@@ -27,18 +30,27 @@ ResultFiles result_files(const BenchPlan& plan);
 /// Keeps the record of a bench, its files and the progress line, on rank 0.
 class BenchRecorder {
  public:
-  /// Waits until every rank has published its machine.
-  explicit BenchRecorder(const BenchRank& rank);
+  /// Waits until every rank has published its machine. What is measured is kept in `live`, which outlives
+  /// this: a rank that ends early unwinds, and its record is still wanted.
+  BenchRecorder(const BenchRank& rank, LiveRecord& live, launch::StepBoard board);
 
+  /// The row's turn comes; tuning may come before its training.
   void row_begins(size_t index);
+  /// Its throughput is measured from now on, as `row` says; then it is known, and only its breakdown or its
+  /// layers are still to come.
+  void row_trains(const train::RowPlan& row);
+  void row_is_trained(train::MeasuredRow measured);
   void row_ends(size_t index, train::MeasuredRow measured);
   void finish();
 
  private:
   /// This launch, after those that the file held already.
   results::RunRecord whole_record() const;
+  /// The row with what only the job knows of it.
+  train::RowPlan completed(train::RowPlan row) const;
 
   const BenchRank& rank_;
+  LiveRecord& live_;
   ResultKeeper keeper_;
   /// The launches before this one; empty: it is the first.
   std::optional<results::RunRecord> earlier_;

@@ -32,13 +32,12 @@ bool is_own(const fs::path& path) {
          ends.last.find(kPageMark) != std::string::npos;
 }
 
-/// A file that holds something: mktemp's is empty.
+}  // namespace
+
 bool holds_something(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored) && fs::file_size(path, ignored) > 0;
 }
-
-}  // namespace
 
 void add_force_flag(Flags& flags, bool& force) {
   flags.add_switch("--force", force, "replace files that lockstep did not write, and checkpoints");

@@ -8,6 +8,9 @@
 
 namespace lockstep::cli {
 
+/// Whether it is a file that is not empty, as mktemp's is.
+bool holds_something(const std::filesystem::path& path);
+
 /// --force, in the group that was begun.
 void add_force_flag(Flags& flags, bool& force);
 

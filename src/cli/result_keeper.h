@@ -18,40 +18,42 @@ void print_record(const results::RunRecord& record, const results::RenderOptions
 struct ResultFiles {
   /// The user's --json, or without one a file in a private folder, removed at the end.
   std::filesystem::path record_path;
+  /// The place of the record while rows are measured (results::PartialFile::place_for); empty: none is kept.
+  std::filesystem::path place;
   std::string json_path;
   std::string csv_path;
   results::RenderOptions how;
-  /// record_path holds launches before this one.
-  bool continues = false;
   /// Launches before the last only leave the record for the next one.
   bool last_launch = true;
 };
 
-/// Puts out the results of one bench: tables on stdout, the files that the user asked for, and after every
-/// row a partial record on disk. So a run that dies keeps what was measured, whichever of its processes
-/// survives.
+/// Puts out the results of one bench: tables on stdout, and the files that the user asked for. A run that
+/// ends early keeps what it measured, whichever of its processes survives (LiveRecord), and replaces no file
+/// of an earlier run.
 class ResultKeeper {
  public:
   explicit ResultKeeper(const ResultFiles& files);
 
-  /// Makes the private folder where there is no --json, and gives a partial record that an earlier run left
-  /// another name, so that it does not pass as this run's; a run that continues it keeps it. Call once,
-  /// before the ranks start. Throws ConfigError where no folder can be made.
-  void prepare();
+  /// Makes the private folder where there is no --json, gives a partial record that an earlier run left
+  /// another name, so that it neither passes as this run's nor is lost, and returns the place for this run's.
+  /// Call once, before the ranks start. Throws ConfigError where no folder can be made.
+  std::filesystem::path prepare();
 
-  /// Call after every row. Throws Error when the disk is full.
-  void row_finished(const results::RunRecord& record);
+  const results::PartialFile& file() const { return file_; }
 
   /// Prints the tables and writes the files when all was measured; before the last launch writes the record
   /// only.
   void finish(const results::RunRecord& record);
 
-  /// The run ended early: reads the record that row_finished left (possibly in another process), marks it
-  /// incomplete with `reason`, prints its tables and writes the files. Says so if nothing was measured yet.
+  /// The run ended early: reads the record from its place, where rank 0 left it, marks it and its unfinished
+  /// row with `reason`, prints its tables and writes it back. Says so if nothing was measured yet.
   void finish_incomplete(const std::string& reason);
 
  private:
-  void write_files(const results::RunRecord& record);
+  /// Whether the record's place is a private folder of this run.
+  bool keeps_privately() const;
+  /// Tells where an incomplete record is, and what of an earlier run is still there.
+  void tell_where() const;
   void drop_temporary();
 
   results::PartialFile file_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/file.h"
+#include "lockstep/results/files/record_json.h"
 
 #include "cli/program.h"
 
@@ -142,7 +143,7 @@ TEST(OutputFilesTest, a_full_standard_output_is_a_failure) {
   }
 }
 
-TEST(OutputFilesTest, a_run_that_measures_nothing_keeps_the_older_result) {
+TEST(OutputFilesTest, a_run_that_fails_keeps_the_older_result_and_its_own_steps) {
   const test::ScratchFolder folder;
   const std::string file = folder.path("r.json");
   ASSERT_EQ(bench_one_row({"--json", file}).exit_code, 0);
@@ -153,11 +154,28 @@ TEST(OutputFilesTest, a_run_that_measures_nothing_keeps_the_older_result) {
       test::run({"lockstep", "bench", "--model", "lenet5", "--ranks", "1", "--strategy", "single", "--steps",
                  "30", "--lr", "1e30", "--launch", "threads", "--backend", "thread", "--json", file});
   EXPECT_EQ(failed.exit_code, 1) << failed.error;
-  EXPECT_THAT(failed.error, HasSubstr("nothing was measured yet"));
   EXPECT_THAT(failed.error, HasSubstr("r.json.partial.old"));
+  EXPECT_THAT(failed.error, HasSubstr("what was measured is in " + file + ".partial, marked incomplete; " +
+                                      file + " is still that of an earlier run"));
   EXPECT_THAT(failed.output, Not(HasSubstr("trivial")));
   EXPECT_EQ(read_file(file), complete);
   EXPECT_EQ(read_file(file + ".partial.old"), complete);
+  const results::RunRecord own = results::read_record(file + ".partial");
+  ASSERT_EQ(own.runs.size(), 1U);
+  EXPECT_THAT(own.runs.front().unfinished, HasSubstr("the loss of rank 0 is"));
+  EXPECT_GE(own.runs.front().warmup_samples.size() + own.runs.front().samples.size(), 1U);
+  EXPECT_EQ(own.incomplete, own.runs.front().unfinished);
+}
+
+TEST(OutputFilesTest, no_record_that_was_set_aside_is_lost) {
+  const test::ScratchFolder folder;
+  const std::string file = folder.path("r.json");
+  for (const char* text : {"first", "second"}) {
+    std::ofstream(file + ".partial") << text;
+    ASSERT_EQ(bench_one_row({"--json", file}).exit_code, 0);
+  }
+  EXPECT_EQ(read_file(file + ".partial.old"), "first");
+  EXPECT_EQ(read_file(file + ".partial.old2"), "second");
 }
 
 }  // namespace

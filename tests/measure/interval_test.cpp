@@ -1,5 +1,6 @@
 #include "lockstep/measure/interval.h"
 
+#include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -149,6 +150,57 @@ TEST(IntervalTest, a_time_that_is_no_number_is_refused) {
   step_s[50] = std::numeric_limits<double>::infinity();
   EXPECT_THROW(median_estimate(step_s), Error);
   EXPECT_THROW(mean_estimate(step_s), Error);
+}
+
+TEST(RatioIntervalTest, joins_the_reaches_of_both_sides_on_logarithms) {
+  const auto found = ratio_interval({12, 12 / std::exp(0.03), 12 * std::exp(0.06)},
+                                    {4, 4 / std::exp(0.08), 4 * std::exp(0.04)});
+  ASSERT_TRUE(found);
+  EXPECT_NEAR(found->lower, 3 * std::exp(-0.05), 1e-12);
+  EXPECT_NEAR(found->upper, 3 * std::exp(0.10), 1e-12);
+}
+
+TEST(RatioIntervalTest, of_what_is_certain_is_the_other_sides) {
+  const auto found = ratio_interval({10, 9, 11}, {5, 5, 5});
+  ASSERT_TRUE(found);
+  EXPECT_NEAR(found->lower, 9.0 / 5, 1e-12);
+  EXPECT_NEAR(found->upper, 11.0 / 5, 1e-12);
+}
+
+TEST(RatioIntervalTest, numbers_that_are_no_rates_have_none) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_FALSE(ratio_interval({10, 0, 11}, {5, 4, 6}));
+  EXPECT_FALSE(ratio_interval({10, 9, 11}, {5, 4, infinity}));
+  EXPECT_FALSE(ratio_interval({std::nan(""), 9, 11}, {5, 4, 6}));
+}
+
+/// How many of the intervals of the ratio of two means hold the truth, in per cent.
+template <typename Draw>
+double ratio_coverage(const Draw& draw, double truth) {
+  constexpr int kTrials = 2000;
+  int held = 0;
+  for (int i = 0; i < kTrials; ++i) {
+    const Estimate above = mean_estimate(draw(true)), below = mean_estimate(draw(false));
+    if (!above.interval || !below.interval) continue;
+    const auto found = ratio_interval({above.value, above.interval->lower, above.interval->upper},
+                                      {below.value, below.interval->lower, below.interval->upper});
+    held += found && found->lower <= truth && truth <= found->upper ? 1 : 0;
+  }
+  return 100.0 * held / kTrials;
+}
+
+TEST(RatioIntervalTest, holds_the_truth_95_times_in_100_and_oftener_with_few_launches) {
+  Generator random(76);
+  const auto steps = [&](bool above) {
+    return synthetic::draw(Series{200, 0.3, above ? 0.2 : 0.1, above ? 0.05 : 0.02, false}, random);
+  };
+  EXPECT_NEAR(ratio_coverage(steps, 2), 95, 1.5);
+  for (const size_t launches : {2, 3, 5}) {
+    const auto draw = [&](bool above) {
+      return synthetic::draw(Launches{above ? launches : 5, 30, above ? 0.2 : 0.1, 0.02, 0.01, 0}, random);
+    };
+    EXPECT_GE(ratio_coverage(draw, 2), 93.5) << launches;
+  }
 }
 
 }  // namespace

@@ -56,6 +56,24 @@ TEST(PhasesTest, a_late_rank_shows_up_as_waiting_on_the_other_and_is_named) {
   expect_sums_to_step(found.mean);
 }
 
+TEST(PhasesTest, errors_of_the_clocks_widen_waiting_and_transfer) {
+  std::vector<RankStamps> ranks = two_ranks(0.007, 0);
+  for (int i = 0; i < 8; ++i) {
+    ranks[0].steps.push_back(ranks[0].steps[static_cast<size_t>(i)]);
+    ranks[1].steps.push_back(ranks[1].steps[static_cast<size_t>(i)]);
+  }
+  const Breakdown one_host = break_down(ranks);
+  ranks[1].clock_error_s = 0.001;
+  const Breakdown two_hosts = break_down(ranks);
+  ASSERT_TRUE(one_host.waiting_half_width_s && two_hosts.waiting_half_width_s);
+  // Either rank's waiting is off by the error between the two.
+  EXPECT_NEAR(*two_hosts.waiting_half_width_s - *one_host.waiting_half_width_s, 0.001, 1e-12);
+  EXPECT_NEAR(*two_hosts.transfer_half_width_s - *one_host.transfer_half_width_s, 0.001, 1e-12);
+  ranks.push_back(ranks[1]);
+  // Ranks 1 and 2 each compare two clocks that are off: 1, 2 and 2 ms.
+  EXPECT_NEAR(*break_down(ranks).waiting_half_width_s, *one_host.waiting_half_width_s + 0.005 / 3, 1e-6);
+}
+
 TEST(PhasesTest, another_hosts_clock_is_corrected) {
   const Breakdown found = break_down(two_ranks(0.007, 1234.5));
   EXPECT_NEAR(found.ranks[0].mean.waiting_s, 0.007, 1e-9);

@@ -1,10 +1,13 @@
 #include "lockstep/plots/charts.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/plots/chart.h"
+#include "lockstep/results/record/baseline.h"
 
 #include "golden/golden.h"
 #include "plots/sample_records.h"
@@ -106,6 +109,54 @@ TEST(ChartsTest, a_curve_under_another_is_said) {
   for (results::Run& run : other.runs) run.speedup = 0.9 * run.speedup.value_or(1);
   const Chart apart = speedup_chart({{{"a", sweep_record()}, {"b", other}}, {}}, form);
   EXPECT_THAT(apart.notes, testing::Not(testing::Contains(testing::HasSubstr("lies under"))));
+}
+
+/// The intervals of the last run are as wide as those of two launches may be.
+results::RunRecord with_a_wide_interval() {
+  results::RunRecord record = sweep_record();
+  results::Run& run = record.runs.back();
+  run.rate_interval = results::Interval{run.images_per_s / 30, run.images_per_s * 30, ""};
+  for (results::Run& each : record.runs) each.speedup_interval.reset();
+  results::assign_speedup_intervals(record);
+  return record;
+}
+
+TEST(ChartsTest, a_wide_interval_ends_in_an_arrow_and_leaves_the_axis_to_the_points) {
+  const ChartForm form;
+  for (const char* name : {"speedup", "throughput"}) {
+    const Chart narrow = charts().get(name)(sources_of(sweep_record()), form);
+    const Chart wide = charts().get(name)(sources_of(with_a_wide_interval()), form);
+    EXPECT_THAT(wide.notes, testing::Contains(testing::HasSubstr("end in an arrow"))) << name;
+    EXPECT_THAT(narrow.notes, testing::Not(testing::Contains(testing::HasSubstr("arrow")))) << name;
+    EXPECT_THAT(wide.markup, testing::Not(testing::HasSubstr(">128<"))) << name;
+    EXPECT_THAT(wide.markup, testing::Not(testing::HasSubstr(">0.0"))) << name;
+  }
+}
+
+TEST(ChartsTest, an_unfinished_run_is_drawn_among_steps_but_not_among_rates) {
+  results::RunRecord record = sweep_record();
+  const auto last = std::ranges::find_if(
+      record.runs, [](const results::Run& run) { return run.strategy == "ddp" && run.ranks == 8; });
+  ASSERT_NE(last, record.runs.end());
+  last->unfinished = "rank 1 was killed";
+  results::assign_baselines(record);
+  const Sources sources = sources_of(record);
+  for (const char* name : {"speedup", "throughput"}) {
+    const Chart chart = charts().get(name)(sources, {});
+    EXPECT_THAT(chart.markup, testing::HasSubstr("ddp, 4 workers")) << name;
+    EXPECT_THAT(chart.markup, testing::Not(testing::HasSubstr("ddp, 8 workers"))) << name;
+  }
+  EXPECT_THAT(charts().get("distribution")(sources, {}).markup,
+              testing::HasSubstr("ddp (unfinished), 8 ranks"));
+}
+
+TEST(ChartsTest, a_few_steps_far_out_on_either_side_do_not_squeeze_the_hills) {
+  results::RunRecord record = sweep_record();
+  for (std::vector<double>* step : {&record.runs[0].samples[1], &record.runs[0].samples[2]}) {
+    for (double& rank : *step) rank *= step == &record.runs[0].samples[1] ? 0.01 : 100;
+  }
+  const Chart chart = charts().get("distribution")(sources_of(record), {});
+  EXPECT_THAT(chart.notes, testing::Contains("2 steps far beyond the rest are not in the hills."));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "lockstep/results/record/baseline.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "results/sample_runs.h"
@@ -26,6 +28,24 @@ TEST(BaselineTest, speedup_and_efficiency_are_against_one_rank_without_a_strateg
   EXPECT_EQ(record.runs[2].baseline->strategy, "single");
   EXPECT_EQ(record.runs[2].baseline->ranks, 1);
   EXPECT_DOUBLE_EQ(record.runs[2].baseline->images_per_s, 10);
+}
+
+TEST(BaselineTest, the_interval_of_a_speedup_is_that_of_the_ratio_of_both_rates) {
+  RunRecord record;
+  record.runs = {measured("single", 1, 10), measured("ddp", 2, 18), measured("independent", 2, 20)};
+  record.runs[0].rate_interval = Interval{10 / std::exp(0.04), 10 * std::exp(0.04), ""};
+  record.runs[1].rate_interval = Interval{18 / std::exp(0.03), 18 * std::exp(0.03), ""};
+  record.runs[2].rate_interval = Interval{0, 0, "trend"};
+  assign_baselines(record);
+  EXPECT_FALSE(record.runs[0].speedup_interval) << "1 by definition";
+  ASSERT_TRUE(record.runs[1].speedup_interval);
+  EXPECT_NEAR(record.runs[1].speedup_interval->low, 1.8 * std::exp(-0.05), 1e-12);
+  EXPECT_NEAR(record.runs[1].speedup_interval->high, 1.8 * std::exp(0.05), 1e-12);
+  EXPECT_NEAR(record.runs[1].efficiency_interval()->high, 0.9 * std::exp(0.05), 1e-12);
+  EXPECT_EQ(record.runs[2].speedup_interval->missing, "trend");
+  record.runs[0].rate_interval = Interval{0, 0, "level shift at step 9"};
+  assign_baselines(record);
+  EXPECT_EQ(record.runs[1].speedup_interval->missing, "baseline: level shift at step 9");
 }
 
 TEST(BaselineTest, only_the_same_work_is_a_baseline) {

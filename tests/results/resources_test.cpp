@@ -1,5 +1,7 @@
 #include "lockstep/results/record/resources.h"
 
+#include <random>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -115,6 +117,30 @@ TEST(ResourcesTest, ranks_that_train_alone_at_different_speeds_are_named) {
   // Ranks that wait for each other differ by what each computes, and that is a factor of its own.
   run.strategy = "ddp";
   EXPECT_THAT(rank_warnings(run), IsEmpty());
+}
+
+TEST(ResourcesTest, a_breakdown_of_other_steps_than_the_throughputs_is_said) {
+  const results::Run run = measured_run("ddp", 2, 100, 0.5);
+  const auto steps = [](double step_s, double noise) {
+    std::mt19937 random(1);
+    std::vector<double> all;
+    for (int i = 0; i < 20; ++i) {
+      // Between -1 and 1, in no order.
+      const double off = 2.0 * static_cast<double>(random() % 1000) / 999 - 1;
+      all.push_back(step_s * (1 + noise * off));
+    }
+    return all;
+  };
+  EXPECT_THAT(breakdown_warnings(run, steps(0.51, 0.01)), IsEmpty()) << "no more than 5 % off";
+  EXPECT_THAT(breakdown_warnings(run, steps(0.54, 0.8)), IsEmpty()) << "within the noise";
+  for (const double step_s : {0.6, 0.4}) {
+    const std::vector<Warning> warnings = breakdown_warnings(run, steps(step_s, 0.001));
+    ASSERT_EQ(warnings.size(), 1U);
+    EXPECT_THAT(warnings[0].text, HasSubstr(step_s > 0.5 ? "(+20 %)" : "(-20 %)"));
+  }
+  // Five steps have no interval.
+  EXPECT_THAT(breakdown_warnings(run, std::vector<double>(5, 0.58)), IsEmpty());
+  EXPECT_EQ(breakdown_warnings(run, std::vector<double>(5, 0.62)).size(), 1U);
 }
 
 }  // namespace

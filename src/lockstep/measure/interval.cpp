@@ -165,4 +165,20 @@ Estimate mean_estimate(const std::vector<std::vector<double>>& launches, const I
       [&](const auto& launch) { return mean_estimate(std::span<const double>(launch), options); });
 }
 
+std::optional<Interval> ratio_interval(const Bounded& above, const Bounded& below) {
+  for (const Bounded& side : {above, below}) {
+    for (const double number : {side.value, side.lower, side.upper}) {
+      if (!(number > 0) || !std::isfinite(number)) return std::nullopt;
+    }
+  }
+  // A value that lies outside of its interval, as a mean over launches may, has no reach on that side.
+  const auto reach = [](double from, double to) { return std::max(0.0, std::log(to / from)); };
+  const double ratio = above.value / below.value;
+  const double down = std::hypot(reach(above.lower, above.value), reach(below.value, below.upper));
+  const double up = std::hypot(reach(above.value, above.upper), reach(below.lower, below.value));
+  Interval interval{ratio * std::exp(-down), ratio * std::exp(up), 0};
+  interval.half_width_share = 0.5 * (interval.upper - interval.lower) / ratio;
+  return interval;
+}
+
 }  // namespace lockstep::measure

@@ -65,4 +65,19 @@ Estimate quantile_estimate(const std::vector<std::vector<double>>& launches, dou
                            const IntervalOptions& options = {});
 Estimate mean_estimate(const std::vector<std::vector<double>>& launches, const IntervalOptions& options = {});
 
+/// A positive value between the ends of its interval.
+struct Bounded {
+  double value = 0;
+  double lower = 0;
+  double upper = 0;
+};
+
+/// The interval of `above` / `below`, which are independent of each other and have intervals of one
+/// confidence. MOVER, the method of variance estimates recovery (Zou and Donner 2008), on logarithms: with r
+/// the ratio, the lower end is r * exp(-sqrt(ln(above / above.lower)^2 + ln(below.upper / below)^2)), and the
+/// upper end likewise with the other two. It keeps the intervals' asymmetry and needs neither their variances
+/// nor their degrees of freedom; where these are few it is a little wide. Empty unless all six are finite and
+/// above 0.
+std::optional<Interval> ratio_interval(const Bounded& above, const Bounded& below);
+
 }  // namespace lockstep::measure

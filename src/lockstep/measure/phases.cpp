@@ -191,6 +191,25 @@ std::optional<double> half_width_of_mean(const std::vector<double>& per_step_s) 
   return (mean.interval->upper - mean.interval->lower) / 2;
 }
 
+/// How wrong the mean waiting over ranks may be because the ranks' clocks are compared by estimates: a rank's
+/// waiting depends on when the others issued, each known to within the errors of both clocks. 0 on one host.
+double clock_bound_s(const std::vector<RankStamps>& ranks) {
+  double bound_s = 0;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    double others_s = 0;
+    for (size_t other = 0; other < ranks.size(); ++other) {
+      if (other != rank) others_s = std::max(others_s, ranks[other].clock_error_s);
+    }
+    bound_s += ranks.size() > 1 ? ranks[rank].clock_error_s + others_s : 0;
+  }
+  return bound_s / static_cast<double>(ranks.size());
+}
+
+/// A bound on a systematic error adds to the scatter, which more steps make smaller.
+std::optional<double> widened(const std::optional<double>& half_width_s, double bound_s) {
+  return half_width_s ? std::optional(*half_width_s + bound_s) : std::nullopt;
+}
+
 void check_same_steps(const std::vector<RankStamps>& ranks) {
   for (const RankStamps& rank : ranks) {
     if (rank.steps.empty() || rank.steps.size() != ranks.front().steps.size()) {
@@ -305,8 +324,9 @@ Breakdown break_down(const std::vector<RankStamps>& ranks) {
     }
   }
 
-  result.waiting_half_width_s = half_width_of_mean(waiting_s);
-  result.transfer_half_width_s = half_width_of_mean(transfer_s);
+  // What is not waiting is transfer, so both are off by as much.
+  result.waiting_half_width_s = widened(half_width_of_mean(waiting_s), clock_bound_s(ranks));
+  result.transfer_half_width_s = widened(half_width_of_mean(transfer_s), clock_bound_s(ranks));
 
   const auto most = std::max_element(times_last.begin(), times_last.end());
   const auto candidate = static_cast<size_t>(most - times_last.begin());

@@ -211,7 +211,8 @@ struct Breakdown {
   /// Means over ranks and steps.
   PhaseTimes mean;
   /// Half the width of the 95 % interval of mean.waiting_s and mean.transfer_s; empty if the steps do not
-  /// allow one.
+  /// allow one. With ranks on several hosts, plus the bound on the error of their clocks' offsets
+  /// (RankStamps::clock_error_s of a rank and of those that it waits for).
   std::optional<double> waiting_half_width_s;
   std::optional<double> transfer_half_width_s;
   std::vector<RankBreakdown> ranks;

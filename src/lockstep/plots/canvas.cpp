@@ -127,10 +127,18 @@ void Canvas::text(Point at, std::string_view text, const TextLook& look) {
   marks_ += escape(text) + "</text>\n";
 }
 
-void Canvas::whisker(double x, double low_y, double high_y, Colour colour, double cap) {
-  const std::string left = coordinate(x - cap), right = coordinate(x + cap);
-  marks_ += fmt::format("<path d=\"M{0} {1}V{2}M{3} {1}H{4}M{3} {2}H{4}\" stroke-width=\"1.5\"{5}/>\n",
-                        coordinate(x), coordinate(low_y), coordinate(high_y), left, right,
+void Canvas::whisker(double x, double low_y, double high_y, Colour colour, bool low_goes_on,
+                     bool high_goes_on) {
+  constexpr double kCap = 4;
+  const std::string left = coordinate(x - kCap), right = coordinate(x + kCap), middle = coordinate(x);
+  // `back`: from the tip of an arrow into the plot.
+  const auto end = [&](double y, bool goes_on, double back) {
+    if (!goes_on) return fmt::format("M{} {}H{}", left, coordinate(y), right);
+    const std::string base = coordinate(y + back);
+    return fmt::format("M{} {}L{} {}L{} {}", left, base, middle, coordinate(y), right, base);
+  };
+  marks_ += fmt::format("<path d=\"M{} {}V{}{}{}\" stroke-width=\"1.5\"{}/>\n", middle, coordinate(low_y),
+                        coordinate(high_y), end(low_y, low_goes_on, -kCap), end(high_y, high_goes_on, kCap),
                         paint(Colour::kNone, colour));
 }
 

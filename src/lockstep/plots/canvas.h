@@ -53,8 +53,10 @@ class Canvas {
   void marker(Point at, const LineStyle& style, double size = 4.5, std::string_view tooltip = "");
   /// `y` is the base line.
   void text(Point at, std::string_view text, const TextLook& look = {});
-  /// A range with a cap on both ends.
-  void whisker(double x, double low_y, double high_y, Colour colour, double cap = 4);
+  /// A range from `low_y` up to `high_y` (which is the smaller one) with a cap on both ends, or an arrow on
+  /// an end that reaches further than is drawn.
+  void whisker(double x, double low_y, double high_y, Colour colour, bool low_goes_on = false,
+               bool high_goes_on = false);
 
   /// The marks, preceded by the definitions that they refer to.
   std::string markup() const;

@@ -111,16 +111,32 @@ struct ValueRange {
   double high;
 };
 
-/// Smallest and largest value of the curves, their intervals included.
+/// An axis reaches at most this far beyond its points for their intervals: one of two launches may be a
+/// hundred times as wide as all points are apart, and would flatten them.
+constexpr double kMostBeyondPoints = 1.25;
+
+/// Smallest and largest value of the curves, with their intervals where these are not far beyond.
 ValueRange range_of(const std::vector<Curve>& curves) {
-  ValueRange range{curves[0].points[0].value, curves[0].points[0].value};
+  ValueRange points{curves[0].points[0].value, curves[0].points[0].value};
+  ValueRange intervals = points;
   for (const Curve& curve : curves) {
-    for (const CurvePoint& point : curve.points) {
-      range.low = std::min({range.low, point.value, point.interval ? point.interval->first : point.value});
-      range.high = std::max({range.high, point.value, point.interval ? point.interval->second : point.value});
+    for (const auto& [workers, value, interval] : curve.points) {
+      points = {std::min(points.low, value), std::max(points.high, value)};
+      if (!interval) continue;
+      intervals = {std::min(intervals.low, interval->first), std::max(intervals.high, interval->second)};
     }
   }
-  return range;
+  return {std::min(points.low, std::max(intervals.low, points.low / kMostBeyondPoints)),
+          std::max(points.high, std::min(intervals.high, points.high * kMostBeyondPoints))};
+}
+
+/// Whether an interval reaches beyond what the axis shows.
+bool any_goes_on(const XyFrame& frame, const std::vector<Curve>& curves) {
+  return std::ranges::any_of(curves, [&](const Curve& curve) {
+    return std::ranges::any_of(curve.points, [&](const CurvePoint& point) {
+      return point.interval && !(frame.shows(point.interval->first) && frame.shows(point.interval->second));
+    });
+  });
 }
 
 /// Number of workers of every point.
@@ -146,8 +162,9 @@ void draw_curves(Canvas& canvas, const XyFrame& frame, const std::vector<Curve>&
     for (const CurvePoint& point : curves[i].points) {
       const Point at = frame.at(point.workers, point.value);
       if (point.interval) {
-        canvas.whisker(at.x, frame.at(0, point.interval->first).y, frame.at(0, point.interval->second).y,
-                       styles[i].colour);
+        const auto [low, high] = *point.interval;
+        canvas.whisker(at.x, frame.at(0, low).y, frame.at(0, high).y, styles[i].colour, !frame.shows(low),
+                       !frame.shows(high));
       }
       canvas.marker(at, styles[i], 4.5, point_text(curves[i], point, unit));
     }
@@ -181,13 +198,17 @@ std::string curves_in_words(const std::vector<Curve>& curves, std::string_view u
 constexpr double kMostLinearRates = 24;
 
 /// A note on whiskers: how to read them, or how to get them.
-std::string interval_note(const std::vector<Curve>& curves) {
+std::string interval_note(const XyFrame& frame, const std::vector<Curve>& curves) {
   bool some = false, all = true;
   for (const Curve& curve : curves) {
     if (curve.kind == Curve::Kind::kPublished) continue;
     for (const CurvePoint& point : curve.points) (point.interval ? some : all) = point.interval.has_value();
   }
-  if (some) return "Whiskers are 95 % intervals; where there is none, too little was measured for one.";
+  if (some) {
+    return fmt::format(
+        "Whiskers are 95 % intervals; where there is none, too little was measured for one.{}",
+        any_goes_on(frame, curves) ? " Those that end in an arrow reach beyond the axis." : "");
+  }
   return all ? "" : "No run has an interval: more steps, or `--repeat`, give one.";
 }
 
@@ -238,6 +259,7 @@ Chart speedup_chart(const Sources& sources, const ChartForm& form) {
       "speed-up." +
       curves_in_words(curves, " times");
   if (const std::string note = baseline_note(sources); !note.empty()) chart.notes.push_back(note);
+  if (const std::string note = interval_note(frame, curves); !note.empty()) chart.notes.push_back(note);
   if (std::ranges::any_of(sources.published, &PublishedTable::leaves_out_time)) {
     chart.notes.push_back("The speed-ups of Theano-MPI are as published: they leave synchronisation out.");
   }
@@ -267,7 +289,7 @@ Chart throughput_chart(const Sources& sources, const ChartForm& form) {
 
   chart.description =
       "Images per second of the whole job by number of workers." + curves_in_words(curves, " images/s");
-  if (const std::string note = interval_note(curves); !note.empty()) chart.notes.push_back(note);
+  if (const std::string note = interval_note(frame, curves); !note.empty()) chart.notes.push_back(note);
   return drawn(std::move(chart), canvas, form, frame.bottom());
 }
 

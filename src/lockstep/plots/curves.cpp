@@ -53,6 +53,14 @@ std::vector<const results::Setting*> varying_attributes(const std::vector<Labell
   return results::varying(measured);
 }
 
+/// Ends of an interval that can be drawn: a damaged file may have any.
+std::optional<std::pair<double, double>> drawable(const std::optional<results::Interval>& interval) {
+  if (!interval || !interval->missing.empty()) return std::nullopt;
+  if (!positive(interval->low) || !positive(interval->high) || interval->high < interval->low)
+    return std::nullopt;
+  return std::pair(interval->low, interval->high);
+}
+
 template <typename Value>
 /// Curves of the records, controls last. `value` gives a run's point, or nothing.
 std::vector<Curve> own_curves(const Sources& sources, bool with_single, Value value) {
@@ -60,6 +68,7 @@ std::vector<Curve> own_curves(const Sources& sources, bool with_single, Value va
   std::map<std::string, std::pair<bool, size_t>> known;
   for (const LabelledRun& run : labelled_runs(sources)) {
     if (run.run->role() == results::Role::kBaseline && !with_single) continue;
+    if (!run.run->finished()) continue;
     const std::optional<CurvePoint> point = value(*run.run);
     if (!point || !positive(point->value) || !positive(point->workers)) continue;
     std::vector<Curve>& curves = run.control ? controls : own;
@@ -124,6 +133,7 @@ std::vector<LabelledRun> labelled_runs(const Sources& sources) {
   for (LabelledRun& run : runs) {
     std::string strategy = run.run->strategy.empty() ? "?" : run.run->strategy;
     if (run.control) strategy += " (control)";
+    if (!run.run->finished()) strategy += fmt::format(" ({})", results::kUnfinished);
     if (models.size() > 1) run.parts.push_back({kModelHead, run.run->model, run.run->model});
     run.parts.push_back({"strategy", strategy, strategy});
     if (batches.size() > 1) run.parts.push_back({"batch", batch_text(run), batch_of(run)});
@@ -144,6 +154,8 @@ std::vector<LabelledRun> labelled_runs(const Sources& sources) {
     }
     run.label = fmt::format("{}", fmt::join(phrases, ", "));
     run.curve = settings_of(run) + "\n" + batch_of(run);
+    // It stands for no other run of its settings.
+    if (!run.run->finished()) run.curve += fmt::format("\n{}", results::kUnfinished);
   }
   return runs;
 }
@@ -176,16 +188,9 @@ std::vector<std::vector<LabelledRun>> by_network(const std::vector<LabelledRun>&
   return networks;
 }
 
-std::optional<std::pair<double, double>> throughput_interval(const Run& run) {
-  if (!run.rate_interval || !run.rate_interval->missing.empty()) return std::nullopt;
-  const auto [low, high, missing] = *run.rate_interval;
-  if (!positive(low) || !positive(high) || high < low) return std::nullopt;
-  return std::pair(low, high);
-}
-
 std::vector<Curve> throughput_curves(const Sources& sources) {
   auto curves = own_curves(sources, true, [](const Run& run) -> std::optional<CurvePoint> {
-    return CurvePoint{static_cast<double>(run.ranks), run.images_per_s, throughput_interval(run)};
+    return CurvePoint{static_cast<double>(run.ranks), run.images_per_s, drawable(run.rate_interval)};
   });
   add_published(curves, sources, [](const PublishedRow& row) { return row.images_per_s; });
   return curves;
@@ -195,10 +200,7 @@ std::vector<Curve> speedup_curves(const Sources& sources) {
   auto curves = own_curves(sources, false, [](const Run& run) -> std::optional<CurvePoint> {
     if (!positive(run.speedup)) return std::nullopt;
     CurvePoint point{static_cast<double>(run.ranks), *run.speedup, {}};
-    if (const auto rate = throughput_interval(run); rate && positive(run.images_per_s)) {
-      const double per_rate = *run.speedup / run.images_per_s;
-      point.interval = std::pair(rate->first * per_rate, rate->second * per_rate);
-    }
+    point.interval = drawable(run.speedup_interval);
     return point;
   });
   add_published(curves, sources, [](const PublishedRow& row) { return row.speedup; });

@@ -78,8 +78,4 @@ std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::stri
 std::vector<LabelledRun> most_telling(std::vector<LabelledRun> runs, size_t most,
                                       std::vector<std::string>& notes);
 
-/// The interval of the rate of a run: images_per_s times the ratio of its median step to the bounds of that
-/// median's interval.
-std::optional<std::pair<double, double>> throughput_interval(const results::Run& run);
-
 }  // namespace lockstep::plots

@@ -24,10 +24,20 @@ struct RunSteps {
   LabelledRun run;
   std::vector<double> sorted_s;
   double quantile(double percent) const { return measure::percentile_of_sorted(sorted_s, percent); }
-  /// Upper end of the axis for this run: a few far outliers would squeeze all the rest into a corner.
+  /// Ends of the axis for this run: a few far outliers would squeeze all the rest into a corner.
   double shown_high_s() const {
     const double median = quantile(50);
     return std::min(sorted_s.back(), std::max(median + 5 * (quantile(90) - median), 1.2 * median));
+  }
+  double shown_low_s() const {
+    const double median = quantile(50);
+    return std::max(sorted_s.front(), std::min(median - 5 * (median - quantile(10)), median / 1.2));
+  }
+  /// Steps that are not between them.
+  size_t beyond() const {
+    const auto low = std::ranges::lower_bound(sorted_s, shown_low_s() * (1 - 1e-9));
+    const auto high = std::ranges::upper_bound(sorted_s, shown_high_s() * (1 + 1e-9));
+    return static_cast<size_t>((low - sorted_s.begin()) + (sorted_s.end() - high));
   }
 };
 
@@ -49,7 +59,7 @@ std::vector<std::vector<RunSteps>> networks_with_steps(const Sources& sources,
 
 /// Draws a histogram of the step times as a hill.
 void draw_hill(Canvas& canvas, const RowFrame& frame, const Box& row, const RunSteps& steps, double unit) {
-  const double low = steps.sorted_s.front(), high = steps.shown_high_s();
+  const double low = steps.shown_low_s(), high = steps.shown_high_s();
   const double ground = row.bottom() - kBoxHeight - 3, room = ground - row.y;
   if (steps.sorted_s.size() < 8 || high <= low) {
     // Too few steps for a shape: draw each of them.
@@ -95,9 +105,9 @@ void draw_box(Canvas& canvas, const RowFrame& frame, const Box& row, const RunSt
 /// Returns the lower edge.
 double draw_network(Canvas& canvas, const ChartForm& form, const std::vector<RunSteps>& runs,
                     std::vector<LegendEntry> legend, bool named, double top) {
-  double low = runs[0].sorted_s.front(), high = 0, fastest = runs[0].quantile(50), slowest = fastest;
+  double low = runs[0].shown_low_s(), high = 0, fastest = runs[0].quantile(50), slowest = fastest;
   for (const RunSteps& run : runs) {
-    low = std::min(low, run.sorted_s.front());
+    low = std::min(low, run.shown_low_s());
     high = std::max(high, run.shown_high_s());
     fastest = std::min(fastest, run.quantile(50));
     slowest = std::max(slowest, run.quantile(50));
@@ -146,7 +156,7 @@ Chart distribution_chart(const Sources& sources, const ChartForm& form) {
   for (const std::vector<RunSteps>& network : networks) {
     bottom = draw_network(canvas, form, network, std::exchange(legend, {}), networks.size() > 1, bottom);
     for (const RunSteps& run : network) {
-      beyond += run.sorted_s.end() - std::ranges::upper_bound(run.sorted_s, run.shown_high_s() * (1 + 1e-9));
+      beyond += run.beyond();
       if (described++ >= 8) continue;
       chart.description += fmt::format(" {}: median {}.", with_ranks(run.run), time_text(run.quantile(50)));
     }

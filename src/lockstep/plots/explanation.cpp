@@ -120,7 +120,7 @@ std::string relative(double rate, double than) {
 std::string others_sentence(const std::vector<LabelledRun>& runs, const LabelledRun& run) {
   std::vector<std::string> parts;
   for (const LabelledRun& other : runs) {
-    if (other.run == run.run || other.control || other.record != run.record ||
+    if (other.run == run.run || other.control || !other.run->finished() || other.record != run.record ||
         other.run->ranks != run.run->ranks)
       continue;
     if (other.run->model != run.run->model || !positive(other.run->images_per_s) ||

@@ -41,6 +41,8 @@ class XyFrame {
   XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Scale x, Scale y);
 
   Point at(double x, double y) const { return {x_(x), y_(y)}; }
+  /// Whether a value lies on the y axis; at() puts one that does not at its nearest end.
+  bool shows(double y) const { return y >= y_.low() && y <= y_.high(); }
   const Box& plot() const { return plot_; }
   /// Bottom edge of everything, titles included.
   double bottom() const { return bottom_; }

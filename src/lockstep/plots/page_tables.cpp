@@ -94,8 +94,9 @@ Document results_table(const Sources& sources) {
          return run.images_per_s == 0 ? std::string(kMissing) : number_text(run.images_per_s);
        }},
       {"95 %", results::uncertainty_text},
-      {"speed-up", [](const Run& run) { return number_text(run.speedup); }},
-      {"efficiency", [](const Run& run) { return Cell(percent_text(run.efficiency), run.efficiency); }},
+      {"speed-up", results::speedup_with_interval},
+      {"efficiency",
+       [](const Run& run) { return Cell(results::efficiency_with_interval(run), run.efficiency); }},
       {"p50", [](const Run& run) { return time_text(run.step_s.p50); }},
       {"p75", [](const Run& run) { return time_text(run.step_s.p75); }},
       {"p95", [](const Run& run) { return time_text(run.step_s.p95); }},

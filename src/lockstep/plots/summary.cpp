@@ -74,8 +74,8 @@ std::vector<KeyFigure> figures_of(const LabelledRun& run) {
 }
 
 /// The larger, the better a run stands for its network: how it scales shows at the most ranks.
-std::tuple<bool, int, double> weight_of(const LabelledRun& run) {
-  return {!run.control, run.run->ranks, run.run->images_per_s};
+std::tuple<bool, bool, int, double> weight_of(const LabelledRun& run) {
+  return {run.run->finished(), !run.control, run.run->ranks, run.run->images_per_s};
 }
 
 /// Adds a sentence on every other network, at its most ranks.
@@ -85,7 +85,7 @@ void add_other_models(const Sources& sources, const LabelledRun& headline,
   std::vector<LabelledRun> best;
   for (const LabelledRun& run : labelled_runs(sources)) {
     if (run.control || run.record != headline.record || run.run->model == headline.run->model) continue;
-    if (!positive(run.run->images_per_s)) continue;
+    if (!positive(run.run->images_per_s) || !run.run->finished()) continue;
     const auto known = std::ranges::find_if(
         best, [&](const LabelledRun& each) { return each.run->model == run.run->model; });
     if (known == best.end()) {

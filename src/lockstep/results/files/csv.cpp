@@ -132,6 +132,10 @@ Row row_of(const Run& run) {
       {"images_per_s_high", csv_number(end_of(run.rate_interval, &Interval::high))},
       {"speedup", csv_number(run.speedup)},
       {"efficiency", csv_number(run.efficiency)},
+      {"speedup_low", csv_number(end_of(run.speedup_interval, &Interval::low))},
+      {"speedup_high", csv_number(end_of(run.speedup_interval, &Interval::high))},
+      {"efficiency_low", csv_number(end_of(run.efficiency_interval(), &Interval::low))},
+      {"efficiency_high", csv_number(end_of(run.efficiency_interval(), &Interval::high))},
       {"baseline_strategy", run.baseline ? run.baseline->strategy : ""},
       {"baseline_ranks", run.baseline ? fmt::format("{}", run.baseline->ranks) : ""},
       {"baseline_images_per_s", run.baseline ? csv_number(run.baseline->images_per_s) : ""},
@@ -161,6 +165,7 @@ Row row_of(const Run& run) {
       {"gpu_slowed_share", csv_number(most_slowed(run))},
       {"loss_first", csv_number(run.loss_first)},
       {"loss_last", csv_number(run.loss_last)},
+      {"unfinished", run.unfinished},
   };
   row.insert(row.end(), gpus_and_losses.begin(), gpus_and_losses.end());
   return row;

@@ -8,31 +8,37 @@
 namespace lockstep::results {
 namespace fs = std::filesystem;
 
-PartialFile::PartialFile(fs::path path) : path_(std::move(path)) {
+fs::path PartialFile::place_for(const fs::path& path) {
   std::error_code ignored;
-  // Beside a device or a pipe (/dev/stdout) there is no place for another file.
-  if (fs::exists(path_, ignored) && !fs::is_regular_file(path_, ignored)) return;
-  partial_path_ = path_;
-  partial_path_ += ".partial";
+  if (!fs::exists(path, ignored)) return path;
+  if (!fs::is_regular_file(path, ignored)) return {};
+  // mktemp leaves an empty file.
+  return fs::file_size(path, ignored) == 0 ? path : beside(path);
 }
 
-void PartialFile::update(const RunRecord& record) {
-  if (partial_path_.empty()) return;
+fs::path PartialFile::beside(const fs::path& path) {
+  fs::path partial = path;
+  partial += ".partial";
+  return partial;
+}
+
+PartialFile::PartialFile(fs::path path, fs::path place) : path_(std::move(path)), place_(std::move(place)) {}
+
+void PartialFile::update(const RunRecord& record) const {
+  if (place_.empty()) return;
   if (!record.incomplete.empty()) {
-    write_file_atomically(partial_path_, to_json(record));
+    write_file_atomically(place_, to_json(record));
     return;
   }
-  // Said in advance: a run that is killed has no chance to say it.
   RunRecord unfinished = record;
-  unfinished.incomplete = "the run has not ended, or ended without a word";
-  write_file_atomically(partial_path_, to_json(unfinished));
+  unfinished.incomplete = kNotEnded;
+  write_file_atomically(place_, to_json(unfinished));
 }
 
-void PartialFile::finish(const RunRecord& record) {
+void PartialFile::finish(const RunRecord& record) const {
   write_file_atomically(path_, to_json(record));
-  if (partial_path_.empty()) return;
   std::error_code ignored;
-  fs::remove(partial_path_, ignored);
+  if (!place_.empty() && place_ != path_) fs::remove(place_, ignored);
 }
 
 }  // namespace lockstep::results

@@ -6,29 +6,35 @@
 
 namespace lockstep::results {
 
-/// The JSON file of a run that is still going on: FILE.partial, a whole valid record after every row, so that
-/// a run which dies loses nothing; FILE appears only when all is measured. Used by one thread.
+/// The JSON file of a run from its first steps on: a whole valid record each time that it is written, so that
+/// a run which dies loses nothing. Where FILE was not there before, that is FILE itself; where it was, FILE
+/// stays as it is until all is measured, and the record is in FILE.partial. Not thread-safe.
 class PartialFile {
  public:
-  /// `path`: FILE. Where FILE is no regular file (/dev/stdout) no partial one is kept. Nothing is written
-  /// yet.
-  explicit PartialFile(std::filesystem::path path);
+  /// The place of the record of a run that is about to begin and is to end in `path`: `path` itself, or where
+  /// it holds something already, `path`.partial. Empty where `path` is no regular file (/dev/stdout), beside
+  /// which no other can be kept.
+  static std::filesystem::path place_for(const std::filesystem::path& path);
+  /// `path`.partial.
+  static std::filesystem::path beside(const std::filesystem::path& path);
 
-  /// Rewrites FILE.partial; the record in it says that the run has not ended, unless record.incomplete says
-  /// why. Throws Error when it cannot be written.
-  void update(const RunRecord& record);
+  /// `path`: FILE. `place`: of its record while the run goes on, as place_for() said when it began; empty:
+  /// none is kept. Nothing is written yet.
+  PartialFile(std::filesystem::path path, std::filesystem::path place);
 
-  /// Writes FILE and removes FILE.partial. For complete records, and for incomplete ones that are to be kept
-  /// as FILE.
-  void finish(const RunRecord& record);
+  /// Rewrites the record in its place; it says that the run has not ended, unless record.incomplete says why.
+  /// Throws Error when it cannot be written.
+  void update(const RunRecord& record) const;
+
+  /// Writes a complete record to FILE, and leaves nothing else.
+  void finish(const RunRecord& record) const;
 
   const std::filesystem::path& path() const { return path_; }
-  const std::filesystem::path& partial_path() const { return partial_path_; }
+  const std::filesystem::path& place() const { return place_; }
 
  private:
   std::filesystem::path path_;
-  /// Empty: none is kept.
-  std::filesystem::path partial_path_;
+  std::filesystem::path place_;
 };
 
 }  // namespace lockstep::results

@@ -38,7 +38,7 @@ struct PytorchRows {
 const Run* first_of_sweep(const RunRecord& record) {
   const Run* first = nullptr;
   for (const Run& run : record.runs) {
-    if (is_control(record, run)) continue;
+    if (is_control(record, run) || !run.finished()) continue;
     if (!record.strategies.empty() && run.strategy == record.strategies.front()) return &run;
     if (first == nullptr) first = &run;
   }
@@ -50,6 +50,7 @@ std::vector<PytorchRows> pytorch_rows(const RunRecord& record) {
   const Run* first = first_of_sweep(record);
   std::vector<PytorchRows> all;
   for (const Run& run : record.runs) {
+    if (!run.finished()) continue;
     auto rows = std::ranges::find_if(all, [&](const PytorchRows& known) {
       return known.model == run.model && known.batch_size == run.batch_per_rank;
     });
@@ -117,9 +118,17 @@ void check_samples(const JsonNode& node, const std::vector<std::vector<double>>&
       fmt::format("one number per rank, {}", width));
 }
 
+/// The ranks whose samples a run has. An unfinished one may have those of its first host only.
+size_t sampled_ranks(const Run& run) {
+  const size_t width = run.pooled ? 1 : static_cast<size_t>(run.ranks);
+  const auto& samples = run.samples.empty() ? run.warmup_samples : run.samples;
+  if (run.finished() || samples.empty()) return width;
+  return std::clamp<size_t>(samples.front().size(), 1, width);
+}
+
 /// Throws for findings that contradict the number of ranks or of steps.
 void check_run(const JsonNode& node, const Run& run) {
-  const size_t width = run.pooled ? 1 : static_cast<size_t>(run.ranks);
+  const size_t width = sampled_ranks(run);
   check_samples(node["samples"], run.samples, width);
   if (!run.warmup_samples.empty()) check_samples(node["warmup_samples"], run.warmup_samples, width);
   check_launch_steps(node["launch_steps"], run.launch_steps, run.samples.size());
@@ -147,6 +156,7 @@ void read_ours(RunRecord& record, const JsonNode& node, std::string_view name) {
     // null stands for a measure that is not finite.
     std::erase_if(run.own_measures, [](const OwnMeasure& measure) { return std::isnan(measure.value); });
   }
+  assign_speedup_intervals(record);
 }
 
 /// A result of PyTorch's benchmark: `measurements` holds the samples of all ranks, one rank after the other.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "lockstep/measure/interval.h"
+
 namespace lockstep::results {
 namespace {
 
@@ -36,6 +38,25 @@ std::optional<double> relative_half_width(const Run& run) {
   if (!run.rate_interval || !run.rate_interval->missing.empty() || !(run.images_per_s > 0))
     return std::nullopt;
   return (run.rate_interval->high - run.rate_interval->low) / 2 / run.images_per_s;
+}
+
+std::optional<measure::Bounded> bounded_rate(const Run& run) {
+  if (!run.rate_interval || !run.rate_interval->missing.empty()) return std::nullopt;
+  return measure::Bounded{run.images_per_s, run.rate_interval->low, run.rate_interval->high};
+}
+
+/// The interval of the run's rate over the baseline's, or the reason why there is none.
+Interval interval_of_speedup(const Run& run, const Run& baseline) {
+  const auto above = bounded_rate(run), below = bounded_rate(baseline);
+  const auto reason = [](const Run& of) {
+    return of.rate_interval && !of.rate_interval->missing.empty() ? of.rate_interval->missing
+                                                                  : "not enough data";
+  };
+  if (!above) return {.missing = reason(run)};
+  if (!below) return {.missing = "baseline: " + reason(baseline)};
+  const auto found = measure::ratio_interval(*above, *below);
+  if (!found) return {.missing = "not enough data"};
+  return {.low = found->lower, .high = found->upper, .missing = {}};
 }
 
 /// The relative half width of a quotient of independent times.
@@ -111,6 +132,7 @@ bool same_work(const Run& a, const Run& b) {
 }
 
 bool same_row(const Run& a, const Run& b) {
+  if (!a.finished() || !b.finished()) return false;
   if (!same_work(a, b) || a.strategy != b.strategy || a.ranks != b.ranks || a.hosts != b.hosts) return false;
   return !communicates(a) || same_communication(a, b);
 }
@@ -118,7 +140,7 @@ bool same_row(const Run& a, const Run& b) {
 const Run* baseline_of(const RunRecord& record, const Run& run) {
   const Run* found = nullptr;
   for (const Run& other : record.runs) {
-    if (other.strategy != record.baseline_strategy || !same_work(other, run)) continue;
+    if (!other.finished() || other.strategy != record.baseline_strategy || !same_work(other, run)) continue;
     if (record.baseline_ranks != 0 && other.ranks != record.baseline_ranks) continue;
     // A baseline that communicates is one of its own kind.
     if (communicates(other) && communicates(run) && other.strategy == run.strategy &&
@@ -132,14 +154,16 @@ const Run* baseline_of(const RunRecord& record, const Run& run) {
 
 const Run* independent_of(const RunRecord& record, const Run& run) {
   for (const Run& other : record.runs) {
-    if (other.role() == Role::kControl && other.ranks == run.ranks && same_work(other, run)) return &other;
+    if (other.finished() && other.role() == Role::kControl && other.ranks == run.ranks &&
+        same_work(other, run))
+      return &other;
   }
   return nullptr;
 }
 
 const Run* single_of(const RunRecord& record, const Run& run) {
   for (const Run& other : record.runs) {
-    if (other.role() == Role::kBaseline && same_work(other, run)) return &other;
+    if (other.finished() && other.role() == Role::kBaseline && same_work(other, run)) return &other;
   }
   return nullptr;
 }
@@ -155,11 +179,22 @@ void assign_baselines(RunRecord& record) {
     run.baseline.reset();
     run.speedup.reset();
     run.efficiency.reset();
+    run.speedup_interval.reset();
+    if (!run.finished()) continue;
     const Run* baseline = baseline_of(record, run);
     if (baseline == nullptr || !(baseline->images_per_s > 0)) continue;
     run.baseline = Baseline{baseline->strategy, baseline->ranks, baseline->images_per_s};
     run.speedup = run.images_per_s / baseline->images_per_s;
     run.efficiency = *run.speedup * baseline->ranks / run.ranks;
+  }
+  assign_speedup_intervals(record);
+}
+
+void assign_speedup_intervals(RunRecord& record) {
+  for (Run& run : record.runs) {
+    if (!run.speedup || run.speedup_interval) continue;
+    const Run* baseline = baseline_of(record, run);
+    if (baseline != nullptr && baseline != &run) run.speedup_interval = interval_of_speedup(run, *baseline);
   }
 }
 

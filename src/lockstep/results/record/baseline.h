@@ -4,11 +4,15 @@
 
 namespace lockstep::results {
 
-/// Sets baseline, speedup and efficiency of every run: the baseline is the run that record.baseline_strategy
-/// and baseline_ranks name, of the same work (same_work); speedup = images_per_s / baseline.images_per_s,
-/// efficiency = speedup / (ranks / baseline.ranks). All three stay empty where that run is missing. Call
-/// again after runs were added.
+/// Sets baseline, speedup, its interval and efficiency of every run: the baseline is the run that
+/// record.baseline_strategy and baseline_ranks name, of the same work (same_work); speedup = images_per_s /
+/// baseline.images_per_s, efficiency = speedup / (ranks / baseline.ranks). The interval is that of the ratio
+/// of two rates, from the intervals of both (measure::ratio_interval). All three stay empty where that run is
+/// missing, and for an unfinished run, which no run is relative to either. Call again after runs were added.
 void assign_baselines(RunRecord& record);
+
+/// Sets the intervals of speed-ups that have none, as those read from older files do.
+void assign_speedup_intervals(RunRecord& record);
 
 /// Whether two runs train the same network on the same batch per rank (weak scaling) or of the whole job
 /// (strong scaling) with the same settings, so that only how many ranks there are and how they are kept in
@@ -16,10 +20,11 @@ void assign_baselines(RunRecord& record);
 bool same_work(const Run& a, const Run& b);
 
 /// Whether two runs are the same row: the same work at the same ranks with the same strategy, backend and
-/// bucket size. Rows without a strategy (`single`, `independent`) know neither backend nor bucket size.
+/// bucket size. Rows without a strategy (`single`, `independent`) know neither backend nor bucket size. An
+/// unfinished run is the same row as no other.
 bool same_row(const Run& a, const Run& b);
 
-/// The run that `run` is relative to; null where it was not measured.
+/// The run that `run` is relative to, a finished one, as are those below; null where it was not measured.
 const Run* baseline_of(const RunRecord& record, const Run& run);
 
 /// The `independent` run of the same work at the same number of ranks: what perfect scaling would give on

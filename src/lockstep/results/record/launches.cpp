@@ -170,7 +170,8 @@ int launches(const Run& run) {
 void assign_intervals(Run& run) {
   run.step_interval_s.reset();
   run.rate_interval.reset();
-  if (run.samples.empty()) return;
+  if (!run.finished()) run.step_interval_s = run.rate_interval = Interval{.missing = kUnfinished};
+  if (run.samples.empty() || !run.finished()) return;
   const auto by_launch = representative_steps_by_launch(run);
   const measure::Estimate median = measure::quantile_estimate(by_launch, 0.5);
   const measure::Estimate mean = measure::mean_estimate(by_launch);
@@ -191,6 +192,10 @@ void assign_intervals(Run& run) {
 }
 
 void add_launch(RunRecord& record, RunRecord launch) {
+  // Whatever ended an earlier launch, it is over.
+  for (Run& run : record.runs) {
+    if (run.unfinished == kNotEnded) run.unfinished = "its run ended without a word";
+  }
   require_same("version of lockstep", record.lockstep_version, launch.lockstep_version);
   require_same("version of LibTorch", record.torch_version, launch.torch_version);
   require_same("processor", processor_of(record), processor_of(launch));

@@ -17,14 +17,14 @@ int launches(const Run& run);
 std::vector<double> launch_rates(const Run& run);
 
 /// Sets step_interval_s and rate_interval from the run's samples: over its launches where there are several,
-/// within the one otherwise.
+/// within the one otherwise. An unfinished run has none, for that reason.
 void assign_intervals(Run& run);
 
 /// Adds another launch of the same command to `record`: samples one after the other, throughput and
 /// percentiles as geometric means of the launches', intervals over launches, breakdown and what else explains
 /// it from the later launch. Runs are matched by what they are (same_row); those of `launch` that `record`
-/// lacks are added. Throws ConfigError where the two were not measured in the same way (network, machine,
-/// library).
+/// lacks are added, and unfinished ones, which are pooled with nothing. Throws ConfigError where the two were
+/// not measured in the same way (network, machine, library).
 void add_launch(RunRecord& record, RunRecord launch);
 
 }  // namespace lockstep::results

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
+#include "lockstep/measure/interval.h"
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/measure/series_diagnosis.h"
 #include "lockstep/results/record/launches.h"
@@ -26,6 +27,9 @@ constexpr double kSlow = 1.25;
 constexpr int64_t kSwapped = 16 << 20;
 /// Ratio of median steps of ranks that train alone, above which the machine did not treat them alike.
 constexpr double kRankDifference = 1.1;
+/// Difference of the steps of breakdown and throughput, where their noise is known and where it is not.
+constexpr double kBreakdownDiffers = 0.05;
+constexpr double kBreakdownDiffersUnknown = 0.2;
 
 using topology::RankUse;
 
@@ -191,6 +195,29 @@ std::vector<Warning> rank_warnings(const Run& run) {
        "The machine did not treat its ranks alike: distrust efficiency and its factors, look for what else "
        "runs on these cores, and measure again.",
        false}};
+}
+
+std::vector<Warning> breakdown_warnings(const Run& run, const std::vector<double>& breakdown_step_s) {
+  if (breakdown_step_s.empty() || !(run.images_per_s > 0)) return {};
+  // So few steps are asked how certain their own mean is, whether or not they had settled.
+  const measure::Estimate broken_down = measure::mean_estimate(breakdown_step_s, {.check_settled = false});
+  const double step_s = run.ranks * run.images_per_rank_step() / run.images_per_s;
+  const double ratio = broken_down.value / step_s;
+  std::optional<measure::Interval> interval;
+  if (broken_down.interval && run.rate_interval && run.rate_interval->missing.empty()) {
+    const double per_rate = step_s * run.images_per_s;
+    interval = measure::ratio_interval(
+        {broken_down.value, broken_down.interval->lower, broken_down.interval->upper},
+        {step_s, per_rate / run.rate_interval->high, per_rate / run.rate_interval->low});
+  }
+  const bool beyond_noise = !interval || interval->lower > 1 || interval->upper < 1;
+  if (!beyond_noise || std::abs(ratio - 1) < (interval ? kBreakdownDiffers : kBreakdownDiffersUnknown))
+    return {};
+  return {{fmt::format(
+               "A step took {} in the breakdown's run, but {} in the one that throughput is of ({:+.0f} %).",
+               format_duration(broken_down.value), format_duration(step_s), 100 * (ratio - 1)),
+           "Phases, waiting and the factors of efficiency may not be those of the throughput: measure again.",
+           false}};
 }
 
 }  // namespace lockstep::results

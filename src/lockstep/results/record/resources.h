@@ -68,4 +68,10 @@ std::vector<Warning> series_warnings(const Run& run);
 /// ranks wait for each other.
 std::vector<Warning> rank_warnings(const Run& run);
 
+/// A warning if the steps of the breakdown's run (seconds each) and the run's own differ by more than noise:
+/// the interval of the ratio of their means excludes 1, and the ratio is 5 % off or more; without intervals,
+/// 20 %. The shares of waiting and transfer are then those of another step than the one that throughput is
+/// of.
+std::vector<Warning> breakdown_warnings(const Run& run, const std::vector<double>& breakdown_step_s);
+
 }  // namespace lockstep::results

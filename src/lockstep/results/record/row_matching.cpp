@@ -25,7 +25,7 @@ bool decides(const Setting& setting) {
 std::set<std::string> values(const RunRecord& record, const Setting& setting) {
   std::set<std::string> found;
   for (const Run& run : record.runs) {
-    if (!has(setting, run)) continue;
+    if (!run.finished() || !has(setting, run)) continue;
     if (std::string text = setting.text(run); !text.empty()) found.insert(std::move(text));
   }
   return found;
@@ -67,7 +67,16 @@ RowMatching match_rows(const RunRecord& base, const RunRecord& test) {
   RowMatching matching;
   const std::vector<const Setting*> kept = deciding(base, test, matching.changes);
   std::vector<bool> taken(test.runs.size());
+  for (size_t i = 0; i < test.runs.size(); ++i) {
+    if (test.runs[i].finished()) continue;
+    taken[i] = true;
+    matching.unfinished_test.push_back(&test.runs[i]);
+  }
   for (const Run& run : base.runs) {
+    if (!run.finished()) {
+      matching.unfinished_base.push_back(&run);
+      continue;
+    }
     const Texts wanted = identity(run, kept);
     size_t found = 0;
     while (found < test.runs.size() && (taken[found] || identity(test.runs[found], kept) != wanted)) ++found;

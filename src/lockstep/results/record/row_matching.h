@@ -25,6 +25,9 @@ struct RowMatching {
   std::vector<MatchedRow> rows;
   std::vector<const Run*> only_base;
   std::vector<const Run*> only_test;
+  /// Unfinished rows (Run::unfinished), which match nothing.
+  std::vector<const Run*> unfinished_base;
+  std::vector<const Run*> unfinished_test;
   /// Settings that were apparently changed on purpose; empty if matched rows are alike in everything.
   std::vector<SettingChange> changes;
 };

@@ -9,6 +9,7 @@
 #include "lockstep/base/fields.h"
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/record/breakdown.h"
+#include "lockstep/results/record/input_queue.h"
 #include "lockstep/results/record/layer_times.h"
 #include "lockstep/results/record/replica_state.h"
 #include "lockstep/results/record/resources.h"
@@ -23,6 +24,12 @@ namespace lockstep::results {
 constexpr int kSchemaVersion = 2;
 
 using topology::Machine;
+
+/// Why an interval of an unfinished run is missing.
+constexpr const char* kUnfinished = "unfinished";
+/// Why a record is incomplete, and its last row unfinished, while its run goes on. Said in advance: a run
+/// that is killed has no chance to say it.
+constexpr const char* kNotEnded = "the run has not ended, or ended without a word";
 
 /// Something that makes the result less trustworthy, and what to do about it.
 struct Warning {
@@ -74,47 +81,6 @@ struct OwnMeasure {
   }
 };
 
-/// How a queue between where batches come from and the step was used, by all ranks together, over all steps
-/// of a launch but the first.
-struct InputQueue {
-  /// "made", "read" or "received" by producers; "staged", on the device, which is what the step waits for.
-  std::string name;
-  /// Batches that the queue of one rank holds, and threads that fill it.
-  int capacity = 0;
-  int producers = 1;
-  /// Batches taken.
-  int64_t batches = 0;
-  /// Batches that were ready when one was wanted, mean.
-  double depth = 0;
-  /// How often one was wanted and was not ready, and how long was waited for these, in all.
-  int64_t empty = 0;
-  double empty_s = 0;
-  /// How often a producer found no room, and how long it waited, in all.
-  int64_t full = 0;
-  double full_s = 0;
-  /// Throughput, counted in 8-bit pixels; sum over the ranks.
-  double images_per_s = 0;
-  double gb_per_s = 0;
-  /// Mean time that a producer worked on one batch; empty: none was made.
-  std::optional<double> producer_s;
-
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& queue) {
-    fields("name", queue.name, kRequired);
-    fields("capacity", queue.capacity);
-    fields("producers", queue.producers);
-    fields("batches", queue.batches);
-    fields("depth", queue.depth);
-    fields("empty", queue.empty);
-    fields("empty_s", queue.empty_s);
-    fields("full", queue.full);
-    fields("full_s", queue.full_s);
-    fields("images_per_s", queue.images_per_s);
-    fields("gb_per_s", queue.gb_per_s);
-    fields("producer_s", queue.producer_s);
-  }
-};
-
 /// One measured configuration, a row of the tables: its settings, and what was found.
 struct Run : Setup {
   /// How LibTorch was set to compute on GPUs: "fp32 matrix products in ieee, convolutions in tf32"; empty on
@@ -125,6 +91,9 @@ struct Run : Setup {
   /// How the end of warm-up was chosen, and why measuring ended, in words; of the last launch.
   std::string warmup_choice;
   std::string stopped;
+  /// Why the row ended before all of it was measured; empty for a whole one. An unfinished row has the steps
+  /// until then; it has no intervals and no speed-up, and nothing is compared with it.
+  std::string unfinished;
   /// Whether a step of the job is the longest of its ranks' (true), or every rank goes its own way.
   bool coupled = true;
 
@@ -138,10 +107,14 @@ struct Run : Setup {
   std::optional<double> speedup;
   std::optional<double> efficiency;
   std::optional<Baseline> baseline;
+  /// 95 % interval of the speed-up (assign_baselines); empty for the baseline, which is 1 by definition, and
+  /// where there is no speed-up.
+  std::optional<Interval> speedup_interval;
   double loss_first = 0;
   double loss_last = 0;
   /// samples[step][rank]: seconds, after warm-up. For an uncoupled run the ranks' steps of the same index, as
-  /// many as the rank with the fewest has.
+  /// many as the rank with the fewest has. An unfinished run may have only the first ranks, those of rank 0's
+  /// host.
   std::vector<std::vector<double>> samples;
   /// The same for the steps before.
   std::vector<std::vector<double>> warmup_samples;
@@ -183,10 +156,19 @@ struct Run : Setup {
   /// From `--tune`.
   std::optional<BucketTuning> tuning;
 
+  bool finished() const { return unfinished.empty(); }
   /// The share of its limit that a rank reaches.
   std::optional<double> of_limit() const {
-    if (!limit_images_per_s || ranks == 0) return std::nullopt;
+    if (!limit_images_per_s || ranks == 0 || !finished()) return std::nullopt;
     return images_per_s / ranks / *limit_images_per_s;
+  }
+  /// 95 % interval of the efficiency, which is the speed-up times a constant.
+  std::optional<Interval> efficiency_interval() const {
+    if (!speedup_interval || !baseline || ranks == 0) return std::nullopt;
+    Interval interval = *speedup_interval;
+    interval.low *= static_cast<double>(baseline->ranks) / ranks;
+    interval.high *= static_cast<double>(baseline->ranks) / ranks;
+    return interval;
   }
   /// Images that one rank computes in a step, in the row's unit.
   double images_per_rank_step() const {
@@ -200,6 +182,7 @@ struct Run : Setup {
     fields("warmup_steps", run.warmup_steps);
     fields("warmup_choice", run.warmup_choice, kNullable);
     fields("stopped", run.stopped, kNullable);
+    fields("unfinished", run.unfinished, kNullable);
     fields("coupled", run.coupled);
     fields("pooled", run.pooled);
     fields("elapsed_s", run.elapsed_s);
@@ -208,7 +191,9 @@ struct Run : Setup {
     fields("images_per_s", run.images_per_s);
     fields("images_per_s_interval", run.rate_interval);
     fields("speedup", run.speedup);
+    fields("speedup_interval", run.speedup_interval);
     fields("efficiency", run.efficiency);
+    fields.derived("efficiency_interval", run.efficiency_interval());
     fields("baseline", run.baseline);
     fields("factors", run.factors);
     fields("breakdown", run.breakdown);

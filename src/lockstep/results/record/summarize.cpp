@@ -32,7 +32,8 @@ void check(const Run& run, const RowSeries& series) {
   const auto refuse = [&](const std::string& reason) {
     throw Error(fmt::format("{} with {} at {} ranks: {}", run.model, run.strategy, run.ranks, reason));
   };
-  if (run.ranks < 1 || ranks != static_cast<size_t>(run.ranks))
+  const auto all = static_cast<size_t>(std::max(run.ranks, 0));
+  if (ranks < 1 || ranks > all || (run.finished() && ranks != all))
     refuse(fmt::format("samples of {} ranks", ranks));
   if (!series.warmup_s.empty() && series.warmup_s.size() != ranks) {
     refuse(fmt::format("warm-up samples of {} ranks", series.warmup_s.size()));
@@ -42,7 +43,7 @@ void check(const Run& run, const RowSeries& series) {
   }
   for (size_t rank = 0; rank < ranks; ++rank) {
     const std::vector<double>& steps = series.step_s[rank];
-    if (steps.empty()) refuse(fmt::format("rank {} has no measured step", rank));
+    if (steps.empty() && run.finished()) refuse(fmt::format("rank {} has no measured step", rank));
     if (run.coupled && steps.size() != series.step_s[0].size()) {
       refuse(fmt::format("rank {} has {} steps, rank 0 has {}", rank, steps.size(), series.step_s[0].size()));
     }
@@ -133,6 +134,8 @@ void summarize(Run& run, const RowSeries& series) {
   run.warmup_samples = by_step(series.warmup_s);
   run.warmup_steps = static_cast<int>(run.warmup_samples.size());
   run.elapsed_s = 0;
+  // Ended within warm-up: there is nothing to compute from.
+  if (run.samples.empty()) return assign_intervals(run);
   for (size_t rank = 0; rank < series.step_s.size(); ++rank) {
     run.elapsed_s = std::max(run.elapsed_s, start_of(series, rank) + sum(series.step_s[rank]));
   }
@@ -146,6 +149,7 @@ void summarize(Run& run, const RowSeries& series) {
     summarize_coupled(run);
   } else {
     summarize_uncoupled(run, series);
+    if (series.step_s.size() < static_cast<size_t>(run.ranks)) run.images_per_s = 0;
   }
   assign_intervals(run);
 }

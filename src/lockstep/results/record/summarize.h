@@ -21,7 +21,7 @@ struct RowSeries {
 /// Fills what `run` found from what its ranks measured: samples, warmup_samples, warmup_steps, elapsed_s,
 /// step_s, images_per_s, their intervals and warnings. `run.coupled`, `batch_per_rank` and `ranks` must be
 /// set. Throws Error when the series do not fit: another number of ranks than run.ranks, no measured step, or
-/// coupled ranks with unequal numbers of steps.
+/// coupled ranks with unequal numbers of steps. An unfinished run may have fewer ranks, and no measured step.
 ///
 /// Coupled: a step of the job takes the longest of its ranks'; images_per_s = ranks * batch * steps /
 /// elapsed_s, with a warning where elapsed_s and the sum of the per-step maxima differ by more than 1 %.

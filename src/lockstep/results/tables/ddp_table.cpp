@@ -85,6 +85,7 @@ std::string pytorch_text(const std::vector<const Run*>& rows) {
       line += fmt::format("  p{:02}:{:>{}}{:>{}}", p, seconds_text(step_s, digits), seconds_width,
                           examples_text(*run, step_s, digits), examples_width);
     }
+    if (!run->finished()) line += fmt::format("  {}", kUnfinished);
     text += line + '\n';
   }
   for (size_t i = 0; i < kPercentiles.size(); ++i) {
@@ -98,7 +99,10 @@ Table ddp_table(const std::vector<const Run*>& rows) {
   const Digits digits = digits_for(rows);
   std::vector<RunColumn> columns{
       {gpu ? "GPUs" : "ranks", [](const Run& run) { return fmt::format("{}", run.ranks); }},
-      {{"", kText}, [gpu](const Run& run) { return label_of(run, gpu ? "G" : "R"); }}};
+      {{"", kText}, [gpu](const Run& run) {
+         const std::string label = label_of(run, gpu ? "G" : "R");
+         return run.finished() ? label : fmt::format("{} ({})", label, kUnfinished);
+       }}};
   for (const Percentile& percentile : kPercentiles) {
     const auto value = percentile.value;
     columns.push_back({fmt::format("p{} sec/iter", percentile.p),

@@ -103,15 +103,16 @@ void correct_verdicts(std::vector<DiffRow>& rows) {
 
 /// "resnet50 with batch size 8 at 1, 2 ranks": lets the reader see why no rows match.
 std::string what_is_in(const RunRecord& record) {
-  if (record.runs.empty()) return "nothing";
   std::set<std::string> work;
   std::set<int> ranks;
   for (const Run& run : record.runs) {
+    if (!run.finished()) continue;
     work.insert(run.global_batch > 0
                     ? fmt::format("{} with global batch size {}", run.model, run.global_batch)
                     : fmt::format("{} with batch size {}", run.model, run.batch_per_rank));
     ranks.insert(run.ranks);
   }
+  if (work.empty()) return record.runs.empty() ? "nothing" : "unfinished rows only";
   return fmt::format("{} at {} ranks", fmt::join(work, ", "), fmt::join(ranks, ", "));
 }
 
@@ -288,6 +289,8 @@ Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOpt
   diff.only_base = std::move(matching.only_base);
   diff.only_test = std::move(matching.only_test);
   diff.one_after_the_other = ran_one_after_the_other(base, test);
+  diff.unfinished_base = std::move(matching.unfinished_base);
+  diff.unfinished_test = std::move(matching.unfinished_test);
   for (const MatchedRow& matched : matching.rows) diff.rows.push_back(compare_row(matched, diff));
   correct_verdicts(diff.rows);
   return diff;

@@ -71,6 +71,9 @@ struct Diff {
   /// Both sides have several launches, and they did not take turns: what drifted meanwhile looks like a
   /// change.
   bool one_after_the_other = false;
+  /// Unfinished rows, which are not compared.
+  std::vector<const Run*> unfinished_base;
+  std::vector<const Run*> unfinished_test;
 
   int regressions() const;
   /// Number of rows that could turn out to be regressions: two launches or more on both sides.

@@ -265,6 +265,13 @@ void add_notes(Document& document, const Diff& diff) {
     if (!rows.empty())
       document.add(Remark{fmt::format("Only in {}: ", side), fmt::format("{}", fmt::join(rows, "; "))});
   }
+  for (const auto& [side, runs] :
+       {std::pair{"base", &diff.unfinished_base}, std::pair{"test", &diff.unfinished_test}}) {
+    for (const Run* run : *runs) {
+      document.add(
+          Remark{"Not compared: ", fmt::format("{}, in {}: {}", row_name(*run), side, run->unfinished)});
+    }
+  }
 }
 
 /// "3 rows: 1 slower, 2 same within noise." and the regressions by name.

@@ -83,9 +83,18 @@ std::vector<Warning>::iterator find_alike(std::vector<Warning>& among, const War
   });
 }
 
-/// Warnings of a run, and what only the comparison with its baseline shows.
-std::vector<Warning> warnings_of(const Run& run) {
+/// Warnings of a run, that it is unfinished, and what only the comparison with its baseline shows.
+std::vector<Warning> warnings_of(const Run& run, const RunRecord& record) {
   std::vector<Warning> warnings = run.warnings;
+  if (!run.finished()) {
+    const auto steps = static_cast<int64_t>(run.samples.size() + run.warmup_samples.size());
+    // Beside the tables of an incomplete record its reason is told once.
+    const std::string reason = run.unfinished == record.incomplete ? "" : ": " + run.unfinished;
+    warnings.push_back(
+        {fmt::format("It is unfinished: it ended after {}{}.", counted(steps, "step"), reason),
+         "It has no interval and no speed-up, and nothing is compared with it. Measure it again.", true,
+         launches(run)});
+  }
   if (run.role() == Role::kControl && run.efficiency && *run.efficiency > kMostEfficient) {
     warnings.push_back(
         {fmt::format("It is {:.0f} % efficient, but ranks that share a machine are no faster than one alone.",
@@ -120,7 +129,7 @@ std::vector<Warning> warnings_of_rows(const RunRecord& record) {
   std::vector<Warning> all;
   std::vector<std::vector<WarnedRow>> rows;
   for (const Run& run : record.runs) {
-    for (const Warning& warning : warnings_of(run)) {
+    for (const Warning& warning : warnings_of(run, record)) {
       // Rows of a sweep tend to share their trouble: one warning per advice.
       const auto known = find_alike(all, warning);
       const auto place = static_cast<size_t>(known - all.begin());

@@ -28,6 +28,15 @@ int place(const Run& run) {
   return run.role() == Role::kBaseline ? 0 : communicates(run) ? 1 : 2;
 }
 
+/// " ±0.07"; empty without an interval. `unit`: of the number that is written.
+std::string half_width_text(const std::optional<Interval>& interval, double value, double unit, int digits) {
+  if (!interval || !interval->missing.empty()) return "";
+  const double half = 0.5 * (interval->high - interval->low);
+  // An interval wider than the value itself says no more than that.
+  if (!(half <= value)) return " ±>100 %";
+  return fmt::format(" ±{:.{}f}", half * unit, digits);
+}
+
 /// Splits the rows of one model and batch into tables; the sort within a table is stable by its key.
 void add_group(const ModelGroup& group, std::string_view merged, std::vector<RowTable>& tables) {
   std::vector<const Run*> all = group.runs;
@@ -115,7 +124,8 @@ Document grouped_tables(const RunRecord& record, const std::function<bool(const 
 }
 
 std::string strategy_text(const Run& run) {
-  return run.role() == Role::kBaseline ? "no ddp" : run.strategy;
+  const std::string name = run.role() == Role::kBaseline ? "no ddp" : run.strategy;
+  return run.finished() ? name : fmt::format("{} ({})", name, kUnfinished);
 }
 
 std::string counted(int64_t count, std::string_view thing) {
@@ -130,13 +140,25 @@ std::string percent_text(const std::optional<double>& share) {
   return share ? fmt::format("{:.1f} %", 100 * *share) : kNoValue;
 }
 
+std::string speedup_with_interval(const Run& run) {
+  if (!run.speedup || !std::isfinite(*run.speedup)) return kNoValue;
+  return fixed_text(run.speedup, 2) + half_width_text(run.speedup_interval, *run.speedup, 1, 2);
+}
+
+std::string efficiency_with_interval(const Run& run) {
+  if (!run.efficiency || !std::isfinite(*run.efficiency)) return kNoValue;
+  const std::string half = half_width_text(run.efficiency_interval(), *run.efficiency, 100, 1);
+  const std::string text = fixed_text(100 * *run.efficiency, 1) + half;
+  return half.ends_with('%') ? text : text + " %";
+}
+
 std::string uncertainty_text(const Run& run) {
   if (!run.rate_interval) return kNoValue;
   const Interval& interval = *run.rate_interval;
   if (interval.missing.starts_with("level shift")) return "shift";
   if (interval.missing == "not settled") return "unsettled";
   if (interval.missing == measure::kFewLaunchesText) return "few";
-  if (interval.missing == "trend") return "trend";
+  if (interval.missing == "trend" || interval.missing == kUnfinished) return interval.missing;
   if (!interval.missing.empty() || !(run.images_per_s > 0)) return "short";
   // Half the width in per cent: 100 * (high - low) / 2 / rate.
   const double half_percent = 50 * (interval.high - interval.low) / run.images_per_s;
@@ -145,12 +167,13 @@ std::string uncertainty_text(const Run& run) {
 }
 
 std::string uncertainty_reasons(const std::vector<const Run*>& rows) {
-  constexpr std::array<std::pair<const char*, const char*>, 5> kReasons{
+  constexpr std::array<std::pair<const char*, const char*>, 6> kReasons{
       {{"short", "too few independent steps"},
        {"few", "fewer than 4 launches"},
        {"trend", "the step time drifts"},
        {"shift", "the step time changes its level"},
-       {"unsettled", "warm-up was not over"}}};
+       {"unsettled", "warm-up was not over"},
+       {kUnfinished, "the row ended before all of it was measured"}}};
   std::vector<std::string> found;
   for (const auto& [word, meaning] : kReasons) {
     if (std::ranges::any_of(rows, [word = word](const Run* run) { return uncertainty_text(*run) == word; }))
@@ -174,7 +197,9 @@ std::string few_launches_text(const std::vector<const Run*>& rows) {
 
 int rate_digits(const std::vector<const Run*>& rows) {
   double least = std::numeric_limits<double>::infinity();
-  for (const Run* run : rows) least = std::min(least, run->images_per_s);
+  for (const Run* run : rows) {
+    if (run->images_per_s > 0) least = std::min(least, run->images_per_s);
+  }
   // Two digits below 100 images/s, one below 1000.
   return least < 100 ? 2 : least < 1000 ? 1 : 0;
 }

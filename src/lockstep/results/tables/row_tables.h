@@ -25,6 +25,11 @@ struct RowTable {
 /// Pointers into `record`. Rows that differ only in the setting `merged` ("input") share a table.
 std::vector<RowTable> row_tables(const RunRecord& record, std::string_view merged = "");
 
+/// "1.84 ±0.07" and "92.1 ±3.5 %": with half the width of the 95 % interval where there is one; "-" for an
+/// unknown value.
+std::string speedup_with_interval(const Run& run);
+std::string efficiency_with_interval(const Run& run);
+
 /// A column of a table with one row per run.
 struct RunColumn {
   Table::Column column;

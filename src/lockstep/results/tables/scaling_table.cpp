@@ -75,13 +75,14 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
          }});
     if (*setting->unit != '\0') columns.back().column.short_head = setting->unit + 1;
   }
-  const auto rate = [digits](const Run& run) { return fmt::format("{:.{}f}", run.images_per_s, digits); };
+  const auto rate = [digits](const Run& run) {
+    return run.images_per_s > 0 ? fmt::format("{:.{}f}", run.images_per_s, digits) : kNoValue;
+  };
   columns.push_back({rows.front().run->rate_unit(), rate});
   if (any([](const ScalingRow& row) { return row.run->rate_interval.has_value(); }))
     columns.push_back({"95 %", uncertainty_text});
-  columns.push_back({"speed-up", [](const Run& run) { return fixed_text(run.speedup, 2); }});
-  const auto efficiency = [](const Run& run) { return percent_text(run.efficiency); };
-  columns.push_back({"efficiency", efficiency});
+  columns.push_back({"speed-up", speedup_with_interval});
+  columns.push_back({"efficiency", efficiency_with_interval});
   columns.back().column.short_head = "eff.";
   if (any([](const ScalingRow& row) { return row.independent != nullptr; })) {
     const auto of_control = [&](auto text) {
@@ -94,7 +95,7 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
     columns.back().column.short_head = "indep.";
     // A rule sets the control apart: it is another job.
     columns.back().column.ruled = true;
-    columns.push_back({"eff.", of_control(efficiency)});
+    columns.push_back({"eff.", of_control([](const Run& run) { return percent_text(run.efficiency); })});
   }
   return run_table(runs, columns, {});
 }

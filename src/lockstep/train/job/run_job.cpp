@@ -153,6 +153,7 @@ class JobRunner {
   }
 
   void report(const launch::Departure& departure) const {
+    if (voice_.leaving) voice_.leaving();
     if (departure.prints) voice_.departure(departure.reason, departure.advice);
   }
 

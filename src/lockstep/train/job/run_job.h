@@ -33,6 +33,10 @@ struct JobVoice {
   std::function<void(const std::string& line)> note;
   /// Called with a sentence about a stranger that connected to the job, from any thread.
   std::function<void(const std::string& line)> stranger;
+  /// Called in a rank's process that is about to end early, before `departure` and also where another process
+  /// speaks: to keep what this one has. From any thread, while others may be blocked for good; within half a
+  /// second. Empty: there is nothing to keep.
+  std::function<void()> leaving = {};
 };
 /// Environment variables and their values.
 using Variables = std::vector<std::pair<std::string, std::string>>;

@@ -73,6 +73,21 @@ std::vector<results::Warning> stranger_warnings(const std::vector<std::vector<fe
   return warnings;
 }
 
+/// The steps of a breakdown's run: of the job (coupled), or means over the ranks.
+std::vector<double> broken_down_steps(const std::vector<measure::RankStamps>& ranks, bool coupled) {
+  std::vector<double> step_s;
+  for (size_t i = 0; i < ranks.front().steps.size(); ++i) {
+    double longest_s = 0, sum_s = 0;
+    for (const measure::RankStamps& rank : ranks) {
+      const double own_s = rank.steps[i].end_s - rank.steps[i].begin_s;
+      longest_s = std::max(longest_s, own_s);
+      sum_s += own_s;
+    }
+    step_s.push_back(coupled ? longest_s : sum_s / static_cast<double>(ranks.size()));
+  }
+  return step_s;
+}
+
 void add_warnings(results::Run& run, std::vector<results::Warning> warnings) {
   std::ranges::move(warnings, std::back_inserter(run.warnings));
 }
@@ -117,7 +132,10 @@ results::Run run_of(const MeasuredRow& measured) {
                            .start_s = samples.start_s,
                            .elapsed_s = std::nullopt});
   explain(run, samples);
-  if (!stamps.empty()) run.breakdown = measure::break_down(stamps);
+  if (!stamps.empty()) {
+    run.breakdown = measure::break_down(stamps);
+    add_warnings(run, results::breakdown_warnings(run, broken_down_steps(stamps, run.coupled)));
+  }
   return run;
 }
 

@@ -16,13 +16,6 @@ constexpr size_t kWarmupFloor = 3;
 /// Small, so that a network whose step takes seconds does not overrun its time.
 constexpr size_t kStepsToFirstLook = 8;
 
-measure::SteadyState steady_state(std::span<const double> step_s, const PacingOptions& options) {
-  if (options.warmup_steps) {
-    return measure::fixed_warmup(step_s, static_cast<size_t>(*options.warmup_steps));
-  }
-  return measure::find_steady_state(step_s, {.floor = kWarmupFloor});
-}
-
 PacingDecision decide_by_count(std::span<const double> step_s, const PacingOptions& options) {
   const measure::SteadyState steady = steady_state(step_s, options);
   PacingDecision decision;
@@ -65,6 +58,13 @@ PacingDecision decide(std::span<const double> step_s, double elapsed_s, const Pa
 }
 
 }  // namespace
+
+measure::SteadyState steady_state(std::span<const double> step_s, const PacingOptions& options) {
+  if (options.warmup_steps) {
+    return measure::fixed_warmup(step_s, static_cast<size_t>(*options.warmup_steps));
+  }
+  return measure::find_steady_state(step_s, {.floor = kWarmupFloor});
+}
 
 size_t certain_warmup(const PacingOptions& options) {
   return options.warmup_steps ? static_cast<size_t>(*options.warmup_steps) : kWarmupFloor;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/measure/steady_state.h"
 
 namespace lockstep::train {
 
@@ -34,6 +35,9 @@ struct PacingDecision {
   std::string warmup_choice;
   std::string stopped;
 };
+
+/// Where warm-up ends in the steps so far: as told, or where the step time becomes stationary.
+measure::SteadyState steady_state(std::span<const double> step_s, const PacingOptions& options);
 
 /// Steps at the beginning that are warm-up whatever their times are; fewer than steps_to_first_look().
 size_t certain_warmup(const PacingOptions& options);

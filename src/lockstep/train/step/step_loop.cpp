@@ -297,6 +297,7 @@ class StepLoop {
     collectives_ahead_ -= done.collectives;
     if (done.timed) {
       durations_s_.push_back(done.end_s - end_s_);
+      progress_.took(durations_s_.back());
       if (trainee_.stamp_phases) {
         result_.stamps.push_back(done.at.stamps(end_s_, done.end_s, clock_));
         result_.stamps.back().collectives = std::move(collectives);
