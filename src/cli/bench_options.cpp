@@ -60,10 +60,15 @@ constexpr const char* kBenchExamples = R"(Examples:
 void add_measuring_flags(Flags& flags, BenchOptions& options) {
   train::SweepOptions& sweep = options.sweep;
   flags.begin_group("How to measure");
-  flags.add("--precision-target", sweep.pacing.precision_target,
-            "measure until half the width of the median step's 95 % interval is below this share of it",
-            {.value = "SHARE",
-             .numbers = NumberRange{.most = 1, .above = true, .below = true, .unit = Unit::kShare}});
+  flags.add(
+      "--precision-target", sweep.pacing.precision_target,
+      "measure until half the widths of the 95 % intervals of the median and the mean step are below this "
+      "share of them",
+      {.value = "SHARE",
+       .numbers = NumberRange{.most = 1, .above = true, .below = true, .unit = Unit::kShare}});
+  flags.add("--min-time", sweep.pacing.min_time_s,
+            "seconds of steps that a row measures at least, unless --steps or --max-time ends it",
+            {.numbers = NumberRange{.most = 1e6, .unit = Unit::kSeconds}});
   flags.add("--max-time", sweep.pacing.max_time_s, "seconds after which a row ends in any case",
             {.numbers = times_from(0)});
   flags.add("--steps", sweep.pacing.steps, "measured steps per row [as many as --precision-target needs]",

@@ -43,7 +43,7 @@ inline CoverageOfBoth cover(const Series& series, int trials, unsigned seed) {
     const std::vector<double> step_s = draw(series, random);
     const Estimate median = median_estimate(step_s);
     const bool refused = median.reason == NoInterval::kTrend || median.reason == NoInterval::kLevelShift;
-    result.median.count(median, series.median_s);
+    result.median.count(median, series.median_of_all_s());
     // The judgement whether the series is settled is the same for both, and half of the cost.
     result.mean.count(refused ? median : mean_estimate(step_s, {.check_settled = false}), series.mean_s());
   }
@@ -69,7 +69,7 @@ inline CoverageOfBoth cover_stopped(const Series& series, int trials, unsigned s
       steps = std::min(steps + decision.steps_to_next, step_s.size());
     }
     result.steps += static_cast<double>(steps) / trials;
-    result.median.count(decision.median, series.median_s);
+    result.median.count(decision.median, series.median_of_all_s());
     result.mean.count(mean_estimate(std::span<const double>(step_s).first(steps).subspan(decision.steady.cut),
                                     {.check_settled = false}),
                       series.mean_s());

@@ -30,6 +30,17 @@ INSTANTIATE_TEST_SUITE_P(Noisy, StoppingCoverageTest,
                          testing::Combine(testing::Values(0.0, 0.3), testing::Values(0.1),
                                           testing::Values(false)));
 
+/// One step in a hundred takes ten times as long: lenet5's on a machine that does other work.
+TEST(StoppingCoverageTest, rare_long_steps_are_within_the_interval_of_the_mean) {
+  const CoverageOfBoth found = synthetic::cover_stopped(
+      {.steps = 10000, .median_s = 0.004, .noise = 0.02, .outlier_share = 0.01, .outlier = 10}, 300, 33);
+  EXPECT_GE(found.median.percent(), 93);
+  EXPECT_LE(found.median.percent(), 97.5);
+  EXPECT_GE(found.mean.percent(), 93);
+  EXPECT_LE(found.mean.percent(), 97.5);
+  EXPECT_GT(found.steps, 4000);
+}
+
 TEST(StoppingCoverageLimitsTest, warmup_before_it_costs_little_coverage) {
   for (const double decay : {3.0, 8.0}) {
     const CoverageOfBoth found = synthetic::cover_stopped({3000, 0.3, 0.1, 0.05, false}, 1000, 31, decay);

@@ -43,6 +43,26 @@ TEST(StoppingTest, stops_when_the_median_is_known_well_enough) {
   EXPECT_GT(noisy.steps, 3 * quiet.steps);
 }
 
+TEST(StoppingTest, milliseconds_are_not_enough_however_narrow) {
+  Generator random(89);
+  const auto step_s = synthetic::draw(Series{10000, 0.2, 0.001, 0.02, false}, random);
+  const Whole found = run(step_s, {.max_time_s = 1e9});
+  EXPECT_EQ(found.last.reason, StopReason::kPrecise);
+  EXPECT_GE(found.steps, 1900U);
+  EXPECT_LT(found.looks, 12) << "the rest of the time is one stretch";
+  EXPECT_LT(run(step_s, {.min_time_s = 0.5, .max_time_s = 1e9}).steps, 1000U);
+}
+
+TEST(StoppingTest, rare_long_steps_are_measured_until_the_mean_is_known) {
+  Generator random(90);
+  const auto step_s =
+      synthetic::draw(Series{.steps = 10000, .noise = 0.02, .outlier_share = 0.02, .outlier = 5}, random);
+  const Whole found = run(step_s, {.max_time_s = 1e9});
+  EXPECT_EQ(found.last.reason, StopReason::kPrecise);
+  EXPECT_LT(found.last.mean.interval->half_width_share, 0.02);
+  EXPECT_GT(found.steps, 1000U) << "the median was known after 78";
+}
+
 TEST(StoppingTest, one_narrow_look_is_not_enough) {
   Generator random(88);
   for (int i = 0; i < 60; ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numbers>
 #include <random>
 #include <vector>
 
@@ -18,8 +19,20 @@ struct Series {
   /// Standard deviation as a share of the median (normal), or of the logarithm (log-normal).
   double noise = 0.02;
   bool log_normal = false;
+  /// Share of steps that take `outlier` times as long.
+  double outlier_share = 0;
+  double outlier = 1;
 
-  double mean_s() const { return log_normal ? median_s * std::exp(0.5 * noise * noise) : median_s; }
+  double mean_s() const {
+    const double usual_s = log_normal ? median_s * std::exp(0.5 * noise * noise) : median_s;
+    return usual_s * (1 + outlier_share * (outlier - 1));
+  }
+  /// The median with few and slow outliers: the usual steps' quantile 0.5 / (1 - share), by the density of
+  /// the normal distribution at 0.
+  double median_of_all_s() const {
+    const double deviations = std::sqrt(2 * std::numbers::pi) * 0.5 * outlier_share / (1 - outlier_share);
+    return median_s * (log_normal ? std::exp(noise * deviations) : 1 + noise * deviations);
+  }
 };
 
 inline std::vector<double> standard_normal_series(size_t steps, double lag_one, Generator& random) {
@@ -40,6 +53,8 @@ inline std::vector<double> draw(const Series& series, Generator& random) {
     const double factor = series.log_normal ? std::exp(series.noise * value) : 1 + series.noise * value;
     // A step takes some time, however wide the normal noise.
     value = series.median_s * std::max(factor, 0.01);
+    if (series.outlier_share > 0 && std::bernoulli_distribution(series.outlier_share)(random))
+      value *= series.outlier;
   }
   return values;
 }

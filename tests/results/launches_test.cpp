@@ -98,6 +98,19 @@ TEST(LaunchesTest, launches_that_differ_widen_the_interval_beyond_their_steps) {
   EXPECT_GT(rate.high, record.runs[1].images_per_s);
 }
 
+TEST(LaunchesTest, warm_up_that_was_not_over_leaves_no_interval) {
+  RunRecord record = launch(0.5);
+  results::Run& ddp = record.runs[1];
+  ASSERT_EQ(ddp.rate_interval->missing, "");
+  ddp.unsettled = "warm-up not over";
+  assign_intervals(ddp);
+  EXPECT_EQ(ddp.rate_interval->missing, "not settled: warm-up not over");
+  EXPECT_EQ(ddp.step_interval_s->missing, "not settled: warm-up not over");
+  EXPECT_EQ(from_json(to_json(record), "a.json").runs[1].unsettled, "warm-up not over");
+  for (int more = 0; more < 4; ++more) add_launch(record, launch(0.5));
+  EXPECT_EQ(record.runs[1].rate_interval->missing, "not settled: warm-up not over");
+}
+
 TEST(LaunchesTest, rates_of_launches_follow_from_their_samples) {
   RunRecord record = launch(0.5);
   const double coupled = record.runs[1].images_per_s;

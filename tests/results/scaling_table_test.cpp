@@ -92,14 +92,16 @@ TEST(ScalingTableTest, a_few_launches_are_shown_as_they_are) {
 
 TEST(ScalingTableTest, the_interval_of_images_per_second_or_why_there_is_none) {
   RunRecord record;
-  for (const char* missing : {"", "not enough data", "trend", "level shift at step 12", "not settled"}) {
+  for (const char* missing :
+       {"", "not enough data", "trend", "level shift at step 12", "not settled: warm-up not over"}) {
     record.runs.push_back(measured_run("ddp", static_cast<int>(record.runs.size()) + 1, 4, 0.5));
     record.runs.back().images_per_s = 100;
     record.runs.back().rate_interval = Interval{98, 101, missing};
   }
   const std::string text = to_text(scaling_tables(record));
-  for (const char* found : {" ±1.5 % ", " short ", " trend ", " shift ", " unsettled ",
-                            "short: too few independent steps; trend: the step time drifts; shift:"})
+  for (const char* found :
+       {" ±1.5 % ", " short ", " trend ", " shift ", " unsettled ",
+        "short: too few independent steps; raise --max-time", "unsettled: warm-up was not over;"})
     EXPECT_THAT(text, HasSubstr(found));
   for (results::Run& run : record.runs) run.rate_interval.reset();
   EXPECT_THAT(to_text(scaling_tables(record)), Not(HasSubstr("95 %"))) << "nothing to say";

@@ -1,6 +1,7 @@
 #include "lockstep/train/step/pacing.h"
 
 #include <atomic>
+#include <cmath>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -40,20 +41,32 @@ TEST(PacingTest, a_number_of_steps_is_counted_from_where_warm_up_ended) {
 }
 
 TEST(PacingTest, a_fixed_warm_up_stays_where_it_was_put) {
-  const PacingDecision decision = look(steps_of(200, 8), 1, {.warmup_steps = 12}, nullptr);
+  const PacingDecision decision = look(steps_of(300, 8), 3, {.warmup_steps = 12}, nullptr);
   EXPECT_TRUE(decision.stop);
   EXPECT_EQ(decision.warmup_steps, 12u);
 }
 
 TEST(PacingTest, precision_ends_a_row_and_so_does_its_time) {
   EXPECT_FALSE(look(steps_of(20, 3), 1, {}, nullptr).stop);
-  const PacingDecision precise = look(steps_of(200, 3), 1, {}, nullptr);
+  EXPECT_FALSE(look(steps_of(150, 3), 2, {}, nullptr).stop) << "1.5 s of steps";
+  const PacingDecision precise = look(steps_of(300, 3), 3, {}, nullptr);
   EXPECT_TRUE(precise.stop);
   EXPECT_THAT(precise.stopped, HasSubstr("precise"));
-  EXPECT_FALSE(look(steps_of(200, 3), 1, {.precision_target = 1e-4}, nullptr).stop);
+  EXPECT_EQ(precise.unsettled, "");
+  EXPECT_FALSE(look(steps_of(300, 3), 3, {.precision_target = 1e-4}, nullptr).stop);
   const PacingDecision late = look(steps_of(20, 3), 61, {.max_time_s = 60}, nullptr);
   EXPECT_TRUE(late.stop);
   EXPECT_THAT(late.stopped, HasSubstr("60 s"));
+}
+
+TEST(PacingTest, a_row_that_ends_within_its_warm_up_says_so) {
+  std::vector<double> steps = steps_of(60, 0);
+  for (size_t i = 0; i < steps.size(); ++i) steps[i] *= 1 + 2 * std::exp(-static_cast<double>(i) / 25);
+  for (const PacingOptions& options : {PacingOptions{.max_time_s = 1}, PacingOptions{.steps = 30}}) {
+    const PacingDecision decision = look(steps, 2, options, nullptr);
+    EXPECT_TRUE(decision.stop);
+    EXPECT_NE(decision.unsettled, "");
+  }
 }
 
 TEST(PacingTest, when_the_time_is_over_within_warm_up_one_step_is_still_measured) {
@@ -84,7 +97,7 @@ TEST(PacingTest, a_row_runs_until_it_is_known_well_enough) {
     launch::Progress progress;
     const train::StepLoopResult result =
         train::run_steps({*replica.model, *replica.input, *replica.strategy, &group},
-                         {.pacing = {.precision_target = 0.2, .max_time_s = 3}}, progress);
+                         {.pacing = {.precision_target = 0.2, .min_time_s = 0.2, .max_time_s = 3}}, progress);
     const size_t steps = result.warmup_s.size() + result.step_s.size();
     EXPECT_GE(result.warmup_s.size(), 3u);
     EXPECT_EQ(static_cast<size_t>(progress.snapshot().step), steps);

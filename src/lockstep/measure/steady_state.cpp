@@ -250,7 +250,7 @@ SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateO
   }
   if (state.settled && decays_on) {
     state.settled = false;
-    state.unsettled_reason = "warm-up not over";
+    state.unsettled_reason = kWarmupNotOver;
   }
   state.chosen = chosen_text(step_s, state.cut, options.floor);
   return state;

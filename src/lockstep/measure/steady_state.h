@@ -8,6 +8,9 @@
 
 namespace lockstep::measure {
 
+/// SteadyState::unsettled_reason of a run that ended within a decay of its step times.
+inline constexpr const char* kWarmupNotOver = "warm-up not over";
+
 struct SteadyStateOptions {
   /// Never fewer warm-up steps than this.
   size_t floor = 3;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/core.h>
 
@@ -17,9 +18,15 @@ constexpr double kGrowth = 1.25;
 /// Fewest degrees of freedom of an interval that may stop a run: with fewer its width is a matter of luck.
 constexpr double kMinDegrees = 8;
 
-bool narrow(const Estimate& median, const StoppingOptions& options) {
-  return median.interval && median.degrees >= kMinDegrees &&
-         median.interval->half_width_share < options.precision_target;
+bool narrow(const Estimate& estimate, const StoppingOptions& options) {
+  return estimate.interval && estimate.degrees >= kMinDegrees &&
+         estimate.interval->half_width_share < options.precision_target;
+}
+
+bool both_narrow(std::span<const double> steady, const StoppingOptions& options) {
+  const IntervalOptions unchecked{.check_settled = false};
+  return narrow(median_estimate(steady, unchecked), options) &&
+         narrow(mean_estimate(steady, unchecked), options);
 }
 
 /// Roughly the count at the look before this one.
@@ -30,8 +37,20 @@ size_t earlier_look(size_t steady) {
 std::string precision_text(const StoppingDecision& decision) {
   if (!decision.steady.settled) return fmt::format("not settled ({})", decision.steady.unsettled_reason);
   if (!decision.median.interval) return decision.median.reason_text;
-  return fmt::format("median known to {} %",
-                     format_number(100 * decision.median.interval->half_width_share, 2));
+  const auto percent = [](const Estimate& estimate) {
+    return format_number(100 * estimate.interval->half_width_share, 2);
+  };
+  const std::string mean = decision.mean.interval ? fmt::format("to {} %", percent(decision.mean)) : "not";
+  return fmt::format("median known to {} %, mean {}", percent(decision.median), mean);
+}
+
+/// Without an interval unless the run is settled. The steps were judged together with the cut: the words are
+/// those of that judgement.
+void judge(Estimate& estimate, const SteadyState& steady) {
+  if (steady.settled || !estimate.interval) return;
+  estimate.interval.reset();
+  estimate.reason = NoInterval::kNotSettled;
+  estimate.reason_text = steady.unsettled_reason;
 }
 
 void stop(StoppingDecision& decision, StopReason reason, std::string text) {
@@ -44,21 +63,25 @@ void stop(StoppingDecision& decision, StopReason reason, std::string text) {
 std::optional<size_t> predict(const StoppingDecision& decision, const StoppingOptions& options) {
   if (!decision.steady.settled || !decision.median.interval) return std::nullopt;
   const auto steady = static_cast<double>(decision.steady.remainder.steps);
-  const double ratio = decision.median.interval->half_width_share / options.precision_target;
+  const double widest = std::max(decision.median.interval->half_width_share,
+                                 decision.mean.interval ? decision.mean.interval->half_width_share : 0);
+  const double ratio = widest / options.precision_target;
   const double wanted = std::max(steady * ratio * ratio * 1.2, static_cast<double>(options.min_steps));
   const double further = std::ceil(wanted - steady);
   if (!(further < 1e9)) return std::nullopt;
   return static_cast<size_t>(std::max(further, 1.0));
 }
 
-size_t steps_to_next(const StoppingDecision& decision, size_t steps, double left_s, double step_s,
-                     const StoppingOptions& options) {
+/// `left_s`: to the end of the row's time; `missing_s`: to the least time of steady steps.
+size_t steps_to_next(const StoppingDecision& decision, size_t steps, double left_s, double missing_s,
+                     double step_s, const StoppingOptions& options) {
   const size_t steady = decision.steady.remainder.steps;
   const auto now = static_cast<double>(steady);
   double next = std::max(now * kGrowth, now + 4);
   // While unsettled, the cut may still move and restart the count after it.
   if (decision.steady.settled && steady < options.min_steps) next = static_cast<double>(options.min_steps);
   double further = std::ceil(next - now);
+  if (decision.steady.settled && step_s > 0) further = std::max(further, std::ceil(missing_s / step_s));
   if (step_s > 0) further = std::min(further, std::ceil(left_s / step_s));
   if (options.max_steps > steps) further = std::min(further, static_cast<double>(options.max_steps - steps));
   return static_cast<size_t>(std::max(further, 1.0));
@@ -74,16 +97,14 @@ StoppingDecision decide_stop(std::span<const double> step_s, double elapsed_s,
   const auto steady = step_s.subspan(decision.steady.cut);
   const IntervalOptions unchecked{.check_settled = false};
   decision.median = median_estimate(steady, unchecked);
-  if (!decision.steady.settled && decision.median.interval) {
-    // The remainder was judged together with the cut; keep the words of that judgement.
-    decision.median.interval.reset();
-    decision.median.reason = NoInterval::kNotSettled;
-    decision.median.reason_text = decision.steady.unsettled_reason;
-  }
+  decision.mean = mean_estimate(steady, unchecked);
+  judge(decision.median, decision.steady);
+  judge(decision.mean, decision.steady);
 
+  const double steady_s = std::accumulate(steady.begin(), steady.end(), 0.0);
   const bool precise = decision.steady.settled && steady.size() >= options.min_steps &&
-                       narrow(decision.median, options) &&
-                       narrow(median_estimate(steady.first(earlier_look(steady.size())), unchecked), options);
+                       steady_s >= options.min_time_s && both_narrow(steady, options) &&
+                       both_narrow(steady.first(earlier_look(steady.size())), options);
   if (precise) {
     stop(decision, StopReason::kPrecise, fmt::format("precise: {}", precision_text(decision)));
   } else if (elapsed_s >= options.max_time_s) {
@@ -95,8 +116,8 @@ StoppingDecision decide_stop(std::span<const double> step_s, double elapsed_s,
   } else {
     decision.predicted_steps = predict(decision, options);
     const double typical = steady.empty() ? 0 : median_of(steady);
-    decision.steps_to_next =
-        steps_to_next(decision, step_s.size(), options.max_time_s - elapsed_s, typical, options);
+    decision.steps_to_next = steps_to_next(decision, step_s.size(), options.max_time_s - elapsed_s,
+                                           options.min_time_s - steady_s, typical, options);
     decision.text = fmt::format("continue: {}", precision_text(decision));
   }
   return decision;

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/measure/interval.h"
+#include "lockstep/measure/steady_state.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/summarize.h"
 
@@ -71,6 +72,7 @@ void add_launch(Run& run, Run launch) {
   run.warmup_steps += launch.warmup_steps;
   run.warmup_choice = std::move(launch.warmup_choice);
   run.stopped = std::move(launch.stopped);
+  if (!launch.unsettled.empty()) run.unsettled = std::move(launch.unsettled);
   run.loss_last = launch.loss_last;
   append_warnings(run.warnings, launch.warnings);
   if (launch.breakdown) run.breakdown = std::move(launch.breakdown);
@@ -177,6 +179,11 @@ void assign_intervals(Run& run) {
   const measure::Estimate mean = measure::mean_estimate(by_launch);
   run.step_interval_s.emplace();
   run.rate_interval.emplace();
+  // Steps within a decay look settled to whoever sees them alone. All launches share it.
+  if (run.unsettled == measure::kWarmupNotOver) {
+    run.step_interval_s->missing = run.rate_interval->missing = fmt::format("not settled: {}", run.unsettled);
+    return;
+  }
   if (median.interval) {
     run.step_interval_s->low = median.interval->lower;
     run.step_interval_s->high = median.interval->upper;

@@ -94,6 +94,9 @@ struct Run : Setup {
   /// Why the row ended before all of it was measured; empty for a whole one. An unfinished row has the steps
   /// until then; it has no intervals and no speed-up, and nothing is compared with it.
   std::string unfinished;
+  /// Why the steps after warm-up are not settled ("warm-up not over", "trend"), of the last launch that was
+  /// not; empty if they are, or if nothing looked.
+  std::string unsettled;
   /// Whether a step of the job is the longest of its ranks' (true), or every rank goes its own way.
   bool coupled = true;
 
@@ -183,6 +186,7 @@ struct Run : Setup {
     fields("warmup_choice", run.warmup_choice, kNullable);
     fields("stopped", run.stopped, kNullable);
     fields("unfinished", run.unfinished, kNullable);
+    fields("unsettled", run.unsettled, kNullable);
     fields("coupled", run.coupled);
     fields("pooled", run.pooled);
     fields("elapsed_s", run.elapsed_s);

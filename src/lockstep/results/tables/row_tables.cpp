@@ -156,7 +156,7 @@ std::string uncertainty_text(const Run& run) {
   if (!run.rate_interval) return kNoValue;
   const Interval& interval = *run.rate_interval;
   if (interval.missing.starts_with("level shift")) return "shift";
-  if (interval.missing == "not settled") return "unsettled";
+  if (interval.missing.starts_with("not settled")) return "unsettled";
   if (interval.missing == measure::kFewLaunchesText) return "few";
   if (interval.missing == "trend" || interval.missing == kUnfinished) return interval.missing;
   if (!interval.missing.empty() || !(run.images_per_s > 0)) return "short";
@@ -168,18 +168,18 @@ std::string uncertainty_text(const Run& run) {
 
 std::string uncertainty_reasons(const std::vector<const Run*>& rows) {
   constexpr std::array<std::pair<const char*, const char*>, 6> kReasons{
-      {{"short", "too few independent steps"},
+      {{"short", "too few independent steps; raise --max-time, or leave --steps out"},
        {"few", "fewer than 4 launches"},
-       {"trend", "the step time drifts"},
-       {"shift", "the step time changes its level"},
-       {"unsettled", "warm-up was not over"},
+       {"trend", "the step time drifts; let the machine settle, and raise --max-time"},
+       {"shift", "the step time changes its level; 'lockstep report' shows when"},
+       {"unsettled", "warm-up was not over; raise --max-time, or give --warmup and --steps"},
        {kUnfinished, "the row ended before all of it was measured"}}};
   std::vector<std::string> found;
   for (const auto& [word, meaning] : kReasons) {
     if (std::ranges::any_of(rows, [word = word](const Run* run) { return uncertainty_text(*run) == word; }))
       found.push_back(fmt::format("{}: {}", word, meaning));
   }
-  return fmt::format("{}", fmt::join(found, "; "));
+  return fmt::format("{}", fmt::join(found, ". "));
 }
 
 std::string few_launches_text(const std::vector<const Run*>& rows) {

@@ -24,10 +24,11 @@ std::string count_or(const std::optional<int>& count, const char* otherwise) {
 }
 
 void append(Fingerprint& fingerprint, const PacingOptions& pacing) {
-  const auto& [warmup_steps, steps, precision_target, max_time_s] = pacing;
+  const auto& [warmup_steps, steps, precision_target, min_time_s, max_time_s] = pacing;
   fingerprint.push_back({"--warmup", count_or(warmup_steps, "as found")});
   fingerprint.push_back({"--steps", count_or(steps, "as found")});
   fingerprint.push_back({"--precision-target", number(precision_target)});
+  fingerprint.push_back({"--min-time", number(min_time_s)});
   fingerprint.push_back({"--max-time", number(max_time_s)});
 }
 

@@ -119,6 +119,7 @@ results::Run run_of(const MeasuredRow& measured) {
   run.loss_last = samples.loss_last;
   run.warmup_choice = samples.warmup_choice;
   run.stopped = samples.stopped;
+  run.unsettled = samples.unsettled;
   run.tuning = tuning;
   run.limit_images_per_s = limit_images_per_s;
   run.layers = layers;

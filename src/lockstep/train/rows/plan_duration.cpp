@@ -97,7 +97,7 @@ std::optional<double> PlanDuration::row_s(const RowPlan& row) const {
   const StepSample& sample = known->second;
   const double each_s = step_s(row, sample);
   double steps_s = each_s * steps_of(row.pacing);
-  if (!row.pacing.steps) steps_s = std::min(steps_s, row.pacing.max_time_s);
+  if (!row.pacing.steps) steps_s = std::min(std::max(steps_s, row.pacing.min_time_s), row.pacing.max_time_s);
   double duration_s = kRow_s + row.tune_budget_s + set_up_s(row, sample) + steps_s;
   const auto add_run = [&](const PacingOptions& pacing) {
     duration_s += set_up_s(row, sample) + each_s * steps_of(pacing);

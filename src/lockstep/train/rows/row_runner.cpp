@@ -213,6 +213,7 @@ std::optional<RowSamples> run_row(const RowPlan& row, const RankGroup& ranks, la
   const size_t steps = own.warmup_s.size() + own.step_s.size();
   RowSamples samples{.warmup_choice = std::move(own.warmup_choice),
                      .stopped = std::move(own.stopped),
+                     .unsettled = std::move(own.unsettled),
                      .replica_checks = own.checks,
                      .why_not_compared = trainee.why_not_compared(),
                      .device_settings = device_settings(row),

@@ -26,6 +26,8 @@ struct RowSamples {
   std::vector<double> start_s;
   std::string warmup_choice;
   std::string stopped;
+  /// Why the measured steps are not settled; empty if they are.
+  std::string unsettled;
   /// Mean over ranks.
   double loss_first = 0;
   double loss_last = 0;

@@ -26,6 +26,7 @@ PacingDecision decide_by_count(std::span<const double> step_s, const PacingOptio
   decision.stop = measured >= wanted;
   if (decision.stop) {
     decision.stopped = fmt::format("the {} steps asked for were run", wanted);
+    decision.unsettled = steady.unsettled_reason;
   } else {
     decision.further_steps = wanted - measured;
   }
@@ -36,6 +37,7 @@ PacingDecision decide_by_precision(std::span<const double> step_s, double elapse
                                    const PacingOptions& options) {
   measure::StoppingOptions stopping;
   stopping.precision_target = options.precision_target;
+  stopping.min_time_s = options.min_time_s;
   stopping.max_time_s = options.max_time_s;
   stopping.steady_state.floor = kWarmupFloor;
   if (options.warmup_steps) stopping.fixed_warmup = static_cast<size_t>(*options.warmup_steps);
@@ -47,6 +49,7 @@ PacingDecision decide_by_precision(std::span<const double> step_s, double elapse
   decision.stop = found.stop && step_s.size() > found.steady.cut;
   if (decision.stop) {
     decision.stopped = std::move(found.text);
+    decision.unsettled = std::move(found.steady.unsettled_reason);
   } else {
     decision.further_steps = std::max<size_t>(1, found.steps_to_next);
   }

@@ -16,8 +16,10 @@ struct PacingOptions {
   std::optional<int> warmup_steps;
   /// `--steps`; empty: as many as the precision requires.
   std::optional<int> steps;
-  /// Half the width of the median's 95 % interval, as a share of the median, at which measuring ends.
+  /// Half the widths of the 95 % intervals of median and mean, as shares of them, at which measuring ends.
   double precision_target = 0.02;
+  /// Least seconds of measured steps before that.
+  double min_time_s = 2;
   /// Limit for the whole row, warm-up included; used only if `steps` is empty.
   double max_time_s = 60;
 
@@ -34,6 +36,8 @@ struct PacingDecision {
   size_t warmup_steps = 0;
   std::string warmup_choice;
   std::string stopped;
+  /// Why the steps after warm-up are not settled (measure::SteadyState::unsettled_reason); empty if they are.
+  std::string unsettled;
 };
 
 /// Where warm-up ends in the steps so far: as told, or where the step time becomes stationary.

@@ -219,6 +219,7 @@ class StepLoop {
       if (decision.stop) {
         result_.warmup_choice = std::move(decision.warmup_choice);
         result_.stopped = std::move(decision.stopped);
+        result_.unsettled = std::move(decision.unsettled);
         begin_here();
         // An uncoupled rank goes on.
         if (!options_.coupled) lead_in();

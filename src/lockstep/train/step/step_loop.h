@@ -75,6 +75,8 @@ struct StepLoopResult {
   /// How the warm-up and the number of steps were chosen, in words; on rank 0.
   std::string warmup_choice;
   std::string stopped;
+  /// Why the measured steps are not settled; empty if they are, or if nothing was decided.
+  std::string unsettled;
   double loss_first = 0;
   double loss_last = 0;
   /// Calls of `check`.
