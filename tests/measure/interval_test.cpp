@@ -195,7 +195,7 @@ TEST(RatioIntervalTest, holds_the_truth_95_times_in_100_and_oftener_with_few_lau
     return synthetic::draw(Series{200, 0.3, above ? 0.2 : 0.1, above ? 0.05 : 0.02, false}, random);
   };
   EXPECT_NEAR(ratio_coverage(steps, 2), 95, 1.5);
-  for (const size_t launches : {2, 3, 5}) {
+  for (const size_t launches : {4, 5, 8}) {
     const auto draw = [&](bool above) {
       return synthetic::draw(Launches{above ? launches : 5, 30, above ? 0.2 : 0.1, 0.02, 0.01, 0}, random);
     };
