@@ -55,7 +55,7 @@ code=$?
 for file in "$seed"/*; do
   cmp -s "$file" "$place/again/${file##*/}" || { echo "changed: $file"; code=99; }
 done
-if [ "$before" != "$(ls -A "$place/again")" ]; then
+if [ "$state" != vanishing ] && [ "$before" != "$(ls -A "$place/again")" ]; then
   echo "left behind: $(ls -A "$place/again")"
   code=99
 fi

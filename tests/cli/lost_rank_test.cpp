@@ -106,6 +106,7 @@ TEST_F(LostRankTest, a_killed_rank_is_named_with_its_last_step) {
     EXPECT_TRUE(program.nothing_left_behind());
     expect_kept("killed by SIGKILL");
     EXPECT_THAT(program.output(), HasSubstr("lenet5"));
+    std::filesystem::remove(folder_.path("a.json"));
   }
 }
 
@@ -162,6 +163,7 @@ TEST_F(LostRankTest, a_killed_rank_under_mpirun_is_named) {
     EXPECT_THAT(program.error(), HasSubstr("after step "));
     EXPECT_TRUE(program.nothing_left_behind());
     expect_kept("rank " + std::to_string(rank));
+    std::filesystem::remove(folder_.path("a.json"));
   }
 }
 
