@@ -120,7 +120,7 @@ class Workshop:
             if path.is_file() and not (ROOT / path.relative_to(self.tree)).exists():
                 path.unlink()
         configure = ["cmake", "-S", self.tree, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
-                     "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DLOCKSTEP_TORCH_PARTS=OFF", "-DLOCKSTEP_TESTS=ON"]
+                     "-DCMAKE_CXX_FLAGS_DEBUG=-O1", "-DLOCKSTEP_TORCH_PARTS=OFF", "-DLOCKSTEP_TESTS=ON"]
         self.must(configure)
         self.must(self.make(parts))
 
