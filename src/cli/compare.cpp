@@ -130,7 +130,7 @@ std::string words_text(const Arguments& words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-/// What is compared, as it is said before the first launch.
+/// The lines that say what is compared, before the first launch.
 std::string plan_lines(const ComparePlan& plan, const CompareOptions& options, const TurnOptions& turns) {
   std::string text =
       fmt::format("base: {}\ntest: {}\n", words_text(plan.base.command), words_text(plan.test.command));

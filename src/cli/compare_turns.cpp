@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
@@ -126,11 +126,7 @@ void TurnRunner::draw(const TurnSide& side, double began_s) const {
   if (diff_) text += ", so far " + so_far(*diff_);
   text += fmt::format(", at most {} left",
                       format_duration(std::max(0.0, std::floor(options_.max_time_s - (now_s() - began_s_)))));
-  // Characters of two bytes make it a little shorter than it could be.
-  text = text.substr(0, static_cast<size_t>(std::max(20, terminal_width() - 1)));
-  const std::string line = "\r\x1b[K" + text;
-  std::fwrite(line.data(), 1, line.size(), stderr);
-  std::fflush(stderr);
+  draw_progress(text);
 }
 
 void TurnRunner::fail(const TurnSide& side, int exit_code, size_t log_begin) const {
@@ -140,9 +136,7 @@ void TurnRunner::fail(const TurnSide& side, int exit_code, size_t log_begin) con
     printed.erase(0, error);
   std::string text = fmt::format("launch {} ({}) ended with exit code {}", launches_, side.name, exit_code);
   if (!printed.empty()) text += fmt::format(":\n{}", printed.substr(0, printed.find_last_not_of('\n') + 1));
-  std::string command;
-  for (const std::string& word : side.command) command += (command.empty() ? "" : " ") + word;
-  const std::string advice = fmt::format("It was: {}", command);
+  const std::string advice = fmt::format("It was: {}", fmt::join(side.command, " "));
   if (exit_code == kExitUsage) throw ConfigError(text, advice);
   if (exit_code == kExitBackendMissing) throw BackendMissing(text, advice);
   throw Error(text, advice);

@@ -1,5 +1,6 @@
 #include "console.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -58,6 +59,10 @@ void print_result(std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (std::fflush(stdout) == 0 && written) return;
   throw Error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+}
+
+void draw_progress(std::string_view text) {
+  write_to_stderr(std::string(text.substr(0, static_cast<size_t>(std::max(20, terminal_width() - 1)))));
 }
 
 void print_note(std::string_view text) {

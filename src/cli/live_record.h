@@ -51,14 +51,14 @@ class LiveRecord {
   void run();
   /// Writes the record with the row that goes on, unless that was not measured further since the last time.
   void write();
-  /// What the record holds, to tell whether it has to be written again.
+  /// The contents of the record, to tell whether it has to be written again.
   struct Contents {
     std::shared_ptr<const results::RunRecord> finished;
     std::optional<results::Run> run;
 
     bool measured_as_much_as(const Contents& other) const;
   };
-  /// What there is now.
+  /// The contents that it would be written with now.
   Contents contents() const;
 
   /// Held while the file is written, so that an older record never replaces a newer one. Taken before mutex_.

@@ -4,7 +4,7 @@
 
 namespace lockstep::cli {
 
-/// What `info model NAME` prints of a built-in network or of one from a file: its samples and batches, and
+/// The text of `info model NAME` about a built-in network or one from a file: its samples and batches, and
 /// what decides how it scales. Throws ConfigError.
 std::string model_text(const std::string& name);
 

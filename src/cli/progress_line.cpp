@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -48,8 +47,7 @@ ProgressLine::~ProgressLine() {
   wake_.notify_all();
   if (!thread_.joinable()) return;
   thread_.join();
-  // Clears the line for whatever is printed next.
-  std::fputs("\r\x1b[K", stderr);
+  draw_progress("");
 }
 
 void ProgressLine::row_begins(size_t index) {
@@ -75,11 +73,7 @@ void ProgressLine::row_ends(size_t index, double images_per_s) {
 void ProgressLine::run() {
   std::unique_lock lock(mutex_);
   while (running_) {
-    if (active_) {
-      const std::string text = "\r\x1b[K" + line();
-      std::fwrite(text.data(), 1, text.size(), stderr);
-      std::fflush(stderr);
-    }
+    if (active_) draw_progress(line());
     // Four times a second; the destructor wakes it earlier.
     wake_.wait_for(lock, std::chrono::milliseconds(250));
   }
@@ -110,7 +104,7 @@ std::string ProgressLine::line() const {
                           format_duration(seconds_left(elapsed_s, fraction)));
     }
   }
-  return text.substr(0, static_cast<size_t>(std::max(20, terminal_width() - 1)));
+  return text;
 }
 
 double ProgressLine::seconds_left(double row_elapsed_s, double fraction) const {

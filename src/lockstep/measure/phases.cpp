@@ -324,7 +324,7 @@ Breakdown break_down(const std::vector<RankStamps>& ranks) {
     }
   }
 
-  // What is not waiting is transfer, so both are off by as much.
+  // All that is not waiting is transfer, so both are off by as much.
   result.waiting_half_width_s = widened(half_width_of_mean(waiting_s), clock_bound_s(ranks));
   result.transfer_half_width_s = widened(half_width_of_mean(transfer_s), clock_bound_s(ranks));
 

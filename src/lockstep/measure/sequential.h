@@ -42,8 +42,8 @@ enum class Certainty {
   kBelowThreshold
 };
 
-/// What a look says of a row: `row` was compared with LookPlan::confidence_of_look(). A difference that is
-/// certain counts as such, however small.
+/// The certainty that a look finds: `row` was compared with LookPlan::confidence_of_look(). A difference that
+/// is certain counts as such, however small.
 Certainty certainty_of(const Comparison& row);
 
 }  // namespace lockstep::measure

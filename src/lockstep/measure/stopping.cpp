@@ -23,15 +23,17 @@ bool narrow(const Estimate& estimate, const StoppingOptions& options) {
          estimate.interval->half_width_share < options.precision_target;
 }
 
-bool both_narrow(std::span<const double> steady, const StoppingOptions& options) {
-  const IntervalOptions unchecked{.check_settled = false};
-  return narrow(median_estimate(steady, unchecked), options) &&
-         narrow(mean_estimate(steady, unchecked), options);
-}
-
 /// Roughly the count at the look before this one.
 size_t earlier_look(size_t steady) {
   return static_cast<size_t>(static_cast<double>(steady) / kGrowth);
+}
+
+/// Whether both were narrow at the look before this one.
+bool was_narrow(std::span<const double> steady, const StoppingOptions& options) {
+  const auto earlier = steady.first(earlier_look(steady.size()));
+  const IntervalOptions unchecked{.check_settled = false};
+  return narrow(median_estimate(earlier, unchecked), options) &&
+         narrow(mean_estimate(earlier, unchecked), options);
 }
 
 std::string precision_text(const StoppingDecision& decision) {
@@ -103,8 +105,8 @@ StoppingDecision decide_stop(std::span<const double> step_s, double elapsed_s,
 
   const double steady_s = std::accumulate(steady.begin(), steady.end(), 0.0);
   const bool precise = decision.steady.settled && steady.size() >= options.min_steps &&
-                       steady_s >= options.min_time_s && both_narrow(steady, options) &&
-                       both_narrow(steady.first(earlier_look(steady.size())), options);
+                       steady_s >= options.min_time_s && narrow(decision.median, options) &&
+                       narrow(decision.mean, options) && was_narrow(steady, options);
   if (precise) {
     stop(decision, StopReason::kPrecise, fmt::format("precise: {}", precision_text(decision)));
   } else if (elapsed_s >= options.max_time_s) {

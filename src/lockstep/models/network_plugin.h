@@ -83,7 +83,7 @@ struct Entry {
   const Entry* next;
 };
 
-/// What the function lockstep_networks() of a shared object returns. The versions stay first, so that every
+/// The result of the function lockstep_networks() of a shared object. The versions stay first, so that every
 /// program can read them.
 struct Table {
   uint32_t version;
@@ -111,7 +111,7 @@ class Registration {
 
 }  // namespace lockstep::plugin
 
-/// What a program asks a shared object for; `used`, because nothing here calls it.
+/// The one symbol that a program looks up in a shared object; `used`, because nothing here calls it.
 extern "C" __attribute__((visibility("default"), used)) inline const lockstep::plugin::Table*
 lockstep_networks() {
   return &lockstep::plugin::own_table();
