@@ -29,7 +29,8 @@ bench: build ## train ResNet-50 on 1 and 2 ranks and print how it scales
 test: setup-tests ## build and run the tests (release build; what has threads also under the sanitizers)
 	@tests/run.sh
 
-test-all: setup-tests ## the same, the slow tests, and everything under the sanitizers
+test-all: setup-tests ## the same, the slow tests, everything under the sanitizers, and the fuzzers
+	@setup/install.sh --dev
 	@setup/install.sh --wheel
 	@tests/run.sh --all
 

@@ -27,6 +27,8 @@
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/store.h"
 
+#include "comm/folder_store.h"
+
 namespace {
 
 using namespace lockstep;

@@ -9,6 +9,14 @@
 
 set(LOCKSTEP_INCLUDE_ROOTS ${CMAKE_BINARY_DIR}/parts)
 
+# Parts that run before and after the steps, not in them. A release build optimizes them less: they compile in two
+# thirds of the time.
+set(LOCKSTEP_COLD_PARTS launch limit network_file pickle plots results/files results/record results/tables topology
+    train/job train/rows train/training train/verify)
+function(lockstep_cold target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # Targets of parts: results/tables is lockstep::results_tables.
 function(lockstep_targets_of parts output)
   string(REPLACE "/" "_" targets "${parts}")
@@ -29,6 +37,9 @@ function(lockstep_part name)
   target_include_directories(lockstep_${target} PUBLIC ${root})
   lockstep_targets_of("${PART_KNOWS}" known)
   target_link_libraries(lockstep_${target} PUBLIC ${known} ${PART_LINK} PRIVATE ${PART_PRIVATE_LINK} lockstep_compiler)
+  if(name IN_LIST LOCKSTEP_COLD_PARTS)
+    lockstep_cold(lockstep_${target})
+  endif()
 endfunction()
 
 # All plugins that this build can make; the program is of little use without them.

@@ -3,7 +3,7 @@
 #
 #   setup/install.sh           what building and running need
 #   setup/install.sh --tests   also what the tests need
-#   setup/install.sh --dev     also what `make format` and `make lint` need
+#   setup/install.sh --dev     also what `make format`, `make lint` and `make test-all` need
 #   setup/install.sh --wheel   also what `make wheel` packs with, into .venv-wheel
 #   setup/install.sh --python  also the Python PyTorch that bench/ compares with, into .venv-dev
 #

@@ -2,9 +2,8 @@
 # Builds and runs the tests; the last line is "N passed, N failed" over all of them. A test that skips itself
 # counts as failed, those labelled gpu excepted: a promise that was not checked is not kept.
 #
-#   tests/run.sh        release build: all but the slow ones; what has threads and sockets again under tsan; the
-#                       fuzzers of the readers, with asan, for some seconds
-#   tests/run.sh --all  also the slow ones, and everything under asan and tsan
+#   tests/run.sh        release build: all but the slow ones; what has threads and sockets again under tsan
+#   tests/run.sh --all  also the slow ones, everything under asan and tsan, and the fuzzers of the readers
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -88,11 +87,12 @@ attribute() { sed -nE "s/.*[[:space:]]$1=\"([0-9]+)\".*/\1/p" <<<"$2" | head -n 
 
 has_tests() { ctest --test-dir "$1" -N -L "$2" | grep -qE 'Total Tests: [1-9]'; }
 
-# Tests of several ranks bring processes, fixed ports and threads that poll, enough for the whole machine: one at a time.
+# Tests of several ranks bring processes and threads that poll, and wait in between: two at a time, however many cores.
+pairs=$((jobs < 2 ? 1 : 2))
 run_release() {
   run "release, unit" build "$jobs" -LE '^(comm|ranks|cli|browser|slow|gpu)$'
   run "release, program" build "$jobs" -L '^cli$' -LE '^slow$'
-  run "release, several ranks" build 1 -L '^(comm|ranks|browser)$' -LE '^slow$'
+  run "release, several ranks" build "$pairs" -L '^(comm|ranks|browser)$' -LE '^slow$'
   if has_tests build '^gpu$'; then run "release, gpu" build 1 -L '^gpu$'; fi
 }
 
@@ -123,7 +123,7 @@ sanitize() {
     for part in "${concurrent_parts[@]}"; do
       run "$folder, $part" "$folder/tests/$part" "$jobs" -LE '^(comm|ranks|slow|gpu)$'
     done
-    run "$folder, several ranks" "$folder/tests/comm" 1 -L '^comm$'
+    run "$folder, several ranks" "$folder/tests/comm" "$pairs" -L '^comm$'
   else
     run "$folder, unit" "$folder" "$jobs" -LE '^(comm|ranks|cli|browser|slow|gpu)$'
     run "$folder, several ranks" "$folder" 1 -L '^comm$' -LE '^slow$'
@@ -140,19 +140,21 @@ fuzz() {
     failed=$((failed + 1))
     return
   fi
-  setup/build.sh fuzz "-DLOCKSTEP_FUZZ_SECONDS=$1" -- fuzz_result_file fuzz_published_table fuzz_sample_file fuzz_image_file fuzz_pickle_file fuzz_batch_message fuzz_network_file
+  setup/build.sh fuzz -DLOCKSTEP_FUZZ_SECONDS=60 -- fuzz_result_file fuzz_published_table fuzz_sample_file fuzz_image_file fuzz_pickle_file fuzz_batch_message fuzz_network_file
   run fuzz build/fuzz "$jobs" -L '^fuzz$'
 }
 
-setup/build.sh release -DLOCKSTEP_TESTS=ON
+# lockstep's own benchmarks are not run as tests; that they compile is one.
+benchmarks=OFF
+if $everything; then benchmarks=ON; fi
+setup/build.sh release -DLOCKSTEP_TESTS=ON -DLOCKSTEP_BENCHMARKS=$benchmarks
 run_release
 if $everything; then
-  fuzz 60
+  fuzz
   if has_tests build '^slow$'; then run "release, slow" build 1 -L '^slow$' -LE '^gpu$'; fi
   sanitize asan build/asan-torch all
   sanitize tsan build/tsan-torch all
 else
-  fuzz 5
   sanitize tsan build/tsan concurrent -DLOCKSTEP_TORCH_PARTS=OFF
 fi
 

@@ -1,3 +1,8 @@
+#include <cstdio>
+#include <cstdlib>
+
+#include <unistd.h>
+
 #include "lockstep/base/allocator.h"
 #include "lockstep/train/job/versions.h"
 
@@ -22,11 +27,19 @@ Exit codes: 0 done, 1 the run or a check failed, 2 wrong usage, 3 a regression w
 4 a backend is missing, 130 interrupted (Ctrl-C), 143 terminated.
 )";
 
+/// LibTorch would take down its thousands of operators one by one. Handlers run in reverse order, so this one
+/// follows all that the program itself leaves to the exit.
+void skip_destructors_from_before_main(int exit_code, void* /*unused*/) {
+  std::fflush(nullptr);
+  ::_exit(exit_code);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace lockstep::cli;
   lockstep::keep_freed_pages();
+  ::on_exit(skip_destructors_from_before_main, nullptr);
   CommandLine line("lockstep measures data-parallel training and explains the result",
                    lockstep::train::version_text(), kFooter);
   line.add("bench", "train on 1, 2 and more ranks and print how it scales", &add_bench);

@@ -187,12 +187,12 @@ TEST_P(StrategyPhasesTest, an_update_takes_as_long_wherever_it_happens) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(, StrategyPhasesTest, testing::ValuesIn([] {
+INSTANTIATE_TEST_SUITE_P(Strategies, StrategyPhasesTest, testing::ValuesIn([] {
                            std::vector<StrategyCase> all = strategies_that_communicate();
                            all.push_back(async_server());
                            return all;
                          }()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace lockstep

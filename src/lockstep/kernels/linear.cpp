@@ -1,6 +1,5 @@
 #include "lockstep/kernels/linear.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
@@ -9,6 +8,7 @@
 #include "lockstep/kernels/block_steps.h"
 #include "lockstep/kernels/layer_watch.h"
 #include "lockstep/kernels/onednn/fused_layers.h"
+#include "lockstep/replica/precision.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -72,7 +72,7 @@ at::Tensor Linear::multiply(const at::Tensor& x, const Context& context) const {
   }
   // Not with autocast, which computes with a narrow copy of the weight.
   const bool into_place = weight_gradient_->tensor.defined() && x.scalar_type() == at::kFloat &&
-                          !at::autocast::is_autocast_enabled(x.device().type());
+                          !replica::is_autocast_on(x.device().type());
   at::Tensor y =
       into_place ? LinearIntoPlace::apply(x, weight_, bias_, weight_gradient_.get())
                  : at::linear(x, narrow_weight(weight_, *weight_copy_, *narrow_gradient_, context), bias_);

@@ -320,20 +320,11 @@ ModelInfo plugin_network(const std::string& name) {
   NetworkFile description = describe_network(parsed, network);
   description.draws_random_numbers = try_network(parsed, network, description);
   auto file = std::make_shared<const NetworkFile>(std::move(description));
-  return {.parameters = file->parameter_count(),
-          .multiply_adds = file->multiply_adds,
-          .channels = 0,
-          .image_size = 0,
-          .min_image_size = 0,
-          .max_image_size = 0,
-          .classes = 0,
-          .default_batch = network.default_batch,
-          .source = name,
-          .create = [parsed, file](const ModelOptions& options) -> std::unique_ptr<Model> {
-            plugin::Network own = create_network(parsed, options.seed.value_or(1));
-            return std::make_unique<PluginModel>(file, std::move(own), options);
-          },
-          .file = file};
+  return described_network(file, network.default_batch, name,
+                           [parsed, file](const ModelOptions& options) -> std::unique_ptr<Model> {
+                             plugin::Network own = create_network(parsed, options.seed.value_or(1));
+                             return std::make_unique<PluginModel>(file, std::move(own), options);
+                           });
 }
 
 }  // namespace lockstep::models

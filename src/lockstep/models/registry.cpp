@@ -48,21 +48,6 @@ ModelInfo row(int64_t parameters, int64_t multiply_adds, const Images& images, i
           .create = create};
 }
 
-ModelInfo row(const std::string& path) {
-  auto file = std::make_shared<const network_file::NetworkFile>(network_file::read_network_file(path));
-  return {.parameters = file->parameter_count(),
-          .multiply_adds = file->multiply_adds,
-          .channels = 0,
-          .image_size = 0,
-          .min_image_size = 0,
-          .max_image_size = 0,
-          .classes = 0,
-          .default_batch = static_cast<int>(file->graphs.front().batch),
-          .source = file->name,
-          .create = [file](const ModelOptions& options) { return create_traced_model(file, options); },
-          .file = file};
-}
-
 }  // namespace
 
 bool is_from_file(const std::string& name) {
@@ -76,7 +61,7 @@ const ModelInfo& info_of(const std::string& name) {
   const std::lock_guard<std::mutex> lock(mutex);
   auto known = files.find(name);
   if (known == files.end())
-    known = files.emplace(name, is_plugin_network(name) ? plugin_network(name) : row(name)).first;
+    known = files.emplace(name, is_plugin_network(name) ? plugin_network(name) : traced_network(name)).first;
   return known->second;
 }
 

@@ -116,9 +116,26 @@ at::ScalarType scalar_type(network_file::Type type) {
   return at::kBool;
 }
 
-std::unique_ptr<Model> create_traced_model(std::shared_ptr<const NetworkFile> file,
-                                           const ModelOptions& options) {
-  return std::make_unique<TracedModel>(std::move(file), options);
+ModelInfo described_network(std::shared_ptr<const NetworkFile> file, int default_batch, std::string source,
+                            std::function<std::unique_ptr<Model>(const ModelOptions& options)> create) {
+  return {.parameters = file->parameter_count(),
+          .multiply_adds = file->multiply_adds,
+          .channels = 0,
+          .image_size = 0,
+          .min_image_size = 0,
+          .max_image_size = 0,
+          .classes = 0,
+          .default_batch = default_batch,
+          .source = std::move(source),
+          .create = std::move(create),
+          .file = std::move(file)};
+}
+
+ModelInfo traced_network(const std::string& path) {
+  auto file = std::make_shared<const NetworkFile>(network_file::read_network_file(path));
+  return described_network(
+      file, static_cast<int>(file->graphs.front().batch), file->name,
+      [file](const ModelOptions& options) { return std::make_unique<TracedModel>(file, options); });
 }
 
 }  // namespace lockstep::models

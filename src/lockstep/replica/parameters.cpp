@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 
 #include "lockstep/base/error.h"
@@ -23,6 +24,11 @@ std::vector<size_t> asked_for(const std::vector<std::shared_ptr<Thing>>& things)
 }
 
 }  // namespace
+
+GradientPlace GradientPlace::or_new(const at::Tensor& parameter) const {
+  if (tensor.defined()) return *this;
+  return {.tensor = at::empty_like(parameter)};
+}
 
 Parameters::Parameters(std::optional<uint64_t> seed, at::MemoryFormat memory_format)
     : seed_(seed), memory_format_(memory_format) {}

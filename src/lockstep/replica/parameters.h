@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty_like.h>
 
 namespace lockstep::replica {
 
@@ -36,10 +35,7 @@ struct GradientPlace {
   bool add = false;
 
   /// This place, or new memory if there is none.
-  GradientPlace or_new(const at::Tensor& parameter) const {
-    if (tensor.defined()) return *this;
-    return {.tensor = at::empty_like(parameter)};
-  }
+  GradientPlace or_new(const at::Tensor& parameter) const;
 };
 
 /// Takes the gradient of a narrow copy the moment it is final, in its narrow type, in place of the

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <ATen/Context.h>
+// Includes all of LibTorch's operations, 4 s of compiling; nothing else asks for it.
 #include <ATen/autocast_mode.h>
 
 #include "lockstep/base/error.h"
@@ -96,6 +97,10 @@ void set_up_precision(Precision precision, c10::DeviceType device, Algorithms al
   context.setDeterministicCuDNN(algorithms == Algorithms::kRepeatable);
 }
 
+bool is_autocast_on(c10::DeviceType device) {
+  return at::autocast::is_autocast_enabled(device);
+}
+
 AutocastScope::AutocastScope(Precision precision, c10::DeviceType device)
     : active_(computes_in_half(precision)), device_(device) {
   if (!active_) return;
@@ -109,6 +114,13 @@ AutocastScope::~AutocastScope() {
   // The cached casts of weights are stale after the optimizer's update.
   at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_, was_enabled_);
+}
+
+AutocastType::AutocastType(c10::DeviceType device)
+    : device_(device), type_(at::autocast::get_autocast_dtype(device)) {}
+
+void AutocastType::take_over() const {
+  at::autocast::set_autocast_dtype(device_, type_);
 }
 
 }  // namespace lockstep::replica

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <c10/core/DeviceType.h>
+#include <c10/core/ScalarType.h>
 
 namespace lockstep::replica {
 
@@ -51,6 +52,9 @@ enum class Algorithms {
 void set_up_precision(Precision precision, c10::DeviceType device,
                       Algorithms algorithms = Algorithms::kFastest);
 
+/// Whether autocast is on in the calling thread.
+bool is_autocast_on(c10::DeviceType device);
+
 /// Sets the calling thread's autocast state for one forward pass and its loss, and restores the previous one.
 class AutocastScope {
  public:
@@ -63,6 +67,18 @@ class AutocastScope {
   bool active_;
   c10::DeviceType device_;
   bool was_enabled_ = false;
+};
+
+/// The calling thread's type of autocast, for other threads to take over: at::ThreadLocalState leaves it
+/// behind.
+class AutocastType {
+ public:
+  explicit AutocastType(c10::DeviceType device);
+  void take_over() const;
+
+ private:
+  c10::DeviceType device_;
+  c10::ScalarType type_;
 };
 
 }  // namespace lockstep::replica

@@ -2,11 +2,11 @@
 
 #include <string_view>
 
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
 
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/onednn/weight_pairs.h"
+#include "lockstep/replica/precision.h"
 
 namespace lockstep::kernels::onednn {
 namespace {
@@ -42,7 +42,7 @@ memory::data_type type_of(at::ScalarType type) {
 }
 
 at::ScalarType computing_type(const at::Tensor& x) {
-  return at::autocast::is_autocast_enabled(at::kCPU) ? at::kBFloat16 : x.scalar_type();
+  return replica::is_autocast_on(at::kCPU) ? at::kBFloat16 : x.scalar_type();
 }
 
 memory::desc image_desc(const at::Tensor& image) {

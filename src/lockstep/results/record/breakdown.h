@@ -50,12 +50,12 @@ struct EfficiencyFactors {
 
   template <typename Fields, typename Self>
   static void describe(Fields& fields, Self& factors) {
-    const auto factor = [&](const char* key, auto& value, auto& half_width) {
+    const auto factor = [&](const char* key, auto& value, auto& half) {
       fields.group(
           key,
           [&](auto& inner) {
             inner("value", value, kRequired);
-            inner("half_width", half_width);
+            inner("half_width", half);
           },
           kRequired);
     };

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <ATen/ThreadLocalState.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
@@ -18,6 +17,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/replica/precision.h"
 
 namespace lockstep::train {
 
@@ -110,11 +110,10 @@ models::Output DataParallelModel::forward(const at::Tensor& images, const kernel
   const std::vector<at::Tensor> parts = scatter(images);
   replicate();
   const at::ThreadLocalState state;
-  const at::DeviceType type = device_of(0).type();
-  const at::ScalarType autocast_dtype = at::autocast::get_autocast_dtype(type);
+  const replica::AutocastType autocast_type(device_of(0).type());
   threads_.run([&](int device) {
     const at::ThreadLocalStateGuard as_device_0(state);
-    at::autocast::set_autocast_dtype(type, autocast_dtype);
+    autocast_type.take_over();
     const auto index = static_cast<size_t>(device);
     kernels::Context own = context;
     own.first_sample += device * parts[index].size(0);
