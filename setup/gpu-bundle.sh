@@ -111,7 +111,7 @@ read -r torch _ < <(locate_torch "$built_with") || true
   echo "libstdc++ $(newest GLIBCXX)"
 } >"$bundle/built-with.txt"
 
-tar -C "$folder" --owner=0 --group=0 -c "$name" | gzip -9 >"$folder/$name.tar.gz"
+tar -C "$folder" --owner=0 --group=0 -c "$name" | gzip >"$folder/$name.tar.gz"
 size=$(stat -c %s "$folder/$name.tar.gz")
 if [ "$size" -ge $((limit_mib * 1048576)) ]; then
   fail "the bundle has $((size / 1048576)) MiB, and is to have less than $limit_mib. Its biggest files," \

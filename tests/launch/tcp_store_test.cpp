@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -73,7 +74,8 @@ class JoinTest : public ::testing::Test {
     environment.rank = environment.local_rank = rank;
     environment.world = environment.local_world = world;
     environment.launcher = Launcher::kTorchrun;
-    environment.job_id = "test";
+    // Jobs of one name meet in one folder, and tests run side by side.
+    environment.job_id = "test-" + std::to_string(::getpid());
     environment.master_addr = kLoopback;
     environment.master_port = port_;
     return environment;

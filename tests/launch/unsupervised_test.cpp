@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/tcp_socket.h"
 
 #include "launch/program_run.h"
 
@@ -105,11 +106,12 @@ class TorchrunTest : public ::testing::Test {
     return run_.start(arguments, {{"RANK", std::to_string(rank)},
                                   {"WORLD_SIZE", std::to_string(world)},
                                   {"MASTER_ADDR", "127.0.0.1"},
-                                  {"MASTER_PORT", "29500"}});
+                                  {"MASTER_PORT", port_}});
   }
 
   void TearDown() override { EXPECT_EQ(run_.survivors(), "") << run_.output(); }
 
+  const std::string port_ = std::to_string(listen_tcp(kLoopback, 0).port);  // free again at once
   ProgramRun run_;
 };
 
