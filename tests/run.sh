@@ -89,8 +89,10 @@ has_tests() { ctest --test-dir "$1" -N -L "$2" | grep -qE 'Total Tests: [1-9]'; 
 
 # Tests of several ranks bring processes and threads that poll, and wait in between: two at a time, however many cores.
 pairs=$((jobs < 2 ? 1 : 2))
+
+# Of the unit tests some sleep, so one more than there are cores.
 run_release() {
-  run "release, unit" build "$jobs" -LE '^(comm|ranks|cli|browser|slow|gpu)$'
+  run "release, unit" build "$((jobs + 1))" -LE '^(comm|ranks|cli|browser|slow|gpu)$'
   run "release, program" build "$jobs" -L '^cli$' -LE '^slow$'
   run "release, several ranks" build "$pairs" -L '^(comm|ranks|browser)$' -LE '^slow$'
   if has_tests build '^gpu$'; then run "release, gpu" build 1 -L '^gpu$'; fi
