@@ -3,7 +3,7 @@
 steps take as long as they are told (told_network.cpp), with the row's own warm-up and end.
 
   setup/build.sh release -DLOCKSTEP_BENCHMARKS=ON -- lockstep told_network
-  bench/row_coverage.py                              400 rows of each series, about 20 minutes
+  bench/row_coverage.py                              400 rows of each series, about 40 minutes
   bench/row_coverage.py --rows 50 --comparisons 20
 
 Prints Markdown tables; exit code 1 if a promise of docs/statistics.md does not hold: the truth is within 93 to 97 % of
@@ -142,7 +142,7 @@ def launches_table(program, rows, generator):
             for name, launches in (("base.json", base), ("test.json", test)):
                 # More lines than launches, for a process takes one by chance.
                 lines = [series.draw(generator, 1 + 0.02 * generator.gauss(0, 1))[:400] for _ in range(100)]
-                program.bench(lines, ["--launches", str(launches), "--steps", "60", "--warmup", "5"], name)
+                program.bench(lines, ["--repeat", str(launches), "--steps", "60", "--warmup", "5"], name)
             text = program.run(["diff", *(os.path.join(program.folder, name) for name in ("base.json", "test.json"))])
             alarms += re.search(r"^1 rows?: .*\b1 (faster|slower)\b", text.stdout, re.MULTILINE) is not None
         right = 100 * alarms / rows <= 6 + slack(0.06, rows)
