@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 
+# More than a row ever measures.
 STEPS = 12000
 
 
@@ -33,9 +34,9 @@ class Series:
         self.median_s, self.noise, self.outlier_share, self.outlier = median_s, noise, outlier_share, outlier
         self.decay = decay
 
-    def draw(self, generator, level=1.0):
+    def draw(self, generator, level=1.0, count=STEPS):
         steps = []
-        for index in range(STEPS):
+        for index in range(count):
             step_s = self.median_s * level * (1 + self.noise * generator.gauss(0, 1))
             if generator.random() < self.outlier_share:
                 step_s *= self.outlier
@@ -93,6 +94,12 @@ def slack(share, count):
     return 200 * math.sqrt(share * (1 - share) / max(count, 1))
 
 
+def print_row(cells, right):
+    """A row of a table; gives back whether its promise holds."""
+    print(f"| {' | '.join(cells)} |{'' if right else ' <-- out of band'}", flush=True)
+    return right
+
+
 def settled_table(program, rows, generator):
     print("| settled steps | rows | median's interval holds % | mean's % | none % | steps |\n|---|---|---|---|---|---|")
     good = True
@@ -110,9 +117,8 @@ def settled_table(program, rows, generator):
         missing = 100 * medians.count(None) / rows
         slack_percent = slack(0.95, rows)
         right = all(93 - slack_percent <= percent(found) <= 97 + slack_percent for found in (medians, means))
-        good &= right
-        print(f"| {name} | {rows} | {percent(medians):.1f} | {percent(means):.1f} | {missing:.1f} | {steps:.0f} |"
-              f"{'' if right else ' <-- out of band'}", flush=True)
+        good &= print_row([name, f"{rows}", f"{percent(medians):.1f}", f"{percent(means):.1f}", f"{missing:.1f}",
+                           f"{steps:.0f}"], right)
     return good
 
 
@@ -125,10 +131,9 @@ def decay_table(program, rows, generator):
         for _ in range(rows):
             row = program.bench([series.draw(generator)], ["--max-time", "15"])
             missing += holds(row["images_per_s_interval"], 0) is None and holds(row["step_interval_s"], 0) is None
-        right = 100 * missing / rows >= 95 - slack(0.95, rows)
-        good &= right
-        print(f"| {100 * share:.0f} % longer at first, time constant {constant} steps of 0.1 s, cut after 15 s | {rows} | "
-              f"{100 * missing / rows:.1f} |{'' if right else ' <-- out of band'}", flush=True)
+        name = f"{100 * share:.0f} % longer at first, time constant {constant} steps of 0.1 s, cut after 15 s"
+        good &= print_row([name, f"{rows}", f"{100 * missing / rows:.1f}"],
+                          100 * missing / rows >= 95 - slack(0.95, rows))
     return good
 
 
@@ -141,14 +146,12 @@ def launches_table(program, rows, generator):
         for _ in range(rows):
             for name, launches in (("base.json", base), ("test.json", test)):
                 # More lines than launches, for a process takes one by chance.
-                lines = [series.draw(generator, 1 + 0.02 * generator.gauss(0, 1))[:400] for _ in range(100)]
+                lines = [series.draw(generator, 1 + 0.02 * generator.gauss(0, 1), 400) for _ in range(100)]
                 program.bench(lines, ["--repeat", str(launches), "--steps", "60", "--warmup", "5"], name)
             text = program.run(["diff", *(os.path.join(program.folder, name) for name in ("base.json", "test.json"))])
             alarms += re.search(r"^1 rows?: .*\b1 (faster|slower)\b", text.stdout, re.MULTILINE) is not None
-        right = 100 * alarms / rows <= 6 + slack(0.06, rows)
-        good &= right
-        print(f"| {base} launches with {test} | {rows} | {100 * alarms / rows:.1f} |"
-              f"{'' if right else ' <-- out of band'}", flush=True)
+        good &= print_row([f"{base} launches with {test}", f"{rows}", f"{100 * alarms / rows:.1f}"],
+                          100 * alarms / rows <= 6 + slack(0.06, rows))
     return good
 
 
