@@ -7,6 +7,7 @@ docs/inputs.md describes the messages. Needs pyzmq, which `make setup-tests` ins
 """
 import hashlib
 import os
+import pathlib
 import random
 import struct
 import sys
@@ -17,7 +18,9 @@ import zmq.utils.z85
 address, (batch, size, count) = sys.argv[1], map(int, sys.argv[2:5])
 socket = zmq.Context().socket(zmq.PUSH)
 socket.set_hwm(4)
-token = os.environ.get("LOCKSTEP_TOKEN")
+token, token_file = os.environ.get("LOCKSTEP_TOKEN"), os.environ.get("LOCKSTEP_TOKEN_FILE")
+if token_file and not token:
+    token = pathlib.Path(token_file).read_text().strip()
 if token and address.startswith("tcp://"):
     ranks = zmq.utils.z85.encode(hashlib.sha256(token.encode()).digest())
     socket.curve_serverkey = zmq.curve_public(ranks)

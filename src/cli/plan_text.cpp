@@ -15,7 +15,7 @@ namespace {
 using results::counted;
 
 /// Seconds of training that an estimate may take.
-constexpr double kBudget_s = 1.6;
+constexpr double kBudget_s = 1.8;
 
 /// "3 + 20": warm-up and measured steps; "auto" for a number that the run itself finds.
 std::string steps_text(const train::PacingOptions& pacing) {

@@ -125,15 +125,18 @@ TEST_F(StrangerProgramTest, producers_with_another_token_are_not_heard) {
 
 TEST_F(StrangerProgramTest, the_example_in_python_knows_the_token) {
   const std::string address = "tcp://127.0.0.1:" + port_;
+  const std::string token_file = testing::TempDir() + "lockstep-token-" + port_;
+  std::ofstream(token_file) << kStrangerToken << '\n';
   test::Program feed({LOCKSTEP_SOURCE_DIR "/.venv-tests/bin/python3", LOCKSTEP_SOURCE_DIR "/examples/feed.py",
                       address, "4", "32", "12"},
-                     {{"LOCKSTEP_TOKEN", kStrangerToken}});
+                     {{"LOCKSTEP_TOKEN_FILE", token_file}});
   const test::Finished bench = test::run(
       {"lockstep", "bench", "--model", "trivial", "--image-size", "32", "--threads", "1", "--warmup", "2",
        "--steps", "10", "--no-controls", "--batch", "4", "--input", "zmq", "--address", address},
       rank(0, 1));
   EXPECT_EQ(bench.exit_code, 0) << bench.error << feed.error();
   EXPECT_EQ(feed.wait(), 0) << feed.error();
+  std::filesystem::remove(token_file);
 }
 
 /// Addresses at which these processes listen and that other hosts could reach, as the system writes them.

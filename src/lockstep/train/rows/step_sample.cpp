@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
-#include <memory>
+#include <utility>
 
 #include <ATen/Parallel.h>
 
@@ -13,13 +13,25 @@
 namespace lockstep::train {
 namespace {
 
-/// A guess at a thread's floating-point operations per second, low, to choose how much to try.
+/// Guesses, low, to choose how much to try: a thread's floating-point operations and the memory's bytes per
+/// second.
 constexpr double kGuessedRate = 60e9;
+constexpr double kGuessedBytesPerS = 10e9;
 /// Operations of a step per multiply-add of the forward pass: 2 forward, 4 backward.
 constexpr double kOperationsPerMultiplyAdd = 6;
-/// The first step with a batch and the one after it, in steps: the first allocates and compiles.
-constexpr double kStepsOfATry = 2.7;
-/// Most steps with one batch; their median counts.
+/// Times that a step reads or writes as many bytes as there are parameters: forward, backward twice, update.
+constexpr double kPassesOverParameters = 4;
+/// Steps are tried with few images, then with more of them. Least steps of either try beside its first, which
+/// allocates and compiles, and the time of all of them in steps.
+constexpr int kLeastOfFirst = 2;
+constexpr double kTryOfFirst = 3.7;
+constexpr int kLeastOfSecond = 1;
+constexpr double kTryOfSecond = 2.3;
+/// The size of a small image; feature maps halve up to five times.
+constexpr int kSmallSize = 64;
+constexpr int kSizeStep = 32;
+/// Most steps of a try; the shortest counts, since memory that is touched for the first time lengthens
+/// not only the first.
 constexpr int kMostTries = 5;
 /// Time of a step over the mean processor time of its threads: at times some of them wait.
 constexpr double kIdleThreads = 1.1;
@@ -31,22 +43,6 @@ double processor_s() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Random batches in memory, as many images as are asked for.
-class GrowingInput final : public inputs::Input {
- public:
-  explicit GrowingInput(RowPlan row) : row_(std::move(row)) {}
-
-  void set_batch(int images) {
-    row_.batch_per_rank = images;
-    input_ = create_input(row_, 0);
-  }
-  const inputs::Batch& next() override { return input_->next(); }
-
- private:
-  RowPlan row_;
-  std::unique_ptr<inputs::Input> input_;
-};
-
 /// The row as one rank trains it for itself.
 RowPlan alone(const RowPlan& row) {
   RowPlan single = row;
@@ -54,9 +50,11 @@ RowPlan alone(const RowPlan& row) {
   single.parsed_options = {};
   single.ranks = 1;
   single.accumulate = 1;
-  single.batch_per_rank = 1;
   single.input = "device";
   single.verify_every = 0;
+  // Memory that is touched for the first time takes longer than the update.
+  single.momentum = 0;
+  single.nesterov = false;
   return single;
 }
 
@@ -67,58 +65,80 @@ double guessed_image_s(const models::ModelInfo& info, int size) {
          (kGuessedRate * at::get_num_threads());
 }
 
-/// The largest image size, of at most the row's, with which two steps of one image fit into the budget.
-int affordable_size(const models::ModelInfo& info, int size, double budget_s) {
-  const double shrink = std::sqrt(budget_s / (kStepsOfATry * guessed_image_s(info, size)));
-  if (shrink >= 1) return size;
-  // Feature maps halve up to five times.
-  constexpr int kMultiple = 32;
-  const int smaller = static_cast<int>(shrink * size) / kMultiple * kMultiple;
-  return std::clamp<int>(std::max(smaller, 2 * kMultiple), static_cast<int>(info.min_image_size), size);
+/// A guess at the time in which a step reads and writes parameters and gradients.
+double guessed_fixed_s(const models::ModelInfo& info) {
+  return kPassesOverParameters * sizeof(float) * static_cast<double>(info.parameters) / kGuessedBytesPerS;
 }
 
-/// Seconds of the steps with one batch.
+/// Images of a step.
+struct Images {
+  int count = 1;
+  int size = 0;
+
+  /// As many of the row's as have the same number of pixels.
+  double weight(const RowPlan& row) const {
+    const double side = static_cast<double>(size) / row.image_size;
+    return count * side * side;
+  }
+};
+
+/// One of the row's images if tries of one and of two fit into the budget, else a small one.
+Images first_images(const RowPlan& row, double budget_s) {
+  const models::ModelInfo& info = models::info_of(row.model);
+  const double needed_s = kTryOfFirst * (guessed_fixed_s(info) + guessed_image_s(info, row.image_size)) +
+                          kTryOfSecond * (guessed_fixed_s(info) + 2 * guessed_image_s(info, row.image_size));
+  if (needed_s <= budget_s) return {.size = row.image_size};
+  return {.size = std::clamp(kSmallSize, static_cast<int>(info.min_image_size), row.image_size)};
+}
+
+/// Images that weigh `weight` or a little less, but clearly more than the first where the row's allow it.
+Images second_images(const RowPlan& row, const Images& first, double weight, int most) {
+  if (weight >= 1) return {.count = std::min(static_cast<int>(weight), most), .size = row.image_size};
+  const int size = static_cast<int>(std::sqrt(weight) * row.image_size) / kSizeStep * kSizeStep;
+  return {.size = std::clamp(size, std::min(2 * first.size, row.image_size), row.image_size)};
+}
+
+/// Seconds of the steps with some images.
 struct Tried {
-  int images = 0;
+  double build_s = 0;
   double first_s = 0;
   double step_s = 0;
   double optimizer_s = 0;
 };
 
+/// Network and input of a row of one rank.
 class Sampler {
  public:
-  explicit Sampler(const RowPlan& row) : row_(alone(row)), trainee_(row_, nullptr, nullptr, start()) {}
+  Sampler(RowPlan row, const Images& images) : row_(with(std::move(row), images)) {}
 
-  /// Steps until `end_s`, at least two.
-  Tried try_batch(int images, double end_s) {
-    input_->set_batch(images);
-    Tried tried{.images = images, .first_s = step().step_s};
-    std::vector<Tried> steps;
-    do {
-      steps.push_back(step());
-    } while (steps.size() < kMostTries && now_s() + steps.back().step_s < end_s);
-    const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
-    std::ranges::nth_element(steps, middle, {}, &Tried::step_s);
-    tried.step_s = middle->step_s;
-    tried.optimizer_s = std::min(middle->optimizer_s, tried.step_s);
-    return tried;
+  /// Steps until `end_s`, at least `least` after the first.
+  Tried run(int least, double end_s) {
+    const double begin_s = now_s();
+    RowTrainee trainee(row_, nullptr, nullptr, {.blank = true});
+    const double build_s = now_s() - begin_s;
+    const Tried first = step(trainee);
+    Tried shortest = step(trainee);
+    for (int steps = 1; steps < least || (steps < kMostTries && now_s() + shortest.step_s < end_s); ++steps) {
+      const Tried next = step(trainee);
+      if (next.step_s < shortest.step_s) shortest = next;
+    }
+    return {.build_s = build_s,
+            .first_s = first.step_s,
+            .step_s = shortest.step_s,
+            .optimizer_s = std::min(shortest.optimizer_s, shortest.step_s)};
   }
 
  private:
-  TraineeStart start() {
-    return {.make_input =
-                [this](const std::shared_ptr<replica::Accelerator>& /*none*/) {
-                  auto input = std::make_unique<GrowingInput>(row_);
-                  input_ = input.get();
-                  return input;
-                },
-            .blank = true};
+  static RowPlan with(RowPlan row, const Images& images) {
+    row.batch_per_rank = images.count;
+    row.image_size = images.size;
+    return row;
   }
 
-  Tried step() {
+  Tried step(RowTrainee& trainee) {
     const double before_s = processor_s();
-    const StepLoopResult result = trainee_.train({.warmup_steps = 0, .steps = 1}, /*coupled=*/true,
-                                                 /*stamp_phases=*/true, progress_);
+    const StepLoopResult result = trainee.train({.warmup_steps = 0, .steps = 1}, /*coupled=*/true,
+                                                /*stamp_phases=*/true, progress_);
     // Other programs lengthen the step, but not the processor time of its threads.
     const double busy_s = kIdleThreads * (processor_s() - before_s) / at::get_num_threads();
     Tried tried{.step_s = std::min(result.step_s.front(), busy_s)};
@@ -131,38 +151,33 @@ class Sampler {
 
   RowPlan row_;
   launch::Progress progress_;
-  GrowingInput* input_ = nullptr;
-  RowTrainee trainee_;
 };
 
 }  // namespace
 
 StepSample sample_steps(const RowPlan& row, int most_images, double budget_s) {
-  const double begin_s = now_s();
-  const double end_s = begin_s + budget_s;
-  RowPlan tried_row = row;
-  tried_row.image_size = affordable_size(models::info_of(row.model), row.image_size, budget_s);
-  const double shrunk = static_cast<double>(row.image_size) / tried_row.image_size;
-  Sampler sampler(tried_row);
-  StepSample sample{.build_s = now_s() - begin_s, .images = 1};
-  const Tried one = sampler.try_batch(1, now_s() + (end_s - now_s()) / 3);
+  const double end_s = now_s() + budget_s;
+  const RowPlan single = alone(row);
+  const double guess_s = guessed_image_s(models::info_of(row.model), row.image_size);
+  const Images few = first_images(row, budget_s);
+  const Tried one = Sampler(single, few).run(kLeastOfFirst, now_s() + budget_s / 3);
   // Where reading weights takes most of the time of one image, further ones cost little.
-  const double guess_s = guessed_image_s(models::info_of(row.model), tried_row.image_size);
-  sample.per_image_s = std::min(one.step_s - one.optimizer_s, 3 * guess_s);
-  sample.fixed_s = one.step_s - sample.per_image_s;
-  sample.first_s = std::max(0.0, one.first_s - one.step_s);
-  const double further_s = std::min(one.step_s, 2 * guess_s);
-  const double left_s = (end_s - now_s()) / kStepsOfATry - one.step_s;
-  const int more = left_s <= 0 ? 1 : static_cast<int>(std::min<double>(most_images, 1 + left_s / further_s));
-  if (more > 1) {
-    const Tried several = sampler.try_batch(more, end_s);
-    const double mean_s = several.step_s / more;
-    sample.per_image_s =
-        std::clamp((several.step_s - one.step_s) / (more - 1), std::min(mean_s, guess_s / 3), mean_s);
-    sample.fixed_s = several.step_s - more * sample.per_image_s;
-    sample.images = more;
-  }
-  sample.per_image_s *= shrunk * shrunk;
+  const double image_s = std::min((one.step_s - one.optimizer_s) / few.weight(row), 3 * guess_s);
+  StepSample sample{.fixed_s = std::max(0.0, one.step_s - image_s * few.weight(row)),
+                    .per_image_s = image_s,
+                    .build_s = one.build_s,
+                    .first_s = std::max(0.0, one.first_s - one.step_s),
+                    .images = few.count};
+  const double further = ((end_s - now_s()) / kTryOfSecond - one.step_s) / std::min(image_s, guess_s);
+  const double weight = few.weight(row) + std::max(few.weight(row), further);
+  const Images many = second_images(row, few, weight, most_images);
+  if (many.weight(row) <= few.weight(row)) return sample;
+  const Tried several = Sampler(single, many).run(kLeastOfSecond, end_s);
+  const double mean_s = several.step_s / many.weight(row);
+  sample.per_image_s = std::clamp((several.step_s - one.step_s) / (many.weight(row) - few.weight(row)),
+                                  std::min(mean_s, guess_s / 3), mean_s);
+  sample.fixed_s = several.step_s - many.weight(row) * sample.per_image_s;
+  sample.images = many.count;
   return sample;
 }
 

@@ -18,9 +18,10 @@ struct StepSample {
   double step_s(int batch) const { return fixed_s + per_image_s * batch; }
 };
 
-/// Trains the network of a row on a processor, all weights 0, with the calling thread's number of threads and
-/// batches up to `most_images`: about as long as the budget says, but never less than two steps of one image.
-/// Images may be smaller than the row's if one of its own would take too long. Throws what RowTrainee throws.
+/// Trains the network of a row on a processor, all weights 0, with the calling thread's number of threads:
+/// once with few and once with more images, up to `most_images`, smaller ones than the row's if those would
+/// take too long. Takes about as long as the budget says, but never less than five steps. Throws what
+/// RowTrainee throws.
 StepSample sample_steps(const RowPlan& row, int most_images, double budget_s);
 
 }  // namespace lockstep::train
