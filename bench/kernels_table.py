@@ -22,7 +22,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from vs_python import ROOT, VariantFailed, bench_runs, ratio_interval, run_python
+from vs_python import ROOT, bench_runs, ratio_interval, run_python, take_turns
 
 NETWORKS = "resnet50:16,resnet101:8,resnext50_32x4d:8,vgg16:8,alexnet:64,googlenet:16,inception_v3:8"
 IMAGE_SIZE = {"inception_v3": 299}
@@ -59,28 +59,13 @@ def measure(options, network, cpus):
     run's median and shortest step reached, as logarithms."""
     jobs = {"fused": lambda: run_fused(options, network),
             "aten": lambda: run_lockstep(options, network, ["--kernels", "aten"])}
-    variants = [f"python {variant}" for variant in options.variants.split(",")] if options.with_python else []
+    variants = [f"Python {variant}" for variant in options.variants.split(",")] if options.with_python else []
     for name in variants:
         jobs[name] = lambda variant=name.split()[1]: (python_step(options, network, cpus, variant), None, None)
-    steps = {name: [] for name in jobs}
-    reached = []
-    for repetition in range(options.repeats):
-        order = list(jobs)
-        shift = repetition % len(order)
-        for name in order[shift:] + order[:shift]:
-            try:
-                step, shortest, limit = jobs[name]()
-            except VariantFailed as error:
-                print(f"{name} is left out: {error}", file=sys.stderr)
-                del jobs[name], steps[name]
-                continue
-            steps[name].append(step)
-            beside = ""
-            if limit:
-                limit_s = network.batch / limit
-                reached.append((math.log(limit_s / step), math.log(limit_s / shortest)))
-                beside = f", shortest {shortest:.4f} s, limit {limit_s:.4f} s"
-            print(f"{network.name} {options.precision} {name}: {step:.4f} s{beside}", file=sys.stderr, flush=True)
+    taken = take_turns(jobs, options.repeats, options.keep, cost=lambda one: one[0])
+    steps = {name: [step for step, _, _ in of_job] for name, of_job in taken.items()}
+    reached = [(math.log(network.batch / limit / step), math.log(network.batch / limit / shortest))
+               for step, shortest, limit in taken["fused"] if limit]
     best = min((name for name in variants if name in steps), key=lambda name: statistics.median(steps[name]),
                default="")
     if variants:
@@ -103,6 +88,7 @@ def main():
     parser.add_argument("--limit", action="store_true", help="measure the processor's limit, too")
     parser.add_argument("--no-python", action="store_true")
     parser.add_argument("--variants", default="fused,fused+tcmalloc", help="of Python; its best counts")
+    parser.add_argument("--keep", type=int, default=2, help="variants that go on after the first repetition [2]")
     parser.add_argument("--python", default=str(ROOT / ".venv-dev" / "bin" / "python"))
     parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"), help="the program")
     parser.add_argument("--lockstep-flag", action="append", default=[], help="passed on to lockstep bench")

@@ -4,10 +4,15 @@
   bench/vs_python.py --ranks 1            one rank: torchvision's network, channels-last
   bench/vs_python.py --ranks 2            two ranks: Python DistributedDataParallel over Gloo
   bench/vs_python.py --variants fused,fused+tcmalloc --lockstep-flag=--kernels --lockstep-flag=aten
+  bench/vs_python.py --tf-cnn ~/benchmarks/scripts/tf_cnn_benchmarks --tf-python ~/tf/bin/python
 
 Variants of Python are words joined by +: its optimizer (fused, foreach), then tcmalloc (preloaded, as PyTorch's tuning
 guide recommends), pages (glibc keeps freed memory, as lockstep has it), compile (torch.compile). A variant that fails
-on this machine is said and left out.
+on this machine is said and left out. All of them run once; then the --keep fastest go on.
+
+--tf-cnn is a folder with tf_cnn_benchmarks.py, which joins at one rank in fp32: images as channels-last, momentum, weight
+decay, and its --variable_update replicated. It runs as it is on a Python with tensorflow and tf_keras (2.21). It tells
+its mean images/s alone, so its step is the mean's.
 
 Each repetition runs lockstep and every variant, each in processes of its own; the order rotates from one repetition to
 the next. The best variant is the one with the shortest median over all repetitions, and a repetition's ratio is its
@@ -23,6 +28,7 @@ import ctypes.util
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -31,6 +37,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VARIANTS = "fused,foreach,fused+tcmalloc,fused+pages,fused+compile,fused+compile+tcmalloc"
+TF_CNN = "tf_cnn_benchmarks"
+TF_CNN_MODELS = {"resnet50": "resnet50_v1.5", "resnet101": "resnet101_v1.5", "inception_v3": "inception3"}
 # Two-sided 97.5 % quantiles of Student's t, by degrees of freedom.
 T_QUANTILE = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13]
 
@@ -102,6 +110,51 @@ def run_python(options, cpus, variant):
     return json.loads(outputs[0][0].strip().splitlines()[-1])["step_s"]
 
 
+def run_tf_cnn(options, cpus):
+    """The mean step of tf_cnn_benchmarks; throws VariantFailed."""
+    if options.ranks > 1 or options.precision != "fp32":
+        raise VariantFailed("it joins at one rank, in fp32")
+    threads = ["--num_inter_threads", "1", "--num_intra_threads", str(options.threads)]
+    command = [
+        options.tf_python, os.path.join(options.tf_cnn, "tf_cnn_benchmarks.py"), "--device", "cpu",
+        "--local_parameter_device", "cpu", "--data_format", "NHWC", "--variable_update", "replicated",
+        "--model", TF_CNN_MODELS.get(options.model, options.model), "--batch_size", str(options.batch),
+        "--num_batches", str(options.steps), "--num_warmup_batches", str(options.warmup), "--display_every", "1",
+        "--optimizer", "momentum", "--weight_decay", "1e-4", *threads]
+    done = subprocess.run(command, capture_output=True, text=True, check=False,
+                          env={**os.environ, "TF_USE_LEGACY_KERAS": "1"},
+                          preexec_fn=lambda: os.sched_setaffinity(0, cpus[:options.threads]))
+    rate = re.search(r"^total images/sec: ([\d.]+)", done.stdout, re.MULTILINE)
+    if done.returncode != 0 or rate is None:
+        raise VariantFailed((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
+    return [options.batch / float(rate[1])]
+
+
+def take_turns(jobs, repeats, keep, cost=lambda taken: taken):
+    """What each of the jobs gave, by name, in repetitions whose order rotates. A job that throws VariantFailed is left
+    out; after the first repetition so are all Python variants but the `keep` of least cost."""
+    taken = {name: [] for name in jobs}
+    for repetition in range(repeats):
+        order = list(taken)
+        shift = repetition % len(order)
+        for name in order[shift:] + order[:shift]:
+            try:
+                taken[name].append(jobs[name]())
+            except VariantFailed as error:
+                print(f"{name} is left out: {error}", file=sys.stderr)
+                del taken[name]
+                continue
+            print(f"repetition {repetition + 1} of {repeats}, {name}: {cost(taken[name][-1]):.4f} s", file=sys.stderr,
+                  flush=True)
+        if repetition == 0:
+            variants = [name for name in taken if name.startswith("Python ")]
+            for name in sorted(variants, key=lambda name: cost(taken[name][0]))[keep:]:
+                print(f"{name} is left out: {cost(taken[name][0]):.4f} s is not among the {keep} shortest",
+                      file=sys.stderr)
+                del taken[name]
+    return taken
+
+
 def median_interval(values):
     """The median and the 95 % interval of the median, from order statistics: the narrowest symmetric one that a sign
     test does not reject (Conover, Practical Nonparametric Statistics, 3.2). Of fewer than six values: their range."""
@@ -138,6 +191,9 @@ def main():
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=6)
     parser.add_argument("--variants", default=VARIANTS, help=f"of Python; its best counts [{VARIANTS}]")
+    parser.add_argument("--keep", type=int, default=2, help="variants that go on after the first repetition [2]")
+    parser.add_argument("--tf-cnn", default="", help="a folder with tf_cnn_benchmarks.py")
+    parser.add_argument("--tf-python", default="python3", help="a Python with tensorflow and tf_keras [python3]")
     parser.add_argument("--python", default=str(ROOT / ".venv-dev" / "bin" / "python"))
     parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"), help="the program")
     parser.add_argument("--lockstep-flag", action="append", default=[], help="passed on to lockstep bench")
@@ -145,8 +201,7 @@ def main():
     cpus = sorted(os.sched_getaffinity(0))
     options.threads = options.threads or max(1, len(cpus) // options.ranks)
 
-    variants = options.variants.split(",")
-    steps = measure(options, cpus, variants)
+    steps = measure(options, cpus)
     ours = steps.pop("lockstep")
     if not steps:
         sys.exit("no variant of Python runs here")
@@ -161,7 +216,7 @@ def main():
         middle = statistics.median(values)
         ratio = "" if side == "lockstep" else "{:.3f} [{:.3f}, {:.3f}]".format(
             *median_interval([theirs / own for theirs, own in zip(values, ours)]))
-        cells = [side if side == "lockstep" else f"Python {side}", *circumstances(options, side), f"{middle:.4f}",
+        cells = [side, *circumstances(options, side), f"{middle:.4f}",
                  f"{images / middle:.2f}", f"**{ratio}**" if side == best else ratio]
         print("| " + " | ".join(cells) + " |")
 
@@ -172,28 +227,21 @@ def circumstances(options, side):
         flags = " ".join(options.lockstep_flag)
         kernels = "aten" if "--kernels aten" in flags or "--kernels=aten" in flags else "fused"
         return kernels, f"{options.strategy} over {options.backend}" if options.ranks > 1 else "", "glibc, kept pages"
+    if side == TF_CNN:
+        return "TensorFlow", "", "glibc"
     words = side.split("+")
     allocator = "tcmalloc" if "tcmalloc" in words else "glibc, kept pages" if "pages" in words else "glibc"
     return "inductor" if "compile" in words else "aten", "DDP over gloo" if options.ranks > 1 else "", allocator
 
 
-def measure(options, cpus, variants):
+def measure(options, cpus):
     """Median steps, one for each repetition, by side."""
-    steps = {side: [] for side in ["lockstep", *variants]}
-    for repetition in range(options.repeats):
-        sides = list(steps)
-        shift = repetition % len(sides)
-        for side in sides[shift:] + sides[:shift]:
-            try:
-                taken = run_lockstep(options, cpus) if side == "lockstep" else run_python(options, cpus, side)
-            except VariantFailed as error:
-                print(f"Python {side} is left out: {error}", file=sys.stderr)
-                del steps[side]
-                continue
-            steps[side].append(statistics.median(taken))
-            print(f"repetition {repetition + 1} of {options.repeats}, {side}: {steps[side][-1]:.4f} s", file=sys.stderr,
-                  flush=True)
-    return steps
+    jobs = {"lockstep": lambda: statistics.median(run_lockstep(options, cpus))}
+    for variant in options.variants.split(","):
+        jobs[f"Python {variant}"] = lambda variant=variant: statistics.median(run_python(options, cpus, variant))
+    if options.tf_cnn:
+        jobs[TF_CNN] = lambda: statistics.median(run_tf_cnn(options, cpus))
+    return take_turns(jobs, options.repeats, options.keep)
 
 
 if __name__ == "__main__":

@@ -206,7 +206,7 @@ class StoreServer::Impl {
   json admit(int rank, const json& hello) {
     std::string& visit = visits_[static_cast<size_t>(rank)];
     if (visit.empty()) visit = hello.at("visit");
-    return visit == hello.at("visit") ? json::object() : json();
+    return hello.at("visit") == json(visit) ? json::object() : json();
   }
 
   void handle(Reception::Guest& guest, const json& message) {
