@@ -250,6 +250,9 @@ TEST(BenchTest, layers_and_what_a_row_reaches_of_the_limit_are_shown_and_recorde
   for (const results::Run& run : record.runs) {
     ASSERT_TRUE(run.of_limit());
     EXPECT_DOUBLE_EQ(*run.of_limit(), run.images_per_s / run.ranks / *run.limit_images_per_s);
+    const std::vector<double>& shortest = *std::ranges::min_element(run.samples);
+    EXPECT_GE(shortest.front(), run.batch_per_rank / *run.limit_images_per_s) << "no step is faster";
+    EXPECT_GT(*run.of_limit(), 0.01) << "a limit a hundred times as fast is none";
     std::vector<std::string> names;
     for (const results::LayerTimes& layer : run.layers) {
       names.push_back(layer.name);

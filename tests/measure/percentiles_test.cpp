@@ -59,5 +59,17 @@ TEST(PercentilesTest, too_few_steps_leave_a_percentile_empty) {
   EXPECT_EQ(supported(100), (std::vector<bool>{true, true, true, true, true}));
 }
 
+TEST(PercentilesTest, of_launches_are_geometric_means_and_need_enough_steps_in_each) {
+  const std::vector<double> fast(20, 0.25), slow(20, 1.0);
+  const StepPercentiles both = step_percentiles({fast, {}, slow});
+  EXPECT_DOUBLE_EQ(both.p50.value(), 0.5);
+  EXPECT_DOUBLE_EQ(both.p95.value(), 0.5);
+  EXPECT_FALSE(both.p99);
+  const StepPercentiles few = step_percentiles({fast, std::vector<double>(4, 1.0)});
+  EXPECT_DOUBLE_EQ(few.p75.value(), 0.5);
+  EXPECT_FALSE(few.p90);
+  EXPECT_FALSE(step_percentiles(std::vector<std::vector<double>>{{}, {}}).p50);
+}
+
 }  // namespace
 }  // namespace lockstep::measure

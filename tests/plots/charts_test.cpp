@@ -34,6 +34,18 @@ TEST_P(ChartTest, looks_as_it_did) {
   testing_golden::expect_golden("plots/" + GetParam() + ".svg", standalone_svg(chart, form));
 }
 
+TEST_P(ChartTest, of_two_records_in_a_narrow_window_looks_as_it_did) {
+  const ChartForm form{kNarrowChart, GetParam()};
+  // Milliseconds, with steps that are far out on either side.
+  results::RunRecord record = sweep_record(0.02);
+  for (double& step_s : record.runs.front().samples.at(1)) step_s *= 30;
+  for (double& step_s : record.runs.front().samples.at(2)) step_s *= 0.1;
+  Sources sources{{{"sweep", std::move(record)}, {"networks", networks_record()}}, {shipped_tables()[4]}};
+  complete(sources);
+  const Chart chart = charts().get(GetParam())(sources, form);
+  testing_golden::expect_golden("plots/narrow_" + GetParam() + ".svg", standalone_svg(chart, form));
+}
+
 TEST_P(ChartTest, is_well_formed_for_any_record) {
   std::vector<PublishedTable> tables = shipped_tables();
   const std::vector<Sources> all{sources_of(sweep_record(), tables),

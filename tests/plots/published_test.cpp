@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/measure/compare.h"
 #include "lockstep/plots/published_columns.h"
 
 #include "plots/sample_records.h"
@@ -97,6 +98,9 @@ TEST(PublishedTablesTest, ddp_bucket_diff_reproduces_30_of_its_40_changes) {
   const PublishedTable& diff = shipped("pytorch_ddp_bucket_diff");
   // Both tables are rounded to milliseconds, the changes to a tenth of a percent.
   constexpr double kHalfMs = 0.0005, kHalfTenth = 0.05;
+  const auto change_percent = [](double from_s, double to_s) {
+    return measure::compare({{from_s}}, {{to_s}}, {}).change_percent();
+  };
   std::set<std::string> inconsistent;
   int reproduced = 0;
   for (const PublishedRow& test : diff.rows) {
@@ -108,8 +112,8 @@ TEST(PublishedTablesTest, ddp_bucket_diff_reproduces_30_of_its_40_changes) {
         const double from = std::stod(field(base, row, percentile + "_s")),
                      to = std::stod(field(diff, test, percentile + "_s"));
         const double stated = std::stod(field(diff, test, percentile + "_change_percent"));
-        const double worst = -100 * ((to + kHalfMs) / (from - kHalfMs) - 1),
-                     best = -100 * ((to - kHalfMs) / (from + kHalfMs) - 1);
+        const double worst = change_percent(from - kHalfMs, to + kHalfMs),
+                     best = change_percent(from + kHalfMs, to - kHalfMs);
         const bool allowed = worst - kHalfTenth <= stated && stated <= best + kHalfTenth;
         if (allowed) {
           ++reproduced;

@@ -183,6 +183,10 @@ TEST(DiffTest, entries_of_the_header_that_differ_come_first_but_not_the_time) {
   EXPECT_EQ(header[0].name, "pytorch_version");
   EXPECT_TRUE(header[0].differs);
   for (size_t i = 1; i < header.size(); ++i) EXPECT_FALSE(header[i].differs) << header[i].name;
+  test.machines[0].processor = "Another Processor with a Name of More Characters than Fit";
+  test.machines[0].cores = 2;
+  test.launches_started_at = {"2030-01-02T03:04:05Z"};
+  testing_golden::expect_golden("diff_header.txt", to_text(diff_tables(compare_records(base, test))));
 }
 
 TEST(DiffTest, another_gpu_or_driver_is_warned_of) {

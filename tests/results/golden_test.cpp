@@ -3,6 +3,7 @@
 #include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/tables/notices.h"
+#include "lockstep/results/tables/render.h"
 #include "lockstep/results/tables/tables.h"
 
 #include "results/sample_runs.h"
@@ -27,6 +28,11 @@ TEST(GoldenTest, scaling_tables) {
 
 TEST(GoldenTest, gpu_header_and_tables) {
   expect_golden("gpu.txt", header_text(gpu_record()) + '\n' + to_text(gpu_tables(gpu_record())));
+}
+
+TEST(GoldenTest, every_table_of_a_record_with_everything) {
+  expect_golden("tables.txt", render(small_record()));
+  expect_golden("tables.md", render(small_record(), {.markdown = true}));
 }
 
 TEST(GoldenTest, closing_text_of_an_incomplete_record) {
