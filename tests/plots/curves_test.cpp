@@ -1,10 +1,12 @@
 #include "lockstep/plots/curves.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/plots/chart_data.h"
 
+#include "golden/golden.h"
 #include "plots/sample_records.h"
 
 namespace lockstep::plots {
@@ -38,6 +40,26 @@ TEST(CurvesTest, have_the_rates_and_intervals_of_their_runs) {
   EXPECT_DOUBLE_EQ(ddp.points[3].value, run.images_per_s);
   EXPECT_DOUBLE_EQ(ddp.points[3].interval->first, run.rate_interval->low);
   EXPECT_DOUBLE_EQ(ddp.points[3].interval->second, run.rate_interval->high);
+}
+
+TEST(CurvesTest, of_all_records_and_published_tables_are_as_they_were) {
+  Sources sources{{{"sweep", sweep_record()}, {"networks", networks_record()}, {"crowded", crowded_record()}},
+                  shipped_tables()};
+  complete(sources);
+  std::string text;
+  for (const auto& curves : {throughput_curves(sources), speedup_curves(sources)}) {
+    for (const Curve& curve : curves) {
+      text += fmt::format("{} | {} | {} | {}:", curve.label, curve.model, curve.strategy,
+                          static_cast<int>(curve.kind));
+      for (const CurvePoint& point : curve.points) {
+        text += fmt::format(" {}: {:.5g}", point.workers, point.value);
+        if (point.interval)
+          text += fmt::format(" [{:.5g}, {:.5g}]", point.interval->first, point.interval->second);
+      }
+      text += '\n';
+    }
+  }
+  testing_golden::expect_golden("plots/curves.txt", text);
 }
 
 TEST(CurvesTest, strong_scaling_is_one_curve) {

@@ -1,5 +1,6 @@
 #include "lockstep/plots/page.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,6 +52,26 @@ TEST(SummaryTest, every_network_is_summarized_at_its_most_ranks_and_gains_are_sa
       Contains(AllOf(HasSubstr("transfer that nothing hides 45\u00A0% ×"),
                      HasSubstr("sharing the machine 121\u00A0%. Ranks that share the machine were faster "
                                "than one alone: the baseline was disturbed."))));
+}
+
+TEST(SummaryTest, reads_as_it_did) {
+  Sources two{{{"before", sweep_record()}, {"after", sweep_record(0.9)}}, {shipped_tables()[0]}};
+  const std::vector<std::pair<std::string, Sources>> all{{"sweep", {{{"run", sweep_record()}}, {}}},
+                                                         {"plain", {{{"run", plain_record()}}, {}}},
+                                                         {"networks", {{{"run", networks_record()}}, {}}},
+                                                         {"crowded", {{{"run", crowded_record()}}, {}}},
+                                                         {"two", std::move(two)}};
+  std::string text;
+  for (const auto& [name, sources] : all) {
+    const Summary summary = summarize(sources);
+    text += fmt::format("{}: {}\n{}\n", name, summary.title, summary.headline);
+    for (const KeyFigure& figure : summary.figures)
+      text += fmt::format("= {} | {}\n", figure.value, figure.label);
+    for (const std::string& finding : summary.findings) text += fmt::format("- {}\n", finding);
+    for (const results::Warning& caution : summary.cautions) text += fmt::format("! {}\n", caution.text);
+    for (const std::string& gap : summary.gaps) text += fmt::format("? {}\n", gap);
+  }
+  testing_golden::expect_golden("plots/summaries.txt", text);
 }
 
 TEST(SummaryTest, launches_do_not_multiply_warnings) {

@@ -189,6 +189,25 @@ TEST(DiffTest, entries_of_the_header_that_differ_come_first_but_not_the_time) {
   testing_golden::expect_golden("diff_header.txt", to_text(diff_tables(compare_records(base, test))));
 }
 
+TEST(DiffTest, settings_that_the_files_are_compared_for_are_told_from_those_that_keep_rows_apart) {
+  RunRecord base = sweep_record();
+  for (const char* precision : {"fp32", "bf16"}) {
+    for (const double bucket_mb : {8.0, 25.0}) {
+      results::Run run = measured_run("ddp", 2, 24, 0.5 + bucket_mb / 256);
+      run.precision = precision;
+      run.bucket_mb = bucket_mb;
+      base.runs.push_back(run);
+    }
+  }
+  RunRecord test = base;
+  for (results::Run& run : test.runs) {
+    run.kernels = "fused";
+    run.memory_format = "contiguous";
+  }
+  test.runs.erase(test.runs.begin() + 1);
+  testing_golden::expect_golden("diff_settings.txt", to_text(diff_tables(compare_records(base, test))));
+}
+
 TEST(DiffTest, another_gpu_or_driver_is_warned_of) {
   const RunRecord base = gpu_record();
   EXPECT_THAT(to_text(diff_tables(compare_records(base, base))), Not(HasSubstr("Warning")));

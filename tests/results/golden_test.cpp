@@ -2,6 +2,7 @@
 
 #include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
+#include "lockstep/results/files/training_record.h"
 #include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/render.h"
 #include "lockstep/results/tables/tables.h"
@@ -62,6 +63,44 @@ TEST(CsvTest, texts_that_begin_like_a_formula_are_marked_and_numbers_are_not) {
 
 TEST(GoldenTest, csv_file) {
   expect_golden("record.csv", to_csv(sweep_record()));
+}
+
+TEST(GoldenTest, csv_file_of_a_record_with_everything) {
+  expect_golden("everything.csv", to_csv(small_record()) + to_csv(gpu_record()));
+}
+
+TEST(GoldenTest, training_and_what_it_prints_as_it_goes) {
+  TrainingRecord record{.lockstep_version = "0.1.0",
+                        .torch_version = "2.11.0",
+                        .host = "node1",
+                        .command = {"lockstep", "train", "--epochs", "2"},
+                        .backend = "gloo",
+                        .launch = "processes",
+                        .threads_per_rank = 2,
+                        .kernel_detail = "fused (oneDNN 3.2.0, avx512_core)",
+                        .settings = {{"network", "lenet5"}, {"strategy", "ddp"}},
+                        .resumed_at_step = 47,
+                        .parameters_hash = "00ff",
+                        .incomplete = ""};
+  record.epochs = {{.epoch = 1,
+                    .steps = 47,
+                    .learning_rate = 0.05,
+                    .loss = 2.25,
+                    .training_accuracy = 0.125,
+                    .evaluation_loss = 1.5,
+                    .evaluation_accuracy = 0.9375,
+                    .images_per_s = std::nullopt},
+                   {.epoch = 2,
+                    .steps = 94,
+                    .learning_rate = 1.25e-9,
+                    .loss = 0.5,
+                    .training_accuracy = 1,
+                    .evaluation_loss = std::nullopt,
+                    .evaluation_accuracy = std::nullopt,
+                    .images_per_s = 1234.5}};
+  std::string text = to_json(record) + epochs_head();
+  for (const EpochRecord& epoch : record.epochs) text += epoch_line(epoch);
+  expect_golden("training.txt", text);
 }
 
 TEST(GoldenTest, placeholders_stand_for_what_they_name_only) {

@@ -173,6 +173,10 @@ TEST(JsonReaderTest, a_key_of_the_wrong_type_is_named_with_what_was_expected) {
               HasSubstr("lockstep.runs[1].samples[2][1] is missing, expected a number"));
   EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][1]["samples"][2] = {1.0}; }),
               HasSubstr("lockstep.runs[1].samples[2] is a list of 1, expected one number per rank, 2"));
+  EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][1]["samples"][2] = 1.0; }),
+              HasSubstr("lockstep.runs[1].samples[2] is 1.0, expected a list of numbers"));
+  EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][1]["samples"][2] = nullptr; }),
+              HasSubstr("lockstep.runs[1].samples[2] is missing, expected a list of numbers"));
   EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"] = json::object(); }),
               HasSubstr("lockstep.runs is an object, expected a list"));
   EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][0] = 7; }),

@@ -82,6 +82,14 @@ TEST(NoticesTest, launches_that_share_a_warning_are_counted) {
   EXPECT_THAT(texts_of(warnings_of_record(record)), ElementsAre("Load 1. (in 5 of 5 launches)"));
   EXPECT_THAT(texts_of(warnings_of_rows(record)),
               ElementsAre("resnet50 ddp at 2 ranks: Outliers, 1. (in 4 of 5 launches)"));
+  // A second row, which had it twice.
+  results::Run other = measured_run("sharded", 2, 40, 0.01);
+  other.launch_steps = {10, 10, 10, 5, 5};
+  other.warnings = {{"Outliers, 9.", "Trust the median.", false, 2}};
+  record.runs.push_back(other);
+  EXPECT_THAT(texts_of(warnings_of_rows(record)),
+              ElementsAre("resnet50 ddp at 2 ranks: Outliers, 1. (in 4 of 5 launches) Likewise: "
+                          "resnet50 sharded at 2 ranks in 2 of 5 launches."));
 }
 
 TEST(NoticesTest, a_baseline_slower_than_ranks_that_share_the_machine_is_doubted) {

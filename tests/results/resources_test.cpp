@@ -80,6 +80,18 @@ TEST(ResourcesTest, what_spoils_a_measurement_is_named_with_advice) {
   EXPECT_TRUE(warnings[1].loud);
   EXPECT_THAT(warnings[2].text, HasSubstr("20 % lower"));
   for (const Warning& warning : warnings) EXPECT_FALSE(warning.advice.empty());
+
+  // Just below and above what is worth a word.
+  std::vector<RankUse> little{rank_use(1, 1)};
+  little[0].host_busy_s = little[0].cpu_s;
+  little[0].host_stolen_s = 0.019 * 40;
+  little[0].frequency_at_end_mhz = 0.951 * 3000;
+  little[0].host_swapped_out_bytes = 16 << 20;
+  EXPECT_EQ(resource_warnings(little).size(), 0U);
+  little[0].host_stolen_s = 0.021 * 40;
+  little[0].frequency_at_end_mhz = 0.949 * 3000;
+  little[0].host_swapped_out_bytes = (16 << 20) + 1;
+  EXPECT_EQ(resource_warnings(little).size(), 3U);
 }
 
 TEST(ResourcesTest, a_run_whose_steps_did_not_stay_the_same_says_so) {

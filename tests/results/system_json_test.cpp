@@ -12,6 +12,7 @@ namespace lockstep::results {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 std::string recorded_text(const std::string& name) {
   return read_file(std::string(LOCKSTEP_GOLDEN) + "/topology/" + name);
@@ -104,6 +105,12 @@ TEST(SystemJsonTest, text_that_is_no_record_at_all_is_refused) {
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_THAT(error.advice(), HasSubstr("lockstep show"));
+  }
+  try {
+    system_from_json("{}", "other.json");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.advice(), Not(HasSubstr("lockstep show")));
   }
 }
 

@@ -1,0 +1,184 @@
+#include "golden/golden.h"
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/measure/compare.h"
+#include "lockstep/measure/interval.h"
+#include "lockstep/measure/long_run_variance.h"
+#include "lockstep/measure/sequential.h"
+#include "lockstep/measure/stopping.h"
+
+namespace lockstep::measure {
+namespace {
+
+/// Noise that is the same with every standard library: sums of twelve uniform numbers.
+class Dice {
+ public:
+  explicit Dice(unsigned seed) : random_(seed) {}
+  double uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+  double normal() {
+    double sum = -6;
+    for (int i = 0; i < 12; ++i) sum += uniform();
+    return sum;
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+struct Shape {
+  size_t steps = 200;
+  double noise = 0.02;
+  double lag_one = 0;
+  /// The share that a warm-up adds, and its time constant in steps.
+  double decay = 0;
+  double constant = 1;
+  /// The change at two thirds of the steps, and from the first to the last.
+  double shift = 0;
+  double trend = 0;
+  /// One step of so many takes three times as long; 0: none.
+  size_t outlier_every = 0;
+};
+
+std::vector<double> draw(const Shape& shape, unsigned seed, double median_s = 0.05) {
+  Dice dice(seed);
+  std::vector<double> steps;
+  double noise = dice.normal();
+  for (size_t i = 0; i < shape.steps; ++i) {
+    const auto at = static_cast<double>(i);
+    double factor = 1 + shape.noise * noise + shape.decay * std::exp(-at / shape.constant) +
+                    shape.trend * at / static_cast<double>(shape.steps);
+    if (3 * i >= 2 * shape.steps) factor += shape.shift;
+    if (shape.outlier_every > 0 && i % shape.outlier_every == shape.outlier_every / 2) factor *= 3;
+    steps.push_back(median_s * factor);
+    noise = shape.lag_one * noise + std::sqrt(1 - shape.lag_one * shape.lag_one) * dice.normal();
+  }
+  return steps;
+}
+
+std::string text_of(const Estimate& estimate) {
+  if (!estimate.interval) return fmt::format("{:.5g} no interval: {}", estimate.value, estimate.reason_text);
+  return fmt::format("{:.5g} [{:.5g}, {:.5g}] +-{:.3g} of {:.4g} samples, {:.4g} degrees", estimate.value,
+                     estimate.interval->lower, estimate.interval->upper, estimate.interval->half_width_share,
+                     estimate.effective_samples, estimate.degrees);
+}
+
+std::string text_of(const StoppingDecision& decision) {
+  return fmt::format("{} after {} more, {} in all, reason {}: {}", decision.stop ? "stop" : "go on",
+                     decision.steps_to_next, decision.predicted_steps.value_or(0),
+                     static_cast<int>(decision.reason), decision.text);
+}
+
+/// The digits of very small ones depend on the mathematical library.
+std::string p_text(const std::optional<double>& p) {
+  if (!p) return "-";
+  return *p < 1e-6 ? "< 1e-6" : fmt::format("{:.4g}", *p);
+}
+
+std::string text_of(const Comparison& row) {
+  std::string text = fmt::format("{:.5g} {:.5g} {:.5g}", row.base_s, row.test_s, row.ratio);
+  if (row.ratio_interval)
+    text += fmt::format(" [{:.5g}, {:.5g}]", row.ratio_interval->lower, row.ratio_interval->upper);
+  if (const auto change = row.change_percent_interval())
+    text += fmt::format(" {:.4g} % [{:.4g}, {:.4g}] +-{:.3g}", row.change_percent(), change->lower,
+                        change->upper, change->half_width_share);
+  return text + fmt::format(" p {} {}, {}, certainty {}", p_text(row.p), p_text(row.corrected_p), row.text(),
+                            static_cast<int>(certainty_of(row)));
+}
+
+/// All that is said of one series.
+std::string described(const std::string& name, const std::vector<double>& steps) {
+  const SteadyState steady = find_steady_state(steps);
+  const SeriesDiagnosis& rest = steady.remainder;
+  std::string text = fmt::format("{}: cut {} ({}), {}{}\n", name, steady.cut, steady.chosen,
+                                 steady.settled ? "settled" : "unsettled: ", steady.unsettled_reason);
+  text += fmt::format("  rest: {}; median {:.5g}, lag one {:.4f}, time {:.4f}, {:.4f} steps\n", rest.text(),
+                      rest.median, rest.lag_one, rest.integrated_time, rest.effective_steps);
+  const LongRunVariance variance = long_run_variance(steps);
+  const LongRunVariance above = indicator_long_run_variance(steps, rest.median);
+  text +=
+      fmt::format("  variance {:.4g} {:.4g} {:.4f} {:.4g}; above the median {:.4g} {:.4g} {:.4f} {:.4g}\n",
+                  variance.value, variance.single, variance.lag_one, variance.degrees, above.value,
+                  above.single, above.lag_one, above.degrees);
+  for (const double share : {0.5, 0.75, 0.95})
+    text += fmt::format("  p{:.0f} {}\n", 100 * share, text_of(quantile_estimate(steps, share)));
+  text += fmt::format("  mean {}\n", text_of(mean_estimate(steps)));
+  double elapsed_s = 0;
+  for (const double step_s : steps) elapsed_s += step_s;
+  for (const double target : {0.02, 0.002})
+    text += fmt::format("  {}\n", text_of(decide_stop(steps, elapsed_s, {.precision_target = target})));
+  text += fmt::format("  {}\n",
+                      text_of(decide_stop(steps, elapsed_s, {.max_steps = steps.size(), .fixed_warmup = 5})));
+  text += fmt::format("  {}\n", text_of(decide_stop(steps, 61, {.precision_target = 0.001})));
+  return text;
+}
+
+TEST(GoldenTest, what_is_said_of_a_series) {
+  const std::vector<std::pair<std::string, Shape>> shapes{
+      {"settled", {}},
+      {"short", {.steps = 20}},
+      {"too short", {.steps = 10}},
+      {"noisy", {.noise = 0.1}},
+      {"correlated", {.lag_one = 0.7}},
+      {"strongly correlated", {.steps = 400, .lag_one = 0.95}},
+      {"against one another", {.lag_one = -0.5}},
+      {"a quick warm-up", {.decay = 2, .constant = 2}},
+      {"a slow warm-up", {.steps = 300, .decay = 2, .constant = 25}},
+      {"a warm-up with noise", {.steps = 300, .noise = 0.05, .decay = 3, .constant = 10}},
+      {"a warm-up that is faster", {.decay = -0.5, .constant = 8}},
+      {"a warm-up that goes on", {.decay = 1, .constant = 300}},
+      {"a shift", {.shift = 0.1}},
+      {"a small shift", {.noise = 0.002, .shift = 0.004}},
+      {"a trend", {.trend = 0.2}},
+      {"a falling trend", {.steps = 400, .noise = 0.05, .trend = -0.1}},
+      {"outliers", {.outlier_every = 25}},
+      {"outliers and a shift", {.shift = -0.15, .outlier_every = 40}},
+      {"always the same", {.noise = 0}},
+  };
+  std::string text;
+  unsigned seed = 0;
+  for (const auto& [name, shape] : shapes) text += described(name, draw(shape, ++seed));
+  testing_golden::expect_golden("statistics.txt", text);
+}
+
+TEST(GoldenTest, what_is_said_of_launches) {
+  const auto launches = [](size_t count, double level_s, double spread, unsigned seed) {
+    Dice dice(seed);
+    std::vector<std::vector<double>> all;
+    for (size_t i = 0; i < count; ++i)
+      all.push_back(
+          draw({.steps = 60}, seed + 100 * static_cast<unsigned>(i), level_s * (1 + spread * dice.normal())));
+    return all;
+  };
+  std::string text;
+  for (const size_t count : {1, 2, 3, 4, 8}) {
+    const auto base = launches(count, 0.05, 0.01, 1);
+    text += fmt::format("{} launches: median {}, mean {}\n", count, text_of(quantile_estimate(base, 0.5)),
+                        text_of(mean_estimate(base)));
+    for (const auto& [of_test, level_s] :
+         std::map<size_t, double>{{1, 0.0525}, {2, 0.0505}, {4, 0.0525}, {8, 0.045}}) {
+      const auto test = launches(of_test, level_s, 0.01, 7);
+      text += fmt::format("  against {} at {}: {}\n", of_test, level_s, text_of(compare(base, test)));
+      text +=
+          fmt::format("    p75, in pairs: {}\n",
+                      text_of(compare(base, test, {.quantile = 0.75, .threshold = 0.06, .paired = true})));
+    }
+  }
+  for (const size_t pairs : {5, 12, 40}) {
+    const LookPlan plan(pairs);
+    text += fmt::format("looks of {} pairs: {}, confidence {:.5f}\n", pairs, fmt::join(plan.looks(), " "),
+                        plan.confidence_of_look());
+  }
+  testing_golden::expect_golden("launches.txt", text);
+}
+
+}  // namespace
+}  // namespace lockstep::measure
