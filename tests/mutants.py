@@ -5,6 +5,7 @@
   tests/mutants.py --parts measure --count 100 --seed 7
   tests/mutants.py --places results/record/summarize.cpp:85,measure/steady_state.cpp
   tests/mutants.py --csv mutants.csv --at-least 0.9
+  tests/mutants.py --again mutants.csv                 those again that survived, as after new tests
 
 A mutant is one change of one line: a comparison turned, an operator swapped, a condition negated, a number changed, a
 statement that only calls a function deleted. The part is built anew, without LibTorch and in a copy of the working
@@ -36,7 +37,8 @@ SWAPS = {
 }
 SWAP = re.compile("|".join(r"\b" + re.escape(s) + r"\b" if s.isalpha() else re.escape(s) for s in SWAPS))
 NUMBER = re.compile(r"(?<![\w.'{:])(\d+)(?![\w.'])")
-CALL = re.compile(r"^\s*[\w.:>-]+\(.*\);$")
+# Without the room that reserve() makes, everything is as it was.
+CALL = re.compile(r"^\s*(?!\S+\.reserve\()[\w.:>-]+\(.*\);$")
 TEST_SECONDS = 120
 
 
@@ -154,6 +156,26 @@ class Workshop:
         return subprocess.run(command, capture_output=True, check=False).returncode != 0
 
 
+def survivors_of(path):
+    """The survivors of an earlier run; those of lines that have changed since are left out."""
+    for row in csv.DictReader(path.open(newline="")):
+        if row["outcome"] != "survived":
+            continue
+        line = (ROOT / "src/lockstep" / row["file"]).read_text().splitlines(keepends=True)[int(row["line"]) - 1]
+        if line.strip() == row["before"]:
+            yield Mutant(row["file"], int(row["line"]), line, row["after"] + "\n" if row["after"] else "")
+        else:
+            print(f"{row['file']}:{row['line']} has changed: left out")
+
+
+def try_again(workshop, options):
+    """Yields the survivors of an earlier run with their outcome."""
+    for mutant in survivors_of(options.again):
+        outcome = workshop.outcome(mutant)
+        print(f"{outcome:8} {mutant}", flush=True)
+        yield mutant, outcome
+
+
 def choose(workshop, options):
     """Yields mutants with their outcome, as many as were asked for."""
     places = set(filter(None, options.places.split(",")))
@@ -180,6 +202,7 @@ def parse_options():
     parser.add_argument("--count", type=int, default=40, help="mutants [40]")
     parser.add_argument("--seed", type=int, default=1, help="chooses the places [1]")
     parser.add_argument("--places", default="", help="only these files or lines: FILE[:LINE],...")
+    parser.add_argument("--again", type=pathlib.Path, help="only the mutants of this file that survived")
     parser.add_argument("--csv", type=pathlib.Path, help="write all mutants and their outcome")
     parser.add_argument("--at-least", type=float, default=0, help="the share that must be caught [0]")
     options = parser.parse_args()
@@ -197,7 +220,7 @@ def main():
     for part in options.parts:
         if workshop.tests_fail(part):
             sys.exit(f"the tests of {part} fail as they are: ctest --test-dir {workshop.build}/tests/{part}")
-    results = list(choose(workshop, options))
+    results = list(try_again(workshop, options) if options.again else choose(workshop, options))
     print("\n| part | mutants | caught |\n|---|---|---|")
     for part in [*options.parts, ""]:
         outcomes = [outcome for mutant, outcome in results if mutant.file.startswith(part)]

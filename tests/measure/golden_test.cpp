@@ -41,6 +41,9 @@ struct Shape {
   /// The share that a warm-up adds, and its time constant in steps.
   double decay = 0;
   double constant = 1;
+  /// So many steps take `level` times as long.
+  size_t level_steps = 0;
+  double level = 1;
   /// The change at two thirds of the steps, and from the first to the last.
   double shift = 0;
   double trend = 0;
@@ -57,6 +60,7 @@ std::vector<double> draw(const Shape& shape, unsigned seed, double median_s = 0.
     double factor = 1 + shape.noise * noise + shape.decay * std::exp(-at / shape.constant) +
                     shape.trend * at / static_cast<double>(shape.steps);
     if (3 * i >= 2 * shape.steps) factor += shape.shift;
+    if (i < shape.level_steps) factor *= shape.level;
     if (shape.outlier_every > 0 && i % shape.outlier_every == shape.outlier_every / 2) factor *= 3;
     steps.push_back(median_s * factor);
     noise = shape.lag_one * noise + std::sqrt(1 - shape.lag_one * shape.lag_one) * dice.normal();
@@ -135,6 +139,9 @@ TEST(GoldenTest, what_is_said_of_a_series) {
       {"a warm-up with noise", {.steps = 300, .noise = 0.05, .decay = 3, .constant = 10}},
       {"a warm-up that is faster", {.decay = -0.5, .constant = 8}},
       {"a warm-up that goes on", {.decay = 1, .constant = 300}},
+      {"a warm-up on a level of its own", {.steps = 300, .noise = 0.03, .level_steps = 60, .level = 1.05}},
+      {"one on a level that is faster", {.steps = 300, .level_steps = 40, .level = 0.97}},
+      {"one that takes half of the steps", {.steps = 300, .noise = 0.01, .level_steps = 150, .level = 1.02}},
       {"a shift", {.shift = 0.1}},
       {"a small shift", {.noise = 0.002, .shift = 0.004}},
       {"a trend", {.trend = 0.2}},

@@ -158,6 +158,7 @@ TEST(RatioIntervalTest, joins_the_reaches_of_both_sides_on_logarithms) {
   ASSERT_TRUE(found);
   EXPECT_NEAR(found->lower, 3 * std::exp(-0.05), 1e-12);
   EXPECT_NEAR(found->upper, 3 * std::exp(0.10), 1e-12);
+  EXPECT_NEAR(found->half_width_share, 0.5 * (std::exp(0.10) - std::exp(-0.05)), 1e-12);
 }
 
 TEST(RatioIntervalTest, of_what_is_certain_is_the_other_sides) {

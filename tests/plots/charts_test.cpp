@@ -1,7 +1,10 @@
 #include "lockstep/plots/charts.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string_view>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,6 +23,16 @@ Sources sources_of(results::RunRecord record, std::vector<PublishedTable> publis
   Sources sources{{{"run", std::move(record)}}, std::move(published)};
   complete(sources);
   return sources;
+}
+
+/// The intervals of the last run are as wide as those of two launches may be.
+results::RunRecord with_a_wide_interval() {
+  results::RunRecord record = sweep_record();
+  results::Run& run = record.runs.back();
+  run.rate_interval = results::Interval{run.images_per_s / 30, run.images_per_s * 30, ""};
+  for (results::Run& each : record.runs) each.speedup_interval.reset();
+  results::assign_speedup_intervals(record);
+  return record;
 }
 
 class ChartTest : public testing::TestWithParam<std::string> {};
@@ -44,6 +57,47 @@ TEST_P(ChartTest, of_two_records_in_a_narrow_window_looks_as_it_did) {
   complete(sources);
   const Chart chart = charts().get(GetParam())(sources, form);
   testing_golden::expect_golden("plots/narrow_" + GetParam() + ".svg", standalone_svg(chart, form));
+}
+
+/// FNV-1a.
+uint64_t hash_of(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  return hash;
+}
+
+/// A record whose runs have so many steps.
+results::RunRecord with_steps(size_t count) {
+  results::RunRecord record = networks_record();
+  for (results::Run& run : record.runs) run.samples.resize(std::min(count, run.samples.size()));
+  return record;
+}
+
+// Of records that are too many to keep their pictures: draw a chart that changed here, and look at it.
+TEST_P(ChartTest, of_any_record_is_the_one_that_it_was) {
+  const std::vector<PublishedTable> tables = shipped_tables();
+  const std::vector<std::pair<std::string, Sources>> all{
+      {"plain", sources_of(plain_record(), tables)},
+      {"crowded", sources_of(crowded_record())},
+      {"huge", sources_of(huge_record(100))},
+      {"broken", sources_of(broken_record())},
+      {"one step", sources_of(with_steps(1))},
+      {"five steps", sources_of(with_steps(5))},
+      {"wide interval", sources_of(with_a_wide_interval())},
+      {"no record", {{}, tables}},
+  };
+  std::string text;
+  for (const auto& [name, sources] : all) {
+    for (const double width : {kNarrowChart, kWideChart}) {
+      const ChartForm form{width, GetParam()};
+      const Chart chart = charts().get(GetParam())(sources, form);
+      const std::string svg = chart.drawn() ? inline_svg(chart, form) : chart.advice;
+      text += fmt::format("{}, {} wide: {:016x} {} bytes, {} notes\n", name, width, hash_of(svg), svg.size(),
+                          chart.notes.size());
+      for (const std::string& note : chart.notes) text += "  " + note + '\n';
+    }
+  }
+  testing_golden::expect_golden("plots/hashes_" + GetParam() + ".txt", text);
 }
 
 TEST_P(ChartTest, is_well_formed_for_any_record) {
@@ -121,16 +175,6 @@ TEST(ChartsTest, a_curve_under_another_is_said) {
   for (results::Run& run : other.runs) run.speedup = 0.9 * run.speedup.value_or(1);
   const Chart apart = speedup_chart({{{"a", sweep_record()}, {"b", other}}, {}}, form);
   EXPECT_THAT(apart.notes, testing::Not(testing::Contains(testing::HasSubstr("lies under"))));
-}
-
-/// The intervals of the last run are as wide as those of two launches may be.
-results::RunRecord with_a_wide_interval() {
-  results::RunRecord record = sweep_record();
-  results::Run& run = record.runs.back();
-  run.rate_interval = results::Interval{run.images_per_s / 30, run.images_per_s * 30, ""};
-  for (results::Run& each : record.runs) each.speedup_interval.reset();
-  results::assign_speedup_intervals(record);
-  return record;
 }
 
 TEST(ChartsTest, a_wide_interval_ends_in_an_arrow_and_leaves_the_axis_to_the_points) {

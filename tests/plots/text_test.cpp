@@ -28,6 +28,12 @@ TEST(MarkupTest, replaces_control_characters_and_invalid_bytes) {
   EXPECT_EQ(escape("two\nlines\tof text"), "two lines of text");
 }
 
+TEST(MarkupTest, escapes_line_by_line) {
+  EXPECT_EQ(escape_lines("a<b\n\n&c"), "a&lt;b\n\n&amp;c\n");
+  EXPECT_EQ(escape_lines("a\n"), "a\n");
+  EXPECT_EQ(escape_lines(""), "");
+}
+
 TEST(MarkupTest, clips_by_code_points) {
   EXPECT_EQ(clip("ümlaut", 6), "ümlaut");
   EXPECT_EQ(clip("ümlaute", 6), "ümlau…");

@@ -78,6 +78,7 @@ TEST(ResourcesTest, what_spoils_a_measurement_is_named_with_advice) {
   EXPECT_THAT(warnings[0].text, HasSubstr("hypervisor gave 5 %"));
   EXPECT_THAT(warnings[1].text, HasSubstr("1.0 GiB were swapped out"));
   EXPECT_TRUE(warnings[1].loud);
+  EXPECT_FALSE(warnings[0].loud || warnings[2].loud);
   EXPECT_THAT(warnings[2].text, HasSubstr("20 % lower"));
   for (const Warning& warning : warnings) EXPECT_FALSE(warning.advice.empty());
 

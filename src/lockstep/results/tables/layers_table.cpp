@@ -13,7 +13,7 @@ Table limit_table(const std::vector<const Run*>& rows) {
   return run_table(
       rows,
       {{"images/s per rank",
-        [=](const Run& run) { return fmt::format("{:.{}f}", run.images_per_s / run.ranks, digits); }},
+        [=](const Run& run) { return fixed_text(run.images_per_s / run.ranks, digits); }},
        {"limit", [=](const Run& run) { return fmt::format("{:.{}f}", *run.limit_images_per_s, digits); }},
        {"of the limit", [](const Run& run) { return percent_text(run.of_limit()); }}});
 }

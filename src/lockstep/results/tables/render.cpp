@@ -47,7 +47,7 @@ Table throughput_table(const std::vector<const Run*>& rows) {
                 const PhaseTimes& mean = run.breakdown->mean;
                 return rate_text(run, mean.backward_s + mean.exposed_s() + mean.optimizer_s, digits);
               }},
-             {"overall", [=](const Run& run) { return fmt::format("{:.{}f}", run.images_per_s, digits); }},
+             {"overall", [=](const Run& run) { return fixed_text(run.images_per_s, digits); }},
              {"speed-up", [](const Run& run) { return fixed_text(run.speedup, 2); }}});
 }
 
@@ -179,7 +179,7 @@ std::string rates_text(const RowTable& table, int ranks, const std::string& stra
     });
     const bool known = run != table.rows.end();
     any = any || known;
-    rates.push_back(known ? fmt::format("{:.{}f}", (*run)->images_per_s, digits) : kNoValue);
+    rates.push_back(known ? fixed_text((*run)->images_per_s, digits) : kNoValue);
   }
   return any ? fmt::format("{}", fmt::join(rates, "/")) : kNoValue;
 }

@@ -137,7 +137,7 @@ std::string fixed_text(const std::optional<double>& value, int digits) {
 }
 
 std::string percent_text(const std::optional<double>& share) {
-  return share ? fmt::format("{:.1f} %", 100 * *share) : kNoValue;
+  return share && std::isfinite(*share) ? fmt::format("{:.1f} %", 100 * *share) : kNoValue;
 }
 
 std::string speedup_with_interval(const Run& run) {
@@ -200,7 +200,8 @@ int rate_digits(const std::vector<const Run*>& rows) {
   for (const Run* run : rows) {
     if (run->images_per_s > 0) least = std::min(least, run->images_per_s);
   }
-  // Two digits below 100 images/s, one below 1000.
+  // One digit below 1000, two below 100, and below 1 so many that three tell something.
+  if (least < 1) return 2 + static_cast<int>(std::ceil(-std::log10(least)));
   return least < 100 ? 2 : least < 1000 ? 1 : 0;
 }
 
