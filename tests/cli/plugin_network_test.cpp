@@ -11,7 +11,9 @@
 namespace lockstep {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kConvnet = LOCKSTEP_OWN_NETWORK ":convnet";
 const std::string kForecast = LOCKSTEP_OWN_NETWORK ":forecast";
@@ -75,6 +77,25 @@ struct RefusedWish {
   std::string text;
 };
 
+/// One square image and a label per sample: every input has batches for it.
+TEST(PluginNetworkProgramTest, images_come_from_data_and_from_other_processes) {
+  const test::Finished training =
+      run_program({"train", "--model", kConvnet, "--data", LOCKSTEP_SOURCE_DIR "/data/digits", "--batch",
+                   "32", "--epochs", "2", "--ranks", "2", "--threads", "1", "--backend", "gloo"});
+  ASSERT_EQ(training.exit_code, 0) << training.error;
+  EXPECT_THAT(training.output, AllOf(HasSubstr("1500 samples in 10 classes"), Not(HasSubstr("0.00 %"))));
+
+  const test::ScratchFolder folder;
+  const std::string address = "ipc://" + folder.path("batches");
+  test::Program feed({"lockstep", "feed", "--address", address, "--batch", "4", "--image-size", "32",
+                      "--classes", "10", "--count", "40"});
+  const test::Finished bench =
+      run_program({"bench", "--model", kConvnet, "--batch", "4", "--threads", "1", "--steps", "10",
+                   "--warmup", "2", "--no-controls", "--input", "zmq", "--address", address});
+  EXPECT_EQ(bench.exit_code, 0) << bench.error;
+  EXPECT_EQ(feed.wait(), 0) << feed.error();
+}
+
 TEST(PluginNetworkProgramTest, impossible_wishes_are_refused) {
   const test::ScratchFolder folder;
   const std::string text = folder.path("text.so");
@@ -86,7 +107,7 @@ TEST(PluginNetworkProgramTest, impossible_wishes_are_refused) {
       {{"--model", kConvnet + "s"}, "it has no network 'convnets'; it has convnet, forecast"},
       {{"--model", kConvnet, "--image-size", "64"}, "--image-size is of no use"},
       {{"--model", kConvnet, "--kernels", "fused"}, "--kernels fused"},
-      {{"--model", kConvnet, "--input", "host"}, "--input host"},
+      {{"--model", kForecast, "--input", "host"}, "--input host"},
       {{"--model", kConvnet, "--layers"}, "--layers"},
   };
   for (const RefusedWish& one : cases) {

@@ -60,14 +60,14 @@ TEST_F(DataTrainingTest, what_was_seen_is_counted_and_learned) {
   const TrainingResult result = train_ranks(plan);
   ASSERT_EQ(result.epochs.size(), 4U);
   EXPECT_EQ(result.epochs.back().steps, 4 * 30);
-  EXPECT_GT(result.epochs.back().training_accuracy, 0.9);
+  EXPECT_GT(result.epochs.back().training_accuracy.value(), 0.9);
   EXPECT_GT(*result.epochs.back().evaluation_accuracy, 0.85);
   // Whole samples of all ranks: 1,500 of training, 297 of evaluation.
   const auto whole = [](double share, double count) {
     return std::abs(share * count - std::round(share * count));
   };
   for (const results::EpochRecord& epoch : result.epochs) {
-    EXPECT_LT(whole(epoch.training_accuracy, 1500), 1e-9);
+    EXPECT_LT(whole(epoch.training_accuracy.value(), 1500), 1e-9);
     EXPECT_LT(whole(*epoch.evaluation_accuracy, 297), 1e-9);
   }
 }

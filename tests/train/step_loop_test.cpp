@@ -22,7 +22,7 @@ namespace {
 
 TEST(StepLoopTest, nothing_falls_between_two_steps) {
   constexpr int kSteps = 20;
-  constexpr double kPause_s = 0.01;
+  static constexpr double kPause_s = 0.01;
   test::TrainedReplica replica = test::make_replica({.model = "lenet5", .strategy = "single"}, nullptr);
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::duration<double>(kPause_s)); };
   launch::Progress progress;

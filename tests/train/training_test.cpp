@@ -31,7 +31,7 @@ TEST_F(TrainingTest, an_epoch_says_what_was_learned) {
   EXPECT_EQ(last.steps, 40);
   EXPECT_LT(last.loss, first.loss);
   // 32 images that come again can be learned by heart, and are what is evaluated.
-  EXPECT_GT(last.training_accuracy, 0.9);
+  EXPECT_GT(last.training_accuracy.value(), 0.9);
   EXPECT_GT(*last.evaluation_accuracy, 0.9);
   EXPECT_LT(*last.evaluation_loss, *first.evaluation_loss);
   EXPECT_GT(*last.images_per_s, 0);

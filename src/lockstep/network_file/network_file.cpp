@@ -262,6 +262,17 @@ int64_t NetworkFile::parameter_count() const {
   return count;
 }
 
+std::optional<LabelledImages> NetworkFile::labelled_images() const {
+  if (inputs.size() != 1 || targets.size() != 1) return std::nullopt;
+  const Sample& image = inputs.front();
+  const Sample& label = targets.front();
+  const bool fits = image.type == Type::kFloat32 && image.shape.size() == 3 &&
+                    image.shape[1] == image.shape[2] && (image.shape[0] == 1 || image.shape[0] == 3) &&
+                    label.type == Type::kInt64 && label.shape.empty() && label.low == 0;
+  if (!fits) return std::nullopt;
+  return LabelledImages{.channels = image.shape[0], .size = image.shape[1], .classes = label.high};
+}
+
 const Graph& NetworkFile::graph(int64_t batch, const std::string& precision) const {
   std::vector<std::string> there;
   for (const Graph& graph : graphs) {

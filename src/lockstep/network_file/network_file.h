@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +51,13 @@ struct Graph {
   int64_t activation_bytes = 0;
 };
 
+/// Batches of square images with a label each, as inputs other than `device` make them.
+struct LabelledImages {
+  int64_t channels = 0;
+  int64_t size = 0;
+  int64_t classes = 0;
+};
+
 /// The description of a network from a file (docs/your-network.md): everything but the values. A shared
 /// object's network (models/plugin_model.h) has no graphs, and takes any batch and precision.
 struct NetworkFile {
@@ -75,6 +83,8 @@ struct NetworkFile {
   std::vector<Graph> graphs;
 
   int64_t parameter_count() const;
+  /// What a batch holds if it is gray or color images and labels; empty for all others.
+  std::optional<LabelledImages> labelled_images() const;
   /// Throws ConfigError that names the batches and precisions that the file has.
   const Graph& graph(int64_t batch, const std::string& precision) const;
   /// Whether there is one graph per size of a batch.

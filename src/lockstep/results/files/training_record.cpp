@@ -22,7 +22,7 @@ Json json_of(const EpochRecord& epoch) {
           {"steps", epoch.steps},
           {"learning_rate", epoch.learning_rate},
           {"loss", epoch.loss},
-          {"training_accuracy", epoch.training_accuracy},
+          {"training_accuracy", or_null(epoch.training_accuracy)},
           {"evaluation_loss", or_null(epoch.evaluation_loss)},
           {"evaluation_accuracy", or_null(epoch.evaluation_accuracy)},
           {"images_per_s", or_null(epoch.images_per_s)}};

@@ -16,10 +16,11 @@ struct EpochRecord {
   int64_t steps = 0;
   /// The rate of its last step.
   double learning_rate = 0;
-  /// Mean over the epoch's steps and all ranks, and the share of its samples that were recognised, each
-  /// before the step that learned from it.
+  /// Mean over the epoch's steps and all ranks.
   double loss = 0;
-  double training_accuracy = 0;
+  /// The share of its samples that were recognised, each before the step that learned from it; empty for a
+  /// network that tells its loss alone.
+  std::optional<double> training_accuracy;
   /// After its last step; empty where nothing was evaluated.
   std::optional<double> evaluation_loss;
   std::optional<double> evaluation_accuracy;

@@ -46,7 +46,12 @@ inputs::InputOptions input_options_of(const RowPlan& row) {
   options.seed = row.seed;
   options.ranks = ranks;
   options.memory_format = parse_memory_format(row.memory_format);
-  if (model.file != nullptr) {
+  if (model.file != nullptr && row.input != "device") {
+    const network_file::LabelledImages images = model.file->labelled_images().value();
+    options.channels = images.channels;
+    options.image_size = images.size;
+    options.classes = images.classes;
+  } else if (model.file != nullptr) {
     for (const auto* samples : {&model.file->inputs, &model.file->targets}) {
       std::ranges::transform(*samples, std::back_inserter(options.described), &description_of);
     }

@@ -74,8 +74,11 @@ void fit_to_file(const network_file::NetworkFile& file, const SweepOptions& opti
     throw ConfigError(fmt::format("{} {}", file.path, what), advice);
   };
   if (options.common.device != kCpu) refuse("trains on CPUs", "Use --device cpu.");
-  if (row.input != "device") {
-    refuse(fmt::format("takes tensors that --input {} does not have", row.input), "Leave --input out.");
+  if (row.input != "device" && !file.labelled_images()) {
+    refuse(fmt::format(
+               "takes tensors that --input {} does not have, which makes square images with a label each",
+               row.input),
+           "Leave --input out.");
   }
   if (!options.kernels.empty() && row.kernels != kAtenKernels) {
     refuse(fmt::format("computes with PyTorch's operations, not with --kernels {}", row.kernels),

@@ -192,11 +192,13 @@ StepOutcome TrainingStep::compute_whole(models::WholeStep& whole, const inputs::
   const kernels::Context context{.seed = options_.seed,
                                  .step = number.step * options_.accumulate + index,
                                  .first_sample = batch.first_sample};
+  // Inputs that know images and labels only have no list of all tensors.
+  const std::vector<at::Tensor> samples =
+      batch.samples.empty() ? std::vector{batch.images, batch.labels} : batch.samples;
   // Gradients of micro-batches add up, so each contributes its share of the mean.
-  at::Tensor scale =
-      at::full({}, 1.0 / options_.accumulate, batch.samples.front().options().dtype(at::kFloat));
+  at::Tensor scale = at::full({}, 1.0 / options_.accumulate, samples.front().options().dtype(at::kFloat));
   if (trainee_.loss_scale != nullptr) scale = trainee_.loss_scale->scaled(scale);
-  const at::Tensor loss = whole.run(batch.samples, context, scale, [&] {
+  const at::Tensor loss = whole.run(samples, context, scale, [&] {
     stamp(at.forward);
     trainee_.strategy.before_backward(index == options_.accumulate - 1);
   });

@@ -53,8 +53,8 @@ Dict to_dict(const results::EpochRecord& epoch) {
   Dict dict = to_dict(NamedValues{{"epoch", int64_t{epoch.epoch}},
                                   {"steps", epoch.steps},
                                   {"learning_rate", epoch.learning_rate},
-                                  {"loss", epoch.loss},
-                                  {"training_accuracy", epoch.training_accuracy}});
+                                  {"loss", epoch.loss}});
+  if (epoch.training_accuracy) dict.insert("training_accuracy", *epoch.training_accuracy);
   if (epoch.evaluation_loss) dict.insert("evaluation_loss", *epoch.evaluation_loss);
   if (epoch.evaluation_accuracy) dict.insert("evaluation_accuracy", *epoch.evaluation_accuracy);
   return dict;
@@ -155,7 +155,7 @@ results::EpochRecord epoch_from(const at::IValue& value) {
   epoch.steps = entries.integer("steps");
   epoch.learning_rate = entries.real("learning_rate");
   epoch.loss = entries.real("loss");
-  epoch.training_accuracy = entries.real("training_accuracy");
+  if (entries.has("training_accuracy")) epoch.training_accuracy = entries.real("training_accuracy");
   if (entries.has("evaluation_loss")) epoch.evaluation_loss = entries.real("evaluation_loss");
   if (entries.has("evaluation_accuracy")) epoch.evaluation_accuracy = entries.real("evaluation_accuracy");
   return epoch;

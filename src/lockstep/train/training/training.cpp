@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/rule.h"
+#include "lockstep/models/model.h"
 #include "lockstep/train/rows/fingerprint.h"
 #include "lockstep/train/rows/gather.h"
 #include "lockstep/train/rows/row_trainee.h"
@@ -142,7 +143,8 @@ class Training {
     epoch.steps = step_;
     epoch.learning_rate = schedule_.rate(step_ - 1);
     epoch.loss = tally.loss_sum / losses;
-    epoch.training_accuracy = static_cast<double>(tally.correct) / static_cast<double>(tally.samples);
+    if (models::info_of(row.model).file == nullptr)
+      epoch.training_accuracy = static_cast<double>(tally.correct) / static_cast<double>(tally.samples);
     if (plan_.evaluate) {
       if (!evaluation_) evaluation_.emplace(row, ranks_, trainee_->accelerator());
       const Tally found = evaluation_->run(trainee_->model());
