@@ -43,10 +43,11 @@ class Machine:
         return name if self.on_gpu() else "fp32"
 
     def python(self):
-        """A Python with torch and torchvision; None where there is none."""
+        """A Python with torch and torchvision, the one that was named if one was; None where there is none."""
         torch = os.environ.get("LOCKSTEP_TORCH", "")
-        for python in (os.environ.get("LOCKSTEP_PYTHON"), torch, torch and torch + "/bin/python3",
-                       str(self.root / ".venv-dev/bin/python3"), "python3"):
+        named = os.environ.get("LOCKSTEP_PYTHON")
+        for python in [named] if named else (torch, torch and torch + "/bin/python3",
+                                             str(self.root / ".venv-dev/bin/python3"), "python3"):
             if python and shutil.which(python) and run([python, "-c", "import torch, torchvision"], 120).code == 0:
                 return python
         return None

@@ -31,10 +31,11 @@ def script(path, text):
 
 
 def call(*arguments, path=None):
-    """tests/gpu/run with these arguments; `path` goes before PATH."""
+    """tests/gpu/run with these arguments; `path` goes before PATH, and has the only Python that is asked for torch."""
     environment = dict(os.environ)
     if path:
         environment["PATH"] = f"{path}:{environment['PATH']}"
+        environment["LOCKSTEP_PYTHON"] = str(path / "python3")
     return subprocess.run([SOURCE / "tests" / "gpu" / "run", *arguments], capture_output=True, text=True, check=False,
                           env=environment)
 

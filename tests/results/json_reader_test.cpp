@@ -115,6 +115,17 @@ TEST(JsonReaderTest, samples_come_back_to_the_last_bit) {
   EXPECT_THAT(from_json(to_json(record), "a.json").runs[1].samples[0], ElementsAre(0.1 + 0.2, 1e-300));
 }
 
+TEST(JsonReaderTest, intervals_of_speed_up_that_an_older_file_lacks_follow_from_those_of_the_rates) {
+  RunRecord record = small_record();
+  record.runs[0].rate_interval = Interval{15.5, 16.5, ""};
+  record.runs[1].rate_interval = Interval{29, 31, ""};
+  for (results::Run& run : record.runs) run.speedup_interval.reset();
+  const RunRecord back = from_json(to_json(record), "a.json");
+  ASSERT_TRUE(back.runs[1].speedup_interval);
+  EXPECT_LT(back.runs[1].speedup_interval->low, *record.runs[1].speedup);
+  EXPECT_GT(back.runs[1].speedup_interval->high, *record.runs[1].speedup);
+}
+
 TEST(JsonReaderTest, unknown_keys_are_ignored) {
   EXPECT_EQ(message_after([](json& file) {
               file["later"] = 1;
@@ -177,6 +188,9 @@ TEST(JsonReaderTest, a_key_of_the_wrong_type_is_named_with_what_was_expected) {
               HasSubstr("lockstep.runs[1].samples[2] is 1.0, expected a list of numbers"));
   EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][1]["samples"][2] = nullptr; }),
               HasSubstr("lockstep.runs[1].samples[2] is missing, expected a list of numbers"));
+  EXPECT_THAT(
+      message_after([](json& file) { file["lockstep"]["runs"][1]["warmup_samples"] = {{1.0}}; }),
+      HasSubstr("lockstep.runs[1].warmup_samples[0] is a list of 1, expected one number per rank, 2"));
   EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"] = json::object(); }),
               HasSubstr("lockstep.runs is an object, expected a list"));
   EXPECT_THAT(message_after([](json& file) { file["lockstep"]["runs"][0] = 7; }),

@@ -72,6 +72,19 @@ TEST(RowMatchingTest,
   }
 }
 
+TEST(RowMatchingTest, settings_of_communication_alone_mean_nothing_to_rows_that_do_not_communicate) {
+  const auto changed = [](Row& run) {
+    run.bucket_mb = 1;
+    run.backend = "mpi";
+    run.memory_format = "contiguous";
+  };
+  const RunRecord base = record_of({plain_run("single", 1), plain_run("ddp", 2)});
+  const RunRecord test =
+      record_of({with(plain_run("single", 1), changed), with(plain_run("ddp", 4), changed)});
+  EXPECT_EQ(text_of(match_rows(base, test)),
+            "single1=single1 base:ddp2 test:ddp4 memory format:channels_last>contiguous ");
+}
+
 TEST(RowMatchingTest, a_setting_that_a_file_sweeps_keeps_its_rows_apart) {
   const auto narrow = [](Row& run) { run.bucket_mb = 1; };
   const RunRecord one = record_of({plain_run("ddp", 2)});
