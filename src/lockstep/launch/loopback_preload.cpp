@@ -1,7 +1,7 @@
 // A plugin that mpirun is started with (LD_PRELOAD) where all ranks are on this host: what would listen on
-// every address of the host listens on the loopback address. Open MPI's mpirun binds its port for other
-// hosts' daemons to every address whatever its settings say. In other programs, which inherit the variable,
-// this library does nothing but take itself out of it.
+// another address listens on the loopback address. Open MPI's mpirun binds its port for other hosts' daemons
+// to every address (version 4) or to that of an interface (5) whatever its settings say. In other programs,
+// which inherit the variable, this library does nothing but take itself out of it.
 
 #include <algorithm>
 #include <cerrno>
@@ -48,11 +48,8 @@ extern "C" __attribute__((visibility("default"))) int bind(int fd, const sockadd
     std::memcpy(&changed, address, length);
     auto* ip4 = reinterpret_cast<sockaddr_in*>(&changed);
     auto* ip6 = reinterpret_cast<sockaddr_in6*>(&changed);
-    if (changed.ss_family == AF_INET && ip4->sin_addr.s_addr == htonl(INADDR_ANY)) {
-      ip4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    } else if (changed.ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&ip6->sin6_addr)) {
-      ip6->sin6_addr = in6addr_loopback;
-    }
+    if (changed.ss_family == AF_INET) ip4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (changed.ss_family == AF_INET6) ip6->sin6_addr = in6addr_loopback;
     address = reinterpret_cast<const sockaddr*>(&changed);
   }
   return static_cast<int>(::syscall(SYS_bind, fd, address, length));
