@@ -3,23 +3,21 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <zmq.hpp>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
-#include "lockstep/feed/curve.h"
 #include "lockstep/feed/receiver.h"
 #include "lockstep/feed/sender.h"
+
+#include "feed/sockets.h"
 
 namespace lockstep::feed {
 namespace {
@@ -27,45 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-/// An address of its own; its file is removed at the end.
-class Address {
- public:
-  Address()
-      : path_(fs::temp_directory_path() /
-              ("lockstep_feed_" + std::to_string(::getpid()) + "_" + std::to_string(count_++))) {}
-  ~Address() { fs::remove(path_); }
-
-  std::string text() const { return "ipc://" + path_.string(); }
-  const fs::path& path() const { return path_; }
-
- private:
-  static inline int count_ = 0;
-  fs::path path_;
-};
-
-/// A port that is free now; the system assigns it to nobody else for a while.
-std::string free_tcp_address() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in where{};
-  where.sin_family = AF_INET;
-  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof where;
-  EXPECT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&where), size), 0);
-  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&where), &size), 0);
-  ::close(fd);
-  return "tcp://127.0.0.1:" + std::to_string(ntohs(where.sin_port));
-}
-
-bool send_number(Sender& sender, uint8_t number) {
-  *sender.begin(1) = number;
-  return sender.send() == Sent::kSent;
-}
-
-int receive_number(Receiver& receiver) {
-  const auto message = receiver.next();
-  return message ? static_cast<uint8_t>(message->bytes.front()) : -1;
-}
 
 void send_numbers(const std::string& address, int first, int end, int prefetch = 2) {
   Sender sender({.addresses = {address}, .prefetch = prefetch, .timeout_s = 20});
@@ -259,107 +218,6 @@ TEST(SocketTest, stopping_and_interrupting_end_a_wait) {
   EXPECT_FALSE(send_number(sender, 1));
   ::close(pipe_ends[0]);
   ::close(pipe_ends[1]);
-}
-
-/// Messages that begin with 'g' are wanted.
-ReceiverOptions wanting_g(const std::string& address, const std::string& token = "") {
-  return {.address = address,
-          .timeout_s = 20,
-          .message_bytes = 1,
-          .token = token,
-          .check = [](std::string_view message, const std::string& name) {
-            if (message != "g") throw Error(name + " is not wanted");
-          }};
-}
-
-void send_letters(const std::string& address, const std::string& letters, const std::string& token = "") {
-  Sender sender({.addresses = {address}, .prefetch = 2, .timeout_s = 5, .token = token});
-  for (const char letter : letters) send_number(sender, static_cast<uint8_t>(letter));
-  sender.finish();
-}
-
-TEST(StrangerTest, at_an_open_address_unwanted_messages_are_dropped_and_counted) {
-  const std::string address = free_tcp_address();
-  Receiver receiver(wanting_g(address));
-  std::jthread producer([&] { send_letters(address, "xgyzg"); });
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(receive_number(receiver), 'g');
-  const Refused refused = receiver.refused();
-  EXPECT_EQ(refused.count, 3);
-  EXPECT_EQ(refused.first, "message 1 at " + address + " is not wanted");
-}
-
-TEST(StrangerTest, messages_of_several_parts_are_dropped_whole) {
-  const std::string address = free_tcp_address();
-  Receiver receiver(wanting_g(address));
-  zmq::context_t context;
-  zmq::socket_t stranger(context, zmq::socket_type::push);
-  stranger.connect(address);
-  for (int i = 0; i < 3; ++i) stranger.send(zmq::str_buffer("g"), zmq::send_flags::sndmore);
-  stranger.send(zmq::str_buffer("g"), zmq::send_flags::none);
-  stranger.send(zmq::str_buffer("g"), zmq::send_flags::none);
-  EXPECT_EQ(receive_number(receiver), 'g');
-  EXPECT_EQ(receiver.refused().count, 1);
-  EXPECT_THAT(receiver.refused().first, HasSubstr("has several parts"));
-}
-
-TEST(StrangerTest, the_end_of_the_wait_tells_what_was_dropped) {
-  const std::string address = free_tcp_address();
-  ReceiverOptions options = wanting_g(address);
-  options.timeout_s = 1;
-  Receiver receiver(options);
-  std::jthread producer([&] { send_letters(address, "x"); });
-  EXPECT_THAT(
-      [&] { receiver.next(); },
-      ThrowsMessage<Error>(HasSubstr("for 1 s, and 1 was refused, the first: message 1 at " + address)));
-}
-
-TEST(StrangerTest, only_this_user_writes_to_a_path_so_that_an_unwanted_message_is_an_error) {
-  const Address address;
-  Receiver receiver(wanting_g(address.text()));
-  EXPECT_EQ(fs::status(address.path()).permissions(), fs::perms::owner_read | fs::perms::owner_write);
-  std::jthread producer([&] { send_letters(address.text(), "x"); });
-  EXPECT_THAT([&] { receiver.next(); }, ThrowsMessage<Error>(HasSubstr("is not wanted")));
-}
-
-TEST(StrangerTest, a_message_that_is_much_too_long_is_not_taken_in) {
-  const std::string address = free_tcp_address();
-  Receiver receiver(wanting_g(address));
-  zmq::context_t context;
-  zmq::socket_t stranger(context, zmq::socket_type::push);
-  stranger.set(zmq::sockopt::linger, 0);
-  stranger.connect(address);
-  stranger.send(zmq::message_t(size_t{8} << 20), zmq::send_flags::none);
-  std::jthread producer([&] { send_letters(address, "g"); });
-  EXPECT_EQ(receive_number(receiver), 'g');
-  EXPECT_EQ(receiver.received(), 1);
-}
-
-TEST(StrangerTest, with_a_token_only_those_who_know_it_are_heard) {
-  const std::string address = free_tcp_address();
-  const std::string token = "00112233445566778899aabbccddeeff";
-  Receiver receiver(wanting_g(address, token));
-  zmq::context_t context;
-  const auto connect = [&](const std::string& other_token) {
-    zmq::socket_t stranger(context, zmq::socket_type::push);
-    stranger.set(zmq::sockopt::linger, 0);
-    if (!other_token.empty()) {
-      const CurveKeys own = new_keys();
-      stranger.set(zmq::sockopt::curve_serverkey, keys_of_ranks(other_token).public_key);
-      stranger.set(zmq::sockopt::curve_publickey, own.public_key);
-      stranger.set(zmq::sockopt::curve_secretkey, own.secret_key);
-    }
-    stranger.connect(address);
-    stranger.send(zmq::str_buffer("g"), zmq::send_flags::dontwait);
-    return stranger;
-  };
-  const zmq::socket_t without = connect("");
-  const zmq::socket_t wrong = connect("ffeeddccbbaa99887766554433221100");
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  std::jthread producer([&] { send_letters(address, "g", token); });
-  EXPECT_EQ(receive_number(receiver), 'g');
-  EXPECT_EQ(receiver.received(), 1);
-  EXPECT_GE(receiver.refused().count, 1);
-  EXPECT_THAT(receiver.refused().first, HasSubstr("without the token"));
 }
 
 }  // namespace
