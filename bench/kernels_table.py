@@ -5,10 +5,10 @@
   bench/kernels_table.py --precision bf16 --models resnet50:16 --repeats 9
 
 One rank on all cores. Each repetition runs lockstep with --kernels fused, with --kernels aten, and Python
-(channels-last, set-to-none gradients, the same threads and pinning) in its variants (bench/vs_python.py), of which the
-one with the shortest median counts for a network, each in processes of its own, and the order rotates from one
-repetition to the next. Printed as Markdown: median steps, and step of the other / step of fused
-(over 1: fused is faster) with 95 % intervals (Student's t on the logarithms of the repetitions' ratios), and their
+(channels-last, set-to-none gradients, the same threads and pinning) in its variants (bench/vs_python.py; after the
+first repetition the --keep fastest go on), of which the one with the shortest median counts for a network, each in
+processes of its own, and the order rotates from one repetition to the next. Printed as Markdown: median steps, and
+step of the other / step of fused (over 1: fused is faster) with 95 % intervals (Student's t on the logarithms of the repetitions' ratios), and their
 geometric means over the networks. --limit adds how much of the processor's limit each fused run reached, by its median
 step and by its shortest, the limit (which takes the shortest time of each primitive) measured in the same run.
 

@@ -14,7 +14,7 @@ on this machine is said and left out. All of them run once; then the --keep fast
 decay, and its --variable_update replicated. It runs as it is on a Python with tensorflow and tf_keras (2.21). It tells
 its mean images/s alone, so its step is the mean's.
 
-Each repetition runs lockstep and every variant, each in processes of its own; the order rotates from one repetition to
+Each repetition runs lockstep and the variants, each in processes of its own; the order rotates from one repetition to
 the next. The best variant is the one with the shortest median over all repetitions, and a repetition's ratio is its
 median step divided by lockstep's (over 1: lockstep is faster). Printed as Markdown: a row for each side with what it
 runs on, and its ratio's median with that median's 95 % interval, from order statistics (from six repetitions on; the

@@ -1,9 +1,7 @@
 #include "golden/golden.h"
 
-#include <cmath>
 #include <map>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -16,54 +14,33 @@
 #include "lockstep/measure/sequential.h"
 #include "lockstep/measure/stopping.h"
 
+#include "measure/synthetic.h"
+
 namespace lockstep::measure {
 namespace {
 
-/// Noise that is the same with every standard library: sums of twelve uniform numbers.
-class Dice {
- public:
-  explicit Dice(unsigned seed) : random_(seed) {}
-  double uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
-  double normal() {
-    double sum = -6;
-    for (int i = 0; i < 12; ++i) sum += uniform();
-    return sum;
-  }
-
- private:
-  std::mt19937_64 random_;
-};
-
+/// A settled series and what changes it.
 struct Shape {
-  size_t steps = 200;
-  double noise = 0.02;
-  double lag_one = 0;
+  synthetic::Series series;
   /// The share that a warm-up adds, and its time constant in steps.
   double decay = 0;
   double constant = 1;
   /// So many steps take `level` times as long.
   size_t level_steps = 0;
   double level = 1;
-  /// The change at two thirds of the steps, and from the first to the last.
+  /// The changes at two thirds of the steps, and from the first to the last, as shares.
   double shift = 0;
   double trend = 0;
-  /// One step of so many takes three times as long; 0: none.
-  size_t outlier_every = 0;
 };
 
-std::vector<double> draw(const Shape& shape, unsigned seed, double median_s = 0.05) {
-  Dice dice(seed);
-  std::vector<double> steps;
-  double noise = dice.normal();
-  for (size_t i = 0; i < shape.steps; ++i) {
-    const auto at = static_cast<double>(i);
-    double factor = 1 + shape.noise * noise + shape.decay * std::exp(-at / shape.constant) +
-                    shape.trend * at / static_cast<double>(shape.steps);
-    if (3 * i >= 2 * shape.steps) factor += shape.shift;
-    if (i < shape.level_steps) factor *= shape.level;
-    if (shape.outlier_every > 0 && i % shape.outlier_every == shape.outlier_every / 2) factor *= 3;
-    steps.push_back(median_s * factor);
-    noise = shape.lag_one * noise + std::sqrt(1 - shape.lag_one * shape.lag_one) * dice.normal();
+std::vector<double> draw(const Shape& shape, unsigned seed) {
+  synthetic::Generator random(seed);
+  std::vector<double> steps = synthetic::draw(shape.series, random);
+  synthetic::add_decaying_warmup(steps, shape.series.median_s, shape.decay, shape.constant);
+  synthetic::add_step_warmup(steps, shape.level_steps, shape.level);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    steps[i] *= 1 + shape.trend * static_cast<double>(i) / static_cast<double>(steps.size());
+    if (3 * i >= 2 * steps.size()) steps[i] *= 1 + shape.shift;
   }
   return steps;
 }
@@ -128,27 +105,29 @@ std::string described(const std::string& name, const std::vector<double>& steps)
 TEST(GoldenTest, what_is_said_of_a_series) {
   const std::vector<std::pair<std::string, Shape>> shapes{
       {"settled", {}},
-      {"short", {.steps = 20}},
-      {"too short", {.steps = 10}},
-      {"noisy", {.noise = 0.1}},
-      {"correlated", {.lag_one = 0.7}},
-      {"strongly correlated", {.steps = 400, .lag_one = 0.95}},
-      {"against one another", {.lag_one = -0.5}},
+      {"short", {.series = {.steps = 20}}},
+      {"too short", {.series = {.steps = 10}}},
+      {"noisy", {.series = {.noise = 0.1}}},
+      {"correlated", {.series = {.lag_one = 0.7}}},
+      {"strongly correlated", {.series = {.steps = 400, .lag_one = 0.95}}},
+      {"against one another", {.series = {.lag_one = -0.5}}},
       {"a quick warm-up", {.decay = 2, .constant = 2}},
-      {"a slow warm-up", {.steps = 300, .decay = 2, .constant = 25}},
-      {"a warm-up with noise", {.steps = 300, .noise = 0.05, .decay = 3, .constant = 10}},
+      {"a slow warm-up", {.series = {.steps = 300}, .decay = 2, .constant = 25}},
+      {"a warm-up with noise", {.series = {.steps = 300, .noise = 0.05}, .decay = 3, .constant = 10}},
       {"a warm-up that is faster", {.decay = -0.5, .constant = 8}},
       {"a warm-up that goes on", {.decay = 1, .constant = 300}},
-      {"a warm-up on a level of its own", {.steps = 300, .noise = 0.03, .level_steps = 60, .level = 1.05}},
-      {"one on a level that is faster", {.steps = 300, .level_steps = 40, .level = 0.97}},
-      {"one that takes half of the steps", {.steps = 300, .noise = 0.01, .level_steps = 150, .level = 1.02}},
+      {"a warm-up on a level of its own",
+       {.series = {.steps = 300, .noise = 0.03}, .level_steps = 60, .level = 1.05}},
+      {"one on a level that is faster", {.series = {.steps = 300}, .level_steps = 40, .level = 0.97}},
+      {"one that takes half of the steps",
+       {.series = {.steps = 300, .noise = 0.01}, .level_steps = 150, .level = 1.02}},
       {"a shift", {.shift = 0.1}},
-      {"a small shift", {.noise = 0.002, .shift = 0.004}},
+      {"a small shift", {.series = {.noise = 0.002}, .shift = 0.004}},
       {"a trend", {.trend = 0.2}},
-      {"a falling trend", {.steps = 400, .noise = 0.05, .trend = -0.1}},
-      {"outliers", {.outlier_every = 25}},
-      {"outliers and a shift", {.shift = -0.15, .outlier_every = 40}},
-      {"always the same", {.noise = 0}},
+      {"a falling trend", {.series = {.steps = 400, .noise = 0.05}, .trend = -0.1}},
+      {"outliers", {.series = {.outlier_share = 0.04, .outlier = 3}}},
+      {"outliers and a shift", {.series = {.outlier_share = 0.025, .outlier = 3}, .shift = -0.15}},
+      {"always the same", {.series = {.noise = 0}}},
   };
   std::string text;
   unsigned seed = 0;
@@ -157,22 +136,18 @@ TEST(GoldenTest, what_is_said_of_a_series) {
 }
 
 TEST(GoldenTest, what_is_said_of_launches) {
-  const auto launches = [](size_t count, double level_s, double spread, unsigned seed) {
-    Dice dice(seed);
-    std::vector<std::vector<double>> all;
-    for (size_t i = 0; i < count; ++i)
-      all.push_back(
-          draw({.steps = 60}, seed + 100 * static_cast<unsigned>(i), level_s * (1 + spread * dice.normal())));
-    return all;
+  const auto launches = [](size_t count, double median_s, unsigned seed) {
+    synthetic::Generator random(seed);
+    return synthetic::draw({.launches = count, .steps = 60, .median_s = median_s}, random);
   };
   std::string text;
   for (const size_t count : {1, 2, 3, 4, 8}) {
-    const auto base = launches(count, 0.05, 0.01, 1);
+    const auto base = launches(count, 0.05, 1);
     text += fmt::format("{} launches: median {}, mean {}\n", count, text_of(quantile_estimate(base, 0.5)),
                         text_of(mean_estimate(base)));
     for (const auto& [of_test, level_s] :
          std::map<size_t, double>{{1, 0.0525}, {2, 0.0505}, {4, 0.0525}, {8, 0.045}}) {
-      const auto test = launches(of_test, level_s, 0.01, 7);
+      const auto test = launches(of_test, level_s, 7);
       text += fmt::format("  against {} at {}: {}\n", of_test, level_s, text_of(compare(base, test)));
       text +=
           fmt::format("    p75, in pairs: {}\n",

@@ -1,14 +1,13 @@
 #include "lockstep/plots/charts.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/stream_seed.h"
 #include "lockstep/plots/chart.h"
 #include "lockstep/results/record/baseline.h"
 
@@ -59,13 +58,6 @@ TEST_P(ChartTest, of_two_records_in_a_narrow_window_looks_as_it_did) {
   testing_golden::expect_golden("plots/narrow_" + GetParam() + ".svg", standalone_svg(chart, form));
 }
 
-/// FNV-1a.
-uint64_t hash_of(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  return hash;
-}
-
 /// A record whose runs have so many steps.
 results::RunRecord with_steps(size_t count) {
   results::RunRecord record = networks_record();
@@ -73,7 +65,7 @@ results::RunRecord with_steps(size_t count) {
   return record;
 }
 
-// Of records that are too many to keep their pictures: draw a chart that changed here, and look at it.
+// Hashes, where pictures would take megabytes. To see what changed, draw the chart before and after.
 TEST_P(ChartTest, of_any_record_is_the_one_that_it_was) {
   const std::vector<PublishedTable> tables = shipped_tables();
   const std::vector<std::pair<std::string, Sources>> all{
@@ -92,8 +84,8 @@ TEST_P(ChartTest, of_any_record_is_the_one_that_it_was) {
       const ChartForm form{width, GetParam()};
       const Chart chart = charts().get(GetParam())(sources, form);
       const std::string svg = chart.drawn() ? inline_svg(chart, form) : chart.advice;
-      text += fmt::format("{}, {} wide: {:016x} {} bytes, {} notes\n", name, width, hash_of(svg), svg.size(),
-                          chart.notes.size());
+      text += fmt::format("{}, {} wide: {:016x} {} bytes, {} notes\n", name, width, stream_seed(0, svg),
+                          svg.size(), chart.notes.size());
       for (const std::string& note : chart.notes) text += "  " + note + '\n';
     }
   }

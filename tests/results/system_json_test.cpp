@@ -11,6 +11,7 @@
 namespace lockstep::results {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -100,18 +101,16 @@ TEST(SystemJsonTest, text_that_is_no_record_at_all_is_refused) {
       EXPECT_THAT(error.what(), HasSubstr("'node7.json'"));
     }
   }
-  try {
-    system_from_json(read_file(LOCKSTEP_GOLDEN "/record.json"), "result.json");
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.advice(), HasSubstr("lockstep show"));
-  }
-  try {
-    system_from_json("{}", "other.json");
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.advice(), Not(HasSubstr("lockstep show")));
-  }
+  const auto advice_for = [](const std::string& text) {
+    try {
+      system_from_json(text, "result.json");
+    } catch (const Error& error) {
+      return error.advice();
+    }
+    return std::string("(it was read)");
+  };
+  EXPECT_THAT(advice_for(read_file(LOCKSTEP_GOLDEN "/record.json")), HasSubstr("lockstep show"));
+  EXPECT_THAT(advice_for("{}"), Not(AnyOf(HasSubstr("lockstep show"), HasSubstr("it was read"))));
 }
 
 }  // namespace

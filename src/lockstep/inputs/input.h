@@ -26,6 +26,9 @@ struct Batch {
   /// All tensors of a batch that is no images and labels: inputs, then targets (InputOptions::described). The
   /// first and the last of them are `images` and `labels`, too.
   std::vector<at::Tensor> samples = {};
+
+  /// All tensors of any batch: inputs, then targets.
+  std::vector<at::Tensor> tensors() const { return samples.empty() ? std::vector{images, labels} : samples; }
 };
 
 /// A source of batches.

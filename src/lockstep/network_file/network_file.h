@@ -83,7 +83,7 @@ struct NetworkFile {
   std::vector<Graph> graphs;
 
   int64_t parameter_count() const;
-  /// What a batch holds if it is gray or color images and labels; empty for all others.
+  /// Shape and classes of batches of gray or color images with labels; empty for all others.
   std::optional<LabelledImages> labelled_images() const;
   /// Throws ConfigError that names the batches and precisions that the file has.
   const Graph& graph(int64_t batch, const std::string& precision) const;

@@ -69,9 +69,7 @@ std::string straggler_text(const Run& run) {
 /// "83 %" of communication was hidden.
 std::string hidden_text(const Run& run) {
   // overlap() is empty for one rank, which has nobody to hide communication from.
-  if (!run.breakdown || !run.breakdown->overlap()) return kNoValue;
-  const std::string share = fixed_text(100 * *run.breakdown->overlap(), 0);
-  return share == kNoValue ? share : share + " %";
+  return run.breakdown ? percent_text(run.breakdown->overlap(), 0) : kNoValue;
 }
 
 }  // namespace

@@ -10,12 +10,11 @@ namespace {
 /// One rank against the limit of one rank: both are images/s per rank.
 Table limit_table(const std::vector<const Run*>& rows) {
   const int digits = rate_digits(rows);
-  return run_table(
-      rows,
-      {{"images/s per rank",
-        [=](const Run& run) { return fixed_text(run.images_per_s / run.ranks, digits); }},
-       {"limit", [=](const Run& run) { return fmt::format("{:.{}f}", *run.limit_images_per_s, digits); }},
-       {"of the limit", [](const Run& run) { return percent_text(run.of_limit()); }}});
+  return run_table(rows,
+                   {{"images/s per rank",
+                     [=](const Run& run) { return fixed_text(run.images_per_s / run.ranks, digits); }},
+                    {"limit", [=](const Run& run) { return fixed_text(run.limit_images_per_s, digits); }},
+                    {"of the limit", [](const Run& run) { return percent_text(run.of_limit()); }}});
 }
 
 /// By the share of the limit, layers without one last; without limits those that multiply by their GFLOP/s,

@@ -136,8 +136,8 @@ std::string fixed_text(const std::optional<double>& value, int digits) {
   return value && std::isfinite(*value) ? fmt::format("{:.{}f}", *value, digits) : kNoValue;
 }
 
-std::string percent_text(const std::optional<double>& share) {
-  return share && std::isfinite(*share) ? fmt::format("{:.1f} %", 100 * *share) : kNoValue;
+std::string percent_text(const std::optional<double>& share, int digits) {
+  return share && std::isfinite(*share) ? fmt::format("{:.{}f} %", 100 * *share, digits) : kNoValue;
 }
 
 std::string speedup_with_interval(const Run& run) {

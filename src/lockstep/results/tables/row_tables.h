@@ -60,7 +60,7 @@ std::string counted(int64_t count, std::string_view thing);
 std::string fixed_text(const std::optional<double>& value, int digits);
 
 /// "94.1 %", or "-".
-std::string percent_text(const std::optional<double>& share);
+std::string percent_text(const std::optional<double>& share, int digits = 1);
 
 /// The 95 % interval of images/s as half its width ("±1.4 %"), or in a word the reason why there is none
 /// (short, few, trend, shift, unsettled); "-" where the record does not say.

@@ -98,60 +98,49 @@ Images second_images(const RowPlan& row, const Images& first, double weight, int
   return {.size = std::clamp(size, std::min(2 * first.size, row.image_size), row.image_size)};
 }
 
-/// Seconds of the steps with some images.
-struct Tried {
-  double build_s = 0;
-  double first_s = 0;
+/// Seconds of a step, and the part of it that the optimizer takes.
+struct StepTime {
   double step_s = 0;
   double optimizer_s = 0;
 };
 
-/// Network and input of a row of one rank.
-class Sampler {
- public:
-  Sampler(RowPlan row, const Images& images) : row_(with(std::move(row), images)) {}
-
-  /// Steps until `end_s`, at least `least` after the first.
-  Tried run(int least, double end_s) {
-    const double begin_s = now_s();
-    RowTrainee trainee(row_, nullptr, nullptr, {.blank = true});
-    const double build_s = now_s() - begin_s;
-    const Tried first = step(trainee);
-    Tried shortest = step(trainee);
-    for (int steps = 1; steps < least || (steps < kMostTries && now_s() + shortest.step_s < end_s); ++steps) {
-      const Tried next = step(trainee);
-      if (next.step_s < shortest.step_s) shortest = next;
-    }
-    return {.build_s = build_s,
-            .first_s = first.step_s,
-            .step_s = shortest.step_s,
-            .optimizer_s = std::min(shortest.optimizer_s, shortest.step_s)};
+StepTime time_step(RowTrainee& trainee) {
+  launch::Progress progress;
+  const double before_s = processor_s();
+  const StepLoopResult result =
+      trainee.train({.warmup_steps = 0, .steps = 1}, /*coupled=*/true, /*stamp_phases=*/true, progress);
+  // Other programs lengthen the step, but not the processor time of its threads.
+  const double busy_s = kIdleThreads * (processor_s() - before_s) / at::get_num_threads();
+  StepTime time{.step_s = std::min(result.step_s.front(), busy_s)};
+  if (!result.stamps.empty()) {
+    const double share = time.step_s / result.step_s.front();
+    time.optimizer_s = share * (result.stamps.front().applied_s - result.stamps.front().combined_s);
   }
+  return time;
+}
 
- private:
-  static RowPlan with(RowPlan row, const Images& images) {
-    row.batch_per_rank = images.count;
-    row.image_size = images.size;
-    return row;
-  }
-
-  Tried step(RowTrainee& trainee) {
-    const double before_s = processor_s();
-    const StepLoopResult result = trainee.train({.warmup_steps = 0, .steps = 1}, /*coupled=*/true,
-                                                /*stamp_phases=*/true, progress_);
-    // Other programs lengthen the step, but not the processor time of its threads.
-    const double busy_s = kIdleThreads * (processor_s() - before_s) / at::get_num_threads();
-    Tried tried{.step_s = std::min(result.step_s.front(), busy_s)};
-    if (!result.stamps.empty()) {
-      const double share = tried.step_s / result.step_s.front();
-      tried.optimizer_s = share * (result.stamps.front().applied_s - result.stamps.front().combined_s);
-    }
-    return tried;
-  }
-
-  RowPlan row_;
-  launch::Progress progress_;
+/// Seconds to build a network with its input, of its first step, and of the shortest later one.
+struct Tried {
+  double build_s = 0;
+  double first_s = 0;
+  StepTime shortest;
 };
+
+/// Steps of the row with these images until `end_s`, at least `least` after the first.
+Tried try_steps(RowPlan row, const Images& images, int least, double end_s) {
+  row.batch_per_rank = images.count;
+  row.image_size = images.size;
+  const double begin_s = now_s();
+  RowTrainee trainee(row, nullptr, nullptr, {.blank = true});
+  Tried tried{.build_s = now_s() - begin_s};
+  tried.first_s = time_step(trainee).step_s;
+  tried.shortest = time_step(trainee);
+  for (int steps = 1; steps < least || (steps < kMostTries && now_s() + tried.shortest.step_s < end_s);
+       ++steps) {
+    tried.shortest = std::ranges::min(tried.shortest, time_step(trainee), {}, &StepTime::step_s);
+  }
+  return tried;
+}
 
 }  // namespace
 
@@ -160,23 +149,25 @@ StepSample sample_steps(const RowPlan& row, int most_images, double budget_s) {
   const RowPlan single = alone(row);
   const double guess_s = guessed_image_s(models::info_of(row.model), row.image_size);
   const Images few = first_images(row, budget_s);
-  const Tried one = Sampler(single, few).run(kLeastOfFirst, now_s() + budget_s / 3);
+  const double few_weight = few.weight(row);
+  const Tried first = try_steps(single, few, kLeastOfFirst, now_s() + budget_s / 3);
+  const auto [few_s, optimizer_s] = first.shortest;
   // Where reading weights takes most of the time of one image, further ones cost little.
-  const double image_s = std::min((one.step_s - one.optimizer_s) / few.weight(row), 3 * guess_s);
-  StepSample sample{.fixed_s = std::max(0.0, one.step_s - image_s * few.weight(row)),
+  const double image_s = std::min((few_s - std::min(optimizer_s, few_s)) / few_weight, 3 * guess_s);
+  StepSample sample{.fixed_s = std::max(0.0, few_s - image_s * few_weight),
                     .per_image_s = image_s,
-                    .build_s = one.build_s,
-                    .first_s = std::max(0.0, one.first_s - one.step_s),
+                    .build_s = first.build_s,
+                    .first_s = std::max(0.0, first.first_s - few_s),
                     .images = few.count};
-  const double further = ((end_s - now_s()) / kTryOfSecond - one.step_s) / std::min(image_s, guess_s);
-  const double weight = few.weight(row) + std::max(few.weight(row), further);
-  const Images many = second_images(row, few, weight, most_images);
-  if (many.weight(row) <= few.weight(row)) return sample;
-  const Tried several = Sampler(single, many).run(kLeastOfSecond, end_s);
-  const double mean_s = several.step_s / many.weight(row);
-  sample.per_image_s = std::clamp((several.step_s - one.step_s) / (many.weight(row) - few.weight(row)),
-                                  std::min(mean_s, guess_s / 3), mean_s);
-  sample.fixed_s = several.step_s - many.weight(row) * sample.per_image_s;
+  const double further = ((end_s - now_s()) / kTryOfSecond - few_s) / std::min(image_s, guess_s);
+  const Images many = second_images(row, few, few_weight + std::max(few_weight, further), most_images);
+  const double many_weight = many.weight(row);
+  if (many_weight <= few_weight) return sample;
+  const double many_s = try_steps(single, many, kLeastOfSecond, end_s).shortest.step_s;
+  const double mean_s = many_s / many_weight;
+  sample.per_image_s =
+      std::clamp((many_s - few_s) / (many_weight - few_weight), std::min(mean_s, guess_s / 3), mean_s);
+  sample.fixed_s = many_s - many_weight * sample.per_image_s;
   sample.images = many.count;
   return sample;
 }

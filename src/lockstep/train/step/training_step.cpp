@@ -192,9 +192,7 @@ StepOutcome TrainingStep::compute_whole(models::WholeStep& whole, const inputs::
   const kernels::Context context{.seed = options_.seed,
                                  .step = number.step * options_.accumulate + index,
                                  .first_sample = batch.first_sample};
-  // Inputs that know images and labels only have no list of all tensors.
-  const std::vector<at::Tensor> samples =
-      batch.samples.empty() ? std::vector{batch.images, batch.labels} : batch.samples;
+  const std::vector<at::Tensor> samples = batch.tensors();
   // Gradients of micro-batches add up, so each contributes its share of the mean.
   at::Tensor scale = at::full({}, 1.0 / options_.accumulate, samples.front().options().dtype(at::kFloat));
   if (trainee_.loss_scale != nullptr) scale = trainee_.loss_scale->scaled(scale);
