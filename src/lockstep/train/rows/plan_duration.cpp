@@ -66,7 +66,7 @@ PlanDuration::PlanDuration(const std::vector<RowPlan>& rows, const SweepPlace& p
     if (row.batch_per_rank > known.batch_per_rank) known = row;
   }
   for (const auto& [key, row] : largest) {
-    samples_[key] = sample_steps(row, row.batch_per_rank, budget_s / static_cast<double>(largest.size()));
+    samples_[key] = sample_steps(row, budget_s / static_cast<double>(largest.size()));
   }
   std::set<std::string> limits;
   for (const RowPlan& row : rows) {

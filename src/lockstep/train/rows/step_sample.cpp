@@ -27,6 +27,9 @@ constexpr int kLeastOfFirst = 2;
 constexpr double kTryOfFirst = 3.7;
 constexpr int kLeastOfSecond = 1;
 constexpr double kTryOfSecond = 2.3;
+/// Images of a step that is tried, where the row has as many: with fewer the kernels take other algorithms
+/// (kernels/winograd.h).
+constexpr int kImages = 4;
 /// The size of a small image; feature maps halve up to five times.
 constexpr int kSmallSize = 64;
 constexpr int kSizeStep = 32;
@@ -82,20 +85,25 @@ struct Images {
   }
 };
 
-/// One of the row's images if tries of one and of two fit into the budget, else a small one.
+/// Of the row's size if tries of so many and of twice as many fit into the budget, else small ones.
 Images first_images(const RowPlan& row, double budget_s) {
   const models::ModelInfo& info = models::info_of(row.model);
-  const double needed_s = kTryOfFirst * (guessed_fixed_s(info) + guessed_image_s(info, row.image_size)) +
-                          kTryOfSecond * (guessed_fixed_s(info) + 2 * guessed_image_s(info, row.image_size));
-  if (needed_s <= budget_s) return {.size = row.image_size};
-  return {.size = std::clamp(kSmallSize, static_cast<int>(info.min_image_size), row.image_size)};
+  const int count = std::min(kImages, row.batch_per_rank);
+  const double images_s = count * guessed_image_s(info, row.image_size);
+  const double needed_s = kTryOfFirst * (guessed_fixed_s(info) + images_s) +
+                          kTryOfSecond * (guessed_fixed_s(info) + 2 * images_s);
+  if (needed_s <= budget_s) return {.count = count, .size = row.image_size};
+  return {.count = count,
+          .size = std::clamp(kSmallSize, static_cast<int>(info.min_image_size), row.image_size)};
 }
 
 /// Images that weigh `weight` or a little less, but clearly more than the first where the row's allow it.
-Images second_images(const RowPlan& row, const Images& first, double weight, int most) {
-  if (weight >= 1) return {.count = std::min(static_cast<int>(weight), most), .size = row.image_size};
-  const int size = static_cast<int>(std::sqrt(weight) * row.image_size) / kSizeStep * kSizeStep;
-  return {.size = std::clamp(size, std::min(2 * first.size, row.image_size), row.image_size)};
+Images second_images(const RowPlan& row, const Images& first, double weight) {
+  if (weight >= first.count)
+    return {.count = std::min(static_cast<int>(weight), row.batch_per_rank), .size = row.image_size};
+  const int size = static_cast<int>(std::sqrt(weight / first.count) * row.image_size) / kSizeStep * kSizeStep;
+  return {.count = first.count,
+          .size = std::clamp(size, std::min(2 * first.size, row.image_size), row.image_size)};
 }
 
 /// Seconds of a step, and the part of it that the optimizer takes.
@@ -144,7 +152,7 @@ Tried try_steps(RowPlan row, const Images& images, int least, double end_s) {
 
 }  // namespace
 
-StepSample sample_steps(const RowPlan& row, int most_images, double budget_s) {
+StepSample sample_steps(const RowPlan& row, double budget_s) {
   const double end_s = now_s() + budget_s;
   const RowPlan single = alone(row);
   const double guess_s = guessed_image_s(models::info_of(row.model), row.image_size);
@@ -160,7 +168,7 @@ StepSample sample_steps(const RowPlan& row, int most_images, double budget_s) {
                     .first_s = std::max(0.0, first.first_s - few_s),
                     .images = few.count};
   const double further = ((end_s - now_s()) / kTryOfSecond - few_s) / std::min(image_s, guess_s);
-  const Images many = second_images(row, few, few_weight + std::max(few_weight, further), most_images);
+  const Images many = second_images(row, few, few_weight + std::max(few_weight, further));
   const double many_weight = many.weight(row);
   if (many_weight <= few_weight) return sample;
   const double many_s = try_steps(single, many, kLeastOfSecond, end_s).shortest.step_s;

@@ -19,9 +19,9 @@ struct StepSample {
 };
 
 /// Trains the network of a row on a processor, all weights 0, with the calling thread's number of threads:
-/// once with few and once with more images, up to `most_images`, smaller ones than the row's if those would
-/// take too long. Takes about as long as the budget says, but never less than five steps. Throws what
-/// RowTrainee throws.
-StepSample sample_steps(const RowPlan& row, int most_images, double budget_s);
+/// once with few and once with more pixels, at most the row's batch, of smaller images than the row's if
+/// those would take too long. Takes about as long as the budget says, but never less than five steps. Throws
+/// what RowTrainee throws.
+StepSample sample_steps(const RowPlan& row, double budget_s);
 
 }  // namespace lockstep::train
