@@ -130,6 +130,15 @@ def run_tf_cnn(options, cpus):
     return [options.batch / float(rate[1])]
 
 
+def run_again(name, job):
+    """A variant that ran before may fail once: Python's processes crash at their end now and then."""
+    try:
+        return job()
+    except VariantFailed as error:
+        print(f"{name} is tried once more: {error}", file=sys.stderr)
+        return job()
+
+
 def take_turns(jobs, repeats, keep, cost=lambda taken: taken):
     """What each of the jobs gave, by name, in repetitions whose order rotates. A job that throws VariantFailed is left
     out; after the first repetition so are all Python variants but the `keep` of least cost."""
@@ -139,7 +148,7 @@ def take_turns(jobs, repeats, keep, cost=lambda taken: taken):
         shift = repetition % len(order)
         for name in order[shift:] + order[:shift]:
             try:
-                taken[name].append(jobs[name]())
+                taken[name].append(run_again(name, jobs[name]) if taken[name] else jobs[name]())
             except VariantFailed as error:
                 print(f"{name} is left out: {error}", file=sys.stderr)
                 del taken[name]

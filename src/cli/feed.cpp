@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <csignal>
+#include <cstring>
+#include <functional>
+#include <memory>
 #include <optional>
 
 #include <fmt/format.h>
@@ -11,8 +14,11 @@
 #include "lockstep/feed/message.h"
 #include "lockstep/feed/random_batches.h"
 #include "lockstep/feed/sender.h"
+#include "lockstep/inputs/sources.h"
 #include "lockstep/launch/signals.h"
+#include "lockstep/models/model.h"
 #include "lockstep/topology/inspect.h"
+#include "lockstep/train/rows/row_input.h"
 
 #include "commands.h"
 #include "console.h"
@@ -28,6 +34,8 @@ constexpr const char* kFeedExamples = R"(Examples:
       1000 batches for 2 ranks, which receive them at ports 5555 and 5556
   lockstep feed --address ipc:///tmp/batches --rate 500
       at most 500 images per second: what a slow producer does to a step
+  lockstep feed --address ipc:///tmp/batches --model mine.pt2 --batch 8
+      random tensors for a network from a file, which says what they are
 Any number of producers may feed the same ranks; docs/inputs.md has the layout of a message.
 )";
 
@@ -35,6 +43,8 @@ struct FeedOptions {
   std::string address;
   /// Ranks of the job that is fed.
   int ranks = 1;
+  /// The network whose batches are sent; empty: the shape says what an image is.
+  std::string model;
   feed::BatchShape shape;
   int64_t classes = 1000;
   uint64_t seed = 1;
@@ -47,10 +57,60 @@ struct FeedOptions {
   bool quiet = false;
 };
 
+/// Messages of one size, each with a batch.
+struct Messages {
+  size_t bytes = 0;
+  /// What it calls those of a batch.
+  const char* samples = "images";
+  /// Writes message `number`.
+  std::function<void(int64_t number, uint8_t* message)> write;
+};
+
+Messages image_messages(const FeedOptions& options) {
+  const feed::RandomBatches batches(options.shape, options.classes, options.seed);
+  return {.bytes = feed::message_bytes(options.shape), .write = [batches](int64_t number, uint8_t* message) {
+            const feed::MessageParts parts = feed::begin_message(batches.shape(), message);
+            batches.make(number, parts.pixels, parts.labels);
+          }};
+}
+
+/// A few batches as the input `device` has them, in turn.
+Messages tensor_messages(const inputs::InputOptions& described) {
+  const feed::WantedTensors wanted = inputs::wanted_tensors(described);
+  const std::shared_ptr<inputs::Input> input = inputs::create_device_input(described);
+  return {.bytes = feed::message_bytes(wanted),
+          .samples = "samples",
+          .write = [wanted, input](int64_t /*number*/, uint8_t* message) {
+            char* to = feed::begin_message(wanted, message);
+            for (const at::Tensor& tensor : input->next().tensors()) {
+              const at::Tensor in_rows = tensor.contiguous();
+              std::memcpy(to, in_rows.const_data_ptr(), in_rows.nbytes());
+              to += in_rows.nbytes();
+            }
+          }};
+}
+
+/// Gives the options what the network's images have. Returns the tensors of a network that takes others.
+std::vector<inputs::Description> fit_to_model(FeedOptions& options, bool batch_given) {
+  const models::ModelInfo& info = models::info_of(options.model);
+  if (!batch_given) options.shape.batch = info.default_batch;
+  network_file::LabelledImages images{
+      .channels = info.channels, .size = info.image_size, .classes = info.classes};
+  if (info.file != nullptr) {
+    const auto of_file = info.file->labelled_images();
+    if (!of_file) return train::descriptions_of(*info.file);
+    images = *of_file;
+  }
+  options.shape.channels = images.channels;
+  options.shape.image_size = images.size;
+  options.classes = images.classes;
+  return {};
+}
+
 /// Refuses batches that this host has no memory for: those that wait, and the one that is being made.
-void check_memory(const FeedOptions& options) {
+void check_memory(const FeedOptions& options, size_t message_bytes) {
   // The largest values of the flags make one message of 13 PB, whose bytes an int64_t holds, but not of all.
-  const auto batch_bytes = static_cast<int64_t>(feed::message_bytes(options.shape));
+  const auto batch_bytes = static_cast<int64_t>(message_bytes);
   const int64_t batches = int64_t{options.ranks} * options.prefetch + 1;
   const int64_t available_bytes = topology::inspect_host().available_memory_bytes;
   if (batch_bytes <= available_bytes / batches) return;
@@ -88,28 +148,27 @@ bool wait_until(double due_s, int interrupt_fd) {
 }
 
 /// One line about what was sent.
-std::string summary(const FeedOptions& options, int64_t batches, double seconds, double waited_s) {
-  const double images = double(batches) * double(options.shape.batch);
-  const double bytes = double(batches) * double(feed::message_bytes(options.shape));
-  return fmt::format("sent {} batches of {} images in {}: {} images/s, {} GB/s, {} of it waiting\n", batches,
-                     options.shape.batch, format_duration(seconds),
-                     format_number(seconds > 0 ? images / seconds : 0, 4),
+std::string summary(const FeedOptions& options, const Messages& messages, int64_t batches, double seconds,
+                    double waited_s) {
+  const double samples = double(batches) * double(options.shape.batch);
+  const double bytes = double(batches) * double(messages.bytes);
+  return fmt::format("sent {} batches of {} {} in {}: {} {}/s, {} GB/s, {} of it waiting\n", batches,
+                     options.shape.batch, messages.samples, format_duration(seconds),
+                     format_number(seconds > 0 ? samples / seconds : 0, 4), messages.samples,
                      format_number(seconds > 0 ? bytes / seconds / 1e9 : 0, 3), format_duration(waited_s));
 }
 
 /// Returns the signal that ended it, if one did.
-std::optional<int> send_batches(const FeedOptions& options) {
+std::optional<int> send_batches(const FeedOptions& options, const Messages& messages) {
   launch::SignalPipe signals{SIGINT, SIGTERM};
   feed::Sender sender(sender_options(options, signals.fd()));
-  const feed::RandomBatches batches(options.shape, options.classes, options.seed);
-  const size_t bytes = feed::message_bytes(options.shape);
   double begin_s = 0;
   double waited_for_first_s = 0;
   int64_t number = 0;
   feed::Sent sent = feed::Sent::kSent;
   const auto tell = [&] {
     const double seconds = begin_s > 0 ? now_s() - begin_s : 0;
-    print_result(summary(options, number, seconds, sender.waited_s() - waited_for_first_s));
+    print_result(summary(options, messages, number, seconds, sender.waited_s() - waited_for_first_s));
   };
   try {
     for (; options.count == 0 || number < options.count; ++number) {
@@ -120,8 +179,7 @@ std::optional<int> send_batches(const FeedOptions& options) {
           break;
         }
       }
-      const feed::MessageParts parts = feed::begin_message(options.shape, sender.begin(bytes));
-      batches.make(number, parts.pixels, parts.labels);
+      messages.write(number, sender.begin(messages.bytes));
       sent = sender.send();
       if (sent != feed::Sent::kSent) break;
       // The first batch waits for the ranks to start, which says nothing about the rate.
@@ -143,10 +201,17 @@ std::optional<int> send_batches(const FeedOptions& options) {
   return std::nullopt;
 }
 
-int run_feed(const FeedOptions& options) {
+int run_feed(FeedOptions options, bool batch_given) {
   set_quiet(options.quiet);
-  check_memory(options);
-  const std::optional<int> signal = send_batches(options);
+  inputs::InputOptions described{.seed = options.seed};
+  if (!options.model.empty()) described.described = fit_to_model(options, batch_given);
+  described.batch = options.shape.batch;
+  const bool tensors = !described.described.empty();
+  // Before anything of that size is made.
+  check_memory(options, tensors ? feed::message_bytes(inputs::wanted_tensors(described))
+                                : feed::message_bytes(options.shape));
+  const std::optional<int> signal =
+      send_batches(options, tensors ? tensor_messages(described) : image_messages(options));
   if (!signal) return kExitDone;
   return *signal == SIGTERM ? kExitTerminated : kExitInterrupted;
 }
@@ -160,7 +225,10 @@ RunCommand add_feed(Flags& flags) {
             "where the ranks receive batches, as given to them: ipc:///tmp/NAME or tcp://HOST:PORT",
             {.required = true});
   flags.add("--ranks", options->ranks, "ranks of the job that is fed", {.numbers = counts_up_to(kMostFed)});
-  flags.add("--batch", options->shape.batch, "images per batch of one rank",
+  flags.add("--model", options->model,
+            "the network that is fed: its images' shape and classes, or the tensors of one from a file "
+            "[--image-size, --channels, --classes]");
+  flags.add("--batch", options->shape.batch, "samples per batch of one rank [32, or the network's own]",
             {.numbers = counts_up_to(kMostImages)});
   flags.add("--image-size", options->shape.image_size, "height and width of an image in pixels",
             {.numbers = counts_up_to(kMostPixels)});
@@ -180,7 +248,14 @@ RunCommand add_feed(Flags& flags) {
       "seconds without a batch taken after which to end: done if all ranks have left, an error otherwise",
       {.numbers = times_from(0)});
   flags.add_switch("-q,--quiet", options->quiet, "print no notes");
-  return [options](const Arguments& /*arguments*/) { return run_feed(*options); };
+  return [options, &flags](const Arguments& /*arguments*/) {
+    for (const char* flag : {"--image-size", "--channels", "--classes"}) {
+      if (options->model.empty() || !flags.given(flag)) continue;
+      throw ConfigError(fmt::format("{} is of no use beside --model, which says it", flag),
+                        "Leave one of them out.");
+    }
+    return run_feed(*options, flags.given("--batch"));
+  };
 }
 
 }  // namespace lockstep::cli

@@ -124,6 +124,21 @@ TEST(FeedTest, a_producer_that_is_killed_is_waited_for_until_another_comes) {
 }
 
 /// Exactly as many batches as the steps take, from the program of the examples.
+TEST(FeedTest, a_network_says_what_its_images_are) {
+  const test::ScratchFolder folder;
+  const std::string address = "ipc://" + folder.path("batches");
+  test::Program feed({"lockstep", "feed", "--address", address, "--model", "lenet5", "--count", "30"});
+  const test::Finished bench =
+      test::run({"lockstep", "bench", "--model", "lenet5", "--ranks", "1", "--threads", "1", "--steps", "10",
+                 "--warmup", "2", "--no-controls", "--input", "zmq", "--address", address});
+  EXPECT_EQ(bench.exit_code, 0) << bench.error << feed.error();
+  EXPECT_EQ(feed.wait(), 0) << feed.error();
+  const test::Finished both =
+      test::run({"lockstep", "feed", "--address", address, "--model", "lenet5", "--classes", "7"});
+  EXPECT_EQ(both.exit_code, 2);
+  EXPECT_THAT(both.error, HasSubstr("--classes is of no use beside --model"));
+}
+
 TEST(FeedTest, a_producer_in_python_feeds_a_rank) {
   const test::ScratchFolder folder;
   const std::string address = "ipc://" + folder.path("batches");

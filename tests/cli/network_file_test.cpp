@@ -8,6 +8,7 @@
 #include "lockstep/base/file.h"
 
 #include "cli/program.h"
+#include "data/tensor_bytes.h"
 
 namespace lockstep {
 namespace {
@@ -76,6 +77,82 @@ TEST(NetworkFileProgramTest, a_training_lowers_the_loss_and_continues_from_a_che
   EXPECT_EQ(resumed.exit_code, 0) << resumed.error;
 }
 
+/// A folder with the inputs and targets of kTokens: `samples` sequences of six tokens, each `token`.
+void write_tokens(const test::ScratchFolder& folder, int samples, int64_t token) {
+  const std::string values = data::bytes_of(std::vector<int64_t>(static_cast<size_t>(samples) * 6, token));
+  const std::string shape = std::to_string(samples) + ", 6";
+  write_file_atomically(folder.path("input0.npy"), data::npy("<i8", shape, values));
+  write_file_atomically(folder.path("target0.npy"), data::npy("<i8", shape, values));
+}
+
+TEST(NetworkFileProgramTest, tensors_from_a_folder_are_learned) {
+  const test::ScratchFolder folder;
+  write_tokens(folder, 64, 7);
+  const std::string record = folder.path("training.json");
+  const test::Finished finished =
+      run_lockstep({"train", "--model", kTokens, "--ranks", "2", "--threads", "1", "--backend", "thread",
+                    "--data", folder.path(""), "--epochs", "2", "--lr", "0.5", "--json", record});
+  ASSERT_EQ(finished.exit_code, 0) << finished.error;
+  const std::string text = read_file(record);
+  EXPECT_THAT(text, HasSubstr("tensors, 64 samples"));
+  const auto epochs = nlohmann::json::parse(text).at("epochs");
+  // One token that always follows is soon known; random ones have a loss of log(40).
+  EXPECT_LT(epochs.at(1).at("loss").get<double>(), 0.5) << finished.output;
+}
+
+TEST(NetworkFileProgramTest, images_may_come_as_tensors_too) {
+  const test::ScratchFolder folder;
+  write_file_atomically(folder.path("input0.npy"),
+                        data::npy("<f4", "8, 3, 8, 8", std::string(8 * 768, '\0')));
+  write_file_atomically(folder.path("target0.npy"), data::npy("<i8", "8,", std::string(64, '\0')));
+  const std::string result = folder.path("result.json");
+  const test::Finished finished = run_lockstep({"bench", "--model", kConvolutions, "--ranks", "1",
+                                                "--threads", "1", "--backend", "thread", "--input", "dataset",
+                                                "--data", folder.path(""), "--steps", "4", "--json", result});
+  ASSERT_EQ(finished.exit_code, 0) << finished.error;
+  const auto run = nlohmann::json::parse(read_file(result)).at("lockstep").at("runs").at(0);
+  EXPECT_EQ(run.at("input_queues").at(0).at("name"), "read");
+}
+
+TEST(NetworkFileProgramTest, another_process_feeds_tensors) {
+  const test::ScratchFolder folder;
+  const std::string address = "ipc://" + folder.path("tokens");
+  const std::string result = folder.path("result.json");
+  test::Program feed(
+      {"lockstep", "feed", "--address", address, "--ranks", "2", "--model", kTokens, "--timeout", "2"});
+  const test::Finished finished =
+      run_lockstep({"bench", "--model", kTokens, "--ranks", "2", "--threads", "1", "--steps", "20",
+                    "--no-controls", "--input", "zmq", "--address", address, "--json", result});
+  ASSERT_EQ(finished.exit_code, 0) << finished.error << feed.error();
+  EXPECT_EQ(feed.wait(), 0) << feed.error();
+  EXPECT_THAT(feed.output(), HasSubstr("batches of 2 samples"));
+  const auto run = nlohmann::json::parse(read_file(result)).at("lockstep").at("runs").at(0);
+  EXPECT_EQ(run.at("input_queues").at(0).at("name"), "received");
+  EXPECT_GT(run.at("input_queues").at(0).at("images_per_s"), 0);
+}
+
+TEST(NetworkFileProgramTest, a_feeder_of_images_is_told_what_is_wanted) {
+  const test::ScratchFolder folder;
+  const std::string address = "ipc://" + folder.path("tokens");
+  test::Program feed({"lockstep", "feed", "--address", address, "--image-size", "8", "--timeout", "2"});
+  const test::Finished finished = run_lockstep({"bench", "--model", kTokens, "--ranks", "1", "--threads", "1",
+                                                "--steps", "20", "--input", "zmq", "--address", address});
+  EXPECT_EQ(finished.exit_code, 1) << finished.output;
+  EXPECT_THAT(finished.error, HasSubstr("has content of type 1, expected 2 (tensors)"));
+  feed.wait();
+}
+
+TEST(NetworkFileProgramTest, values_that_the_network_does_not_know_are_refused_by_name) {
+  const test::ScratchFolder folder;
+  write_tokens(folder, 64, 40);
+  const test::Finished finished =
+      run_lockstep({"bench", "--model", kTokens, "--ranks", "2", "--threads", "1", "--backend", "gloo",
+                    "--input", "dataset", "--data", folder.path(""), "--steps", "4"});
+  EXPECT_EQ(finished.exit_code, 1) << finished.output;
+  EXPECT_THAT(finished.error, HasSubstr("input0 has values from 40 to 40, the file from 0 to 39"));
+  EXPECT_THAT(finished.error, testing::Not(HasSubstr("std::")));
+}
+
 struct RefusedNetwork {
   std::vector<std::string> flags;
   std::string text;
@@ -94,6 +171,9 @@ TEST(NetworkFileProgramTest, impossible_wishes_are_refused) {
       {{"--model", kTokens, "--kernels", "fused"}, "--kernels fused"},
       {{"--model", kTokens, "--input", "host"}, "--input host"},
       {{"--model", kTokens, "--layers"}, "--layers"},
+      {{"--model", kTokens, "--input", "dataset"}, "needs --data FOLDER"},
+      {{"--model", kTokens, "--input", "dataset", "--data", LOCKSTEP_SOURCE_DIR "/data/digits"},
+       "holds no tensors"},
   };
   for (const RefusedNetwork& one : cases) {
     std::vector<std::string> arguments{"bench"};

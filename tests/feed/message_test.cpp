@@ -65,7 +65,7 @@ TEST(MessageTest, a_farewell_is_no_batch_and_no_batch_a_farewell) {
   EXPECT_TRUE(is_farewell(farewell()));
   EXPECT_FALSE(is_farewell(good_message()));
   EXPECT_FALSE(is_farewell(with_number(12, 0)));
-  EXPECT_THAT(parsing(farewell()), ThrowsMessage<Error>(HasSubstr("has pixels of type 0")));
+  EXPECT_THAT(parsing(farewell()), ThrowsMessage<Error>(HasSubstr("has content of type 0")));
 }
 
 TEST(MessageTest, that_is_anything_else_is_refused_with_what_was_expected) {
@@ -78,7 +78,7 @@ TEST(MessageTest, that_is_anything_else_is_refused_with_what_was_expected) {
   refuses("lockstep" + good.substr(8), "does not begin with");
   refuses(good.substr(0, 31), "ends after 31 bytes, within its header of 32");
   refuses(with_number(8, 2), "is of version 2 of the layout, expected 1");
-  refuses(with_number(12, 5), "has pixels of type 5, expected 1 (uint8)");
+  refuses(with_number(12, 5), "has content of type 5, expected 1 (uint8 images)");
   refuses(with_number(16, 3), "has 3 images of 4 x 4 x 3, expected 2 images of 4 x 4 x 3");
   refuses(with_number(20, 5), "has 2 images of 5 x 4 x 3, expected");
   refuses(with_number(24, 0xffffffff), "has 2 images of 4 x 4294967295 x 3, expected");
@@ -87,6 +87,46 @@ TEST(MessageTest, that_is_anything_else_is_refused_with_what_was_expected) {
   refuses(good + '\0', "has 145 bytes, expected 144");
   refuses(with_number(32, 10), "has label 10 for image 0, expected 0 to 9");
   refuses(with_number(44, 0x80000000), "for image 1, expected 0 to 9");
+}
+
+const WantedTensors kTensors{.batch = 2, .bytes_per_sample = {3, 8}};
+
+std::string good_tensors() {
+  std::string message(message_bytes(kTensors), '\0');
+  char* const values = begin_message(kTensors, reinterpret_cast<uint8_t*>(message.data()));
+  for (int i = 0; i < 22; ++i) values[i] = static_cast<char>(i);
+  return message;
+}
+
+TEST(TensorMessageTest, is_read_as_it_was_written) {
+  const std::string message = good_tensors();
+  EXPECT_EQ(message.substr(0, 32), std::string("LOCKSTEP"
+                                               "\1\0\0\0"
+                                               "\2\0\0\0"
+                                               "\2\0\0\0"
+                                               "\2\0\0\0"
+                                               "\0\0\0\0"
+                                               "\0\0\0\0",
+                                               32));
+  check_tensors(message, kTensors, "it");
+  EXPECT_EQ(tensors_of(message).size(), 22U);
+  EXPECT_EQ(tensors_of(message)[21], 21);
+}
+
+TEST(TensorMessageTest, that_does_not_fit_is_refused_with_what_was_expected) {
+  const auto refuses = [](const std::string& message, const WantedTensors& wanted, const std::string& words) {
+    EXPECT_THAT([&] { check_tensors(message, wanted, "message 3"); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("message 3"), HasSubstr(words))));
+  };
+  refuses("", kTensors, "does not begin with");
+  refuses(good_message(), kTensors, "has content of type 1, expected 2 (tensors)");
+  refuses(good_tensors(), {.batch = 3, .bytes_per_sample = {3, 8}},
+          "has 2 samples of 2 tensors, expected 3 of 2");
+  refuses(good_tensors(), {.batch = 2, .bytes_per_sample = {11}},
+          "has 2 samples of 2 tensors, expected 2 of 1");
+  refuses(good_tensors(), {.batch = 2, .bytes_per_sample = {4, 8}}, "has 54 bytes, expected 56");
+  refuses(good_tensors() + '\0', kTensors, "has 55 bytes, expected 54");
+  EXPECT_THAT(parsing(good_tensors()), ThrowsMessage<Error>(HasSubstr("has content of type 2")));
 }
 
 TEST(AddressTest, every_rank_has_its_own) {

@@ -47,6 +47,9 @@ TEST_P(EveryModelTest, has_the_published_parameters_and_runs_at_its_smallest_siz
   const std::unique_ptr<Model> model = info.create({});
   EXPECT_EQ(info.parameters, published);
   EXPECT_EQ(model->parameters().count(), published);
+  const std::vector<at::Tensor> tensors = model->parameters().tensors();
+  EXPECT_EQ(info.parameter_tensors, std::ssize(tensors));
+  EXPECT_EQ(info.largest_parameter, std::ranges::max_element(tensors, {}, &at::Tensor::numel)->numel());
 
   const at::Tensor images = at::ones({2, info.channels, info.min_image_size, info.min_image_size});
   EXPECT_THAT(model->forward(images, {}).logits.sizes(), testing::ElementsAre(2, info.classes));

@@ -157,6 +157,28 @@ TEST(ChartsTest, published_tables_can_be_drawn_alone) {
   EXPECT_THAT(chart.notes, testing::Contains(testing::HasSubstr("leave synchronisation out")));
 }
 
+TEST(ChartsTest, networks_has_a_point_for_each_with_what_decides_how_it_scales) {
+  const Chart chart = networks_chart(sources_of(networks_record()), {});
+  EXPECT_THAT(chart.notes,
+              testing::Contains(testing::StartsWith(
+                  "resnet18 x 8: 44.6 MiB of gradients in 62 tensors, the largest 20\u00a0%; 310 "
+                  "multiply-adds per byte, 87\u00a0% at 2 ranks")));
+  EXPECT_THAT(chart.notes, testing::Contains(testing::HasSubstr(
+                               "mlp x 8: 8.0 MiB of gradients in 8 tensors, the largest 75\u00a0%; 2.00 ")));
+  EXPECT_THAT(chart.markup, testing::HasSubstr("100/B"));
+  results::RunRecord accumulated = networks_record();
+  for (results::Run& run : accumulated.runs) run.accumulate = 4;
+  EXPECT_THAT(networks_chart(sources_of(accumulated), {}).notes,
+              testing::Contains(testing::HasSubstr(
+                  "resnet18 x 32: 44.6 MiB of gradients in 62 tensors, the largest 20\u00a0%; 1242 ")));
+}
+
+TEST(ChartsTest, networks_needs_to_know_what_is_computed) {
+  const Chart chart = networks_chart(sources_of(plain_record()), {});
+  EXPECT_FALSE(chart.drawn());
+  EXPECT_THAT(chart.advice, testing::HasSubstr("lockstep bench --json"));
+}
+
 TEST(ChartsTest, a_curve_under_another_is_said) {
   const ChartForm form;
   const auto notes = [&](double slower) {

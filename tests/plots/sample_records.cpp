@@ -44,6 +44,9 @@ Run base_run(const std::string& strategy, int ranks) {
   run.threads_per_rank = 2;
   run.coupled = strategy != "independent";
   run.parameters = 25557032;
+  run.parameter_tensors = 161;
+  run.largest_parameter = 2359296;
+  run.multiply_adds = 4089184256;
   run.loss_first = 7.12;
   run.loss_last = 6.83;
   return run;
@@ -207,6 +210,7 @@ RunRecord plain_record() {
     run.factors.reset();
     run.resources.reset();
     run.step_interval_s.reset();
+    run.multiply_adds = 0;
   }
   return record;
 }
@@ -245,9 +249,11 @@ RunRecord networks_record() {
   Dice dice;
   struct Network {
     const char* model;
+    int64_t parameters, tensors, largest, multiply_adds;
     double alone_s, machine, transfer;
   };
-  for (const Network& network : {Network{"resnet18", 0.15, 0.97, 0.85}, Network{"mlp", 0.006, 1.21, 0.4}}) {
+  for (const Network& network : {Network{"resnet18", 11689512, 62, 2359296, 1814073344, 0.15, 0.97, 0.85},
+                                 Network{"mlp", 2103818, 8, 1572864, 2102272, 0.006, 1.21, 0.4}}) {
     for (const char* strategy : {"single", "ddp", "replicated", "independent"}) {
       for (const int ranks : {1, 2}) {
         const bool communicates = strategy[0] == 'd' || strategy[0] == 'r';
@@ -257,6 +263,10 @@ RunRecord networks_record() {
             ranks > 1 && communicates ? network.transfer + (strategy[0] == 'r' ? 0.05 : 0) : 1;
         Run run = base_run(strategy, ranks);
         run.model = network.model;
+        run.parameters = network.parameters;
+        run.parameter_tensors = network.tensors;
+        run.largest_parameter = network.largest;
+        run.multiply_adds = network.multiply_adds;
         run.batch_per_rank = 8;
         const double step_s = network.alone_s / (machine * transfer);
         fill_steps(run, step_s, 60, dice);

@@ -2,6 +2,8 @@
 
 import copy
 import json
+import os
+import subprocess
 import tempfile
 import unittest
 import zipfile
@@ -81,6 +83,20 @@ class ExportTest(unittest.TestCase):
 
     def test_a_step_in_bf16_is_that_of_autocast(self):
         self.check_against_eager("conv", "bf16")
+
+    def test_both_precisions_of_a_file_are_measured(self):
+        model, loss, inputs, targets = make("conv")
+        lockstep.export(model, loss, inputs, targets, self.path, precision=["fp32", "bf16"])
+        result = Path(self.folder.name) / "result.json"
+        command = [os.environ["LOCKSTEP_PROGRAM"], "bench", "--model", self.path, "--precision", "fp32,bf16"]
+        command += ["--ranks", "2", "--threads", "1", "--strategy", "ddp", "--no-controls", "--steps", "4", "--warmup", "1"]
+        # The stubs are for Python; the program has its own.
+        environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+        subprocess.run([*command, "--json", result], env=environment, check=True, capture_output=True)
+        full, half = (run for run in lockstep.read(result) if run["ranks"] == 2)
+        self.assertEqual((full["precision"], half["precision"]), ("fp32", "bf16"))
+        self.assertNotEqual(half["loss_first"], full["loss_first"])
+        self.assertAlmostEqual(half["loss_first"], full["loss_first"], delta=0.02 * full["loss_first"])
 
     def test_the_scale_multiplies_the_gradients(self):
         self.check_against_eager("mlp", scale=0.25)

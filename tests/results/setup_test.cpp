@@ -37,8 +37,9 @@ TEST(SetupTest, every_member_has_one_entry) {
   const results::Setup setup;
   const auto& [model, batch_per_rank, global_batch, accumulate, ranks, hosts, strategy, backend, precision,
                kernels, memory_format, device, cuda_graph, input, data, input_options, image_size, bucket_mb,
-               strategy_options, threads_per_rank, seed, parameters, multiply_adds, learning_rate, momentum,
-               weight_decay, nesterov, unit, units_per_sample] = setup;
+               strategy_options, threads_per_rank, seed, parameters, parameter_tensors, largest_parameter,
+               multiply_adds, learning_rate, momentum, weight_decay, nesterov, unit, units_per_sample] =
+      setup;
   const std::set<const void*> members{&model,
                                       &batch_per_rank,
                                       &global_batch,
@@ -61,6 +62,8 @@ TEST(SetupTest, every_member_has_one_entry) {
                                       &threads_per_rank,
                                       &seed,
                                       &parameters,
+                                      &parameter_tensors,
+                                      &largest_parameter,
                                       &multiply_adds,
                                       &learning_rate,
                                       &momentum,

@@ -219,8 +219,9 @@ TEST(VariantsTest, read_as_they_did) {
     change(record, record.runs[1]);
     text += fmt::format("== {}\n{}", name, new_lines(known, everything(record)));
     // Files have null for numbers that are not finite.
-    if (name != "not a number")
+    if (name != "not a number") {
       EXPECT_EQ(to_json(from_json(to_json(record), "a.json")), to_json(record)) << name;
+    }
   }
   testing_golden::expect_golden("variants.txt", text);
 }

@@ -15,12 +15,13 @@ static_assert(std::endian::native == std::endian::little, "messages are little e
 
 constexpr const char* kLayoutAdvice = "docs/inputs.md has the layout of a message.";
 
-constexpr uint32_t kNoPixels = 0;
+/// What a message holds.
+enum class Content : uint32_t { kFarewell = 0, kImages = 1, kTensors = 2 };
 
 /// The numbers of the header after its magic.
 struct Header {
   uint32_t version = kMessageVersion;
-  uint32_t pixel_type = kUint8Pixels;
+  Content content = Content::kImages;
   uint32_t batch = 0;
   uint32_t height = 0;
   uint32_t width = 0;
@@ -66,7 +67,7 @@ void write_header(const Header& header, void* message) {
 
 std::string farewell_header() {
   std::string header(kMessageHeaderBytes, '\0');
-  write_header({.pixel_type = kNoPixels}, header.data());
+  write_header({.content = Content::kFarewell}, header.data());
   return header;
 }
 
@@ -107,8 +108,15 @@ bool is_farewell(std::string_view message) {
   return message.size() == kFarewellBytes && message.substr(0, kMessageHeaderBytes) == farewell_header();
 }
 
-BatchView parse_message(std::string_view message, const WantedBatch& wanted, const std::string& name) {
-  // From the outside to the inside: each check may rely on the ones before, and the first says most.
+namespace {
+
+std::string_view name_of(Content content) {
+  return content == Content::kImages ? "uint8 images" : "tensors";
+}
+
+/// The header of a message with this content. Throws Error that begins with `name` for any other. From the
+/// outside to the inside: each check may rely on the ones before, and the first says most.
+Header read_header(std::string_view message, Content wanted, const std::string& name) {
   if (!message.starts_with(kMessageMagic)) {
     throw Error(fmt::format("{} is no batch: it does not begin with \"{}\"", name, kMessageMagic),
                 kLayoutAdvice);
@@ -125,12 +133,20 @@ BatchView parse_message(std::string_view message, const WantedBatch& wanted, con
         fmt::format("{} is of version {} of the layout, expected {}", name, header.version, kMessageVersion),
         "Use the producer that came with this lockstep; docs/inputs.md has the layout.");
   }
-  if (header.pixel_type != kUint8Pixels) {
+  if (header.content != wanted) {
     throw Error(
-        fmt::format("{} has pixels of type {}, expected {} (uint8)", name, header.pixel_type, kUint8Pixels),
-        kLayoutAdvice);
+        fmt::format("{} has content of type {}, expected {} ({})", name,
+                    static_cast<uint32_t>(header.content), static_cast<uint32_t>(wanted), name_of(wanted)),
+        wanted == Content::kTensors ? "Give the producer the network; for 'lockstep feed': --model FILE."
+                                    : kLayoutAdvice);
   }
-  check_shape(header, wanted.shape, name);
+  return header;
+}
+
+}  // namespace
+
+BatchView parse_message(std::string_view message, const WantedBatch& wanted, const std::string& name) {
+  check_shape(read_header(message, Content::kImages, name), wanted.shape, name);
   // Computed from the wanted shape, which is the header's as well by now.
   const size_t expected = message_bytes(wanted.shape);
   if (message.size() != expected) {
@@ -147,6 +163,39 @@ BatchView parse_message(std::string_view message, const WantedBatch& wanted, con
 BatchView view_of(std::string_view message, const BatchShape& shape) {
   const auto* labels = reinterpret_cast<const uint8_t*>(message.data()) + kMessageHeaderBytes;
   return {labels, labels + shape.batch * int64_t{sizeof(int64_t)}};
+}
+
+size_t message_bytes(const WantedTensors& tensors) {
+  int64_t bytes_per_sample = 0;
+  for (const int64_t bytes : tensors.bytes_per_sample) bytes_per_sample += bytes;
+  return kMessageHeaderBytes + static_cast<size_t>(tensors.batch * bytes_per_sample);
+}
+
+char* begin_message(const WantedTensors& tensors, uint8_t* message) {
+  write_header({.content = Content::kTensors,
+                .batch = static_cast<uint32_t>(tensors.batch),
+                .height = static_cast<uint32_t>(tensors.bytes_per_sample.size())},
+               message);
+  return reinterpret_cast<char*>(message) + kMessageHeaderBytes;
+}
+
+void check_tensors(std::string_view message, const WantedTensors& wanted, const std::string& name) {
+  const Header header = read_header(message, Content::kTensors, name);
+  const size_t tensors = wanted.bytes_per_sample.size();
+  if (header.batch != wanted.batch || header.height != tensors) {
+    throw Error(fmt::format("{} has {} samples of {} tensors, expected {} of {}", name, header.batch,
+                            header.height, wanted.batch, tensors),
+                fmt::format("Give the producer what the ranks were given; for 'lockstep feed': --model and "
+                            "--batch {}.",
+                            wanted.batch));
+  }
+  if (message.size() == message_bytes(wanted)) return;
+  throw Error(fmt::format("{} has {} bytes, expected {}", name, message.size(), message_bytes(wanted)),
+              kLayoutAdvice);
+}
+
+std::string_view tensors_of(std::string_view message) {
+  return message.substr(kMessageHeaderBytes);
 }
 
 std::string address_of_rank(const std::string& address, int rank) {

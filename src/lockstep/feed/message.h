@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/feed/random_batches.h"
 
@@ -14,16 +15,17 @@ namespace lockstep::feed {
 // each batch to any rank that has room. One batch is one message. All numbers are little endian:
 //   0  8 bytes   "LOCKSTEP"
 //   8  uint32    version of this layout, 1
-//  12  uint32    type of the pixels: 1 (uint8)
-//  16  uint32    batch, height, width, channels
-//  32  int64     a label per image
-//      uint8     the pixels, [batch, height, width, channels]
+//  12  uint32    what it holds: 1 (images of uint8 pixels), 2 (tensors of a network from a file)
+//  16  uint32    images: batch, height, width, channels; tensors: batch, number of tensors, 0, 0
+//  32  images:   int64, a label per image; uint8, the pixels, [batch, height, width, channels]
+//      tensors:  inputs before targets, as the network's file describes them, [batch, ...], the last
+//      dimension
+//                running fastest
 // and nothing after it. The last message of a producer may be a farewell: the header with a type of 0, and
 // zeros up to kFarewellBytes.
 
 constexpr std::string_view kMessageMagic = "LOCKSTEP";
 constexpr uint32_t kMessageVersion = 1;
-constexpr uint32_t kUint8Pixels = 1;
 constexpr size_t kMessageHeaderBytes = 32;
 
 /// Size of a message with such a batch.
@@ -65,6 +67,25 @@ BatchView parse_message(std::string_view message, const WantedBatch& wanted, con
 
 /// The parts of a message that parse_message() has found right.
 BatchView view_of(std::string_view message, const BatchShape& shape);
+
+/// The batches that a consumer of tensors accepts.
+struct WantedTensors {
+  int64_t batch = 0;
+  /// Of each tensor.
+  std::vector<int64_t> bytes_per_sample;
+};
+
+/// Size of a message with such a batch.
+size_t message_bytes(const WantedTensors& tensors);
+
+/// Writes the header of a message. Returns the place of the first tensor.
+char* begin_message(const WantedTensors& tensors, uint8_t* message);
+
+/// Throws as parse_message() does.
+void check_tensors(std::string_view message, const WantedTensors& wanted, const std::string& name);
+
+/// The bytes of all tensors in a message that check_tensors() has found right.
+std::string_view tensors_of(std::string_view message);
 
 /// The address at which rank `rank` of a job with --address `address` takes its batches: ipc:///tmp/x,
 /// ipc:///tmp/x.1, ipc:///tmp/x.2, ...; tcp://127.0.0.1:5555, tcp://127.0.0.1:5556, ... Throws ConfigError

@@ -18,7 +18,9 @@
 #include "lockstep/base/stream_seed.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/shards.h"
+#include "lockstep/data/tensor_folder.h"
 #include "lockstep/inputs/staged.h"
+#include "lockstep/inputs/stored.h"
 
 namespace lockstep::inputs {
 namespace {
@@ -251,6 +253,7 @@ class LoadedBatches final : public HostSource {
 }  // namespace
 
 std::unique_ptr<Input> create_dataset_input(const InputOptions& options) {
+  if (!options.described.empty()) return create_stored_input(options);
   const std::shared_ptr<const data::Dataset> dataset = open(options);
   const data::Normalization statistics = dataset->normalization();
   return std::make_unique<StagedInput>(
@@ -259,23 +262,32 @@ std::unique_ptr<Input> create_dataset_input(const InputOptions& options) {
 }
 
 void check_dataset(std::span<const InputOptions> all) {
-  if (all.empty()) return;
-  const std::shared_ptr<const data::Dataset> dataset = open(all.front());
-  for (const InputOptions& options : all) make_shards(*dataset, options);
+  std::shared_ptr<const data::Dataset> dataset;
+  for (const InputOptions& options : all) {
+    if (!options.described.empty()) {
+      look_at_stored(options);
+      continue;
+    }
+    if (dataset == nullptr) dataset = open(options);
+    make_shards(*dataset, options);
+  }
 }
 
 DatasetFacts look_at_dataset(const InputOptions& options) {
+  if (!options.described.empty()) return look_at_stored(options);
   const std::shared_ptr<const data::Dataset> dataset = open(options);
-  DatasetFacts facts{.kind = dataset->kind(),
-                     .samples = dataset->size(),
-                     .classes = dataset->classes(),
-                     .batches_per_epoch = make_shards(*dataset, options).batches_per_epoch()};
   // A chain of hashes, so that the order of labels counts.
-  for (int64_t sample = 0; sample < facts.samples; ++sample) {
-    facts.labels_hash =
-        stream_seed(facts.labels_hash, "label", static_cast<uint64_t>(dataset->label(sample)));
+  uint64_t labels_hash = 0;
+  for (int64_t sample = 0; sample < dataset->size(); ++sample) {
+    labels_hash = stream_seed(labels_hash, "label", static_cast<uint64_t>(dataset->label(sample)));
   }
-  return facts;
+  return {.text = fmt::format("{}, {} samples in {} classes, labels #{:016x}", dataset->kind(),
+                              dataset->size(), dataset->classes(), labels_hash),
+          .batches_per_epoch = make_shards(*dataset, options).batches_per_epoch()};
+}
+
+bool holds_tensors(const std::string& folder) {
+  return data::has_tensor_files(folder);
 }
 
 }  // namespace lockstep::inputs

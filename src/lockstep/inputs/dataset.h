@@ -18,6 +18,9 @@ namespace lockstep::inputs {
 /// sample exactly once over all ranks; the last batches may be smaller, and after batches_per_epoch() of them
 /// it begins again.
 ///
+/// Where InputOptions::described says what a batch consists of: the tensors of these names in the folder
+/// (data::find_tensors), shuffled in the same way and never augmented, read ahead by threads of its own.
+///
 /// next() throws Error that names a file that cannot be read.
 std::unique_ptr<Input> create_dataset_input(const InputOptions& options);
 
@@ -27,16 +30,16 @@ void check_dataset(std::span<const InputOptions> all);
 
 /// Facts about a data set, independent of its folder.
 struct DatasetFacts {
-  std::string kind;
-  int64_t samples = 0;
-  int64_t classes = 0;
-  /// Hash of all labels in order.
-  uint64_t labels_hash = 0;
+  /// What it is, how large, and a hash: "MNIST, 1500 samples in 10 classes, labels #...".
+  std::string text;
   /// The rank's Input::batches_per_epoch.
   int64_t batches_per_epoch = 0;
 };
 
 /// Opens the data once. Throws like check_dataset.
 DatasetFacts look_at_dataset(const InputOptions& options);
+
+/// Whether the folder has files of tensors, not of images.
+bool holds_tensors(const std::string& folder);
 
 }  // namespace lockstep::inputs

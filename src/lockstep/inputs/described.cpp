@@ -1,3 +1,7 @@
+#include "lockstep/inputs/described.h"
+
+#include <cstring>
+
 #include <ATen/ops/empty.h>
 
 #include "lockstep/inputs/sources.h"
@@ -9,12 +13,8 @@ namespace {
 /// `first`: number of the first sample among all samples of all batches; `index`: of the tensor in its batch.
 at::Tensor random_tensor(const Description& described, const InputOptions& options, int64_t first,
                          uint64_t index) {
-  std::vector<int64_t> shape{options.batch};
-  shape.insert(shape.end(), described.shape.begin(), described.shape.end());
-  const auto format = described.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  const at::TensorOptions with_type(described.type);
-  at::Tensor batch = at::empty(shape, with_type, format);
-  at::Tensor sample = at::empty(described.shape, with_type);
+  const at::Tensor batch = empty_batch(described, options.batch);
+  at::Tensor sample = at::empty(described.shape, at::TensorOptions(described.type));
   for (int64_t i = 0; i < options.batch; ++i) {
     at::Generator generator =
         replica::stream_generator(replica::stream_seed(options.seed, "tensor of a sample", index), "sample",
@@ -30,6 +30,36 @@ at::Tensor random_tensor(const Description& described, const InputOptions& optio
 }
 
 }  // namespace
+
+int64_t Description::bytes_per_sample() const {
+  int64_t bytes = static_cast<int64_t>(c10::elementSize(type));
+  for (const int64_t size : shape) bytes *= size;
+  return bytes;
+}
+
+at::Tensor empty_batch(const Description& described, int64_t batch) {
+  std::vector<int64_t> shape{batch};
+  shape.insert(shape.end(), described.shape.begin(), described.shape.end());
+  const auto format = described.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  return at::empty(shape, at::TensorOptions(described.type), format);
+}
+
+void place_sample(const Description& described, std::span<const char> sample, int64_t index,
+                  const at::Tensor& batch) {
+  char* to = static_cast<char*>(batch.mutable_data_ptr()) + index * std::ssize(sample);
+  if (!described.channels_last) {
+    std::memcpy(to, sample.data(), sample.size());
+    return;
+  }
+  const auto channels = static_cast<size_t>(described.shape.front());
+  const size_t element = c10::elementSize(described.type);
+  const size_t plane = sample.size() / channels;
+  for (size_t pixel = 0; pixel < plane; pixel += element) {
+    for (size_t channel = 0; channel < channels; ++channel, to += element) {
+      std::memcpy(to, sample.data() + channel * plane + pixel, element);
+    }
+  }
+}
 
 std::vector<Batch> described_batches(const InputOptions& options) {
   std::vector<Batch> batches;

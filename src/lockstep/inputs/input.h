@@ -67,8 +67,8 @@ struct InputOptions {
   int rank = 0;
   int ranks = 1;
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
-  /// The tensors of a batch for a network that takes other than images and labels; empty for all others. Only
-  /// the input `device` makes these.
+  /// The tensors of a batch for a network that takes other than images and labels; empty for all others. The
+  /// inputs `device` and `dataset` have these.
   std::vector<Description> described = {};
   /// The folder of real data.
   std::string data;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "lockstep/feed/message.h"
 #include "lockstep/inputs/input.h"
 
 namespace lockstep::inputs {
@@ -39,5 +40,11 @@ std::unique_ptr<Input> create_queue_input(const InputOptions& options);
 /// next() throws Error for any other message, and if none came for InputOptions::timeout_s. skip() skips
 /// nothing: the producers decide what comes next. Creation throws ConfigError if the address cannot be bound.
 std::unique_ptr<Input> create_zmq_input(const InputOptions& options);
+
+/// The same for a network that InputOptions::described describes: messages bring its tensors.
+std::unique_ptr<Input> create_tensor_messages(const InputOptions& options);
+
+/// The messages that such an input takes.
+feed::WantedTensors wanted_tensors(const InputOptions& options);
 
 }  // namespace lockstep::inputs

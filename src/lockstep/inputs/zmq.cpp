@@ -96,6 +96,7 @@ class Messages final : public HostSource {
 }  // namespace
 
 std::unique_ptr<Input> create_zmq_input(const InputOptions& options) {
+  if (!options.described.empty()) return create_tensor_messages(options);
   return std::make_unique<StagedInput>(options, feed::scaling_of_noise(),
                                        std::make_unique<Messages>(options));
 }

@@ -80,6 +80,9 @@ struct ModelOptions {
 struct ModelInfo {
   /// Number of trainable values, as published; a test compares it with the built network.
   int64_t parameters = 0;
+  /// The tensors that these are in, and the values of the largest; tested likewise.
+  int64_t parameter_tensors = 0;
+  int64_t largest_parameter = 0;
   /// Multiply-adds of the forward pass of one image of image_size in training, including auxiliary
   /// classifiers; tested likewise.
   int64_t multiply_adds = 0;

@@ -1,9 +1,14 @@
 #include "lockstep/models/traced_model.h"
 
+#include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/max.h>
+#include <ATen/ops/min.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -52,7 +57,7 @@ class TracedModel final : public Model, public WholeStep {
                             .gradient_ready = [&](int64_t index, const at::Tensor& gradient) {
                               accumulate(parameters[static_cast<size_t>(index)], gradient);
                             }};
-    const std::vector<at::Tensor> results = runner_.run(inputs, events);
+    const std::vector<at::Tensor> results = run_file(inputs, events, samples);
     const at::NoGradGuard no_grad;
     size_t next = 1 + parameters.size();
     for (const replica::NamedTensor& buffer : parameters_.buffers()) buffer.value.copy_(results[next++]);
@@ -60,6 +65,34 @@ class TracedModel final : public Model, public WholeStep {
   }
 
  private:
+  /// A failure is often a value that the network has no place for, which LibTorch does not name.
+  std::vector<at::Tensor> run_file(const std::vector<at::Tensor>& inputs, const StepEvents& events,
+                                   const std::vector<at::Tensor>& samples) {
+    try {
+      return runner_.run(inputs, events);
+    } catch (const Error& error) {
+      const std::string found = unexpected_values(samples);
+      if (found.empty()) throw;
+      throw Error(fmt::format("{}; {}", error.what(), found),
+                  "Correct the data, or export the network again with the range that they have.");
+    }
+  }
+
+  /// "input0 has values from 0 to 40, the file from 0 to 39"; empty where all are expected.
+  std::string unexpected_values(const std::vector<at::Tensor>& samples) const {
+    std::vector<network_file::Sample> described = file_->inputs;
+    described.insert(described.end(), file_->targets.begin(), file_->targets.end());
+    for (size_t i = 0; i < std::min(samples.size(), described.size()); ++i) {
+      if (at::isFloatingType(samples[i].scalar_type())) continue;
+      const at::Tensor values = samples[i].to(at::kLong);
+      const auto least = values.min().item<int64_t>(), most = values.max().item<int64_t>();
+      if (least >= described[i].low && most < described[i].high) continue;
+      return fmt::format("{} has values from {} to {}, the file from {} to {}", described[i].name, least,
+                         most, described[i].low, described[i].high - 1);
+    }
+    return "";
+  }
+
   void load() {
     std::vector<Tensor> tensors = file_->parameters;
     tensors.insert(tensors.end(), file_->buffers.begin(), file_->buffers.end());
@@ -119,6 +152,8 @@ at::ScalarType scalar_type(network_file::Type type) {
 ModelInfo described_network(std::shared_ptr<const NetworkFile> file, int default_batch, std::string source,
                             std::function<std::unique_ptr<Model>(const ModelOptions& options)> create) {
   return {.parameters = file->parameter_count(),
+          .parameter_tensors = static_cast<int64_t>(file->parameters.size()),
+          .largest_parameter = file->largest_parameter(),
           .multiply_adds = file->multiply_adds,
           .channels = 0,
           .image_size = 0,

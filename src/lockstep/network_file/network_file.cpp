@@ -262,6 +262,12 @@ int64_t NetworkFile::parameter_count() const {
   return count;
 }
 
+int64_t NetworkFile::largest_parameter() const {
+  int64_t largest = 0;
+  for (const Tensor& parameter : parameters) largest = std::max(largest, count_of(parameter.shape));
+  return largest;
+}
+
 std::optional<LabelledImages> NetworkFile::labelled_images() const {
   if (inputs.size() != 1 || targets.size() != 1) return std::nullopt;
   const Sample& image = inputs.front();

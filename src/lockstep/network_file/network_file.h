@@ -83,6 +83,8 @@ struct NetworkFile {
   std::vector<Graph> graphs;
 
   int64_t parameter_count() const;
+  /// Values of the largest parameter; 0 without any.
+  int64_t largest_parameter() const;
   /// Shape and classes of batches of gray or color images with labels; empty for all others.
   std::optional<LabelledImages> labelled_images() const;
   /// Throws ConfigError that names the batches and precisions that the file has.

@@ -44,7 +44,7 @@ Chart missing_chart(std::string title, std::string reason, std::string advice);
 
 using DrawChart = Chart (*)(const Sources&, const ChartForm&);
 
-/// "speedup", "throughput", "phases", "distribution", "series", "buckets", "memory". None of them
+/// "speedup", "throughput", "networks", "phases", "distribution", "series", "buckets", "memory". None of them
 /// throws, whatever the sources are: a chart that cannot be drawn has `missing` set.
 const Registry<DrawChart>& charts();
 

@@ -149,13 +149,16 @@ std::string record_sections(const Sources& sources, const std::string& prefix, c
   const auto draw = [&](std::string_view name) {
     return figure(name, sources, fmt::format("{}{}", prefix, name));
   };
-  std::string text = section(topic + "How it scales",
-                             grid(draw("speedup") + draw("throughput")) + to_html(results_table(sources)));
+  const auto is_missing = [](const std::string& part) { return part.starts_with("<div class=\"missing\""); };
+  std::string networks = draw("networks");
+  // Files of other programs lack what it needs.
+  if (is_missing(networks)) networks.clear();
+  std::string text = section(topic + "How it scales", grid(draw("speedup") + draw("throughput") + networks) +
+                                                          to_html(results_table(sources)));
   if (sources.records.empty()) return text;
   const std::string phases = draw("phases");
   std::string buckets = draw("buckets");
   // Without a breakdown both are missing for the same reason: say it once.
-  const auto is_missing = [](const std::string& part) { return part.starts_with("<div class=\"missing\""); };
   if (is_missing(phases) && is_missing(buckets)) buckets.clear();
   text += section(topic + "Where the time goes", grid(phases + buckets) + to_html(phases_tables(sources)) +
                                                      to_html(factors_tables(sources)));

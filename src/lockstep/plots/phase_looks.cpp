@@ -8,17 +8,17 @@
 namespace lockstep::plots {
 
 const std::array<PhaseLook, 7>& phase_looks() {
-  using Sample = LegendEntry::Sample;
+  using Look = LegendEntry::Sample;
   using Times = results::PhaseTimes;
   // Computation is cool and plain, communication warm and hatched, so that losses stand out.
   static const std::array<PhaseLook, 7> kLooks{{
-      {"input", &Times::input_s, Colour::kPurple, Sample::kSwatch, Colour::kOnBright},
-      {"forward", &Times::forward_s, Colour::kSky, Sample::kSwatch, Colour::kOnBright},
-      {"backward", &Times::backward_s, Colour::kBlue, Sample::kSwatch, Colour::kOnBlue},
-      {"waiting for others", &Times::waiting_s, Colour::kVermillion, Sample::kRising, Colour::kOnBright},
-      {"transfer", &Times::transfer_s, Colour::kOrange, Sample::kFalling, Colour::kOnBright},
-      {"optimizer", &Times::optimizer_s, Colour::kGreen, Sample::kSwatch, Colour::kOnBright},
-      {"other", &Times::other_s, Colour::kGrey, Sample::kSwatch, Colour::kOnBright},
+      {"input", &Times::input_s, Colour::kPurple, Look::kSwatch, Colour::kOnBright},
+      {"forward", &Times::forward_s, Colour::kSky, Look::kSwatch, Colour::kOnBright},
+      {"backward", &Times::backward_s, Colour::kBlue, Look::kSwatch, Colour::kOnBlue},
+      {"waiting for others", &Times::waiting_s, Colour::kVermillion, Look::kRising, Colour::kOnBright},
+      {"transfer", &Times::transfer_s, Colour::kOrange, Look::kFalling, Colour::kOnBright},
+      {"optimizer", &Times::optimizer_s, Colour::kGreen, Look::kSwatch, Colour::kOnBright},
+      {"other", &Times::other_s, Colour::kGrey, Look::kSwatch, Colour::kOnBright},
   }};
   return kLooks;
 }

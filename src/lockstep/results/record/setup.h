@@ -68,6 +68,9 @@ struct Setup {
   uint64_t seed = 1;
   /// Trainable values of the network; 0: not known.
   int64_t parameters = 0;
+  /// Tensors that these are in, and the values of the largest; 0: not known.
+  int64_t parameter_tensors = 0;
+  int64_t largest_parameter = 0;
   /// Per image and forward pass; 0: not known.
   int64_t multiply_adds = 0;
   double learning_rate = 0.01;
@@ -290,6 +293,22 @@ inline constexpr auto kSettings = std::to_array<Setting>({
      .distinction = Distinction::kNone,
      .nullable = true,
      .if_absent = IfAbsent::kUnknown,
+     .chosen = false},
+    {.key = "parameter_tensors",
+     .name = "tensors of parameters",
+     .member = &Setup::parameter_tensors,
+     .distinction = Distinction::kNone,
+     .nullable = true,
+     .if_absent = IfAbsent::kUnknown,
+     .in_csv = false,
+     .chosen = false},
+    {.key = "largest_parameter",
+     .name = "largest tensor of parameters",
+     .member = &Setup::largest_parameter,
+     .distinction = Distinction::kNone,
+     .nullable = true,
+     .if_absent = IfAbsent::kUnknown,
+     .in_csv = false,
      .chosen = false},
     {.key = "multiply_adds",
      .name = "multiply-adds",

@@ -24,8 +24,10 @@ c10::MemoryFormat parse_memory_format(const std::string& name) {
 namespace {
 
 inputs::Description description_of(const network_file::Sample& sample) {
-  return {.shape = sample.shape,
+  return {.name = sample.name,
+          .shape = sample.shape,
           .type = models::scalar_type(sample.type),
+          .type_name = network_file::name_of(sample.type),
           .channels_last = sample.channels_last,
           .mean = sample.mean,
           .deviation = sample.deviation,
@@ -33,7 +35,22 @@ inputs::Description description_of(const network_file::Sample& sample) {
           .high = sample.high};
 }
 
+/// Whether the input has images with labels for a network that a file describes.
+bool makes_images(const RowPlan& row) {
+  const auto file = models::info_of(row.model).file;
+  if (file == nullptr || row.input == "device" || !file->labelled_images()) return false;
+  return row.input != "dataset" || !inputs::holds_tensors(row.data);
+}
+
 }  // namespace
+
+std::vector<inputs::Description> descriptions_of(const network_file::NetworkFile& file) {
+  std::vector<inputs::Description> all;
+  for (const auto* samples : {&file.inputs, &file.targets}) {
+    std::ranges::transform(*samples, std::back_inserter(all), &description_of);
+  }
+  return all;
+}
 
 inputs::InputOptions input_options_of(const RowPlan& row) {
   const models::ModelInfo& model = models::info_of(row.model);
@@ -46,15 +63,13 @@ inputs::InputOptions input_options_of(const RowPlan& row) {
   options.seed = row.seed;
   options.ranks = ranks;
   options.memory_format = parse_memory_format(row.memory_format);
-  if (model.file != nullptr && row.input != "device") {
+  if (makes_images(row)) {
     const network_file::LabelledImages images = model.file->labelled_images().value();
     options.channels = images.channels;
     options.image_size = images.size;
     options.classes = images.classes;
   } else if (model.file != nullptr) {
-    for (const auto* samples : {&model.file->inputs, &model.file->targets}) {
-      std::ranges::transform(*samples, std::back_inserter(options.described), &description_of);
-    }
+    options.described = descriptions_of(*model.file);
   }
   options.data = row.data;
   options.batches_per_step = row.accumulate;
@@ -132,9 +147,7 @@ InputFacts look_at_input(const RowPlan& row, bool evaluates) {
     options.evaluation = true;
     inputs::check_dataset({&options, 1});
   }
-  return {.steps_per_epoch = training.batches_per_epoch / row.accumulate,
-          .data = fmt::format("{}, {} samples in {} classes, labels #{:016x}", training.kind,
-                              training.samples, training.classes, training.labels_hash)};
+  return {.steps_per_epoch = training.batches_per_epoch / row.accumulate, .data = training.text};
 }
 
 }  // namespace lockstep::train

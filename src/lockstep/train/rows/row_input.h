@@ -7,12 +7,16 @@
 #include <c10/core/MemoryFormat.h>
 
 #include "lockstep/inputs/input.h"
+#include "lockstep/network_file/network_file.h"
 #include "lockstep/train/rows/sweep.h"
 
 namespace lockstep::train {
 
 /// "channels_last" or "contiguous". Throws ConfigError with the nearest names.
 c10::MemoryFormat parse_memory_format(const std::string& name);
+
+/// The tensors of a batch for a network from a file: inputs, then targets.
+std::vector<inputs::Description> descriptions_of(const network_file::NetworkFile& file);
 
 /// Options of the input of the row's rank 0. Where one rank has the devices of all, its batch is that of all.
 inputs::InputOptions input_options_of(const RowPlan& row);

@@ -74,11 +74,12 @@ void fit_to_file(const network_file::NetworkFile& file, const SweepOptions& opti
     throw ConfigError(fmt::format("{} {}", file.path, what), advice);
   };
   if (options.common.device != kCpu) refuse("trains on CPUs", "Use --device cpu.");
-  if (row.input != "device" && !file.labelled_images()) {
+  const bool has_tensors = row.input == "device" || row.input == "dataset" || row.input == "zmq";
+  if (!has_tensors && !file.labelled_images()) {
     refuse(fmt::format(
                "takes tensors that --input {} does not have, which makes square images with a label each",
                row.input),
-           "Leave --input out.");
+           "Use --input device, dataset or zmq.");
   }
   if (!options.kernels.empty() && row.kernels != kAtenKernels) {
     refuse(fmt::format("computes with PyTorch's operations, not with --kernels {}", row.kernels),
@@ -192,6 +193,8 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
         prototype.image_size = image_size;
         if (info.file != nullptr) fit_to_file(*info.file, options, prototype);
         prototype.parameters = info.parameters;
+        prototype.parameter_tensors = info.parameter_tensors;
+        prototype.largest_parameter = info.largest_parameter;
         // At other image sizes they are not known without running the network.
         prototype.multiply_adds = image_size == info.image_size ? info.multiply_adds : 0;
         prototype.parsed_options = strategies::parse_options(options.strategy_options, options.strategies);
