@@ -4,16 +4,18 @@
   sudo bench/overlap_table.py                          resnet50 and alexnet at 64x64, 1 and 5 Gbit/s
   sudo bench/overlap_table.py --link 10gbit --repeats 8
   sudo bench/overlap_table.py --strategy sharded
+  sudo bench/overlap_table.py --model resnet50:64:8,resnet50.pt2:8 --lockstep-flag=--kernels=aten
+                                                       a network from a file beside the one that is built in
 
 Two ranks of one thread, each in a network namespace of its own with one core, talk through Gloo over a link that the
 kernel's token bucket filter limits in both directions: two hosts on one machine. A repetition is one launch with
 overlap and one without, in turn. The step's ratio (over 1: overlap is faster) is the geometric mean over the
 repetitions with a 95 % interval (Student's t on the logarithms).
 
-Beside it, from the breakdown of the last repetition, on rank 0: what communication takes in all and what of it is
-exposed, without overlap (the same where nothing is hidden) and with it; and what the buckets' timeline predicts for
-that: each bucket begins when its gradients are ready and the one before has been sent, and takes as long as it did
-without overlap. All in milliseconds per step. Needs root, and `ip` and `tc` (Debian's iproute2); the namespaces are
+Beside it, from the breakdowns on rank 0: what communication takes in all and what of it is exposed (medians over the
+repetitions), without overlap (the same where nothing is hidden) and with it; and what the buckets' timeline of the last
+repetition predicts for that: each bucket begins when its gradients are ready and the one before has been sent, and
+takes as long as it did without overlap. All in milliseconds per step. Needs root, and `ip` and `tc` (Debian's iproute2); the namespaces are
 removed at the end. The output is a Markdown table.
 """
 
@@ -77,13 +79,16 @@ class Hosts:
 
 def launch(options, cell, hosts, overlap):
     """The record's run of one launch with a breakdown."""
-    model, size, batch, strategy = cell
+    *shape, strategy = cell
+    model, batch = shape[0], shape[-1]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.json"
         command = [
             options.lockstep, "bench", "--quiet", "--no-controls", "--breakdown", "--device", "cpu", "--model", model,
-            "--image-size", size, "--batch", batch, "--ranks", "2", "--threads", "1", "--bind", "none", "--strategy",
-            strategy, "--overlap", overlap, "--steps", str(options.steps), "--warmup", str(options.warmup),
+            *(["--image-size", shape[1]] if len(shape) == 3 else []), "--batch", batch, "--ranks", "2", "--threads",
+            "1", "--bind", "none", "--strategy", strategy, "--overlap", overlap, "--steps", str(options.steps),
+            "--warmup", str(options.warmup),
+            *options.lockstep_flag,
         ]
         if strategy == "replicated":
             # One at a time, as the prediction has it.
@@ -117,27 +122,30 @@ def predicted_ms(on, off):
 def measure(options, cell, rate):
     hosts = Hosts(rate)
     steps = {"off": [], "on": []}
+    every = {"off": [], "on": []}
     try:
         for repetition in range(options.repeats):
             runs = {}
             for overlap in ("off", "on") if repetition % 2 == 0 else ("on", "off"):
                 runs[overlap] = launch(options, cell, hosts, overlap)
+                every[overlap].append(runs[overlap])
                 steps[overlap].append(1000 * median_step(runs[overlap]))
-            print(f"{cell[0]} {rate} {cell[3]} repetition {repetition + 1}: "
+            print(f"{cell[0]} {rate} {cell[-1]} repetition {repetition + 1}: "
                   + ", ".join(f"{name} {values[-1]:.0f} ms" for name, values in steps.items()), file=sys.stderr)
     finally:
         hosts.remove()
-    return steps, runs
+    return steps, every
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="resnet50:64:8,alexnet:64:8", help="NAME:IMAGE_SIZE:BATCH")
+    parser.add_argument("--model", default="resnet50:64:8,alexnet:64:8", help="NAME:IMAGE_SIZE:BATCH, FILE.pt2:BATCH")
     parser.add_argument("--link", default="1gbit,5gbit", help="rates as tc writes them")
     parser.add_argument("--strategy", default="replicated", help="replicated, sharded")
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--lockstep-flag", action="append", default=[], help="passed on to lockstep bench")
     parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"), help="the program")
     options = parser.parse_args()
     if os.geteuid() != 0:
@@ -149,12 +157,14 @@ def main():
     settings = [options.model.split(","), options.link.split(","), options.strategy.split(",")]
     for model, rate, strategy in itertools.product(*settings):
         cell = (*model.split(":"), strategy)
-        steps, runs = measure(options, cell, rate)
+        steps, every = measure(options, cell, rate)
+        off, on = ({key: statistics.median(of(run) for run in runs) for key, of in
+                    (("all", lambda run: sum(buckets_ms(run))), ("exposed", exposed_ms))} for runs in every.values())
         ratio, low, high = ratio_interval([math.log(off / on) for off, on in zip(steps["off"], steps["on"])])
-        print(f"| {cell[0]} {cell[1]} x {cell[2]} | {rate} | {strategy} | {statistics.median(steps['off']):.0f} "
-              f"| {statistics.median(steps['on']):.0f} | {ratio:.3f} | {low:.3f} to {high:.3f} "
-              f"| {sum(buckets_ms(runs['off'])):.0f} | {exposed_ms(runs['off']):.0f} | {exposed_ms(runs['on']):.0f} "
-              f"| {predicted_ms(runs['on'], runs['off']):.0f} |", flush=True)
+        print(f"| {Path(cell[0]).name} {' x '.join(cell[1:-1])} | {rate} | {strategy} "
+              f"| {statistics.median(steps['off']):.0f} | {statistics.median(steps['on']):.0f} | {ratio:.3f} | {low:.3f} to {high:.3f} "
+              f"| {off['all']:.0f} | {off['exposed']:.0f} | {on['exposed']:.0f} "
+              f"| {predicted_ms(every['on'][-1], every['off'][-1]):.0f} |", flush=True)
 
 
 if __name__ == "__main__":
