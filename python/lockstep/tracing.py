@@ -100,6 +100,7 @@ def trace(network: Network, inputs, targets: tuple, precision: str) -> Step:
         with _training(network.model), _without_onednn():
             graph = make_fx(run, tracing_mode="fake")(*flat)
         changed = _keep_changed(graph, len(names), buffer_names, written)
+        _multiply_by_tensors(graph, device)
         program = torch.export.export(_Flat(graph), tuple(flat))
     except ExportError:
         raise
@@ -130,6 +131,23 @@ def _keep_changed(graph, parameters: int, buffers: list[str], written: list[str]
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     graph.recompile()
     return changed
+
+
+def _multiply_by_tensors(graph, device: str) -> None:
+    """Turns numbers that tensors are multiplied by into tensors without dimensions, with the same values. For a view with
+    gaps times a number, NativeRT (torch 2.11) makes a result of the view's strides in memory for its elements alone, and
+    writes behind the end of it."""
+    aten = torch.ops.aten
+    for node in graph.graph.nodes:
+        if node.target not in (aten.mul.Tensor, aten.mul.Scalar) or not isinstance(node.args[1], (int, float)):
+            continue
+        dtype = torch.float64 if isinstance(node.args[1], float) else torch.int64
+        with graph.graph.inserting_before(node):
+            factor = graph.graph.call_function(
+                aten.full.default, ([], node.args[1]), {"dtype": dtype, "device": torch.device(device)}
+            )
+        node.target, node.args = aten.mul.Tensor, (node.args[0], factor)
+    graph.recompile()
 
 
 def _check(parameters: dict, gradients) -> None:

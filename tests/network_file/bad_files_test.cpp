@@ -186,6 +186,12 @@ std::vector<BadFile> bad_files() {
             }),
       graph("reads a file", "from_file",
             [](json& all) { node(all, "relu")["target"] = "torch.ops.aten.from_file.default"; }),
+      graph("multiplies by a number", "a tensor times a number",
+            [](json& all) {
+              json& changed = node(all, "relu");
+              changed["target"] = "torch.ops.aten.mul.Tensor";
+              changed["inputs"].push_back({{"name", "other"}, {"arg", {{"as_float", 0.5}}}, {"kind", 1}});
+            }),
       graph("calls Python", "not allowed", [](json& all) { node(all, "relu")["target"] = "os.system"; }),
       graph("another library", "not allowed",
             [](json& all) { node(all, "relu")["target"] = "torch.ops.mylib.relu.default"; }),

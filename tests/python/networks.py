@@ -44,6 +44,19 @@ class Attention(nn.Module):
         return self.head(x + self.out(mixed.transpose(1, 2).reshape(batch, length, width)))
 
 
+class Windows(nn.Module):
+    """Attention as Swin has it: queries, keys and values are views with gaps of one tensor, one of them times a number."""
+
+    def __init__(self, width=4):
+        super().__init__()
+        self.qkv, self.last = nn.Linear(3, 3 * width), nn.Linear(width, 10)
+
+    def forward(self, images):
+        joint = self.qkv(images.flatten(2).transpose(1, 2))
+        q, k, v = joint.view(*joint.shape[:2], 3, -1).permute(2, 0, 1, 3)
+        return self.last(((q * 0.5) @ k.transpose(1, 2)).softmax(-1) @ v).mean(1)
+
+
 class UNet(nn.Module):
     """One step down and up again, with a transposed convolution."""
 
@@ -82,6 +95,8 @@ def make(name: str, batch: int = 4):
         return ConvNet(), F.cross_entropy, images, labels
     if name == "attention":
         return Attention(), following_token_loss, tokens, torch.roll(tokens, -1, 1)
+    if name == "windows":
+        return Windows(), F.cross_entropy, images, labels
     if name == "unet":
         return UNet(), F.cross_entropy, images, torch.randint(0, 5, (batch, 8, 8))
     if name == "lstm":
@@ -94,4 +109,4 @@ def make(name: str, batch: int = 4):
     raise ValueError(name)
 
 
-NAMES = ["conv", "attention", "unet", "lstm", "dropout", "mlp"]
+NAMES = ["conv", "attention", "windows", "unet", "lstm", "dropout", "mlp"]

@@ -146,6 +146,7 @@ class Checker {
         check_gradient(node, announced);
       } else {
         check_operation(target);
+        check_factor(node, target);
       }
     }
     const auto missing = std::ranges::find(announced, false);
@@ -179,6 +180,15 @@ class Checker {
     if (has_any_of(target, {"dropout", "bernoulli", ".rand", ".normal", "multinomial"})) {
       file_.draws_random_numbers = true;
     }
+  }
+
+  /// LibTorch 2.11 runs a tensor times a number into memory that is too small if the tensor is a view with
+  /// gaps; export() writes the number as a tensor.
+  void check_factor(const json& node, const std::string& target) const {
+    if (!target.starts_with("torch.ops.aten.mul.")) return;
+    const json& arguments = node.at("inputs");
+    require(arguments.size() >= 2 && arguments.at(1).at("arg").contains("as_tensor"),
+            "a tensor times a number, which LibTorch runs wrong: export the network again");
   }
 
   const json& graph_;
