@@ -30,6 +30,9 @@ import lockstep
 from lockstep.catalog import classification_loss
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "examples"))
+from networks import Gpt, following_token_loss  # noqa: E402
+
 # The settings of `lockstep verify`.
 SGD = {"lr": 0.05, "momentum": 0.9, "weight_decay": 1e-4}
 CLASSES, BATCH, TOLERANCE = 10, 2, 1e-5
@@ -41,25 +44,6 @@ TORCHVISION = {
     "mobilenet_v3_large": 64, "mnasnet1_0": 64, "shufflenet_v2_x1_0": 64, "regnet_y_400mf": 64, "efficientnet_b0": 160,
     "efficientnet_v2_s": 64, "convnext_tiny": 64, "swin_t": 64, "vit_b_16": 32,
 }  # fmt: skip
-
-
-class Gpt(nn.Module):
-    """GPT-2's decoder, small: learned positions, blocks with the norm first, the embedding as the last layer."""
-
-    def __init__(self, words=200, width=64, heads=4, depth=2, length=32):
-        super().__init__()
-        self.tokens, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
-        block = dict(d_model=width, nhead=heads, dim_feedforward=4 * width, dropout=0.0, activation="gelu")
-        layer = nn.TransformerEncoderLayer(**block, batch_first=True, norm_first=True)
-        self.blocks = nn.TransformerEncoder(layer, depth, norm=nn.LayerNorm(width), enable_nested_tensor=False)
-        self.head = nn.Linear(width, words, bias=False)
-        self.head.weight = self.tokens.weight
-
-    def forward(self, tokens):
-        length = tokens.shape[1]
-        hidden = self.tokens(tokens) + self.places(torch.arange(length))
-        mask = nn.Transformer.generate_square_subsequent_mask(length)
-        return self.head(self.blocks(hidden, mask=mask, is_causal=True))
 
 
 class UNet(nn.Module):
@@ -93,18 +77,14 @@ class LstmClassifier(nn.Module):
         return self.last(self.lstm(self.embedding(tokens))[0][:, -1])
 
 
-def token_loss(logits, targets):
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
-
 def others() -> dict:
     """Name: (model, loss, inputs, targets, options of export())."""
     tokens = torch.randint(200, (BATCH, 32))
     words = torch.randint(100, (BATCH, 16))
     images = torch.randn(BATCH, 3, 32, 32)
     return {
-        "gpt": lambda: (Gpt(), token_loss, tokens, torch.roll(tokens, -1, 1),
-                        {"unit": "token", "units_per_sample": 32}),
+        "gpt": lambda: (Gpt(200, width=64, heads=4, depth=2, length=32), following_token_loss, tokens,
+                        torch.roll(tokens, -1, 1), {"unit": "token", "units_per_sample": 32}),
         "unet": lambda: (UNet(), F.cross_entropy, images, torch.randint(5, (BATCH, 32, 32)), {}),
         "lstm": lambda: (LstmClassifier(), F.cross_entropy, words, torch.randint(CLASSES, (BATCH,)),
                          {"unit": "sequence"}),

@@ -77,6 +77,9 @@ for program in "$build"/tests/gpu/*_test; do
 done
 # What tests/gpu/run runs beside the programs.
 cp tests/gpu/{run,checks.py,parts.py,judge.py,check_program.py} "$bundle/tests/gpu/"
+mkdir -p "$bundle/tests/python" "$bundle/python/lockstep"
+cp tests/python/networks.py "$bundle/tests/python/"
+cp python/lockstep/*.py "$bundle/python/lockstep/"
 cp bench/gpu_vs_python.py bench/gpu_promises.py bench/vs_python.py "$bundle/bench/"
 cp bench/python/gpu_train_step.py bench/python/step_bytes.py "$bundle/bench/python/"
 cp LICENSE "$bundle/"

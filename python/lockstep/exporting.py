@@ -2,6 +2,7 @@
 
 import ctypes
 import hashlib
+import itertools
 import json
 import logging
 import os
@@ -30,6 +31,7 @@ def export(
     *,
     batch: int | Sequence[int] | None = None,
     precision: str | Sequence[str] = "fp32",
+    device: str | Sequence[str] = "cpu",
     unit: str = "",
     units_per_sample: int = 1,
     input_range: tuple[int, int] | None = None,
@@ -45,6 +47,7 @@ def export(
         dimension of each is the batch.
     batch: batch sizes to trace; by default the examples'. Shapes are fixed, so each one is a graph of its own.
     precision: "fp32", "bf16" (autocast), or both.
+    device: "cpu", "cuda", or both: where the network can be trained. A graph for GPUs is traced where there is one.
     unit: the name of a sample in tables: "image", "sequence"; "token" with units_per_sample tokens in a sample. By
         default "image" if the first input has four dimensions, else "sample".
     input_range, target_range: integers are drawn from [low, high); by default from the examples' range.
@@ -65,19 +68,18 @@ def export(
     inputs = tree_map_only(torch.Tensor, lambda tensor: _laid_out(tensor, lasts), (args, kwargs))
     batches = [batch] if isinstance(batch, int) else list(batch or [_batch_of(inputs)])
     precisions = [precision] if isinstance(precision, str) else list(precision)
-    _check_choices(batches, precisions)
+    devices = [device] if isinstance(device, str) else list(device)
+    _check_choices(batches, precisions, devices)
 
     programs, graphs, changed = {}, [], []
-    for one in precisions:
-        for size in batches:
-            own_inputs, own_targets = _sized(inputs, targets, size)
-            step = tracing.trace(network, own_inputs, own_targets, one)
-            graph_name = f"b{size}_{one}"
-            programs[graph_name] = step.program
-            changed = step.changed
-            graphs.append(
-                {"name": graph_name, "batch": size, "precision": one, "activation_bytes": step.activation_bytes}
-            )
+    for place, one, size in itertools.product(devices, precisions, batches):
+        own_inputs, own_targets = _sized(inputs, targets, size)
+        step = tracing.trace(network, own_inputs, own_targets, one, place)
+        graph = {"name": f"b{size}_{one}" + ("" if place == "cpu" else f"_{place}"), "batch": size, "precision": one,
+                 "device": place, "activation_bytes": step.activation_bytes}  # fmt: skip
+        programs[graph["name"]] = step.program
+        changed = step.changed
+        graphs.append(graph)
     first = _sized(inputs, targets, batches[0])
     unit = unit or ("image" if args and args[0].dim() == 4 else "sample")
     tensors = [*args, *kwargs.values()]
@@ -143,7 +145,7 @@ def _check_examples(args: tuple, kwargs: dict, targets: tuple) -> None:
         raise ExportError("there is no example input")
 
 
-def _check_choices(batches: list[int], precisions: Iterable[str]) -> None:
+def _check_choices(batches: list[int], precisions: Iterable[str], devices: Iterable[str]) -> None:
     for size in batches:
         if not isinstance(size, int) or size < 1:
             raise ExportError(f"a batch of {size} samples cannot be traced")
@@ -152,6 +154,11 @@ def _check_choices(batches: list[int], precisions: Iterable[str]) -> None:
     for one in precisions:
         if one not in tracing.PRECISIONS:
             raise ExportError(f"there is no precision '{one}'; choose from {', '.join(tracing.PRECISIONS)}")
+    for one in devices:
+        if one not in tracing.DEVICES:
+            raise ExportError(f"there is no device '{one}'; choose from {', '.join(tracing.DEVICES)}")
+    if "cuda" in devices and not torch.cuda.is_available():
+        raise ExportError("a graph for GPUs is traced on a machine with a GPU, and PyTorch finds none here")
 
 
 def _has_images(model: torch.nn.Module, args: tuple) -> bool:
@@ -230,16 +237,19 @@ def _check_loss(path: Path, graph: dict, network: tracing.Network, inputs, targe
     """Runs a graph as the program will and compares its loss with eager PyTorch's: the runner is young."""
     from torch._C._nativert import PyModelRunner
 
-    tensors = [*network.parameters.values(), *network.buffers.values(), *_leaves(inputs), *targets]
+    device = graph["device"]
+    move = lambda tree: tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), tree)  # noqa: E731
+    parameters, buffers, inputs, targets = move((network.parameters, network.buffers, inputs, targets))
+    tensors = [*parameters.values(), *buffers.values(), *_leaves(inputs), *targets]
     runner = PyModelRunner(str(path), graph["name"])
     with torch.random.fork_rng(), torch.no_grad(), tracing._training(network.model):
         losses = []
         for _ in range(2):
             torch.manual_seed(1)
-            losses.append(runner.run(*(tensor.detach().clone() for tensor in tensors), torch.tensor(1.0))[0])
+            losses.append(runner.run(*(tensor.detach().clone() for tensor in tensors), torch.ones((), device=device))[0])
         torch.manual_seed(1)
-        own = {name: value.clone() for name, value in network.buffers.items()}
-        expected = tracing.compute_loss(network, network.parameters, own, inputs, targets, graph["precision"], "cpu")
+        own = {name: value.clone() for name, value in buffers.items()}
+        expected = tracing.compute_loss(network, parameters, own, inputs, targets, graph["precision"], device)
     tolerance = 1e-4 if graph["precision"] == "fp32" else 2e-2
     for loss in losses:
         if not abs(float(loss) - float(expected)) <= tolerance * max(1.0, abs(float(expected))):

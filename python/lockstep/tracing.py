@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map_only
 
@@ -12,6 +13,7 @@ from lockstep import operators
 from lockstep.refusals import ExportError, explain
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16}
+DEVICES = ("cpu", "cuda")
 
 
 @dataclass
@@ -64,12 +66,12 @@ def compute_loss(network: Network, parameters, buffers, inputs, targets, precisi
     return loss.reshape(())
 
 
-def trace(network: Network, inputs, targets: tuple, precision: str) -> Step:
-    """`inputs`: (args, kwargs) of the model. The shapes of inputs and targets become part of the graph."""
+def trace(network: Network, inputs, targets: tuple, precision: str, device: str) -> Step:
+    """`inputs`: (args, kwargs) of the model. The shapes of inputs and targets become part of the graph, and so does the
+    device, but not which GPU it is. Tensors have no memory while it is traced."""
     names, buffer_names = list(network.parameters), list(network.buffers)
     leaves: list[torch.Tensor] = []
     tree_map_only(torch.Tensor, leaves.append, inputs)
-    device = next(iter(network.parameters.values())).device.type
     written: list[str] = []
 
     def run(*tensors):
@@ -92,15 +94,18 @@ def trace(network: Network, inputs, targets: tuple, precision: str) -> Step:
         written[:] = [name for name, value in buffers.items() if value._version > 0]
         return [shown, *gradients, *buffers.values()]
 
-    scale = torch.ones((), device=device)
-    flat = [*network.parameters.values(), *network.buffers.values(), *leaves, *targets, scale]
+    flat = [*network.parameters.values(), *network.buffers.values(), *leaves, *targets, torch.ones(())]
     flat = [value.detach() for value in flat]
+    with FakeTensorMode() as fake:
+        flat = [fake.from_tensor(value).to(device) for value in flat]
     try:
         # oneDNN's recurrent layers give gradients that the graph's runner refuses; all else is chosen when it runs.
         with _training(network.model), _without_onednn():
             graph = make_fx(run, tracing_mode="fake")(*flat)
         changed = _keep_changed(graph, len(names), buffer_names, written)
-        _multiply_by_tensors(graph, device)
+        if device == "cpu":
+            _multiply_by_tensors(graph)
+        _leave_open_which_gpu(graph)
         program = torch.export.export(_Flat(graph), tuple(flat))
     except ExportError:
         raise
@@ -133,10 +138,10 @@ def _keep_changed(graph, parameters: int, buffers: list[str], written: list[str]
     return changed
 
 
-def _multiply_by_tensors(graph, device: str) -> None:
+def _multiply_by_tensors(graph) -> None:
     """Turns numbers that tensors are multiplied by into tensors without dimensions, with the same values. For a view with
-    gaps times a number, NativeRT (torch 2.11) makes a result of the view's strides in memory for its elements alone, and
-    writes behind the end of it."""
+    gaps times a number, NativeRT's operations for CPUs (torch 2.11) make a result of the view's strides in memory for its
+    elements alone, and write behind the end of it."""
     aten = torch.ops.aten
     for node in graph.graph.nodes:
         if node.target not in (aten.mul.Tensor, aten.mul.Scalar) or not isinstance(node.args[1], (int, float)):
@@ -144,9 +149,17 @@ def _multiply_by_tensors(graph, device: str) -> None:
         dtype = torch.float64 if isinstance(node.args[1], float) else torch.int64
         with graph.graph.inserting_before(node):
             factor = graph.graph.call_function(
-                aten.full.default, ([], node.args[1]), {"dtype": dtype, "device": torch.device(device)}
+                aten.full.default, ([], node.args[1]), {"dtype": dtype, "device": torch.device("cpu")}
             )
         node.target, node.args = aten.mul.Tensor, (node.args[0], factor)
+    graph.recompile()
+
+
+def _leave_open_which_gpu(graph) -> None:
+    """Every rank runs the graph on a GPU of its own, so tensors that it makes are on the current one."""
+    for node in graph.graph.nodes:
+        if isinstance(node.kwargs.get("device"), torch.device):
+            node.kwargs = {**node.kwargs, "device": torch.device(node.kwargs["device"].type)}
     graph.recompile()
 
 

@@ -111,10 +111,11 @@ std::string batches_text(const models::ModelInfo& info) {
   const NetworkFile& file = *info.file;
   if (!file.has_fixed_batches())
     return fmt::format("\nBatches: any, {} by default, in fp32 or bf16\n", info.default_batch);
-  std::string text = "\nBatches: a graph for each, which --batch and --precision choose\n";
+  std::string text = "\nBatches: a graph for each, which --batch, --precision and --device choose\n";
   for (const network_file::Graph& graph : file.graphs) {
     text += line(fmt::format("{} in {}", graph.batch, graph.precision),
-                 fmt::format("keeps {} for the backward pass", format_bytes(graph.activation_bytes)));
+                 fmt::format("{}keeps {} for the backward pass", graph.device == "cuda" ? "on a GPU, " : "",
+                             format_bytes(graph.activation_bytes)));
   }
   return text;
 }

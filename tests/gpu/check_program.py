@@ -123,6 +123,29 @@ def check_phases(checks):
                           for event in json.loads(trace.read_text())["traceEvents"]))
 
 
+def check_network_file(checks):
+    """A network from a file: its graph for GPUs computes what the one for CPUs computes, under every strategy."""
+    tree = pathlib.Path(__file__).resolve().parents[2]
+    file = str(checks.folder / "conv.pt2")
+    script = ("import sys, lockstep, networks; model, loss, inputs, targets = networks.make('conv');"
+              " lockstep.export(model, loss, inputs, targets, sys.argv[1], device=['cpu', 'cuda'])")
+    exported = subprocess.run([sys.executable, "-c", script, file], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PYTHONPATH": f"{tree}/python:{tree}/tests/python"})
+    checks.expect("a network is exported for both devices", exported.returncode == 0, exported)
+    row = ["bench", "--no-controls", "--model", file, "--steps", "20", "--warmup", "2"]
+    losses = []
+    for device in ("cpu", "cuda"):
+        record, done = checks.bench(*ALONE, "--device", device, row=row)
+        checks.expect(f"a network from a file trains with --device {device}", record is not None, done)
+        if record is None:
+            return
+        losses.append([record["runs"][0][loss] for loss in ("loss_first", "loss_last")])
+    checks.expect(f"its losses are the same on both: {losses}",
+                  all(abs(one - other) < 1e-3 * one for one, other in zip(*losses)))
+    done = checks.run("verify", "--model", file, "--device", "cuda", "--ranks", "1")
+    checks.expect("verify of a network from a file", done.returncode == 0, done)
+
+
 def check_places(checks):
     """Which GPU a rank gets, and which it does not."""
     gpus = len(subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True,
@@ -185,6 +208,7 @@ def main():
     check_listing(checks)
     check_record(checks)
     check_phases(checks)
+    check_network_file(checks)
     check_places(checks)
     check_memory(checks)
     check_missing(checks)

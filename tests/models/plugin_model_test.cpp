@@ -104,7 +104,7 @@ TEST(PluginModelTest, the_description_tells_what_the_network_takes) {
   EXPECT_THAT(info.file->inputs.front().shape, ElementsAre(3, 2, 2));
   EXPECT_EQ(info.file->targets.front().type, network_file::Type::kInt64);
   EXPECT_EQ(info.file->targets.front().high, 5);
-  EXPECT_NO_THROW(info.file->check_step(1234, "fp32"));
+  EXPECT_NO_THROW(info.file->check_step(1234, "fp32", "cpu"));
   EXPECT_THROW(create_from_plugin("mlp")->forward(images_and_labels().front(), {}), Error);
 }
 

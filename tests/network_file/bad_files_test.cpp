@@ -170,9 +170,17 @@ std::vector<BadFile> bad_files() {
                   [](json& all) { all["graphs"][0]["batch"] = 3; }),
       description("graph outside", "a graph", [](json& all) { all["graphs"][0]["name"] = "../x"; }),
       description("unit with markup", "out of range", [](json& all) { all["unit"] = "<b>"; }),
-      graph("another device", "another device",
+      description("unknown device", "the device 'tpu'", [](json& all) { all["graphs"][0]["device"] = "tpu"; }),
+      description("device of another graph", "another device than cuda",
+                  [](json& all) { all["graphs"][0]["device"] = "cuda"; }),
+      graph("another device", "another device than cpu",
             [](json& all) {
               for (json& value : all["graph"]["tensor_values"]) value["device"]["type"] = "cuda";
+            }),
+      graph("an operation on a device by its number", "one of its devices",
+            [](json& all) {
+              all["graph"]["nodes"][0]["inputs"].push_back(
+                  {{"name", "device"}, {"arg", {{"as_device", {{"type", "cpu"}, {"index", 0}}}}}});
             }),
       graph("an input too few", "signature", [](json& all) { all["graph"]["inputs"].erase(0); }),
       graph("a result too few", "results",

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
 
@@ -59,15 +60,40 @@ TEST(NetworkFileTest, values_are_read_to_their_places) {
 
 TEST(NetworkFileTest, a_batch_that_it_has_not_is_answered_with_those_that_it_has) {
   const NetworkFile file = read_network_file(kSmall);
-  EXPECT_EQ(file.graph(2, "fp32").name, "b2_fp32");
+  EXPECT_EQ(file.graph(2, "fp32", "cpu").name, "b2_fp32");
   try {
-    file.graph(8, "fp32");
+    file.graph(8, "fp32", "cpu");
     FAIL() << "there is no such graph";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("small.pt2"));
-    EXPECT_THAT(error.what(), HasSubstr("2 in fp32"));
+    EXPECT_THAT(error.what(), HasSubstr("8 in fp32 on the CPU; it has 2 in fp32 on the CPU"));
   }
-  EXPECT_THROW(file.graph(2, "bf16"), ConfigError);
+  EXPECT_THROW(file.graph(2, "bf16", "cpu"), ConfigError);
+}
+
+/// The one graph as it would be for GPUs: PyTorch traces such a graph only where there is one.
+TEST(NetworkFileTest, a_graph_may_be_for_gpus) {
+  Entries entries = entries_of(kSmall);
+  const auto edit = [&](const char* entry, const auto& change) {
+    auto content = nlohmann::json::parse(entries.at(entry));
+    change(content);
+    entries.at(entry) = content.dump();
+  };
+  edit("extra/lockstep.json", [](auto& about) { about["graphs"][0]["device"] = "cuda"; });
+  edit("models/b2_fp32.json", [](auto& program) {
+    auto& graph = program["graph_module"]["graph"];
+    for (auto& value : graph["tensor_values"]) value["device"] = {{"type", "cuda"}, {"index", 0}};
+    for (auto& node : graph["nodes"]) {
+      for (auto& given : node["inputs"]) {
+        if (given["arg"].contains("as_device")) given["arg"]["as_device"]["type"] = "cuda";
+      }
+    }
+  });
+  const TemporaryFile moved(zip_of(entries));
+  const NetworkFile file = read_network_file(moved.path());
+  EXPECT_EQ(file.graph(2, "fp32", "cuda").name, "b2_fp32");
+  EXPECT_THAT([&] { file.check_step(2, "fp32", "cpu"); },
+              testing::ThrowsMessage<ConfigError>(HasSubstr("on the CPU; it has 2 in fp32 on a GPU")));
 }
 
 TEST(NetworkFileTest, a_rewritten_archive_is_read_as_before) {

@@ -227,6 +227,9 @@ class RefusalTest(unittest.TestCase):
 
     def test_choices(self):
         self.assertIn("int4", self.refusal(precision="int4"))
+        self.assertIn("tpu", self.refusal(device="tpu"))
+        if not torch.cuda.is_available():
+            self.assertIn("a machine with a GPU", self.refusal(device=["cpu", "cuda"]))
         self.assertIn("twice", self.refusal(batch=[2, 2]))
         self.assertIn("0 samples", self.refusal(batch=0))
         self.assertIn(".pt2", self.refusal(path="net.onnx"))

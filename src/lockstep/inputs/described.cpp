@@ -68,8 +68,9 @@ std::vector<Batch> described_batches(const InputOptions& options) {
     const int64_t first_in_global = options.rank * options.batch;
     Batch batch{.first_sample = first_in_global};
     for (const Description& described : options.described) {
-      batch.samples.push_back(
-          random_tensor(described, options, i * global_batch + first_in_global, batch.samples.size()));
+      const at::Tensor tensor =
+          random_tensor(described, options, i * global_batch + first_in_global, batch.samples.size());
+      batch.samples.push_back(options.accelerator ? tensor.to(options.accelerator->device()) : tensor);
     }
     batch.images = batch.samples.front();
     batch.labels = batch.samples.back();

@@ -74,6 +74,7 @@ struct ModelOptions {
   /// Choose the graph of a network's file, and are of no use to others.
   int64_t batch = 0;
   std::string precision = "fp32";
+  std::string device = "cpu";
 };
 
 /// Properties of a network that are known before it is built.

@@ -285,10 +285,10 @@ class PluginModel final : public Model, public WholeStep {
 
   at::Tensor run(const std::vector<at::Tensor>& samples, const kernels::Context& context,
                  const at::Tensor& scale, const std::function<void()>& forward_done) override {
-    if (file_->draws_random_numbers) seed_step(context);
+    if (file_->draws_random_numbers) seed_step(context, scale.device());
     at::Tensor loss;
     {
-      const replica::AutocastScope autocast(precision_, c10::DeviceType::CPU);
+      const replica::AutocastScope autocast(precision_, scale.device().type());
       loss = loss_of(network_, *file_, samples);
     }
     forward_done();

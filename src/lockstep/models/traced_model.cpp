@@ -35,7 +35,7 @@ class TracedModel final : public Model, public WholeStep {
       : Model(replica::Parameters(options.seed, file->channels_last ? at::MemoryFormat::ChannelsLast
                                                                     : at::MemoryFormat::Contiguous)),
         file_(std::move(file)),
-        runner_(file_->path, file_->graph(options.batch, options.precision).name) {
+        runner_(file_->path, file_->graph(options.batch, options.precision, options.device).name) {
     load();
   }
 
@@ -47,9 +47,10 @@ class TracedModel final : public Model, public WholeStep {
 
   at::Tensor run(const std::vector<at::Tensor>& samples, const kernels::Context& context,
                  const at::Tensor& scale, const std::function<void()>& forward_done) override {
-    if (file_->draws_random_numbers) seed_step(context);
+    if (file_->draws_random_numbers) seed_step(context, scale.device());
     const std::vector<at::Tensor> parameters = parameters_.tensors();
     std::vector<at::Tensor> inputs = parameters;
+    move_constants(scale.device());
     inputs.insert(inputs.end(), buffers_.begin(), buffers_.end());
     inputs.insert(inputs.end(), samples.begin(), samples.end());
     inputs.push_back(scale);
@@ -91,6 +92,13 @@ class TracedModel final : public Model, public WholeStep {
                          most, described[i].low, described[i].high - 1);
     }
     return "";
+  }
+
+  /// Moves the buffers that no step changes to where parameters() has moved all else.
+  void move_constants(at::Device device) {
+    for (at::Tensor& buffer : buffers_) {
+      if (buffer.device() != device) buffer = buffer.to(device);
+    }
   }
 
   void load() {

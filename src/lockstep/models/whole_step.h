@@ -26,8 +26,8 @@ class WholeStep {
                          const at::Tensor& scale, const std::function<void()>& forward_done) = 0;
 };
 
-/// Seeds the process's random generator, from which such programs draw, for one step of one rank. Ranks that
-/// are threads share it.
-void seed_step(const kernels::Context& context);
+/// Seeds the generator of the process for a device, from which such programs draw, for one step of one rank.
+/// Ranks that are threads share the CPU's.
+void seed_step(const kernels::Context& context, at::Device device);
 
 }  // namespace lockstep::models

@@ -84,8 +84,8 @@ class Checker {
 
   Promise promise_of(const std::string& tensor) const {
     const json& entry = graph_.at("tensor_values").at(tensor);
-    require(entry.at("device").at("type") == "cpu",
-            fmt::format("the tensor '{}' on another device than the CPU", tensor));
+    require(entry.at("device").at("type") == asked_.device,
+            fmt::format("the tensor '{}' on another device than {}", tensor, asked_.device));
     return {numbers_of(entry.at("sizes")), numbers_of(entry.at("strides")),
             type_of_number(entry.at("dtype").get<int64_t>())};
   }
@@ -146,6 +146,7 @@ class Checker {
         check_gradient(node, announced);
       } else {
         check_operation(target);
+        check_devices(node);
         check_factor(node, target);
       }
     }
@@ -182,10 +183,21 @@ class Checker {
     }
   }
 
+  /// A rank runs the graph on a GPU of its own, so an operation may not name one by its number.
+  void check_devices(const json& node) const {
+    for (const json& given : node.at("inputs")) {
+      const json& argument = given.at("arg");
+      if (!argument.contains("as_device")) continue;
+      const json& device = argument.at("as_device");
+      require(device.at("type") == asked_.device && device.at("index").is_null(),
+              fmt::format("an operation on another device than {}, or on one of its devices", asked_.device));
+    }
+  }
+
   /// LibTorch 2.11 runs a tensor times a number into memory that is too small if the tensor is a view with
-  /// gaps; export() writes the number as a tensor.
+  /// gaps on the CPU; export() writes the number as a tensor.
   void check_factor(const json& node, const std::string& target) const {
-    if (!target.starts_with("torch.ops.aten.mul.")) return;
+    if (asked_.device != "cpu" || !target.starts_with("torch.ops.aten.mul.")) return;
     const json& arguments = node.at("inputs");
     require(arguments.size() >= 2 && arguments.at(1).at("arg").contains("as_tensor"),
             "a tensor times a number, which LibTorch runs wrong: export the network again");

@@ -31,6 +31,16 @@ constexpr uint64_t kMaxGraphBytes = 512 << 20;
 constexpr size_t kMaxDimensions = 16;
 constexpr int64_t kMaxElements = int64_t{1} << 40;
 
+/// Devices that a graph may be traced for, and how messages name them.
+constexpr std::pair<const char*, const char*> kDevices[] = {{"cpu", "on the CPU"}, {"cuda", "on a GPU"}};
+
+/// "8 in fp32 on the CPU".
+std::string step_text(int64_t batch, const std::string& precision, const std::string& device) {
+  const auto known = std::ranges::find(kDevices, device, &std::pair<const char*, const char*>::first);
+  return fmt::format("{} in {} {}", batch, precision,
+                     known == std::end(kDevices) ? "on " + device : known->second);
+}
+
 constexpr std::pair<const char*, Type> kTypes[] = {{"float32", Type::kFloat32}, {"float64", Type::kFloat64},
                                                    {"float16", Type::kFloat16}, {"bfloat16", Type::kBfloat16},
                                                    {"int64", Type::kInt64},     {"int32", Type::kInt32},
@@ -136,9 +146,15 @@ Graph graph_of(const json& entry) {
   Graph graph{.name = name_of(entry),
               .batch = entry.at("batch").get<int64_t>(),
               .precision = plain_text(entry.at("precision").get<std::string>()),
+              .device = entry.value("device", "cpu"),
               .activation_bytes = entry.at("activation_bytes").get<int64_t>()};
   if (graph.batch < 1 || graph.batch > std::numeric_limits<int>::max() || graph.activation_bytes < 0) {
     throw Error(fmt::format("its graph '{}' has a batch of {}", graph.name, graph.batch));
+  }
+  if (std::ranges::find(kDevices, graph.device, &std::pair<const char*, const char*>::first) ==
+      std::end(kDevices)) {
+    throw Error(fmt::format("its graph '{}' is for the device '{}', not for cpu or cuda", graph.name,
+                            plain_text(graph.device)));
   }
   if (graph.name.find('/') != std::string::npos) throw Error(fmt::format("it has a graph '{}'", graph.name));
   return graph;
@@ -279,16 +295,17 @@ std::optional<LabelledImages> NetworkFile::labelled_images() const {
   return LabelledImages{.channels = image.shape[0], .size = image.shape[1], .classes = label.high};
 }
 
-const Graph& NetworkFile::graph(int64_t batch, const std::string& precision) const {
+const Graph& NetworkFile::graph(int64_t batch, const std::string& precision,
+                                const std::string& device) const {
   std::vector<std::string> there;
   for (const Graph& graph : graphs) {
-    if (graph.batch == batch && graph.precision == precision) return graph;
-    there.push_back(fmt::format("{} in {}", graph.batch, graph.precision));
+    if (graph.batch == batch && graph.precision == precision && graph.device == device) return graph;
+    there.push_back(step_text(graph.batch, graph.precision, graph.device));
   }
-  throw ConfigError(
-      fmt::format("{} has no step with batches of {} in {}; it has {}", path, batch, precision,
-                  fmt::join(there, ", ")),
-      "Choose with --batch and --precision, or export it again with batch=[...] and precision=[...].");
+  throw ConfigError(fmt::format("{} has no step with batches of {}; it has {}", path,
+                                step_text(batch, precision, device), fmt::join(there, ", ")),
+                    "Choose with --batch, --precision and --device, or export it again with batch=[...], "
+                    "precision=[...] and device=[...].");
 }
 
 bool is_network_file(const std::string& name) {

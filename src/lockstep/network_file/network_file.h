@@ -47,6 +47,8 @@ struct Graph {
   int64_t batch = 0;
   /// "fp32", "bf16".
   std::string precision;
+  /// Where its tensors are: "cpu" or "cuda". Any GPU of a machine will do.
+  std::string device;
   /// Bytes that the forward pass keeps for the backward pass.
   int64_t activation_bytes = 0;
 };
@@ -87,13 +89,13 @@ struct NetworkFile {
   int64_t largest_parameter() const;
   /// Shape and classes of batches of gray or color images with labels; empty for all others.
   std::optional<LabelledImages> labelled_images() const;
-  /// Throws ConfigError that names the batches and precisions that the file has.
-  const Graph& graph(int64_t batch, const std::string& precision) const;
+  /// Throws ConfigError that names the batches, precisions and devices that the file has.
+  const Graph& graph(int64_t batch, const std::string& precision, const std::string& device) const;
   /// Whether there is one graph per size of a batch.
   bool has_fixed_batches() const { return !graphs.empty(); }
   /// Throws as graph() does, unless any batch will do.
-  void check_step(int64_t batch, const std::string& precision) const {
-    if (has_fixed_batches()) graph(batch, precision);
+  void check_step(int64_t batch, const std::string& precision, const std::string& device) const {
+    if (has_fixed_batches()) graph(batch, precision, device);
   }
 };
 

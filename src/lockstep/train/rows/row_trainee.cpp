@@ -67,7 +67,8 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
     return model_info.create({.seed = start.blank ? std::nullopt : std::optional(row.seed),
                               .memory_format = memory_format,
                               .batch = row.batch_per_rank,
-                              .precision = row.precision});
+                              .precision = row.precision,
+                              .device = row.device});
   };
   if (traits_.one_process) {
     auto model = DataParallelModel::make(create, row.ranks, row.device_cpus, accelerators_);

@@ -73,7 +73,10 @@ void fit_to_file(const network_file::NetworkFile& file, const SweepOptions& opti
   const auto refuse = [&](const std::string& what, const std::string& advice) {
     throw ConfigError(fmt::format("{} {}", file.path, what), advice);
   };
-  if (options.common.device != kCpu) refuse("trains on CPUs", "Use --device cpu.");
+  if (options.common.device != kCpu) {
+    if (options.common.cuda_graph) refuse("runs step by step, not with --cuda-graph", "Leave --cuda-graph out.");
+    if (row.input != "device") refuse(fmt::format("takes no --input {} on GPUs", row.input), "Use --input device.");
+  }
   const bool has_tensors = row.input == "device" || row.input == "dataset" || row.input == "zmq";
   if (!has_tensors && !file.labelled_images()) {
     refuse(fmt::format(
@@ -89,6 +92,13 @@ void fit_to_file(const network_file::NetworkFile& file, const SweepOptions& opti
   row.units_per_sample = file.units_per_sample;
   row.kernels = kAtenKernels;
   row.memory_format = file.channels_last ? "channels_last" : "contiguous";
+}
+
+/// A graph is for the current GPU of a thread, not for several with copies between them.
+void check_gpus_of_file(const network_file::NetworkFile& file, const RowPlan& row) {
+  if (row.device == kCpu || row.ranks == 1 || !traits_of(row).one_process) return;
+  throw ConfigError(fmt::format("{} cannot train on several GPUs of one process, as {} does", file.path, row.strategy),
+                    "Use ddp, or --device cpu.");
 }
 
 int part_of(int global_batch, int ranks, int accumulate) {
@@ -114,7 +124,10 @@ void plan_group(const SweepOptions& options, const RowPlan& prototype, std::vect
     row.strategy_options = strategies::options_text(options.strategy_options, strategy);
     if (row.global_batch > 0) row.batch_per_rank = part_of(row.global_batch, ranks, row.accumulate);
     const models::ModelInfo& info = models::info_of(row.model);
-    if (info.file != nullptr) info.file->check_step(row.batch_per_rank, row.precision);
+    if (info.file != nullptr) {
+      info.file->check_step(row.batch_per_rank, row.precision, row.device);
+      check_gpus_of_file(*info.file, row);
+    }
     const bool tunes = !options.tune.empty() && has_cap_to_tune(row);
     if (tunes) row.tune_budget_s = options.tune_budget_s.value_or(kUsualTuneBudgetS);
   };

@@ -1,0 +1,53 @@
+"""The networks of examples/networks.py, exported at small sizes and trained by the program."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import lockstep
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+NETWORKS = ["vit_b_16", "convnext_tiny", "swin_t", "efficientnet_v2_s", "mobilenet_v3_large", "gpt2"]
+
+
+class NetworksTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def export(self, *arguments):
+        return subprocess.run(
+            [sys.executable, EXAMPLES / "networks.py", self.folder, *arguments], capture_output=True, text=True
+        )
+
+    def test_all_of_them_train_on_two_ranks(self):
+        exported = self.export("--small", "--batch", "2")
+        self.assertEqual(exported.returncode, 0, exported.stderr)
+        files = [str(self.folder / f"{name}.pt2") for name in NETWORKS]
+        result = self.folder / "result.json"
+        command = [os.environ["LOCKSTEP_PROGRAM"], "bench", "--model", ",".join(files), "--batch", "2", "--ranks", "2"]
+        command += ["--threads", "1", "--no-controls", "--strategy", "replicated", "--steps", "2", "--warmup", "1"]
+        # The stubs are for Python; the program has its own.
+        environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+        trained = subprocess.run([*command, "--json", result], env=environment, capture_output=True, text=True)
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        rows = lockstep.read(result)
+        self.assertEqual([Path(row["model"]).stem for row in rows], NETWORKS)
+        for row in rows:
+            # Logarithms of 10 classes and of 200 words, within what random values make of them.
+            self.assertTrue(1 < row["loss_first"] < 8, f"{row['model']}: {row['loss_first']}")
+        self.assertEqual({row["unit"] for row in rows[:-1]}, {"image"})
+        self.assertEqual(rows[-1]["unit"], "token")
+
+    def test_a_network_that_is_not_there_is_refused(self):
+        wrong = self.export("--networks", "vit_b_61")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("there is no network 'vit_b_61'; choose from vit_b_16", wrong.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
