@@ -35,7 +35,8 @@ def share(text):
 
 
 def row_flags(options):
-    return ["--model", options.model, "--ranks", "2", "--batch", str(options.batch)]
+    flags = ["--model", options.model, "--ranks", str(options.ranks), "--batch", str(options.batch), "--threads", "1"]
+    return flags + (["--image-size", str(options.image_size)] if options.image_size else [])
 
 
 def run(command, library, delay_ns):
@@ -98,6 +99,8 @@ def main():
     parser.add_argument("--slower", type=share, default=0.05, help="share by which the test is slower")
     parser.add_argument("--model", default="lenet5")
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--image-size", type=int)
     parser.add_argument("--csv")
     parser.add_argument("compare_flags", nargs="*", help="flags of lockstep compare, behind --")
     options = parser.parse_args()
@@ -107,7 +110,7 @@ def main():
         source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "slow_clock.cpp")
         subprocess.run(["c++", "-std=c++20", "-O2", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
         delay_ns, plain_s, readings = delay_of(options, library, folder)
-        print(f"{options.model} with batch {options.batch} on 2 ranks: {1000 * plain_s:.2f} ms per step, "
+        print(f"{options.model} with batch {options.batch} on {options.ranks} ranks: {1000 * plain_s:.2f} ms per step, "
               f"{readings:.1f} readings of the clock; {delay_ns} ns each make it {100 * options.slower:g} % slower\n",
               flush=True)
         kinds = ["equal", "slower"] * options.comparisons

@@ -5,7 +5,8 @@
 
 Each round runs `lockstep bench --model FILE` on one rank, the eager model in this Python (channels last, torch.optim.SGD),
 and where lockstep has the network itself, that one with --kernels aten; the order rotates. Every run is a process of its
-own with the same number of threads. Prints the median of the rounds' median steps, and ratios to the file's.
+own with the same number of threads. Prints the median of the rounds' median steps; of the ratios, the median of the rounds
+and their range.
 
 Run it with a Python that has torch 2.11 and torchvision (`make setup-python` makes .venv-dev), on a quiet machine.
 """
@@ -79,6 +80,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.eager:
         return train_eager(options.eager, options.batch, options.steps, options.threads)
+    def ratio(above: list, below: list) -> str:
+        of_rounds = sorted(one / other for one, other in zip(above, below))
+        return f"{statistics.median(of_rounds):.3f} ({of_rounds[0]:.3f} to {of_rounds[-1]:.3f})"
+
     print(f"{options.rounds} rounds of {options.steps} steps, batch {options.batch}, {options.threads} threads; ms per step")
     print("| network | from the file | eager PyTorch | file / eager | built in, aten | file / built in |")
     print("|---|---|---|---|---|---|")
@@ -95,11 +100,10 @@ def main() -> None:
                 names = list(runs)
                 for name in names[turn % len(names) :] + names[: turn % len(names)]:
                     times[name].append(1000 * runs[name]())
-        own, eager = statistics.median(times["file"]), statistics.median(times["eager"])
-        row = f"| {network} | {own:.1f} | {eager:.1f} | {own / eager:.3f} |"
+        median = {name: f"{statistics.median(all_times):.1f}" for name, all_times in times.items()}
+        row = f"| {network} | {median['file']} | {median['eager']} | {ratio(times['file'], times['eager'])} |"
         if "built in" in times:
-            built_in = statistics.median(times["built in"])
-            row += f" {built_in:.1f} | {own / built_in:.3f} |"
+            row += f" {median['built in']} | {ratio(times['file'], times['built in'])} |"
         print(row if "built in" in times else row + " | |", flush=True)
 
 

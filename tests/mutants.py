@@ -7,7 +7,7 @@
   tests/mutants.py --csv mutants.csv --at-least 0.9
   tests/mutants.py --again mutants.csv                 those again that survived, as after new tests
 
-A mutant is one change of one line: a comparison turned, an operator swapped, a condition negated, a number changed, a
+A mutant is one change of one line: a comparison turned, an operator swapped, a condition negated, a number doubled, a
 statement that only calls a function deleted. The part is built anew, without LibTorch and in a copy of the working
 tree below build/mutants, and its own tests run until the first fails. A mutant that does not compile is replaced by
 another one. About 10 s each. The same seed gives the same mutants
@@ -84,7 +84,7 @@ def mutants_of_line(file, number, line):
                 after = line[:found.start()] + other + line[found.end():end] + ")" + line[end:]
             yield Mutant(file, number, line, after)
     for found in NUMBER.finditer(code):
-        yield Mutant(file, number, line, line[:found.start()] + str(int(found[0]) + 1) + line[found.end():])
+        yield Mutant(file, number, line, line[:found.start()] + str(int(found[0]) * 2 or 1) + line[found.end():])
     if CALL.match(code.rstrip("\n")) and code.count("(") == code.count(")"):
         yield Mutant(file, number, line, "")
 
