@@ -4,11 +4,11 @@
     PYTHONPATH=python bench/networks_table.py [--networks resnet18,gpt] [--steps 5]
 
 Exports each network at a small size, trains it with `lockstep verify --export` on one rank, and trains the eager model
-from the same parameters on the same batches with torch.optim.SGD, both on one thread. Dropout and stochastic depth are
-off, because their random numbers come in another order. Prints a line per network: tensors, bytes of gradients, seconds
-to export, and how the updates of all parameters differ: the norm of the difference relative to the norm of the update,
-or "same bits". (Tensor by tensor would say little: a bias before batch normalization has no gradient but rounding.) Exit
-code 1 when a difference is over 1e-5.
+from the same parameters on the same batches with torch.optim.SGD (fused, as lockstep's is), both on one thread. Dropout
+and stochastic depth are off, because their random numbers come in another order. Prints a line per network: tensors,
+bytes of gradients, seconds to export, and how the updates of all parameters differ: the norm of the difference relative
+to the norm of the update, or "same bits". (Tensor by tensor would say little: a bias before batch normalization has no
+gradient but rounding.) Exit code 1 when a difference is over 1e-5.
 
 Run it with a Python that has torch 2.11 and torchvision (`make setup-python` makes .venv-dev).
 """
@@ -122,7 +122,7 @@ def train_eager(model, loss, folder: Path, steps: int) -> dict:
     model = model.train()
     if batches["images.0"].dim() == 4:
         model = model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), **SGD)
+    optimizer = torch.optim.SGD(model.parameters(), **SGD, fused=True)
     for step in range(steps):
         inputs = batches[f"images.{step}"]
         if inputs.dim() == 4:

@@ -1,11 +1,13 @@
 """export(): a model, its loss and examples in, a file for `lockstep --model` out."""
 
+import contextlib
 import ctypes
 import hashlib
 import itertools
 import json
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -241,7 +243,8 @@ def _check_loss(path: Path, graph: dict, network: tracing.Network, inputs, targe
     move = lambda tree: tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), tree)  # noqa: E731
     parameters, buffers, inputs, targets = move((network.parameters, network.buffers, inputs, targets))
     tensors = [*parameters.values(), *buffers.values(), *_leaves(inputs), *targets]
-    runner = PyModelRunner(str(path), graph["name"])
+    with _without_warnings():
+        runner = PyModelRunner(str(path), graph["name"])
     with torch.random.fork_rng(), torch.no_grad(), tracing._training(network.model):
         losses = []
         for _ in range(2):
@@ -257,6 +260,20 @@ def _check_loss(path: Path, graph: dict, network: tracing.Network, inputs, targe
                 f"LibTorch's runner of exported graphs gives a loss of {float(loss):.6g} where PyTorch gives"
                 f" {float(expected):.6g}: it does not support all operations of this network"
             )
+
+
+@contextlib.contextmanager
+def _without_warnings():
+    """LibTorch's runner lists the operations that it has no shortcut for, and writes to the process's standard error."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _write(path: Path, programs: dict, metadata: dict, values: bytes, check: Callable) -> None:

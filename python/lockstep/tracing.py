@@ -146,7 +146,11 @@ def _multiply_by_tensors(graph) -> None:
     for node in graph.graph.nodes:
         if node.target not in (aten.mul.Tensor, aten.mul.Scalar) or not isinstance(node.args[1], (int, float)):
             continue
+        multiplied = node.args[0].meta["val"]
         dtype = torch.float64 if isinstance(node.args[1], float) else torch.int64
+        if multiplied.dim() == 0:
+            # Two tensors without dimensions would give the wider type.
+            dtype = node.meta["val"].dtype
         with graph.graph.inserting_before(node):
             factor = graph.graph.call_function(
                 aten.full.default, ([], node.args[1]), {"dtype": dtype, "device": torch.device("cpu")}

@@ -94,8 +94,7 @@ std::string sample_text(const network_file::Sample& sample) {
   return fmt::format("{} of {}{}, {}", NamedShape{"", sample.shape}.shape_text(),
                      network_file::name_of(sample.type), sample.channels_last ? ", channels last" : "",
                      whole ? fmt::format("from {} to {}", sample.low, sample.high - 1)
-                           : fmt::format("normal around {} with deviation {}", format_number(sample.mean, 3),
-                                         format_number(sample.deviation, 3)));
+                           : fmt::format("normal around {:.3g} with deviation {:.3g}", sample.mean, sample.deviation));
 }
 
 std::string samples_text(const NetworkFile& file) {

@@ -71,6 +71,22 @@ class UNet(nn.Module):
         return self.last(torch.cat([self.up(self.middle(self.down(images))), images], 1))
 
 
+class Auxiliary(nn.Module):
+    """Two outputs, of which the second counts less: the loss is multiplied by a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.side, self.last = nn.Linear(192, 16), nn.Linear(16, 10), nn.Linear(16, 10)
+
+    def forward(self, images):
+        x = F.relu(self.first(images.flatten(1)))
+        return self.last(x), self.side(x)
+
+
+def weighted_loss(outputs, labels):
+    return F.cross_entropy(outputs[0], labels) + 0.3 * F.cross_entropy(outputs[1], labels)
+
+
 class LstmClassifier(nn.Module):
     def __init__(self):
         super().__init__()
@@ -99,6 +115,8 @@ def make(name: str, batch: int = 4):
         return Windows(), F.cross_entropy, images, labels
     if name == "unet":
         return UNet(), F.cross_entropy, images, torch.randint(0, 5, (batch, 8, 8))
+    if name == "auxiliary":
+        return Auxiliary(), weighted_loss, images, labels
     if name == "lstm":
         return LstmClassifier(), F.cross_entropy, tokens, torch.randint(0, 4, (batch,))
     if name == "dropout":
@@ -109,4 +127,4 @@ def make(name: str, batch: int = 4):
     raise ValueError(name)
 
 
-NAMES = ["conv", "attention", "windows", "unet", "lstm", "dropout", "mlp"]
+NAMES = ["conv", "attention", "windows", "unet", "auxiliary", "lstm", "dropout", "mlp"]

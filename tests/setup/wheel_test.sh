@@ -116,6 +116,17 @@ own=("$over"/lib/python3*/site-packages)
 echo "$site" >"${own[0]}/elsewhere.pth"
 try_program "$over"
 
+# Over all of PyPI's torch, CUDA's libraries among them, where `make setup-python` has installed it.
+full=(.venv-dev/lib/python3*/site-packages)
+if [ -e "${full[0]}/torch" ]; then
+  realpath "${full[0]}" >"${own[0]}/elsewhere.pth"
+  try_program "$over"
+  expect "train it with" 0 "$over/bin/lockstep" export torchvision:resnet18 --image-size 64 --batch 2 -o "$folder/resnet18.pt2"
+  expect "2 ranks" 0 "$over/bin/lockstep" bench --model "$folder/resnet18.pt2" --ranks 1,2 --steps 3 --warmup 1
+else
+  echo "torch with CUDA's libraries was not tried: 'make setup-python' installs one"
+fi
+
 # Without one.
 rm "${own[0]}/elsewhere.pth"
 expect "has no torch: " 4 "$over/bin/lockstep" info
