@@ -92,6 +92,15 @@ TEST(StoppingTest, time_ends_it_nearly_on_time) {
   EXPECT_THAT(found.last.text, HasSubstr("the time of 5 s is over"));
 }
 
+TEST(StoppingTest, no_more_steps_are_asked_for_than_the_time_that_is_left_has_room_for) {
+  Generator random(84);
+  const std::vector<double> step_s = synthetic::draw(Series{200, 0, 0.1, 0.3, true}, random);
+  const StoppingDecision late = decide_stop(step_s, 20, {.max_time_s = 21});
+  EXPECT_FALSE(late.stop);
+  EXPECT_LE(late.steps_to_next, 13U);
+  EXPECT_GT(decide_stop(step_s, 20, {.max_time_s = 60}).steps_to_next, 40U);
+}
+
 TEST(StoppingTest, the_most_steps_are_not_overrun) {
   Generator random(83);
   const Whole found =

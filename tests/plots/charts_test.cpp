@@ -220,6 +220,18 @@ TEST(ChartsTest, an_unfinished_run_is_drawn_among_steps_but_not_among_rates) {
               testing::HasSubstr("ddp (unfinished), 8 ranks"));
 }
 
+TEST(ChartsTest, steps_of_very_different_lengths_have_a_logarithmic_axis) {
+  const auto axis = [](double slower) {
+    results::RunRecord record = small_record();
+    for (std::vector<double>& step : record.runs.back().samples) {
+      for (double& rank : step) rank *= slower;
+    }
+    return charts().get("distribution")(sources_of(record), {}).markup;
+  };
+  EXPECT_THAT(axis(1), testing::Not(testing::HasSubstr("(log scale)")));
+  EXPECT_THAT(axis(100), testing::HasSubstr("(log scale)"));
+}
+
 TEST(ChartsTest, a_few_steps_far_out_on_either_side_do_not_squeeze_the_hills) {
   results::RunRecord record = sweep_record();
   for (std::vector<double>* step : {&record.runs[0].samples[1], &record.runs[0].samples[2]}) {

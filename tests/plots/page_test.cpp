@@ -127,6 +127,44 @@ TEST(ReportPageTest, looks_as_it_did) {
   testing_golden::expect_golden("plots/report.html", report_page(sources));
 }
 
+/// Networks of two runs each.
+std::string page_of(int networks, int runs_of_each) {
+  results::RunRecord record = plain_record();
+  const results::Run run = record.runs.front();
+  record.runs.clear();
+  for (int i = 0; i < networks * runs_of_each; ++i) {
+    record.runs.push_back(run);
+    record.runs.back().model = fmt::format("net{}", i / runs_of_each);
+    record.runs.back().ranks = 1 << (i % runs_of_each);
+  }
+  return report_page({{{"run", record}}, {}});
+}
+
+TEST(ReportPageTest, networks_have_sections_of_their_own_where_one_chart_would_be_full) {
+  const auto has_own = [](const std::string& page) {
+    const size_t first = page.find("How it scales</h2>");
+    return page.find("How it scales</h2>", first + 1) != std::string::npos;
+  };
+  EXPECT_FALSE(has_own(page_of(2, 8)));
+  EXPECT_TRUE(has_own(page_of(3, 6)));
+  EXPECT_TRUE(has_own(page_of(12, 2)));
+  EXPECT_FALSE(has_own(page_of(13, 2)));
+}
+
+TEST(ReportPageTest, a_rate_that_was_not_measured_is_a_dash) {
+  results::RunRecord record = plain_record();
+  record.runs.resize(2);
+  const std::string before = report_page({{{"run", record}}, {}});
+  record.runs.back().images_per_s = 0;
+  const std::string after = report_page({{{"run", record}}, {}});
+  const auto zeros = [](const std::string& page) {
+    size_t count = 0;
+    for (size_t at = page.find(">0</td>"); at != std::string::npos; at = page.find(">0</td>", at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(zeros(after), zeros(before));
+}
+
 TEST(ReportPageTest, escapes_foreign_text) {
   const std::string page = report_page({{{kHostileText, broken_record()}}, {}});
   EXPECT_EQ(page.find("<script"), std::string::npos);

@@ -45,6 +45,21 @@ TEST(PublishedTest, control_characters_of_a_field_are_replaced) {
   EXPECT_EQ(table.rows[0].fields[0], "a\uFFFD[1m b");
 }
 
+TEST(PublishedTest, time_is_left_out_only_where_ranks_wait) {
+  const std::string rows = "model,gpus,train_s_per_5120_images,synchronisation_s_per_5120_images\n";
+  EXPECT_FALSE(parse_published(rows + "a,1,10,0\na,2,5,0\n", "t.csv").leaves_out_time);
+  EXPECT_TRUE(parse_published(rows + "a,1,10,0\na,2,5,1\n", "t.csv").leaves_out_time);
+}
+
+TEST(PublishedTest, a_measured_strategy_replaces_the_baseline_of_its_number_of_workers) {
+  const PublishedTable table = parse_published(
+      "model,setup,gpus,images_per_s\na,no ddp,1,10\na,ddp,2,19\na,no ddp,4,30\na,ddp,4,36\n", "t.csv");
+  ASSERT_EQ(table.curves.size(), 1U);
+  std::vector<double> rates;
+  for (const size_t row : table.curves[0].rows) rates.push_back(table.rows[row].images_per_s.value());
+  EXPECT_THAT(rates, testing::ElementsAre(10, 19, 36));
+}
+
 double rounded(double value, int decimals) {
   const double scale = std::pow(10, decimals);
   return std::round(value * scale) / scale;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/plots/numbers.h"
+#include "lockstep/plots/page_parts.h"
 #include "lockstep/plots/text.h"
 
 #include "plots/xml_check.h"
@@ -26,6 +27,11 @@ TEST(MarkupTest, replaces_control_characters_and_invalid_bytes) {
   EXPECT_EQ(escape("caf\xc3"), "caf�") << "cut off";
   EXPECT_EQ(escape("Grüße, 世界 🙂"), "Grüße, 世界 🙂");
   EXPECT_EQ(escape("two\nlines\tof text"), "two lines of text");
+}
+
+TEST(MarkupTest, text_between_back_quotes_is_code) {
+  EXPECT_EQ(prose("`a`b `<c>`"), "<code>a</code>b <code>&lt;c&gt;</code>");
+  EXPECT_EQ(prose("a` b"), "a` b");
 }
 
 TEST(MarkupTest, escapes_line_by_line) {

@@ -46,6 +46,9 @@ TEST(GpuWarningsTest, a_gpu_that_was_slowed_down_is_named_with_the_reasons) {
                     HasSubstr("1410 to 1980 of 1980 MHz")));
   EXPECT_THAT(gpu_warnings({throttled_gpu(), throttled_gpu()})[0].text,
               HasSubstr("Of 2 ranks it is the worst"));
+  GpuUse without_limit = throttled_gpu();
+  without_limit.max_sm_clock_mhz.reset();
+  EXPECT_THAT(gpu_warnings({without_limit})[0].text, testing::Not(HasSubstr("Its clock")));
   EXPECT_THAT(gpu_warnings({GpuUse(), GpuUse()}), IsEmpty()) << "a driver that tells nothing";
 }
 

@@ -239,6 +239,7 @@ TEST(JsonReaderTest, a_file_of_pytorchs_benchmark_becomes_runs_with_pooled_sampl
   EXPECT_EQ(record.cuda_version, "12.1");
   ASSERT_EQ(record.runs.size(), 3u);
   EXPECT_EQ(record.runs[0].strategy, "single");
+  EXPECT_EQ(record.runs[0].bucket_mb, 0);
   EXPECT_EQ(record.runs[1].strategy, "ddp");
   const auto& two = record.runs[2];
   EXPECT_EQ(two.ranks, 2);

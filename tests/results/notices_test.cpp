@@ -110,5 +110,18 @@ TEST(NoticesTest, the_header_has_every_bucket_size_of_a_sweep) {
   EXPECT_THAT(header_text(record), HasSubstr("* Maximum bucket size: 1, 0.5, 25 MiB\n"));
 }
 
+TEST(NoticesTest, hosts_that_are_not_described_are_counted) {
+  RunRecord record;
+  record.machines.resize(5);
+  const auto others = [&](size_t most) {
+    for (const Fact& fact : facts_of(record, most)) {
+      if (fact.name == "Other hosts") return fact.value;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(others(2), "3 more");
+  EXPECT_EQ(others(5), "");
+}
+
 }  // namespace
 }  // namespace lockstep::results

@@ -127,6 +127,7 @@ TEST(ResourcesTest, ranks_that_train_alone_at_different_speeds_are_named) {
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_THAT(warnings[0].text, AllOf(HasSubstr("rank 2 took 12.4 ms"), HasSubstr("8.0 ms")));
   EXPECT_FALSE(warnings[0].advice.empty());
+  EXPECT_FALSE(warnings[0].loud);
   // The first step of a run that ended early has all ranks, its last may not.
   results::Run ended = run;
   ended.samples.back().resize(1);

@@ -118,6 +118,12 @@ TEST(TraceTest, a_rank_that_waits_says_for_whom) {
   EXPECT_THAT(trace, testing::Not(testing::HasSubstr("waiting for rank 0")));
 }
 
+TEST(TraceTest, a_rank_with_fewer_steps_is_not_waited_for_in_those_that_it_lacks) {
+  TracedRow row = traced_row();
+  row.ranks[1].steps.pop_back();
+  EXPECT_NO_THROW(checked_tracks(to_trace({row})));
+}
+
 TEST(TraceTest, nothing_traced_is_an_empty_trace) {
   EXPECT_TRUE(nlohmann::json::parse(to_trace({}))["traceEvents"].empty());
   EXPECT_NO_THROW(to_trace({TracedRow{"empty", {measure::RankStamps{}}}}));
