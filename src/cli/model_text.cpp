@@ -91,10 +91,11 @@ std::string sample_text(const network_file::Sample& sample) {
   const bool whole =
       sample.type != network_file::Type::kFloat32 && sample.type != network_file::Type::kFloat64 &&
       sample.type != network_file::Type::kFloat16 && sample.type != network_file::Type::kBfloat16;
-  return fmt::format("{} of {}{}, {}", NamedShape{"", sample.shape}.shape_text(),
-                     network_file::name_of(sample.type), sample.channels_last ? ", channels last" : "",
-                     whole ? fmt::format("from {} to {}", sample.low, sample.high - 1)
-                           : fmt::format("normal around {:.3g} with deviation {:.3g}", sample.mean, sample.deviation));
+  return fmt::format(
+      "{} of {}{}, {}", NamedShape{"", sample.shape}.shape_text(), network_file::name_of(sample.type),
+      sample.channels_last ? ", channels last" : "",
+      whole ? fmt::format("from {} to {}", sample.low, sample.high - 1)
+            : fmt::format("normal around {:.3g} with deviation {:.3g}", sample.mean, sample.deviation));
 }
 
 std::string samples_text(const NetworkFile& file) {

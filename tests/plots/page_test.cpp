@@ -159,7 +159,8 @@ TEST(ReportPageTest, a_rate_that_was_not_measured_is_a_dash) {
   const std::string after = report_page({{{"run", record}}, {}});
   const auto zeros = [](const std::string& page) {
     size_t count = 0;
-    for (size_t at = page.find(">0</td>"); at != std::string::npos; at = page.find(">0</td>", at + 1)) ++count;
+    for (size_t at = page.find(">0</td>"); at != std::string::npos; at = page.find(">0</td>", at + 1))
+      ++count;
     return count;
   };
   EXPECT_EQ(zeros(after), zeros(before));

@@ -40,8 +40,8 @@ struct RobustScale {
 RobustScale robust_scale(std::span<const double> values);
 
 /// The normal scores of a series: each value replaced by the normal quantile of (rank - 1/2) / n (Hazen's
-/// plotting positions, where van der Waerden's have rank / (n + 1)), ties by their mean rank. Statistics of scores depend neither on the shape of the
-/// distribution nor on how far out an outlier lies.
+/// plotting positions, where van der Waerden's have rank / (n + 1)), ties by their mean rank. Statistics of
+/// scores depend neither on the shape of the distribution nor on how far out an outlier lies.
 std::vector<double> normal_scores(std::span<const double> values);
 
 }  // namespace lockstep::measure

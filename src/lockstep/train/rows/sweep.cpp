@@ -74,8 +74,10 @@ void fit_to_file(const network_file::NetworkFile& file, const SweepOptions& opti
     throw ConfigError(fmt::format("{} {}", file.path, what), advice);
   };
   if (options.common.device != kCpu) {
-    if (options.common.cuda_graph) refuse("runs step by step, not with --cuda-graph", "Leave --cuda-graph out.");
-    if (row.input != "device") refuse(fmt::format("takes no --input {} on GPUs", row.input), "Use --input device.");
+    if (options.common.cuda_graph)
+      refuse("runs step by step, not with --cuda-graph", "Leave --cuda-graph out.");
+    if (row.input != "device")
+      refuse(fmt::format("takes no --input {} on GPUs", row.input), "Use --input device.");
   }
   const bool has_tensors = row.input == "device" || row.input == "dataset" || row.input == "zmq";
   if (!has_tensors && !file.labelled_images()) {
@@ -97,8 +99,9 @@ void fit_to_file(const network_file::NetworkFile& file, const SweepOptions& opti
 /// A graph is for the current GPU of a thread, not for several with copies between them.
 void check_gpus_of_file(const network_file::NetworkFile& file, const RowPlan& row) {
   if (row.device == kCpu || row.ranks == 1 || !traits_of(row).one_process) return;
-  throw ConfigError(fmt::format("{} cannot train on several GPUs of one process, as {} does", file.path, row.strategy),
-                    "Use ddp, or --device cpu.");
+  throw ConfigError(
+      fmt::format("{} cannot train on several GPUs of one process, as {} does", file.path, row.strategy),
+      "Use ddp, or --device cpu.");
 }
 
 int part_of(int global_batch, int ranks, int accumulate) {
