@@ -81,6 +81,12 @@ def eager_step(options, network: str) -> float:
     return float(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
 
 
+def ratio(above: list, below: list) -> str:
+    """The median of the rounds' ratios, and their range."""
+    of_rounds = sorted(one / other for one, other in zip(above, below))
+    return f"{statistics.median(of_rounds):.3f} ({of_rounds[0]:.3f} to {of_rounds[-1]:.3f})"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", default="resnet50,vit_b_16")
@@ -93,10 +99,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.eager:
         return train_eager(options.eager, options.batch, options.steps, options.threads)
-    def ratio(above: list, below: list) -> str:
-        of_rounds = sorted(one / other for one, other in zip(above, below))
-        return f"{statistics.median(of_rounds):.3f} ({of_rounds[0]:.3f} to {of_rounds[-1]:.3f})"
-
+    # The eager runs, processes of this file, do without lockstep.
     import lockstep
     import torch
 
