@@ -1,8 +1,9 @@
-# lockstep_test(units_test SOURCES units_test.cpp KNOWS base [LABEL unit] [TIMEOUT seconds] [PARTS n] [LINK ...])
+# lockstep_test(units_test SOURCES units_test.cpp KNOWS base [LABEL unit] [TIMEOUT seconds] [PARTS n [ALONE suites]] [LINK ...])
 #
 # One GoogleTest program, one ctest entry per test case. The label defaults to `unit`, the time-out to 60 s, ten
 # times as long under a sanitizer. PARTS: so many ctest entries instead, each with every n-th case; for hundreds of
-# short cases of a program that takes longer to load LibTorch than to run one of them. The time-out is a part's.
+# short cases of a program that takes longer to load LibTorch than to run one of them. The time-out is a part's. ALONE:
+# patterns of the cases that compare durations; they are a part of their own, which runs while no other test does.
 
 set(LOCKSTEP_TEST_TIMEOUT_S 60)
 set(LOCKSTEP_TEST_TIMEOUT_FACTOR 1)
@@ -12,7 +13,7 @@ if(LOCKSTEP_SANITIZE)
 endif()
 
 function(lockstep_test name)
-  cmake_parse_arguments(TEST "" "LABEL;TIMEOUT;PARTS" "SOURCES;KNOWS;LINK" ${ARGN})
+  cmake_parse_arguments(TEST "" "LABEL;TIMEOUT;PARTS" "SOURCES;KNOWS;LINK;ALONE" ${ARGN})
   if(NOT TEST_LABEL)
     set(TEST_LABEL unit)
   endif()
@@ -28,13 +29,19 @@ function(lockstep_test name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_compile_definitions(${name} PRIVATE LOCKSTEP_GOLDEN="${CMAKE_SOURCE_DIR}/tests/golden")
   if(TEST_PARTS)
+    list(JOIN TEST_ALONE ":" alone)
     foreach(part RANGE 1 ${TEST_PARTS})
       math(EXPR index "${part} - 1")
       add_test(NAME ${name}.${part}_of_${TEST_PARTS} COMMAND ${name})
       set_tests_properties(${name}.${part}_of_${TEST_PARTS} PROPERTIES
         LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT}
-        ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_PARTS};GTEST_SHARD_INDEX=${index};GTEST_BRIEF=1")
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_PARTS};GTEST_SHARD_INDEX=${index};GTEST_BRIEF=1;GTEST_FILTER=-${alone}")
     endforeach()
+    if(alone)
+      add_test(NAME ${name}.alone COMMAND ${name})
+      set_tests_properties(${name}.alone PROPERTIES
+        LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT} RUN_SERIAL TRUE ENVIRONMENT "GTEST_BRIEF=1;GTEST_FILTER=${alone}")
+    endif()
     return()
   endif()
   # The name of a parameter says more than its bytes.

@@ -9,6 +9,7 @@
 #include "lockstep/results/files/record_json.h"
 
 #include "cli/program.h"
+#include "cli/row_steps.h"
 
 namespace lockstep {
 namespace {
@@ -49,18 +50,10 @@ class LostRankTest : public testing::Test {
     return all;
   }
 
-  /// Waits until the second network's ddp row has made some steps. By the time of the processor that its
-  /// ranks have used since it began, not by the clock: a busy machine takes longer to the first step.
-  static void wait_until_training(test::Program& program, const std::string& variable = "LOCKSTEP_RANK") {
-    ASSERT_TRUE(program.wait_for_error("resnet18 ddp 2 ranks")) << program.error();
-    for (const int rank : {0, 1}) {
-      const pid_t process = rank_process(program, variable, rank);
-      const double enough_s = test::processor_seconds(process) + 0.8;
-      for (int waits = 0; test::processor_seconds(process) < enough_s; ++waits) {
-        ASSERT_LT(waits, 6000) << "rank " << rank << " does nothing\n" << program.error();
-        ::usleep(20'000);
-      }
-    }
+  /// Waits until the second network's row has made steps, of which heartbeats have told.
+  void wait_until_training(const test::Program& program) const {
+    const std::string file = folder_.path("a.json");
+    test::wait_for_steps(program, file, test::wait_for_steps(program, file, 0, 1), 1);
   }
 
   /// The rank's process: the one whose environment says so.
@@ -156,7 +149,7 @@ TEST_F(LostRankTest, ctrl_c_ends_all_and_keeps_what_was_measured) {
 TEST_F(LostRankTest, a_killed_rank_under_mpirun_is_named) {
   for (const int rank : {1, 0}) {
     test::Program program(command_under_mpirun());
-    wait_until_training(program, "OMPI_COMM_WORLD_RANK");
+    wait_until_training(program);
     ::kill(rank_process(program, "OMPI_COMM_WORLD_RANK", rank), SIGKILL);
     EXPECT_NE(program.wait(), 0);
     EXPECT_THAT(program.error(), HasSubstr("rank " + std::to_string(rank) + " (host "));
@@ -171,7 +164,7 @@ TEST_F(LostRankTest, a_killed_rank_of_the_mpi_backend_ends_with_1) {
   std::vector<std::string> all = command();
   all.insert(all.end(), {"--backend", "mpi"});
   test::Program program(all);
-  wait_until_training(program, "OMPI_COMM_WORLD_RANK");
+  wait_until_training(program);
   ::kill(rank_process(program, "OMPI_COMM_WORLD_RANK", 1), SIGKILL);
   EXPECT_EQ(program.wait(), 1);
   EXPECT_THAT(program.error(), HasSubstr("rank 1 (host "));

@@ -141,20 +141,6 @@ bool Program::nothing_left_behind(double seconds) const {
   return poll_until(seconds, [this] { return descendants().empty(); });
 }
 
-double processor_seconds(pid_t pid) {
-  const std::string stat = slurp(fs::path("/proc") / std::to_string(pid) / "stat");
-  const size_t end = stat.rfind(')');
-  if (end == std::string::npos) throw std::runtime_error("there is no process " + std::to_string(pid));
-  // After the name: state and ten more, then the ticks of user and system time.
-  std::istringstream fields(stat.substr(end + 1));
-  std::string skipped;
-  for (int i = 0; i < 11; ++i) fields >> skipped;
-  double user = 0;
-  double system = 0;
-  fields >> user >> system;
-  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-}
-
 Finished run(std::vector<std::string> command, const Program::Environment& environment, double seconds) {
   Program program(std::move(command), environment);
   Finished finished;

@@ -54,9 +54,6 @@ class Program {
   bool reaped_ = false;
 };
 
-/// User and system time of all threads of a process that has not been waited for.
-double processor_seconds(pid_t pid);
-
 struct Finished {
   int exit_code = 0;
   std::string output;

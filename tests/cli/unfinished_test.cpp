@@ -12,6 +12,7 @@
 #include "lockstep/results/files/record_json.h"
 
 #include "cli/program.h"
+#include "cli/row_steps.h"
 
 namespace lockstep {
 namespace {
@@ -32,33 +33,13 @@ class UnfinishedRunTest : public testing::Test {
 
   std::string file() const { return folder_.path("a.json"); }
 
-  /// Steps of the last row of the record at `path`, warm-up included; 0 while there is no file. Throws for a
-  /// file that is not whole.
-  static size_t steps_in(const std::string& path) {
-    if (!std::filesystem::exists(path)) return 0;
-    const results::RunRecord record = results::read_record(path);
-    return record.runs.empty() ? 0
-                               : record.runs.back().samples.size() + record.runs.back().warmup_samples.size();
-  }
-
-  /// Waits until the file has more than `steps` steps, and reads it all the time. Returns how many it has.
-  static size_t wait_for_steps(const test::Program& program, const std::string& path, size_t steps) {
-    for (int waits = 0; waits < 6000; ++waits) {
-      const size_t found = steps_in(path);
-      if (found > steps) return found;
-      ::usleep(20'000);
-    }
-    ADD_FAILURE() << "no steps in " << path << "\n" << program.error();
-    return 0;
-  }
-
   /// The first row, unfinished, with at least `steps` steps.
   void expect_kept(const std::string& reason, size_t steps) const {
     const results::RunRecord record = results::read_record(file());
     ASSERT_EQ(record.runs.size(), 1U);
     EXPECT_THAT(record.incomplete, HasSubstr(reason));
     EXPECT_EQ(record.runs.front().unfinished, record.incomplete);
-    EXPECT_GE(steps_in(file()), steps);
+    EXPECT_GE(test::steps_in(file()), steps);
     // What is killed while it writes leaves a hidden file.
     EXPECT_FALSE(std::filesystem::exists(file() + ".partial"));
   }
@@ -71,7 +52,7 @@ TEST_F(UnfinishedRunTest, a_run_that_is_killed_as_a_whole_leaves_a_valid_file_wi
   for (const size_t looks : {1, 2, 4}) {
     test::Program program(command());
     size_t steps = 0;
-    for (size_t i = 0; i < looks; ++i) steps = wait_for_steps(program, file(), steps);
+    for (size_t i = 0; i < looks; ++i) steps = test::wait_for_steps(program, file(), steps);
     for (const pid_t process : program.descendants()) ::kill(process, SIGKILL);
     EXPECT_EQ(program.wait(), 128 + SIGKILL);
     ASSERT_TRUE(program.nothing_left_behind());
@@ -88,7 +69,7 @@ TEST_F(UnfinishedRunTest, a_lost_rank_leaves_the_steps_that_all_ranks_made) {
   for (const int rank : {1, 0}) {
     test::Program program(command());
     // Heartbeats have told of some steps by the second time.
-    const size_t steps = wait_for_steps(program, file(), wait_for_steps(program, file(), 0));
+    const size_t steps = test::wait_for_steps(program, file(), test::wait_for_steps(program, file(), 0));
     for (const pid_t process : program.descendants("LOCKSTEP_RANK", std::to_string(rank)))
       ::kill(process, SIGKILL);
     EXPECT_EQ(program.wait(), 1);
@@ -99,7 +80,7 @@ TEST_F(UnfinishedRunTest, a_lost_rank_leaves_the_steps_that_all_ranks_made) {
     ASSERT_TRUE(std::regex_search(record.incomplete, found, std::regex("after step ([0-9]+) of")));
     // Rank 0 is there to write what the ranks made until the end.
     const size_t told = rank == 1 ? std::stoul(found[1]) : 1;
-    EXPECT_GE(steps_in(file()) + 1, told);
+    EXPECT_GE(test::steps_in(file()) + 1, told);
     EXPECT_THAT(program.output(), HasSubstr("ddp (unfinished)"));
     EXPECT_THAT(program.error(), HasSubstr("what was measured is in " + file() + ", marked incomplete"));
     std::filesystem::remove(file());
@@ -113,7 +94,7 @@ TEST_F(UnfinishedRunTest, signals_to_end_keep_the_steps) {
       std::vector<std::string> more{"--launch", launch};
       if (std::string(launch) == "threads") more.insert(more.end(), {"--backend", "thread"});
       test::Program program(command(more));
-      const size_t steps = wait_for_steps(program, file(), 0);
+      const size_t steps = test::wait_for_steps(program, file(), 0);
       program.signal(signal);
       EXPECT_EQ(program.wait(), 128 + signal);
       expect_kept(reason, steps);
@@ -132,7 +113,7 @@ TEST_F(UnfinishedRunTest, without_a_file_the_tables_have_the_steps) {
   for (int waits = 0; waits < 6000; ++waits) {
     size_t steps = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path(""))) {
-      if (entry.path().filename() == "result.json") steps = steps_in(entry.path());
+      if (entry.path().filename() == "result.json") steps = test::steps_in(entry.path());
     }
     if (steps > 0) break;
     ::usleep(20'000);
@@ -149,12 +130,12 @@ TEST_F(UnfinishedRunTest, an_older_result_and_its_csv_stay) {
   std::ofstream(file()) << older;
   std::ofstream(folder_.path("a.csv")) << older_csv;
   test::Program program(command({"--csv", folder_.path("a.csv")}));
-  const size_t steps = wait_for_steps(program, file() + ".partial", 0);
+  const size_t steps = test::wait_for_steps(program, file() + ".partial", 0);
   program.signal(SIGINT);
   EXPECT_EQ(program.wait(), 130);
   EXPECT_EQ(read_file(file()), older);
   EXPECT_EQ(read_file(folder_.path("a.csv")), older_csv);
-  EXPECT_GE(steps_in(file() + ".partial"), steps);
+  EXPECT_GE(test::steps_in(file() + ".partial"), steps);
   EXPECT_THAT(program.error(),
               HasSubstr("a.json.partial, marked incomplete; " + file() + " is still that of an earlier run"));
   EXPECT_THAT(program.error(), HasSubstr("a.csv is still that of an earlier run"));

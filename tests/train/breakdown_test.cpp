@@ -11,7 +11,7 @@
 #include "lockstep/train/step/traced_communicator.h"
 
 #include "strategies/trained_replica.h"
-#include "train/expect_once.h"
+#include "train/busy_machine.h"
 #include "train/slow_link.h"
 
 namespace lockstep {
@@ -143,8 +143,9 @@ TEST(BreakdownTest, without_overlap_all_communication_is_exposed_and_with_it_as_
     const bool shrank = overlapped.mean.exposed_s() < alone.mean.exposed_s();
     return std::string(shrank ? "" : "as much is exposed with overlap; ") +
            unlike("exposed alone", alone.mean.exposed_s(), alone.communication_s,
-                  0.05 * alone.communication_s) +
-           unlike("exposed", overlapped.ranks[0].mean.exposed_s(), predicted_s, 0.25 * predicted_s);
+                  (test::quiet_machine() ? 0.05 : 0.3) * alone.communication_s) +
+           unlike("exposed", overlapped.ranks[0].mean.exposed_s(), predicted_s,
+                  (test::quiet_machine() ? 0.25 : 0.5) * predicted_s);
   });
 }
 

@@ -2,7 +2,6 @@
 // comes late, and the optimizer.
 
 #include <cmath>
-#include <cstdlib>
 #include <mutex>
 #include <ostream>
 #include <string>
@@ -16,7 +15,7 @@
 #include "lockstep/train/step/traced_communicator.h"
 
 #include "strategies/trained_replica.h"
-#include "train/expect_once.h"
+#include "train/busy_machine.h"
 #include "train/slow_link.h"
 
 namespace lockstep {
@@ -24,9 +23,7 @@ namespace {
 
 using strategies::StrategyOptions;
 
-/// A busy machine adds to what was built in. LOCKSTEP_QUIET_MACHINE=1 asks for what a quiet one gives.
-const bool kQuiet = std::getenv("LOCKSTEP_QUIET_MACHINE") != nullptr;
-const double kNoise = kQuiet ? 0.1 : 0.3;
+const double kNoise = test::quiet_machine() ? 0.1 : 0.3;
 
 struct StrategyCase {
   std::string name;
@@ -146,7 +143,7 @@ TEST_P(StrategyPhasesTest, one_rank_neither_transfers_nor_waits) {
 
 TEST_P(StrategyPhasesTest, the_links_time_is_transfer) {
   // Bsp sends a message for each tensor, and a busy machine delays every one of them.
-  if (GetParam().strategy == "bsp" && !kQuiet) return;
+  if (GetParam().strategy == "bsp" && !test::quiet_machine()) return;
   if (GetParam().options.consistency == strategies::Consistency::kAsync) {
     // Messages do not pass the slow link; the fetch before forward is exposed all the same.
     EXPECT_GT(train(async_server(), {}).breakdown.mean.transfer_s, 0);
@@ -167,7 +164,7 @@ TEST_P(StrategyPhasesTest, the_links_time_is_transfer) {
 
 TEST_P(StrategyPhasesTest, a_late_rank_is_waited_for) {
   if (GetParam().options.consistency == strategies::Consistency::kAsync) return;
-  if (GetParam().strategy == "bsp" && !kQuiet) return;
+  if (GetParam().strategy == "bsp" && !test::quiet_machine()) return;
   test::expect_once([] {
     const measure::Breakdown found = train(GetParam(), {.late_s = 0.03}).breakdown;
     const double lost_s = found.ranks[1].mean.input_s - found.ranks[0].mean.input_s;

@@ -8,7 +8,7 @@
 
 #include "strategies/recording_communicator.h"
 #include "strategies/trained_replica.h"
-#include "train/expect_once.h"
+#include "train/busy_machine.h"
 #include "train/slow_link.h"
 
 namespace lockstep {
