@@ -28,6 +28,8 @@ for name in $(compgen -e); do
   esac
 done
 export LC_ALL=C.UTF-8
+# Tests share the cores: a thread that waits for its team by spinning takes them from the others.
+export OMP_WAIT_POLICY=PASSIVE
 
 jobs=$(setup/jobs.sh)
 passed=0

@@ -116,18 +116,21 @@ def main():
     end = time.monotonic() + MOST_SECONDS
     try:
         while len(counts) < listeners or min(counts.values()) < CONNECTIONS:
-            if time.monotonic() > end:
+            if time.monotonic() > end or not memory_kb(pid):
                 break
-            # New ones come: the watch begins when the ranks have met.
+            # They come and go: the watch begins when the ranks have met, and some are for a moment only.
             for port in listening_ports(pid):
-                if port not in kinds:
-                    kinds[port] = kind_of(port)
-                    before = most = memory_kb(pid)
-                if kinds[port]:
-                    counts[port] = counts.get(port, 0) + attack(port, kinds[port])
-                    most = max(most, memory_kb(pid))
-    except OSError as error:
-        print("ended:", error)  # the job has ended
+                try:
+                    if port not in kinds:
+                        kinds[port] = kind_of(port)
+                        before = most = memory_kb(pid)
+                    if kinds[port]:
+                        counts[port] = counts.get(port, 0) + attack(port, kinds[port])
+                        most = max(most, memory_kb(pid))
+                except ConnectionRefusedError:
+                    continue
+    except FileNotFoundError:
+        print("the process has ended")
     for port, count in counts.items():
         print(f"{kinds[port]}: {count} connections")
     print(f"listeners: {sum(count >= CONNECTIONS for count in counts.values())}")
