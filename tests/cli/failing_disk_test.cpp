@@ -102,7 +102,7 @@ class FailingDiskTest : public testing::Test {
 const std::string kDiskRecord = std::string(LOCKSTEP_GOLDEN) + "/record.json";
 
 /// Steps that take some seconds, also where nothing else runs.
-constexpr const char* kManySteps = "12000";
+constexpr const char* kManySteps = "6000";
 
 Words writing_bench(const Words& more, const std::string& steps = "3") {
   Words words{"bench",    "--model", "trivial",  "--ranks", "1",         "--no-controls", "--steps", steps,

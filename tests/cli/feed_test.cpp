@@ -127,7 +127,7 @@ TEST(FeedTest, a_producer_that_is_killed_is_waited_for_until_another_comes) {
 TEST(FeedTest, a_network_says_what_its_images_are) {
   const test::ScratchFolder folder;
   const std::string address = "ipc://" + folder.path("batches");
-  test::Program feed({"lockstep", "feed", "--address", address, "--model", "lenet5", "--count", "30"});
+  test::Program feed({"lockstep", "feed", "--address", address, "--model", "lenet5", "--count", "12"});
   const test::Finished bench =
       test::run({"lockstep", "bench", "--model", "lenet5", "--ranks", "1", "--threads", "1", "--steps", "10",
                  "--warmup", "2", "--no-controls", "--input", "zmq", "--address", address});

@@ -88,7 +88,7 @@ TEST(PluginNetworkProgramTest, images_come_from_data_and_from_other_processes) {
   const test::ScratchFolder folder;
   const std::string address = "ipc://" + folder.path("batches");
   test::Program feed({"lockstep", "feed", "--address", address, "--batch", "4", "--image-size", "32",
-                      "--classes", "10", "--count", "40"});
+                      "--classes", "10", "--count", "12"});
   const test::Finished bench =
       run_program({"bench", "--model", kConvnet, "--batch", "4", "--ranks", "1", "--threads", "1", "--steps",
                    "10", "--warmup", "2", "--no-controls", "--input", "zmq", "--address", address});
