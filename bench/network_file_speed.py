@@ -6,7 +6,7 @@
 Each round runs `lockstep bench --model FILE` on one rank, the eager model in this Python (channels last, fused SGD),
 and where lockstep has the network itself, that one with --kernels aten; the order rotates. Every run is a process of its
 own with the same number of threads. Prints the median of the rounds' median steps; of the ratios, the median of the rounds
-and their range.
+and its 95 % interval (of fewer than six rounds, their range).
 
 small_layers is a chain of 300 linear layers of 8 units, each with a ReLU: what a step takes is next to no arithmetic, so
 the difference is Python's overhead, less that of the file's runner.
@@ -24,6 +24,8 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+
+from vs_python import median_interval
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILT_IN = {"resnet18", "resnet34", "resnet50", "resnet101", "alexnet", "vgg11", "vgg16"}
@@ -82,9 +84,8 @@ def eager_step(options, network: str) -> float:
 
 
 def ratio(above: list, below: list) -> str:
-    """The median of the rounds' ratios, and their range."""
-    of_rounds = sorted(one / other for one, other in zip(above, below))
-    return f"{statistics.median(of_rounds):.3f} ({of_rounds[0]:.3f} to {of_rounds[-1]:.3f})"
+    middle, low, high = median_interval([one / other for one, other in zip(above, below)])
+    return f"{middle:.3f} ({low:.3f} to {high:.3f})"
 
 
 def main() -> None:

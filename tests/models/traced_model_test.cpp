@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -119,6 +120,19 @@ TEST(TracedModelTest, gradients_have_the_layout_of_their_parameters) {
     EXPECT_EQ(parameter.grad().strides(), parameter.strides());
     EXPECT_FALSE(parameter.grad().is_inference());
   }
+}
+
+TEST(TracedModelTest, gradients_are_kept_without_a_copy) {
+  const std::unique_ptr<Model> model = small_network();
+  std::map<std::string, const void*> announced;
+  for (const auto& [name, value] : model->parameters().trainable()) {
+    value.register_hook([&announced, name = name](const at::Tensor& gradient) {
+      announced[name] = gradient.const_data_ptr();
+    });
+  }
+  run_step(*model);
+  for (const auto& [name, value] : model->parameters().trainable())
+    EXPECT_EQ(value.grad().const_data_ptr(), announced.at(name)) << name;
 }
 
 TEST(TracedModelTest, an_exception_of_a_callback_comes_out_as_it_was_thrown) {

@@ -51,8 +51,11 @@ at::Tensor forward_done(const at::Tensor& loss) {
 /// A tensor object of the same memory, which belongs to the caller alone: autograd then keeps it without a
 /// copy.
 at::Tensor own_tensor(const at::Tensor& tensor) {
-  return at::empty({0}, tensor.options())
-      .set_(tensor.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
+  auto own = at::detail::make_tensor<at::TensorImpl>(
+      c10::Storage(tensor.storage()),
+      c10::DispatchKeySet(tensor.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU), tensor.dtype());
+  own.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  return own;
 }
 
 /// Returns nothing of the gradient, so that its memory is free once the callee lets go of it.
@@ -63,7 +66,8 @@ at::Tensor grad_ready(const at::Tensor& gradient, int64_t index) {
       running->events.gradient_ready(index, own_tensor(gradient));
     });
   }
-  return at::empty({0});
+  static const at::Tensor nothing = at::empty({0});
+  return nothing;
 }
 
 /// The operators of python/lockstep/operators.py, which mark places in a traced step.

@@ -15,7 +15,7 @@ struct StepEvents {
   /// The forward pass is over.
   std::function<void()> forward_done;
   /// The gradient of parameter `index` is final. The callee may keep the tensor: nobody else will change it.
-  std::function<void(int64_t index, const at::Tensor& gradient)> gradient_ready;
+  std::function<void(int64_t index, at::Tensor gradient)> gradient_ready;
 };
 
 /// Runs one graph of a network's file with LibTorch's NativeRT. The only user of its header. Not thread-safe;
