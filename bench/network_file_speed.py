@@ -6,7 +6,8 @@
 Each round runs `lockstep bench --model FILE` on one rank, the eager model in this Python (channels last, fused SGD),
 and where lockstep has the network itself, that one with --kernels aten; the order rotates. Every run is a process of its
 own with the same number of threads. Prints the median of the rounds' median steps; of the ratios, the median of the rounds
-and its 95 % interval (of fewer than six rounds, their range).
+and its 95 % interval (of fewer than six rounds, their range); and, for machines that others disturb, the ratio of the
+first deciles of all steps.
 
 small_layers is a chain of 300 linear layers of 8 units, each with a ReLU: what a step takes is next to no arithmetic, so
 the difference is Python's overhead, less that of the file's runner.
@@ -48,7 +49,7 @@ def build(network: str, batch: int):
 
 
 def train_eager(network: str, batch: int, steps: int, threads: int) -> None:
-    """Prints the median step in seconds."""
+    """Prints the seconds of each step."""
     import torch
 
     torch.set_num_threads(threads)
@@ -63,29 +64,36 @@ def train_eager(network: str, batch: int, steps: int, threads: int) -> None:
         optimizer.step()
         loss.item()
         times.append(time.perf_counter() - began)
-    print(statistics.median(times[3:]))
+    print(*times[3:])
 
 
-def lockstep_step(options, model: str, folder: str) -> float:
-    """Median step of one rank, in seconds."""
+def lockstep_steps(options, model: str, folder: str) -> list:
+    """Seconds of each step of one rank."""
     result = Path(folder) / "result.json"
     command = [options.lockstep, "bench", "--model", model, "--batch", str(options.batch), "--ranks", "1",
                "--strategy", "single", "--no-controls", "--threads", str(options.threads), "--kernels", "aten",
                "--steps", str(options.steps), "--warmup", "3", "--json", str(result), "--quiet"]  # fmt: skip
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return json.loads(result.read_text())["lockstep"]["runs"][0]["step_s"]["p50"]
+    return [ranks[0] for ranks in json.loads(result.read_text())["lockstep"]["runs"][0]["samples"]]
 
 
-def eager_step(options, network: str) -> float:
+def eager_steps(options, network: str) -> list:
     command = [sys.executable, __file__, "--eager", network, "--batch", str(options.batch), "--steps",
                str(options.steps), "--threads", str(options.threads)]  # fmt: skip
     environment = dict(os.environ, OMP_NUM_THREADS=str(options.threads))
-    return float(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
+    told = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    return [float(step) for step in told.split()]
+
+
+def first_decile(rounds: list) -> float:
+    return statistics.quantiles((step for steps in rounds for step in steps), n=10)[0]
 
 
 def ratio(above: list, below: list) -> str:
-    middle, low, high = median_interval([one / other for one, other in zip(above, below)])
-    return f"{middle:.3f} ({low:.3f} to {high:.3f})"
+    """Of two lists of rounds, each the steps' times."""
+    medians = [statistics.median(one) / statistics.median(other) for one, other in zip(above, below)]
+    middle, low, high = median_interval(medians)
+    return f"{middle:.3f} ({low:.3f} to {high:.3f}), {first_decile(above) / first_decile(below):.3f}"
 
 
 def main() -> None:
@@ -105,22 +113,22 @@ def main() -> None:
     import torch
 
     print(f"{options.rounds} rounds of {options.steps} steps, batch {options.batch}, {options.threads} threads; ms per step")
-    print("| network | from the file | eager PyTorch | file / eager | built in, aten | file / built in |")
+    print("| network | from the file | eager PyTorch | file / eager, of first deciles | built in, aten | file / built in |")
     print("|---|---|---|---|---|---|")
     for network in options.networks.split(","):
         with tempfile.TemporaryDirectory() as folder:
             file = f"{folder}/{network}.pt2"
             model, images, labels = build(network, options.batch)
             lockstep.export(model, torch.nn.functional.cross_entropy, images, labels, file)
-            runs = {"file": lambda: lockstep_step(options, file, folder), "eager": lambda: eager_step(options, network)}
+            runs = {"file": lambda: lockstep_steps(options, file, folder), "eager": lambda: eager_steps(options, network)}
             if network in BUILT_IN:
-                runs["built in"] = lambda: lockstep_step(options, network, folder)
+                runs["built in"] = lambda: lockstep_steps(options, network, folder)
             times = {name: [] for name in runs}
             for turn in range(options.rounds):
                 names = list(runs)
                 for name in names[turn % len(names) :] + names[: turn % len(names)]:
-                    times[name].append(1000 * runs[name]())
-        median = {name: f"{statistics.median(all_times):.1f}" for name, all_times in times.items()}
+                    times[name].append(runs[name]())
+        median = {name: f"{1000 * statistics.median(map(statistics.median, rounds)):.1f}" for name, rounds in times.items()}
         row = f"| {network} | {median['file']} | {median['eager']} | {ratio(times['file'], times['eager'])} |"
         if "built in" in times:
             row += f" {median['built in']} | {ratio(times['file'], times['built in'])} |"

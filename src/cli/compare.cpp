@@ -45,7 +45,7 @@ constexpr std::array<std::string_view, 16> kOwn{
 struct CompareOptions {
   PassedOn words;
   double threshold = 0.02;
-  int most_launches = 32;
+  int most_launches = 64;
   double max_time_s = 1800;
   double row_time_s = 10;
   std::string percentile = "p50";

@@ -52,7 +52,6 @@ std::string so_far(const results::Diff& diff) {
 
 TurnRunner::TurnRunner(TurnOptions options) : options_(std::move(options)), plan_(options_.most_pairs) {
   options_.how.paired = true;
-  options_.how.confidence = plan_.confidence_of_look();
   turns_.looks = plan_.looks().size();
 }
 
@@ -60,7 +59,9 @@ void TurnRunner::run() {
   began_s_ = now_s();
   const auto conclude = [&] {
     turns_.elapsed_s = now_s() - began_s_;
-    if (turns_.pairs > 0) look();
+    const bool early =
+        turns_.end == results::TurnsEnd::kFailed || turns_.end == results::TurnsEnd::kInterrupted;
+    if (early && turns_.pairs > 0) look(true);
   };
   try {
     take_turns();
@@ -86,7 +87,7 @@ void TurnRunner::take_turns() {
     // A pair that would end too late is not begun.
     const bool late = (now_s() - began_s_) * (pairs + 1) / pairs > options_.max_time_s;
     if (!last && !late && !plan_.is_look(turns_.pairs)) continue;
-    const bool certain = look();
+    const bool certain = look(last || late);
     print_note(fmt::format("after {} pairs: {}", turns_.pairs, so_far(*diff_)));
     turns_.end = certain ? results::TurnsEnd::kCertain
                  : last  ? results::TurnsEnd::kMostLaunches
@@ -112,7 +113,8 @@ bool TurnRunner::launch(const TurnSide& side) {
   return true;
 }
 
-bool TurnRunner::look() {
+bool TurnRunner::look(bool last) {
+  options_.how.confidence = plan_.confidence_of_look(last);
   diff_ = results::compare_records(base_, test_, options_.how);
   return std::ranges::none_of(diff_->rows, [](const results::DiffRow& row) {
     return measure::certainty_of(row.verdict) == measure::Certainty::kOpen;

@@ -27,7 +27,7 @@ struct TurnOptions {
   TurnSide test;
   /// Without the confidence, which follows from the looks.
   results::DiffOptions how;
-  size_t most_pairs = 32;
+  size_t most_pairs = 64;
   double max_time_s = 1800;
   /// Takes what the launches print.
   std::filesystem::path log;
@@ -54,8 +54,8 @@ class TurnRunner {
   void take_turns();
   /// False if a signal ended it.
   bool launch(const TurnSide& side);
-  /// Compares the pairs so far. Returns whether every row is certain.
-  bool look();
+  /// Compares the pairs so far, for the last time or not. Returns whether every row is certain.
+  bool look(bool last);
   void draw(const TurnSide& side, double began_s) const;
   [[noreturn]] void fail(const TurnSide& side, int exit_code, size_t log_begin) const;
 

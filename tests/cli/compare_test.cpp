@@ -42,8 +42,8 @@ TEST(CompareCommandTest, a_slower_configuration_is_found_kept_and_an_exit_code) 
                                      HasSubstr("--seed 2\n"), HasSubstr("Verdict: test is slower: 0."),
                                      ContainsRegex("Ended after [46] launches of each side")));
   EXPECT_THAT(finished.error,
-              AllOf(HasSubstr("launch 1 of at most 64: base"), HasSubstr("launch 2 of at most 64: test"),
-                    HasSubstr("launch 3 of at most 64: test"), HasSubstr("launch 4 of at most 64: base"),
+              AllOf(HasSubstr("launch 1 of at most 128: base"), HasSubstr("launch 2 of at most 128: test"),
+                    HasSubstr("launch 3 of at most 128: test"), HasSubstr("launch 4 of at most 128: base"),
                     HasSubstr("kept: lockstep diff " + keep + "/base.json")));
   const results::RunRecord base = results::read_record(keep + "/base.json");
   ASSERT_EQ(base.runs.size(), 1U);
@@ -137,7 +137,7 @@ TEST(CompareCommandTest, a_launch_that_fails_ends_it_with_what_it_printed) {
 
 TEST(CompareCommandTest, a_signal_ends_the_launch_and_shows_the_pairs_so_far) {
   test::Program program(compare({"--threshold", "0.01%"}, {}));
-  ASSERT_TRUE(program.wait_for_error("launch 4 of at most 64")) << program.error();
+  ASSERT_TRUE(program.wait_for_error("launch 4 of at most 128")) << program.error();
   program.signal(SIGTERM);
   EXPECT_EQ(program.wait(), 143) << program.error();
   EXPECT_TRUE(program.nothing_left_behind());

@@ -156,8 +156,9 @@ TEST(GoldenTest, what_is_said_of_launches) {
   }
   for (const size_t pairs : {5, 12, 40}) {
     const LookPlan plan(pairs);
-    text += fmt::format("looks of {} pairs: {}, confidence {:.5f}\n", pairs, fmt::join(plan.looks(), " "),
-                        plan.confidence_of_look());
+    text += fmt::format("looks of {} pairs: {}, confidence {:.5f}, of the last {:.5f}\n", pairs,
+                        fmt::join(plan.looks(), " "), plan.confidence_of_look(false),
+                        plan.confidence_of_look(true));
   }
   testing_golden::expect_golden("launches.txt", text);
 }

@@ -18,10 +18,11 @@ TEST(LookPlanTest, looks_grow_and_end_with_the_last_pair) {
   EXPECT_FALSE(LookPlan(32).is_look(20));
 }
 
-TEST(LookPlanTest, the_looks_share_the_error) {
-  EXPECT_DOUBLE_EQ(LookPlan(3).confidence_of_look(), 0.95);
-  EXPECT_NEAR(LookPlan(32).confidence_of_look(), 1 - 0.05 / 7, 1e-12);
-  EXPECT_NEAR(LookPlan(6, 0.9).confidence_of_look(), 0.95, 1e-12);
+TEST(LookPlanTest, half_of_the_error_is_for_the_last_look) {
+  EXPECT_DOUBLE_EQ(LookPlan(3).confidence_of_look(true), 0.95);
+  EXPECT_NEAR(LookPlan(32).confidence_of_look(true), 0.975, 1e-12);
+  EXPECT_NEAR(LookPlan(32).confidence_of_look(false), 1 - 0.025 / 6, 1e-12);
+  EXPECT_NEAR(LookPlan(6, 0.9).confidence_of_look(false), 0.95, 1e-12);
 }
 
 /// Pairs of launches of one step each; the test takes `factor` times as long.

@@ -50,7 +50,8 @@ inline Outcome take_turns(const Machine& machine, size_t most_pairs, Generator& 
       base.push_back(launch(1));
     }
     if (!plan.is_look(base.size())) continue;
-    outcome.last = compare(base, test, {.confidence = plan.confidence_of_look(), .paired = true});
+    outcome.last = compare(
+        base, test, {.confidence = plan.confidence_of_look(base.size() == most_pairs), .paired = true});
     outcome.certainty = certainty_of(outcome.last);
     outcome.pairs = base.size();
     if (outcome.certainty != Certainty::kOpen || base.size() == most_pairs) return outcome;
@@ -71,7 +72,7 @@ inline Rates rates_of(const Machine& machine, unsigned seed, int trials = 2000) 
   Rates rates;
   const double each = 100.0 / trials;
   for (int i = 0; i < trials; ++i) {
-    const Outcome outcome = take_turns(machine, 32, random);
+    const Outcome outcome = take_turns(machine, 64, random);
     rates.differs_percent += outcome.certainty == Certainty::kDiffers ? each : 0;
     rates.regression_percent += outcome.last.is_regression() ? each : 0;
     rates.below_percent += outcome.certainty == Certainty::kBelowThreshold ? each : 0;

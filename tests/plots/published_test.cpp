@@ -209,6 +209,12 @@ TEST(PublishedReaderTest, reads_a_table_of_ones_own) {
   EXPECT_FALSE(table.rows[2].images_per_s.has_value()) << "not published";
 }
 
+TEST(PublishedReaderTest, a_step_that_takes_no_time_gives_no_rate) {
+  const PublishedTable table = parse_published("gpus,p50_s,batch_per_gpu\n1,0,8\n2,0.5,8\n", "mine.csv");
+  EXPECT_FALSE(table.rows[0].images_per_s.has_value());
+  EXPECT_DOUBLE_EQ(table.rows[1].images_per_s.value(), 32);
+}
+
 TEST(CsvTextTest, counts_lines_inside_of_quotes) {
   const std::vector<CsvLine> lines = parse_csv("a,b\n\"x\ny\",1\nz,2", "f");
   ASSERT_EQ(lines.size(), 3U);

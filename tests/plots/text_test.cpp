@@ -100,5 +100,27 @@ TEST(XmlCheckTest, finds_faults) {
   }
 }
 
+results::Table table_of(size_t columns) {
+  results::Table table;
+  for (size_t i = 0; i < columns; ++i) table.add_column("head");
+  return table;
+}
+
+TEST(TablesOfAPageTest, tables_in_a_row_have_boxes_of_their_own) {
+  results::Document document{table_of(1)};
+  document.add(table_of(1));
+  const std::string page = to_html(document);
+  const size_t first = page.find("<div class=\"table\">"),
+               second = page.find("<div class=\"table\">", first + 1);
+  ASSERT_NE(second, std::string::npos);
+  EXPECT_EQ(xml_fault("<div>" + page + "</div>"), "");
+  EXPECT_EQ(page.substr(second - 7, 7), "</div>\n");
+}
+
+TEST(TablesOfAPageTest, more_than_fourteen_columns_are_small_on_paper) {
+  EXPECT_EQ(to_html(table_of(14)).find("table many"), std::string::npos);
+  EXPECT_NE(to_html(table_of(15)).find("table many"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep::plots

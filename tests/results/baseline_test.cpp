@@ -46,6 +46,9 @@ TEST(BaselineTest, the_interval_of_a_speedup_is_that_of_the_ratio_of_both_rates)
   record.runs[0].rate_interval = Interval{0, 0, "level shift at step 9"};
   assign_baselines(record);
   EXPECT_EQ(record.runs[1].speedup_interval->missing, "baseline: level shift at step 9");
+  record.runs[1].rate_interval.reset();
+  assign_baselines(record);
+  EXPECT_EQ(record.runs[1].speedup_interval->missing, "not enough data");
 }
 
 TEST(BaselineTest, only_the_same_work_is_a_baseline) {

@@ -26,8 +26,11 @@ bool LookPlan::is_look(size_t pairs) const {
   return std::ranges::find(looks_, pairs) != looks_.end();
 }
 
-double LookPlan::confidence_of_look() const {
-  return 1 - (1 - confidence_) / static_cast<double>(looks_.size());
+double LookPlan::confidence_of_look(bool last) const {
+  const double error = 1 - confidence_;
+  if (looks_.size() == 1) return confidence_;
+  const double part = last ? 0.5 : 0.5 / static_cast<double>(looks_.size() - 1);
+  return 1 - part * error;
 }
 
 Certainty certainty_of(const Comparison& row) {

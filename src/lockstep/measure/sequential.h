@@ -12,10 +12,10 @@ namespace lockstep::measure {
 ///
 /// Launches come in pairs (base, test, then test, base: ABBA, so that a steady drift cancels in every two
 /// pairs). Looking after each pair with the usual 95 % would find a difference between equals sooner or
-/// later. So the looks are few and fixed beforehand (4, 6, 8, 12, 16, 24, 32, ... pairs, and the last), and
-/// each may err with the same part of 5 %: by Bonferroni's inequality all intervals hold together with 95 %
-/// or more (repeated confidence intervals: Jennison and Turnbull 1984), so the one that ends the comparison
-/// does.
+/// later. So the looks are few and fixed beforehand (4, 6, 8, 12, 16, 24, 32, ... pairs, and the last). The
+/// last one, which decides where launches differ much, may err with half of 5 %; those before it share the
+/// other half equally. By Bonferroni's inequality all intervals hold together with 95 % or more (repeated
+/// confidence intervals: Jennison and Turnbull 1984), so the one that ends the comparison does.
 class LookPlan {
  public:
   /// At most `most_pairs` pairs, at least 2; `confidence` of all looks together.
@@ -24,9 +24,9 @@ class LookPlan {
   /// Numbers of pairs at which to look, ascending; the last is most_pairs.
   const std::vector<size_t>& looks() const { return looks_; }
   bool is_look(size_t pairs) const;
-  /// The confidence of the intervals of a single look. A comparison that is ended early, by time or by its
-  /// user, is looked at once more with the same: that look takes the place of the last one.
-  double confidence_of_look() const;
+  /// The confidence of the intervals of a look: of one before the last, or of the last one. A comparison that
+  /// is ended early, by time or by its user, is looked at once more as for the last time.
+  double confidence_of_look(bool last) const;
 
  private:
   std::vector<size_t> looks_;

@@ -123,9 +123,10 @@ Document compare_tables(const Diff& diff, const Turns& turns) {
   }
   document.add(Remark{"", end_text(diff, turns), true});
   document.add(Remark{
-      "", fmt::format("[ ] is the interval of the ratio. Such a comparison is looked at up to {} times; the "
-                      "interval is one of {:.2f} % at each look, so that all of them hold with 95 %.",
-                      turns.looks, 100 * diff.options.confidence)});
+      "", fmt::format(
+              "[ ] is the interval of the ratio. Such a comparison is looked at up to {} times; the "
+              "interval is one of {:.2f} % at this look, so that those of all looks hold together with 95 %.",
+              turns.looks, 100 * diff.options.confidence)});
   return document;
 }
 
