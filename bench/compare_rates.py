@@ -27,8 +27,6 @@ import sys
 import tempfile
 import time
 
-PROBE_NS = 50000
-
 
 def share(text):
     return float(text[:-1]) / 100 if text.endswith("%") else float(text)
@@ -51,8 +49,8 @@ def run(command, library, delay_ns):
 def median_step_s(options, library, delay_ns, folder):
     path = os.path.join(folder, f"step_{delay_ns}.json")
     for _ in range(3):
-        run([options.lockstep, "bench", *row_flags(options), "--seed", "2", "--no-controls", "--quiet", "--json", path,
-             "--append"], library, delay_ns)
+        run([options.lockstep, "bench", *row_flags(options), "--seed", "2", "--no-controls", "--quiet", "--steps", "200",
+             "--json", path, "--append"], library, delay_ns)
     with open(path, encoding="utf-8") as file:
         return json.load(file)["lockstep"]["runs"][0]["step_s"]["p50"]
 
@@ -60,8 +58,9 @@ def median_step_s(options, library, delay_ns, folder):
 def delay_of(options, library, folder):
     """Nanoseconds per reading of the clock that make a step longer by the share."""
     plain_s = median_step_s(options, library, 0, folder)
-    gained_s = median_step_s(options, library, PROBE_NS, folder) - plain_s
-    readings = gained_s / (PROBE_NS * 1e-9)
+    # Large enough that the noise of the launches does not matter.
+    probe_ns = round(plain_s * 1e9)
+    readings = (median_step_s(options, library, probe_ns, folder) - plain_s) / (probe_ns * 1e-9)
     if readings < 1:
         sys.exit("the delay does not reach the step: is the machine busy?")
     return round(options.slower * plain_s / readings * 1e9), plain_s, readings

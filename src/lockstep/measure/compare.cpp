@@ -10,6 +10,7 @@
 #include "lockstep/measure/distributions.h"
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/measure/series.h"
+#include "lockstep/measure/signed_rank.h"
 
 namespace lockstep::measure {
 namespace {
@@ -22,6 +23,9 @@ struct Located {
 };
 
 using Launches = std::vector<std::vector<double>>;
+
+/// Fewer pairs cannot be certain enough by their ranks: 12 of one sign have a chance of 1 in 2,048.
+constexpr size_t kRankedPairs = 12;
 
 /// A launch that was ended before its first steady step says nothing.
 Launches without_empty(const Launches& launches) {
@@ -98,18 +102,32 @@ Located change_of_launches(const std::vector<double>& base, const std::vector<do
 }
 
 /// Turns a change of logarithms into a ratio with interval, p-value and verdict.
-void conclude(Comparison& row, const Located& change) {
-  const double error = std::sqrt(change.square_error);
-  const double half = student_t_quantile(0.5 + 0.5 * row.options.confidence, change.degrees) * error;
-  row.ratio = std::exp(change.log);
-  Interval interval{std::exp(change.log - half), std::exp(change.log + half), 0};
+void conclude(Comparison& row, double log, double lower_log, double upper_log, double p) {
+  row.ratio = std::exp(log);
+  Interval interval{std::exp(lower_log), std::exp(upper_log), 0};
   interval.half_width_share = 0.5 * (interval.upper - interval.lower) / row.ratio;
   row.ratio_interval = interval;
-  row.p = error > 0 ? student_t_two_sided_p(change.log / error, change.degrees) : change.log == 0 ? 1.0 : 0.0;
+  row.p = p;
   row.corrected_p = row.p;
   row.verdict = interval.lower > 1   ? Verdict::kSlower
                 : interval.upper < 1 ? Verdict::kFaster
                                      : Verdict::kSame;
+}
+
+void conclude(Comparison& row, const Located& change) {
+  const double error = std::sqrt(change.square_error);
+  const double half = student_t_quantile(0.5 + 0.5 * row.options.confidence, change.degrees) * error;
+  const double p = error > 0         ? student_t_two_sided_p(change.log / error, change.degrees)
+                   : change.log == 0 ? 1.0
+                                     : 0.0;
+  conclude(row, change.log, change.log - half, change.log + half, p);
+}
+
+/// `changes`: logarithms of the ratios of pairs of launches.
+void conclude_pairs(Comparison& row, const std::vector<double>& changes) {
+  if (changes.size() < kRankedPairs) return conclude(row, located(changes));
+  const SignedRank found = signed_rank(changes, row.options.confidence);
+  conclude(row, found.estimate, found.lower, found.upper, found.p);
 }
 
 /// A single launch on a side: the intervals within the launches decide, for these launches only.
@@ -175,7 +193,7 @@ Comparison compare(const Launches& base, const Launches& test, const CompareOpti
   } else if (options.paired && whole && base.size() == test.size() && base.size() >= 3) {
     std::vector<double> changes(base_logs.size());
     std::transform(test_logs.begin(), test_logs.end(), base_logs.begin(), changes.begin(), std::minus<>());
-    conclude(row, located(changes));
+    conclude_pairs(row, changes);
   } else {
     conclude(row, change_of_launches(base_logs, test_logs));
   }

@@ -60,9 +60,11 @@ struct Comparison {
 ///
 /// With two launches or more on both sides the launch is the unit: the logarithms of their quantiles in
 /// Welch's t test (1947), or in a paired t test when `paired` and there are three pairs or more (two pairs in
-/// ABBA order are balanced already, and one degree of freedom finds nothing). Otherwise the intervals within
-/// the launches decide, with `within_launches` set; a side with a trend or level shift then has none. The
-/// verdict rests on the interval excluding 1; the threshold does not enter it.
+/// ABBA order are balanced already, and one degree of freedom finds nothing). From twelve pairs on the ranks
+/// of the pairs' changes decide (signed_rank.h), because a launch that other work disturbed widens a t
+/// interval for good; the ratio is then the middle of the pairs' ratios. Otherwise the intervals within the
+/// launches decide, with `within_launches` set; a side with a trend or level shift then has none. The verdict
+/// rests on the interval excluding 1; the threshold does not enter it.
 Comparison compare(const std::vector<std::vector<double>>& base, const std::vector<std::vector<double>>& test,
                    const CompareOptions& options = {});
 
