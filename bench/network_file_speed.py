@@ -4,13 +4,13 @@
     PYTHONPATH=python bench/network_file_speed.py [--networks resnet50,vit_b_16] [--batch 4] [--rounds 3]
 
 Each round runs `lockstep bench --model FILE` on one rank, the eager model in this Python (channels last, fused SGD),
-and where lockstep has the network itself, that one with --kernels aten; the order rotates. Every run is a process of its
-own with the same number of threads. Prints the median of the rounds' median steps; of the ratios, the median of the rounds
-and its 95 % interval (of fewer than six rounds, their range); and, for machines that others disturb, the ratio of the
-first deciles of all steps.
+and where lockstep has the network itself, that one with --kernels aten; the order rotates. Every run is a process of
+its own with the same number of threads. Prints the median of the rounds' median steps; of the ratios, the median of
+the rounds and its 95 % interval (of fewer than six rounds, their range); and, for machines that others disturb, the
+ratio of the first deciles of all steps.
 
-small_layers is a chain of 300 linear layers of 8 units, each with a ReLU: what a step takes is next to no arithmetic, so
-the difference is Python's overhead, less that of the file's runner.
+small_layers is a chain of 300 linear layers of 8 units, each with a ReLU: what a step takes is next to no arithmetic,
+so the difference is Python's overhead, less that of the file's runner.
 
 Run it with a Python that has torch 2.11 and torchvision (`make setup-python` makes .venv-dev), on a quiet machine.
 """

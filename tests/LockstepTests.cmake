@@ -1,4 +1,5 @@
-# lockstep_test(units_test SOURCES units_test.cpp KNOWS base [LABEL unit] [TIMEOUT seconds] [PARTS n [ALONE suites]] [LINK ...])
+# lockstep_test(units_test SOURCES units_test.cpp KNOWS base [LABEL unit] [TIMEOUT seconds] [PARTS n [ALONE suites]]
+#               [LINK ...])
 #
 # One GoogleTest program, one ctest entry per test case. The label defaults to `unit`, the time-out to 60 s, ten
 # times as long under a sanitizer. PARTS: so many ctest entries instead, each with every n-th case; for hundreds of
