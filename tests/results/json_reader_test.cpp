@@ -109,6 +109,15 @@ TEST(JsonReaderTest, numbers_that_are_none_are_null_in_the_file) {
   EXPECT_FALSE(back.runs[1].speedup);
 }
 
+TEST(JsonReaderTest, a_measure_without_a_value_is_left_out) {
+  RunRecord record = small_record();
+  record.runs[1].own_measures = {{"negotiation_s", std::numeric_limits<double>::quiet_NaN(), "per step"},
+                                 {"packs", 1.5, "per step"}};
+  const RunRecord back = from_json(to_json(record), "a.json");
+  ASSERT_EQ(back.runs[1].own_measures.size(), 1U);
+  EXPECT_EQ(back.runs[1].own_measures[0].name, "packs");
+}
+
 TEST(JsonReaderTest, samples_come_back_to_the_last_bit) {
   RunRecord record = small_record();
   record.runs[1].samples[0] = {0.1 + 0.2, 1e-300};

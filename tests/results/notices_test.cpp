@@ -41,6 +41,15 @@ std::vector<std::string> texts_of(const std::vector<Warning>& warnings) {
   return texts;
 }
 
+TEST(NoticesTest, the_processors_of_sixteen_ranks_are_shown) {
+  RunRecord record = small_record();
+  record.binding = "core";
+  record.rank_cpus.assign(16, "7");
+  EXPECT_THAT(header_text(record), testing::Not(HasSubstr("|...")));
+  record.rank_cpus.emplace_back("8");
+  EXPECT_THAT(header_text(record), HasSubstr("7|7|..."));
+}
+
 TEST(NoticesTest, rows_that_share_a_warning_are_told_apart_by_what_was_swept) {
   RunRecord record;
   record.strategies = {"ddp"};
