@@ -14,12 +14,12 @@ struct SignedRank {
   /// statistic (Conover, Practical Nonparametric Statistics, 5.7).
   double lower = 0;
   double upper = 0;
-  /// Two-sided, of the middle being 0; below 1 - confidence exactly where the interval excludes 0.
+  /// Two-sided, of the middle being 0; at most 1 - confidence exactly where the interval excludes 0.
   double p = 1;
 };
 
-/// Of at least one value. With so few that not even values of one sign could be told from 0, the interval has
-/// no ends. O(n^3) for n values.
+/// Takes at least one value. The interval has no ends where even values of one sign, being so few, could not
+/// be told from 0. Takes O(n^3) time for n values.
 SignedRank signed_rank(std::span<const double> values, double confidence);
 
 }  // namespace lockstep::measure
