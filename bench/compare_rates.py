@@ -91,6 +91,16 @@ def summary(name, found, expected):
     return right
 
 
+def write_csv(path, found):
+    if not path:
+        return
+    rows = [{"kind": kind, **one} for kind, ones in found.items() for one in ones]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lockstep", default="build/lockstep")
@@ -119,17 +129,12 @@ def main():
         for number, kind in enumerate(kinds, 1):
             one = compare(options, library, delay_ns, kind == "slower")
             found[kind].append(one)
+            write_csv(options.csv, found)
             print(f"[{number}/{len(kinds)}] {kind}: {one}", file=sys.stderr, flush=True)
     print("| test | comparisons | slower | faster | no difference | not certain | launches a side, median | time |")
     print("|---|---|---|---|---|---|---|---|")
     summary("equal", found["equal"], "no difference")
     right = summary(f"{100 * options.slower:g} % slower", found["slower"], "slower")
-    if options.csv:
-        with open(options.csv, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, ["kind", *found["equal"][0]], lineterminator="\n")
-            writer.writeheader()
-            for kind, ones in found.items():
-                writer.writerows({"kind": kind, **one} for one in ones)
     false_alarms = sum(one["verdict"] in ("slower", "faster") for one in found["equal"])
     if false_alarms > 0.075 * options.comparisons or right < 0.95 * options.comparisons:
         sys.exit(f"{false_alarms} equals were told apart, and {right} of {options.comparisons} slower ones found")

@@ -35,7 +35,7 @@ function(lockstep_test name)
       math(EXPR index "${part} - 1")
       add_test(NAME ${name}.${part}_of_${TEST_PARTS} COMMAND ${name})
       set_tests_properties(${name}.${part}_of_${TEST_PARTS} PROPERTIES
-        LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT}
+        LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT} COST 20
         ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_PARTS};GTEST_SHARD_INDEX=${index};GTEST_BRIEF=1;GTEST_FILTER=-${alone}")
     endforeach()
     if(alone)

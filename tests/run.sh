@@ -24,6 +24,7 @@ for name in $(compgen -e); do
     OMPI_* | OPAL_* | PMIX_* | PMI_* | PRTE_* | SLURM_* | TORCHELASTIC_*) unset "$name" ;;
     RANK | WORLD_SIZE | LOCAL_RANK | LOCAL_WORLD_SIZE | GROUP_RANK | MASTER_ADDR | MASTER_PORT) unset "$name" ;;
     OMP_* | GOMP_* | KMP_* | MKL_* | ATEN_* | TORCH_*) unset "$name" ;;
+    PYTHON*) unset "$name" ;;
     NO_COLOR | CLICOLOR | CLICOLOR_FORCE | COLUMNS | LD_PRELOAD | MALLOC_*) unset "$name" ;;
   esac
 done

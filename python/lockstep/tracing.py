@@ -73,17 +73,18 @@ def trace(network: Network, inputs, targets: tuple, precision: str, device: str)
     names, buffer_names = list(network.parameters), list(network.buffers)
     leaves: list[torch.Tensor] = []
     tree_map_only(torch.Tensor, leaves.append, inputs)
-    written: list[str] = []
+    # Of buffers, inputs and targets.
+    written: list[bool] = []
 
     def run(*tensors):
-        left = list(tensors)
-        take = lambda count: [left.pop(0) for _ in range(count)]  # noqa: E731
-        parameters = {name: value.detach().requires_grad_() for name, value in zip(names, take(len(names)))}
-        buffers = {name: value.clone() for name, value in zip(buffer_names, take(len(buffer_names)))}
-        given = iter(take(len(leaves)))
+        parameters = {name: value.detach().requires_grad_() for name, value in zip(names, tensors)}
+        scale = tensors[-1]
+        # What the step writes to is its own.
+        copies = [value.clone() for value in tensors[len(names) : -1]]
+        buffers = dict(zip(buffer_names, copies))
+        given = iter(copies[len(buffers) :])
         own_inputs = tree_map_only(torch.Tensor, lambda _: next(given), inputs)
-        own_targets = take(len(targets))
-        (scale,) = left
+        own_targets = list(given)
         for index, parameter in enumerate(parameters.values()):
             parameter.register_hook(lambda gradient, index=index: operators.grad_ready(gradient, index))
         loss = compute_loss(network, parameters, buffers, own_inputs, own_targets, precision, device)
@@ -92,7 +93,7 @@ def trace(network: Network, inputs, targets: tuple, precision: str, device: str)
             loss, list(parameters.values()), grad_outputs=scale.to(loss.dtype), allow_unused=True
         )
         _check(parameters, gradients)
-        written[:] = [name for name, value in buffers.items() if value._version > 0]
+        written[:] = [copy._version > 0 for copy in copies]
         return [shown, *gradients, *buffers.values()]
 
     flat = [*network.parameters.values(), *network.buffers.values(), *leaves, *targets, torch.ones(())]
@@ -103,7 +104,9 @@ def trace(network: Network, inputs, targets: tuple, precision: str, device: str)
         # oneDNN's recurrent layers give gradients that the graph's runner refuses; all else is chosen when it runs.
         with _training(network.model), _without_onednn():
             graph = make_fx(run, tracing_mode="fake")(*flat)
-        changed = _keep_changed(graph, len(names), buffer_names, written)
+        changed = _keep_changed(graph, len(names), dict(zip(buffer_names, written)))
+        _drop_copies(graph.graph, len(names), [name in changed for name in buffer_names] + written[len(buffer_names) :])
+        _own_gradients(graph.graph)
         if device == "cpu":
             _multiply_by_tensors(graph)
         _leave_open_which_gpu(graph)
@@ -119,7 +122,7 @@ def trace(network: Network, inputs, targets: tuple, precision: str, device: str)
     return Step(program, changed, _kept_bytes(graph.graph))
 
 
-def _keep_changed(graph, parameters: int, buffers: list[str], written: list[str]) -> list[str]:
+def _keep_changed(graph, parameters: int, written: dict[str, bool]) -> list[str]:
     """Removes the buffers that the step only reads from the results, and names the others."""
     (output,) = (node for node in graph.graph.nodes if node.op == "output")
     results = output.args[0]
@@ -128,13 +131,46 @@ def _keep_changed(graph, parameters: int, buffers: list[str], written: list[str]
     normalized = {
         node for user in graph.graph.nodes if "batch_norm" in str(user.target) for node in user.all_input_nodes
     }
-    changed = [name for name, node in zip(buffers, results[first:]) if name in written or node in normalized]
-    kept = [node for name, node in zip(buffers, results[first:]) if name in changed]
+    changed = [name for name, node in zip(written, results[first:]) if written[name] or node in normalized]
+    kept = [node for name, node in zip(written, results[first:]) if name in changed]
     output.args = ([*results[:first], *kept],)
     # The number of results is part of the generated code.
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     graph.recompile()
     return changed
+
+
+def _drop_copies(graph: torch.fx.Graph, parameters: int, written: list[bool]) -> None:
+    """Removes the copies of what the step does not write to; `written` is of the inputs behind the parameters."""
+    inputs = [node for node in graph.nodes if node.op == "placeholder"][parameters:-1]
+    for node, kept in zip(inputs, written, strict=True):
+        for copy in [] if kept else list(node.users):
+            copy.replace_all_uses_with(node)
+            graph.erase_node(copy)
+
+
+def _own_gradients(graph: torch.fx.Graph) -> None:
+    """Copies the gradients whose memory the step uses again: the program keeps a gradient without a copy, and adds to it
+    or combines it with those of other ranks while the backward pass goes on. So it is with a sum of two parameters of
+    one shape, which have one gradient, and with a parameter of the shape of what it is added to."""
+    order = {node: number for number, node in enumerate(graph.nodes)}
+    sharing: dict[int, list[torch.fx.Node]] = {}
+    for node in graph.nodes:
+        if isinstance(node.meta.get("val"), torch.Tensor):
+            sharing.setdefault(node.meta["val"].untyped_storage()._cdata, []).append(node)
+    announced = [node for node in graph.nodes if "grad_ready" in str(node.target)]
+
+    def used_again(ready: torch.fx.Node) -> bool:
+        nodes = sharing[ready.args[0].meta["val"].untyped_storage()._cdata]
+        users = {user for node in nodes for user in node.users} - {ready}
+        later = any(order[user] > order[ready] or user in announced for user in users)
+        return later or any(node.op == "placeholder" for node in nodes)
+
+    for ready in [node for node in announced if used_again(node)]:
+        with graph.inserting_before(ready):
+            copy = graph.call_function(torch.ops.aten.clone.default, (ready.args[0],))
+        copy.meta["val"] = ready.meta["val"]
+        ready.args = (copy, ready.args[1])
 
 
 def _multiply_by_tensors(graph) -> None:

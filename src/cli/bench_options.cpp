@@ -249,9 +249,10 @@ BaselineChoice choose_baseline(const BenchOptions& options, const std::vector<tr
 }
 
 void check_files(const BenchOptions& options) {
-  check_output_files(
-      {{"--json", options.json_path}, {"--csv", options.csv_path}, {"--trace", options.trace_path}}, {},
-      options.force);
+  const std::vector<GivenFile> outputs{
+      {"--json", options.json_path}, {"--csv", options.csv_path}, {"--trace", options.trace_path}};
+  refuse_stdout(outputs);
+  check_output_files(outputs, {}, options.force);
 }
 
 }  // namespace lockstep::cli

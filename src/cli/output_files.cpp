@@ -43,6 +43,16 @@ void add_force_flag(Flags& flags, bool& force) {
   flags.add_switch("--force", force, "replace files that lockstep did not write, and checkpoints");
 }
 
+void refuse_stdout(const std::vector<GivenFile>& outputs) {
+  for (const auto& [flag, path] : outputs) {
+    if (path != "-") continue;
+    throw ConfigError(
+        fmt::format("{} writes a file, and '-' is not the name of one", flag),
+        "Tables go to standard output. Of a result file, 'lockstep show FILE --csv -' writes the "
+        "rows there.");
+  }
+}
+
 void check_output_files(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs,
                         bool force) {
   check_outputs(outputs, inputs);

@@ -14,6 +14,10 @@ bool holds_something(const std::filesystem::path& path);
 /// --force, in the group that was begun.
 void add_force_flag(Flags& flags, bool& force);
 
+/// Throws ConfigError for a path of "-", which commands whose standard output is taken by tables do not write
+/// to.
+void refuse_stdout(const std::vector<GivenFile>& outputs);
+
 /// Checks the files that a command is going to write. Throws ConfigError as check_outputs() does, and unless
 /// `force` for a file that lockstep did not write: its results are replaced, nothing else is.
 void check_output_files(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs,

@@ -285,6 +285,7 @@ void check_before_start(const train::TrainingPlan& plan, const TrainOptions& opt
   // A launcher's ranks may be on hosts that do not see the files, which rank 0 writes.
   if (!job.site.speaks()) return;
   const GivenFile checkpoint{"--checkpoint", options.checkpoint_path};
+  refuse_stdout({{"--json", options.json_path}, checkpoint});
   check_output_files({{"--json", options.json_path}},
                      {checkpoint, {"--resume", options.resume_path}, {"--init", options.init_path}},
                      options.force);

@@ -51,6 +51,9 @@ TEST(OutputFilesTest, two_outputs_are_two_files_and_each_has_a_name) {
     EXPECT_EQ(empty.exit_code, 2) << flag;
     EXPECT_THAT(empty.error, HasSubstr(flag));
     EXPECT_THAT(empty.error, HasSubstr("empty"));
+    const test::Finished dash = bench_one_row({flag, "-"});
+    EXPECT_EQ(dash.exit_code, 2) << flag;
+    EXPECT_THAT(dash.error, HasSubstr(std::string(flag) + " writes a file, and '-'"));
   }
 }
 

@@ -79,7 +79,7 @@ TEST_P(PresetTest, plans_what_was_published) {
   const bool one_size = expected.preset == "theano-mpi-alexnet-128b";
   const test::Finished finished =
       dry_run(expected.preset,
-              one_size ? std::vector<std::string>{} : std::vector<std::string>{"--image-size", "64"});
+              one_size ? std::vector<std::string>{} : std::vector<std::string>{"--image-size", "32"});
   EXPECT_EQ(finished.exit_code, 0) << finished.error;
   for (const std::string& row : expected.rows) EXPECT_THAT(finished.output, HasSubstr(row + " "));
   EXPECT_EQ(test::occurrences(finished.output, " " + expected.steps + " "), expected.rows.size());

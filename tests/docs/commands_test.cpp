@@ -25,10 +25,11 @@ std::vector<std::string> words_of(const std::string& command, const std::string&
 
 const std::string kSource = LOCKSTEP_SOURCE_DIR "/";
 
-/// Points paths below data/ to the project's folder.
+/// Points paths below data/, and a network in a file, to the project's folder.
 std::vector<std::string> with_data(std::vector<std::string> command) {
   for (std::string& word : command) {
     if (word.starts_with("data/")) word.insert(0, kSource);
+    if (word == "mine.pt2") word = kSource + "tests/references/small.pt2";
   }
   return command;
 }

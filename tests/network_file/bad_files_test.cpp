@@ -207,6 +207,13 @@ std::vector<BadFile> bad_files() {
       graph("no gradient", "no gradient", [](json& all) { erase_node(all, "grad_ready"); }),
       graph("gradient of another", "too many",
             [](json& all) { node(all, "grad_ready")["inputs"][1]["arg"]["as_int"] = 99; }),
+      graph("a gradient used again", "after it gave it away",
+            [](json& all) {
+              json& nodes = all["graph"]["nodes"];
+              json used = node(all, "relu");
+              used["inputs"][0]["arg"] = node(all, "grad_ready")["inputs"][0]["arg"];
+              nodes.push_back(used);
+            }),
       graph("a value that nobody makes", "not one of torch.export",
             [](json& all) { all["graph"]["outputs"][0]["as_tensor"]["name"] = "nothing"; }),
       graph("no end of forward", "before the end", [](json& all) { erase_node(all, "forward_done"); }),

@@ -54,6 +54,19 @@ TEST(SummaryTest, every_network_is_summarized_at_its_most_ranks_and_gains_are_sa
                                "than one alone: the baseline was disturbed."))));
 }
 
+TEST(SummaryTest, names_eight_other_networks_at_most) {
+  results::RunRecord record = networks_record();
+  const std::vector<results::Run> runs = record.runs;
+  for (int i = 0; i < 9; ++i) {
+    for (results::Run run : runs) {
+      run.model = fmt::format("network{}", i);
+      record.runs.push_back(run);
+    }
+  }
+  const std::vector<std::string> findings = summarize({{{"run", record}}, {}}).findings;
+  EXPECT_THAT(findings, Contains(HasSubstr("images per rank, replicated at")).Times(8));
+}
+
 TEST(SummaryTest, reads_as_it_did) {
   Sources two{{{"before", sweep_record()}, {"after", sweep_record(0.9)}}, {shipped_tables()[0]}};
   const std::vector<std::pair<std::string, Sources>> all{{"sweep", {{{"run", sweep_record()}}, {}}},

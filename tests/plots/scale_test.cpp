@@ -26,6 +26,12 @@ TEST(ScaleTest, log2_ticks_are_powers_of_two) {
   EXPECT_THAT(labels(Scale::log2(0.99, 7.3)), testing::ElementsAre("1", "2", "4", "8"));
 }
 
+TEST(ScaleTest, log10_ticks_are_one_two_and_five_times_powers_of_ten) {
+  EXPECT_THAT(labels(Scale::log10(3, 40)), testing::ElementsAre("2", "5", "10", "20", "50"));
+  EXPECT_THAT(labels(Scale::log10(2, 3e4)),
+              testing::ElementsAre("1", "10", "100", "1000", "10,000", "100,000"));
+}
+
 TEST(ScaleTest, equal_ratios_are_equally_far_apart_on_log2) {
   Scale scale = Scale::log2(1, 128);
   scale.place(10, 710);

@@ -57,6 +57,19 @@ class Windows(nn.Module):
         return self.last(((q * 0.5) @ k.transpose(1, 2)).softmax(-1) @ v).mean(1)
 
 
+class Sums(nn.Module):
+    """Two parameters that have one gradient, and one whose gradient flows on to those before it."""
+
+    def __init__(self, batch):
+        super().__init__()
+        self.base, self.update = (nn.Parameter(0.1 * torch.randn(16, 192)) for _ in range(2))
+        self.places = nn.Parameter(0.1 * torch.randn(batch, 16))
+        self.last = nn.Linear(16, 10)
+
+    def forward(self, images):
+        return self.last(F.linear(images.flatten(1), self.base + self.update) + self.places)
+
+
 class UNet(nn.Module):
     """One step down and up again, with a transposed convolution."""
 
@@ -113,6 +126,8 @@ def make(name: str, batch: int = 4):
         return Attention(), following_token_loss, tokens, torch.roll(tokens, -1, 1)
     if name == "windows":
         return Windows(), F.cross_entropy, images, labels
+    if name == "sums":
+        return Sums(batch), F.cross_entropy, images, labels
     if name == "unet":
         return UNet(), F.cross_entropy, images, torch.randint(0, 5, (batch, 8, 8))
     if name == "auxiliary":
@@ -127,4 +142,4 @@ def make(name: str, batch: int = 4):
     raise ValueError(name)
 
 
-NAMES = ["conv", "attention", "windows", "unet", "auxiliary", "lstm", "dropout", "mlp"]
+NAMES = ["conv", "attention", "windows", "sums", "unet", "auxiliary", "lstm", "dropout", "mlp"]

@@ -51,6 +51,13 @@ class ExportTest(unittest.TestCase):
         runner = PyModelRunner(str(self.path), graph)
         return runner.run(*values(self.path), *inputs, *targets, torch.tensor(scale))
 
+    def run_program(self, *arguments):
+        # The stubs are for Python; the program has its own.
+        environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+        return subprocess.run(
+            [os.environ["LOCKSTEP_PROGRAM"], *arguments], env=environment, capture_output=True, text=True
+        )
+
     def check_against_eager(self, name, precision="fp32", scale=1.0):
         model, loss, inputs, targets = make(name)
         lockstep.export(model, loss, inputs, targets, self.path, precision=precision)
@@ -88,15 +95,42 @@ class ExportTest(unittest.TestCase):
         model, loss, inputs, targets = make("conv")
         lockstep.export(model, loss, inputs, targets, self.path, precision=["fp32", "bf16"])
         result = Path(self.folder.name) / "result.json"
-        command = [os.environ["LOCKSTEP_PROGRAM"], "bench", "--model", self.path, "--precision", "fp32,bf16"]
-        command += ["--ranks", "2", "--threads", "1", "--strategy", "ddp", "--no-controls", "--steps", "4", "--warmup", "1"]
-        # The stubs are for Python; the program has its own.
-        environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
-        subprocess.run([*command, "--json", result], env=environment, check=True, capture_output=True)
+        finished = self.run_program(
+            *("bench", "--model", self.path, "--precision", "fp32,bf16", "--ranks", "2", "--threads", "1"),
+            *("--strategy", "ddp", "--no-controls", "--steps", "4", "--warmup", "1", "--json", result),
+        )
+        self.assertEqual(finished.returncode, 0, finished.stderr)
         full, half = (run for run in lockstep.read(result) if run["ranks"] == 2)
         self.assertEqual((full["precision"], half["precision"]), ("fp32", "bf16"))
         self.assertNotEqual(half["loss_first"], full["loss_first"])
         self.assertAlmostEqual(half["loss_first"], full["loss_first"], delta=0.02 * full["loss_first"])
+
+    def test_gradients_have_memory_of_their_own(self):
+        model, loss, inputs, targets = make("sums")
+        lockstep.export(model, loss, inputs, targets, self.path)
+        for strategy in ("ddp", "bsp"):
+            finished = self.run_program(
+                *("verify", "--model", self.path, "--strategy", strategy, "--ranks", "1,2", "--accumulate", "2"),
+                *("--backend", "thread", "--threads", "1"),
+            )
+            self.assertEqual(finished.returncode, 0, finished.stdout + finished.stderr)
+
+    def test_samples_that_the_network_writes_to_stay_as_they_are(self):
+        class Halving(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.last = nn.Linear(6, 4)
+
+            def forward(self, x):
+                x.view(-1).mul_(0.5)
+                return self.last(x)
+
+        model, inputs, targets = Halving(), torch.randn(2, 6), torch.tensor([1, 3])
+        before = inputs.clone()
+        lockstep.export(model, F.cross_entropy, inputs, targets, self.path)
+        results = self.run_file("b2_fp32", [inputs], [targets])
+        self.assertTrue(torch.equal(inputs, before))
+        torch.testing.assert_close(results[0], F.cross_entropy(model(before), targets).detach(), rtol=1e-6, atol=0)
 
     def test_the_scale_multiplies_the_gradients(self):
         self.check_against_eager("mlp", scale=0.25)

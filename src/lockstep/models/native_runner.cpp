@@ -49,7 +49,7 @@ at::Tensor forward_done(const at::Tensor& loss) {
 }
 
 /// A tensor object of the same memory, which belongs to the caller alone: autograd then keeps it without a
-/// copy.
+/// copy. The graph uses the memory no more (python/lockstep/tracing.py copies a gradient that it uses again).
 at::Tensor own_tensor(const at::Tensor& tensor) {
   auto own = at::detail::make_tensor<at::TensorImpl>(
       c10::Storage(tensor.storage()),

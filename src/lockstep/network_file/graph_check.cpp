@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -44,6 +46,14 @@ std::vector<int64_t> numbers_of(const json& list) {
 /// The name of an argument that is a tensor.
 std::string tensor_name(const json& argument) {
   return argument.at("as_tensor").at("name").get<std::string>();
+}
+
+/// Whether an argument, which may be a list of tensors, has a tensor of one of these names.
+bool mentions(const json& argument, const std::set<std::string>& names) {
+  if (argument.is_object() && argument.contains("name"))
+    return names.contains(argument.at("name").get<std::string>());
+  return argument.is_structured() &&
+         std::ranges::any_of(argument, [&](const json& part) { return mentions(part, names); });
 }
 
 bool has_any_of(std::string_view text, std::initializer_list<std::string_view> parts) {
@@ -136,14 +146,20 @@ class Checker {
   void check_operations() {
     std::vector<bool> announced(file_.parameters.size());
     bool forward_done = false;
+    std::set<std::string> given_away;
     for (const json& node : graph_.at("nodes")) {
       const auto target = node.at("target").get<std::string>();
+      for (const json& given : node.at("inputs")) {
+        require(!mentions(given.at("arg"), given_away),
+                "a gradient that it uses after it gave it away: export the network again");
+      }
       if (target == "torch.ops.lockstep.forward_done.default") {
         require(!forward_done, "two ends of the forward pass");
         forward_done = true;
       } else if (target == "torch.ops.lockstep.grad_ready.default") {
         require(forward_done, "a gradient before the end of the forward pass");
         check_gradient(node, announced);
+        given_away.insert(tensor_name(node.at("inputs").at(0).at("arg")));
       } else {
         check_operation(target);
         check_devices(node);
