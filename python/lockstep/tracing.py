@@ -103,14 +103,16 @@ def trace(network: Network, inputs, targets: tuple, precision: str, device: str)
     try:
         # oneDNN's recurrent layers give gradients that the graph's runner refuses; all else is chosen when it runs.
         with _training(network.model), _without_onednn():
-            graph = make_fx(run, tracing_mode="fake")(*flat)
+            module = make_fx(run, tracing_mode="fake")(*flat)
+        graph = module.graph
         changed = _keep_changed(graph, len(names), dict(zip(buffer_names, written)))
-        _drop_copies(graph.graph, len(names), [name in changed for name in buffer_names] + written[len(buffer_names) :])
-        _own_gradients(graph.graph)
+        _drop_copies(graph, len(names), [name in changed for name in buffer_names] + written[len(buffer_names) :])
+        graph.eliminate_dead_code()
+        _own_gradients(graph)
         if device == "cpu":
             _multiply_by_tensors(graph)
         _leave_open_which_gpu(graph)
-        program = _program_of(graph)
+        program = _program_of(module)
     except ExportError:
         raise
     except Exception as error:
@@ -119,32 +121,27 @@ def trace(network: Network, inputs, targets: tuple, precision: str, device: str)
         # Half of the file otherwise, with folders of the machine that traced.
         for key in ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node"):
             node.meta.pop(key, None)
-    return Step(program, changed, _kept_bytes(graph.graph))
+    return Step(program, changed, _kept_bytes(graph))
 
 
-def _keep_changed(graph, parameters: int, written: dict[str, bool]) -> list[str]:
+def _keep_changed(graph: torch.fx.Graph, parameters: int, written: dict[str, bool]) -> list[str]:
     """Removes the buffers that the step only reads from the results, and names the others."""
-    (output,) = (node for node in graph.graph.nodes if node.op == "output")
+    output = graph.output_node()
     results = output.args[0]
     first = 1 + parameters
     # Batch normalization updates its statistics without telling that it writes them.
-    normalized = {
-        node for user in graph.graph.nodes if "batch_norm" in str(user.target) for node in user.all_input_nodes
-    }
+    normalized = {node for user in graph.nodes if "batch_norm" in str(user.target) for node in user.all_input_nodes}
     changed = [name for name, node in zip(written, results[first:]) if written[name] or node in normalized]
     kept = [node for name, node in zip(written, results[first:]) if name in changed]
     output.args = ([*results[:first], *kept],)
-    # The number of results is part of the generated code.
-    graph.graph.set_codegen(torch.fx.graph.CodeGen())
-    graph.recompile()
     return changed
 
 
 def _drop_copies(graph: torch.fx.Graph, parameters: int, written: list[bool]) -> None:
     """Removes the copies of what the step does not write to; `written` is of the inputs behind the parameters."""
-    inputs = [node for node in graph.nodes if node.op == "placeholder"][parameters:-1]
-    for node, kept in zip(inputs, written, strict=True):
-        for copy in [] if kept else list(node.users):
+    inputs = graph.find_nodes(op="placeholder")[parameters:-1]
+    for node in [node for node, kept in zip(inputs, written, strict=True) if not kept]:
+        for copy in list(node.users):
             copy.replace_all_uses_with(node)
             graph.erase_node(copy)
 
@@ -153,17 +150,16 @@ def _own_gradients(graph: torch.fx.Graph) -> None:
     """Copies the gradients whose memory the step uses again: the program keeps a gradient without a copy, and adds to it
     or combines it with those of other ranks while the backward pass goes on. So it is with a sum of two parameters of
     one shape, which have one gradient, and with a parameter of the shape of what it is added to."""
-    order = {node: number for number, node in enumerate(graph.nodes)}
     sharing: dict[int, list[torch.fx.Node]] = {}
     for node in graph.nodes:
-        if isinstance(node.meta.get("val"), torch.Tensor):
-            sharing.setdefault(node.meta["val"].untyped_storage()._cdata, []).append(node)
-    announced = [node for node in graph.nodes if "grad_ready" in str(node.target)]
+        if (storage := _storage(node)) is not None:
+            sharing.setdefault(storage._cdata, []).append(node)
+    announced = graph.find_nodes(op="call_function", target=torch.ops.lockstep.grad_ready.default)
 
     def used_again(ready: torch.fx.Node) -> bool:
-        nodes = sharing[ready.args[0].meta["val"].untyped_storage()._cdata]
+        nodes = sharing[_storage(ready.args[0])._cdata]
         users = {user for node in nodes for user in node.users} - {ready}
-        later = any(order[user] > order[ready] or user in announced for user in users)
+        later = any(user > ready or user in announced for user in users)
         return later or any(node.op == "placeholder" for node in nodes)
 
     for ready in [node for node in announced if used_again(node)]:
@@ -173,12 +169,12 @@ def _own_gradients(graph: torch.fx.Graph) -> None:
         ready.args = (copy, ready.args[1])
 
 
-def _multiply_by_tensors(graph) -> None:
+def _multiply_by_tensors(graph: torch.fx.Graph) -> None:
     """Turns numbers that tensors are multiplied by into tensors without dimensions, with the same values. For a view with
     gaps times a number, NativeRT's operations for CPUs (torch 2.11) make a result of the view's strides in memory for its
     elements alone, and write behind the end of it."""
     aten = torch.ops.aten
-    for node in graph.graph.nodes:
+    for node in graph.nodes:
         if node.target not in (aten.mul.Tensor, aten.mul.Scalar) or not isinstance(node.args[1], (int, float)):
             continue
         multiplied = node.args[0].meta["val"]
@@ -186,41 +182,38 @@ def _multiply_by_tensors(graph) -> None:
         if multiplied.dim() == 0:
             # Two tensors without dimensions would give the wider type.
             dtype = node.meta["val"].dtype
-        with graph.graph.inserting_before(node):
-            factor = graph.graph.call_function(
+        with graph.inserting_before(node):
+            factor = graph.call_function(
                 aten.full.default, ([], node.args[1]), {"dtype": dtype, "device": torch.device("cpu")}
             )
         with multiplied.fake_mode:
             factor.meta["val"] = torch.full([], node.args[1], dtype=dtype)
         node.target, node.args = aten.mul.Tensor, (node.args[0], factor)
-    graph.recompile()
 
 
-def _leave_open_which_gpu(graph) -> None:
+def _leave_open_which_gpu(graph: torch.fx.Graph) -> None:
     """Every rank runs the graph on a GPU of its own, so tensors that it makes are on the current one."""
-    for node in graph.graph.nodes:
+    for node in graph.nodes:
         if isinstance(node.kwargs.get("device"), torch.device):
             node.kwargs = {**node.kwargs, "device": torch.device(node.kwargs["device"].type)}
-    graph.recompile()
 
 
-def _program_of(graph: torch.fx.GraphModule) -> ExportedProgram:
+def _program_of(module: torch.fx.GraphModule) -> ExportedProgram:
     """The graph as torch.export would give it, which would trace it once more: twice the time."""
-    for node in graph.graph.nodes:
+    for node in module.graph.find_nodes(op="get_attr"):
         # lift_constants_pass takes it away.
         node.meta.setdefault("nn_module_stack", {})
-    graph.graph.eliminate_dead_code()
-    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    results = list(next(node for node in graph.graph.nodes if node.op == "output").args[0])
+    inputs = module.graph.find_nodes(op="placeholder")
+    results = list(module.graph.output_node().args[0])
     signature = ExportGraphSignature(
         [InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None) for node in inputs],
         [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in results],
     )
-    constants = lift_constants_pass(graph, signature, ConstantAttrMap())
+    constants = lift_constants_pass(module, signature, ConstantAttrMap())
     shapes = [tree_flatten(tree)[1] for tree in ((tuple(inputs), {}), results)]
     call = ModuleCallEntry("", ModuleCallSignature([], [], *shapes))
     return ExportedProgram(
-        graph, graph.graph, signature, {}, {}, [call], constants=constants, verifiers=[TrainingIRVerifier]
+        module, module.graph, signature, {}, {}, [call], constants=constants, verifiers=[TrainingIRVerifier]
     )
 
 
@@ -264,19 +257,22 @@ def _without_onednn():
         torch._C._set_mkldnn_enabled(before)
 
 
+def _storage(node: torch.fx.Node) -> torch.UntypedStorage | None:
+    """The memory of a node's result, which views of it share; None where it is not one tensor."""
+    value = node.meta.get("val")
+    return value.untyped_storage() if isinstance(value, torch.Tensor) else None
+
+
 def _kept_bytes(graph: torch.fx.Graph) -> int:
     """Bytes of the tensors that are computed before the loss and used after it; views count once."""
-    nodes = list(graph.nodes)
-    order = {node: number for number, node in enumerate(nodes)}
-    loss = next(number for number, node in enumerate(nodes) if "forward_done" in str(node.target))
+    (loss,) = graph.find_nodes(op="call_function", target=torch.ops.lockstep.forward_done.default)
     given, kept = set(), {}
-    for number, node in enumerate(nodes):
-        value = node.meta.get("val")
-        if not isinstance(value, torch.Tensor):
+    for node in graph.nodes:
+        storage = _storage(node)
+        if storage is None:
             continue
-        storage = value.untyped_storage()
         if node.op == "placeholder":
             given.add(storage._cdata)
-        elif number < loss and any(order[user] > loss and user.op != "output" for user in node.users):
+        elif node < loss and any(user > loss and user.op != "output" for user in node.users):
             kept[storage._cdata] = storage.nbytes()
     return sum(size for key, size in kept.items() if key not in given)
