@@ -89,6 +89,7 @@ TEST(PhasesTest, a_slow_network_shows_up_as_transfer_and_nobody_is_named) {
   EXPECT_FALSE(found.straggler);
   EXPECT_NEAR(found.communication_s, 0.040, 1e-9);
   EXPECT_NEAR(found.overlap().value(), 1 - 32.0 / 40, 1e-9);
+  EXPECT_NEAR(found.ranks[0].buckets[1].started_s - found.ranks[0].buckets[1].ready_s, 0.012, 1e-9);
 }
 
 TEST(PhasesTest, times_of_buckets_count_from_the_begin_of_the_step) {

@@ -1,6 +1,5 @@
 """The networks of examples/networks.py, exported at small sizes and trained by the program."""
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -8,6 +7,7 @@ import unittest
 from pathlib import Path
 
 import lockstep
+from built_program import run_program
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -30,11 +30,10 @@ class NetworksTest(unittest.TestCase):
         self.assertEqual(exported.returncode, 0, exported.stderr)
         files = [str(self.folder / f"{name}.pt2") for name in self.NETWORKS]
         result = self.folder / "result.json"
-        command = [os.environ["LOCKSTEP_PROGRAM"], "bench", "--model", ",".join(files), "--batch", "2", "--ranks", "2"]
-        command += ["--threads", "1", "--no-controls", "--strategy", "replicated", "--steps", "2", "--warmup", "1"]
-        # The stubs are for Python; the program has its own.
-        environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
-        trained = subprocess.run([*command, "--json", result], env=environment, capture_output=True, text=True)
+        trained = run_program(
+            *("bench", "--model", ",".join(files), "--batch", "2", "--ranks", "2", "--threads", "1", "--no-controls"),
+            *("--strategy", "replicated", "--steps", "2", "--warmup", "1", "--json", result),
+        )
         self.assertEqual(trained.returncode, 0, trained.stderr)
         rows = lockstep.read(result)
         self.assertEqual([Path(row["model"]).stem for row in rows], list(self.NETWORKS))

@@ -3,7 +3,6 @@
 import copy
 import json
 import os
-import subprocess
 import tempfile
 import unittest
 import zipfile
@@ -16,6 +15,7 @@ from torch._C._nativert import PyModelRunner
 
 import lockstep
 from lockstep import catalog, samples
+from built_program import run_program
 from networks import NAMES, make
 
 
@@ -50,13 +50,6 @@ class ExportTest(unittest.TestCase):
     def run_file(self, graph, inputs, targets, scale=1.0):
         runner = PyModelRunner(str(self.path), graph)
         return runner.run(*values(self.path), *inputs, *targets, torch.tensor(scale))
-
-    def run_program(self, *arguments):
-        # The stubs are for Python; the program has its own.
-        environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
-        return subprocess.run(
-            [os.environ["LOCKSTEP_PROGRAM"], *arguments], env=environment, capture_output=True, text=True
-        )
 
     def check_against_eager(self, name, precision="fp32", scale=1.0):
         model, loss, inputs, targets = make(name)
@@ -95,7 +88,7 @@ class ExportTest(unittest.TestCase):
         model, loss, inputs, targets = make("conv")
         lockstep.export(model, loss, inputs, targets, self.path, precision=["fp32", "bf16"])
         result = Path(self.folder.name) / "result.json"
-        finished = self.run_program(
+        finished = run_program(
             *("bench", "--model", self.path, "--precision", "fp32,bf16", "--ranks", "2", "--threads", "1"),
             *("--strategy", "ddp", "--no-controls", "--steps", "4", "--warmup", "1", "--json", result),
         )
@@ -109,7 +102,7 @@ class ExportTest(unittest.TestCase):
         model, loss, inputs, targets = make("sums")
         lockstep.export(model, loss, inputs, targets, self.path)
         for strategy in ("ddp", "bsp"):
-            finished = self.run_program(
+            finished = run_program(
                 *("verify", "--model", self.path, "--strategy", strategy, "--ranks", "1,2", "--accumulate", "2"),
                 *("--backend", "thread", "--threads", "1"),
             )
