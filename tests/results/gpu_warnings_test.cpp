@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/files/json_codec.h"
+#include "lockstep/base/json_codec.h"
 #include "lockstep/results/record/machine_warnings.h"
 
 #include "results/sample_runs.h"

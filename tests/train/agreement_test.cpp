@@ -13,7 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/threads.h"
-#include "lockstep/results/files/json_codec.h"
+#include "lockstep/base/json_codec.h"
 #include "lockstep/train/rows/row_trainee.h"
 
 #include "strategies/trained_replica.h"
@@ -122,8 +122,8 @@ TEST(FingerprintTest, ranks_with_the_same_other_value_are_told_together) {
 
 TEST(FingerprintTest, facts_survive_the_way_to_another_rank) {
   const train::Fingerprint facts = train::fingerprint_of(row_of("ddp", 2));
-  EXPECT_EQ(results::from_bytes<train::Fingerprint>(results::to_bytes(facts)), facts);
-  EXPECT_THROW(results::from_bytes<train::Fingerprint>("cut off"), Error);
+  EXPECT_EQ(from_bytes<train::Fingerprint>(to_bytes(facts)), facts);
+  EXPECT_THROW(from_bytes<train::Fingerprint>("cut off"), Error);
 }
 
 /// Everything that a user can vary makes another plan, of one row and of all.

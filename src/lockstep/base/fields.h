@@ -13,7 +13,7 @@ namespace lockstep {
 //     fields("empty_s", queue.empty_s);
 //   }
 //
-// `Self` is const for a visitor that writes. Visitors (results/files/json_codec.h has those of JSON) also
+// `Self` is const for a visitor that writes. Visitors (base/json_codec.h has those of JSON) also
 // have
 //
 //   fields.derived("of_limit", value)       written, never read

@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/results/files/json_codec.h"
+#include "lockstep/base/json_codec.h"
 #include "lockstep/results/files/system_json.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/summarize.h"
@@ -204,7 +204,7 @@ void read_pytorch(RunRecord& record, const JsonNode& root) {
 std::string to_json(const RunRecord& record) {
   Json ours{{"schema_version", kSchemaVersion}};
   ours.update(encode(record));
-  return to_text({
+  return json_text({
       {"pytorch_version", record.torch_version},
       {"cuda_version", record.cuda_version.empty() ? Json(nullptr) : Json(record.cuda_version)},
       {"distributed_backend", record.distributed_backend},
@@ -215,7 +215,7 @@ std::string to_json(const RunRecord& record) {
 }
 
 std::string machine_to_json(const Machine& machine) {
-  return to_text(encode(machine));
+  return json_text(encode(machine));
 }
 
 RunRecord from_json(std::string_view text, std::string_view name) {

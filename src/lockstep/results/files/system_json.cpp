@@ -8,10 +8,11 @@
 #include "lockstep/base/file.h"
 #include "lockstep/topology/hwloc_system.h"
 
-namespace lockstep::results {
+namespace lockstep {
 namespace {
 
 using topology::DeviceKind;
+using topology::DeviceMap;
 using topology::Path;
 using topology::PathKind;
 
@@ -81,10 +82,12 @@ void JsonCodec<DeviceMap>::decode(const JsonNode& node, DeviceMap& map, const Fi
   check_paths(node["paths"], map);
 }
 
+namespace results {
+
 std::string system_to_json(const System& system) {
   Json file{{kVersionKey, kTopologyVersion}};
   file.update(encode(system));
-  return to_text(file);
+  return json_text(file);
 }
 
 System system_from_json(std::string_view text, std::string_view name) {
@@ -116,4 +119,5 @@ System read_system(const std::filesystem::path& path) {
   return system_from_json(text, path.string());
 }
 
-}  // namespace lockstep::results
+}  // namespace results
+}  // namespace lockstep

@@ -4,12 +4,20 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/results/files/json_codec.h"
+#include "lockstep/base/json_codec.h"
 #include "lockstep/topology/system.h"
 
-namespace lockstep::results {
+namespace lockstep {
 
-using topology::DeviceMap;
+/// null for a map without devices.
+template <>
+struct JsonCodec<topology::DeviceMap> {
+  static Json encode(const topology::DeviceMap& map);
+  static void decode(const JsonNode& node, topology::DeviceMap& map, const FieldRule& rule);
+};
+
+namespace results {
+
 using topology::System;
 
 /// Version of the file that `lockstep topo --json` writes.
@@ -25,11 +33,5 @@ System system_from_json(std::string_view text, std::string_view name);
 /// it cannot be read.
 System read_system(const std::filesystem::path& path);
 
-/// null for a map without devices.
-template <>
-struct JsonCodec<DeviceMap> {
-  static Json encode(const DeviceMap& map);
-  static void decode(const JsonNode& node, DeviceMap& map, const FieldRule& rule);
-};
-
-}  // namespace lockstep::results
+}  // namespace results
+}  // namespace lockstep

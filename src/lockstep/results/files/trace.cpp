@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/units.h"
-#include "lockstep/results/files/json_text.h"
+#include "lockstep/base/json_text.h"
 
 namespace lockstep::results {
 namespace {
@@ -213,7 +213,7 @@ std::string to_trace(const std::vector<TracedRow>& rows) {
     RowTrace(rows[i], static_cast<int>(i) + 1, span.begin_s - begin_s, events).write();
     begin_s += std::max(0.0, span.end_s - span.begin_s) + kGapBetweenRows;
   }
-  return to_text({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}});
+  return json_text({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}});
 }
 
 }  // namespace lockstep::results

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/units.h"
-#include "lockstep/results/files/json_text.h"
+#include "lockstep/base/json_text.h"
 
 namespace lockstep::results {
 namespace {
@@ -48,7 +48,7 @@ std::string to_json(const TrainingRecord& record) {
   for (const auto& [name, value] : record.settings) settings[name] = value;
   Json epochs = Json::array();
   for (const EpochRecord& epoch : record.epochs) epochs.push_back(json_of(epoch));
-  return to_text({{"schema", "lockstep training"},
+  return json_text({{"schema", "lockstep training"},
                   {"schema_version", kTrainingSchemaVersion},
                   {"lockstep", record.lockstep_version},
                   {"torch", record.torch_version},

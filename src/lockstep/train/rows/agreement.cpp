@@ -47,11 +47,11 @@ struct Refusal {
 };
 
 std::string to_bytes(const std::optional<ConfigError>& error) {
-  return results::to_bytes(error ? Refusal{error->what(), error->advice()} : Refusal());
+  return to_bytes(error ? Refusal{error->what(), error->advice()} : Refusal());
 }
 
 std::optional<ConfigError> refusal_from(const std::string& bytes) {
-  const auto refusal = results::from_bytes<Refusal>(bytes);
+  const auto refusal = from_bytes<Refusal>(bytes);
   if (refusal.reason.empty()) return std::nullopt;
   return ConfigError(refusal.reason, refusal.advice);
 }
@@ -82,11 +82,11 @@ void agree(const std::string& topic, const std::string& own, int rank, int world
 }
 
 void agree_on_plan(const Fingerprint& own, int rank, int world, comm::Store& store) {
-  agree("plan", results::to_bytes(own), rank, world, store,
+  agree("plan", to_bytes(own), rank, world, store,
         [](const std::vector<std::string>& by_rank) -> std::optional<ConfigError> {
           std::vector<Fingerprint> fingerprints;
           for (const std::string& bytes : by_rank)
-            fingerprints.push_back(results::from_bytes<Fingerprint>(bytes));
+            fingerprints.push_back(from_bytes<Fingerprint>(bytes));
           const std::string difference = difference_text(fingerprints);
           if (difference.empty()) return std::nullopt;
           return not_alike(difference);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/results/files/json_codec.h"
+#include "lockstep/base/json_codec.h"
 #include "lockstep/strategies/strategy.h"
 
 namespace lockstep::train {
@@ -47,10 +47,10 @@ std::vector<std::vector<T>> gather_by_rank(std::vector<T> own, comm::Communicato
 template <typename T>
 std::vector<T> gather_records(const T& own, comm::Communicator* group) {
   if (group == nullptr) return {own};
-  const std::string bytes = results::to_bytes(own);
+  const std::string bytes = to_bytes(own);
   std::vector<T> all;
   for (const auto& rank : gather_by_rank(std::vector<uint8_t>(bytes.begin(), bytes.end()), *group)) {
-    all.push_back(results::from_bytes<T>(std::string(rank.begin(), rank.end())));
+    all.push_back(from_bytes<T>(std::string(rank.begin(), rank.end())));
   }
   return all;
 }

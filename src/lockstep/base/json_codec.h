@@ -13,13 +13,13 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/fields.h"
-#include "lockstep/results/files/json_node.h"
-#include "lockstep/results/files/json_text.h"
+#include "lockstep/base/json_node.h"
+#include "lockstep/base/json_text.h"
 
-namespace lockstep::results {
+namespace lockstep {
 
 /// A value in JSON and back. The primary template serves structs that describe themselves (base/fields.h).
-/// Numbers that are not finite stay what they are; to_text writes them as null.
+/// Numbers that are not finite stay what they are; json_text writes them as null.
 template <typename T>
 struct JsonCodec;
 
@@ -192,4 +192,4 @@ T from_bytes(std::string_view bytes) {
   return value;
 }
 
-}  // namespace lockstep::results
+}  // namespace lockstep

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-namespace lockstep::results {
+namespace lockstep {
 
 /// A value in a JSON file that somebody else may have written, with the way to it: every conversion that does
 /// not fit throws an Error that names the file, the key and what was expected there. null counts as missing.
@@ -61,4 +61,4 @@ nlohmann::json parse_bytes(std::string_view bytes);
 nlohmann::json parse_json(std::string_view text, std::string_view name,
                           std::string_view advice = "Give a file that lockstep bench wrote with --json.");
 
-}  // namespace lockstep::results
+}  // namespace lockstep

@@ -4,13 +4,13 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-namespace lockstep::results {
+namespace lockstep {
 
 /// Keys in the order in which they were set.
 using Json = nlohmann::ordered_json;
 
 /// Indented by two spaces, but lists of plain values on one line, so that the samples of a step stay
 /// together. Numbers that are not finite become null, invalid UTF-8 is replaced. Ends with a newline.
-std::string to_text(const Json& json);
+std::string json_text(const Json& json);
 
-}  // namespace lockstep::results
+}  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "lockstep/results/files/json_node.h"
+#include "lockstep/base/json_node.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/plain_text.h"
 
-namespace lockstep::results {
+namespace lockstep {
 namespace {
 
 using nlohmann::json;
@@ -138,4 +138,4 @@ nlohmann::json parse_json(std::string_view text, std::string_view name, std::str
   }
 }
 
-}  // namespace lockstep::results
+}  // namespace lockstep

@@ -1,11 +1,11 @@
-#include "lockstep/results/files/json_text.h"
+#include "lockstep/base/json_text.h"
 
 #include <algorithm>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-namespace lockstep::results {
+namespace lockstep {
 namespace {
 
 /// One line without spaces. Invalid UTF-8 in a host's or file's name must not end the writing of a result.
@@ -42,11 +42,11 @@ void append(std::string& text, const Json& value, size_t depth) {
 
 }  // namespace
 
-std::string to_text(const Json& json) {
+std::string json_text(const Json& json) {
   std::string text;
   append(text, json, 0);
   text += '\n';
   return text;
 }
 
-}  // namespace lockstep::results
+}  // namespace lockstep
