@@ -46,7 +46,7 @@ struct Refusal {
   }
 };
 
-std::string to_bytes(const std::optional<ConfigError>& error) {
+std::string refusal_bytes(const std::optional<ConfigError>& error) {
   return to_bytes(error ? Refusal{error->what(), error->advice()} : Refusal());
 }
 
@@ -71,7 +71,7 @@ void agree(const std::string& topic, const std::string& own, int rank, int world
     std::vector<std::string> by_rank{own};
     for (int other = 1; other < world; ++other) by_rank.push_back(store.get(key(topic, other), kPatience));
     refusal = check(by_rank);
-    store.set(verdict_key, to_bytes(refusal));
+    store.set(verdict_key, refusal_bytes(refusal));
     if (refusal) wait_for_hearers(topic, world, store);
   } else {
     store.set(key(topic, rank), own);
