@@ -140,7 +140,7 @@ std::vector<LabelledRun> labelled_runs(const Sources& sources) {
     for (const results::Setting* attribute : varying) {
       if (std::string_view(attribute->name) == "strategy") continue;
       // A control keeps the column, but has nothing in it.
-      const bool concerned = !run.control || !attribute->of_communication;
+      const bool concerned = !run.control || !attribute->has(results::Setting::kOfCommunication);
       run.parts.push_back(
           concerned ? LabelPart{attribute->name, attribute->text(*run.run), attribute->phrase(*run.run)}
                     : LabelPart{attribute->name, "", ""});
