@@ -132,9 +132,9 @@ void check_append(const BenchOptions& options) {
 
 /// Checked before the job's site is inspected, which may take seconds.
 constexpr Rule<BenchOptions> kFlagRules[] = {
-    {"--style", [](const BenchOptions& options) { results::styles().get(options.how.style); }},
-    {"--tune, --repeat, --append", &check_tuning_of_launches},
-    {"--append, --json", &check_append},
+    [](const BenchOptions& options) { results::styles().get(options.how.style); },
+    &check_tuning_of_launches,
+    &check_append,
 };
 
 void check_limit_on_gpus(const BenchOptions& options, const train::JobSite& site) {
@@ -185,16 +185,15 @@ void check_repeat_of_threads(const BenchOptions& options, const train::JobSite& 
 
 /// Checked once device and launcher are known.
 constexpr Rule<BenchOptions, train::JobSite> kSiteRules[] = {
-    {"--limit, --device", &check_limit_on_gpus},
-    {"--layers, --device", &check_layers_on_gpus},
-    {"--layers, --limit, --model", &check_layers_of_files},
-    {"--cuda-graph, --trace, --breakdown, --style", &check_stamps_in_recorded_steps},
-    {"--limit, this build",
-     [](const BenchOptions& options, const train::JobSite& /*site*/) {
-       if (options.limit) limit::require_limit();
-     }},
-    {"--repeat, the launcher", &check_repeat_under_launcher},
-    {"--repeat, --launch threads", &check_repeat_of_threads},
+    &check_limit_on_gpus,
+    &check_layers_on_gpus,
+    &check_layers_of_files,
+    &check_stamps_in_recorded_steps,
+    [](const BenchOptions& options, const train::JobSite& /*site*/) {
+      if (options.limit) limit::require_limit();
+    },
+    &check_repeat_under_launcher,
+    &check_repeat_of_threads,
 };
 
 }  // namespace

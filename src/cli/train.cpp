@@ -83,9 +83,9 @@ void check_checkpoint_flags(const TrainOptions& options) {
 
 /// Checked before the row is planned; train::check_plan comes after.
 constexpr Rule<TrainOptions> kTrainRules[] = {
-    {"--strategy", &check_strategy},
-    {"--strategy, --ranks", &check_combines},
-    {"--checkpoint-every, --checkpoint", &check_checkpoint_flags},
+    &check_strategy,
+    &check_combines,
+    &check_checkpoint_flags,
 };
 
 /// Steps; 0 for "epoch".

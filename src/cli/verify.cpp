@@ -159,9 +159,9 @@ void check_ranks_of_single(const VerifyOptions& options, const train::JobPlan& /
 }
 
 constexpr Rule<VerifyOptions, train::JobPlan> kVerifyRules[] = {
-    {"--strategy, --ranks", &check_ranks_of_single},
-    {"--export, the rows", &check_one_training},
-    {"--export, the folder", &check_export_folder},
+    &check_ranks_of_single,
+    &check_one_training,
+    &check_export_folder,
 };
 
 int run_verify(const VerifyOptions& asked) {

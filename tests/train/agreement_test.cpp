@@ -11,9 +11,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_codec.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/threads.h"
-#include "lockstep/base/json_codec.h"
 #include "lockstep/train/rows/row_trainee.h"
 
 #include "strategies/trained_replica.h"
@@ -207,24 +207,23 @@ TEST(AgreementTest, plans_are_compared_through_the_store_which_lives_until_all_h
   EXPECT_THAT(texts, Each(HasSubstr("rank 2 has seed 7, rank 0 has seed 1")));
 }
 
-TEST(AgreementTest, rank_0_judges_what_all_have_to_say_and_all_hear_why) {
+TEST(AgreementTest, rank_0_decides_from_all_reports_and_all_ranks_get_its_refusal) {
   for (const bool refused : {false, true}) {
     comm::HashStore store;
-    std::vector<std::string> told(3);
+    std::vector<std::string> reports;
     std::vector<std::string> texts(3, "accepted");
     launch::run_threads(3, [&](int rank) {
-      const auto judge = [&](const std::vector<std::string>& by_rank) -> std::optional<ConfigError> {
-        told = by_rank;
-        if (!refused) return std::nullopt;
-        return ConfigError("two are alike", "Be different.");
+      const auto check = [&](const std::vector<std::string>& by_rank) {
+        reports = by_rank;
+        return refused ? Trouble{"two are alike", "Be different."} : Trouble();
       };
       try {
-        train::agree("guests", "name of " + std::to_string(rank), rank, 3, store, judge);
+        train::agree("guests", "name of " + std::to_string(rank), rank, 3, store, check);
       } catch (const ConfigError& error) {
         texts[static_cast<size_t>(rank)] = std::string(error.what()) + ". " + error.advice();
       }
     });
-    EXPECT_THAT(told, testing::ElementsAre("name of 0", "name of 1", "name of 2"));
+    EXPECT_THAT(reports, testing::ElementsAre("name of 0", "name of 1", "name of 2"));
     EXPECT_THAT(texts, Each(refused ? "two are alike. Be different." : "accepted"));
   }
 }

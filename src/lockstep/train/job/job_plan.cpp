@@ -57,10 +57,10 @@ void check_cores_of_one_process(const JobSite& site, const RowPlan& row) {
 
 /// Reasons why a single row cannot run at this site.
 constexpr Rule<JobSite, RowPlan> kRowRules[] = {
-    {"--strategy on --device", &check_row_on_device},
-    {"GPUs that this process sees", &check_gpus_of_one_process},
-    {"ranks on this host", &check_hosts_of_one_process},
-    {"the launcher's binding", &check_cores_of_one_process},
+    &check_row_on_device,
+    &check_gpus_of_one_process,
+    &check_hosts_of_one_process,
+    &check_cores_of_one_process,
 };
 
 void check_ranks_started(const JobPlan& job) {
@@ -136,13 +136,13 @@ void check_recording(const JobPlan& job) {
 /// Libraries, plugins and devices that have to be there.
 constexpr Rule<JobPlan> kBackendRules[] = {
     // Throws for an unknown name, with the nearest.
-    {"--backend", [](const JobPlan& job) { comm::backend_status(job.site.options.backend); }},
-    {"--device cuda", &check_gpus_usable},
-    {"--ranks, --share-device", &check_gpu_for_each_rank},
-    {"--backend's plugin", &check_backend_usable},
-    {"the limit of open files", &check_open_files},
-    {"what the backend needs for GPUs", [](const JobPlan& job) { require_helpers(job.site.options); }},
-    {"--cuda-graph's plugin", &check_recording},
+    [](const JobPlan& job) { comm::backend_status(job.site.options.backend); },
+    &check_gpus_usable,
+    &check_gpu_for_each_rank,
+    &check_backend_usable,
+    &check_open_files,
+    [](const JobPlan& job) { require_helpers(job.site.options); },
+    &check_recording,
 };
 
 /// The GPUs of this host's ranks, by local rank, as far as this process sees them.

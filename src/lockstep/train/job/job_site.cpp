@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/registry.h"
 #include "lockstep/base/rule.h"
 #include "lockstep/launch/interface.h"
 #include "lockstep/launch/signals.h"
@@ -17,34 +16,8 @@ namespace lockstep::train {
 namespace {
 
 constexpr const char* kAuto = "auto";
-constexpr const char* kHelp = "lockstep bench --help";
 
 using Launcher = std::optional<launch::RankEnvironment>;
-
-void check_launch_name(const JobOptions& options) {
-  Registry<bool>("way to launch", kHelp, {{kAuto, true}, {"processes", true}, {"threads", true}})
-      .get(options.launch);
-}
-
-void check_bind_name(const JobOptions& options) {
-  Registry<bool>("way to bind", kHelp, {{"core", true}, {"numa", true}, {"none", true}}).get(options.bind);
-}
-
-void check_threads(const JobOptions& options) {
-  if (options.threads >= 0) return;
-  throw ConfigError(fmt::format("--threads must be greater than 0, not {}", options.threads));
-}
-
-void check_timeout(const JobOptions& options) {
-  if (options.timeout_s >= 1) return;
-  throw ConfigError(fmt::format("--timeout must be at least 1 second, not {:g}", options.timeout_s));
-}
-
-void check_join_timeout(const JobOptions& options) {
-  if (options.join_timeout_s >= 1) return;
-  throw ConfigError(
-      fmt::format("--join-timeout must be at least 1 second, not {:g}", options.join_timeout_s));
-}
 
 void check_interface(const JobOptions& options) {
   if (options.interface.empty() || launch::is_on_this_host(options.interface)) return;
@@ -52,20 +25,6 @@ void check_interface(const JobOptions& options) {
                                 options.interface),
                     "'ip address' lists both.");
 }
-
-/// Each flag by itself.
-constexpr Rule<JobOptions> kFlagRules[] = {
-    {"--device",
-     [](const JobOptions& options) {
-       if (options.device != kAuto) check_device(options.device);
-     }},
-    {"--launch", &check_launch_name},
-    {"--bind", &check_bind_name},
-    {"--threads", &check_threads},
-    {"--timeout", &check_timeout},
-    {"--join-timeout", &check_join_timeout},
-    {"--interface", &check_interface},
-};
 
 void check_threads_under_launcher(const JobOptions& options, const Launcher& environment) {
   if (!environment || (options.backend != "thread" && options.launch != "threads")) return;
@@ -104,12 +63,8 @@ void check_nccl_sharing(const JobOptions& options, const Launcher& /*environment
 
 /// Combinations, once device and backend are settled.
 constexpr Rule<JobOptions, Launcher> kCombinationRules[] = {
-    {"--launch, --backend, the launcher", &check_threads_under_launcher},
-    {"--launch, --backend thread", &check_thread_backend},
-    {"--launch, --backend mpi", &check_mpi_threads},
-    {"--share-device, --device", &check_sharing_on_cpu},
-    {"--backend nccl, --device", &check_nccl_on_cpu},
-    {"--share-device, --backend nccl", &check_nccl_sharing},
+    &check_threads_under_launcher, &check_thread_backend, &check_mpi_threads,
+    &check_sharing_on_cpu,         &check_nccl_on_cpu,    &check_nccl_sharing,
 };
 
 /// Whether flags ask for GPUs without naming the device. Such a user wants to hear what keeps GPUs from being
@@ -151,7 +106,8 @@ std::vector<int> JobSite::usual_ranks() const {
 }
 
 JobSite inspect_site(JobOptions options) {
-  require_all(kFlagRules, options);
+  if (options.device != kAuto) check_device(options.device);
+  check_interface(options);
   JobSite site{.options = std::move(options),
                .environment = launch::detect_environment(),
                .gpus = {.usable = false,

@@ -9,51 +9,27 @@
 namespace lockstep::train {
 namespace {
 
-/// The longest time that a rank may arrive after another; rank 0 waits for all before its verdict.
+/// Most seconds by which a rank may arrive after another; rank 0 decides once all have arrived.
 constexpr std::chrono::duration<double> kPatience{120};
-/// The longest time that rank 0 waits for a rank to hear the verdict; the rank may have died of something
-/// else.
-constexpr std::chrono::duration<double> kHearingPatience{10};
+/// Most seconds that rank 0 waits until a rank has read a refusal; the rank may have died meanwhile.
+constexpr std::chrono::duration<double> kReadPatience{10};
 
 std::string key(const std::string& topic, int rank) {
   return fmt::format("{}/{}", topic, rank);
 }
-std::string heard_key(const std::string& topic, int rank) {
-  return fmt::format("{}/heard/{}", topic, rank);
+std::string read_key(const std::string& topic, int rank) {
+  return fmt::format("{}/read/{}", topic, rank);
 }
 
-/// The store may live in rank 0's process: it must not end before the others have read why.
-void wait_for_hearers(const std::string& topic, int world, comm::Store& store) {
+/// The store may live in rank 0's process, which must not end before the others have read the refusal.
+void wait_for_readers(const std::string& topic, int world, comm::Store& store) {
   for (int other = 1; other < world; ++other) {
     try {
-      store.get(heard_key(topic, other), kHearingPatience);
+      store.get(read_key(topic, other), kReadPatience);
     } catch (const CommError&) {
-      continue;  // A rank that is late or lost must not hide the verdict.
+      continue;  // A rank that is late or lost must not hide the refusal.
     }
   }
-}
-
-/// The verdict of rank 0 on its way to the others.
-struct Refusal {
-  /// Empty: nothing is refused.
-  std::string reason;
-  std::string advice;
-
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& refusal) {
-    fields("reason", refusal.reason);
-    fields("advice", refusal.advice);
-  }
-};
-
-std::string refusal_bytes(const std::optional<ConfigError>& error) {
-  return to_bytes(error ? Refusal{error->what(), error->advice()} : Refusal());
-}
-
-std::optional<ConfigError> refusal_from(const std::string& bytes) {
-  const auto refusal = from_bytes<Refusal>(bytes);
-  if (refusal.reason.empty()) return std::nullopt;
-  return ConfigError(refusal.reason, refusal.advice);
 }
 
 ConfigError not_alike(const std::string& difference) {
@@ -66,31 +42,28 @@ ConfigError not_alike(const std::string& difference) {
 void agree(const std::string& topic, const std::string& own, int rank, int world, comm::Store& store,
            const AgreementCheck& check) {
   const std::string verdict_key = topic + "/verdict";
-  std::optional<ConfigError> refusal;
+  Trouble refusal;
   if (rank == 0) {
     std::vector<std::string> by_rank{own};
     for (int other = 1; other < world; ++other) by_rank.push_back(store.get(key(topic, other), kPatience));
     refusal = check(by_rank);
-    store.set(verdict_key, refusal_bytes(refusal));
-    if (refusal) wait_for_hearers(topic, world, store);
+    store.set(verdict_key, to_bytes(refusal));
+    if (refusal) wait_for_readers(topic, world, store);
   } else {
     store.set(key(topic, rank), own);
-    refusal = refusal_from(store.get(verdict_key, 2 * kPatience));
-    if (refusal) store.set(heard_key(topic, rank), "yes");
+    refusal = from_bytes<Trouble>(store.get(verdict_key, 2 * kPatience));
+    if (refusal) store.set(read_key(topic, rank), "yes");
   }
-  if (refusal) throw *refusal;
+  if (refusal) throw ConfigError(refusal);
 }
 
 void agree_on_plan(const Fingerprint& own, int rank, int world, comm::Store& store) {
-  agree("plan", to_bytes(own), rank, world, store,
-        [](const std::vector<std::string>& by_rank) -> std::optional<ConfigError> {
-          std::vector<Fingerprint> fingerprints;
-          for (const std::string& bytes : by_rank)
-            fingerprints.push_back(from_bytes<Fingerprint>(bytes));
-          const std::string difference = difference_text(fingerprints);
-          if (difference.empty()) return std::nullopt;
-          return not_alike(difference);
-        });
+  agree("plan", to_bytes(own), rank, world, store, [](const std::vector<std::string>& by_rank) {
+    std::vector<Fingerprint> fingerprints;
+    for (const std::string& bytes : by_rank) fingerprints.push_back(from_bytes<Fingerprint>(bytes));
+    const std::string difference = difference_text(fingerprints);
+    return difference.empty() ? Trouble() : trouble_of(not_alike(difference));
+  });
 }
 
 void agree_on_replica(const RowPlan& row, const replica::Parameters& parameters, comm::Communicator& group) {
@@ -117,10 +90,8 @@ void require_equal_replicas(uint64_t state_hash, const RowPlan& row, int64_t ste
   }
   if (others.empty()) return;
   throw Error(
-      fmt::format("the replicas of {} differ after step {}: {} {} other bits than rank 0", row.strategy, step,
-                  others.size() == 1 ? fmt::format("rank {}", others.front())
-                                     : fmt::format("ranks {}", fmt::join(others, ", ")),
-                  others.size() == 1 ? "has" : "have"),
+      fmt::format("the replicas of {} differ after step {}: {} other bits than rank 0", row.strategy, step,
+                  ranks_have(others)),
       "'lockstep verify' finds out which promise is broken; --verify-every 1 finds the first such step.");
 }
 

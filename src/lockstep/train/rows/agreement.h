@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +13,12 @@
 
 namespace lockstep::train {
 
-/// Decides whether the ranks can go on together, from the reports of all of them: the error to raise if they
-/// cannot.
-using AgreementCheck = std::function<std::optional<ConfigError>(const std::vector<std::string>& by_rank)>;
+/// Decides from the reports of all ranks whether they can go on together; no trouble if they can.
+using AgreementCheck = std::function<Trouble(const std::vector<std::string>& by_rank)>;
 
-/// Brings a report of every rank to rank 0 through the store, before there is a communicator, and throws on
-/// all ranks the error that `check` finds there. Every rank of `world` calls it once per store and topic.
+/// Brings a report of every rank to rank 0 through the store, before there is a communicator, and throws the
+/// trouble that `check` finds there as ConfigError on all ranks. Every rank of `world` calls it once per
+/// store and topic.
 void agree(const std::string& topic, const std::string& own, int rank, int world, comm::Store& store,
            const AgreementCheck& check);
 
@@ -33,7 +32,7 @@ void agree_on_plan(const Fingerprint& own, int rank, int world, comm::Store& sto
 /// Throws ConfigError on all ranks, naming the ranks and the differences.
 void agree_on_replica(const RowPlan& row, const replica::Parameters& parameters, comm::Communicator& group);
 
-/// Why the replicas of so many ranks cannot be held against each other after a step; empty where they can.
+/// The reason why the replicas of `ranks` ranks cannot be compared after a step; empty where they can.
 std::string why_not_comparable(const strategies::Traits& traits, int ranks);
 
 /// Compares RowTrainee::state_hash of all ranks after `step` steps. Collective. Throws Error on all ranks

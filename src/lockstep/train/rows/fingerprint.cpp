@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kPrime = 1099511628211ULL;
 
-/// More of them say no more about what is wrong.
+/// Differences that a message names.
 constexpr size_t kMostDifferences = 3;
 
 std::string number(double value) {
@@ -45,10 +45,14 @@ bool is_hash(const std::string& value) {
   return value.starts_with('#');
 }
 
-std::string ranks_text(const std::vector<int>& ranks) {
+}  // namespace
+
+std::string ranks_have(const std::vector<int>& ranks) {
   if (ranks.size() == 1) return fmt::format("rank {} has", ranks.front());
   return fmt::format("ranks {} have", fmt::join(ranks, ", "));
 }
+
+namespace {
 
 /// The values of one entry by rank, rank 0 last.
 std::string difference_in(const std::string& name, const std::vector<Fingerprint>& by_rank) {
@@ -60,7 +64,7 @@ std::string difference_in(const std::string& name, const std::vector<Fingerprint
   }
   if (others.empty()) return "";
   std::string text;
-  for (const auto& [value, ranks] : others) text += fmt::format("{} {} {}, ", ranks_text(ranks), name, value);
+  for (const auto& [value, ranks] : others) text += fmt::format("{} {} {}, ", ranks_have(ranks), name, value);
   return text + fmt::format("rank 0 has {} {}", name, ours);
 }
 
@@ -113,7 +117,7 @@ Fingerprint fingerprint_of(const std::vector<RowPlan>& rows) {
   for (Property& property : fingerprint)
     property.value = fmt::format("{}", fmt::join(values[property.name], ", "));
   fingerprint.push_back({"number of rows", std::to_string(rows.size())});
-  // The same values may be combined otherwise.
+  // Equal value sets can be paired differently; hash the rows too.
   fingerprint.push_back({"plan", hash_text(hash)});
   return fingerprint;
 }

@@ -13,13 +13,13 @@
 
 namespace lockstep::train {
 
-/// FNV-1a, of nothing yet.
+/// FNV-1a of no bytes.
 constexpr uint64_t kEmptyHash = 14695981039346656037ULL;
 
 /// Adds the bits of a dense tensor as they lie in memory, word by word; of a GPU they are copied first.
 void add_bits(uint64_t& hash, const at::Tensor& tensor);
 
-/// Adds text, and where it ends.
+/// Adds text and a mark of its end.
 void add_text(uint64_t& hash, std::string_view text);
 
 /// A property that all ranks must have in common before they may train together, in words.
@@ -52,6 +52,9 @@ Fingerprint fingerprint_of(const replica::Parameters& parameters);
 
 /// A hash that differs when any name or value does.
 uint64_t hash_of(const Fingerprint& fingerprint);
+
+/// "rank 2 has", "ranks 1, 2 have".
+std::string ranks_have(const std::vector<int>& ranks);
 
 /// The differences of the ranks from rank 0: "rank 2 has seed 7, rank 0 has seed 1". Hashes are named only if
 /// nothing else differs. Empty if all ranks are alike.

@@ -113,10 +113,6 @@ void check_flags(const RowPlan& row) {
     throw ConfigError(fmt::format("{} is of no use to the input '{}'", flag, row.input),
                       fmt::format("Add --input {}.", inputs_with(has)));
   }
-  for (const std::optional<int>& count : {flags.prefetch, flags.workers}) {
-    if (count.value_or(1) >= 1) continue;
-    throw ConfigError(fmt::format("--prefetch and --input-workers must be greater than 0, not {}", *count));
-  }
   if (!info.has_address) return;
   if (flags.address.empty()) {
     throw ConfigError(

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/base/registry.h"
+#include "lockstep/base/names.h"
 #include "lockstep/base/rule.h"
 #include "lockstep/cuda_kernels/plugin.h"
 #include "lockstep/inputs/input.h"
@@ -21,39 +21,6 @@ namespace {
 /// Other names that people write for `cuda`. By edit distance, `gpu` would be taken for `cpu`.
 constexpr std::array<std::string_view, 4> kGpuNames{"gpu", "GPU", "CUDA", "nvidia"};
 
-void require_positive(const char* flag, double value) {
-  if (value > 0) return;
-  throw ConfigError(fmt::format("{} must be greater than 0, not {:g}", flag, value));
-}
-
-template <typename T>
-void require_positive(const char* flag, const std::vector<T>& values) {
-  for (const T value : values) require_positive(flag, value);
-}
-
-void require_positive(const char* flag, const std::optional<int>& value) {
-  if (value) require_positive(flag, *value);
-}
-
-void check_warmup(const SweepOptions& sweep) {
-  if (sweep.pacing.warmup_steps.value_or(0) >= 0) return;
-  throw ConfigError(fmt::format("--warmup must not be negative, but is {}", *sweep.pacing.warmup_steps));
-}
-
-void check_precision_target(const SweepOptions& sweep) {
-  const double target = sweep.pacing.precision_target;
-  if (target > 0 && target < 1) return;
-  throw ConfigError(
-      fmt::format("--precision-target must lie between 0 % and 100 %, not {:g} %", 100 * target),
-      "Half the width of the interval of the median, as a share of it: 2% is the default.");
-}
-
-void check_learning_rate(const SweepOptions& sweep) {
-  if (sweep.common.learning_rate >= 0) return;
-  throw ConfigError(fmt::format("--lr must not be negative, but is {:g}", sweep.common.learning_rate),
-                    "0 leaves the update out.");
-}
-
 void check_nesterov(const SweepOptions& sweep) {
   if (!sweep.common.nesterov || sweep.common.momentum != 0) return;
   throw ConfigError("--nesterov needs a momentum, but --momentum is 0",
@@ -65,8 +32,6 @@ void check_tuning(const SweepOptions& sweep) {
     if (!sweep.tune_budget_s) return;
     throw ConfigError("--tune-budget means nothing without --tune", "Add --tune buckets.");
   }
-  Registry<bool>("thing to tune", "lockstep bench --help", {{"buckets", true}}).get(sweep.tune);
-  if (sweep.tune_budget_s) require_positive("--tune-budget", *sweep.tune_budget_s);
   if (sweep.bucket_mb == SweepOptions().bucket_mb) return;
   throw ConfigError("--tune buckets and --bucket-mb exclude each other",
                     "--tune buckets finds the cap; --bucket-mb says what it is.");
@@ -76,11 +41,6 @@ void check_one_scaling(const SweepOptions& sweep) {
   if (sweep.batches.empty() || sweep.global_batches.empty()) return;
   throw ConfigError("--batch (per rank) and --global-batch (of the whole job) exclude each other",
                     "Use --batch for weak scaling, --global-batch for strong scaling.");
-}
-
-void check_image_size(const SweepOptions& sweep) {
-  if (sweep.common.image_size >= 0) return;
-  throw ConfigError(fmt::format("--image-size must be greater than 0, not {}", sweep.common.image_size));
 }
 
 void check_strategies(const SweepOptions& sweep) {
@@ -127,35 +87,18 @@ void check_kernels(const SweepOptions& sweep) {
   }
 }
 
-/// Numbers and names by themselves, and flags that exclude each other: all that is known before rows are
-/// made.
+/// All that is known before rows are made: names, and flags that exclude each other. Flags refuse numbers
+/// that are out of range themselves.
 constexpr Rule<SweepOptions> kSweepRules[] = {
-    {"--batch", [](const SweepOptions& sweep) { require_positive("--batch", sweep.batches); }},
-    {"--ranks", [](const SweepOptions& sweep) { require_positive("--ranks", sweep.ranks); }},
-    {"--bucket-mb", [](const SweepOptions& sweep) { require_positive("--bucket-mb", sweep.bucket_mb); }},
-    {"--global-batch",
-     [](const SweepOptions& sweep) { require_positive("--global-batch", sweep.global_batches); }},
-    {"--accumulate",
-     [](const SweepOptions& sweep) { require_positive("--accumulate", sweep.common.accumulate); }},
-    {"--steps", [](const SweepOptions& sweep) { require_positive("--steps", sweep.pacing.steps); }},
-    {"--warmup", &check_warmup},
-    {"--precision-target", &check_precision_target},
-    {"--max-time",
-     [](const SweepOptions& sweep) { require_positive("--max-time", sweep.pacing.max_time_s); }},
-    {"--lr", &check_learning_rate},
-    {"--nesterov, --momentum", &check_nesterov},
-    {"--tune, --tune-budget, --bucket-mb", &check_tuning},
-    {"--verify-every",
-     [](const SweepOptions& sweep) { require_positive("--verify-every", sweep.verify_every); }},
-    {"--batch, --global-batch", &check_one_scaling},
-    {"--image-size", &check_image_size},
-    {"--strategy", &check_strategies},
-    {"--precision, --device", &check_precisions},
-    {"--device", [](const SweepOptions& sweep) { check_device(sweep.common.device); }},
-    {"--cuda-graph, --device, --accumulate, --verify-every", &check_cuda_graph},
-    {"--kernels, --device, this build", &check_kernels},
-    {"--input", [](const SweepOptions& sweep) { inputs::registry().get(sweep.common.input); }},
-    {"--memory-format", [](const SweepOptions& sweep) { parse_memory_format(sweep.common.memory_format); }},
+    &check_nesterov,
+    &check_tuning,
+    &check_one_scaling,
+    &check_strategies,
+    &check_precisions,
+    [](const SweepOptions& sweep) { check_device(sweep.common.device); },
+    &check_cuda_graph,
+    &check_kernels,
+    [](const SweepOptions& sweep) { inputs::registry().get(sweep.common.input); },
 };
 
 using PlannedRows = std::vector<RowPlan>;
@@ -183,11 +126,10 @@ void check_any_comparable(const SweepOptions& sweep, const PlannedRows& rows) {
 
 /// Flags that must mean something for the rows that were made of them.
 constexpr Rule<SweepOptions, PlannedRows> kPlannedRules[] = {
-    {"--strategy, --ranks, --no-controls", &check_any_row},
-    {"--input, --data, --address, --prefetch, --input-workers",
-     [](const SweepOptions& /*sweep*/, const PlannedRows& rows) { check_inputs(rows); }},
-    {"--tune, --strategy, --ranks", &check_any_cap},
-    {"--verify-every, --strategy, --ranks", &check_any_comparable},
+    &check_any_row,
+    [](const SweepOptions& /*sweep*/, const PlannedRows& rows) { check_inputs(rows); },
+    &check_any_cap,
+    &check_any_comparable,
 };
 
 }  // namespace
@@ -202,8 +144,8 @@ void check_device(const std::string& name) {
         fmt::format("--device {}: which GPU a rank has is not told, but follows from its number", name),
         fmt::format("Use --device cuda, and CUDA_VISIBLE_DEVICES={} for that GPU alone.", name.substr(5)));
   }
-  static const Registry<bool> kDevices("device", "lockstep info devices", {{"cpu", true}, {kCuda, true}});
-  kDevices.get(name);
+  if (name != kCpu && name != kCuda)
+    throw_unknown_name("device", name, std::vector<std::string>{kCpu, kCuda}, "lockstep info devices");
 }
 
 std::string default_kernels(const std::string& device) {

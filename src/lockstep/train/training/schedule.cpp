@@ -53,11 +53,7 @@ void check_decay_epochs(const ScheduleOptions& options) {
 }
 
 constexpr Rule<ScheduleOptions> kScheduleRules[] = {
-    {"--lr", &check_rate},
-    {"--epochs", &check_epochs},
-    {"--warmup-epochs, --epochs", &check_warmup},
-    {"--decay-factor", &check_decay_factor},
-    {"--decay-epochs", &check_decay_epochs},
+    &check_rate, &check_epochs, &check_warmup, &check_decay_factor, &check_decay_epochs,
 };
 
 }  // namespace

@@ -262,11 +262,7 @@ void check_checkpoint_every(const TrainingPlan& plan) {
 }
 
 constexpr Rule<TrainingPlan> kPlanRules[] = {
-    {"the schedule's flags, --epochs, --steps-per-epoch", &check_schedule},
-    {"--strategy, --ranks", &check_combines},
-    {"--eval, --input", &check_evaluation},
-    {"--resume, --init", &check_start},
-    {"--checkpoint-every", &check_checkpoint_every},
+    &check_schedule, &check_combines, &check_evaluation, &check_start, &check_checkpoint_every,
 };
 
 }  // namespace
