@@ -8,7 +8,6 @@
 
 #include "bench_plan.h"
 #include "bench_rank.h"
-#include "bench_recorder.h"
 #include "commands.h"
 #include "console.h"
 #include "plan_text.h"
@@ -25,16 +24,12 @@ constexpr const char* kPlaceVariable = "LOCKSTEP_RECORD_PLACE";
 /// Set by the parent: the number of the launch, counted from 1, that its ranks belong to.
 constexpr const char* kLaunchVariable = "LOCKSTEP_LAUNCH_NUMBER";
 
-/// Prints why the job ended, and keeps what was measured, which is in `place`.
+/// Prints why the job ended, and keeps the measurements in `place`.
 void keep_what_was_measured(const BenchPlan& plan, const std::filesystem::path& place,
                             const std::string& reason, const std::string& advice) {
   print_departure(reason, advice);
-  ResultFiles files = result_files(plan);
-  files.place = place;
-  // No launch comes after one that ended early.
-  files.last_launch = true;
   try {
-    ResultKeeper(files).finish_incomplete(reason);
+    ResultKeeper(plan, place).finish_incomplete(reason);
   } catch (const std::exception& error) {
     report(error);
   }
@@ -83,14 +78,14 @@ int own_launch(const train::JobSite& site) {
 }
 
 /// The file in which rank 0 keeps the record while rows are measured.
-std::string record_path(const BenchOptions& options,
-                        const std::optional<launch::RankEnvironment>& environment) {
+std::filesystem::path record_path(const BenchOptions& options,
+                                  const std::optional<launch::RankEnvironment>& environment) {
   // Without --json the parent and its ranks must find the same file: the parent passes its path on, and a
   // launcher's ranks share the job's number. A rank alone shares with nobody, and its job may have no number.
   if (!options.json_path.empty()) return options.json_path;
   if (const char* path = std::getenv(kRecordPathVariable); environment && path != nullptr) return path;
   const bool shared = environment && environment->world > 1;
-  return temporary_record_path(shared ? environment->job_id : std::to_string(::getpid())).string();
+  return temporary_record_path(shared ? environment->job_id : std::to_string(::getpid()));
 }
 
 BenchPlan make_plan(BenchOptions options, train::JobSite site, const Arguments& command) {
@@ -141,7 +136,7 @@ int run_bench(BenchPlan plan) {
   }
   // A launcher's ranks may be on hosts that do not see the files; its rank 0 checks them before it measures.
   if (!here.environment) check_files(plan.options);
-  if (!here.supervised() && here.speaks()) plan.place = ResultKeeper(result_files(plan)).prepare().string();
+  if (!here.supervised() && here.speaks()) plan.place = ResultKeeper(plan, plan.place).prepare();
   return run_launches(std::move(plan));
 }
 

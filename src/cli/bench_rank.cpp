@@ -56,12 +56,12 @@ void publish_machine(const BenchRank& rank) {
 
 /// Properties that the ranks must have in common beyond the job's options.
 train::Fingerprint fingerprint_of(const BenchPlan& plan) {
-  train::Fingerprint facts = train::fingerprint_of(plan.job.rows);
-  facts.push_back({"--breakdown", plan.options.breakdown ? "on" : "off"});
-  facts.push_back({"--trace", plan.options.trace_path.empty() ? "off" : "on"});
-  facts.push_back({"--layers", plan.options.layers ? "on" : "off"});
-  facts.push_back({"--limit", plan.options.limit ? "on" : "off"});
-  return facts;
+  train::Fingerprint fingerprint = train::fingerprint_of(plan.job.rows);
+  fingerprint.push_back({"--breakdown", plan.options.breakdown ? "on" : "off"});
+  fingerprint.push_back({"--trace", plan.options.trace_path.empty() ? "off" : "on"});
+  fingerprint.push_back({"--layers", plan.options.layers ? "on" : "off"});
+  fingerprint.push_back({"--limit", plan.options.limit ? "on" : "off"});
+  return fingerprint;
 }
 
 /// The limits of the rows of one launch, for --limit. Rank 0 measures each once, before the first row that it
@@ -147,7 +147,7 @@ train::RowResult measure_row(train::RowPlan row, size_t index, const train::Rank
   measured.tuning = std::move(tuning);
   rank.progress.keep_times(nullptr);
   if (recorder && (rank.plan.options.breakdown || rank.plan.options.layers))
-    recorder->row_is_trained(measured);
+    recorder->keep_row(index, measured);
   if (rank.plan.options.breakdown) {
     rank.progress.begin("breakdown of " + row.label());
     measured.stamps = train::break_down_row(row, group, rank.progress);
@@ -185,7 +185,7 @@ void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveRec
       if (recorder) recorder->row_begins(i);
       train::RowResult measured = measure_row(row, i, group, rank, recorder);
       if (limit != nullptr) add_limit(measured, *limit);
-      if (recorder) recorder->row_ends(i, std::move(measured));
+      if (recorder) recorder->row_ends(i, measured);
     });
   }
   links.meet();

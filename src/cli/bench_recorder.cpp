@@ -89,31 +89,19 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
   }
 }
 
-}  // namespace
-
-namespace {
-
-/// The record that this launch is added to; empty: there is none.
-std::string earlier_launches(const BenchPlan& plan) {
+/// The file of the launches before this one; empty for the first.
+std::filesystem::path earlier_launches(const BenchPlan& plan) {
   if (plan.launch > 1) return plan.place;
-  return plan.options.append && holds_something(plan.record_path) ? plan.record_path : "";
+  return plan.options.append && holds_something(plan.record_path) ? plan.record_path
+                                                                  : std::filesystem::path();
 }
 
 }  // namespace
-
-ResultFiles result_files(const BenchPlan& plan) {
-  return {.record_path = plan.record_path,
-          .place = plan.place,
-          .json_path = plan.options.json_path,
-          .csv_path = plan.options.csv_path,
-          .how = plan.options.how,
-          .last_launch = plan.launch == plan.launches};
-}
 
 BenchRecorder::BenchRecorder(const BenchRank& rank, LiveRecord& live, launch::StepBoard board)
-    : rank_(rank), live_(live), keeper_(result_files(rank.plan)), record_(describe_job(rank)) {
+    : rank_(rank), live_(live), keeper_(rank.plan, rank.plan.place), record_(describe_job(rank)) {
   check_files(rank.plan.options);
-  if (const std::string earlier = earlier_launches(rank.plan); !earlier.empty())
+  if (const std::filesystem::path earlier = earlier_launches(rank.plan); !earlier.empty())
     earlier_ = results::read_record(earlier);
   collect_machines(rank, record_, hosts_before_);
   if (rank.plan.launch == 1) print_header(record_, rank.plan.options.how);
@@ -139,27 +127,26 @@ void BenchRecorder::row_trains(const train::RowPlan& row) {
   live_.row_begins(completed(row));
 }
 
-void BenchRecorder::row_is_trained(train::RowResult measured) {
-  measured.row = completed(std::move(measured.row));
-  live_.row_is_trained(train::run_of(measured));
-}
-
-void BenchRecorder::row_ends(size_t index, train::RowResult measured) {
-  measured.row = completed(std::move(measured.row));
-  results::Run run = train::run_of(measured);
-  line_->row_ends(index, run.images_per_s);
-  record_.runs.push_back(std::move(run));
-  // Anew after every row: the baseline may come after rows that refer to it.
+void BenchRecorder::keep_row(size_t index, train::RowResult result) {
+  result.row = completed(std::move(result.row));
+  record_.runs.resize(index);
+  record_.runs.push_back(train::run_of(result));
+  // All rows anew: the baseline may come after rows that refer to it.
   results::assign_baselines(record_);
   results::assign_factors(record_);
-  live_.row_ends(whole_record());
-  if (!measured.stamps.empty() && !rank_.plan.options.trace_path.empty()) {
-    traced_.push_back({measured.row.label(), measured.kernels.empty() ? measured.stamps : measured.kernels});
+  live_.keep(whole_record());
+}
+
+void BenchRecorder::row_ends(size_t index, const train::RowResult& result) {
+  keep_row(index, result);
+  line_->row_ends(index, record_.runs.back().images_per_s);
+  if (!result.stamps.empty() && !rank_.plan.options.trace_path.empty()) {
+    traced_.push_back({result.row.label(), result.kernels.empty() ? result.stamps : result.kernels});
   }
 }
 
 void BenchRecorder::finish() {
-  // Ended first, so that its thread draws nothing into the tables.
+  // Its thread must draw nothing into the tables.
   line_.reset();
   live_.stop();
   if (!traced_.empty()) write_file_atomically(rank_.plan.options.trace_path, results::to_trace(traced_));

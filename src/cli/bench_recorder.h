@@ -24,9 +24,6 @@ struct BenchRank : train::JobRank {
   launch::StepTimes* steps = nullptr;
 };
 
-/// The files that the results of this launch go to.
-ResultFiles result_files(const BenchPlan& plan);
-
 /// Keeps the record of a bench, its files and the progress line, on rank 0.
 class BenchRecorder {
  public:
@@ -36,11 +33,12 @@ class BenchRecorder {
 
   /// The row's turn comes; tuning may come before its training.
   void row_begins(size_t index);
-  /// Its throughput is measured from now on, as `row` says; then it is known, and only its breakdown or its
-  /// layers are still to come.
+  /// Its throughput is measured from now on, as `row` says.
   void row_trains(const train::RowPlan& row);
-  void row_is_trained(train::RowResult measured);
-  void row_ends(size_t index, train::RowResult measured);
+  /// Keeps the measurements of the row so far; its breakdown may follow.
+  void keep_row(size_t index, train::RowResult result);
+  /// All of the row is measured.
+  void row_ends(size_t index, const train::RowResult& result);
   void finish();
 
  private:
@@ -52,7 +50,7 @@ class BenchRecorder {
   const BenchRank& rank_;
   LiveRecord& live_;
   ResultKeeper keeper_;
-  /// The launches before this one; empty: it is the first.
+  /// Earlier launches in the file; empty for the first.
   std::optional<results::RunRecord> earlier_;
   results::RunRecord record_;
   /// hosts_before_[n]: hosts among the first n ranks.

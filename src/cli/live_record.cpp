@@ -13,11 +13,11 @@ namespace {
 
 using CpuSeconds = std::chrono::duration<double>;
 
-/// A run that is killed within its first second keeps something, too.
-constexpr CpuSeconds kSoonest{0.1};
-constexpr CpuSeconds kUsual{1};
-/// Processor time between two writings, times that of a writing.
-constexpr double kRarity = 1000;
+/// Pauses between two writings, of which a thousandth at most is spent on writing. The first is short, so
+/// that a run that is killed within its first second keeps something, too.
+constexpr CpuSeconds kFirstPause{0.1};
+constexpr CpuSeconds kUsualPause{1};
+constexpr double kPausePerWriting = 1000;
 
 /// Processor time of this thread.
 CpuSeconds thread_time() {
@@ -47,9 +47,7 @@ void LiveRecord::start(results::PartialFile file, launch::StepBoard board, resul
   place_ = file.place();
   file_ = std::move(file);
   board_ = std::move(board);
-  finished_ = std::make_shared<const results::RunRecord>(std::move(record));
-  // Earlier launches are on disk already; this one has measured nothing yet.
-  written_ = {finished_, {}};
+  record_ = std::make_shared<const results::RunRecord>(std::move(record));
   running_ = true;
   if (!place_.empty()) thread_ = std::thread([this] { run(); });
 }
@@ -57,28 +55,22 @@ void LiveRecord::start(results::PartialFile file, launch::StepBoard board, resul
 void LiveRecord::row_begins(train::RowPlan row) {
   const std::lock_guard lock(mutex_);
   row_ = std::move(row);
-  trained_.reset();
 }
 
-void LiveRecord::row_is_trained(results::Run run) {
-  const std::lock_guard lock(mutex_);
-  row_.reset();
-  trained_ = std::move(run);
-}
-
-void LiveRecord::row_ends(results::RunRecord record) {
+void LiveRecord::keep(results::RunRecord record) {
+  const std::lock_guard writing(writing_);
+  written_steps_ = 0;
   {
     const std::lock_guard lock(mutex_);
     row_.reset();
-    trained_.reset();
-    finished_ = std::make_shared<const results::RunRecord>(std::move(record));
+    record_ = std::make_shared<const results::RunRecord>(std::move(record));
   }
-  write();
+  file_->update(*record_);
 }
 
 void LiveRecord::write_now() noexcept {
   try {
-    write();
+    write_row();
   } catch (const std::exception&) {
     return;
   }
@@ -94,53 +86,39 @@ void LiveRecord::stop() {
 }
 
 void LiveRecord::run() {
-  CpuSeconds pause = kSoonest;
+  CpuSeconds pause = kFirstPause;
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, pause, [this] { return !running_; })) {
     lock.unlock();
     const CpuSeconds begin = thread_time();
-    // A disk that is full may have room again; if not, the end of the row says so.
+    // A full disk may have room again later; if not, the end of the row reports it.
     write_now();
-    pause = std::max(std::min(2 * pause, kUsual), kRarity * (thread_time() - begin));
+    pause = std::max(std::min(2 * pause, kUsualPause), kPausePerWriting * (thread_time() - begin));
     lock.lock();
   }
 }
 
-void LiveRecord::write() {
+void LiveRecord::write_row() {
   const std::lock_guard writing(writing_);
-  Contents now = contents();
-  if (now.measured_as_much_as(written_)) return;
-  results::RunRecord record = *now.finished;
-  if (now.run) record.runs.push_back(*now.run);
-  // Set once, in start(), before there was anything to write.
-  file_->update(record);
-  written_ = std::move(now);
-}
-
-bool LiveRecord::Contents::measured_as_much_as(const Contents& other) const {
-  const auto steps = [](const std::optional<results::Run>& measured) {
-    return measured ? measured->samples.size() + measured->warmup_samples.size() : 0;
-  };
-  return finished == other.finished && run.has_value() == other.run.has_value() &&
-         steps(run) == steps(other.run) && (!run || run->finished() == other.run->finished());
-}
-
-LiveRecord::Contents LiveRecord::contents() const {
-  Contents now;
+  std::shared_ptr<const results::RunRecord> measured;
   std::optional<train::RowPlan> row;
   std::vector<std::vector<double>> step_s;
   {
     const std::lock_guard lock(mutex_);
-    // As if all of it were written.
-    if (!running_) return written_;
-    now.finished = finished_;
-    now.run = trained_;
+    if (!running_ || !row_) return;
+    measured = record_;
     row = row_;
     // Read under the lock: once the row has ended the ranks write the next one's steps.
-    if (row) step_s = board_.read(row->ranks);
+    step_s = board_.read(row->ranks);
   }
-  if (row) now.run = train::unfinished_run(*row, std::move(step_s), results::kNotEnded);
-  return now;
+  std::optional<results::Run> run = train::unfinished_run(*row, std::move(step_s), results::kNotEnded);
+  const size_t steps = run ? run->samples.size() + run->warmup_samples.size() : 0;
+  if (steps == written_steps_) return;
+  results::RunRecord record = *measured;
+  record.runs.push_back(std::move(*run));
+  // Set once, in start(), before there was anything to write.
+  file_->update(record);
+  written_steps_ = steps;
 }
 
 }  // namespace lockstep::cli

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "bench_rank.h"
+#include "bench_plan.h"
 
 namespace lockstep::cli {
 

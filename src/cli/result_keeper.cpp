@@ -50,68 +50,69 @@ void mark_incomplete(results::RunRecord& record, const std::string& reason) {
 
 }  // namespace
 
-ResultKeeper::ResultKeeper(const ResultFiles& files) : file_(files.record_path, files.place), files_(files) {}
+ResultKeeper::ResultKeeper(const BenchPlan& plan, const fs::path& place)
+    : file_(plan.record_path, place), plan_(plan) {}
 
-fs::path ResultKeeper::prepare() {
-  fs::path place = results::PartialFile::place_for(files_.record_path);
+fs::path ResultKeeper::prepare() const {
+  fs::path place = results::PartialFile::place_for(file_.path());
   // Beside a device there is no room for a file.
   if (place.empty()) place = temporary_record_path(std::to_string(::getpid()));
   if (keeps_privately()) {
     make_private_folder(place.parent_path());
   } else {
-    set_aside(results::PartialFile::beside(files_.record_path));
+    set_aside(results::PartialFile::beside(file_.path()));
   }
   return place;
 }
 
 bool ResultKeeper::keeps_privately() const {
-  return files_.json_path.empty() || results::PartialFile::place_for(files_.record_path).empty();
+  return plan_.options.json_path.empty() || results::PartialFile::place_for(file_.path()).empty();
 }
 
-void ResultKeeper::finish(const results::RunRecord& record) {
+void ResultKeeper::finish(const results::RunRecord& record) const {
   // The next launch reads the record and adds itself; tables of all launches are printed once, at the end.
-  if (!files_.last_launch) {
+  if (plan_.launch < plan_.launches) {
     file_.update(record);
     return;
   }
+  const BenchOptions& options = plan_.options;
   // The files first: standard output may be full.
-  if (!files_.json_path.empty()) file_.finish(record);
+  if (!options.json_path.empty()) file_.finish(record);
   if (keeps_privately()) drop_temporary();
-  if (!files_.csv_path.empty()) write_file_atomically(files_.csv_path, results::to_csv(record));
-  print_record(record, files_.how, /*with_header=*/false);
+  if (!options.csv_path.empty()) write_file_atomically(options.csv_path, results::to_csv(record));
+  print_record(record, options.how, /*with_header=*/false);
 }
 
-void ResultKeeper::finish_incomplete(const std::string& reason) {
-  std::error_code ignored;
-  if (files_.place.empty() || !fs::is_regular_file(files_.place, ignored) ||
-      fs::file_size(files_.place, ignored) == 0) {
+void ResultKeeper::finish_incomplete(const std::string& reason) const {
+  if (!holds_something(file_.place())) {
     print_note("nothing was measured yet");
     if (keeps_privately()) drop_temporary();
     return;
   }
-  results::RunRecord record = results::read_record(files_.place);
+  results::RunRecord record = results::read_record(file_.place());
   mark_incomplete(record, reason);
   keeps_privately() ? drop_temporary() : file_.update(record);
-  const bool older_csv = !files_.csv_path.empty() && holds_something(files_.csv_path);
-  if (!files_.csv_path.empty() && !older_csv) write_file_atomically(files_.csv_path, results::to_csv(record));
-  print_record(record, files_.how, /*with_header=*/false);
-  if (!keeps_privately()) tell_where();
-  if (older_csv) print_note(fmt::format("{} is still that of an earlier run", files_.csv_path));
+  const std::string& csv_path = plan_.options.csv_path;
+  const bool older_csv = !csv_path.empty() && holds_something(csv_path);
+  if (!csv_path.empty() && !older_csv) write_file_atomically(csv_path, results::to_csv(record));
+  print_record(record, plan_.options.how, /*with_header=*/false);
+  if (!keeps_privately()) print_place();
+  if (older_csv) print_note(fmt::format("{} is still that of an earlier run", csv_path));
 }
 
-void ResultKeeper::tell_where() const {
-  std::string line = fmt::format("what was measured is in {}, marked incomplete", files_.place.string());
-  if (files_.place != files_.record_path)
-    line += fmt::format("; {} is still that of an earlier run", files_.json_path);
+void ResultKeeper::print_place() const {
+  std::string line = fmt::format("what was measured is in {}, marked incomplete", file_.place().string());
+  if (file_.place() != file_.path())
+    line += fmt::format("; {} is still that of an earlier run", plan_.options.json_path);
   print_note(line);
 }
 
-void ResultKeeper::drop_temporary() {
-  if (files_.place.empty()) return;
+void ResultKeeper::drop_temporary() const {
+  if (file_.place().empty()) return;
   std::error_code ignored;
-  fs::remove(files_.place, ignored);
-  // Its own folder, which stays while it holds anything else.
-  fs::remove(files_.place.parent_path(), ignored);
+  fs::remove(file_.place(), ignored);
+  // The folder is the run's own, and stays while it holds anything else.
+  fs::remove(file_.place().parent_path(), ignored);
 }
 
 fs::path temporary_record_path(const std::string& job) {

@@ -7,6 +7,8 @@
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/tables/render.h"
 
+#include "bench_plan.h"
+
 namespace lockstep::cli {
 
 /// Prints how a record was measured: versions, machines, warnings.
@@ -15,49 +17,39 @@ void print_header(const results::RunRecord& record, const results::RenderOptions
 /// Prints a record: its header, unless that was printed before, its tables and its closing words.
 void print_record(const results::RunRecord& record, const results::RenderOptions& how, bool with_header);
 
-struct ResultFiles {
-  /// The user's --json, or without one a file in a private folder, removed at the end.
-  std::filesystem::path record_path;
-  /// The place of the record while rows are measured (results::PartialFile::place_for); empty: none is kept.
-  std::filesystem::path place;
-  std::string json_path;
-  std::string csv_path;
-  results::RenderOptions how;
-  /// Launches before the last only leave the record for the next one.
-  bool last_launch = true;
-};
-
-/// Puts out the results of one bench: tables on stdout, and the files that the user asked for. A run that
-/// ends early keeps what it measured, whichever of its processes survives (LiveRecord), and replaces no file
-/// of an earlier run.
+/// Puts out the results of one launch of a bench: tables on stdout, and the files that the user asked for. A
+/// run that ends early keeps its measurements, whichever of its processes survives (LiveRecord), and replaces
+/// no file of an earlier run.
 class ResultKeeper {
  public:
-  explicit ResultKeeper(const ResultFiles& files);
+  /// `place`: of the record while rows are measured; empty: none is kept, or it is not known. `plan` outlives
+  /// this.
+  ResultKeeper(const BenchPlan& plan, const std::filesystem::path& place);
 
   /// Makes the private folder where there is no --json, gives a partial record that an earlier run left
   /// another name, so that it neither passes as this run's nor is lost, and returns the place for this run's.
   /// Call once, before the ranks start. Throws ConfigError where no folder can be made.
-  std::filesystem::path prepare();
+  std::filesystem::path prepare() const;
 
   const results::PartialFile& file() const { return file_; }
 
   /// Prints the tables and writes the files when all was measured; before the last launch writes the record
   /// only.
-  void finish(const results::RunRecord& record);
+  void finish(const results::RunRecord& record) const;
 
   /// The run ended early: reads the record from its place, where rank 0 left it, marks it and its unfinished
-  /// row with `reason`, prints its tables and writes it back. Says so if nothing was measured yet.
-  void finish_incomplete(const std::string& reason);
+  /// row with `reason`, prints its tables and writes it back. Prints a note if nothing was measured yet.
+  void finish_incomplete(const std::string& reason) const;
 
  private:
   /// Whether the record's place is a private folder of this run.
   bool keeps_privately() const;
-  /// Tells where an incomplete record is, and what of an earlier run is still there.
-  void tell_where() const;
-  void drop_temporary();
+  /// Prints the place of an incomplete record, and which file of an earlier run is still there.
+  void print_place() const;
+  void drop_temporary() const;
 
   results::PartialFile file_;
-  ResultFiles files_;
+  const BenchPlan& plan_;
 };
 
 /// The record's path in a private folder, for a bench without --json; the same in all of this user's

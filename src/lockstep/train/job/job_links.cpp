@@ -94,9 +94,9 @@ void with_fitting_batch(const RowPlan& row, const std::function<void()>& work) {
 
 std::vector<topology::RankGpu> agree_on(const char* command, const Fingerprint& plan, const JobPlan& job,
                                         const JobRank& rank) {
-  Fingerprint facts = fingerprint_of(command, job.site.options);
-  facts.insert(facts.end(), plan.begin(), plan.end());
-  agree_on_plan(facts, rank.environment.rank, rank.environment.world, rank.store);
+  Fingerprint fingerprint = fingerprint_of(command, job.site.options);
+  fingerprint.insert(fingerprint.end(), plan.begin(), plan.end());
+  agree_on_plan(fingerprint, rank.environment.rank, rank.environment.world, rank.store);
   return job.site.on_gpus() ? compare_gpus(job, rank) : std::vector<topology::RankGpu>();
 }
 
