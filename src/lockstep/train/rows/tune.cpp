@@ -24,7 +24,7 @@ constexpr int kMostSteps = 30;
 constexpr int kWantedBlocks = 36;
 constexpr int kMostBlocks = 48;
 
-double told_by_rank_0(double value, comm::Communicator& group) {
+double from_rank_0(double value, comm::Communicator& group) {
   group.broadcast(comm::host_buffer(&value, 1), 0)->wait();
   return value;
 }
@@ -42,7 +42,7 @@ std::vector<double> measure_block(RowPlan row, double bucket_mb, int steps, cons
   return step_s;
 }
 
-/// From a first block that does not count otherwise. Collective.
+/// From the times of a first block, which counts for nothing else. Collective.
 TuningPlan find_plan(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress) {
   const double begin_s = now_s();
   const std::vector<double> step_s = measure_block(row, row.bucket_mb, kFewestSteps, ranks, progress);
@@ -50,9 +50,9 @@ TuningPlan find_plan(const RowPlan& row, const RankGroup& ranks, launch::Progres
   const double median_s = measure::median_of(step_s);
   const double setup_s = std::max(0.0, took_s - (kBlockWarmup + kFewestSteps) * median_s);
   const TuningPlan plan = plan_tuning(row.tune_budget_s - took_s, setup_s, median_s);
-  std::array<int64_t, 2> told{plan.blocks, plan.steps};
-  ranks.control->broadcast(comm::host_buffer(told.data(), told.size()), 0)->wait();
-  return {.blocks = static_cast<int>(told[0]), .steps = static_cast<int>(told[1])};
+  std::array<int64_t, 2> agreed{plan.blocks, plan.steps};
+  ranks.control->broadcast(comm::host_buffer(agreed.data(), agreed.size()), 0)->wait();
+  return {.blocks = static_cast<int>(agreed[0]), .steps = static_cast<int>(agreed[1])};
 }
 
 }  // namespace
@@ -75,22 +75,24 @@ results::BucketTuning tune_buckets(const RowPlan& row, const RankGroup& ranks, l
   comm::Communicator& group = *ranks.control;
   const TuningPlan measured = plan ? *plan : find_plan(row, ranks, progress);
   const int64_t bytes = 4 * models::info_of(row.model).parameters;
-  BucketSearch search({.least_mb = measured.least_mb,
-                       .default_mb = row.bucket_mb,
-                       .payload_mb = static_cast<double>(bytes) / static_cast<double>(kMiB),
-                       .blocks = measured.blocks});
-  const bool decides = group.rank() == 0;
-  constexpr double kOver = 0;
-  while (true) {
-    const double cap = told_by_rank_0(decides ? search.next().value_or(kOver) : kOver, group);
-    if (cap == kOver) break;
-    const std::vector<double> step_s = measure_block(row, cap, measured.steps, ranks, progress);
-    if (decides) search.add_block(step_s);
-  }
+  const auto measure = [&](double cap) {
+    return measure_block(row, from_rank_0(cap, group), measured.steps, ranks, progress);
+  };
+  constexpr double kSearchOver = 0;
   results::BucketTuning tuning;
-  if (decides) tuning = search.result();
+  if (group.rank() == 0) {
+    tuning = search_buckets({.least_mb = measured.least_mb,
+                             .default_mb = row.bucket_mb,
+                             .payload_mb = static_cast<double>(bytes) / static_cast<double>(kMiB),
+                             .blocks = measured.blocks},
+                            measure);
+    from_rank_0(kSearchOver, group);
+  } else {
+    while (const double cap = from_rank_0(kSearchOver, group))
+      measure_block(row, cap, measured.steps, ranks, progress);
+  }
   tuning.budget_s = row.tune_budget_s;
-  tuning.chosen_mb = told_by_rank_0(tuning.chosen_mb, group);
+  tuning.chosen_mb = from_rank_0(tuning.chosen_mb, group);
   return tuning;
 }
 

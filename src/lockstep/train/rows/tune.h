@@ -23,13 +23,13 @@ struct TuningPlan {
 /// `step_s`: blocks as long as leave enough of them, then as many as there is time for.
 TuningPlan plan_tuning(double budget_s, double setup_s, double step_s);
 
-/// Whether a row has a cap to look for: its strategy has buckets, and somebody to send them to.
+/// Whether a row has a cap to search for: its strategy has buckets, and other ranks to send them to.
 bool has_cap_to_tune(const RowPlan& row);
 
 /// Finds the cap of a bucket for a row within RowPlan::tune_budget_s: trains blocks of steps with one cap
-/// after the other, each from a row built anew. Rank 0 decides what is measured and what is best, and tells
-/// the others. `plan`: instead of the one that a first block gives. Collective over `ranks`, of two or
-/// more. The cap is there on all of them, what it was chosen by on rank 0.
+/// after the other, each from a row built anew. Rank 0 decides what is measured and what is best. `plan`: in
+/// place of the one that follows from a first block. Collective over `ranks`, of two or more. The chosen cap
+/// is on all of them, the rest on rank 0.
 results::BucketTuning tune_buckets(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress,
                                    const std::optional<TuningPlan>& plan = std::nullopt);
 
