@@ -40,7 +40,7 @@ void append_warnings(std::vector<Warning>& all, const std::vector<Warning>& more
   }
 }
 
-/// Notes that what `samples` holds now is one launch, where that was not said yet.
+/// Marks the samples as one launch, unless marked.
 void count_launches(Run& run) {
   if (!run.launch_steps.empty()) return;
   run.launch_steps = {static_cast<int>(run.samples.size())};
@@ -58,8 +58,8 @@ double mean_rate(const Run& run, const Run& more) {
                   (before + added));
 }
 
-/// Adds the same row of another launch. What cannot be pooled (breakdown, layers, queues) is the later
-/// one's.
+/// Adds the same row of another launch. Measurements that cannot be pooled (breakdown, queues) are the later
+/// launch's.
 void add_launch(Run& run, Run launch) {
   count_launches(run);
   count_launches(launch);
@@ -93,30 +93,16 @@ void add_launch(Run& run, Run launch) {
   assign_intervals(run);
 }
 
-/// The run's samples, a run for each launch.
-std::vector<Run> parts_of(const Run& run) {
-  std::vector<int> counts = run.launch_steps;
-  if (counts.size() < 2) counts = {static_cast<int>(run.samples.size())};
-  std::vector<Run> parts;
-  size_t begin = 0;
-  for (const int steps : counts) {
+std::vector<Samples> samples_by_launch(const Run& run) {
+  Samples left(run.samples);
+  if (run.launch_steps.size() < 2) return {left};
+  std::vector<Samples> launches;
+  for (const int steps : run.launch_steps) {
     // A file may promise more steps than it has: the last launch then gets fewer.
-    const size_t end = std::min(run.samples.size(), begin + static_cast<size_t>(steps));
-    Run& part = parts.emplace_back();
-    part.coupled = run.coupled;
-    part.samples.assign(run.samples.begin() + static_cast<std::ptrdiff_t>(begin),
-                        run.samples.begin() + static_cast<std::ptrdiff_t>(end));
-    begin = end;
+    launches.push_back(left.first(std::min(left.size(), static_cast<size_t>(steps))));
+    left = left.subspan(launches.back().size());
   }
-  return parts;
-}
-
-std::vector<double> steps_of_rank(const std::vector<std::vector<double>>& samples, size_t rank) {
-  std::vector<double> steps;
-  for (const std::vector<double>& ranks : samples) {
-    if (rank < ranks.size()) steps.push_back(ranks[rank]);
-  }
-  return steps;
+  return launches;
 }
 
 /// Throws ConfigError where samples of the two launches must not be pooled.
@@ -142,23 +128,23 @@ std::string gpu_of(const RunRecord& record) {
 
 std::vector<std::vector<double>> representative_steps_by_launch(const Run& run) {
   std::vector<std::vector<double>> by_launch;
-  for (const Run& part : parts_of(run)) by_launch.push_back(representative_steps(part));
+  for (const Samples launch : samples_by_launch(run))
+    by_launch.push_back(representative_steps(launch, run.coupled));
   return by_launch;
 }
 
 std::vector<double> launch_rates(const Run& run) {
   std::vector<double> rates;
-  for (const Run& part : parts_of(run)) {
+  for (const Samples launch : samples_by_launch(run)) {
     double rate = 0;
     const auto add = [&](double ranks, const std::vector<double>& steps) {
       const double sum_s = std::accumulate(steps.begin(), steps.end(), 0.0);
       if (sum_s > 0) rate += ranks * run.images_per_rank_step() * static_cast<double>(steps.size()) / sum_s;
     };
     if (run.coupled) {
-      add(run.ranks, per_step_maxima(part.samples));
+      add(run.ranks, per_step_maxima(launch));
     } else {
-      for (int rank = 0; rank < run.ranks; ++rank)
-        add(1, steps_of_rank(part.samples, static_cast<size_t>(rank)));
+      for (int rank = 0; rank < run.ranks; ++rank) add(1, steps_of_rank(launch, static_cast<size_t>(rank)));
     }
     rates.push_back(rate);
   }
@@ -179,7 +165,7 @@ void assign_intervals(Run& run) {
   const measure::Estimate mean = measure::mean_estimate(by_launch);
   run.step_interval_s.emplace();
   run.rate_interval.emplace();
-  // Steps within a decay look settled to whoever sees them alone. All launches share it.
+  // Steps within a decay look settled by themselves. The reason holds for all launches.
   if (run.unsettled == measure::kWarmupNotOver) {
     run.step_interval_s->missing = run.rate_interval->missing = fmt::format("not settled: {}", run.unsettled);
     return;
@@ -199,7 +185,7 @@ void assign_intervals(Run& run) {
 }
 
 void add_launch(RunRecord& record, RunRecord launch) {
-  // Whatever ended an earlier launch, it is over.
+  // Earlier launches have ended, whatever their end was.
   for (Run& run : record.runs) {
     if (run.unfinished == kNotEnded) run.unfinished = "its run ended without a word";
   }

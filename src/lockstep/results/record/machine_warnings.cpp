@@ -150,23 +150,22 @@ std::vector<Warning> machine_warnings(const Machine& machine, const HostPlan& pl
   if (machine.load_average && *machine.load_average > quiet) {
     warnings.push_back({fmt::format("The machine was busy before the run (load {:.2f} in the last minute).",
                                     *machine.load_average),
-                        "Stop other programs, or wait a minute if it was a build, and run again.", false});
+                        "Stop other programs, or wait a minute if it was a build, and run again."});
   }
   if (machine.cpu_quota) {
     warnings.push_back(
         {fmt::format("A quota leaves this job {:.2f} of the {} hardware threads that it sees: it is "
                      "stopped for the rest of a period whenever it has used that up.",
                      *machine.cpu_quota, machine.hardware_threads),
-         "Give the job whole cores (a cpuset) instead of a quota.", false});
+         "Give the job whole cores (a cpuset) instead of a quota."});
   }
   if (machine.swap_used_bytes > kSwapBytes) {
     warnings.push_back({fmt::format("{} of swap are in use.", format_bytes(machine.swap_used_bytes)),
-                        "Free memory, or turn swap off (swapoff -a), so that no rank waits for a disk.",
-                        false});
+                        "Free memory, or turn swap off (swapoff -a), so that no rank waits for a disk."});
   }
   if (machine.governor == "powersave") {
     warnings.push_back({"The frequency governor is 'powersave': cores may run below their speed.",
-                        "Set it: cpupower frequency-set -g performance.", false});
+                        "Set it: cpupower frequency-set -g performance."});
   }
   return warnings;
 }
@@ -188,8 +187,7 @@ std::vector<Warning> gpu_warnings(const std::vector<GpuUse>& by_rank) {
     warnings.push_back(
         {std::move(text),
          "nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE says more. Compare only with runs that "
-         "were held back alike.",
-         false});
+         "were held back alike."});
   }
   // GPUs whose driver tells no clock are left out of the comparison.
   const GpuUse* slowest = nullptr;
@@ -204,8 +202,7 @@ std::vector<Warning> gpu_warnings(const std::vector<GpuUse>& by_rank) {
     warnings.push_back({fmt::format("The GPU of rank {} ran at {:.0f} MHz, that of rank {} at {:.0f} MHz.",
                                     slowest - by_rank.data(), slowest->sm_clock_mhz->median,
                                     fastest - by_rank.data(), fastest->sm_clock_mhz->median),
-                        "A step takes as long as its slowest rank: see what is different about that GPU.",
-                        false});
+                        "A step takes as long as its slowest rank: see what is different about that GPU."});
   }
   return warnings;
 }
@@ -227,7 +224,7 @@ std::vector<Warning> host_differences(const std::vector<Machine>& machines) {
     if (alike(machine, usual)) continue;
     warnings.push_back(
         {fmt::format("{} is not like {}: {}.", machine.host, usual.host, difference_text(machine, usual)),
-         "Compare what lockstep topo prints on both; a step takes as long as its slowest rank.", false});
+         "Compare what lockstep topo prints on both; a step takes as long as its slowest rank."});
   }
   return warnings;
 }

@@ -13,6 +13,7 @@
 #include "lockstep/measure/series_diagnosis.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/record/run_record.h"
+#include "lockstep/results/record/summarize.h"
 
 namespace lockstep::results {
 namespace {
@@ -137,12 +138,12 @@ std::vector<Warning> resource_warnings(const std::vector<RankUse>& use) {
   }
   if (other > kOtherLoadShare) {
     warnings.push_back({fmt::format("Other programs used {} of the processors while it ran.", percent(other)),
-                        "End them, and measure again.", false});
+                        "End them, and measure again."});
   }
   if (stolen > kStolen) {
     warnings.push_back(
         {fmt::format("The hypervisor gave {} of the processor time to others while it ran.", percent(stolen)),
-         "Use a machine of your own, or --repeat to see how much launches differ.", false});
+         "Use a machine of your own, or --repeat to see how much launches differ."});
   }
   if (swapped_bytes > kSwapped) {
     warnings.push_back({fmt::format("{} were swapped out while it ran.", format_bytes(swapped_bytes)),
@@ -151,8 +152,7 @@ std::vector<Warning> resource_warnings(const std::vector<RankUse>& use) {
   if (frequency_drop > kFrequencyDrop) {
     warnings.push_back({fmt::format("The clock frequency was {} lower at the end than at the begin.",
                                     percent(frequency_drop)),
-                        "The processor throttles: improve its cooling, fix the frequency, or run longer.",
-                        false});
+                        "The processor throttles: improve its cooling, fix the frequency, or run longer."});
   }
   return warnings;
 }
@@ -165,11 +165,11 @@ std::vector<Warning> series_warnings(const Run& run) {
     const measure::SeriesDiagnosis found = measure::diagnose(steps);
     if (found.trend || found.level_shift) {
       warnings.push_back({fmt::format("The steps did not stay the same: {}.", found.text()),
-                          "Run longer, or look for what else runs on the machine.", false});
+                          "Run longer, or look for what else runs on the machine."});
     } else if (found.outliers.share > kOutliers && found.outliers.largest_ratio > kSlow) {
       warnings.push_back({fmt::format("{} of the steps are outliers, the slowest {:.1f} times the median.",
                                       percent(found.outliers.share), found.outliers.largest_ratio),
-                          "Something disturbs the run now and then: trust the median, not p95.", false});
+                          "Something disturbs the run now and then: trust the median, not p95."});
     }
   }
   return warnings;
@@ -179,10 +179,7 @@ std::vector<Warning> rank_warnings(const Run& run) {
   if (run.role() != Role::kControl || run.ranks < 2 || run.samples.empty()) return {};
   std::vector<double> median_s;
   for (size_t rank = 0; rank < run.samples.front().size(); ++rank) {
-    std::vector<double> step_s;
-    for (const std::vector<double>& ranks : run.samples) {
-      if (rank < ranks.size()) step_s.push_back(ranks[rank]);
-    }
+    std::vector<double> step_s = steps_of_rank(run.samples, rank);
     std::ranges::sort(step_s);
     median_s.push_back(measure::percentile_of_sorted(step_s, 50));
   }
@@ -193,8 +190,7 @@ std::vector<Warning> rank_warnings(const Run& run) {
                    slowest - median_s.begin(), format_duration(*slowest), fastest - median_s.begin(),
                    format_duration(*fastest)),
        "The machine did not treat its ranks alike: distrust efficiency and its factors, look for what else "
-       "runs on these cores, and measure again.",
-       false}};
+       "runs on these cores, and measure again."}};
 }
 
 std::vector<Warning> breakdown_warnings(const Run& run, const std::vector<double>& breakdown_step_s) {
@@ -213,11 +209,11 @@ std::vector<Warning> breakdown_warnings(const Run& run, const std::vector<double
   const bool beyond_noise = !interval || interval->lower > 1 || interval->upper < 1;
   if (!beyond_noise || std::abs(ratio - 1) < (interval ? kBreakdownDiffers : kBreakdownDiffersUnknown))
     return {};
-  return {{fmt::format(
-               "A step took {} in the breakdown's run, but {} in the one that throughput is of ({:+.0f} %).",
-               format_duration(broken_down.value), format_duration(step_s), 100 * (ratio - 1)),
-           "Phases, waiting and the factors of efficiency may not be those of the throughput: measure again.",
-           false}};
+  return {
+      {fmt::format(
+           "A step took {} in the breakdown's run, but {} in the one that throughput is of ({:+.0f} %).",
+           format_duration(broken_down.value), format_duration(step_s), 100 * (ratio - 1)),
+       "Phases, waiting and the factors of efficiency may not be those of the throughput: measure again."}};
 }
 
 }  // namespace lockstep::results

@@ -96,8 +96,7 @@ void summarize_coupled(Run& run) {
         {fmt::format("The longest steps of the ranks add up to {:.3f} s, but {:.3f} s passed ({:+.1f} %).",
                      sum(maxima), run.elapsed_s, 100 * difference),
          "The ranks did not move in step, or something ran between their steps: trust images/s more than the "
-         "percentiles, and run more steps.",
-         false});
+         "percentiles, and run more steps."});
   }
 }
 
@@ -143,7 +142,7 @@ void summarize(Run& run, const RowSeries& series) {
   assign_intervals(run);
 }
 
-std::vector<double> per_step_maxima(const std::vector<std::vector<double>>& samples) {
+std::vector<double> per_step_maxima(Samples samples) {
   std::vector<double> maxima;
   maxima.reserve(samples.size());
   for (const std::vector<double>& ranks : samples) {
@@ -152,18 +151,20 @@ std::vector<double> per_step_maxima(const std::vector<std::vector<double>>& samp
   return maxima;
 }
 
-std::vector<double> representative_steps(const Run& run) {
-  if (run.coupled || run.samples.empty()) return per_step_maxima(run.samples);
-  std::vector<double> total_s(run.samples.front().size());
-  for (const std::vector<double>& ranks : run.samples) {
-    for (size_t rank = 0; rank < std::min(ranks.size(), total_s.size()); ++rank) total_s[rank] += ranks[rank];
-  }
-  const auto slowest = static_cast<size_t>(std::ranges::max_element(total_s) - total_s.begin());
+std::vector<double> steps_of_rank(Samples samples, size_t rank) {
   std::vector<double> steps;
-  for (const std::vector<double>& ranks : run.samples) {
-    if (slowest < ranks.size()) steps.push_back(ranks[slowest]);
+  for (const std::vector<double>& ranks : samples) {
+    if (rank < ranks.size()) steps.push_back(ranks[rank]);
   }
   return steps;
+}
+
+std::vector<double> representative_steps(Samples samples, bool coupled) {
+  if (coupled || samples.empty()) return per_step_maxima(samples);
+  std::vector<double> total_s;
+  for (size_t rank = 0; rank < samples.front().size(); ++rank)
+    total_s.push_back(sum(steps_of_rank(samples, rank)));
+  return steps_of_rank(samples, static_cast<size_t>(std::ranges::max_element(total_s) - total_s.begin()));
 }
 
 }  // namespace lockstep::results

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "lockstep/results/record/run_record.h"
@@ -25,11 +26,19 @@ struct RowSeries {
 /// inside the window in which all ranks measure; step_s are those of the slowest rank (the lowest rate).
 void summarize(Run& run, const RowSeries& series);
 
-/// The longest of the ranks' samples, per step.
-std::vector<double> per_step_maxima(const std::vector<std::vector<double>>& samples);
+/// Samples as Run::samples has them: [step][rank].
+using Samples = std::span<const std::vector<double>>;
 
-/// The run's step times that its percentiles are over: per-step maxima (coupled or pooled), or the slowest
-/// rank's own.
-std::vector<double> representative_steps(const Run& run);
+/// The longest of the ranks' samples, per step.
+std::vector<double> per_step_maxima(Samples samples);
+
+/// The samples of one rank, of the steps that it has.
+std::vector<double> steps_of_rank(Samples samples, size_t rank);
+
+/// The step times that percentiles are over: per-step maxima (coupled or pooled), or the slowest rank's own.
+std::vector<double> representative_steps(Samples samples, bool coupled);
+inline std::vector<double> representative_steps(const Run& run) {
+  return representative_steps(run.samples, run.coupled);
+}
 
 }  // namespace lockstep::results
