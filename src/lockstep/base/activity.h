@@ -10,7 +10,7 @@ enum class Activity {
   kApplying
 };
 
-/// Learns when the thread that trains begins and ends an activity. Activities do not overlap.
+/// Receives the times at which the thread that trains begins and ends an activity. Activities do not overlap.
 class ActivityListener {
  public:
   virtual ~ActivityListener() = default;
@@ -19,16 +19,16 @@ class ActivityListener {
 };
 
 /// An activity that lasts as long as this object. Without a listener it does nothing.
-class Doing {
+class ActivityScope {
  public:
-  Doing(ActivityListener* listener, Activity activity) : listener_(listener) {
+  ActivityScope(ActivityListener* listener, Activity activity) : listener_(listener) {
     if (listener_ != nullptr) listener_->begins(activity);
   }
-  ~Doing() {
+  ~ActivityScope() {
     if (listener_ != nullptr) listener_->ends();
   }
-  Doing(const Doing&) = delete;
-  Doing& operator=(const Doing&) = delete;
+  ActivityScope(const ActivityScope&) = delete;
+  ActivityScope& operator=(const ActivityScope&) = delete;
 
  private:
   ActivityListener* listener_;

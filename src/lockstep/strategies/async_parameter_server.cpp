@@ -104,7 +104,7 @@ class AsyncParameterServer final : public Strategy {
     training_ = true;
     const double begin_s = now_s();
     {
-      const Doing fetching(channel_.size() > 1 ? activities_ : nullptr, Activity::kCommunicating);
+      const ActivityScope fetching(channel_.size() > 1 ? activities_ : nullptr, Activity::kCommunicating);
       fetch();
     }
     fetch_s_ += now_s() - begin_s;
@@ -205,7 +205,7 @@ class AsyncParameterServer final : public Strategy {
     const at::Tensor gradient = memory_.gradients(full.range);
     ++sent_;
     if (owner == channel_.rank()) {
-      const Doing applying(activities_, Activity::kApplying);
+      const ActivityScope applying(activities_, Activity::kApplying);
       server_->apply(bucket, steps_, gradient);
       return;
     }

@@ -156,7 +156,7 @@ class Bsp : public Strategy {
   void combine() override {
     const at::NoGradGuard no_grad;
     {
-      const Doing applying(activities_, Activity::kApplying);
+      const ActivityScope applying(activities_, Activity::kApplying);
       update_locally();
       let_device_finish();
     }

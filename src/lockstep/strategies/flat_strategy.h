@@ -61,7 +61,7 @@ class FlatStrategy : public Strategy {
   replica::Range everything() const { return {0, memory_.count()}; }
   /// FlatMemory::apply(), told to the listener.
   void apply_to(replica::Range range, bool first_step) {
-    const Doing applying(activities_, Activity::kApplying);
+    const ActivityScope applying(activities_, Activity::kApplying);
     memory_.apply(range, optimizer_, first_step);
   }
   void broadcast_values() { broadcast_from_rank_0(group_, memory_.values(everything())); }

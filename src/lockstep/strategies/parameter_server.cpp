@@ -52,7 +52,7 @@ class ParameterServer final : public BucketStrategy {
       }
     }
     if (shard_) {
-      const Doing applying(activities_, Activity::kApplying);
+      const ActivityScope applying(activities_, Activity::kApplying);
       shard_->apply(optimizer_, steps_ == 0);
     }
     optimizer_.end_step();
@@ -106,7 +106,7 @@ class ParameterServer final : public BucketStrategy {
   /// Broadcasts the values, those that forward needs first in front.
   void fetch() {
     if (fetched_) return;
-    const Doing fetching(group_.size() > 1 ? activities_ : nullptr, Activity::kCommunicating);
+    const ActivityScope fetching(group_.size() > 1 ? activities_ : nullptr, Activity::kCommunicating);
     std::vector<comm::WorkPtr> works;
     for (const Bucket& bucket : filler_.buckets() | std::views::reverse) {
       works.push_back(group_.broadcast(buffer_of(memory_.values(bucket.range)), owner_of(bucket, owners_)));

@@ -146,7 +146,7 @@ at::Tensor DataParallelModel::run(const std::vector<at::Tensor>& samples, const 
     losses[index] =
         replicas_[index]->whole_step()->run(own_samples, own, share, device == 0 ? forward_done : nothing);
   });
-  const Doing adding(activities_, Activity::kCommunicating);
+  const ActivityScope adding(activities_, Activity::kCommunicating);
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> parameters = this->parameters().tensors();
   for (size_t device = 1; device < replicas_.size(); ++device) {
@@ -161,7 +161,7 @@ at::Tensor DataParallelModel::run(const std::vector<at::Tensor>& samples, const 
 }
 
 models::Output DataParallelModel::gather(bool learns) {
-  const Doing gathering(activities_, Activity::kCommunicating);
+  const ActivityScope gathering(activities_, Activity::kCommunicating);
   const at::NoGradGuard no_grad;
   models::Output gathered = outputs_.front();
   std::vector<at::Tensor*> results{&gathered.logits};
@@ -183,7 +183,7 @@ models::Output DataParallelModel::gather(bool learns) {
 }
 
 void DataParallelModel::replicate() {
-  const Doing replicating(activities_, Activity::kCommunicating);
+  const ActivityScope replicating(activities_, Activity::kCommunicating);
   const at::NoGradGuard no_grad;
   const auto copy = [](const std::vector<replica::NamedTensor>& from,
                        const std::vector<replica::NamedTensor>& to) {
@@ -196,7 +196,7 @@ void DataParallelModel::replicate() {
 }
 
 std::vector<at::Tensor> DataParallelModel::scatter(const at::Tensor& batch) const {
-  const Doing scattering(activities_, Activity::kCommunicating);
+  const ActivityScope scattering(activities_, Activity::kCommunicating);
   const int64_t count = batch.size(0) / devices();
   std::vector<at::Tensor> parts;
   for (int device = 0; device < devices(); ++device) {
@@ -222,7 +222,7 @@ std::vector<at::Tensor> DataParallelModel::backward(const std::vector<at::Tensor
         torch::autograd::grad(logits_of(output), replicas_[index]->parameters().tensors(), own_parts,
                               /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
   });
-  const Doing adding(activities_, Activity::kCommunicating);
+  const ActivityScope adding(activities_, Activity::kCommunicating);
   std::vector<at::Tensor> sums = std::move(gradients.front());
   for (size_t device = 1; device < gradients.size(); ++device) {
     for (size_t i = 0; i < sums.size(); ++i) {

@@ -9,7 +9,7 @@
 namespace lockstep::train {
 
 DeviceThreads::DeviceThreads(int devices, const std::vector<std::vector<int>>& cpus)
-    : errors_(static_cast<size_t>(devices)) {
+    : begin_(devices), end_(devices), errors_(static_cast<size_t>(devices)) {
   const int threads = at::get_num_threads();
   for (int device = 1; device < devices; ++device) {
     const auto index = static_cast<size_t>(device);
@@ -19,25 +19,16 @@ DeviceThreads::DeviceThreads(int devices, const std::vector<std::vector<int>>& c
 }
 
 DeviceThreads::~DeviceThreads() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    changed_.notify_all();
-  }
+  body_ = nullptr;
+  begin_.arrive_and_wait();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void DeviceThreads::run(const std::function<void(int device)>& body) {
-  {
-    const std::lock_guard lock(mutex_);
-    body_ = &body;
-    busy_ = static_cast<int>(threads_.size());
-    ++round_;
-    changed_.notify_all();
-  }
+  body_ = &body;
+  begin_.arrive_and_wait();
   run_one(0);
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return busy_ == 0; });
+  end_.arrive_and_wait();
   for (std::exception_ptr& error : errors_) {
     if (error) std::rethrow_exception(std::exchange(error, nullptr));
   }
@@ -61,20 +52,15 @@ void DeviceThreads::work(int device, const std::vector<int>& cpus, int threads) 
     unbound = std::current_exception();
   }
   at::set_num_threads(threads);
-  for (uint64_t done = 0;;) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopping_ || round_ > done; });
-      if (stopping_) return;
-      done = round_;
-    }
+  while (true) {
+    begin_.arrive_and_wait();
+    if (body_ == nullptr) return;
     if (unbound) {
       errors_[static_cast<size_t>(device)] = unbound;
     } else {
       run_one(device);
     }
-    const std::lock_guard lock(mutex_);
-    if (--busy_ == 0) changed_.notify_all();
+    end_.arrive_and_wait();
   }
 }
 

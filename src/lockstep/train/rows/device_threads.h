@@ -1,10 +1,8 @@
 #pragma once
 
-#include <condition_variable>
-#include <cstdint>
+#include <barrier>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -31,13 +29,11 @@ class DeviceThreads {
   void work(int device, const std::vector<int>& cpus, int threads);
   void run_one(int device);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  /// All devices meet at the begin and at the end of a run.
+  std::barrier<> begin_;
+  std::barrier<> end_;
+  /// Null when a run begins: the threads are to end.
   const std::function<void(int)>* body_ = nullptr;
-  /// Counts runs.
-  uint64_t round_ = 0;
-  int busy_ = 0;
-  bool stopping_ = false;
   /// By device.
   std::vector<std::exception_ptr> errors_;
   std::vector<std::thread> threads_;

@@ -9,7 +9,7 @@
 
 namespace lockstep::train {
 
-/// Longer than any row; a rank that dies meanwhile is noticed by the watch.
+/// Longer than any row; the watch notices a rank that dies meanwhile.
 constexpr std::chrono::duration<double> kUntilRowEnds{30.0 * 24 * 3600};
 
 /// The communicators of a row's ranks, for host memory and for memory of their devices. Both have the same
@@ -36,7 +36,15 @@ struct RankGroup {
 
   /// Collective. Does `work` on rank 0 while the others sleep, however long it takes. `name`: another one
   /// each time.
-  void on_rank_0_alone(const std::string& name, const std::function<void()>& work) const;
+  void on_rank_0_alone(const std::string& name, const std::function<void()>& work) const {
+    if (rank() == 0) work();
+    if (store == nullptr) return;
+    if (rank() == 0) {
+      store->set(keys + name, "done");
+    } else {
+      store->get(keys + name, kUntilRowEnds);
+    }
+  }
 };
 
 }  // namespace lockstep::train
