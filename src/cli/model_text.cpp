@@ -18,7 +18,6 @@ namespace lockstep::cli {
 namespace {
 
 using network_file::NetworkFile;
-using results::counted;
 
 /// More of them say no more about where the bytes are.
 constexpr size_t kMostTensors = 5;

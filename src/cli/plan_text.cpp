@@ -12,8 +12,6 @@
 namespace lockstep::cli {
 namespace {
 
-using results::counted;
-
 /// Seconds of training that an estimate may take.
 constexpr double kBudget_s = 1.8;
 

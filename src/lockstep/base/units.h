@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace lockstep {
 
@@ -15,6 +16,9 @@ std::string format_bytes(int64_t bytes);
 /// exponent: "1218", "12.2", "0.122", "0"; what is smaller than `least`, a power of ten, is "<0.001". "-" if
 /// it is not finite.
 std::string format_number(double value, int digits, double least = 0.001);
+
+/// "1 rank", "2 ranks".
+std::string counted(int64_t count, std::string_view thing);
 
 /// "1 h 02 min", "3 min 20 s", "12 s", "1.23 s", "45.6 ms", "12.3 us".
 std::string format_duration(double seconds);
