@@ -11,9 +11,7 @@
 #include "lockstep/launch/step_board.h"
 #include "lockstep/limit/limit.h"
 #include "lockstep/replica/precision.h"
-#include "lockstep/results/files/record_json.h"
 #include "lockstep/topology/inspect.h"
-#include "lockstep/topology/rank_mask.h"
 #include "lockstep/train/job/job_links.h"
 #include "lockstep/train/rows/row_runner.h"
 #include "lockstep/train/rows/tune.h"
@@ -35,23 +33,22 @@ topology::RankMask mask_of(const train::JobSite& site) {
   return mask;
 }
 
-/// Every rank puts its processors into the store for rank 0, and one rank per host its machine.
-void publish_machine(const BenchRank& rank) {
-  const std::string number = std::to_string(rank.environment.rank);
-  const auto local = static_cast<size_t>(rank.environment.local_rank);
+/// Puts this rank's report on its host into the store, for rank 0.
+void publish_place(const BenchRank& rank) {
+  const launch::RankEnvironment& environment = rank.environment;
+  const auto local = static_cast<size_t>(environment.local_rank);
   const std::vector<std::vector<int>>& cpus = rank.binding.cpus;
-  const topology::RankMask mask = mask_of(rank.plan.job.site);
-  std::string pinned = local < cpus.size() ? launch::format_cpus(cpus[local]) : "";
-  if (rank.environment.bound_by_launcher) pinned = launch::format_cpus(mask.hardware_threads);
-  rank.store.set("cpus/" + number, pinned);
-  rank.store.set("mask/" + number, mask.text());
-  std::string json;
-  if (rank.environment.local_rank == 0) {
-    topology::Machine machine = rank.plan.job.site.machine;
-    machine.map = topology::inspect_gpus();
-    json = results::machine_to_json(machine);
+  RankPlace place{.mask = mask_of(rank.plan.job.site)};
+  if (environment.bound_by_launcher) {
+    place.cpus = launch::format_cpus(place.mask.hardware_threads);
+  } else if (local < cpus.size()) {
+    place.cpus = launch::format_cpus(cpus[local]);
   }
-  rank.store.set("machine/" + number, json);
+  if (environment.local_rank == 0) {
+    place.machine = rank.plan.job.site.machine;
+    place.machine->map = topology::inspect_gpus();
+  }
+  rank.store.set(RankPlace::key(environment.rank), to_bytes(place));
 }
 
 /// Properties that the ranks must have in common beyond the job's options.
@@ -168,8 +165,8 @@ train::RowResult measure_row(train::RowPlan row, size_t index, const train::Rank
 
 void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveRecord& live) {
   BenchRank rank{job_rank, plan, train::agree_on("bench", fingerprint_of(plan), plan.job, job_rank)};
-  // Published before the recorder is made: rank 0's waits in it for all machines.
-  publish_machine(rank);
+  // Before the recorder is made: rank 0's waits in it for the places of all ranks.
+  publish_place(rank);
   const bool first = rank.environment.rank == 0;
   launch::StepBoard board = share_steps(rank, live);
   rank.steps = board.take(rank.environment.rank);

@@ -16,7 +16,6 @@
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/record/machine_warnings.h"
-#include "lockstep/topology/rank_mask.h"
 #include "lockstep/train/job/versions.h"
 #include "lockstep/train/rows/row_rules.h"
 
@@ -60,18 +59,17 @@ results::RunRecord describe_job(const BenchRank& rank) {
   return record;
 }
 
-/// Reports of all ranks on their machines. hosts_before[n]: hosts among the first n ranks.
+/// Collects the reports of all ranks on their hosts. hosts_before[n]: hosts among the first n ranks.
 void collect_machines(const BenchRank& rank, results::RunRecord& record, std::vector<int>& hosts_before) {
-  // Each rank has published its processors, one rank per host the machine, and the others an empty text:
-  // counting the machines on the way counts the hosts.
   hosts_before.assign(1, 0);
   std::vector<topology::RankMask> masks;
   const std::chrono::duration<double> patience{60};
   for (int other = 0; other < rank.environment.world; ++other) {
-    record.rank_cpus.push_back(rank.store.get(fmt::format("cpus/{}", other), patience));
-    masks.push_back(topology::RankMask::parse(rank.store.get(fmt::format("mask/{}", other), patience)));
-    const std::string machine = rank.store.get(fmt::format("machine/{}", other), patience);
-    if (!machine.empty()) record.machines.push_back(results::machine_from_json(machine));
+    auto place = from_bytes<RankPlace>(rank.store.get(RankPlace::key(other), patience));
+    record.rank_cpus.push_back(std::move(place.cpus));
+    masks.push_back(std::move(place.mask));
+    // One rank per host sends the machine, so the machines so far are the hosts so far.
+    if (place.machine) record.machines.push_back(std::move(*place.machine));
     hosts_before.push_back(static_cast<int>(record.machines.size()));
   }
   topology::unite_masks(masks, record.machines);

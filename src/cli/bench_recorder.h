@@ -2,10 +2,15 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "lockstep/results/files/system_json.h"
 #include "lockstep/results/files/trace.h"
 #include "lockstep/results/record/run_record.h"
+#include "lockstep/topology/rank_mask.h"
 #include "lockstep/train/rows/row_result.h"
 
 #include "bench_rank.h"
@@ -22,6 +27,25 @@ struct BenchRank : train::JobRank {
   std::vector<topology::RankGpu> gpus;
   /// The rank's place for the times of its steps; null: they are not kept.
   launch::StepTimes* steps = nullptr;
+};
+
+/// A rank's report on the part of its host that it has.
+struct RankPlace {
+  /// The processors that it is pinned to ("0", "0-3"); empty where it is not.
+  std::string cpus;
+  topology::RankMask mask;
+  /// Of one rank per host.
+  std::optional<topology::Machine> machine;
+
+  /// Its place in the store.
+  static std::string key(int rank) { return fmt::format("place/{}", rank); }
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& place) {
+    fields("cpus", place.cpus);
+    fields("mask", place.mask);
+    fields("machine", place.machine);
+  }
 };
 
 /// Keeps the record of a bench, its files and the progress line, on rank 0.

@@ -87,9 +87,9 @@ TEST(JsonReaderTest, what_explains_a_run_must_fit_it) {
 
 TEST(JsonReaderTest, every_field_of_a_machine_survives) {
   const Machine machine = described_record().machines[0];
-  EXPECT_EQ(machine_to_json(machine_from_json(machine_to_json(machine))), machine_to_json(machine));
-  EXPECT_EQ(machine_from_json(machine_to_json(machine)).cpu_quota, 4.5);
-  EXPECT_EQ(machine_from_json(machine_to_json(Machine())).governor, "");
+  EXPECT_EQ(to_bytes(from_bytes<Machine>(to_bytes(machine))), to_bytes(machine));
+  EXPECT_EQ(from_bytes<Machine>(to_bytes(machine)).cpu_quota, 4.5);
+  EXPECT_EQ(from_bytes<Machine>(to_bytes(Machine())).governor, "");
 }
 
 TEST(JsonReaderTest, numbers_that_are_none_are_null_in_the_file) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "lockstep/topology/machine.h"
@@ -15,10 +14,12 @@ struct RankMask {
   std::vector<int> cores;
   std::vector<int> hardware_threads;
 
-  /// As one line, for rank 0.
-  std::string text() const;
-  /// Reads what text() wrote; throws Error.
-  static RankMask parse(std::string_view text);
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& mask) {
+    fields("host", mask.host);
+    fields("cores", mask.cores);
+    fields("hardware_threads", mask.hardware_threads);
+  }
 };
 
 /// Sets the cores and hardware threads of each machine, which one of its ranks inspected within its own mask,

@@ -214,10 +214,6 @@ std::string to_json(const RunRecord& record) {
   });
 }
 
-std::string machine_to_json(const Machine& machine) {
-  return json_text(encode(machine));
-}
-
 RunRecord from_json(std::string_view text, std::string_view name) {
   const nlohmann::json document = parse_json(text, name);
   const JsonNode root(document, name);
@@ -243,13 +239,6 @@ RunRecord from_json(std::string_view text, std::string_view name) {
 
 RunRecord read_record(const std::filesystem::path& path) {
   return from_json(read_file(path), path.string());
-}
-
-Machine machine_from_json(std::string_view text) {
-  const nlohmann::json document = parse_json(text, "machine");
-  Machine machine;
-  decode(JsonNode(document, "machine"), machine);
-  return machine;
 }
 
 }  // namespace lockstep::results

@@ -13,9 +13,6 @@ namespace lockstep::results {
 /// replaced.
 std::string to_json(const RunRecord& record);
 
-/// One machine alone, for sending it from host to host.
-std::string machine_to_json(const Machine& machine);
-
 /// Reads what to_json wrote, or a file of PyTorch's DDP benchmark (source = "pytorch", runs with `pooled`
 /// samples). Unknown keys are ignored; a key of another type than docs/json.md says, a key that is missing
 /// without which a run means nothing, text that is empty, cut off, no JSON, some other JSON, or of a newer
@@ -24,8 +21,5 @@ RunRecord from_json(std::string_view text, std::string_view name);
 
 /// The same for a file. Throws Error also when it cannot be read.
 RunRecord read_record(const std::filesystem::path& path);
-
-/// The machine that machine_to_json wrote.
-Machine machine_from_json(std::string_view text);
 
 }  // namespace lockstep::results
