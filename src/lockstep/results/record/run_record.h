@@ -32,6 +32,9 @@ constexpr const char* kUnfinished = "unfinished";
 /// that is killed has no chance to say it.
 constexpr const char* kNotEnded = "the run has not ended, or ended without a word";
 
+/// Source of a record of published results.
+constexpr const char* kPublished = "published";
+
 /// Something that makes the result less trustworthy, and what to do about it.
 struct Warning {
   std::string text;
@@ -108,6 +111,8 @@ struct Run : Setup, measure::Ending {
   /// 95 % interval of the speed-up (assign_baselines); empty for the baseline, which is 1 by definition, and
   /// where there is no speed-up.
   std::optional<Interval> speedup_interval;
+  /// The speed-up that a publication states, by a formula of its own.
+  std::optional<double> stated_speedup;
   double loss_first = 0;
   double loss_last = 0;
   /// samples[step][rank]: seconds, after warm-up. For an uncoupled run the ranks' steps of the same index, as
@@ -121,7 +126,8 @@ struct Run : Setup, measure::Ending {
   std::vector<int> launch_steps;
   std::vector<int> launch_warmup_steps;
   /// From a file of PyTorch's DDP benchmark, which does not say which rank a sample is of: every sample is a
-  /// step of its own in `samples`, with one entry.
+  /// step of its own in `samples`, with one entry. Published results have no samples, and a breakdown without
+  /// ranks.
   bool pooled = false;
   std::vector<Warning> warnings;
 
@@ -189,6 +195,7 @@ struct Run : Setup, measure::Ending {
     fields("images_per_s_interval", run.rate_interval);
     fields("speedup", run.speedup);
     fields("speedup_interval", run.speedup_interval);
+    fields("stated_speedup", run.stated_speedup);
     fields("efficiency", run.efficiency);
     fields.derived("efficiency_interval", run.efficiency_interval());
     fields("baseline", run.baseline);
@@ -218,7 +225,8 @@ struct Run : Setup, measure::Ending {
 
 /// Everything that one invocation of `lockstep bench` knows. Writers, readers and plots are functions of it.
 struct RunRecord {
-  /// The program that wrote it: "lockstep", or "pytorch" for a file of PyTorch's DDP benchmark.
+  /// The program that wrote it: "lockstep", or "pytorch" for a file of PyTorch's DDP benchmark; kPublished for
+  /// results that others published (data/published).
   std::string source = "lockstep";
   int schema_version = kSchemaVersion;
   std::string lockstep_version;

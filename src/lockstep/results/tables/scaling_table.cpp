@@ -83,6 +83,8 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
   if (any([](const ScalingRow& row) { return row.run->rate_interval.has_value(); }))
     columns.push_back({"95 %", uncertainty_text});
   columns.push_back({"speed-up", speedup_with_interval});
+  if (any([](const ScalingRow& row) { return row.run->stated_speedup.has_value(); }))
+    columns.push_back({"stated", [](const Run& run) { return fixed_text(run.stated_speedup, 2); }});
   columns.push_back({"efficiency", efficiency_with_interval});
   columns.back().column.short_head = "eff.";
   if (any([](const ScalingRow& row) { return row.independent != nullptr; })) {
