@@ -19,7 +19,8 @@ namespace {
 
 /// Set by the parent, so that it finds the partial record if rank 0 dies.
 constexpr const char* kRecordPathVariable = "LOCKSTEP_RECORD_PATH";
-/// Set by the parent, which has looked at what was there before: where the record is meanwhile.
+/// Set by the parent, which chose it by the files of earlier runs: the place of the record while rows are
+/// measured.
 constexpr const char* kPlaceVariable = "LOCKSTEP_RECORD_PLACE";
 /// Set by the parent: the number of the launch, counted from 1, that its ranks belong to.
 constexpr const char* kLaunchVariable = "LOCKSTEP_LAUNCH_NUMBER";
@@ -35,7 +36,7 @@ void keep_what_was_measured(const BenchPlan& plan, const std::filesystem::path& 
   }
 }
 
-/// Tells a user who has a GPU and did not choose a device why it is idle.
+/// Prints why the GPU of a user who did not choose a device is idle.
 void note_unused_gpus(const BenchOptions& options, const train::JobSite& site) {
   const std::vector<std::string>& gpus = site.machine.gpus;
   if (gpus.empty() || site.on_gpus() || options.job.device != "auto" || !site.speaks()) return;
@@ -59,7 +60,7 @@ int run_launches(BenchPlan plan) {
          .leaving = [&] { live.write_now(); }},
         variables);
   };
-  // A parent's environment tells its ranks the record's path and the launch.
+  // The ranks of a parent have the record's path and the launch in their environment.
   if (plan.job.site.environment) return run({});
   for (plan.launch = 1; plan.launch <= plan.launches; ++plan.launch) {
     const int code = run({{kRecordPathVariable, plan.record_path},
@@ -81,7 +82,8 @@ int own_launch(const train::JobSite& site) {
 std::filesystem::path record_path(const BenchOptions& options,
                                   const std::optional<launch::RankEnvironment>& environment) {
   // Without --json the parent and its ranks must find the same file: the parent passes its path on, and a
-  // launcher's ranks share the job's number. A rank alone shares with nobody, and its job may have no number.
+  // launcher's ranks share the job's number. A rank alone shares with no process, and may have no such
+  // number.
   if (!options.json_path.empty()) return options.json_path;
   if (const char* path = std::getenv(kRecordPathVariable); environment && path != nullptr) return path;
   const bool shared = environment && environment->world > 1;
@@ -114,7 +116,7 @@ BenchPlan make_plan(BenchOptions options, train::JobSite site, const Arguments& 
 /// estimating the memory runs each network once.
 BenchPlan check_and_plan(BenchOptions options, const std::string& preset_note, const Arguments& command) {
   check_flags(options);
-  // --cuda-graph asks for a GPU: its user wants to hear what keeps GPUs from being used.
+  // --cuda-graph asks for a GPU, so its user needs the reason why none can be used.
   if (options.sweep.common.cuda_graph && options.job.device == "auto") options.job.device = "cuda";
   train::JobSite site = train::inspect_site(options.job);
   check_on_site(options, site);

@@ -151,7 +151,7 @@ void check_layers_on_gpus(const BenchOptions& options, const train::JobSite& sit
 
 void check_stamps_in_recorded_steps(const BenchOptions& options, const train::JobSite& /*site*/) {
   if (!options.sweep.common.cuda_graph) return;
-  // The flag that a user would look for first: what was typed comes before what a style implies.
+  // Names the flag that was typed rather than the style that implies it.
   std::string stamped;
   if (results::styles().get(options.how.style).needs_breakdown) stamped = "--style " + options.how.style;
   if (options.breakdown) stamped = "--breakdown";

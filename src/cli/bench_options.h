@@ -41,15 +41,15 @@ struct BenchOptions {
 /// Names are checked when the rows and the job are planned, not here.
 void add_bench_flags(Flags& flags, BenchOptions& options);
 
-// Refusals, in the order in which a user hears of them. Between the first two lists the job's options are
+// Refusals, in the order in which they are reported. Between the first two lists the job's options are
 // settled (train/job/job_site.h), after the second the rows are planned (train/rows/sweep.h), then the job
 // (train/job/job_plan.h).
 
 /// Checks the flags that concern neither the rows nor the job. Throws ConfigError.
 void check_flags(const BenchOptions& options);
 
-/// Checks what this device and this launcher cannot do. Throws ConfigError, or BackendMissing where --limit
-/// lacks what it measures with.
+/// Checks the flags against this device and this launcher. Throws ConfigError, or BackendMissing where this
+/// build cannot measure the --limit.
 void check_on_site(const BenchOptions& options, const train::JobSite& site);
 
 /// --baseline in its parts; `ranks` is 0 if not given.

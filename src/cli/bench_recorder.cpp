@@ -46,7 +46,7 @@ results::RunRecord describe_job(const BenchRank& rank) {
   record.command = rank.plan.command;
   record.launch = rank.plan.job.site.options.launch;
   record.binding = rank.plan.job.site.options.bind;
-  // Set when the program began; a second call only says how.
+  // Set up when the program began; a second call only returns the settings.
   record.allocator = keep_freed_pages();
   record.ranks = train::most_ranks(rank.plan.job.rows);
   record.threads_per_rank = rank.binding.threads_per_rank;
@@ -87,7 +87,7 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
   }
 }
 
-/// The file of the launches before this one; empty for the first.
+/// The file of earlier launches; empty for the first.
 std::filesystem::path earlier_launches(const BenchPlan& plan) {
   if (plan.launch > 1) return plan.place;
   return plan.options.append && holds_something(plan.record_path) ? plan.record_path

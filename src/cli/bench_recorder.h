@@ -25,7 +25,7 @@ struct BenchRank : train::JobRank {
   const BenchPlan& plan;
   /// [rank]: of the ranks that rows need, on rank 0; empty on CPUs.
   std::vector<topology::RankGpu> gpus;
-  /// The rank's place for the times of its steps; null: they are not kept.
+  /// The rank's part of the step board; null: its step times are not kept.
   launch::StepTimes* steps = nullptr;
 };
 
@@ -51,8 +51,8 @@ struct RankPlace {
 /// Keeps the record of a bench, its files and the progress line, on rank 0.
 class BenchRecorder {
  public:
-  /// Waits until every rank has published its machine. What is measured is kept in `live`, which outlives
-  /// this: a rank that ends early unwinds, and its record is still wanted.
+  /// Waits until every rank has published its place. Measurements go to `live`, which outlives this: a rank
+  /// that ends early unwinds, and its record is still needed.
   BenchRecorder(const BenchRank& rank, LiveRecord& live, launch::StepBoard board);
 
   /// The row's turn comes; tuning may come before its training.
@@ -66,9 +66,9 @@ class BenchRecorder {
   void finish();
 
  private:
-  /// This launch, after those that the file held already.
+  /// This launch, after the earlier ones in the file.
   results::RunRecord whole_record() const;
-  /// The row with what only the job knows of it.
+  /// The row with the settings that only the job knows.
   train::RowPlan completed(train::RowPlan row) const;
 
   const BenchRank& rank_;

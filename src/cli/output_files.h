@@ -23,8 +23,8 @@ void refuse_stdout(const std::vector<GivenFile>& outputs);
 void check_output_files(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs,
                         bool force);
 
-/// Throws ConfigError, unless `force`, for a checkpoint that is there already and is not the one to `resume`:
-/// it took longer to make than any result.
+/// Throws ConfigError, unless `force`, for an existing checkpoint that is not the one to `resume`: it took
+/// longer to make than any result.
 void check_checkpoint(const GivenFile& checkpoint, const std::string& resume, bool force);
 
 }  // namespace lockstep::cli

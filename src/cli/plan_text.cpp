@@ -40,7 +40,7 @@ train::SweepPlace place_of(const BenchPlan& plan) {
           .limit = plan.options.limit};
 }
 
-/// The sum of all launches, and what it is based on.
+/// The sum of all launches, and the basis of the estimate.
 std::string closing(const BenchPlan& plan, const train::PlanDuration& duration, double took_s) {
   if (plan.job.site.on_gpus()) return "the time on GPUs is not estimated\n";
   if (duration.images() == 0) return "the time of networks from files is not estimated\n";

@@ -108,7 +108,7 @@ std::string ProgressLine::line() const {
 }
 
 double ProgressLine::seconds_left(double row_elapsed_s, double fraction) const {
-  // Rows still to come take as long per unit of work as those so far, including the part of this one.
+  // Assumes that later rows take as long per unit of work as the rows so far, this part of a row included.
   fraction = std::min(fraction, 1.0);
   const double row_work = work_of(rows_[row_]);
   double later_work = 0;

@@ -40,7 +40,7 @@ void set_aside(const fs::path& partial) {
   print_note(fmt::format("an earlier run left '{}'; it is '{}' now", partial.string(), aside.string()));
 }
 
-/// Marks a record, and the row that was under way, with what ended them.
+/// Marks a record and its unfinished row with the cause of their end.
 void mark_incomplete(results::RunRecord& record, const std::string& reason) {
   record.incomplete = reason;
   for (results::Run& run : record.runs) {

@@ -2,7 +2,7 @@
 
 namespace lockstep {
 
-/// Work of a training step beside its forward and backward passes, told apart where it happens.
+/// Work of a training step beside its forward and backward passes.
 enum class Activity {
   /// Moves data between ranks or devices, or waits for it.
   kCommunicating,

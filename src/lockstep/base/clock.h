@@ -4,8 +4,7 @@
 
 namespace lockstep {
 
-/// The steady clock, the only one for durations. On Linux its zero is the same for all processes of a
-/// host.
+/// The steady clock, the only one for durations. On Linux its zero is the same for all processes of a host.
 using Clock = std::chrono::steady_clock;
 
 /// Seconds on the steady clock.

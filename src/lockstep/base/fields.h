@@ -13,8 +13,7 @@ namespace lockstep {
 //     fields("empty_s", queue.empty_s);
 //   }
 //
-// `Self` is const for a visitor that writes. Visitors (base/json_codec.h has those of JSON) also
-// have
+// `Self` is const for a visitor that writes. Visitors (base/json_codec.h has the ones for JSON) also have
 //
 //   fields.derived("of_limit", value)       written, never read
 //   fields.group("loss", [&](auto& loss) {  an object of its own in the file
@@ -27,7 +26,7 @@ struct FieldRule {
   bool required = false;
   /// 0 and "" are written as null.
   bool nullable = false;
-  /// A number that is missing is none (NaN), as it was when it was written.
+  /// A missing number is NaN, which is written as null.
   bool missing_is_nan = false;
   /// Range of a whole number; an empty `least` means 0 for an int, no bound for an int64_t.
   std::optional<int64_t> least = std::nullopt;

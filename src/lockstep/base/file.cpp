@@ -39,7 +39,7 @@ struct Temporary {
 Temporary create_beside(const fs::path& path) {
   std::random_device random;
   Temporary made;
-  // As mkstemp, which would not apply the umask. O_EXCL: a link that somebody planted is not followed.
+  // As mkstemp, which would not apply the umask. O_EXCL does not follow a link planted by another user.
   do {
     made.path =
         (path.parent_path() / fmt::format(".{}.{:08x}.tmp", path.filename().string(), random())).string();
@@ -164,7 +164,7 @@ std::string read_file(const fs::path& path) {
   const auto refuse = [&](const std::string& reason) {
     throw Error(fmt::format("cannot read '{}': {}", path.string(), reason));
   };
-  // Without O_NONBLOCK a named pipe that nobody writes to would block here for ever.
+  // Without O_NONBLOCK, opening a named pipe without a writer would block forever.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) refuse(std::strerror(errno));
   const auto close_it = [](const int* open) { ::close(*open); };
@@ -173,7 +173,7 @@ std::string read_file(const fs::path& path) {
   if (::fstat(fd, &facts) != 0) refuse(std::strerror(errno));
   if (S_ISDIR(facts.st_mode)) refuse("it is a folder");
   if (S_ISCHR(facts.st_mode) || S_ISBLK(facts.st_mode)) refuse("it is a device");
-  // A pipe with a writer is waited for.
+  // From here on, wait for the writer of a pipe.
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   std::string text;
   text.reserve(S_ISREG(facts.st_mode) ? std::min(static_cast<size_t>(facts.st_size) + 1, kMostBytes) : 0);

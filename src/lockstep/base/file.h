@@ -8,12 +8,12 @@
 namespace lockstep {
 
 /// Writes `text` to `path` so that a reader sees the old file or the whole new one, never a part: a temporary
-/// file beside it that nobody else can have prepared, flushed to disk, then renamed. A symbolic link stays
+/// file beside it that no other user can prepare, flushed to disk, then renamed. A symbolic link stays
 /// one (its target is replaced), and so do the permissions of an old file. Throws Error that names the path
 /// and the system's reason (a full disk among them); the temporary file is removed then.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// A file that a command was told to write or to read. Empty: not given; "-": standard input or output.
+/// A file that a flag names, to write or to read. Empty: not given; "-": standard input or output.
 struct GivenFile {
   std::string flag;
   std::filesystem::path path;
@@ -23,8 +23,8 @@ struct GivenFile {
 /// where a later write_file_atomically() cannot be expected to succeed. Leaves nothing behind.
 void check_outputs(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs = {});
 
-/// Whether both name one file: by what exists, or else by the path that it will have. A device or a pipe
-/// takes what several write, so it is never one file.
+/// Whether both name one file, by the existing files or else by their future paths. Never true for devices
+/// and pipes, to which several may write.
 bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
 /// The path of `name` among temporary files: in TMPDIR, or in /tmp.

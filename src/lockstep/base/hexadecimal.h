@@ -8,7 +8,7 @@ namespace lockstep {
 /// Two digits for every byte.
 std::string to_hexadecimal(std::string_view bytes);
 
-/// Throws Error for what is not an even number of hexadecimal digits.
+/// Throws Error unless `digits` is an even number of hexadecimal digits.
 std::string from_hexadecimal(std::string_view digits);
 
 }  // namespace lockstep

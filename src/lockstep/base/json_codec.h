@@ -19,7 +19,7 @@
 namespace lockstep {
 
 /// A value in JSON and back. The primary template serves structs that describe themselves (base/fields.h).
-/// Numbers that are not finite stay what they are; json_text writes them as null.
+/// Keeps numbers that are not finite; json_text writes them as null.
 template <typename T>
 struct JsonCodec;
 
@@ -28,7 +28,7 @@ Json encode(const T& value) {
   return JsonCodec<T>::encode(value);
 }
 
-/// Throws the Error of JsonNode for what does not fit.
+/// Throws the Error of JsonNode where a value does not fit.
 template <typename T>
 void decode(const JsonNode& node, T& value, const FieldRule& rule = {}) {
   JsonCodec<T>::decode(node, value, rule);
@@ -174,8 +174,8 @@ struct JsonCodec<std::vector<T>> {
   }
 };
 
-/// A value as bytes (CBOR), for sending it from rank to rank, and back. Numbers arrive exactly as they are,
-/// those that are not finite included.
+/// A value as bytes (CBOR), for sending it from rank to rank, and back. Preserves all numbers exactly, NaN
+/// and infinities included.
 template <typename T>
 std::string to_bytes(const T& value) {
   std::string bytes;

@@ -79,7 +79,7 @@ std::vector<double> JsonNode::numbers() const {
   if (missing() || !value_->is_array()) refuse("a list of numbers");
   std::vector<double> all;
   all.reserve(value_->size());
-  // Not by elements(): there are many, and the way to each is wanted only for the one that does not fit.
+  // Not by elements(), which would store a path for each of many numbers; only a misfit needs its path.
   for (const json& element : *value_) {
     if (!element.is_number()) {
       const JsonNode wrong(&element, file_, fmt::format("{}[{}]", path_, all.size()));
@@ -93,7 +93,7 @@ std::vector<double> JsonNode::numbers() const {
 int64_t JsonNode::whole(int64_t least, int64_t most) const {
   const auto refuse_range = [&] { refuse(fmt::format("a whole number from {} to {}", least, most)); };
   if (missing() || !value_->is_number_integer()) refuse("a whole number");
-  // get<int64_t> would wrap a larger one around to a negative number.
+  // get<int64_t> would wrap a larger number to a negative one.
   if (value_->is_number_unsigned() && value_->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
     refuse_range();
   const auto value = value_->get<int64_t>();
@@ -123,7 +123,7 @@ nlohmann::json parse_json(std::string_view text, std::string_view name, std::str
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
-    // The parser stands one past the last character when it wanted more.
+    // At an unexpected end the parser is one past the last character.
     if ((text[first] == '{' || text[first] == '[') && error.byte > text.size()) {
       throw Error(fmt::format("'{}' is cut off after {} bytes: JSON that does not end", name, text.size()),
                   "Copy it again, or read the .partial file beside it.");

@@ -10,21 +10,21 @@
 
 namespace lockstep {
 
-/// A value in a JSON file that somebody else may have written, with the way to it: every conversion that does
-/// not fit throws an Error that names the file, the key and what was expected there. null counts as missing.
-/// Points into a document that outlives it.
+/// A value in a JSON file of any origin, with its path: a conversion that does not fit throws an Error that
+/// names the file, the key and the expected value. null counts as missing. Points into a document that
+/// outlives it.
 class JsonNode {
  public:
   JsonNode(const nlohmann::json& document, std::string_view file) : value_(&document), file_(file) {}
 
   bool missing() const;
 
-  /// The member of an object; throws for what is no object, a missing member is a missing node.
+  /// The member of an object, or a missing node. Throws unless this is an object.
   JsonNode operator[](std::string_view key) const;
-  /// The elements of a list. Throws for what is missing or no list.
+  /// The elements of a list. Throws unless this is a list.
   std::vector<JsonNode> elements() const;
 
-  /// As plain_text() makes it: it may go to a terminal or into a page.
+  /// Cleaned by plain_text(), because it may go to a terminal or into a page.
   std::string text() const;
   std::string text_or(std::string_view otherwise) const {
     return missing() ? std::string(otherwise) : text();
@@ -36,7 +36,7 @@ class JsonNode {
   std::vector<double> numbers() const;
 
   int64_t whole(int64_t least, int64_t most) const;
-  /// `least` to what an int holds.
+  /// From `least` to the largest int.
   int count(int least) const { return static_cast<int>(whole(least, std::numeric_limits<int>::max())); }
 
   bool flag() const;
@@ -56,8 +56,8 @@ class JsonNode {
 /// The CBOR that a rank has sent. Throws Error for any other bytes.
 nlohmann::json parse_bytes(std::string_view bytes);
 
-/// JSON text of somebody else's file. Throws Error that names `name`, with `advice` where the text is none:
-/// for what is empty, cut off, no JSON, or holds what is no number.
+/// Parses JSON text of any origin. Throws Error that names `name`, with `advice`, for text that is empty, cut
+/// off, no JSON, or has a number out of range.
 nlohmann::json parse_json(std::string_view text, std::string_view name,
                           std::string_view advice = "Give a file that lockstep bench wrote with --json.");
 

@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// The entries of `known` that a user who typed `name` may have meant, nearest first, at most three: those
-/// within a small edit distance, and those that begin with the other.
+/// The entries of `known` that a user who typed `name` may have meant, nearest first, at most three: within a
+/// small edit distance, or with one a prefix of the other.
 std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> known);
 
 /// "unknown model 'resnet5'; did you mean resnet50 or resnet152?" with the command that prints the

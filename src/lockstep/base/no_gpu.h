@@ -9,7 +9,7 @@ namespace lockstep {
 struct NoGpu {
   /// Its error, by name and in words: "cudaErrorNoDevice: no CUDA-capable device is detected".
   std::string reason;
-  /// cudaErrorInsufficientDriver.
+  /// The driver is too old (cudaErrorInsufficientDriver).
   bool driver_too_old = false;
   /// The newest CUDA that the driver supports; 0 without a driver.
   int driver_version = 0;

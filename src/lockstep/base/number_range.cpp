@@ -52,7 +52,7 @@ bool contains(const NumberRange& range, double value) {
          (range.below ? value < range.most : value <= range.most);
 }
 
-/// Without the decimals of a whole number and the exponent of a usual one.
+/// Without decimals for a whole number, without an exponent for a usual one.
 std::string bound_text(double value) {
   constexpr double kLongest = 1e15;
   if (value >= 0x1p63) return std::to_string(std::numeric_limits<int64_t>::max());

@@ -18,8 +18,8 @@ bool is_scalar_value(char32_t point, int more) {
   return point >= kLeast[more] && point <= 0x10FFFF && !(point >= 0xD800 && point <= 0xDFFF);
 }
 
-/// Control characters of C0 and C1, and those that turn the direction of writing.
-bool does_something(char32_t point) {
+/// C0/C1 controls and bidi overrides.
+bool is_control(char32_t point) {
   return point < 0x20 || (point >= 0x7F && point < 0xA0) || (point >= 0x202A && point <= 0x202E) ||
          (point >= 0x2066 && point <= 0x2069);
 }
@@ -51,7 +51,7 @@ char32_t next_code_point(std::string_view text, size_t& at) {
 }
 
 void append_code_point(std::string& text, char32_t point) {
-  // 0xxxxxxx, or a first byte that tells the number of bytes, then six bits in each:
+  // 0xxxxxxx, or a first byte with the number of bytes, then six bits in each:
   // 110xxxxx 10xxxxxx / 1110xxxx 10xxxxxx 10xxxxxx / 11110xxx 10xxxxxx 10xxxxxx 10xxxxxx
   constexpr char32_t kFirst[] = {0, 0xC0, 0xE0, 0xF0};
   const int more = point < 0x80 ? 0 : point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
@@ -67,7 +67,7 @@ std::string plain_text(std::string_view text) {
     if (is_blank(point)) {
       out += ' ';
     } else {
-      append_code_point(out, does_something(point) ? kReplacement : point);
+      append_code_point(out, is_control(point) ? kReplacement : point);
     }
   }
   return out;
@@ -88,7 +88,7 @@ std::string printable(std::string_view text, size_t longest) {
     const std::string_view character = text.substr(begin, at - begin);
     // Text may hold kReplacement itself.
     const bool valid = point != kReplacement || character == "\uFFFD";
-    const bool keeps = point == U'\n' || point == U'\t' || (valid && !does_something(point));
+    const bool keeps = point == U'\n' || point == U'\t' || (valid && !is_control(point));
     if (shown.size() + character.size() > longest) return shown + "...";
     shown += keeps ? std::string(character) : std::string(valid ? 1 : character.size(), '?');
   }

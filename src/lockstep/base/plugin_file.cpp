@@ -75,7 +75,7 @@ const void* open_plugin_file(const PluginFile& file, const char* entry, unsigned
   static std::mutex mutex;
   static std::map<std::string, const void*> opened;
   const std::lock_guard lock(mutex);
-  // Only plugins that opened are kept: one that was missing is looked for again, and refused again.
+  // Caches opened plugins only; a missing one is searched for again.
   if (const auto found = opened.find(file.name); found != opened.end()) return found->second;
 
   const std::vector<std::filesystem::path> folders = plugin_folders();

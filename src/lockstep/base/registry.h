@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// Things by name, in the order in which the user sees them. Filled in one place (a function that names
-/// every entry), so nothing depends on the order of static initialization.
+/// Entries by name, in the order in which the user sees them. Filled in one place, so nothing depends on the
+/// order of static initialization.
 template <typename Entry>
 class Registry {
  public:

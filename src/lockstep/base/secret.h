@@ -6,16 +6,16 @@
 
 namespace lockstep {
 
-// The secrets that the processes of a job share, and what they show of them. Thread-safe.
+// The secrets that the processes of a job share, and proofs of holding them. Thread-safe.
 
 /// 128 random bits as 32 hexadecimal digits.
 std::string random_secret();
 
-/// The answer of a holder of `secret` to `question` (HMAC-SHA-512/256, in hexadecimal digits): nobody finds
-/// the secret from it, or the answer to another question.
+/// The answer of a holder of `secret` to `question` (HMAC-SHA-512/256, in hexadecimal digits). It reveals
+/// neither the secret nor the answer to another question.
 std::string answer_to(std::string_view question, std::string_view secret);
 
-/// Compares in a time that does not tell how much of the two is equal.
+/// Compares in constant time.
 bool is_same_answer(std::string_view one, std::string_view other);
 
 /// 32 bytes that follow from `secret` (SHA-256), for libraries that want a key of this size.
@@ -28,7 +28,7 @@ using VariableLookup = std::function<const char*(const char* name)>;
 /// LOCKSTEP_TOKEN_FILE names; empty without either. Throws ConfigError for one under 32 characters, and for a
 /// file that cannot be read or that other users may read.
 std::string secret_of_user(const VariableLookup& lookup);
-/// Looks in this process's environment.
+/// From this process's environment.
 std::string secret_of_user();
 
 }  // namespace lockstep

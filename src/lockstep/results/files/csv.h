@@ -6,8 +6,8 @@
 
 namespace lockstep::results {
 
-/// A header row, then one row per run; units in the names, an empty field for what is missing, quoting as RFC
-/// 4180, lines end with "\n". The samples are not in it.
+/// A header row, then one row per run, without lists such as the samples; units in the names, empty fields
+/// for missing values, quoting as RFC 4180, lines end with "\n".
 std::string to_csv(const RunRecord& record);
 
 }  // namespace lockstep::results

@@ -6,8 +6,8 @@
 
 namespace lockstep::results {
 
-/// The JSON file of a run from its first steps on: a whole valid record each time that it is written, so that
-/// a run which dies loses nothing. Where FILE was not there before, that is FILE itself; where it was, FILE
+/// The JSON file of a run from its first steps on, a valid record at any time, so that a run which dies loses
+/// nothing. Where FILE was not there before, that is FILE itself; where it was, FILE
 /// stays as it is until all is measured, and the record is in FILE.partial. Not thread-safe.
 class PartialFile {
  public:
@@ -18,12 +18,12 @@ class PartialFile {
   /// `path`.partial.
   static std::filesystem::path beside(const std::filesystem::path& path);
 
-  /// `path`: FILE. `place`: of its record while the run goes on, as place_for() said when it began; empty:
-  /// none is kept. Nothing is written yet.
+  /// `path`: FILE. `place`: of its record while the run goes on, by place_for() at its begin; empty: none is
+  /// kept. Nothing is written yet.
   PartialFile(std::filesystem::path path, std::filesystem::path place);
 
-  /// Rewrites the record in its place; it says that the run has not ended, unless record.incomplete says why.
-  /// Throws Error when it cannot be written.
+  /// Rewrites the record in its place, marked as not ended, unless record.incomplete has a reason. Throws
+  /// Error when it cannot be written.
   void update(const RunRecord& record) const;
 
   /// Writes a complete record to FILE, and leaves nothing else.

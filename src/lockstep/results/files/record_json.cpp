@@ -34,7 +34,7 @@ struct PytorchRows {
   std::vector<const Run*> ddp;
 };
 
-/// The first run of the strategy that was asked for first. Null when nothing but controls was measured.
+/// The first run of the first strategy of the sweep. Null when only controls were measured.
 const Run* first_of_sweep(const RunRecord& record) {
   const Run* first = nullptr;
   for (const Run& run : record.runs) {
@@ -91,7 +91,7 @@ Json pytorch_result(const Run* run) {
 Json benchmark_results(const RunRecord& record) {
   Json all = Json::array();
   for (const PytorchRows& rows : pytorch_rows(record)) {
-    // diff.py skips the first result, whatever it is: without a measured one its place is held.
+    // diff.py always skips the first result, so one without measurements holds its place.
     Json results = Json::array({pytorch_result(rows.no_ddp)});
     for (const Run* run : rows.ddp) {
       Json result = pytorch_result(run);
@@ -118,7 +118,7 @@ void check_samples(const JsonNode& node, const std::vector<std::vector<double>>&
       fmt::format("one number per rank, {}", width));
 }
 
-/// The ranks whose samples a run has. An unfinished one may have those of its first host only.
+/// The number of ranks with samples. An unfinished run may have samples of its first host only.
 size_t sampled_ranks(const Run& run) {
   const size_t width = run.pooled ? 1 : static_cast<size_t>(run.ranks);
   const auto& samples = run.samples.empty() ? run.warmup_samples : run.samples;

@@ -8,12 +8,12 @@
 
 namespace lockstep::results {
 
-/// The whole record as docs/json.md describes it: at the top level what PyTorch's diff.py reads, the rest
+/// The whole record as docs/json.md describes it: the keys of PyTorch's diff.py at the top level, the rest
 /// under the key `lockstep`. Numbers are numbers, null where missing or not finite; invalid UTF-8 is
 /// replaced.
 std::string to_json(const RunRecord& record);
 
-/// Reads what to_json wrote, or a file of PyTorch's DDP benchmark (source = "pytorch", runs with `pooled`
+/// Reads a file of to_json, or of PyTorch's DDP benchmark (source = "pytorch", runs with `pooled`
 /// samples). Unknown keys are ignored; a key of another type than docs/json.md says, a key that is missing
 /// without which a run means nothing, text that is empty, cut off, no JSON, some other JSON, or of a newer
 /// schema is an Error that names `name` (the file), the key, and what was expected.

@@ -111,7 +111,7 @@ System system_from_json(std::string_view text, std::string_view name) {
 
 System read_system(const std::filesystem::path& path) {
   const std::string text = read_file(path);
-  // XML begins with <; anything else is read as JSON, whose errors say what is wrong.
+  // XML begins with <; anything else is read as JSON, whose errors explain themselves.
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && text[first] == '<') {
     return topology::system_from_xml(std::string_view(text).substr(first), path.string());

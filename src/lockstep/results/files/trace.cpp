@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/base/units.h"
 #include "lockstep/base/json_text.h"
+#include "lockstep/base/units.h"
 
 namespace lockstep::results {
 namespace {
@@ -135,7 +135,7 @@ class RowTrace {
       const LastArrival last = last_to_issue(index, i);
       const double waited_until_s =
           std::min(bucket.ended_s, last.on_rank_0_s + row_.ranks[rank].clock_offset_s);
-      // The last rank waits for nobody.
+      // The last rank waits for no other.
       if (last.rank != rank && waited_until_s > from_s) {
         slice(rank, track, fmt::format("waiting for rank {}", last.rank), from_s, waited_until_s);
       }
