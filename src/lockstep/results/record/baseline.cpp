@@ -9,7 +9,7 @@
 namespace lockstep::results {
 namespace {
 
-/// Whether two runs have all settings of communication alike but for the strategy.
+/// Whether two runs agree in all settings of communication but the strategy.
 bool same_communication(const Run& a, const Run& b) {
   return std::ranges::all_of(kSettings, [&](const Setting& setting) {
     return !setting.has(Setting::kOfCommunication) || setting.key == std::string_view("strategy") ||
@@ -89,7 +89,7 @@ class FactorTimes {
     factors.stragglers = without_waiting.value / job_.value;
     factors.half_width.machine = half_width_of_ratio(factors.machine, alone_, independent_);
     factors.half_width.strategy = half_width_of_ratio(factors.strategy, independent_, own_work);
-    // 1 - X / (T - W) and 1 - W / T: what is uncertain is the part that is taken away.
+    // 1 - X / (T - W) and 1 - W / T: the subtracted part is the uncertain one.
     factors.half_width.transfer = half_width_of_share(1 - factors.transfer, transfer_, without_waiting);
     factors.half_width.stragglers = half_width_of_share(1 - factors.stragglers, waiting_, job_);
     return factors;
@@ -206,7 +206,7 @@ void assign_factors(RunRecord& record) {
     // A damaged file may have times or rates of 0, and all of these are divisors.
     if (!(run.breakdown->mean.step_s > 0) || !(run.images_per_s > 0)) continue;
     const Run* baseline = baseline_of(record, run);
-    // One rank shares the machine with nobody: its control is the baseline itself.
+    // One rank has the machine to itself: its control is the baseline.
     const Run* independent = run.ranks == 1 ? baseline : independent_of(record, run);
     if (baseline == nullptr || independent == nullptr || !(independent->images_per_s > 0)) continue;
     run.factors = FactorTimes(run, *baseline, *independent).factors();

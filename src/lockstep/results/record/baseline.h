@@ -11,12 +11,12 @@ namespace lockstep::results {
 /// missing, and for an unfinished run, which no run is relative to either. Call again after runs were added.
 void assign_baselines(RunRecord& record);
 
-/// Sets the intervals of speed-ups that have none, as those read from older files do.
+/// Sets the intervals of speed-ups that have none, as in older files.
 void assign_speedup_intervals(RunRecord& record);
 
 /// Whether two runs train the same network on the same batch per rank (weak scaling) or of the whole job
-/// (strong scaling) with the same settings, so that only how many ranks there are and how they are kept in
-/// step differs (ranks, strategy, backend, bucket size).
+/// (strong scaling) with the same settings, except for the number of ranks and how they stay in step
+/// (strategy, backend, bucket size).
 bool same_work(const Run& a, const Run& b);
 
 /// Whether two runs are the same row: the same work at the same ranks with the same strategy, backend and
@@ -24,14 +24,14 @@ bool same_work(const Run& a, const Run& b);
 /// unfinished run is the same row as no other.
 bool same_row(const Run& a, const Run& b);
 
-/// The run that `run` is relative to, a finished one, as are those below; null where it was not measured.
+/// The finished run that `run` is relative to; null where it was not measured.
 const Run* baseline_of(const RunRecord& record, const Run& run);
 
-/// The `independent` run of the same work at the same number of ranks: what perfect scaling would give on
-/// this machine. Null where there is none.
+/// The finished `independent` run of the same work at the same number of ranks, perfect scaling on this
+/// machine. Null where there is none.
 const Run* independent_of(const RunRecord& record, const Run& run);
 
-/// The `single` run of the same work; null where there is none.
+/// The finished `single` run of the same work; null where there is none.
 const Run* single_of(const RunRecord& record, const Run& run);
 
 /// Whether `run` was measured only to be compared with (RunRecord::strategies).

@@ -14,7 +14,7 @@ using measure::BucketTimes;
 using measure::PhaseTimes;
 using measure::RankBreakdown;
 
-/// A 95 % interval in the unit of what it is about, or the reason why there is none ("not enough data").
+/// A 95 % interval in the unit of its quantity, or the reason why there is none ("not enough data").
 struct Interval {
   double low = 0;
   double high = 0;
@@ -36,7 +36,7 @@ struct Interval {
   }
 };
 
-/// Why efficiency is what it is: factors whose product is the efficiency (docs/measuring.md).
+/// Factors whose product is the efficiency (docs/measuring.md).
 struct EfficiencyFactors {
   double machine = 1;
   double strategy = 1;

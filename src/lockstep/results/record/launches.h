@@ -6,10 +6,10 @@
 
 namespace lockstep::results {
 
-/// The run's step times that its percentiles are over (representative_steps), one list per launch, in order.
+/// The step times that the run's percentiles are over (representative_steps), one list per launch, in order.
 std::vector<std::vector<double>> representative_steps_by_launch(const Run& run);
 
-/// How many launches the run's samples come from.
+/// The number of launches of the run's samples.
 int launches(const Run& run);
 
 /// Images per second of the whole job in each launch, from its samples: of an uncoupled run the sum over its
@@ -21,10 +21,10 @@ std::vector<double> launch_rates(const Run& run);
 void assign_intervals(Run& run);
 
 /// Adds another launch of the same command to `record`: samples one after the other, throughput and
-/// percentiles as geometric means of the launches', intervals over launches, breakdown and what else explains
-/// it from the later launch. Runs are matched by what they are (same_row); those of `launch` that `record`
-/// lacks are added, and unfinished ones, which are pooled with nothing. Throws ConfigError where the two were
-/// not measured in the same way (network, machine, library).
+/// percentiles as geometric means of the launches', intervals over launches, breakdown and other explanations
+/// from the later launch. Runs match if they are the same row (same_row); runs of `launch` that match none,
+/// as unfinished runs do, are added. Throws ConfigError where the two were not measured in the same way
+/// (machine, library).
 void add_launch(RunRecord& record, RunRecord launch);
 
 }  // namespace lockstep::results

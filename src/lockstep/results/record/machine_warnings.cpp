@@ -30,7 +30,7 @@ Warning too_many_threads(const HostPlan& plan, int cores) {
 using topology::GpuUse;
 using topology::Slowdown;
 
-/// Shares above which something is said.
+/// Least shares for a warning.
 constexpr double kSlowedShare = 0.05;
 constexpr double kClockDifference = 0.05;
 
@@ -184,7 +184,7 @@ std::vector<Warning> gpu_warnings(const std::vector<GpuUse>& by_rank) {
          "nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE says more. Compare only with runs that "
          "were held back alike."});
   }
-  // GPUs whose driver tells no clock are left out of the comparison.
+  // Leaves out GPUs whose driver reports no clock.
   const GpuUse* slowest = nullptr;
   const GpuUse* fastest = nullptr;
   for (const GpuUse& use : by_rank) {

@@ -13,7 +13,7 @@ struct HostPlan {
 };
 
 /// Properties of the machine, or of the plan on it, that make the numbers less trustworthy: other load, more
-/// threads than cores, a CPU quota, swap in use, a power-saving governor. Each warning says what to do. The
+/// threads than cores, a CPU quota, swap in use, a power-saving governor. The
 /// machine's cores are those that all of its ranks may use together (topology::unite_masks).
 std::vector<Warning> machine_warnings(const Machine& machine, const HostPlan& plan);
 

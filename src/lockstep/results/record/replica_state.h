@@ -39,8 +39,7 @@ struct ByteRange {
   }
 };
 
-/// Memory that a replica keeps from step to step, on the rank that keeps the least and on the one that keeps
-/// the most.
+/// Memory that a replica keeps from step to step, on the ranks that keep the least and the most.
 struct ReplicaMemory {
   ByteRange parameters;
   ByteRange gradients;
@@ -93,7 +92,7 @@ struct BucketTuning {
   double best_mb = 0;
   std::optional<double> speedup;
   std::optional<double> speedup_low, speedup_high;
-  /// Why this one was chosen, as a sentence without its stop.
+  /// Why this cap was chosen, as a sentence without its period.
   std::string reason;
 
   template <typename Fields, typename Self>

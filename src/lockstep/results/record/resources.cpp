@@ -18,7 +18,7 @@
 namespace lockstep::results {
 namespace {
 
-/// Shares above which something is said.
+/// Least shares for a warning.
 constexpr double kOtherLoadShare = 0.05;
 constexpr double kStolen = 0.02;
 constexpr double kFrequencyDrop = 0.05;
@@ -26,7 +26,7 @@ constexpr double kOutliers = 0.05;
 /// Multiple of the median from which the slowest of them is worth a warning.
 constexpr double kSlow = 1.25;
 constexpr int64_t kSwapped = 16 << 20;
-/// Ratio of median steps of ranks that train alone, above which the machine did not treat them alike.
+/// Least ratio of the median steps of ranks that train alone for a warning.
 constexpr double kRankDifference = 1.1;
 /// Difference of the steps of breakdown and throughput, where their noise is known and where it is not.
 constexpr double kBreakdownDiffers = 0.05;
@@ -34,7 +34,7 @@ constexpr double kBreakdownDiffersUnknown = 0.2;
 
 using topology::RankUse;
 
-/// One of the ranks of each process, and each host once with what this job used of it.
+/// A host, and the processor time that this job used of it.
 struct HostShare {
   const RankUse* seen = nullptr;
   double own_cpu_s = 0;
@@ -43,7 +43,7 @@ struct HostShare {
   double other_load() const { return std::max(0.0, seen->host_busy_s - own_cpu_s) / capacity_s(); }
 };
 
-/// One rank of each process: ranks that are threads of one process all report its processor time.
+/// One rank per process: ranks that are threads of a process all report its processor time.
 std::vector<const RankUse*> processes(const std::vector<RankUse>& use) {
   std::map<std::pair<int64_t, int64_t>, const RankUse*> by_process;
   for (const RankUse& rank : use) by_process.emplace(std::pair(rank.host, rank.process), &rank);
@@ -95,7 +95,7 @@ Resources resources_of(const std::vector<RankUse>& use, int threads_per_rank) {
   double cpu_s = 0, communication_s = 0, wall_s = 0;
   double frequency_sum_mhz = 0;
   int frequencies = 0;
-  // Per process, since ranks that are threads of one all see its whole time.
+  // Per process, since ranks that are threads of a process all report its whole time.
   for (const RankUse* process : processes(use)) cpu_s += process->cpu_s;
   for (const RankUse& rank : use) {
     communication_s += rank.communication_cpu_s;
@@ -159,7 +159,7 @@ std::vector<Warning> resource_warnings(const std::vector<RankUse>& use) {
 
 std::vector<Warning> series_warnings(const Run& run) {
   std::vector<Warning> warnings;
-  // Launches are judged one by one: between two of them a shift is no fault.
+  // Diagnoses each launch by itself: a shift between two launches is no fault.
   for (const std::vector<double>& steps : representative_steps_by_launch(run)) {
     if (steps.empty()) continue;
     const measure::SeriesDiagnosis found = measure::diagnose(steps);
@@ -195,7 +195,7 @@ std::vector<Warning> rank_warnings(const Run& run) {
 
 std::vector<Warning> breakdown_warnings(const Run& run, const std::vector<double>& breakdown_step_s) {
   if (breakdown_step_s.empty() || !(run.images_per_s > 0)) return {};
-  // So few steps are asked how certain their own mean is, whether or not they had settled.
+  // Few steps: takes the uncertainty of their mean whether or not they had settled.
   const measure::Estimate broken_down = measure::mean_estimate(breakdown_step_s, {.check_settled = false});
   const double step_s = run.ranks * run.images_per_rank_step() / run.images_per_s;
   const double ratio = broken_down.value / step_s;

@@ -53,7 +53,7 @@ struct Resources {
 struct Run;
 struct Warning;
 
-/// The resources of a row, from what each of its ranks saw. The ranks had ranks * threads_per_rank cores.
+/// The resources of a row, from the reports of its ranks, which had ranks * threads_per_rank cores.
 Resources resources_of(const std::vector<topology::RankUse>& use, int threads_per_rank);
 
 /// Events on the hosts while a row ran that make it less trustworthy: other load, time taken by the
@@ -70,8 +70,7 @@ std::vector<Warning> rank_warnings(const Run& run);
 
 /// A warning if the steps of the breakdown's run (seconds each) and the run's own differ by more than noise:
 /// the interval of the ratio of their means excludes 1, and the ratio is 5 % off or more; without intervals,
-/// 20 %. The shares of waiting and transfer are then those of another step than the one that throughput is
-/// of.
+/// 20 %. The shares of waiting and transfer then belong to another step than the throughput.
 std::vector<Warning> breakdown_warnings(const Run& run, const std::vector<double>& breakdown_step_s);
 
 }  // namespace lockstep::results

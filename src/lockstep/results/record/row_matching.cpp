@@ -16,7 +16,7 @@ bool has(const Setting& setting, const Run& run) {
   return !setting.has(Setting::kOfCommunication) || communicates(run);
 }
 
-/// Whether the setting keeps rows of two files apart, beside those of identity() below.
+/// Whether the setting keeps rows of two files apart, beside the settings of identity() below.
 bool decides(const Setting& setting) {
   return setting.is_attribute() || setting.has(Setting::kPlacement);
 }
@@ -31,7 +31,7 @@ std::set<std::string> values(const RunRecord& record, const Setting& setting) {
   return found;
 }
 
-/// The settings that keep rows apart; those that do not but differ go to `changes`.
+/// The settings that keep rows apart; the others that differ go to `changes`.
 std::vector<const Setting*> deciding(const RunRecord& base, const RunRecord& test,
                                      std::vector<SettingChange>& changes) {
   std::vector<const Setting*> kept;

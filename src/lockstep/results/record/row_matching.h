@@ -28,16 +28,16 @@ struct RowMatching {
   /// Unfinished rows (Run::unfinished), which match nothing.
   std::vector<const Run*> unfinished_base;
   std::vector<const Run*> unfinished_test;
-  /// Settings that were apparently changed on purpose; empty if matched rows are alike in everything.
+  /// Settings that were apparently changed on purpose; empty if matched rows have the same settings.
   std::vector<SettingChange> changes;
 };
 
 /// Rows belong together when they are the same row: model, batch, ranks, image size, and every setting that
 /// either file sweeps. A setting that has one value throughout `base` and another one throughout `test`
-/// (buckets of 25 MiB against 1 MiB, bf16 against fp32) does not keep rows apart: it is what the two files
-/// are compared for, and stands in `changes`. `single` and `independent` rows stay among themselves, and know
-/// neither backend nor bucket size. What a file does not say (those of PyTorch's benchmark say little) is
-/// taken to be the same.
+/// (buckets of 25 MiB against 1 MiB, bf16 against fp32) does not keep rows apart: it is the object of the
+/// comparison, and stands in `changes`. `single` and `independent` rows stay among themselves, and know
+/// neither backend nor bucket size. Settings that a file lacks (files of PyTorch's benchmark have few) count
+/// as equal.
 RowMatching match_rows(const RunRecord& base, const RunRecord& test);
 
 }  // namespace lockstep::results

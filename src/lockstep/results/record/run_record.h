@@ -28,20 +28,20 @@ using topology::Machine;
 
 /// Why an interval of an unfinished run is missing.
 constexpr const char* kUnfinished = "unfinished";
-/// Why a record is incomplete, and its last row unfinished, while its run goes on. Said in advance: a run
-/// that is killed has no chance to say it.
+/// Why a record is incomplete, and its last row unfinished, while its run goes on. Written in advance,
+/// because a killed run cannot write it.
 constexpr const char* kNotEnded = "the run has not ended, or ended without a word";
 
 /// Source of a record of published results.
 constexpr const char* kPublished = "published";
 
-/// Something that makes the result less trustworthy, and what to do about it.
+/// A reason to trust the result less, and advice.
 struct Warning {
   std::string text;
   std::string advice;
-  /// The numbers are not what they seem to be (more ranks than cores), not only noisier.
+  /// The numbers are misleading (more ranks than cores), not only noisier.
   bool loud = false;
-  /// How many launches of the row, or of the record, it holds for.
+  /// The number of launches of the row, or of the record, with this warning.
   int launches = 1;
 
   template <typename Fields, typename Self>
@@ -93,7 +93,7 @@ struct Run : Setup, measure::Ending {
   std::string device_settings;
   /// Sum over all launches.
   int warmup_steps = 0;
-  /// Why the row ended before all of it was measured; empty for a whole one. An unfinished row has the steps
+  /// Why the row ended before all of it was measured; empty for a whole row. An unfinished row has the steps
   /// until then; it has no intervals and no speed-up, and nothing is compared with it.
   std::string unfinished;
   /// Whether a step of the job is the longest of its ranks' (true), or every rank goes its own way.
@@ -121,11 +121,11 @@ struct Run : Setup, measure::Ending {
   std::vector<std::vector<double>> samples;
   /// The same for the steps before.
   std::vector<std::vector<double>> warmup_samples;
-  /// How many of `samples` and of `warmup_samples` each launch brought, in order; both empty: one launch
-  /// brought all.
+  /// The number of `samples` and of `warmup_samples` of each launch, in order; both empty: all are of one
+  /// launch.
   std::vector<int> launch_steps;
   std::vector<int> launch_warmup_steps;
-  /// From a file of PyTorch's DDP benchmark, which does not say which rank a sample is of: every sample is a
+  /// From a file of PyTorch's DDP benchmark, which does not assign samples to ranks: every sample is a
   /// step of its own in `samples`, with one entry. Published results have no samples, and a breakdown without
   /// ranks.
   bool pooled = false;
@@ -140,9 +140,9 @@ struct Run : Setup, measure::Ending {
   std::optional<Breakdown> breakdown;
   std::optional<EfficiencyFactors> factors;
   std::optional<Resources> resources;
-  /// [rank]: what the driver told of its GPU while it was measured; of the last launch. Empty on a CPU.
+  /// [rank]: the driver's reports on its GPU while it was measured; of the last launch. Empty on a CPU.
   std::vector<topology::GpuUse> gpu_use;
-  /// Those of the last launch.
+  /// Of the last launch.
   std::vector<OwnMeasure> own_measures;
   /// Queues of the last launch, the one nearest to the step last; empty if all batches exist from the
   /// beginning.
@@ -223,10 +223,10 @@ struct Run : Setup, measure::Ending {
   }
 };
 
-/// Everything that one invocation of `lockstep bench` knows. Writers, readers and plots are functions of it.
+/// All measurements of one invocation of `lockstep bench`. Writers, readers and plots are functions of it.
 struct RunRecord {
-  /// The program that wrote it: "lockstep", or "pytorch" for a file of PyTorch's DDP benchmark; kPublished for
-  /// results that others published (data/published).
+  /// The program that wrote it: "lockstep", or "pytorch" for a file of PyTorch's DDP benchmark; kPublished
+  /// for results that others published (data/published).
   std::string source = "lockstep";
   int schema_version = kSchemaVersion;
   std::string lockstep_version;
@@ -234,7 +234,7 @@ struct RunRecord {
   /// Empty on a CPU.
   std::string cuda_version;
   std::string cudnn_version;
-  /// [rank]: what each computes on; empty on a CPU.
+  /// [rank]: the GPU of each; empty on a CPU.
   std::vector<topology::RankGpu> rank_gpus;
   /// Library and version of each backend used: "Gloo 0.0~git20220518 (TCP)".
   std::string backend_detail;
@@ -245,7 +245,7 @@ struct RunRecord {
   std::string kernel_detail;
   /// UTC, ISO 8601; of the first launch.
   std::string started_at;
-  /// Start of every launch, in order; empty: there was one.
+  /// Start of every launch, in order; empty if there was one.
   std::vector<std::string> launches_started_at;
   std::vector<std::string> command;
   std::vector<Machine> machines;
@@ -261,7 +261,7 @@ struct RunRecord {
   std::string allocator;
   std::vector<Warning> warnings;
   std::vector<Run> runs;
-  /// Why the run ended before all was measured; empty for a complete one.
+  /// Why the run ended before all was measured; empty for a complete run.
   std::string incomplete;
 
   /// The strategies asked for, in order. Runs of others (`single`, `independent`) are controls: they are

@@ -14,7 +14,7 @@ const Setup& default_setup() {
   return kDefault;
 }
 
-/// A tuned row has a bucket size of its own, which would tell apart rows of one sweep.
+/// A tuned row has a bucket size of its own, which must not keep rows of one sweep apart.
 bool is_tuned(const Setting& setting, const Run& run) {
   return setting.member == Setting::Member(&Setup::bucket_mb) && run.tuning.has_value();
 }
@@ -63,7 +63,7 @@ bool Setting::same(const Setup& a, const Setup& b) const {
 Setup unknown_setup() {
   Setup setup;
   for (const Setting& setting : kSettings) {
-    // The default is what the setting had before files knew it.
+    // The default was the value before files had the setting.
     if (!setting.has(Setting::kUnknownIfAbsent) && !setting.has(Setting::kRequired)) continue;
     std::visit([&](auto of) { setup.*of = {}; }, setting.member);
   }

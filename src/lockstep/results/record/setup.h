@@ -77,7 +77,7 @@ struct Setup {
   double momentum = 0.9;
   double weight_decay = 1e-4;
   bool nesterov = false;
-  /// Unit that rates count: "image", or what the file of a network names ("token").
+  /// Unit that rates count: "image", or the unit in the file of a network ("token").
   std::string unit = "image";
   /// Units in a sample of the batch.
   int64_t units_per_sample = 1;
@@ -95,7 +95,7 @@ inline bool communicates(const Setup& row) {
   return row.role() == Role::kStrategy;
 }
 
-/// More than any machine has. Readers refuse more, because they make lists as long as a row has ranks.
+/// More than any machine has. Readers refuse more, because they make lists with an entry per rank.
 inline constexpr int kMostRanks = 1'000'000;
 
 /// One member of Setup as files, tables and messages know it.
@@ -142,7 +142,7 @@ struct Setting {
   const char* name;
   Member member;
   unsigned traits = 0;
-  /// In comparisons of what ranks and checkpoints were told, where that is not `name`.
+  /// In comparisons of the settings of ranks and checkpoints, where that is not `name`.
   const char* flag = nullptr;
   Prose prose = {};
   /// A file with a larger whole number is refused.
@@ -217,7 +217,7 @@ inline constexpr auto kSettings = [] {
   });
 }();
 
-/// A row of which a file says nothing.
+/// The settings of a row that a file lacks completely.
 Setup unknown_setup();
 
 template <typename Fields, typename Self>

@@ -23,7 +23,7 @@ namespace lockstep::train {
 
 namespace {
 
-/// All that has a gradient: the logits and those of auxiliary classifiers.
+/// The outputs with a gradient: the logits of the network and of its auxiliary classifiers.
 std::vector<at::Tensor> logits_of(const models::Output& output) {
   std::vector<at::Tensor> logits{output.logits};
   for (const models::AuxiliaryLogits& auxiliary : output.auxiliary) logits.push_back(auxiliary.logits);
@@ -117,7 +117,7 @@ models::Output DataParallelModel::forward(const at::Tensor& images, const kernel
     const auto index = static_cast<size_t>(device);
     kernels::Context own = context;
     own.first_sample += device * parts[index].size(0);
-    // These belong to one thread, or to one device.
+    // Counters of one thread, or of one device.
     if (device > 0) own.layers = nullptr;
     if (device > 0) own.batch_counters = nullptr;
     own.step_on_device = nullptr;

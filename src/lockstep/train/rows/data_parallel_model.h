@@ -19,7 +19,7 @@ namespace lockstep::train {
 /// others, runs the parts at the same time, a thread each, and gathers the outputs on device 0. Their
 /// gradient is split and copied back, the backward passes run at the same time, and the gradients of the
 /// copies are added to those of device 0, one device after the other, which gives the parameters of this
-/// model theirs. None of it overlaps with anything else. With one device it is the network itself, as there.
+/// model theirs. Nothing overlaps. With one device it is the network itself, as in PyTorch.
 ///
 /// Its parameters and buffers are device 0's: running statistics of the other devices are lost. Samples keep
 /// their numbers. Used by one thread, which is device 0's.
@@ -51,8 +51,8 @@ class DataParallelModel final : public models::Model, public models::WholeStep {
   at::Tensor run(const std::vector<at::Tensor>& samples, const kernels::Context& context,
                  const at::Tensor& scale, const std::function<void()>& forward_done) override;
 
-  /// `listener` is told when data moves between devices. It must outlive this.
-  void tell(ActivityListener* listener) { activities_ = listener; }
+  /// `listener` receives the times at which data moves between devices. It must outlive this.
+  void set_listener(ActivityListener* listener) { activities_ = listener; }
 
   int devices() const { return threads_.devices(); }
   /// The replica of a device; that of another than device 0 is as it was in the last step.

@@ -163,7 +163,7 @@ std::string difference_text(const std::vector<Fingerprint>& by_rank) {
     if (text.empty()) continue;
     (is_hash(value_of(by_rank[0], name)) ? of_hashes : differences).push_back(std::move(text));
   }
-  // A hash follows from what can be said in words, where there is anything.
+  // A hash follows from the other properties, if any differs.
   if (differences.empty()) differences = std::move(of_hashes);
   const size_t more = differences.size() - std::min(differences.size(), kMostDifferences);
   differences.resize(differences.size() - more);

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/base/json_codec.h"
+#include "lockstep/comm/communicator.h"
 #include "lockstep/strategies/strategy.h"
 
 namespace lockstep::train {
@@ -42,7 +42,7 @@ std::vector<std::vector<T>> gather_by_rank(std::vector<T> own, comm::Communicato
   return by_rank;
 }
 
-/// Every rank's record, in order of rank, on all ranks; the own one alone where `group` is null. T describes
+/// Every rank's record, in order of rank, on all ranks; only this rank's where `group` is null. T describes
 /// itself (base/fields.h), or is a list of such. Collective.
 template <typename T>
 std::vector<T> gather_records(const T& own, comm::Communicator* group) {
@@ -55,7 +55,7 @@ std::vector<T> gather_records(const T& own, comm::Communicator* group) {
   return all;
 }
 
-/// One value each of what all ranks measured, as Measured::Over says, the same on all of them. `own`: of this
+/// Combines each quantity over all ranks, by its Measured::Over; the same on all of them. `own`: of this
 /// rank, over its `steps` steps; every rank has the same names. Collective over `group` unless it is null.
 std::vector<strategies::Measured> combine_measured(std::vector<strategies::Measured> own, size_t steps,
                                                    comm::Communicator* group);

@@ -26,8 +26,8 @@ struct RankGroup {
   /// Messages of strategies: memory of the row's device, and of the host as well if it is `control`.
   comm::Communicator* data = nullptr;
 
-  /// The place where ranks wait for what takes longer than a communicator's limit on time, and the beginning
-  /// of keys that this group alone uses. Null: they wait in a collective, as tests do.
+  /// The place where ranks wait for work that exceeds a communicator's time limit, and the prefix of keys
+  /// that only this group uses. Null: ranks wait in a collective, as in tests.
   comm::Store* store = nullptr;
   std::string keys;
 

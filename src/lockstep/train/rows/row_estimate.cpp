@@ -44,7 +44,7 @@ MemoryEstimate estimate_memory(const RowPlan& row, const models::ModelCost& cost
   // 16-bit copies of the weights, with gradients of their own.
   if (replica::keeps_weight_copies(replica::parse_precision(row.precision)))
     estimate.parameter_bytes += 2 * 2 * info.parameters;
-  // The backward pass holds gradients of the activations that it is working on beside those kept.
+  // The backward pass holds gradients of its current activations beside all kept activations.
   estimate.activation_bytes = row.batch_per_rank * cost.activation_bytes * 5 / 4;
   if (!on_gpu(row)) estimate.activation_bytes += waiting_bytes(row);
   return estimate;
@@ -92,7 +92,7 @@ void require_room(const RowPlan& row, const MemoryEstimate& estimate, const Tena
                   : std::string("Use fewer ranks or a smaller model: not even a batch of 1 would fit."));
 }
 
-/// Whether activations are kept in so many.
+/// Whether activations are kept in 16 bits.
 bool in_16_bits(const RowPlan& row) {
   return replica::bytes_per_number(replica::parse_precision(row.precision)) == 2;
 }

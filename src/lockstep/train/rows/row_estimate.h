@@ -17,13 +17,13 @@ struct MemoryEstimate {
   int64_t total_bytes() const { return process_bytes + parameter_bytes + activation_bytes; }
 };
 
-/// From one forward pass of one image with the calling thread's number of threads; the process remembers it.
+/// From one forward pass of one image with the calling thread's number of threads; cached by the process.
 MemoryEstimate estimate_memory(const RowPlan& row);
 
 /// Throws ConfigError when the ranks of a row on one host do not fit into `available_bytes` of its memory,
-/// naming the row, what it needs and the largest batch that would fit. Of rows on GPUs it returns that as
-/// warnings: they need little of a host's memory, most of it for libraries, and virtual machines with GPUs
-/// may get more memory when they use it.
+/// naming the row, its need and the largest batch that would fit. For rows on GPUs it returns warnings
+/// instead: they need little host memory, most of it for libraries, and virtual machines with GPUs may get
+/// more memory when they use it.
 std::vector<std::string> check_memory(const std::vector<RowPlan>& rows, int ranks_per_host,
                                       int64_t available_bytes);
 

@@ -84,8 +84,8 @@ namespace {
 
 using inputs::InputInfo;
 
-/// Something that a row's input is told, for inputs that can be told.
-struct Told {
+/// A flag of inputs that was given, and the member of InputInfo that says which inputs take it.
+struct GivenFlag {
   std::string flag;
   bool InputInfo::*has = nullptr;
 };
@@ -100,15 +100,15 @@ std::string inputs_with(bool InputInfo::*has) {
 
 void check_flags(const RowPlan& row) {
   const InputFlags& flags = row.input_flags;
-  std::vector<Told> told;
-  if (!row.data.empty()) told.push_back({"--data " + row.data, &InputInfo::has_data});
-  if (!flags.address.empty()) told.push_back({"--address " + flags.address, &InputInfo::has_address});
+  std::vector<GivenFlag> given;
+  if (!row.data.empty()) given.push_back({"--data " + row.data, &InputInfo::has_data});
+  if (!flags.address.empty()) given.push_back({"--address " + flags.address, &InputInfo::has_address});
   if (flags.prefetch)
-    told.push_back({fmt::format("--prefetch {}", *flags.prefetch), &InputInfo::has_prefetch});
+    given.push_back({fmt::format("--prefetch {}", *flags.prefetch), &InputInfo::has_prefetch});
   if (flags.workers)
-    told.push_back({fmt::format("--input-workers {}", *flags.workers), &InputInfo::has_workers});
+    given.push_back({fmt::format("--input-workers {}", *flags.workers), &InputInfo::has_workers});
   const InputInfo& info = inputs::registry().get(row.input);
-  for (const auto& [flag, has] : told) {
+  for (const auto& [flag, has] : given) {
     if (info.*has) continue;
     throw ConfigError(fmt::format("{} is of no use to the input '{}'", flag, row.input),
                       fmt::format("Add --input {}.", inputs_with(has)));

@@ -21,9 +21,9 @@ std::vector<inputs::Description> descriptions_of(const network_file::NetworkFile
 /// Options of the input of the row's rank 0. Where one rank has the devices of all, its batch is that of all.
 inputs::InputOptions input_options_of(const RowPlan& row);
 
-/// Throws ConfigError where the input needs data or an address and has none, was told what is of no use to
-/// it, or has data that do not suit a row: other classes, too few samples; and Error that names a file which
-/// cannot be read.
+/// Throws ConfigError where an input lacks the data or the address that it needs, has a flag that is of no
+/// use to it, or data that do not suit a row (other classes, too few samples); and Error that names an
+/// unreadable file.
 void check_inputs(const std::vector<RowPlan>& rows);
 
 /// Facts on a row's input that a training needs before it begins.
@@ -34,7 +34,7 @@ struct InputFacts {
   std::string data;
 };
 
-/// Opens the data, those to evaluate with too if `evaluates`. Throws as check_inputs.
+/// Opens the training data, and the evaluation data if `evaluates`. Throws as check_inputs.
 InputFacts look_at_input(const RowPlan& row, bool evaluates);
 
 }  // namespace lockstep::train

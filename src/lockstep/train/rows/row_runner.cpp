@@ -19,7 +19,7 @@
 namespace lockstep::train {
 namespace {
 
-/// Steps of a breakdown run. It reports means only; 20 steps are enough for those.
+/// Steps of a breakdown run. It reports means only, for which 20 steps are enough.
 constexpr int kBreakdownWarmup = 5;
 constexpr int kBreakdownSteps = 20;
 /// Steps of a trace with kernels. A step has about a thousand of them.
@@ -56,11 +56,11 @@ class RowGpuWatch {
   }
 
  private:
-  /// Null where a GPU cannot be asked.
+  /// Null for a GPU without a sampler.
   std::vector<std::unique_ptr<topology::GpuWatch>> watches_;
 };
 
-/// The precision in which fp32 tensors are multiplied; all of their bits unless LibTorch was told otherwise.
+/// The precision in which LibTorch multiplies fp32 tensors.
 std::string precision_of(at::Float32Op op) {
   const at::Float32Precision precision = at::globalContext().float32Precision(at::Float32Backend::CUDA, op);
   return precision == at::Float32Precision::NONE ? "ieee" : at::precision2str(precision);
@@ -70,7 +70,7 @@ c10::Device device_of(const RowTrainee& trainee) {
   return trainee.accelerator() ? trainee.accelerator()->device() : c10::Device(c10::DeviceType::CPU);
 }
 
-/// Leaves out what was carried out before the first of these steps or after the last, in warm-up mostly.
+/// Leaves out kernels before the first of these steps or after the last, in warm-up mostly.
 void keep_within(const std::vector<measure::StepStamps>& steps, std::vector<measure::KernelSpan>& spans) {
   std::erase_if(spans, [&](const measure::KernelSpan& span) {
     return steps.empty() || span.begin_s < steps.front().begin_s || span.end_s > steps.back().end_s;

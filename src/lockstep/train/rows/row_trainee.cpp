@@ -19,8 +19,8 @@ class OneBatch final : public inputs::Input {
   inputs::Batch batch_;
 };
 
-/// Accelerators of a rank's devices. A process that has the devices of all ranks takes its first GPU and the
-/// next ones.
+/// Accelerators of a rank's devices. A process with the devices of all ranks takes its first GPU and the ones
+/// after it.
 DataParallelModel::Accelerators accelerators_of(const RowPlan& row,
                                                 const std::shared_ptr<replica::Accelerator>& first) {
   if (first == nullptr) return {};
@@ -72,7 +72,7 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   };
   if (traits_.one_process) {
     auto model = DataParallelModel::make(create, row.ranks, row.device_cpus, accelerators_);
-    model->tell(&activities_);
+    model->set_listener(&activities_);
     devices_ = model.get();
     model_ = std::move(model);
   } else {
@@ -107,7 +107,7 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
                                   : strategies::registry().get(row.strategy).create(context);
 }
 
-Trainee RowTrainee::parts() const {
+Trainee RowTrainee::trainee() const {
   return {.model = *model_,
           .input = *input_,
           .strategy = *strategy_,
@@ -129,7 +129,7 @@ StepLoopOptions RowTrainee::loop_options(const PacingOptions& pacing) const {
 
 StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
                                  launch::Progress& progress) {
-  Trainee trainee = parts();
+  Trainee trainee = this->trainee();
   trainee.stamp_phases = stamp_phases;
   trainee.tracer = tracer_;
   trainee.activities = &activities_;
@@ -156,7 +156,7 @@ StepLoopResult RowTrainee::train_steps(int steps, int64_t first_step, StepHooks 
   StepLoopOptions options = loop_options({.warmup_steps = 0, .steps = steps});
   options.first_step = first_step;
   options.hooks = std::move(hooks);
-  return run_steps(parts(), options, progress);
+  return run_steps(trainee(), options, progress);
 }
 
 std::vector<int64_t> RowTrainee::peak_memory_bytes() const {

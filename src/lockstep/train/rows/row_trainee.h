@@ -27,14 +27,14 @@ std::unique_ptr<inputs::Input> create_input(const RowPlan& row, int rank,
 
 /// Starting values, input and strategy other than the row's own.
 struct TraineeStart {
-  /// Changes initial values and buffers, which the ranks have compared before, to what is the same on all of
-  /// them too; the strategy is made after it.
+  /// Changes initial values and buffers after the ranks have compared them, alike on all ranks; the strategy
+  /// is made after it.
   std::function<void(replica::Parameters& parameters)> initialise;
   /// Empty: the row's.
   std::function<std::unique_ptr<inputs::Input>(std::shared_ptr<replica::Accelerator>)> make_input;
   /// Empty: the row's.
   std::function<std::unique_ptr<strategies::Strategy>(const strategies::StrategyContext&)> make_strategy;
-  /// All weights are 0, which takes no time to draw: for a trainee that is only timed.
+  /// All weights are 0, which saves drawing them: for a trainee that is only timed.
   bool blank = false;
 };
 
@@ -58,7 +58,7 @@ class RowTrainee {
   /// From now on every step has the batch that would have been next.
   void repeat_one_batch();
 
-  /// One step without measuring, with what came before it in mind. Collective as run_steps.
+  /// One more step, without measuring. Collective as run_steps.
   void train_one_more(launch::Progress& progress);
 
   /// `steps` steps of which each counts from `first_step` on, unwarmed. Collective as run_steps of a coupled
@@ -93,7 +93,7 @@ class RowTrainee {
   uint64_t state_hash() const;
 
  private:
-  Trainee parts() const;
+  Trainee trainee() const;
   void reset_peak_memory();
   StepLoopOptions loop_options(const PacingOptions& pacing) const;
 
