@@ -58,7 +58,7 @@ SteadyClock SteadyClock::of_system() {
   std::getline(file, name);
   std::error_code none;
   name += std::filesystem::read_symlink("/proc/self/ns/time", none).string();
-  // A system that tells neither has an identity of its own in every process.
+  // Without either, every process has an identity of its own.
   if (name.empty()) name = fmt::format("{} {}", host_name(), ::getpid());
   return {.now_s = lockstep::now_s, .identity = static_cast<int64_t>(std::hash<std::string>()(name))};
 }
@@ -67,15 +67,15 @@ ClockOffset estimate_clock_offset(comm::Communicator& group, const SteadyClock& 
   if (group.rank() == 0) {
     for (int peer = 1; peer < group.size(); ++peer) {
       const ClockOffset offset = ask(group, peer, clock);
-      double told[2] = {offset.offset_s, offset.error_s};
-      group.send(comm::host_buffer(told, 2), peer, kTag)->wait();
+      double offsets[2] = {offset.offset_s, offset.error_s};
+      group.send(comm::host_buffer(offsets, 2), peer, kTag)->wait();
     }
     return {};
   }
   answer(group, clock);
-  double told[2] = {};
-  group.receive(comm::host_buffer(told, 2), 0, kTag)->wait();
-  return {.offset_s = told[0], .error_s = told[1]};
+  double offsets[2] = {};
+  group.receive(comm::host_buffer(offsets, 2), 0, kTag)->wait();
+  return {.offset_s = offsets[0], .error_s = offsets[1]};
 }
 
 }  // namespace lockstep::train

@@ -26,7 +26,7 @@ struct PacingOptions {
   bool fixed() const { return warmup_steps && steps; }
 };
 
-/// Where warm-up ends in the steps so far: as told, or where the step time becomes stationary.
+/// The end of warm-up in the steps so far: `--warmup`, or where the step time becomes stationary.
 measure::SteadyState steady_state(std::span<const double> step_s, const PacingOptions& options);
 
 /// Steps at the beginning that are warm-up whatever their times are; fewer than steps_to_first_decision().

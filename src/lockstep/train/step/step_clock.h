@@ -12,7 +12,7 @@ struct Instant {
   replica::Accelerator::MarkPtr mark;
 };
 
-/// Tells when things happen on a replica's device, in seconds on the host's steady clock. Stamping never
+/// Stamps events on a replica's device, in seconds on the host's steady clock. Stamping never
 /// blocks. Only now() may be called from several threads.
 class StepClock {
  public:

@@ -16,9 +16,9 @@
 namespace lockstep::train {
 namespace {
 
-/// Time between two looks at whether all ranks have finished.
-constexpr std::chrono::milliseconds kMostOften{10};
-constexpr std::chrono::milliseconds kMostRarely{500};
+/// Shortest and longest time between two checks whether all ranks have finished.
+constexpr std::chrono::milliseconds kShortestPause{10};
+constexpr std::chrono::milliseconds kLongestPause{500};
 
 /// A step that was issued to a device. `loss` and `hits` are known once the device has reached the step's
 /// end.
@@ -57,8 +57,7 @@ class IssuedSteps {
     } else {
       const at::NoGradGuard no_grad;
       const Readback& readback = readbacks_[added_++ % readbacks_.size()];
-      // Copied in the stream, before the mark at the step's end: whoever has waited for that mark may read
-      // them.
+      // Copied in the stream, before the mark at the step's end, after which they may be read.
       readback.loss.copy_(outcome.loss, /*non_blocking=*/true);
       if (outcome.hits.defined()) readback.hits.copy_(outcome.hits, /*non_blocking=*/true);
     }
@@ -85,7 +84,7 @@ class IssuedSteps {
 
  private:
   /// One step that runs and one that is ready to follow it. With fewer the GPU would idle while the host
-  /// looks at a finished step; more would only delay the report of a loss that is not finite.
+  /// reads a finished step; more would only delay the report of a loss that is not finite.
   static constexpr size_t kMostAhead = 2;
 
   /// Pinned host memory that a GPU copies a step's results to.
@@ -113,10 +112,10 @@ class IssuedSteps {
 // GPU always has the next step while it computes. On the CPU a step is over when it was issued, and nothing
 // is ahead.
 //
-// A step lasts from the end of the step before to its own end, so that nothing falls between steps. Whatever
-// is not part of training (a look at the times, a comparison of replicas, a recording) happens in a pause:
+// A step lasts from the end of the step before to its own end, so that nothing falls between steps. All
+// other work (decisions by the times, comparisons of replicas, a recording) happens in a pause:
 // settle() first, so that all issued steps have ended and their times are read, then the work, then
-// begin_together(), which starts the clock anew after a barrier. The barrier is part of the pause, so waiting
+// begin_together(), which restarts the clock after a barrier. The barrier is part of the pause, so waiting
 // for the others costs no step.
 class StepLoop {
  public:
@@ -151,8 +150,8 @@ class StepLoop {
   }
 
  private:
-  /// Keeps the machine loaded until the slowest rank is through: one that stopped early would leave its share
-  /// of memory bandwidth and power to the others.
+  /// Keeps the machine loaded until the slowest rank has finished: a rank that stopped early would leave its
+  /// share of memory bandwidth and power to the others.
   void train_until_all_finish() {
     if (trainee_.store == nullptr) {
       const comm::WorkPtr all_finished = trainee_.communicator->barrier();
@@ -165,12 +164,13 @@ class StepLoop {
     };
     if (finished(1)) return;
     while (true) {
-      // Asking takes a round trip, so the more rarely the longer it takes: a tenth of the time at the latest.
+      // A check takes a round trip, so checks become rarer: a tenth of the time waited so far.
       const auto waited = Clock::now() - begin;
-      const auto next_look = Clock::now() + std::clamp<Clock::duration>(waited / 10, kMostOften, kMostRarely);
+      const auto next_check =
+          Clock::now() + std::clamp<Clock::duration>(waited / 10, kShortestPause, kLongestPause);
       do {
         issue(/*timed=*/true);
-      } while (Clock::now() < next_look);
+      } while (Clock::now() < next_check);
       if (finished(0)) return;
     }
   }

@@ -27,7 +27,7 @@ namespace lockstep::train {
 
 /// Functions that a training calls around a step; a measurement has none. Each may be empty.
 struct StepHooks {
-  /// Called with the number of steps trained before, including those of earlier loops.
+  /// Called with the number of steps trained before, in earlier loops too.
   std::function<void(int64_t steps)> before_step;
   /// Called with this rank's loss in the step and, if hits are counted, the number of its images whose
   /// largest logit is their label's. On a GPU called some steps later, but in order and before the loop ends.
@@ -52,7 +52,7 @@ struct StepLoopOptions {
   /// false: the ranks train independently. A rank goes on after its own steps until all ranks have finished
   /// theirs, so that the machine stays equally loaded while any rank is measured.
   bool coupled = true;
-  /// Called once between two steps, after those that are certain to be warm-up (certain_warmup()) and after a
+  /// Called once between two steps, after the certain warm-up (certain_warmup()) and after a
   /// recording. Work spaces in which libraries tried out their algorithms are free by then.
   std::function<void()> warmed_up;
   /// Whether a step that is trained but not timed follows each pause on a GPU. For measurements; a training
@@ -115,8 +115,8 @@ struct Trainee {
   const replica::LossScale* loss_scale = nullptr;
   /// Copies of the parameters that blocks compute with; null: they use the parameters.
   replica::WeightCopies* weight_copies = nullptr;
-  /// The place where uncoupled ranks tell each other that they have finished, and a key that this loop alone
-  /// uses. Null: they do so in a barrier, which has the communicator's limit on time.
+  /// The place where uncoupled ranks report that they have finished, and a key that only this loop uses.
+  /// Null: they meet in a barrier, which has the communicator's time limit.
   comm::Store* store = nullptr;
   std::string finished_key = {};
 };
@@ -124,9 +124,9 @@ struct Trainee {
 /// Trains as many steps as the pacing says and stamps the end of each. Collective over the communicator, as
 /// is every step of a coupled strategy: all ranks begin together, after a barrier.
 ///
-/// If the number of steps depends on their times, the ranks look at these in pauses for which the clock
-/// stands: no step pays for a look, and all ranks begin together again after it. Uncoupled ranks decide each
-/// for themselves and go on until the last one is done.
+/// If the number of steps depends on their times, the ranks decide in pauses for which the clock stands, so
+/// that no step pays for a decision, and begin together again. Each uncoupled rank decides for itself and
+/// goes on until the last rank is done.
 ///
 /// Throws Error when a loss is not finite, naming step and rank. Completed steps, warm-up included, are
 /// reported to `progress`.

@@ -111,7 +111,7 @@ void TracedCommunicator::forget_stamps() {
 
 comm::WorkPtr TracedCommunicator::issue(const comm::Collective& collective) {
   Instant ready = StepClock(stamps_->accelerator.get()).now();
-  // A time of the host says nothing about a GPU's stream.
+  // A host time is meaningless in a GPU's stream.
   if (collective.ready_s > 0 && !ready.mark) ready.at_s = collective.ready_s;
   const size_t index = stamps_->issued(static_cast<int64_t>(collective.bytes()), std::move(ready), lane_);
   comm::WorkPtr work = real_.issue(collective);

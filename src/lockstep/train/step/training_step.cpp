@@ -110,7 +110,7 @@ StepOutcome TrainingStep::run(int64_t step, StepInstants& at) const {
 void TrainingStep::record(int64_t step) {
   recorded_.reset();
   const inputs::Batch& first = trainee_.input.next();
-  // Work that another thread issues meanwhile would be recorded too, or break the recording.
+  // Work that another thread issues now would be recorded too, or break the recording.
   const std::unique_lock<std::mutex> alone = trainee_.input.keep_off_gpu();
   recorded_ = std::make_shared<Recorded>(first, step, *trainee_.accelerator,
                                          [this, step](const inputs::Batch& batch, const at::Tensor& number) {

@@ -10,16 +10,16 @@
 
 namespace lockstep::train {
 
-/// The tensor with the largest difference, as a multiple of what rounding explains.
-struct Worst {
+/// The tensor with the largest difference, as a multiple of the rounding tolerance.
+struct LargestDifference {
   double share = 0;
   std::string tensor;
 };
 
 /// "54 % of the rounding tolerance", or how many times it, and in which tensor.
-std::string tolerance_text(const Worst& worst);
+std::string tolerance_text(const LargestDifference& largest);
 
-/// The difference that rounding explains; verify_row's comment derives it.
+/// The difference that rounding may cause; derived at verify_row.
 struct Tolerance {
   /// Shares of a tensor's largest move and of its largest value.
   double of_move = 0;
@@ -28,11 +28,11 @@ struct Tolerance {
 
 /// Compares all values of `tensors`, one after the other. `Number`: float or double.
 template <typename Number>
-Worst worst_tensor(const std::vector<replica::NamedTensor>& tensors, const std::vector<float>& found,
-                   const std::vector<Number>& expected, const std::vector<float>& before,
-                   const Tolerance& tolerance) {
+LargestDifference largest_difference(const std::vector<replica::NamedTensor>& tensors,
+                                     const std::vector<float>& found, const std::vector<Number>& expected,
+                                     const std::vector<float>& before, const Tolerance& tolerance) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  Worst worst;
+  LargestDifference largest;
   size_t at = 0;
   for (const replica::NamedTensor& tensor : tensors) {
     double move = 0, value = 0, difference = 0;
@@ -45,10 +45,10 @@ Worst worst_tensor(const std::vector<replica::NamedTensor>& tensors, const std::
     }
     if (!std::isfinite(difference)) return {kInfinite, tensor.name};
     const double allowed = tolerance.of_move * move + tolerance.of_value * value;
-    if (difference <= worst.share * allowed) continue;
-    worst = {allowed > 0 ? difference / allowed : kInfinite, tensor.name};
+    if (difference <= largest.share * allowed) continue;
+    largest = {allowed > 0 ? difference / allowed : kInfinite, tensor.name};
   }
-  return worst;
+  return largest;
 }
 
 }  // namespace lockstep::train

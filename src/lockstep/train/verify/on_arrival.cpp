@@ -20,7 +20,7 @@ namespace {
 using Outcome = Check::Outcome;
 using Over = strategies::Measured::Over;
 
-/// Enough steps that the loss of a network that learns has fallen, whatever the first steps did.
+/// Enough steps for the loss of a network that learns to fall.
 constexpr int kLeastSteps = 60;
 
 double value_of(const std::vector<strategies::Measured>& measured, const char* name, Over over) {
@@ -58,7 +58,7 @@ Check check_loss(const StepLoopResult& own, int ranks, int steps, comm::Communic
 void add_gradients(const RowTrainee& trainee, std::vector<double>& sum) {
   size_t at = 0;
   for (const at::Tensor& parameter : trainee.parameters().tensors()) {
-    // In the parameter's own layout, whichever the gradient has.
+    // In the layout of the parameter, not of the gradient.
     const at::Tensor gradient = at::empty_like(parameter.detach(), at::kCPU).copy_(parameter.grad());
     const auto* values = static_cast<const float*>(gradient.const_data_ptr());
     for (int64_t i = 0; i < gradient.numel(); ++i) sum[at++] += double{values[i]};
@@ -87,10 +87,11 @@ Check check_sum_of_updates(RowPlan row, int steps, const RankGroup& ranks, launc
   // Every update rounds the product and the value once each, in whatever order they come.
   const int updates = steps * row.ranks;
   constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
-  const Worst worst = worst_tensor(trainee.parameters().trainable(), trainee.values(), sum, before,
-                                   {.of_move = kEpsilon, .of_value = updates * kEpsilon});
-  return {"sum of updates", worst.share <= 1 ? Outcome::kRight : Outcome::kWrong,
-          fmt::format("{} steps without momentum; {}", steps, tolerance_text(worst))};
+  const LargestDifference largest =
+      largest_difference(trainee.parameters().trainable(), trainee.values(), sum, before,
+                         {.of_move = kEpsilon, .of_value = updates * kEpsilon});
+  return {"sum of updates", largest.share <= 1 ? Outcome::kRight : Outcome::kWrong,
+          fmt::format("{} steps without momentum; {}", steps, tolerance_text(largest))};
 }
 
 }  // namespace

@@ -148,10 +148,10 @@ Check check_joint_batch(const RowPlan& row, int steps, const strategies::Traits&
   const Trained expected = train_ranks(joint, steps, nullptr, progress);
   // A weight of a convolution sums over the images and over the places in each.
   const double terms = static_cast<double>(joint.images_per_rank_step()) * places_of(row);
-  const Worst worst =
-      worst_tensor(own.tensors, own.values, expected.values, before, tolerance_of(row, terms, steps));
-  return {kName, worst.share <= 1 ? Outcome::kRight : Outcome::kWrong,
-          fmt::format("{} images on one rank; {}", joint.images_per_rank_step(), tolerance_text(worst))};
+  const LargestDifference largest =
+      largest_difference(own.tensors, own.values, expected.values, before, tolerance_of(row, terms, steps));
+  return {kName, largest.share <= 1 ? Outcome::kRight : Outcome::kWrong,
+          fmt::format("{} images on one rank; {}", joint.images_per_rank_step(), tolerance_text(largest))};
 }
 
 Check check_run_to_run(const RowPlan& row, int steps, const Trained& own, const RankGroup& ranks,

@@ -10,7 +10,7 @@
 
 namespace lockstep::train {
 
-/// One promise of a strategy, and whether it was kept.
+/// A promise of a strategy, and whether it was kept.
 struct Check {
   enum class Outcome { kRight, kWrong, kNotApplicable };
 
@@ -25,7 +25,7 @@ struct Check {
 /// "right", "WRONG", "n/a".
 const char* outcome_text(Check::Outcome outcome);
 
-/// Trains `steps` steps of a row and checks what its strategy promises:
+/// Trains `steps` steps of a row and checks the promises of its strategy:
 /// - replicas equal: after every step all ranks have the same parameters and, where each has them, combined
 ///   gradients, bit for bit;
 /// - joint batch: they agree with one rank that trains on the batches of all ranks at once (networks without
@@ -36,7 +36,7 @@ const char* outcome_text(Check::Outcome outcome);
 ///   the mean, as gradients of different samples go, so N / 2 roundings come together per step, and
 ///   sqrt(N / 2 * steps) of them are allowed for. Where parameters are averaged (bsp, avg) these are rounded
 ///   too. A rounding may also turn a ReLU or a max pool over, whose gradient then jumps; that happens by
-///   chance, so only what goes beyond the tolerance from two seeds is wrong;
+///   chance, so only a difference beyond the tolerance with two seeds is wrong;
 /// - run to run: training again gives the same bits.
 /// A strategy that applies gradients as they arrive is checked for "applied once", "sum of updates",
 /// "staleness" and "loss falls" instead. A value that is not a number, or infinite, is infinitely wrong.
