@@ -98,17 +98,10 @@ void write_result(const std::string& path, const std::string& text) {
   print_note(fmt::format("wrote {} ({})", path, format_bytes(static_cast<int64_t>(text.size()))));
 }
 
-int exit_code_of(const std::exception& error) {
-  // An error of another library counts as a failed run, with its own text and without advice.
-  if (dynamic_cast<const ConfigError*>(&error) != nullptr) return kExitUsage;
-  if (dynamic_cast<const BackendMissing*>(&error) != nullptr) return kExitBackendMissing;
-  return kExitFailed;
-}
-
 int report(const std::exception& error) {
-  const auto* ours = dynamic_cast<const Error*>(&error);
-  print_error(error.what(), ours == nullptr ? std::string_view() : std::string_view(ours->advice()));
-  return exit_code_of(error);
+  const Trouble trouble = trouble_of(error);
+  print_error(trouble.what, trouble.advice);
+  return trouble.exit_code;
 }
 
 int with_one_voice(const std::function<int()>& command) {
@@ -122,12 +115,12 @@ int with_one_voice(const std::function<int()>& command) {
       train::told_by_another(*environment, error);
       return code;
     }
+    const Trouble trouble = trouble_of(error);
     if (!train::told_by_another(*environment, error)) {
-      const auto* ours = dynamic_cast<const Error*>(&error);
-      print_error(fmt::format("rank {} (host {}): {}", environment->rank, host_name(), error.what()),
-                  ours == nullptr ? "" : ours->advice());
+      print_error(fmt::format("rank {} (host {}): {}", environment->rank, host_name(), trouble.what),
+                  trouble.advice);
     }
-    return exit_code_of(error);
+    return trouble.exit_code;
   }
 }
 

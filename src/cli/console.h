@@ -31,9 +31,6 @@ void print_stranger(const std::string& text);
 /// Writes to the file `path`, or for "-" to stdout; a note says what was written.
 void write_result(const std::string& path, const std::string& text);
 
-/// The exit code for the kind of error.
-int exit_code_of(const std::exception& error);
-
 /// Prints the error and returns its exit code.
 int report(const std::exception& error);
 

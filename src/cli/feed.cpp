@@ -53,7 +53,7 @@ struct FeedOptions {
   /// Batches; 0: until none is taken for timeout_s, or until interrupted.
   int64_t count = 0;
   int prefetch = 4;
-  double timeout_s = 30;
+  double timeout_s = kDefaultTimeout_s;
   bool quiet = false;
 };
 

@@ -18,7 +18,6 @@ using testing::Not;
 
 const fs::path kSource = LOCKSTEP_SOURCE_DIR;
 const fs::path kResults = kSource / "tests/fuzz/corpus/result_file";
-const fs::path kTables = kSource / "tests/fuzz/corpus/published_table";
 
 test::Finished report(std::vector<std::string> flags) {
   flags.insert(flags.begin(), {"lockstep", "report"});
@@ -55,21 +54,17 @@ TEST(ReportTest, says_what_is_wrong_with_a_result_file) {
   EXPECT_EQ(folder.files(), 0u) << "a report that failed leaves nothing";
 }
 
-TEST(ReportTest, says_what_is_wrong_with_a_published_table) {
+TEST(ReportTest, published_results_are_result_files) {
   const test::ScratchFolder folder;
-  const std::vector<RefusedReport> cases{
-      {"bad_empty.csv", {"the file is empty", "data/published/README.md"}},
-      {"bad_nan.csv", {"line 2, column images_per_s: 'nan' is not a number"}},
-      {"bad_json.csv", {"line 1", "no column for the number of workers"}},
-      {"bad_fields.csv", {"line 2: 3 fields, but the first line names 2 columns"}},
-  };
-  for (const RefusedReport& refused : cases) {
-    const std::string path = kTables / refused.file;
-    const test::Finished finished = report({"--published", path, "-o", folder.path("report.html")});
-    EXPECT_EQ(finished.exit_code, 1) << refused.file;
-    EXPECT_THAT(finished.error, HasSubstr(path));
-    for (const std::string& text : refused.texts) EXPECT_THAT(finished.error, HasSubstr(text));
-  }
+  const test::Finished table =
+      report({"--published", kSource / "data/published/sources/theano_mpi.csv", "-o", folder.path("a.html")});
+  EXPECT_EQ(table.exit_code, 1);
+  EXPECT_THAT(table.error, AllOf(HasSubstr("theano_mpi.csv' is a table in the format of older versions"),
+                                 HasSubstr("python3 data/published/to_json.py")));
+  const std::string broken = kResults / "bad_truncated.json";
+  const test::Finished refused = report({"--published", broken, "-o", folder.path("a.html")});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.error, HasSubstr(broken));
   EXPECT_EQ(folder.files(), 0u);
 }
 
@@ -98,8 +93,8 @@ TEST(ReportTest, ten_thousand_ranks_are_a_page_of_common_size) {
 TEST(ReportTest, overlays_runs_that_have_no_row_in_common) {
   const test::Finished finished =
       report({kResults / "good_pytorch.json", kResults / "good_10000_ranks.json", "--published",
-              kSource / "data/published/pytorch_throughput.csv", "--published",
-              kSource / "data/published/theano_mpi.csv", "-o", "-"});
+              kSource / "data/published/pytorch_throughput.json", "--published",
+              kSource / "data/published/theano_mpi.json", "-o", "-"});
   EXPECT_EQ(finished.exit_code, 0) << finished.error;
   for (const char* name :
        {"good_pytorch", "good_10000_ranks", "pytorch_throughput", "101.98", "theano_mpi"}) {

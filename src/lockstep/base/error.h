@@ -5,23 +5,57 @@
 
 namespace lockstep {
 
+/// Exit codes of every command.
+enum ExitCode : int {
+  kExitDone = 0,
+  kExitFailed = 1,
+  kExitUsage = 2,
+  kExitRegression = 3,
+  kExitBackendMissing = 4,
+  kExitInterrupted = 130,
+  kExitTerminated = 143,
+};
+
+/// A failure as a value: on its way to another rank, thread or process, or waiting to be reported.
+struct Trouble {
+  /// A sentence with the values involved. Empty: there is no trouble.
+  std::string what;
+  /// Advice for the user as a sentence; may be empty.
+  std::string advice;
+  /// Exit code of the process that ends because of it.
+  int exit_code = kExitFailed;
+
+  explicit operator bool() const { return !what.empty(); }
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& trouble) {
+    fields("what", trouble.what);
+    fields("advice", trouble.advice);
+    fields("exit_code", trouble.exit_code);
+  }
+};
+
 /// A failure: a message with the values involved, and advice for the user. Nothing in the library prints or
 /// exits; commands catch these and turn them into exit codes.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& what, std::string advice = "")
       : std::runtime_error(what), advice_(std::move(advice)) {}
+  explicit Error(const Trouble& trouble) : Error(trouble.what, trouble.advice) {}
 
   /// Advice as a sentence; may be empty.
   const std::string& advice() const { return advice_; }
+  virtual int exit_code() const { return kExitFailed; }
 
  private:
   std::string advice_;
 };
 
-/// An impossible request by the user: a wrong name, value or combination. Exit code 2.
+/// An impossible request by the user: a wrong name, value or combination.
 class ConfigError : public Error {
+ public:
   using Error::Error;
+  int exit_code() const override { return kExitUsage; }
 };
 
 /// A communication library failed. The communicator is unusable afterwards.
@@ -39,20 +73,18 @@ class PeerLostError : public CommError {
   using CommError::CommError;
 };
 
-/// A backend's library, launcher or device is missing. Exit code 4.
+/// A backend's library, launcher or device is missing.
 class BackendMissing : public Error {
+ public:
   using Error::Error;
+  int exit_code() const override { return kExitBackendMissing; }
 };
 
-/// Exit codes of every command.
-enum ExitCode : int {
-  kExitDone = 0,
-  kExitFailed = 1,
-  kExitUsage = 2,
-  kExitRegression = 3,
-  kExitBackendMissing = 4,
-  kExitInterrupted = 130,
-  kExitTerminated = 143,
-};
+/// An error of another library counts as a failed run, with its own text and without advice.
+inline Trouble trouble_of(const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  if (ours == nullptr) return {.what = error.what(), .advice = "", .exit_code = kExitFailed};
+  return {.what = ours->what(), .advice = ours->advice(), .exit_code = ours->exit_code()};
+}
 
 }  // namespace lockstep

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "lockstep/base/clock.h"
+
 namespace lockstep::feed {
 
 /// A message from another process, in the memory in which it arrived.
@@ -20,7 +22,7 @@ struct ReceiverOptions {
   /// This rank's own (address_of_rank).
   std::string address;
   /// Time without a message that next() returns, after which it fails.
-  double timeout_s = 30;
+  double timeout_s = kDefaultTimeout_s;
   /// Size of the messages that are due. Longer ones end the connection that brings them: at an address of the
   /// file system those of more than 64 MiB and four times this size.
   size_t message_bytes = 0;

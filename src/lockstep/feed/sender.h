@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/clock.h"
+
 namespace lockstep::feed {
 
 struct SenderOptions {
@@ -14,7 +16,7 @@ struct SenderOptions {
   /// Messages that may wait for each rank.
   int prefetch = 4;
   /// Time without room for a message after which send() gives up.
-  double timeout_s = 30;
+  double timeout_s = kDefaultTimeout_s;
   /// The token of the ranks, where others could connect too (curve.h); empty: none.
   std::string token;
   /// send() ends once this is readable; -1: never.

@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/registry.h"
 #include "lockstep/feed/queue_use.h"
 #include "lockstep/inputs/described.h"
@@ -83,7 +84,7 @@ struct InputOptions {
   /// The job's address for batches from other processes.
   std::string address;
   /// Time without a batch from another process after which next() fails.
-  double timeout_s = 30;
+  double timeout_s = kDefaultTimeout_s;
   /// The device for the batches; null: the CPU.
   std::shared_ptr<replica::Accelerator> accelerator;
 };

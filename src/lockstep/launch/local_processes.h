@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/launch/lost_rank.h"
 
 namespace lockstep::launch {
@@ -24,9 +25,9 @@ struct LocalOptions {
   /// stranger that connected.
   std::function<void(const std::string&)> on_stranger;
   /// Silence after which a rank counts as lost; the ranks' own sessions should have the same.
-  std::chrono::duration<double> timeout{30};
+  std::chrono::duration<double> timeout{kDefaultTimeout_s};
   /// Time that a rank may take to appear.
-  std::chrono::duration<double> join_timeout{120};
+  std::chrono::duration<double> join_timeout{kDefaultJoinTimeout_s};
   /// Time for the other ranks to leave by themselves after one is lost, and again between SIGTERM and
   /// SIGKILL.
   std::chrono::duration<double> grace{2};

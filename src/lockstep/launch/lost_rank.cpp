@@ -68,12 +68,12 @@ LostRank failure_of(int rank, const std::exception& error) {
   own.host = host_name();
   own.pid = ::getpid();
   own.reason = "failed";
-  own.detail = error.what();
   own.kind = dynamic_cast<const CommError*>(&error) != nullptr ? LostRank::Kind::kDisturbed
                                                                : LostRank::Kind::kFailed;
-  if (const auto* ours = dynamic_cast<const Error*>(&error)) own.advice = ours->advice();
-  if (dynamic_cast<const ConfigError*>(&error) != nullptr) own.exit_code = kExitUsage;
-  if (dynamic_cast<const BackendMissing*>(&error) != nullptr) own.exit_code = kExitBackendMissing;
+  const Trouble trouble = trouble_of(error);
+  own.detail = trouble.what;
+  own.advice = trouble.advice;
+  own.exit_code = trouble.exit_code;
   return own;
 }
 

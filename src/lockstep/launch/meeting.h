@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/lost_rank.h"
@@ -31,7 +32,7 @@ namespace lockstep::launch {
 
 /// How long a rank waits for the others, and who hears of it.
 struct Patience {
-  std::chrono::duration<double> limit{120};
+  std::chrono::duration<double> limit{kDefaultJoinTimeout_s};
   /// Called after every `say_every` of waiting with a line that names who is missing, on rank 0 and, while
   /// that is missing itself, on one rank of each host. May be empty.
   std::function<void(const std::string& line)> on_waiting = {};

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/lost_rank.h"
 #include "lockstep/launch/progress.h"
@@ -35,7 +36,7 @@ class RankSession {
  public:
   struct Options {
     /// Silence after which a rank counts as lost.
-    std::chrono::duration<double> timeout{30};
+    std::chrono::duration<double> timeout{kDefaultTimeout_s};
     /// Called, if given, from a thread of the session, for the first stranger that connects to the watch: a
     /// sentence.
     std::function<void(const std::string&)> on_stranger;

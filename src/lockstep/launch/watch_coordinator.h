@@ -33,9 +33,9 @@ class WatchCoordinator {
     std::string token;
     /// Listens as listen_tcp() does.
     std::string host = kLoopback;
-    std::chrono::duration<double> timeout{30};
+    std::chrono::duration<double> timeout{kDefaultTimeout_s};
     /// Time that a rank may take to appear at all.
-    std::chrono::duration<double> join_timeout{120};
+    std::chrono::duration<double> join_timeout{kDefaultJoinTimeout_s};
     /// Time to wait, after a rank's connection has ended, for declare_lost() to say more.
     std::chrono::duration<double> end_deferral{0};
     /// Called once, from any thread, when the cause is known, with the lock held: must not call back.

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/launch/lost_rank.h"
 #include "lockstep/launch/progress.h"
 #include "lockstep/launch/signals.h"
@@ -27,7 +28,7 @@ class Watcher {
     std::string token;
     std::string host;
     int port = 0;
-    std::chrono::duration<double> timeout{30};
+    std::chrono::duration<double> timeout{kDefaultTimeout_s};
     /// Outlives the watcher.
     const Progress* progress = nullptr;
     /// Called from the watcher's thread, each at most once: another rank, or the coordinator, is lost; the

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/launch/binding.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/replica/accelerator.h"
@@ -28,9 +29,9 @@ struct JobOptions {
   /// Threads per rank; 0: the cores divided by the ranks.
   int threads = 0;
   /// Seconds after which a silent rank counts as lost.
-  double timeout_s = 30;
+  double timeout_s = kDefaultTimeout_s;
   /// Seconds that ranks may take to find each other.
-  double join_timeout_s = 120;
+  double join_timeout_s = kDefaultJoinTimeout_s;
 
   bool on_gpus() const { return device == "cuda"; }
 };

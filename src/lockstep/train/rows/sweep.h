@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/results/record/setup.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/train/step/pacing.h"
@@ -18,7 +19,7 @@ struct InputFlags {
   /// The address at which batches of other processes arrive.
   std::string address;
   /// Seconds to wait for one of them.
-  double timeout_s = 30;
+  double timeout_s = kDefaultTimeout_s;
 
   /// The flags that were given, as they are typed; without the address, which does not change what is
   /// measured.
