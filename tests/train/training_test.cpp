@@ -184,6 +184,12 @@ TEST_F(RefusalTest, more_epochs_are_another_training_only_where_the_rate_depends
   EXPECT_THAT(refusal(plan_), HasSubstr("has 12 steps, and 2 epochs have only 8"));
 }
 
+TEST_F(RefusalTest, how_a_row_is_measured_makes_no_other_training) {
+  plan_.row.pacing = {
+      .warmup_steps = 3, .steps = 7, .precision_target = 0.5, .min_time_s = 9, .max_time_s = 99};
+  EXPECT_EQ(refusal(plan_), "accepted");
+}
+
 TEST_F(RefusalTest, other_files_are_refused) {
   const std::string whole = read_file(plan_.resume_path);
   plan_.resume_path = path("b.pt");

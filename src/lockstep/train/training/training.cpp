@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -276,15 +275,7 @@ void check_plan(const TrainingPlan& plan) {
 }
 
 Fingerprint settings_of(const TrainingPlan& plan) {
-  // Left out: the pacing of a measurement; the row's learning rate, which the schedule replaces; and where
-  // batches come from and who makes them, which does not change them.
-  static const std::set<std::string> others{
-      "--warmup",      "--steps", "--precision-target", "--max-time", "--tune-budget",     "--verify-every",
-      "learning rate", "--data",  "--address",          "--timeout",  "flags of the input"};
-  Fingerprint facts;
-  for (Property& fact : fingerprint_of(plan.row)) {
-    if (!others.contains(fact.name)) facts.push_back(std::move(fact));
-  }
+  Fingerprint facts = training_settings_of(plan.row);
   facts.push_back({"learning rate", text_of(plan.schedule)});
   facts.push_back({"steps per epoch", std::to_string(plan.steps_per_epoch)});
   facts.push_back({"data", or_none(plan.data)});
