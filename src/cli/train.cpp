@@ -28,10 +28,10 @@ constexpr const char* kTrainExamples = R"(Examples:
   lockstep train --model resnet18 --image-size 64 --ranks 4 --lr 0.1 --scale-lr --warmup-epochs 5
                  --schedule cosine --epochs 90
       4 times the learning rate of one rank, reached after a warm-up of 5 epochs
-  lockstep train --model resnet18 --ranks 2 --epochs 20 --checkpoint r18.pt --checkpoint-every 500
-      keep a checkpoint; the same command with --resume r18.pt continues from it, bit for bit
-  lockstep train --model resnet18 --init weights.pt --epochs 3
-      start with the values of a state_dict that Python saved
+  lockstep train --model resnet18 --ranks 2 --epochs 20 --checkpoint r18.safetensors --checkpoint-every 500
+      keep a checkpoint; the same command with --resume r18.safetensors continues from it, bit for bit
+  lockstep train --model resnet18 --init weights.safetensors --epochs 3
+      start with the values of a state_dict; python -m lockstep convert makes the file of what torch.save wrote
 )";
 
 /// The flags of `lockstep train`.
@@ -67,15 +67,6 @@ void check_strategy(const TrainOptions& options) {
   throw ConfigError("--strategy all is several, and a training has one", "'lockstep bench' compares them.");
 }
 
-void check_combines(const TrainOptions& options) {
-  const std::string& strategy = options.sweep.strategies.front();
-  const int ranks = options.sweep.ranks.front();
-  if (ranks <= 1 || results::role_of(strategy) == results::Role::kStrategy) return;
-  throw ConfigError(
-      fmt::format("{} combines nothing: {} ranks would be {} trainings", strategy, ranks, ranks),
-      "Choose ddp, or --ranks 1.");
-}
-
 void check_checkpoint_flags(const TrainOptions& options) {
   if (!options.checkpoint_path.empty() || options.checkpoint_every.empty()) return;
   throw ConfigError("--checkpoint-every means nothing without --checkpoint FILE");
@@ -84,7 +75,10 @@ void check_checkpoint_flags(const TrainOptions& options) {
 /// Checked before the row is planned; train::check_plan comes after.
 constexpr Rule<TrainOptions> kTrainRules[] = {
     {"--strategy", &check_strategy},
-    {"--strategy, --ranks", &check_combines},
+    {"--strategy, --ranks",
+     [](const TrainOptions& options) {
+       train::check_combines(options.sweep.strategies.front(), options.sweep.ranks.front());
+     }},
     {"--checkpoint-every, --checkpoint", &check_checkpoint_flags},
 };
 
@@ -121,12 +115,12 @@ void add_schedule_flags(Flags& flags, TrainOptions& options) {
 void add_checkpoint_flags(Flags& flags, TrainOptions& options) {
   flags.begin_group("Checkpoints");
   flags.add("--checkpoint", options.checkpoint_path,
-            "write all that is needed to resume to this file, which torch.load reads", {.value = "FILE"});
+            "write all that is needed to resume to this file, a .safetensors file", {.value = "FILE"});
   flags.add("--checkpoint-every", options.checkpoint_every, "steps between checkpoints, or epoch [epoch]",
             {.value = "STEPS|epoch"});
   flags.add("--resume", options.resume_path, "continue from this checkpoint, bit for bit", {.value = "FILE"});
   flags.add("--init", options.init_path,
-            "start with the values of this state_dict, which Python's torch.save wrote, or of a checkpoint",
+            "start with the values of this .safetensors file: a state_dict, or a checkpoint",
             {.value = "FILE"});
 }
 
@@ -276,8 +270,8 @@ void check_before_start(const train::TrainingPlan& plan, const TrainOptions& opt
   if (job.site.speaks()) print_warnings(shortages, train::kShortOfMemoryAdvice);
   if (job.site.speaks() && !plan.resume_path.empty()) {
     const train::Checkpoint checkpoint = train::read_checkpoint_of(plan);
-    print_note(fmt::format("resuming after step {} of '{}'", checkpoint.step, plan.resume_path));
-    if (const std::string changed = train::changed_circumstances(plan, checkpoint); !changed.empty()) {
+    print_note(fmt::format("resuming after step {} of '{}'", checkpoint.head().step, plan.resume_path));
+    if (const std::string changed = train::changed_circumstances(plan, checkpoint.head()); !changed.empty()) {
       print_warning("sums may be rounded differently than before: " + changed,
                     "Give the same --threads and --backend for the same bits.");
     }

@@ -102,7 +102,7 @@ class StoredInput final : public Input {
     for (size_t i = 0; i < files_.size(); ++i) {
       const Description& described = options_.described[i];
       const at::Tensor tensor = empty_batch(described, std::ssize(samples));
-      values.resize(files_[i]->tensor().bytes_per_sample);
+      values.resize(files_[i]->tensor().bytes_per_sample());
       for (size_t index = 0; index < samples.size(); ++index) {
         files_[i]->read(samples[index], values);
         place_sample(described, values, static_cast<int64_t>(index), tensor);
@@ -134,7 +134,7 @@ DatasetFacts look_at_stored(const InputOptions& options) {
   // Of large files the ends have to do.
   uint64_t hash = 0;
   for (const auto& file : files) {
-    std::string sample(file->tensor().bytes_per_sample, '\0');
+    std::string sample(file->tensor().bytes_per_sample(), '\0');
     for (const int64_t end : {int64_t{0}, samples - 1}) {
       file->read(end, sample);
       hash = stream_seed(hash, sample);

@@ -8,8 +8,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/replica/state.h"
-#include "lockstep/train/training/archive.h"
+#include "lockstep/train/training/tensor_file.h"
 
 namespace lockstep::train {
 namespace {
@@ -32,28 +31,11 @@ std::string names_text(const std::vector<std::string>& names) {
                     "Choose the --model that it was saved from.");
 }
 
-at::IValue find(const Dict& dict, const std::string& name) {
-  const auto found = dict.find(name);
-  return found == dict.end() ? at::IValue() : found->value();
-}
-
 }  // namespace
 
 std::vector<replica::NamedTensor> read_state_dict(const std::string& path) {
-  at::IValue content = read_archive(path);
-  if (!content.isGenericDict()) {
-    throw ConfigError(fmt::format("'{}' holds no state_dict", path),
-                      "Save one as torch.save(model.state_dict(), FILE).");
-  }
-  if (const at::IValue model = find(content.toGenericDict(), "model"); model.isGenericDict()) content = model;
-  std::vector<replica::NamedTensor> values;
-  for (const auto& entry : content.toGenericDict()) {
-    if (!entry.key().isString() || !entry.value().isTensor()) {
-      throw ConfigError(fmt::format("'{}' holds more than a state_dict: not all of it is tensors", path),
-                        "Save one as torch.save(model.state_dict(), FILE), or under the name 'model'.");
-    }
-    values.push_back({entry.key().toStringRef(), entry.value().toTensor()});
-  }
+  const TensorFile file(path);
+  std::vector<replica::NamedTensor> values = file.tensors(file.has(kModel) ? kModel : "");
   const bool wrapped = !values.empty() && std::ranges::all_of(values, [](const replica::NamedTensor& value) {
     return value.name.starts_with(kWrapped);
   });
@@ -94,13 +76,6 @@ void load_values(const std::vector<replica::NamedTensor>& values, replica::Param
   for (const auto& [name, value] : values) {
     std::ranges::find(own, name, &replica::NamedTensor::name)->value.detach().copy_(value);
   }
-}
-
-std::vector<replica::NamedTensor> state_dict_of(const replica::Parameters& parameters) {
-  replica::State copies;
-  for (const auto& [name, value] : parameters.trainable()) copies.add(name, value);
-  for (const auto& [name, value] : parameters.buffers()) copies.add(name, value);
-  return copies.tensors;
 }
 
 }  // namespace lockstep::train

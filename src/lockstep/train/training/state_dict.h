@@ -7,17 +7,13 @@
 
 namespace lockstep::train {
 
-/// Reads the parameters and buffers in a torch.save file: a state_dict, or a dictionary that has one under
-/// `model`, as checkpoints of lockstep and of torchvision's training do. Removes the "module." that
-/// DistributedDataParallel puts before every name. Throws ConfigError.
+/// Reads the parameters and buffers in a .safetensors file: a state_dict, or a checkpoint of lockstep.
+/// Removes the "module." that DistributedDataParallel puts before every name. Throws ConfigError.
 std::vector<replica::NamedTensor> read_state_dict(const std::string& path);
 
 /// Copies values by name. Throws ConfigError, which names `path`, unless names, shapes and kinds of number
 /// are the network's; only num_batches_tracked, which old files lack, may be missing.
 void load_values(const std::vector<replica::NamedTensor>& values, replica::Parameters& parameters,
                  const std::string& path);
-
-/// Copies of parameters and buffers by name, in the plain layout.
-std::vector<replica::NamedTensor> state_dict_of(const replica::Parameters& parameters);
 
 }  // namespace lockstep::train

@@ -47,16 +47,15 @@ class Training {
         on_epoch_(on_epoch),
         schedule_(plan.schedule, plan.row.ranks, plan.steps_per_epoch),
         settings_(settings_of(plan)) {
-    RankState own;
     if (!plan.resume_path.empty()) {
-      Checkpoint checkpoint = read_checkpoint_of(plan);
-      own = checkpoint.ranks.at(static_cast<size_t>(ranks.rank()));
-      step_ = checkpoint.step;
-      epochs_ = checkpoint.epochs;
+      const Checkpoint checkpoint = read_checkpoint_of(plan);
+      const RankState own = checkpoint.rank(ranks.rank());
+      step_ = checkpoint.head().step;
+      epochs_ = checkpoint.head().epochs;
       tally_ = own.epoch;
       resumed_at_step_ = step_;
       make_trainee([&](replica::Parameters& parameters) {
-        load_values(checkpoint.model, parameters, plan.resume_path);
+        load_values(checkpoint.model(), parameters, plan.resume_path);
         for (const auto& [name, buffer] : parameters.buffers()) own.buffers.copy_to(name, buffer);
       });
       trainee_->strategy().restore(own.strategy);
@@ -169,7 +168,6 @@ class Training {
                       .circumstances = plan_.circumstances,
                       .step = step_,
                       .epochs = epochs_,
-                      .model = {},
                       .ranks = {}},
                      trainee_->parameters(), own, group_);
   }
@@ -234,13 +232,6 @@ void check_schedule(const TrainingPlan& plan) {
   static_cast<void>(Schedule(plan.schedule, plan.row.ranks, plan.steps_per_epoch));
 }
 
-void check_combines(const TrainingPlan& plan) {
-  if (plan.row.ranks == 1 || traits_of(plan.row).combines != "nothing") return;
-  throw ConfigError(fmt::format("{} combines nothing: {} ranks would be {} trainings", plan.row.strategy,
-                                plan.row.ranks, plan.row.ranks),
-                    "Choose ddp, or --ranks 1.");
-}
-
 void check_evaluation(const TrainingPlan& plan) {
   if (!plan.evaluate || !inputs::registry().get(plan.row.input).has_address) return;
   throw ConfigError(
@@ -262,13 +253,21 @@ void check_checkpoint_every(const TrainingPlan& plan) {
 
 constexpr Rule<TrainingPlan> kPlanRules[] = {
     {"the schedule's flags, --epochs, --steps-per-epoch", &check_schedule},
-    {"--strategy, --ranks", &check_combines},
+    {"--strategy, --ranks",
+     [](const TrainingPlan& plan) { check_combines(plan.row.strategy, plan.row.ranks); }},
     {"--eval, --input", &check_evaluation},
     {"--resume, --init", &check_start},
     {"--checkpoint-every", &check_checkpoint_every},
 };
 
 }  // namespace
+
+void check_combines(const std::string& strategy, int ranks) {
+  if (ranks == 1 || results::role_of(strategy) == results::Role::kStrategy) return;
+  throw ConfigError(
+      fmt::format("{} combines nothing: {} ranks would be {} trainings", strategy, ranks, ranks),
+      "Choose ddp, or --ranks 1.");
+}
 
 void check_plan(const TrainingPlan& plan) {
   require_all(kPlanRules, plan);
@@ -294,8 +293,9 @@ Fingerprint fingerprint_of(const TrainingPlan& plan) {
 }
 
 Checkpoint read_checkpoint_of(const TrainingPlan& plan) {
-  Checkpoint checkpoint = read_checkpoint(plan.resume_path);
-  const std::vector<std::string> differences = differences_in(checkpoint.settings, settings_of(plan));
+  Checkpoint checkpoint(plan.resume_path);
+  const CheckpointHead& head = checkpoint.head();
+  const std::vector<std::string> differences = differences_in(head.settings, settings_of(plan));
   if (!differences.empty()) {
     throw ConfigError(
         fmt::format("'{}' is of another training: {}", plan.resume_path, fmt::join(differences, "; ")),
@@ -303,20 +303,20 @@ Checkpoint read_checkpoint_of(const TrainingPlan& plan) {
   }
   const auto ranks = static_cast<size_t>(training_ranks(plan.row));
   const int64_t total = plan.schedule.epochs * plan.steps_per_epoch;
-  if (checkpoint.ranks.size() != ranks || checkpoint.step < 1 ||
-      checkpoint.step / plan.steps_per_epoch != static_cast<int64_t>(checkpoint.epochs.size())) {
+  if (head.ranks.size() != ranks ||
+      head.step / plan.steps_per_epoch != static_cast<int64_t>(head.epochs.size())) {
     throw ConfigError(fmt::format("'{}' contradicts itself: it is damaged", plan.resume_path));
   }
-  if (checkpoint.step > total) {
+  if (head.step > total) {
     throw ConfigError(fmt::format("'{}' has {} steps, and {} epochs have only {}", plan.resume_path,
-                                  checkpoint.step, plan.schedule.epochs, total),
+                                  head.step, plan.schedule.epochs, total),
                       "Give more --epochs.");
   }
   return checkpoint;
 }
 
-std::string changed_circumstances(const TrainingPlan& plan, const Checkpoint& checkpoint) {
-  return fmt::format("{}", fmt::join(differences_in(checkpoint.circumstances, plan.circumstances), "; "));
+std::string changed_circumstances(const TrainingPlan& plan, const CheckpointHead& head) {
+  return fmt::format("{}", fmt::join(differences_in(head.circumstances, plan.circumstances), "; "));
 }
 
 TrainingResult train(const TrainingPlan& plan, const RankGroup& ranks, launch::Progress& progress,
