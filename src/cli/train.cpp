@@ -103,7 +103,7 @@ void add_schedule_flags(Flags& flags, TrainOptions& options) {
             "epochs in which the rate rises: from --lr with --scale-lr, otherwise from 0",
             {.numbers = NumberRange{.most = kMostEpochs}});
   flags.add("--schedule", options.decay, "how the rate falls after warm-up: constant (not), step or cosine",
-            {.one_of = {"constant", "step", "cosine"}});
+            {.one_of = {train::kDecays.begin(), train::kDecays.end()}});
   flags.add("--decay-epochs", schedule.decay_epochs,
             "for --schedule step: the epochs after which the rate falls",
             {.numbers = counts_up_to(kMostEpochs)});
@@ -187,8 +187,8 @@ class TrainingReport {
     record_.launch = job.site.options.launch;
     record_.threads_per_rank = threads_per_rank;
     record_.kernel_detail = kernels::kernel_detail(plan.row.kernels, train::on_gpu(plan.row));
-    for (const train::Property& fact : train::settings_of(plan)) {
-      record_.settings.emplace_back(fact.name, fact.value);
+    for (const auto& [name, value] : train::settings_of(plan)) {
+      record_.settings.emplace_back(name, value);
     }
     record_.incomplete = "the training had not ended when this was written";
   }
@@ -224,15 +224,15 @@ class TrainingReport {
 /// Properties that may change when a training is resumed, although sums are then rounded differently.
 train::Fingerprint circumstances_of(const train::JobPlan& job, int threads_per_rank,
                                     const train::RowPlan& row) {
-  train::Fingerprint facts{{"backend", job.site.options.backend},
-                           {"threads per rank", std::to_string(threads_per_rank)}};
+  train::Fingerprint circumstances{{"backend", job.site.options.backend},
+                                   {"threads per rank", std::to_string(threads_per_rank)}};
   const std::string kernel_detail = kernels::kernel_detail(row.kernels, train::on_gpu(row));
-  if (!kernel_detail.empty()) facts.push_back({"fused kernels", kernel_detail});
+  if (!kernel_detail.empty()) circumstances.push_back({"fused kernels", kernel_detail});
   if (job.site.on_gpus()) {
     const std::vector<topology::VisibleGpu> gpus = topology::visible_gpus();
-    if (!gpus.empty()) facts.push_back({"GPU", gpus.front().name});
+    if (!gpus.empty()) circumstances.push_back({"GPU", gpus.front().name});
   }
-  return facts;
+  return circumstances;
 }
 
 /// The work of one rank. `report` on rank 0 only.
@@ -262,7 +262,7 @@ std::string describe(const train::TrainingPlan& plan) {
                             format_bytes(train::estimate_memory(plan.row).total_bytes()));
 }
 
-/// Checked once, before the ranks start and each of them reports it.
+/// Checked up front; later every rank would report it.
 void check_before_start(const train::TrainingPlan& plan, const TrainOptions& options,
                         const train::JobPlan& job) {
   train::check_backend(job);
@@ -276,7 +276,7 @@ void check_before_start(const train::TrainingPlan& plan, const TrainOptions& opt
                     "Give the same --threads and --backend for the same bits.");
     }
   }
-  // A launcher's ranks may be on hosts that do not see the files, which rank 0 writes.
+  // Only rank 0 writes the files; other hosts of a launcher may not see them.
   if (!job.site.speaks()) return;
   const GivenFile checkpoint{"--checkpoint", options.checkpoint_path};
   refuse_stdout({{"--json", options.json_path}, checkpoint});

@@ -9,7 +9,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/train/training/state_dict.h"
 
 #include "train/training_case.h"
 

@@ -13,7 +13,6 @@
 #include "lockstep/train/rows/gather.h"
 #include "lockstep/train/rows/row_trainee.h"
 #include "lockstep/train/training/evaluation.h"
-#include "lockstep/train/training/state_dict.h"
 
 namespace lockstep::train {
 namespace {
@@ -87,7 +86,7 @@ class Training {
     };
     const auto initialise = [&](replica::Parameters& parameters) {
       if (load) load(parameters);
-      // Compared before the strategy's first broadcast, which would hide a difference.
+      // Compare before the strategy's first broadcast, which would hide a difference.
       agree_on_start(parameters, step_, group_);
     };
     trainee_.emplace(plan_.row, ranks_, nullptr,
@@ -216,7 +215,8 @@ std::string or_none(const std::string& text) {
 }
 
 std::string text_of(const ScheduleOptions& schedule) {
-  std::string text = fmt::format("{} from {}", to_string(schedule.decay), schedule.learning_rate);
+  std::string text =
+      fmt::format("{} from {}", kDecays[static_cast<size_t>(schedule.decay)], schedule.learning_rate);
   if (schedule.scale) text += " times the ranks";
   if (schedule.warmup_epochs > 0) text += fmt::format(", {} epochs of warm-up", schedule.warmup_epochs);
   if (schedule.decay == Decay::kStep) {
@@ -228,7 +228,7 @@ std::string text_of(const ScheduleOptions& schedule) {
 }
 
 void check_schedule(const TrainingPlan& plan) {
-  // Its constructor checks the values.
+  // The constructor checks the values.
   static_cast<void>(Schedule(plan.schedule, plan.row.ranks, plan.steps_per_epoch));
 }
 
@@ -246,18 +246,12 @@ void check_start(const TrainingPlan& plan) {
                     "--resume continues a training; --init begins one with the values of a file.");
 }
 
-void check_checkpoint_every(const TrainingPlan& plan) {
-  if (plan.checkpoint_every >= 0) return;
-  throw ConfigError(fmt::format("--checkpoint-every must be greater than 0, not {}", plan.checkpoint_every));
-}
-
 constexpr Rule<TrainingPlan> kPlanRules[] = {
     {"the schedule's flags, --epochs, --steps-per-epoch", &check_schedule},
     {"--strategy, --ranks",
      [](const TrainingPlan& plan) { check_combines(plan.row.strategy, plan.row.ranks); }},
     {"--eval, --input", &check_evaluation},
     {"--resume, --init", &check_start},
-    {"--checkpoint-every", &check_checkpoint_every},
 };
 
 }  // namespace
@@ -274,22 +268,22 @@ void check_plan(const TrainingPlan& plan) {
 }
 
 Fingerprint settings_of(const TrainingPlan& plan) {
-  Fingerprint facts = training_settings_of(plan.row);
-  facts.push_back({"learning rate", text_of(plan.schedule)});
-  facts.push_back({"steps per epoch", std::to_string(plan.steps_per_epoch)});
-  facts.push_back({"data", or_none(plan.data)});
-  return facts;
+  Fingerprint settings = training_settings_of(plan.row);
+  settings.push_back({"learning rate", text_of(plan.schedule)});
+  settings.push_back({"steps per epoch", std::to_string(plan.steps_per_epoch)});
+  settings.push_back({"data", or_none(plan.data)});
+  return settings;
 }
 
 Fingerprint fingerprint_of(const TrainingPlan& plan) {
-  Fingerprint facts = settings_of(plan);
-  facts.push_back({"--epochs", std::to_string(plan.schedule.epochs)});
-  facts.push_back({"--eval", plan.evaluate ? "on" : "off"});
-  facts.push_back({"--checkpoint", or_none(plan.checkpoint_path)});
-  facts.push_back({"--checkpoint-every", std::to_string(plan.checkpoint_every)});
-  facts.push_back({"--resume", or_none(plan.resume_path)});
-  facts.push_back({"--init", or_none(plan.init_path)});
-  return facts;
+  Fingerprint fingerprint = settings_of(plan);
+  fingerprint.push_back({"--epochs", std::to_string(plan.schedule.epochs)});
+  fingerprint.push_back({"--eval", plan.evaluate ? "on" : "off"});
+  fingerprint.push_back({"--checkpoint", or_none(plan.checkpoint_path)});
+  fingerprint.push_back({"--checkpoint-every", std::to_string(plan.checkpoint_every)});
+  fingerprint.push_back({"--resume", or_none(plan.resume_path)});
+  fingerprint.push_back({"--init", or_none(plan.init_path)});
+  return fingerprint;
 }
 
 Checkpoint read_checkpoint_of(const TrainingPlan& plan) {
