@@ -132,7 +132,7 @@ Chart phases_chart(const Sources& sources, const ChartForm& form) {
                           .rows = rows_of(network, kPhasesBar, network.size() < runs.size()),
                           .right = 12,
                           .top = bottom},
-                         Scale::linear(0, longest_s * unit.per_second, form.narrow() ? 5 : 8));
+                         Scale::linear(0, longest_s * unit.per_second, form.ticks()));
     for (size_t i = 0; i < network.size(); ++i) {
       draw_bar(canvas, frame, frame.row(i), network[i].run->breakdown->mean, unit.per_second);
       if (described++ < 6) chart.description += in_words(network[i]);
@@ -161,7 +161,7 @@ Chart memory_chart(const Sources& sources, const ChartForm& form) {
   layout.rows = rows_of(runs, kMemoryBar, by_network(runs).size() > 1);
   Canvas canvas(form.id);
   const RowFrame frame(canvas, form, layout,
-                       Scale::linear(0, static_cast<double>(most) / unit.bytes, form.narrow() ? 4 : 7));
+                       Scale::linear(0, static_cast<double>(most) / unit.bytes, form.ticks()));
   chart.description = "The largest peak of resident memory among the ranks of each run.";
   bool spread = false;
   for (size_t i = 0; i < runs.size(); ++i) {

@@ -63,7 +63,6 @@ const Registry<DrawChart>& charts() {
   static const Registry<DrawChart> all("chart", "lockstep plot --help",
                                        {{"speedup", &speedup_chart},
                                         {"throughput", &throughput_chart},
-                                        {"networks", &networks_chart},
                                         {"phases", &phases_chart},
                                         {"distribution", &distribution_chart},
                                         {"series", &series_chart},

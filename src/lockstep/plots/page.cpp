@@ -18,12 +18,10 @@ constexpr size_t kMostCautions = 30;
 /// More warnings than these are folded away.
 constexpr size_t kMostOpenCautions = 2;
 
-/// A chart drawn twice, for wide and for narrow windows; the style sheet shows one of them.
 std::string figure(std::string_view name, const Sources& sources, const std::string& id,
                    const std::string& more_title = "") {
-  const DrawChart draw = charts().get(name);
-  const ChartForm wide{kWideChart, id}, narrow{kNarrowChart, id + "-n"};
-  Chart chart = draw(sources, wide);
+  const ChartForm form{.id = id};
+  Chart chart = charts().get(name)(sources, form);
   chart.title += more_title;
   if (!chart.drawn()) {
     return fmt::format("<div class=\"missing\"><h3>{}</h3><p>Not drawn: {}. {}</p></div>\n",
@@ -31,11 +29,9 @@ std::string figure(std::string_view name, const Sources& sources, const std::str
   }
   std::string caption;
   for (const std::string& note : chart.notes) caption += fmt::format("<p>{}</p>", prose(note));
-  return fmt::format(
-      "<figure id=\"{}-figure\" data-chart=\"{}\"><h3>{}</h3>\n<div class=\"wide\">{}</div>\n<div "
-      "class=\"narrow\">{}</div>\n{}</figure>\n",
-      id, name, escape(chart.title), inline_svg(chart, wide), inline_svg(draw(sources, narrow), narrow),
-      caption.empty() ? "" : "<figcaption>" + caption + "</figcaption>\n");
+  return fmt::format("<figure id=\"{}-figure\" data-chart=\"{}\"><h3>{}</h3>\n{}{}</figure>\n", id, name,
+                     escape(chart.title), inline_svg(chart, form),
+                     caption.empty() ? "" : "<figcaption>" + caption + "</figcaption>\n");
 }
 
 std::string grid(const std::string& content) {
@@ -129,11 +125,8 @@ std::string record_sections(const Sources& sources, const std::string& prefix, c
     return figure(name, sources, fmt::format("{}{}", prefix, name));
   };
   const auto is_missing = [](const std::string& part) { return part.starts_with("<div class=\"missing\""); };
-  std::string networks = draw("networks");
-  // Files of other programs lack what it needs.
-  if (is_missing(networks)) networks.clear();
-  std::string text = section(topic + "How it scales", grid(draw("speedup") + draw("throughput") + networks) +
-                                                          to_html(results_table(sources)));
+  std::string text = section(topic + "How it scales",
+                             grid(draw("speedup") + draw("throughput")) + to_html(results_table(sources)));
   if (sources.records.empty()) return text;
   const std::string phases = draw("phases");
   std::string buckets = draw("buckets");

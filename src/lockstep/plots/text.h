@@ -17,7 +17,7 @@ std::string clip(std::string_view text, size_t most);
 
 /// Font sizes of every drawing, in its own pixels.
 inline constexpr double kTextSize = 13;
-inline constexpr double kSmallTextSize = 11.5;
+inline constexpr double kSmallTextSize = 12;
 inline constexpr double kHeadingSize = 16;
 inline constexpr double kLineHeight = 19;
 
