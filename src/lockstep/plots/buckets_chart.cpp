@@ -8,8 +8,8 @@
 #include "lockstep/plots/charts.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
-#include "lockstep/plots/numbers.h"
 #include "lockstep/plots/phase_looks.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {
@@ -179,7 +179,7 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
       counted(buckets[0].size(), "bucket"));
   if (const auto overlap = breakdown.overlap()) {
     chart.description +=
-        fmt::format(" {} of communication was hidden behind the backward pass.", percent_text(*overlap));
+        fmt::format(" {} of communication was hidden behind the backward pass.", share_text(*overlap));
   }
   if (ranks.size() < breakdown.ranks.size()) {
     chart.notes.push_back(

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/plots/charts.h"
-#include "lockstep/plots/numbers.h"
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {

@@ -5,9 +5,12 @@
 #include <vector>
 
 #include "lockstep/base/registry.h"
-#include "lockstep/plots/sources.h"
+#include "lockstep/results/tables/labels.h"
 
 namespace lockstep::plots {
+
+using results::NamedRecord;
+using results::Sources;
 
 /// Width of a chart on a page. A page scales it to its windows: at 390 pixels text is 10 pixels high, in the
 /// columns of a wide window 15.

@@ -7,7 +7,7 @@
 #include "lockstep/plots/charts.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
-#include "lockstep/plots/numbers.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {

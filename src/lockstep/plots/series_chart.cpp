@@ -8,7 +8,7 @@
 #include "lockstep/plots/charts.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
-#include "lockstep/plots/numbers.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {
@@ -78,7 +78,7 @@ void draw_part(Canvas& canvas, const XyFrame& frame, std::span<const double> ste
     if (sample.value * unit <= top || ++marked > 40) continue;
     canvas.marker({frame.at(sample.index, 0).x, frame.plot().y + 4},
                   {.colour = Colour::kVermillion, .marker = Marker::kTriangle}, 3.5,
-                  fmt::format("step {}: {}", fixed_text(sample.index, 0), time_text(sample.value)));
+                  fmt::format("step {}: {}", grouped_text(sample.index, 0), time_text(sample.value)));
   }
 }
 
