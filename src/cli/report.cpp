@@ -113,7 +113,7 @@ RunCommand add_plot(Flags& flags) {
   flags.add("--chart", options->chart, fmt::format("{}", fmt::join(plots::charts().names(), ", ")),
             {.value = "NAME", .required = true, .one_of = plots::charts().names()});
   flags.add("--width", options->width, "width of the drawing in pixels; its text is 13 pixels high",
-            {.numbers = NumberRange{.least = plots::kNarrowChart, .most = 2000}});
+            {.numbers = NumberRange{.least = plots::kNarrowestChart, .most = 2000}});
   flags.add("-o,--output", options->output, "the drawing to write; - for stdout",
             {.value = "FILE.svg", .required = true});
   add_force_flag(flags, options->force);

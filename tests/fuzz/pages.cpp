@@ -25,7 +25,7 @@ void draw_all(plots::Sources sources) {
   const size_t begin = page.find("<main>"), end = page.rfind("</main>");
   require_well_formed(std::string_view(page).substr(begin, end + 7 - begin), "the page");
   for (const auto& [name, draw] : plots::charts().entries()) {
-    const plots::ChartForm form{plots::kWideChart, name};
+    const plots::ChartForm form{.id = name};
     const plots::Chart chart = draw(sources, form);
     if (chart.drawn()) require_well_formed(plots::standalone_svg(chart, form), name);
   }
