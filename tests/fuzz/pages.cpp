@@ -19,8 +19,8 @@ void require_well_formed(std::string_view text, const std::string& name) {
 
 }  // namespace
 
-void draw_all(plots::Sources sources) {
-  plots::complete(sources);
+void draw_all(results::Sources sources) {
+  results::complete(sources);
   const std::string page = plots::report_page(sources);
   const size_t begin = page.find("<main>"), end = page.rfind("</main>");
   require_well_formed(std::string_view(page).substr(begin, end + 7 - begin), "the page");

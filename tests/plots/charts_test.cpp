@@ -20,7 +20,7 @@ namespace {
 
 Sources sources_of(results::RunRecord record, std::vector<NamedRecord> published = {}) {
   Sources sources{{{"run", std::move(record)}}, std::move(published)};
-  complete(sources);
+  results::complete(sources);
   return sources;
 }
 
@@ -147,7 +147,7 @@ TEST(ChartsTest, speedup_has_the_published_curve_beside_the_own) {
 
 TEST(ChartsTest, published_records_can_be_drawn_alone) {
   Sources sources{{}, {shipped_records().back()}};
-  complete(sources);
+  results::complete(sources);
   const Chart chart = charts().get("speedup")(sources, {});
   ASSERT_TRUE(chart.drawn());
   EXPECT_THAT(chart.notes, testing::Contains(testing::HasSubstr("Published speed-ups are as stated")));

@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   std::filesystem::create_directories(folder);
   std::vector<NamedRecord> published = shipped_records();
   const auto page = [&](const char* name, Sources sources) {
-    complete(sources);
+    results::complete(sources);
     write_file_atomically(folder / name, report_page(sources));
   };
   page("sweep.html", {{{"sweep", sweep_record()}}, {}});

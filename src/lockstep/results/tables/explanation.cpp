@@ -246,7 +246,8 @@ void add_gaps(const Sources& sources, std::vector<std::string>& gaps) {
     gaps.push_back("No run of your own: `lockstep bench --json FILE` measures one.");
     return;
   }
-  if (none([](const Run& run) { return run.breakdown.has_value(); })) {
+  const bool no_breakdown = none([](const Run& run) { return run.breakdown.has_value(); });
+  if (no_breakdown) {
     gaps.push_back("Where the time of a step goes was not measured: `lockstep bench --breakdown` does.");
   }
   if (none([](const Run& run) { return run.step_interval_s && run.step_interval_s->missing.empty(); })) {
@@ -258,10 +259,10 @@ void add_gaps(const Sources& sources, std::vector<std::string>& gaps) {
     gaps.push_back(
         "Speed-up and efficiency need the rate of one rank without a strategy, which `lockstep bench --ranks "
         "1,2,4` measures with the rest.");
-  } else if (none([](const Run& run) { return run.factors.has_value(); })) {
+  } else if (!no_breakdown && none([](const Run& run) { return run.factors.has_value(); })) {
     gaps.push_back(
-        "What the efficiency is lost to needs a breakdown and the `independent` control: `lockstep bench "
-        "--breakdown`.");
+        "What the efficiency is lost to needs the `independent` control, which `lockstep bench` adds by "
+        "itself.");
   }
 }
 
