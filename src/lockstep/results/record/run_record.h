@@ -8,6 +8,7 @@
 
 #include "lockstep/base/fields.h"
 #include "lockstep/measure/percentiles.h"
+#include "lockstep/measure/stopping.h"
 #include "lockstep/results/record/breakdown.h"
 #include "lockstep/results/record/input_queue.h"
 #include "lockstep/results/record/layer_times.h"
@@ -84,27 +85,21 @@ struct OwnMeasure {
   }
 };
 
-/// One measured configuration, a row of the tables: its settings, and what was found.
-struct Run : Setup {
+/// One measured configuration, a row of the tables: its settings, its ending (of several launches the last
+/// one's; `unsettled` of the last that was not settled), and its measurements.
+struct Run : Setup, measure::Ending {
   /// How LibTorch was set to compute on GPUs: "fp32 matrix products in ieee, convolutions in tf32"; empty on
   /// a CPU.
   std::string device_settings;
   /// Sum over all launches.
   int warmup_steps = 0;
-  /// How the end of warm-up was chosen, and why measuring ended, in words; of the last launch.
-  std::string warmup_choice;
-  std::string stopped;
   /// Why the row ended before all of it was measured; empty for a whole one. An unfinished row has the steps
   /// until then; it has no intervals and no speed-up, and nothing is compared with it.
   std::string unfinished;
-  /// Why the steps after warm-up are not settled ("warm-up not over", "trend"), of the last launch that was
-  /// not; empty if they are, or if nothing looked.
-  std::string unsettled;
   /// Whether a step of the job is the longest of its ranks' (true), or every rank goes its own way.
   bool coupled = true;
 
-  /// From the common start to the end of the last rank's last step, warm-up left out; of all launches
-  /// together.
+  /// Time of the measured steps, on the rank that took longest; sum over all launches.
   double elapsed_s = 0;
   /// Over the per-step maxima (coupled), or over the own steps of the slowest rank (uncoupled).
   StepPercentiles step_s;
@@ -189,10 +184,8 @@ struct Run : Setup {
     Setup::describe(fields, run);
     fields("device_settings", run.device_settings, kNullable);
     fields("warmup_steps", run.warmup_steps);
-    fields("warmup_choice", run.warmup_choice, kNullable);
-    fields("stopped", run.stopped, kNullable);
+    measure::Ending::describe(fields, run);
     fields("unfinished", run.unfinished, kNullable);
-    fields("unsettled", run.unsettled, kNullable);
     fields("coupled", run.coupled);
     fields("pooled", run.pooled);
     fields("elapsed_s", run.elapsed_s);

@@ -38,7 +38,7 @@ std::string label_of(const LabelledRun& labelled, const std::vector<const Settin
   if (with_batch) label += ", " + batch_label(run);
   for (const Setting* setting : varied) {
     if (setting->member == Setting::Member(&Setup::strategy)) continue;
-    if (labelled.control && setting->of_communication) continue;
+    if (labelled.control && setting->has(Setting::kOfCommunication)) continue;
     label += ", " + setting->phrase(run);
   }
   return record.empty() ? label : label + ", " + record;
