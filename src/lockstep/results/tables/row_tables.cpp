@@ -128,10 +128,6 @@ std::string strategy_text(const Run& run) {
   return run.finished() ? name : fmt::format("{} ({})", name, kUnfinished);
 }
 
-std::string counted(int64_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
 std::string fixed_text(const std::optional<double>& value, int digits) {
   return value && std::isfinite(*value) ? fmt::format("{:.{}f}", *value, digits) : kNoValue;
 }

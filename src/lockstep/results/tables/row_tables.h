@@ -9,6 +9,7 @@
 #include "lockstep/results/record/groups.h"
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/tables/document.h"
+#include "lockstep/results/tables/numbers.h"
 
 namespace lockstep::results {
 
@@ -52,9 +53,6 @@ Document grouped_tables(const RunRecord& record, const std::function<bool(const 
 
 /// "no ddp" for a run without a strategy, as PyTorch's benchmark prints it.
 std::string strategy_text(const Run& run);
-
-/// "1 rank", "2 ranks".
-std::string counted(int64_t count, std::string_view thing);
 
 /// "3.14", or "-" where there is no value or it is not finite.
 std::string fixed_text(const std::optional<double>& value, int digits);

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace lockstep::plots {
+namespace lockstep::results {
 
 /// Text for a number that is missing or not finite.
 inline constexpr std::string_view kMissing = "–";
@@ -19,11 +19,11 @@ std::string number_text(double value);
 std::string number_text(const std::optional<double>& value);
 
 /// Fixed number of decimals, with thousands separators.
-std::string fixed_text(double value, int decimals);
+std::string grouped_text(double value, int decimals);
 
 /// "71 %", or with one decimal below 10, "3.4 %"; the space does not break.
-std::string percent_text(double share);
-std::string percent_text(const std::optional<double>& share);
+std::string share_text(double share);
+std::string share_text(const std::optional<double>& share);
 
 /// "1,234".
 std::string count_text(int64_t count);
@@ -42,7 +42,4 @@ TimeUnit time_unit(double seconds);
 std::string time_text(double seconds);
 std::string time_text(const std::optional<double>& seconds);
 
-/// A coordinate in a drawing: at most two decimals, no trailing zeros, never "-0" or "nan".
-std::string coordinate(double value);
-
-}  // namespace lockstep::plots
+}  // namespace lockstep::results

@@ -1,10 +1,10 @@
-#include "lockstep/plots/numbers.h"
+#include "lockstep/results/tables/numbers.h"
 
 #include <cmath>
 
 #include <fmt/format.h>
 
-namespace lockstep::plots {
+namespace lockstep::results {
 namespace {
 
 /// "10,231.5"; four digits stay together.
@@ -27,7 +27,7 @@ bool positive(const std::optional<double>& value) {
   return value && positive(*value);
 }
 
-std::string fixed_text(double value, int decimals) {
+std::string grouped_text(double value, int decimals) {
   if (!std::isfinite(value)) return std::string(kMissing);
   // Beyond this a double has no digits for the fraction, and no reader counts the commas.
   if (std::abs(value) >= 1e15) return fmt::format("{:.3g}", value);
@@ -41,24 +41,24 @@ std::string number_text(double value) {
   if (size < 1e-4) return fmt::format("{:.2e}", value);
   if (size < 0.1) return fmt::format("{:.3g}", value);
   // Bounds lie below 10 and 100 by half a digit, or 9.999 would become 10.00 instead of 10.0.
-  if (size < 9.995) return fixed_text(value, 2);
-  if (size < 99.95) return fixed_text(value, 1);
-  return fixed_text(value, 0);
+  if (size < 9.995) return grouped_text(value, 2);
+  if (size < 99.95) return grouped_text(value, 1);
+  return grouped_text(value, 0);
 }
 
 std::string number_text(const std::optional<double>& value) {
   return value ? number_text(*value) : std::string(kMissing);
 }
 
-std::string percent_text(double share) {
+std::string share_text(double share) {
   if (!std::isfinite(share)) return std::string(kMissing);
   const double percent = share * 100;
   // The space is U+00A0, which does not break.
-  return fixed_text(percent, std::abs(percent) < 9.95 && percent != 0 ? 1 : 0) + "\u00A0%";
+  return grouped_text(percent, std::abs(percent) < 9.95 && percent != 0 ? 1 : 0) + "\u00A0%";
 }
 
-std::string percent_text(const std::optional<double>& share) {
-  return share ? percent_text(*share) : std::string(kMissing);
+std::string share_text(const std::optional<double>& share) {
+  return share ? share_text(*share) : std::string(kMissing);
 }
 
 std::string count_text(int64_t count) {
@@ -89,12 +89,4 @@ std::string time_text(const std::optional<double>& seconds) {
   return seconds ? time_text(*seconds) : std::string(kMissing);
 }
 
-std::string coordinate(double value) {
-  if (!std::isfinite(value)) return "0";
-  std::string text = fmt::format("{:.2f}", value);
-  while (text.ends_with('0')) text.pop_back();
-  if (text.ends_with('.')) text.pop_back();
-  return text == "-0" ? "0" : text;
-}
-
-}  // namespace lockstep::plots
+}  // namespace lockstep::results

@@ -1,19 +1,18 @@
+#include "lockstep/results/tables/explanation.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
-#include "lockstep/plots/numbers.h"
-#include "lockstep/plots/phase_looks.h"
-#include "lockstep/plots/summary.h"
+#include "lockstep/results/tables/numbers.h"
+#include "lockstep/results/tables/tables.h"
 
-namespace lockstep::plots {
+namespace lockstep::results {
 namespace {
-
-using results::PhaseTimes;
-using results::Run;
 
 constexpr size_t kMostPublished = 3;
 constexpr size_t kMostOthers = 5;
@@ -34,28 +33,28 @@ std::string communication_sentence(const Run& run) {
   if (!(exposed > kWorthSaying))
     return fmt::format("At {} next to nothing of the step is exposed communication.", at);
   std::string text = positive(run.efficiency)
-                         ? fmt::format("At {} {} efficient: ", at, percent_text(*run.efficiency))
+                         ? fmt::format("At {} {} efficient: ", at, share_text(*run.efficiency))
                          : fmt::format("At {} ", at);
   text += fmt::format("{} of the step is exposed communication ({} waiting for other ranks, {} transfer)",
-                      percent_text(exposed), percent_text(mean.waiting_s / mean.step_s),
-                      percent_text(mean.transfer_s / mean.step_s));
+                      share_text(exposed), share_text(mean.waiting_s / mean.step_s),
+                      share_text(mean.transfer_s / mean.step_s));
   const auto overlap = run.breakdown->overlap();
   if (positive(overlap)) {
     text +=
-        fmt::format("; {} of all communication was hidden behind the backward pass", percent_text(*overlap));
+        fmt::format("; {} of all communication was hidden behind the backward pass", share_text(*overlap));
   }
   return text + ".";
 }
 
 /// The three longest phases of a mean step.
 std::string phases_sentence(const PhaseTimes& mean) {
-  std::vector<const PhaseLook*> looks = phases_in({&mean});
-  std::ranges::stable_sort(looks, std::greater(), [&](const PhaseLook* look) { return mean.*look->seconds; });
+  std::vector<Phase> phases(kPhases.begin(), kPhases.end());
+  std::erase_if(phases, [&](const Phase& phase) { return !positive(mean.*phase.seconds); });
+  std::ranges::stable_sort(phases, std::greater(), [&](const Phase& phase) { return mean.*phase.seconds; });
+  phases.resize(std::min<size_t>(3, phases.size()));
   std::vector<std::string> parts;
-  for (const PhaseLook* look : looks) {
-    if (parts.size() == 3) break;
-    parts.push_back(fmt::format("{} ({})", look->name, percent_text(mean.*look->seconds / mean.step_s)));
-  }
+  for (const Phase& phase : phases)
+    parts.push_back(fmt::format("{} ({})", phase.name, share_text(mean.*phase.seconds / mean.step_s)));
   return fmt::format("A step takes {} on average in the breakdown run, most of it {}.",
                      time_text(mean.step_s), joined(parts));
 }
@@ -66,7 +65,7 @@ std::string factors_sentence(const Run& run) {
     double factor;
     std::string words;
   };
-  const results::EfficiencyFactors& factors = *run.factors;
+  const EfficiencyFactors& factors = *run.factors;
   std::array<Cause, 4> causes{{{factors.machine, "sharing the machine"},
                                {factors.strategy, "the strategy's own work beside computing"},
                                {factors.transfer, "transfer that nothing hides"},
@@ -75,11 +74,11 @@ std::string factors_sentence(const Run& run) {
   std::vector<std::string> parts;
   for (const Cause& cause : causes) {
     if (!positive(cause.factor) || std::abs(1 - cause.factor) < kWorthSaying) continue;
-    parts.push_back(fmt::format("{} {}", cause.words, percent_text(cause.factor)));
+    parts.push_back(fmt::format("{} {}", cause.words, share_text(cause.factor)));
   }
   if (parts.empty()) return "";
   std::string text = fmt::format("The efficiency{} is a product of factors: {}.",
-                                 positive(run.efficiency) ? " of " + percent_text(*run.efficiency) : "",
+                                 positive(run.efficiency) ? " of " + share_text(*run.efficiency) : "",
                                  fmt::join(parts, " × "));
   if (factors.machine > 1 + kWorthSaying) {
     text += run.ranks > 1
@@ -92,13 +91,13 @@ std::string factors_sentence(const Run& run) {
 /// The median step with its interval, or the reason why it has none.
 std::string certainty_sentence(const Run& run) {
   if (!run.step_interval_s || !positive(run.step_s.p50)) return "";
-  const results::Interval& interval = *run.step_interval_s;
+  const Interval& interval = *run.step_interval_s;
   if (!interval.missing.empty()) return fmt::format("How sure that is cannot be said: {}.", interval.missing);
   if (!positive(interval.low) || !positive(interval.high)) return "";
   return fmt::format(
       "The median step of the throughput run, another one, is {}, with a 95 % interval from {} to {} (±{}).",
       time_text(*run.step_s.p50), time_text(interval.low), time_text(interval.high),
-      percent_text((interval.high - interval.low) / 2 / *run.step_s.p50));
+      share_text((interval.high - interval.low) / 2 / *run.step_s.p50));
 }
 
 std::string memory_sentence(const Run& run) {
@@ -112,7 +111,7 @@ std::string memory_sentence(const Run& run) {
 std::string relative(double rate, double than) {
   const double change = rate / than - 1;
   if (std::abs(change) < 0.0005) return fmt::format("{} images/s (the same)", number_text(rate));
-  return fmt::format("{} images/s ({} {})", number_text(rate), percent_text(std::abs(change)),
+  return fmt::format("{} images/s ({} {})", number_text(rate), share_text(std::abs(change)),
                      change > 0 ? "more" : "less");
 }
 
@@ -134,18 +133,12 @@ std::string others_sentence(const std::vector<LabelledRun>& runs, const Labelled
                      fmt::join(parts, "; "));
 }
 
-/// The key of the run's curve without the index of its record, which is its first line.
-std::string work_of(const LabelledRun& run) {
-  return run.curve.substr(run.curve.find('\n'));
-}
-
 /// The same row in other files.
 void compare_records(const Sources& sources, const std::vector<LabelledRun>& runs, const LabelledRun& run,
                      std::vector<std::string>& sentences) {
   bool some = false;
   for (const LabelledRun& other : runs) {
-    if (other.record == run.record || other.run->ranks != run.run->ranks || work_of(other) != work_of(run))
-      continue;
+    if (other.record == run.record || other.run->ranks != run.run->ranks || other.work != run.work) continue;
     if (!positive(other.run->images_per_s)) continue;
     sentences.push_back(fmt::format("The same in {}: {}.", sources.records[other.record].name,
                                     relative(other.run->images_per_s, run.run->images_per_s)));
@@ -166,14 +159,14 @@ void compare_published(const Sources& sources, const LabelledRun& run, std::vect
         continue;
       sentences.push_back(fmt::format("Published in {}, {}: {} times at {}, {} efficient.", named.name,
                                       other.label, number_text(speedup), counted(other.run->ranks, "worker"),
-                                      percent_text(*speedup / other.run->ranks)));
+                                      share_text(*speedup / other.run->ranks)));
       ++said;
     }
   }
 }
 
-}  // namespace
-
+/// Phases of its step, causes of lost efficiency, the rank that the others waited for, the interval of its
+/// median, its memory.
 std::vector<std::string> explain(const Run& run) {
   std::vector<std::string> sentences;
   const auto add = [&](std::string sentence) {
@@ -193,15 +186,124 @@ std::vector<std::string> explain(const Run& run) {
   return sentences;
 }
 
-std::vector<std::string> compare(const Sources& sources, const LabelledRun& run) {
-  std::vector<std::string> sentences;
-  if (!positive(run.run->images_per_s)) return sentences;
+/// Adds others on as many ranks: other strategies, the same run in other records, publications.
+void compare(const Sources& sources, const LabelledRun& run, std::vector<std::string>& sentences) {
   const std::vector<LabelledRun> runs = labelled_runs(sources);
   if (std::string sentence = others_sentence(runs, run); !sentence.empty())
     sentences.push_back(std::move(sentence));
   compare_records(sources, runs, run, sentences);
   compare_published(sources, run, sentences);
-  return sentences;
 }
 
-}  // namespace lockstep::plots
+/// One sentence: network, batch, strategy, ranks, rate, and the speed-up where it is known.
+std::string headline_of(const LabelledRun& run) {
+  const Run& found = *run.run;
+  std::string text = fmt::format("{}, {} {} per rank, {} at {}: {} {}s per second", found.model,
+                                 count_text(found.batch_per_rank),
+                                 found.units_per_sample == 1 ? found.unit + "s" : "samples", found.strategy,
+                                 counted(found.ranks, "rank"), number_text(found.images_per_s), found.unit);
+  if (positive(found.speedup) && positive(found.efficiency) && found.strategy != kSingle) {
+    text += fmt::format(", {} times {}, so {} efficient", number_text(found.speedup), baseline_words(found),
+                        share_text(found.efficiency));
+  }
+  return text + ".";
+}
+
+/// The larger, the better a run stands for its network: how it scales shows at the most ranks.
+std::tuple<bool, bool, int, double> weight_of(const LabelledRun& run) {
+  return {run.run->finished(), !run.control, run.run->ranks, run.run->images_per_s};
+}
+
+/// Adds a sentence on every other network, at its most ranks.
+void add_other_models(const Sources& sources, const LabelledRun& headline,
+                      std::vector<std::string>& findings) {
+  constexpr size_t kMost = 8;
+  std::vector<LabelledRun> best;
+  for (const LabelledRun& run : labelled_runs(sources)) {
+    if (run.control || run.record != headline.record || run.run->model == headline.run->model) continue;
+    if (!positive(run.run->images_per_s) || !run.run->finished()) continue;
+    const auto known = std::ranges::find_if(
+        best, [&](const LabelledRun& each) { return each.run->model == run.run->model; });
+    if (known == best.end()) {
+      best.push_back(run);
+    } else if (weight_of(run) > weight_of(*known)) {
+      *known = run;
+    }
+  }
+  for (size_t i = 0; i < std::min(kMost, best.size()); ++i) findings.push_back(headline_of(best[i]));
+}
+
+/// Data that no run has, each with the command that measures it.
+void add_gaps(const Sources& sources, std::vector<std::string>& gaps) {
+  const auto none = [&](auto has) {
+    for (const NamedRecord& named : sources.records) {
+      if (std::ranges::any_of(named.record.runs, has)) return false;
+    }
+    return true;
+  };
+  if (all_published(sources)) return;
+  if (sources.records.empty()) {
+    gaps.push_back("No run of your own: `lockstep bench --json FILE` measures one.");
+    return;
+  }
+  const bool no_breakdown = none([](const Run& run) { return run.breakdown.has_value(); });
+  if (no_breakdown) {
+    gaps.push_back("Where the time of a step goes was not measured: `lockstep bench --breakdown` does.");
+  }
+  if (none([](const Run& run) { return run.step_interval_s && run.step_interval_s->missing.empty(); })) {
+    gaps.push_back(
+        "No row has a 95 % interval: measure more steps, or several launches with `lockstep bench --repeat "
+        "5`.");
+  }
+  if (none([](const Run& run) { return run.speedup.has_value(); })) {
+    gaps.push_back(
+        "Speed-up and efficiency need the rate of one rank without a strategy, which `lockstep bench --ranks "
+        "1,2,4` measures with the rest.");
+  } else if (!no_breakdown && none([](const Run& run) { return run.factors.has_value(); })) {
+    gaps.push_back(
+        "What the efficiency is lost to needs the `independent` control, which `lockstep bench` adds by "
+        "itself.");
+  }
+}
+
+}  // namespace
+
+bool all_published(const Sources& sources) {
+  return !sources.records.empty() && std::ranges::all_of(sources.records, [](const NamedRecord& named) {
+    return named.record.source == kPublished;
+  });
+}
+
+std::string baseline_words(const Run& run) {
+  if (!run.baseline) return "the baseline";
+  if (run.baseline->strategy == kSingle && run.baseline->ranks == 1) return "one rank without a strategy";
+  return fmt::format("{} with {}", counted(run.baseline->ranks, "rank"), run.baseline->strategy);
+}
+
+std::optional<LabelledRun> headline_run(const Sources& sources) {
+  std::optional<LabelledRun> best;
+  for (const LabelledRun& run : labelled_runs(sources)) {
+    if (!positive(run.run->images_per_s) || (best && best->record != run.record)) continue;
+    if (!best || weight_of(run) > weight_of(*best)) best = run;
+  }
+  return best;
+}
+
+Document explanation(const Sources& sources) {
+  Document document;
+  std::vector<std::string> findings;
+  if (const auto run = headline_run(sources)) {
+    document.add(Heading{"Summary"});
+    document.add(Remark{"", headline_of(*run)});
+    findings = explain(*run->run);
+    add_other_models(sources, *run, findings);
+    compare(sources, *run, findings);
+  } else if (!sources.records.empty()) {
+    document.add(Remark{"", "No run in it has a rate."});
+  }
+  add_gaps(sources, findings);
+  if (!findings.empty()) document.add(List{std::move(findings)});
+  return document;
+}
+
+}  // namespace lockstep::results
