@@ -5,21 +5,27 @@
 #include <vector>
 
 #include "lockstep/base/registry.h"
-#include "lockstep/plots/sources.h"
+#include "lockstep/results/tables/labels.h"
 
 namespace lockstep::plots {
 
-/// Width of a chart in pixels; its text is 13 px high. A page draws each chart for a wide and for a narrow
-/// window, because scaling a drawing down would scale its text down.
+using results::NamedRecord;
+using results::Sources;
+
+/// Width of a chart on a page. A page scales it to its windows: at 390 pixels text is 10 pixels high, in the
+/// columns of a wide window 15.
+inline constexpr double kChartWidth = 460;
+/// The least width that holds legends and axes.
+inline constexpr double kNarrowestChart = 356;
+
+/// Width of a chart in its own pixels, in which its text is 13 high.
 struct ChartForm {
-  double width = 640;
+  double width = kChartWidth;
   /// Prefix of every id in the drawing; letters, digits and '-'.
   std::string id = "chart";
-  bool narrow() const { return width < 480; }
+  /// Ticks that an axis across the drawing has room for.
+  int ticks() const { return static_cast<int>(width / 75); }
 };
-
-inline constexpr double kWideChart = 640;
-inline constexpr double kNarrowChart = 356;
 
 /// A drawing, or the reason why there is none.
 struct Chart {
@@ -44,7 +50,7 @@ Chart missing_chart(std::string title, std::string reason, std::string advice);
 
 using DrawChart = Chart (*)(const Sources&, const ChartForm&);
 
-/// "speedup", "throughput", "networks", "phases", "distribution", "series", "buckets", "memory". None of them
+/// "speedup", "throughput", "phases", "distribution", "series", "buckets", "memory". None of them
 /// throws, whatever the sources are: a chart that cannot be drawn has `missing` set.
 const Registry<DrawChart>& charts();
 

@@ -9,8 +9,6 @@ namespace lockstep::plots {
 Chart speedup_chart(const Sources& sources, const ChartForm& form);
 /// Images per second of the job over workers, with intervals.
 Chart throughput_chart(const Sources& sources, const ChartForm& form);
-/// What a rank computes in a step over the bytes of gradients that it exchanges, a point for each network.
-Chart networks_chart(const Sources& sources, const ChartForm& form);
 /// A bar for each run with a breakdown, divided into the phases of a step.
 Chart phases_chart(const Sources& sources, const ChartForm& form);
 /// Distribution of the step times, a row for each run.

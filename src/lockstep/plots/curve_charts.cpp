@@ -7,7 +7,7 @@
 #include "lockstep/plots/charts.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
-#include "lockstep/plots/numbers.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {
@@ -82,28 +82,11 @@ std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
   return styles;
 }
 
-/// The names of curves: beside the ends of those that reach the most workers, where there is room for that,
-/// and in the legend.
-struct CurveNames {
+std::vector<LegendEntry> legend_of(const std::vector<Curve>& curves) {
   std::vector<LegendEntry> legend;
-  std::vector<XyFrame::EndLabel> ends;
-};
-
-CurveNames names_of(const std::vector<Curve>& curves, const ChartForm& form) {
-  CurveNames names;
   const std::vector<LineStyle> styles = styles_of(curves);
-  double most = 0;
-  for (const Curve& curve : curves) most = std::max(most, curve.points.back().workers);
-  for (size_t i = 0; i < curves.size(); ++i) {
-    const LegendEntry entry{curves[i].label, styles[i]};
-    const CurvePoint& last = curves[i].points.back();
-    if (form.narrow() || last.workers < most) {
-      names.legend.push_back(entry);
-    } else {
-      names.ends.push_back({last.value, entry});
-    }
-  }
-  return names;
+  for (size_t i = 0; i < curves.size(); ++i) legend.push_back({curves[i].label, styles[i]});
+  return legend;
 }
 
 struct ValueRange {
@@ -252,15 +235,13 @@ Chart speedup_chart(const Sources& sources, const ChartForm& form) {
   // The axis must hold the line of perfect scaling, too.
   const ValueRange range = range_of(curves);
   Canvas canvas(form.id);
-  CurveNames names = names_of(curves, form);
+  std::vector<LegendEntry> legend = legend_of(curves);
   const LineStyle ideal{.colour = Colour::kAxis, .marker = Marker::kNone, .dash = "1.5 3", .width = 1.75};
-  names.legend.push_back({"ideal", ideal});
+  legend.push_back({"ideal", ideal});
   const XyFrame frame(canvas, form,
                       {.x_title = "workers (log scale)",
                        .y_title = "speed-up, times one worker (log scale)",
-                       .legend = names.legend,
-                       .end_labels = names.ends,
-                       .plot_height = form.narrow() ? 250.0 : 320.0},
+                       .legend = legend},
                       Scale::log2_at(workers),
                       Scale::log2(std::min(range.low, least), std::max(range.high, most)));
   canvas.polyline({frame.at(least, least), frame.at(most, most)}, ideal);
@@ -288,13 +269,10 @@ Chart throughput_chart(const Sources& sources, const ChartForm& form) {
   const auto [low, high] = range_of(curves);
   const bool logarithmic = high / low > kMostLinearRates;
   Canvas canvas(form.id);
-  const CurveNames names = names_of(curves, form);
   const XyFrame frame(canvas, form,
                       {.x_title = "workers (log scale)",
                        .y_title = logarithmic ? "images per second (log scale)" : "images per second",
-                       .legend = names.legend,
-                       .end_labels = names.ends,
-                       .plot_height = form.narrow() ? 250.0 : 320.0},
+                       .legend = legend_of(curves)},
                       Scale::log2_at(workers_of(curves)),
                       logarithmic ? Scale::log10(low, high) : Scale::linear(0, high, 7));
   draw_curves(canvas, frame, curves, " images/s");

@@ -6,7 +6,6 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/plots/curves.h"
-#include "lockstep/plots/numbers.h"
 #include "lockstep/plots/page_parts.h"
 #include "lockstep/plots/text.h"
 #include "lockstep/results/tables/notices.h"

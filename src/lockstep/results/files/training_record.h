@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/fields.h"
+
 namespace lockstep::results {
 
 /// Results of one epoch of a training.
@@ -27,6 +29,18 @@ struct EpochRecord {
   /// Rate of all ranks together, without evaluation and checkpoints; empty: the epoch was trained before the
   /// training was resumed.
   std::optional<double> images_per_s;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& epoch) {
+    fields("epoch", epoch.epoch, kRequired);
+    fields("steps", epoch.steps, kRequired);
+    fields("learning_rate", epoch.learning_rate, kRequired);
+    fields("loss", epoch.loss, {.missing_is_nan = true});
+    fields("training_accuracy", epoch.training_accuracy);
+    fields("evaluation_loss", epoch.evaluation_loss);
+    fields("evaluation_accuracy", epoch.evaluation_accuracy);
+    fields("images_per_s", epoch.images_per_s);
+  }
 
   bool operator==(const EpochRecord&) const = default;
 };
@@ -51,6 +65,25 @@ struct TrainingRecord {
   std::string parameters_hash;
   /// Why it has not; empty: it has.
   std::string incomplete;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& record) {
+    fields("lockstep", record.lockstep_version);
+    fields("torch", record.torch_version);
+    fields("host", record.host);
+    fields("command", record.command);
+    fields("backend", record.backend);
+    fields("launch", record.launch);
+    fields("threads_per_rank", record.threads_per_rank);
+    fields("kernel_detail", record.kernel_detail);
+    fields.group("settings", [&](auto& settings) {
+      for (auto& [name, value] : record.settings) settings(name.c_str(), value);
+    });
+    fields("resumed_at_step", record.resumed_at_step);
+    fields("epochs", record.epochs);
+    fields("parameters_hash", record.parameters_hash);
+    fields("incomplete", record.incomplete);
+  }
 };
 
 /// As docs/training.md describes it. Numbers that are not finite or not there are null.

@@ -10,20 +10,6 @@
 namespace lockstep::results {
 namespace {
 
-struct Phase {
-  const char* name;
-  double PhaseTimes::*seconds;
-};
-
-constexpr std::array<Phase, 8> kPhases{{{"step", &PhaseTimes::step_s},
-                                        {"input", &PhaseTimes::input_s},
-                                        {"forward", &PhaseTimes::forward_s},
-                                        {"backward", &PhaseTimes::backward_s},
-                                        {"waiting", &PhaseTimes::waiting_s},
-                                        {"transfer", &PhaseTimes::transfer_s},
-                                        {"optimizer", &PhaseTimes::optimizer_s},
-                                        {"other", &PhaseTimes::other_s}}};
-
 struct Factor {
   const char* head;
   double EfficiencyFactors::*value;
@@ -77,7 +63,7 @@ std::string hidden_text(const Run& run) {
 Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names) {
   std::vector<RunColumn> columns;
   const int digits = milliseconds_digits(rows);
-  for (const Phase& phase : kPhases) {
+  const auto add = [&](const Phase& phase) {
     columns.push_back({phase.name, [seconds = phase.seconds, digits](const Run& run) {
                          const PhaseTimes& mean = run.breakdown->mean;
                          // A cell with a share that is no number shows "-" in place of it.
@@ -85,7 +71,9 @@ Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunCol
                          return Cell(fixed_text(1000 * (mean.*seconds), digits),
                                      mean.step_s > 0 ? mean.*seconds / mean.step_s : kNone);
                        }});
-  }
+  };
+  add({"step", &PhaseTimes::step_s});
+  std::ranges::for_each(kPhases, add);
   Table table = run_table(rows, columns, names);
   table.shares_below = true;
   return table;

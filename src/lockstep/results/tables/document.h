@@ -81,12 +81,17 @@ struct Remark {
   bool apart = false;
 };
 
+/// Sentences, each a point of its own.
+struct List {
+  std::vector<std::string> items;
+};
+
 /// Lines whose columns must stay as they are.
 struct Preformatted {
   std::string text;
 };
 
-using Block = std::variant<Heading, Remark, Table, Preformatted>;
+using Block = std::variant<Heading, Remark, List, Table, Preformatted>;
 
 /// Output for a reader, independent of its form: built once, then written for a terminal or as Markdown by
 /// to_text(), or as HTML by a report page.

@@ -10,6 +10,7 @@
 #include "lockstep/results/record/groups.h"
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/tables/document.h"
+#include "lockstep/results/tables/numbers.h"
 
 namespace lockstep::results {
 

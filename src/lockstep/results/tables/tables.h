@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "lockstep/results/record/run_record.h"
@@ -20,6 +21,20 @@ Document ddp_tables(const RunRecord& record);
 /// efficiency against the baseline that is printed with it, beside the `independent` control. At most 100
 /// columns wide as long as no more than three other settings were swept.
 Document scaling_tables(const RunRecord& record);
+
+/// A part of a step: "waiting".
+struct Phase {
+  const char* name;
+  double PhaseTimes::*seconds;
+};
+/// In the order of a step.
+inline constexpr std::array<Phase, 7> kPhases{{{"input", &PhaseTimes::input_s},
+                                               {"forward", &PhaseTimes::forward_s},
+                                               {"backward", &PhaseTimes::backward_s},
+                                               {"waiting", &PhaseTimes::waiting_s},
+                                               {"transfer", &PhaseTimes::transfer_s},
+                                               {"optimizer", &PhaseTimes::optimizer_s},
+                                               {"other", &PhaseTimes::other_s}}};
 
 /// Phases of a step in milliseconds and as shares, for rows with a breakdown.
 Document phases_tables(const RunRecord& record);
