@@ -8,6 +8,7 @@
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/page_parts.h"
 #include "lockstep/plots/text.h"
+#include "lockstep/results/tables/explanation.h"
 #include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/row_tables.h"
 #include "lockstep/results/tables/tables.h"
@@ -123,8 +124,10 @@ Document results_table(const Sources& sources) {
 
 Document phases_tables(const Sources& sources) {
   const auto has = [](const Run& run) { return run.breakdown && positive(run.breakdown->mean.step_s); };
-  return runs_table(sources, "Phases of a mean step, milliseconds", has, results::phases_table,
-                    results::phases_remarks());
+  // Publications do not measure phases as lockstep does.
+  const auto remarks =
+      results::all_published(sources) ? std::vector<results::Remark>() : results::phases_remarks();
+  return runs_table(sources, "Phases of a mean step, milliseconds", has, results::phases_table, remarks);
 }
 
 Document factors_tables(const Sources& sources) {
