@@ -68,7 +68,7 @@ class FailingDiskTest : public testing::Test {
     for (const char* folder : {"seed", "place"}) std::filesystem::create_directory(scratch_.path(folder));
     const std::string record = read_file(std::string(LOCKSTEP_GOLDEN) + "/record.json");
     seed("r.json", record);
-    seed("r.csv", read_file(std::string(LOCKSTEP_GOLDEN) + "/record.csv"));
+    seed("r.csv", read_file(std::string(LOCKSTEP_GOLDEN) + "/everything.csv"));
     seed("t.json", "{\n  \"displayTimeUnit\": \"ms\",\n  \"traceEvents\": []\n}\n");
     seed("m.json", "{\n  \"topology_version\": 1\n}\n");
     seed("train.json", "{\n  \"schema\": \"lockstep training\"\n}\n");

@@ -11,7 +11,6 @@
 
 #include "bench_plan.h"
 #include "cli/in_process.h"
-#include "console.h"
 #include "docs/document.h"
 
 namespace lockstep::docs {
@@ -79,8 +78,9 @@ test::Finished understand(std::vector<std::string> command) {
   try {
     cli::plan_bench(command);
   } catch (const std::exception& error) {
-    finished.exit_code = cli::exit_code_of(error);
-    finished.error = error.what();
+    const Trouble trouble = trouble_of(error);
+    finished.exit_code = trouble.exit_code;
+    finished.error = trouble.what;
   }
   return finished;
 }
