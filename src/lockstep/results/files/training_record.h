@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/fields.h"
 #include "lockstep/results/record/epoch_record.h"
 
 namespace lockstep::results {
@@ -30,6 +31,25 @@ struct TrainingRecord {
   std::string parameters_hash;
   /// Why it has not; empty: it has.
   std::string incomplete;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& record) {
+    fields("lockstep", record.lockstep_version);
+    fields("torch", record.torch_version);
+    fields("host", record.host);
+    fields("command", record.command);
+    fields("backend", record.backend);
+    fields("launch", record.launch);
+    fields("threads_per_rank", record.threads_per_rank);
+    fields("kernel_detail", record.kernel_detail);
+    fields.group("settings", [&](auto& settings) {
+      for (auto& [name, value] : record.settings) settings(name.c_str(), value);
+    });
+    fields("resumed_at_step", record.resumed_at_step);
+    fields("epochs", record.epochs);
+    fields("parameters_hash", record.parameters_hash);
+    fields("incomplete", record.incomplete);
+  }
 };
 
 /// As docs/training.md describes it. Numbers that are not finite or not there are null.

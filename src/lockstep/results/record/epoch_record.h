@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "lockstep/base/fields.h"
+
 namespace lockstep::results {
 
 /// Results of one epoch of a training.
@@ -24,6 +26,18 @@ struct EpochRecord {
   /// Rate of all ranks together, without evaluation and checkpoints; empty: the epoch was trained before the
   /// training was resumed.
   std::optional<double> images_per_s;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& epoch) {
+    fields("epoch", epoch.epoch, kRequired);
+    fields("steps", epoch.steps, kRequired);
+    fields("learning_rate", epoch.learning_rate, kRequired);
+    fields("loss", epoch.loss, {.missing_is_nan = true});
+    fields("training_accuracy", epoch.training_accuracy);
+    fields("evaluation_loss", epoch.evaluation_loss);
+    fields("evaluation_accuracy", epoch.evaluation_accuracy);
+    fields("images_per_s", epoch.images_per_s);
+  }
 
   bool operator==(const EpochRecord&) const = default;
 };
