@@ -160,11 +160,11 @@ std::vector<std::string> commands_in(const std::string& file, const std::string&
 
 TEST(DocsSequenceTest, a_training_is_resumed_from_its_checkpoint) {
   const test::ScratchFolder folder;
-  const std::vector<std::string> commands = commands_in("docs/training.md", "--checkpoint d.pt");
+  const std::vector<std::string> commands = commands_in("docs/training.md", "--checkpoint d.safetensors");
   ASSERT_EQ(commands.size(), 2U);
   for (const std::string& text : commands) {
     std::vector<std::string> command = with_data(words_of(text, kProgram));
-    std::ranges::replace(command, std::string("d.pt"), folder.path("d.pt"));
+    std::ranges::replace(command, std::string("d.safetensors"), folder.path("d.safetensors"));
     const test::Finished finished = test::run(command);
     EXPECT_EQ(finished.exit_code, 0) << text << '\n' << finished.error;
   }
