@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "lockstep/results/record/epoch_record.h"
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/tables/document.h"
 #include "lockstep/results/tables/row_tables.h"
@@ -49,12 +50,6 @@ bool has_factors(const Run& run);
 Table factors_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names);
 std::vector<Remark> factors_remarks();
 
-/// Images per second of each row against the limit of the processor, where that was measured.
-Document limit_tables(const RunRecord& record);
-
-/// Times of the layers of each row, worst first, where they were measured.
-Document layers_tables(const RunRecord& record);
-
 /// Use of the input's queues, for rows whose input has some.
 Document input_tables(const RunRecord& record);
 
@@ -69,6 +64,10 @@ Document measures_tables(const RunRecord& record);
 
 /// Bucket cap found for each row that was tuned, and its gain.
 Document tuning_remarks(const RunRecord& record);
+
+/// The head of the table that a training prints as it goes, and a line of it, each with its end.
+std::string epochs_head();
+std::string epoch_line(const EpochRecord& epoch);
 
 /// Replicas that were compared while they trained, how often, and which were not and why.
 Document replica_checks_remark(const RunRecord& record);
