@@ -7,6 +7,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/results/files/training_record.h"
+#include "lockstep/results/tables/tables.h"
 #include "lockstep/topology/visible_gpus.h"
 #include "lockstep/train/job/job_links.h"
 #include "lockstep/train/job/versions.h"

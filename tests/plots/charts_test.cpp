@@ -1,5 +1,3 @@
-#include "lockstep/plots/charts.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
-#include "lockstep/plots/charts.h"
+#include "lockstep/plots/chart.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
 #include "lockstep/plots/phase_looks.h"
@@ -56,11 +56,6 @@ std::string in_words(const LabelledRun& run) {
     text += fmt::format(", {} {}", look->name, share_text(mean.*look->seconds / mean.step_s));
   }
   return text + ".";
-}
-
-bool has_memory(const LabelledRun& run) {
-  return run.run->resources && !run.run->resources->peak_memory_bytes.empty() &&
-         std::ranges::max(run.run->resources->peak_memory_bytes) > 0;
 }
 
 /// The runs network by network.
@@ -146,15 +141,14 @@ Chart phases_chart(const Sources& sources, const ChartForm& form) {
 Chart memory_chart(const Sources& sources, const ChartForm& form) {
   Chart chart{.title = "Peak memory of a rank"};
   std::vector<LabelledRun> runs = labelled_runs(sources);
-  std::erase_if(runs, [](const LabelledRun& run) { return !has_memory(run); });
+  std::erase_if(runs, [](const LabelledRun& run) { return results::peak_memory_bytes(*run.run) <= 0; });
   if (runs.empty()) {
     return missing_chart(chart.title, "no run says how much memory its ranks used",
                          "Measure again with this version of `lockstep bench --json FILE`.");
   }
   runs = most_telling(grouped(runs), kMostBars, chart.notes);
   int64_t most = 0;
-  for (const LabelledRun& run : runs)
-    most = std::max(most, std::ranges::max(run.run->resources->peak_memory_bytes));
+  for (const LabelledRun& run : runs) most = std::max(most, results::peak_memory_bytes(*run.run));
   const ByteUnit unit = byte_unit(most);
 
   RowFrame::Layout layout{.x_title = fmt::format("highest resident memory in {}", unit.name), .right = 78};

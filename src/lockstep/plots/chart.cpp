@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/plots/charts.h"
+#include "lockstep/plots/canvas.h"
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {

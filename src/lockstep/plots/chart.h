@@ -27,6 +27,8 @@ struct ChartForm {
   int ticks() const { return static_cast<int>(width / 75); }
 };
 
+class Canvas;
+
 /// A drawing, or the reason why there is none.
 struct Chart {
   std::string title;
@@ -36,7 +38,7 @@ struct Chart {
   std::string markup;
   double width = 0;
   double height = 0;
-  /// Caption: what was left out, and how to read the chart.
+  /// Caption: rows left out, and how to read the chart.
   std::vector<std::string> notes;
   /// Reason why nothing was drawn; empty for a drawing.
   std::string missing;
@@ -53,6 +55,24 @@ using DrawChart = Chart (*)(const Sources&, const ChartForm&);
 /// "speedup", "throughput", "phases", "distribution", "series", "buckets", "memory". None of them
 /// throws, whatever the sources are: a chart that cannot be drawn has `missing` set.
 const Registry<DrawChart>& charts();
+
+/// Speed-up over workers, both on log2 axes, with the line of perfect scaling.
+Chart speedup_chart(const Sources& sources, const ChartForm& form);
+/// Images per second of the job over workers, with intervals.
+Chart throughput_chart(const Sources& sources, const ChartForm& form);
+/// A bar for each run with a breakdown, divided into the phases of a step.
+Chart phases_chart(const Sources& sources, const ChartForm& form);
+/// Distribution of the step times, a row for each run.
+Chart distribution_chart(const Sources& sources, const ChartForm& form);
+/// Step times in the order in which the steps ran, warm-up and its end included.
+Chart series_chart(const Sources& sources, const ChartForm& form);
+/// Timeline of the buckets of a step for each rank: ready, waiting for others, in transfer.
+Chart buckets_chart(const Sources& sources, const ChartForm& form);
+/// Peak memory of the ranks of each run.
+Chart memory_chart(const Sources& sources, const ChartForm& form);
+
+/// The chart with the marks of `canvas`, as wide as its form and `height` high.
+Chart drawn(Chart chart, const Canvas& canvas, const ChartForm& form, double height);
 
 /// The chart as <svg> for a page, which provides heading and background.
 std::string inline_svg(const Chart& chart, const ChartForm& form);

@@ -36,7 +36,7 @@ void add_curves(std::vector<Curve>& curves, const std::vector<LabelledRun>& runs
   }
 }
 
-/// Own curves, their controls, then those of the published records without theirs. `value` gives a run's
+/// Own curves, their controls, then curves of the published records, without controls. `value` gives a run's
 /// point, or nothing.
 template <typename Value>
 std::vector<Curve> curves_of(const Sources& sources, Value value) {

@@ -43,7 +43,7 @@ std::vector<Curve> speedup_curves(const Sources& sources);
 inline constexpr size_t kMostCurves = 8;
 
 /// At most kMostCurves: own ones first, but up to half of the room is for published ones of the same
-/// networks; other published ones fill what is left. Says in `notes` how many were left out.
+/// networks; other published ones fill the rest. `notes` gets the number of curves left out.
 std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::string>& notes);
 
 /// At most `most` runs for charts with a row for each: spread evenly, the last one always among them. Says in

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/plots/chart.h"
 #include "lockstep/plots/chart_data.h"
-#include "lockstep/plots/charts.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
 #include "lockstep/plots/text.h"

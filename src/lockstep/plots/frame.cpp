@@ -31,7 +31,7 @@ std::vector<Placed> flow(const std::vector<LegendEntry>& entries, double width) 
   return placed;
 }
 
-/// A piece of what the entry stands for: a line with its marker, or a box.
+/// The sample of an entry: a line with its marker, or a box.
 void draw_sample(Canvas& canvas, Point at, const LegendEntry& entry) {
   using Sample = LegendEntry::Sample;
   const double middle = at.y + kRow / 2 - 1;

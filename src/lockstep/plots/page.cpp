@@ -72,7 +72,7 @@ std::string record_sections(const Sources& sources, const std::string& prefix, c
   if (sources.records.empty()) return text;
   const std::string phases = draw("phases");
   std::string buckets = draw("buckets");
-  // Without a breakdown both are missing for the same reason: say it once.
+  // Without a breakdown both are missing for one reason, which is given once.
   if (is_missing(phases) && is_missing(buckets)) buckets.clear();
   text += section(topic + "Where the time goes", grid(phases + buckets) + to_html(phases_tables(sources)) +
                                                      to_html(factors_tables(sources)));

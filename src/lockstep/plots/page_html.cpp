@@ -72,7 +72,7 @@ class HtmlWriter {
     markup_ += table_markup(table, caption_, most_rows_);
     in_box_ = true;
   }
-  /// Outside of the box of a table, a remark is what the page says itself.
+  /// A remark outside of a table's box is a paragraph of the page.
   void operator()(const results::Remark& remark) {
     markup_ += fmt::format("<p class=\"{}\">{}{}</p>\n", in_box_ ? "note" : "lead", escape(remark.lead),
                            prose(remark.text));

@@ -18,7 +18,7 @@ constexpr size_t kMostCautions = 30;
 /// More warnings than these are folded away.
 constexpr size_t kMostOpenCautions = 2;
 
-/// Up to five numbers, large; those that are unknown are left out.
+/// Up to five known numbers, set large.
 std::string figures_part(const Run& found) {
   const std::string at = counted(found.ranks, "rank");
   std::vector<std::pair<std::string, std::string>> figures{
@@ -68,7 +68,7 @@ std::string caution_part(const Warning& caution) {
                      caution.advice.empty() ? "" : "<p>" + prose(caution.advice) + "</p>");
 }
 
-/// Warnings, the loudest first. If there are many, those that are not loud are folded away, so that the
+/// Warnings, the loudest first. Of many, the quiet ones are folded away, so that the
 /// charts stay within reach.
 std::string cautions_part(const std::vector<Warning>& cautions) {
   std::string text, folded;

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/plots/chart.h"
 #include "lockstep/plots/chart_data.h"
-#include "lockstep/plots/charts.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
 #include "lockstep/plots/text.h"
@@ -135,7 +135,7 @@ DrawnPanel draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel,
                               std::ranges::any_of(panel.series.measured_s, beyond)};
 }
 
-/// Only what some panel shows.
+/// Entries for the marks that some panel has.
 std::vector<LegendEntry> series_legend(const std::vector<Panel>& panels) {
   const auto has_warmup = [](const Panel& panel) { return !panel.series.warmup_s.empty(); };
   const auto has_interval = [](const Panel& panel) {

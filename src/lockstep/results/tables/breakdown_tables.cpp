@@ -42,7 +42,7 @@ bool no_core_is_spare(const RunRecord& record, const Run& run) {
 /// "97.3 ±1.2", in per cent.
 std::string factor_text(double value, const std::optional<double>& half_width) {
   if (!half_width || !std::isfinite(value)) return fixed_text(100 * value, 1);
-  // An interval wider than the factor itself says no more than that.
+  // The width of an interval wider than the factor itself is meaningless.
   if (*half_width > 1) return fmt::format("{:.1f} ±>100", 100 * value);
   return fmt::format("{:.1f} ±{:.1f}", 100 * value, 100 * *half_width);
 }
@@ -109,7 +109,7 @@ Table factors_table(const std::vector<const Run*>& rows, const std::vector<RunCo
                                                ? Cell(fixed_text(100 * *run.efficiency, 1), run.efficiency)
                                                : kNoValue;
                                   }}};
-  // Without the control or the breakdown there are no factors: four columns of "-" say nothing.
+  // Without the control or the breakdown there are no factors: leave out four columns of "-".
   if (std::ranges::any_of(rows, [](const Run* run) { return run->factors.has_value(); })) {
     for (const Factor& factor : kFactors) {
       columns.push_back({factor.head, [factor](const Run& run) -> Cell {

@@ -15,7 +15,7 @@ namespace lockstep::results {
 /// Text of a cell without a value.
 inline constexpr const char* kNoValue = "-";
 
-/// A field of a table. Numbers are formatted by whoever fills the table, because the digits of a column
+/// A field of a table. The code that fills the table formats its numbers, because the digits of a column
 /// depend on all of its rows.
 struct Cell {
   Cell(std::string text_of_cell, std::optional<double> share_of_whole = {})
@@ -77,7 +77,7 @@ struct Heading {
 struct Remark {
   std::string lead;
   std::string text;
-  /// A blank line separates it from what is above.
+  /// A blank line separates it from the block above.
   bool apart = false;
 };
 

@@ -150,7 +150,7 @@ class TextWriter {
   }
 
   std::string text() && {
-    // Spaces that do not break have done their work: who copies or searches the text expects plain ones.
+    // Lines are broken by now; plain spaces are easier to search and to copy.
     for (size_t at = text_.find(kUnbreakable); at != std::string::npos; at = text_.find(kUnbreakable, at))
       text_.replace(at, kUnbreakable.size(), " ");
     return std::move(text_);

@@ -100,13 +100,6 @@ std::string certainty_sentence(const Run& run) {
       share_text((interval.high - interval.low) / 2 / *run.step_s.p50));
 }
 
-std::string memory_sentence(const Run& run) {
-  if (!run.resources || run.resources->peak_memory_bytes.empty()) return "";
-  const int64_t most = std::ranges::max(run.resources->peak_memory_bytes);
-  if (most <= 0) return "";
-  return fmt::format("A rank took up to {} of memory.", format_bytes(most));
-}
-
 /// "412 images/s (7.8 % less)".
 std::string relative(double rate, double than) {
   const double change = rate / than - 1;
@@ -115,51 +108,43 @@ std::string relative(double rate, double than) {
                      change > 0 ? "more" : "less");
 }
 
-/// Other strategies of the same file at the same number of ranks.
-std::string others_sentence(const std::vector<LabelledRun>& runs, const LabelledRun& run) {
-  std::vector<std::string> parts;
-  for (const LabelledRun& other : runs) {
-    if (other.run == run.run || other.control || !other.run->finished() || other.record != run.record ||
-        other.run->ranks != run.run->ranks)
+/// Adds other strategies of the same record on as many ranks, in one sentence, and the same run in other
+/// records.
+void compare_own(const Sources& sources, const LabelledRun& run, std::vector<std::string>& sentences) {
+  std::vector<std::string> others, elsewhere;
+  for (const LabelledRun& other : labelled_runs(sources)) {
+    if (other.run == run.run || other.run->ranks != run.run->ranks || !positive(other.run->images_per_s))
       continue;
-    if (other.run->model != run.run->model || !positive(other.run->images_per_s) ||
-        parts.size() == kMostOthers)
-      continue;
-    parts.push_back(
-        fmt::format("{} {}", other.label, relative(other.run->images_per_s, run.run->images_per_s)));
+    const std::string rate = relative(other.run->images_per_s, run.run->images_per_s);
+    if (other.record != run.record) {
+      if (other.work == run.work)
+        elsewhere.push_back(fmt::format("The same in {}: {}.", sources.records[other.record].name, rate));
+    } else if (!other.control && other.run->finished() && other.run->model == run.run->model &&
+               others.size() < kMostOthers) {
+      others.push_back(fmt::format("{} {}", other.label, rate));
+    }
   }
-  if (parts.empty()) return "";
-  return fmt::format("Beside {} at {}: {}.", run.label, counted(run.run->ranks, "rank"),
-                     fmt::join(parts, "; "));
+  if (!others.empty()) {
+    sentences.push_back(fmt::format("Beside {} at {}: {}.", run.label, counted(run.run->ranks, "rank"),
+                                    fmt::join(others, "; ")));
+  }
+  if (elsewhere.empty()) return;
+  sentences.insert(sentences.end(), elsewhere.begin(), elsewhere.end());
+  sentences.push_back("`lockstep diff` decides whether such a difference is more than noise.");
 }
 
-/// The same row in other files.
-void compare_records(const Sources& sources, const std::vector<LabelledRun>& runs, const LabelledRun& run,
-                     std::vector<std::string>& sentences) {
-  bool some = false;
-  for (const LabelledRun& other : runs) {
-    if (other.record == run.record || other.run->ranks != run.run->ranks || other.work != run.work) continue;
-    if (!positive(other.run->images_per_s)) continue;
-    sentences.push_back(fmt::format("The same in {}: {}.", sources.records[other.record].name,
-                                    relative(other.run->images_per_s, run.run->images_per_s)));
-    some = true;
-  }
-  if (some)
-    sentences.push_back("Whether such a difference is more than noise is what `lockstep diff` tells.");
-}
-
-/// Published results of the same network on as many workers; at most kMostPublished.
-void compare_published(const Sources& sources, const LabelledRun& run, std::vector<std::string>& sentences) {
+/// Adds published results of the same network on as many workers; at most kMostPublished.
+void compare_published(const Sources& sources, const Run& run, std::vector<std::string>& sentences) {
   size_t said = 0;
   for (const NamedRecord& named : sources.published) {
     for (const LabelledRun& other : labelled_runs({&named, 1})) {
       const std::optional<double> speedup = shown_speedup(*other.run);
-      if (other.run->model != run.run->model || other.run->ranks != run.run->ranks || other.control ||
+      if (other.run->model != run.model || other.run->ranks != run.ranks || other.control ||
           !positive(speedup) || said == kMostPublished)
         continue;
       sentences.push_back(fmt::format("Published in {}, {}: {} times at {}, {} efficient.", named.name,
-                                      other.label, number_text(speedup), counted(other.run->ranks, "worker"),
-                                      share_text(*speedup / other.run->ranks)));
+                                      other.label, number_text(speedup), counted(run.ranks, "worker"),
+                                      share_text(*speedup / run.ranks)));
       ++said;
     }
   }
@@ -182,17 +167,9 @@ std::vector<std::string> explain(const Run& run) {
   }
   if (run.factors) add(factors_sentence(run));
   add(certainty_sentence(run));
-  add(memory_sentence(run));
+  if (const int64_t peak = peak_memory_bytes(run); peak > 0)
+    add(fmt::format("A rank took up to {} of memory.", format_bytes(peak)));
   return sentences;
-}
-
-/// Adds others on as many ranks: other strategies, the same run in other records, publications.
-void compare(const Sources& sources, const LabelledRun& run, std::vector<std::string>& sentences) {
-  const std::vector<LabelledRun> runs = labelled_runs(sources);
-  if (std::string sentence = others_sentence(runs, run); !sentence.empty())
-    sentences.push_back(std::move(sentence));
-  compare_records(sources, runs, run, sentences);
-  compare_published(sources, run, sentences);
 }
 
 /// One sentence: network, batch, strategy, ranks, rate, and the speed-up where it is known.
@@ -297,7 +274,8 @@ Document explanation(const Sources& sources) {
     document.add(Remark{"", headline_of(*run)});
     findings = explain(*run->run);
     add_other_models(sources, *run, findings);
-    compare(sources, *run, findings);
+    compare_own(sources, *run, findings);
+    compare_published(sources, *run->run, findings);
   } else if (!sources.records.empty()) {
     document.add(Remark{"", "No run in it has a rate."});
   }

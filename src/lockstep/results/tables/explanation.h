@@ -18,9 +18,9 @@ std::optional<LabelledRun> headline_run(const Sources& sources);
 /// "one rank without a strategy", or "2 ranks with ddp".
 std::string baseline_words(const Run& run);
 
-/// What came out, in a sentence, and why it is no faster: phases, factors of the efficiency, the rank that
-/// the others waited for, the uncertainty, other networks, strategies, records and publications; then what
-/// was not measured, and how to measure it. Facts that the records lack are left out.
+/// The result in a sentence, and its causes: phases, factors of the efficiency, the rank that the others
+/// waited for, the uncertainty, other networks, strategies, records and publications; then missing
+/// measurements, each with the command that makes it. Facts that the records lack are left out.
 Document explanation(const Sources& sources);
 
 }  // namespace lockstep::results

@@ -10,7 +10,7 @@
 
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/groups.h"
-#include "lockstep/results/tables/numbers.h"
+#include "lockstep/results/tables/row_tables.h"
 
 namespace lockstep::results {
 namespace {
@@ -36,11 +36,7 @@ std::string label_of(const LabelledRun& labelled, const std::vector<const Settin
   if (labelled.control) label += " (control)";
   if (!run.finished()) label += fmt::format(" ({})", kUnfinished);
   if (with_batch) label += ", " + batch_label(run);
-  for (const Setting* setting : varied) {
-    if (setting->member == Setting::Member(&Setup::strategy)) continue;
-    if (labelled.control && setting->has(Setting::kOfCommunication)) continue;
-    label += ", " + setting->phrase(run);
-  }
+  label += settings_text(run, varied);
   return record.empty() ? label : label + ", " + record;
 }
 
@@ -69,7 +65,7 @@ void complete(Sources& sources) {
 
 std::vector<LabelledRun> labelled_runs(std::span<const NamedRecord> records) {
   std::vector<LabelledRun> runs;
-  // A label names only what differs. Controls lack the settings of communication.
+  // A label has varying settings only. Controls lack the settings of communication.
   std::vector<const Run*> measured;
   std::set<std::string> models, batches;
   for (size_t record = 0; record < records.size(); ++record) {
@@ -87,7 +83,7 @@ std::vector<LabelledRun> labelled_runs(std::span<const NamedRecord> records) {
       batches.insert(batch_label(run));
     }
   }
-  const std::vector<const Setting*> varied = varying(measured);
+  const std::vector<const Setting*> varied = varied_settings(measured);
   for (LabelledRun& run : runs) {
     run.label_in_network =
         label_of(run, varied, batches.size() > 1, records.size() > 1 ? records[run.record].name : "");
@@ -102,6 +98,11 @@ std::string with_ranks(const LabelledRun& run) {
 
 std::string with_ranks_only(const LabelledRun& run) {
   return run.label_in_network + ", " + counted(run.run->ranks, "rank");
+}
+
+int64_t peak_memory_bytes(const Run& run) {
+  if (!run.resources || run.resources->peak_memory_bytes.empty()) return 0;
+  return std::ranges::max(run.resources->peak_memory_bytes);
 }
 
 std::optional<double> shown_speedup(const Run& run) {

@@ -56,6 +56,9 @@ std::string with_ranks(const LabelledRun& run);
 /// The same without the network, for charts that name it above its rows.
 std::string with_ranks_only(const LabelledRun& run);
 
+/// The highest peak of any rank in bytes; 0: not known.
+int64_t peak_memory_bytes(const Run& run);
+
 /// The speed-up that a published run states, otherwise the one that follows from the rates.
 std::optional<double> shown_speedup(const Run& run);
 

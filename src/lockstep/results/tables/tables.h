@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "lockstep/results/record/epoch_record.h"
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/tables/document.h"
 #include "lockstep/results/tables/row_tables.h"
@@ -69,6 +70,10 @@ Document measures_tables(const RunRecord& record);
 
 /// Bucket cap found for each row that was tuned, and its gain.
 Document tuning_remarks(const RunRecord& record);
+
+/// The head of the table that a training prints as it goes, and a line of it, each with its end.
+std::string epochs_head();
+std::string epoch_line(const EpochRecord& epoch);
 
 /// Replicas that were compared while they trained, how often, and which were not and why.
 Document replica_checks_remark(const RunRecord& record);
