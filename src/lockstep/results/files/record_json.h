@@ -13,6 +13,9 @@ namespace lockstep::results {
 /// replaced.
 std::string to_json(const RunRecord& record);
 
+/// Every key of to_json and of system_to_json with its type, for people.
+std::string json_reference();
+
 /// Reads a file of to_json, or of PyTorch's DDP benchmark (source = "pytorch", runs with `pooled`
 /// samples). Unknown keys are ignored; a key of another type than docs/json.md says, a key that is missing
 /// without which a run means nothing, text that is empty, cut off, no JSON, some other JSON, or of a newer
