@@ -18,6 +18,7 @@ namespace lockstep::cli {
 namespace {
 
 using network_file::NetworkFile;
+using results::counted;
 
 /// More of them say no more about where the bytes are.
 constexpr size_t kMostTensors = 5;

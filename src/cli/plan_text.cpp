@@ -7,10 +7,13 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/units.h"
+#include "lockstep/results/tables/row_tables.h"
 #include "lockstep/train/rows/plan_duration.h"
 
 namespace lockstep::cli {
 namespace {
+
+using results::counted;
 
 /// Start of the ranks until the first row: loading LibTorch, meeting, describing the machine.
 constexpr double kStart_s = 1.5;

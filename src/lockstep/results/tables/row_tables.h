@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/base/units.h"
 #include "lockstep/results/record/groups.h"
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/tables/document.h"
