@@ -316,7 +316,7 @@ int CommandLine::run(int argc, char** argv) {
   const Arguments arguments(argv, argv + argc);
   try {
     RunCommand command;
-    const int code = with_one_voice([&] {
+    const int code = report_once([&] {
       command = parse(arguments);
       return kExitDone;
     });

@@ -45,8 +45,8 @@ class StrangerProgramTest : public testing::Test {
     return {"python3", LOCKSTEP_SOURCE_DIR "/tests/cli/stranger.py", std::to_string(pid), listeners};
   }
 
-  /// Waits until rank 0 hosts the store.
-  void wait_for_store() const {
+  /// Waits until rank 0 hosts the job's server.
+  void wait_for_server() const {
     for (int waits = 0; waits < 6000; ++waits) {
       try {
         launch::connect_tcp(launch::kLoopback, std::stoi(port_), std::chrono::seconds(1));
@@ -62,7 +62,7 @@ class StrangerProgramTest : public testing::Test {
 };
 
 /// From before the ranks meet until they are through.
-TEST_F(StrangerProgramTest, changes_nothing_at_watch_and_store) {
+TEST_F(StrangerProgramTest, changes_nothing_at_the_server_of_the_job) {
   const std::vector<std::string> training{
       "lockstep", "train",  "--model", "lenet5",    "--data",   LOCKSTEP_SOURCE_DIR "/data/digits",
       "--batch",  "16",     "--lr",    "0.02",      "--epochs", "60",
@@ -70,20 +70,19 @@ TEST_F(StrangerProgramTest, changes_nothing_at_watch_and_store) {
   std::vector<std::string> parameters;
   for (const bool attacked : {false, true}) {
     test::Program first(training, rank(0));
-    wait_for_store();
+    wait_for_server();
     std::unique_ptr<test::Program> stranger;
-    if (attacked) stranger = std::make_unique<test::Program>(stranger_at(first.pid(), "2"));
+    if (attacked) stranger = std::make_unique<test::Program>(stranger_at(first.pid(), "1"));
     test::Program second(training, rank(1));
     if (attacked) {
       EXPECT_EQ(stranger->wait(), 0) << stranger->error();
-      EXPECT_EQ(number_after(stranger->output(), "listeners: "), 2) << stranger->output();
+      EXPECT_EQ(number_after(stranger->output(), "listeners: "), 1) << stranger->output();
       EXPECT_LE(number_after(stranger->output(), "grown: "), kMostGrowth_kb) << stranger->output();
     }
     EXPECT_EQ(first.wait(), 0) << first.error();
     EXPECT_EQ(second.wait(), 0) << second.error();
     parameters.push_back(first.output().substr(first.output().find("parameters ")));
-    // Once by the store and once by the watch.
-    EXPECT_EQ(test::occurrences(first.error(), "a stranger at 127.0.0.1:"), attacked ? 2U : 0U)
+    EXPECT_EQ(test::occurrences(first.error(), "a stranger at 127.0.0.1:"), attacked ? 1U : 0U)
         << first.error();
   }
   EXPECT_EQ(parameters[0], parameters[1]);

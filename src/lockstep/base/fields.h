@@ -33,6 +33,8 @@ struct FieldRule {
   std::optional<int64_t> least = std::nullopt;
   std::optional<int64_t> most = std::nullopt;
   bool in_csv = true;
+  /// A text of several lines: line ends and tabs stay.
+  bool lines = false;
 };
 
 inline constexpr FieldRule kRequired{.required = true};
@@ -40,6 +42,7 @@ inline constexpr FieldRule kNullable{.nullable = true};
 inline constexpr FieldRule kNotInCsv{.in_csv = false};
 inline constexpr FieldRule kNotNegative{.least = 0};
 inline constexpr FieldRule kNullableCount{.nullable = true, .least = 0};
+inline constexpr FieldRule kLines{.lines = true};
 /// Must be there, and at least 1.
 inline constexpr FieldRule kAtLeastOne{.required = true, .least = 1};
 

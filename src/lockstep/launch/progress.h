@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "lockstep/base/fields.h"
 #include "lockstep/launch/step_board.h"
 
 namespace lockstep::launch {
@@ -17,6 +18,12 @@ class Progress {
     /// Steps completed of the row that `label` names; 0 before the first.
     int64_t step = 0;
     std::string label;
+
+    template <typename Fields, typename Self>
+    static void describe(Fields& fields, Self& snapshot) {
+      fields("step", snapshot.step, kNotNegative);
+      fields("label", snapshot.label);
+    }
   };
 
   /// Names the row that runs from now on, "resnet50 ddp 2 ranks". Steps start over.

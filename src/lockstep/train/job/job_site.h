@@ -22,7 +22,7 @@ struct JobOptions {
   std::string backend;
   /// processes, threads, or auto: the launcher's ranks, otherwise processes.
   std::string launch = "auto";
-  /// core, numa or none.
+  /// See launch::binding_names().
   std::string bind = "core";
   /// Address or network interface for gloo; empty: found automatically.
   std::string interface;
@@ -62,8 +62,8 @@ struct JobSite {
   std::vector<int> usual_ranks() const;
 };
 
-/// Throws ConfigError for flags that are wrong by themselves or cannot go together, before and after looking
-/// for GPUs. Call before binding threads.
+/// Throws ConfigError for a device or an interface that does not exist, and for options that cannot go
+/// together. Call before binding threads.
 JobSite inspect_site(JobOptions options);
 
 }  // namespace lockstep::train
