@@ -102,7 +102,7 @@ class RowLimits {
   std::map<std::string, limit::Limit> limits_;
 };
 
-void add_limit(train::MeasuredRow& measured, const limit::Limit& limit) {
+void add_limit(train::RowResult& measured, const limit::Limit& limit) {
   measured.limit_images_per_s = limit.images_per_s();
   for (results::LayerTimes& layer : measured.layers) {
     const limit::LayerLimit* least = limit.find(layer.name);
@@ -131,21 +131,21 @@ launch::StepBoard share_steps(const BenchRank& rank, LiveRecord& live) {
 
 /// Measures a row, each aspect in a run of its own so that none slows the others. Collective over `group`;
 /// the samples are on its rank 0.
-train::MeasuredRow measure_row(train::RowPlan row, size_t index, const train::RankGroup& group,
-                               const BenchRank& rank, std::optional<BenchRecorder>& recorder) {
-  train::MeasuredRow measured;
+train::RowResult measure_row(train::RowPlan row, size_t index, const train::RankGroup& group,
+                             const BenchRank& rank, std::optional<BenchRecorder>& recorder) {
+  std::optional<results::BucketTuning> tuning;
   if (row.tune_budget_s > 0) {
-    measured.tuning = train::tune_buckets(row, group, rank.progress);
-    row.bucket_mb = measured.tuning->chosen_mb;
+    tuning = train::tune_buckets(row, group, rank.progress);
+    row.bucket_mb = tuning->chosen_mb;
     rank.progress.begin(row.label());
     // The progress line counts from here: tuning takes its own time.
     if (recorder) recorder->row_begins(index);
   }
   if (recorder) recorder->row_trains(row);
   rank.progress.keep_times(rank.steps);
-  if (auto samples = train::run_row(row, group, rank.progress)) measured.samples = std::move(*samples);
+  train::RowResult measured = train::run_row(row, group, rank.progress);
+  measured.tuning = std::move(tuning);
   rank.progress.keep_times(nullptr);
-  measured.row = row;
   if (recorder && (rank.plan.options.breakdown || rank.plan.options.layers))
     recorder->row_is_trained(measured);
   if (rank.plan.options.breakdown) {
@@ -183,7 +183,7 @@ void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveRec
       const limit::Limit* limit = plan.options.limit ? limits.of(row, group) : nullptr;
       rank.progress.begin(row.label());
       if (recorder) recorder->row_begins(i);
-      train::MeasuredRow measured = measure_row(row, i, group, rank, recorder);
+      train::RowResult measured = measure_row(row, i, group, rank, recorder);
       if (limit != nullptr) add_limit(measured, *limit);
       if (recorder) recorder->row_ends(i, std::move(measured));
     });

@@ -139,12 +139,12 @@ void BenchRecorder::row_trains(const train::RowPlan& row) {
   live_.row_begins(completed(row));
 }
 
-void BenchRecorder::row_is_trained(train::MeasuredRow measured) {
+void BenchRecorder::row_is_trained(train::RowResult measured) {
   measured.row = completed(std::move(measured.row));
   live_.row_is_trained(train::run_of(measured));
 }
 
-void BenchRecorder::row_ends(size_t index, train::MeasuredRow measured) {
+void BenchRecorder::row_ends(size_t index, train::RowResult measured) {
   measured.row = completed(std::move(measured.row));
   results::Run run = train::run_of(measured);
   line_->row_ends(index, run.images_per_s);

@@ -6,7 +6,7 @@
 
 #include "lockstep/results/files/trace.h"
 #include "lockstep/results/record/run_record.h"
-#include "lockstep/train/rows/measured_row.h"
+#include "lockstep/train/rows/row_result.h"
 
 #include "bench_rank.h"
 #include "live_record.h"
@@ -39,8 +39,8 @@ class BenchRecorder {
   /// Its throughput is measured from now on, as `row` says; then it is known, and only its breakdown or its
   /// layers are still to come.
   void row_trains(const train::RowPlan& row);
-  void row_is_trained(train::MeasuredRow measured);
-  void row_ends(size_t index, train::MeasuredRow measured);
+  void row_is_trained(train::RowResult measured);
+  void row_ends(size_t index, train::RowResult measured);
   void finish();
 
  private:

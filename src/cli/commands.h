@@ -1,8 +1,12 @@
 #pragma once
 
-#include "flags.h"
+#include "command_line.h"
 
 namespace lockstep::cli {
+
+/// Runs the command that the arguments name, the program's name first, and prints what is wrong with either.
+/// Returns the exit code.
+int run_program(const Arguments& arguments);
 
 // The sub-commands, each in the file of its name; plot is in report.cpp.
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +9,6 @@
 
 namespace CLI {
 class App;
-class Option;
 }  // namespace CLI
 
 namespace lockstep::cli {
@@ -43,8 +41,8 @@ struct PassedOn {
 };
 
 /// The flags of one sub-command. A value that a flag does not take ends parsing with one sentence, whatever
-/// the flag: its name, what it takes, and the value. CLI11, whose headers take seconds to parse, is included
-/// in flags.cpp alone.
+/// the flag: its name, what it takes, and the value. CLI11's headers take seconds to parse, so only flags.cpp
+/// and command_line.cpp include them.
 class Flags {
  public:
   explicit Flags(CLI::App& command) : command_(command) {}
@@ -58,18 +56,18 @@ class Flags {
   /// double, an optional or a list of these. A name without dashes is a positional argument. What `value`
   /// holds is the default and is shown in the help, unless `help` ends with a default in brackets.
   template <typename Value>
-  void add(const std::string& name, Value& value, const std::string& help, const FlagForm& form = {});
+  void add(const std::string& name, Value& value, const std::string& help, FlagForm form = {});
   /// A flag without a value, which turns `value` to the opposite of what it is.
   void add_switch(const std::string& name, bool& value, const std::string& help);
   /// A flag that calls `take` with its value, or where `is_switch` with "on".
   void add_callback(const std::string& name, bool is_switch, std::function<void(const std::string&)> take,
                     const std::string& help, const FlagForm& form = {});
 
-  /// Before parsing: has flags that the command lacks, each with its values, and all that stands behind "--"
-  /// put into `words`, which outlives parsing, and parses the others only.
-  void pass_on(PassedOn& words) { passed_on_ = &words; }
-  /// The arguments that the command parses itself; the others are passed on.
-  Arguments keep_own(const Arguments& arguments);
+  /// Lets the command take flags that it lacks, and a "--": parsing puts them into `words`, which outlives
+  /// it.
+  void pass_on(PassedOn& words);
+  /// Null: nothing is passed on.
+  PassedOn* passed_on() const { return passed_on_; }
 
   /// After parsing: whether the user gave the flag.
   bool given(const std::string& name) const;
@@ -77,47 +75,12 @@ class Flags {
   void set(const std::string& name, const std::string& text);
 
  private:
-  /// Has the option refuse what the form does not allow.
-  static void check_values(CLI::Option& option, const FlagForm& form, std::optional<NumberRange> numbers,
-                           bool whole);
   /// A flag without a value, which calls `turn`.
   void add_flag(const std::string& name, std::function<void()> turn, const std::string& help);
 
   CLI::App& command_;
   std::string group_ = "Options";
-  /// Null: nothing is passed on.
   PassedOn* passed_on_ = nullptr;
-};
-
-/// Carries out a sub-command whose flags were parsed. Returns the exit code.
-using RunCommand = std::function<int(const Arguments& arguments)>;
-/// Adds the flags of a sub-command; what it returns keeps their values.
-using AddCommand = std::function<RunCommand(Flags& flags)>;
-
-/// The command line of a program with sub-commands.
-class CommandLine {
- public:
-  CommandLine(const std::string& description, const std::string& version, const std::string& footer);
-  ~CommandLine();
-  CommandLine(const CommandLine&) = delete;
-  CommandLine& operator=(const CommandLine&) = delete;
-
-  void add(const char* name, const char* description, const AddCommand& add_flags);
-
-  /// Parses, runs the sub-command, and prints what is wrong with either. Returns the exit code.
-  int run(int argc, char** argv);
-
-  /// The sub-command that the arguments name; empty where they asked for help, which is printed. Throws
-  /// ConfigError.
-  RunCommand parse(const Arguments& arguments);
-
- private:
-  /// CLI11 would take -output for -o with the value "utput".
-  void refuse_long_names_behind_one_dash(const Arguments& arguments) const;
-
-  struct Command;
-  std::unique_ptr<CLI::App> app_;
-  std::vector<std::unique_ptr<Command>> commands_;
 };
 
 }  // namespace lockstep::cli

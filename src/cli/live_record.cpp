@@ -6,7 +6,7 @@
 #include <exception>
 #include <utility>
 
-#include "lockstep/train/rows/unfinished_row.h"
+#include "lockstep/train/rows/row_result.h"
 
 namespace lockstep::cli {
 namespace {

@@ -4,28 +4,10 @@
 #include <unistd.h>
 
 #include "lockstep/base/allocator.h"
-#include "lockstep/train/job/versions.h"
 
 #include "commands.h"
 
 namespace {
-
-constexpr const char* kFooter = R"(Start here:
-  lockstep bench                     train ResNet-50 on 1, 2, ... ranks and print how it scales
-  lockstep bench --help              every flag, with examples
-  lockstep info                      what is installed, and what can be measured
-  lockstep topo                      what this machine looks like
-  lockstep report RESULT.json -o report.html
-                                     explain a result on one page, with charts
-  python -m lockstep export torchvision:vit_b_16 -o vit.pt2
-                                     put a PyTorch network into a file for --model
-  lockstep diff BASE.json TEST.json  what changed between two results, and how certain that is
-  lockstep compare --bucket-mb 25 -- --bucket-mb 1
-                                     which of two settings is faster, launched in turn until it is certain
-
-Exit codes: 0 done, 1 the run or a check failed, 2 wrong usage, 3 a regression was found,
-4 a backend is missing, 130 interrupted (Ctrl-C), 143 terminated.
-)";
 
 /// LibTorch would take down its thousands of operators one by one. Handlers run in reverse order, so this one
 /// follows all that the program itself leaves to the exit.
@@ -37,22 +19,7 @@ void skip_destructors_from_before_main(int exit_code, void* /*unused*/) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace lockstep::cli;
   lockstep::keep_freed_pages();
   ::on_exit(skip_destructors_from_before_main, nullptr);
-  CommandLine line("lockstep measures data-parallel training and explains the result",
-                   lockstep::train::version_text(), kFooter);
-  line.add("bench", "train on 1, 2 and more ranks and print how it scales", &add_bench);
-  line.add("train", "train a network, with checkpoints to resume from", &add_train);
-  line.add("verify", "check that strategies compute what they promise", &add_verify);
-  line.add("info", "versions, devices, backends, models, strategies, inputs, kernels and presets", &add_info);
-  line.add("compare", "run two configurations of bench in turn until it is certain which is faster",
-           &add_compare);
-  line.add("diff", "compare two results row by row, with how certain each difference is", &add_diff);
-  line.add("report", "write a page that explains one or several results", &add_report);
-  line.add("show", "print the tables of a saved result, in any style", &add_show);
-  line.add("plot", "write one chart of one or several results as SVG", &add_plot);
-  line.add("feed", "send random batches to a bench with --input zmq", &add_feed);
-  line.add("topo", "processors, GPUs and network devices, and what connects them", &add_topo);
-  return line.run(argc, argv);
+  return lockstep::cli::run_program({argv, argv + argc});
 }

@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kReportExamples = R"(Examples:
   lockstep report run.json -o report.html
   lockstep report before.json after.json -o report.html
-  lockstep report run.json --published data/published/pytorch_throughput.csv -o report.html
+  lockstep report run.json --published data/published/pytorch_throughput.json -o report.html
 The page contains everything that it shows, without scripts; nothing is fetched.
 docs/reading-the-report.md explains it.
 )";
@@ -26,7 +26,7 @@ docs/reading-the-report.md explains it.
 constexpr const char* kPlotExamples = R"(Examples:
   lockstep plot run.json --chart speedup -o speedup.svg
   lockstep plot before.json after.json --chart throughput -o throughput.svg
-  lockstep plot --published data/published/theano_mpi.csv --chart speedup -o theano.svg
+  lockstep plot --published data/published/theano_mpi.json --chart speedup -o theano.svg
 )";
 
 struct DrawingOptions {
@@ -41,21 +41,30 @@ struct DrawingOptions {
 
 void add_source_flags(Flags& flags, DrawingOptions& options) {
   flags.add("runs", options.runs, "files of 'lockstep bench --json FILE', or of PyTorch's DDP benchmark");
-  flags.add("--published", options.published, "a published table to draw beside them; may be given again",
-            {.value = "FILE.csv", .repeated = true});
+  flags.add("--published", options.published, "published results to draw beside them; may be given again",
+            {.value = "FILE", .repeated = true});
+}
+
+std::vector<plots::NamedRecord> read_records(const std::vector<std::string>& paths) {
+  const std::vector<std::string> names = plots::display_names(paths);
+  std::vector<plots::NamedRecord> records;
+  for (size_t i = 0; i < paths.size(); ++i) records.push_back({names[i], results::read_record(paths[i])});
+  return records;
 }
 
 plots::Sources read_sources(const DrawingOptions& options) {
   if (options.runs.empty() && options.published.empty()) {
     throw ConfigError("no file to draw",
-                      "Name one or more files of `lockstep bench --json FILE`, or --published FILE.csv.");
+                      "Name one or more files of `lockstep bench --json FILE`, or --published FILE.");
   }
-  plots::Sources sources;
-  const std::vector<std::string> names = plots::display_names(options.runs);
-  for (size_t i = 0; i < options.runs.size(); ++i) {
-    sources.records.push_back({names[i], results::read_record(options.runs[i])});
+  for (const std::string& path : options.published) {
+    if (!path.ends_with(".csv")) continue;
+    throw Error(fmt::format("'{}' is a table in the format of older versions; published results are result "
+                            "files now",
+                            path),
+                fmt::format("Make one of it with `python3 data/published/to_json.py -o . {}`.", path));
   }
-  for (const std::string& path : options.published) sources.published.push_back(plots::read_published(path));
+  plots::Sources sources{read_records(options.runs), read_records(options.published)};
   plots::complete(sources);
   return sources;
 }

@@ -13,8 +13,6 @@ struct Finding {
   /// From 1; 0 for the file as a whole.
   int line = 0;
   std::string rule;
-  /// Worth a look, and no failure.
-  bool advice = false;
 };
 
 /// "src/lockstep/comm/a.cpp:12: the library prints".

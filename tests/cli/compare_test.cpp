@@ -84,34 +84,7 @@ TEST(CompareCommandTest, the_test_has_its_own_flags_in_place_of_those_of_the_bas
   EXPECT_THAT(more.error, HasSubstr("warning: 1 row is only in test"));
 }
 
-TEST(CompareCommandTest, what_cannot_be_compared_is_refused_before_anything_is_measured) {
-  struct RefusedCompare {
-    std::vector<std::string> words;
-    std::vector<std::string> texts;
-  };
-  const std::vector<RefusedCompare> cases{
-      {{"--ranks", "1"}, {"'--' between", "--bucket-mb 25 -- --bucket-mb 1"}},
-      {{"--ranks", "1", "--", "--json", "a.json"}, {"--json cannot be a flag of one side", "compare --help"}},
-      {{"--repeat", "3", "--"}, {"--repeat cannot be a flag"}},
-      {{"--", "--max-time", "3"}, {"--max-time cannot be a flag of one side"}},
-      {{"--ranks", "1", "--", "--ranks", "2"}, {"no row in common", "at 2 ranks"}},
-      {{"--ranks", "1", "--", "--accumulate", "2"}, {"in base", "--accumulate"}},
-      {{"--modle", "lenet5", "--"}, {"unknown flag '--modle'", "--model"}},
-      {{"--", "--bucket-mb", "lots"}, {"--bucket-mb", "'lots'"}},
-      {{"--max-launches", "2", "--"}, {"--max-launches", "from 3"}},
-      {{"--threshold", "3", "--"}, {"--threshold", "2%"}},
-      {{"--keep", "/proc/none", "--ranks", "1", "--"}, {"--keep '/proc/none' cannot be made"}},
-      {{"lenet5", "--"}, {"'lockstep compare' takes no argument 'lenet5'"}},
-  };
-  for (const RefusedCompare& refused : cases) {
-    std::vector<std::string> words{"lockstep", "compare", "--model", "lenet5"};
-    if (refused.words.front() == "lenet5") words.resize(2);
-    words.insert(words.end(), refused.words.begin(), refused.words.end());
-    const test::Finished finished = test::run(words);
-    EXPECT_EQ(finished.exit_code, 2) << words.back() << '\n' << finished.error;
-    for (const std::string& text : refused.texts) EXPECT_THAT(finished.error, HasSubstr(text));
-    EXPECT_EQ(finished.output, "");
-  }
+TEST(CompareCommandTest, is_refused_where_a_launcher_started_it) {
   const test::Finished started = test::run({"lockstep", "compare", "--model", "lenet5", "--ranks", "1", "--"},
                                            {{"RANK", "0"},
                                             {"WORLD_SIZE", "1"},

@@ -6,7 +6,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/results/files/record_json.h"
 
-#include "cli/program.h"
+#include "cli/in_process.h"
 
 namespace lockstep {
 namespace {
@@ -21,7 +21,7 @@ const std::vector<std::string> kOneRow{"lockstep",   "bench",   "--model",   "tr
 test::Finished bench_one_row(const std::vector<std::string>& flags) {
   std::vector<std::string> command = kOneRow;
   command.insert(command.end(), flags.begin(), flags.end());
-  return test::run(command);
+  return test::run_here(command);
 }
 
 TEST(OutputFilesTest, no_command_writes_onto_its_input) {
@@ -34,7 +34,7 @@ TEST(OutputFilesTest, no_command_writes_onto_its_input) {
       {"lockstep", "plot", file, "--chart", "throughput", "-o", folder.path("./r.json")},
       {"lockstep", "show", file, "--csv", file}};
   for (const std::vector<std::string>& command : commands) {
-    const test::Finished refused = test::run(command);
+    const test::Finished refused = test::run_here(command);
     EXPECT_EQ(refused.exit_code, 2) << command[1];
     EXPECT_THAT(refused.error, HasSubstr("which would be lost")) << command[1];
     EXPECT_EQ(read_file(file), measured) << command[1];
@@ -73,14 +73,14 @@ TEST(OutputFilesTest, a_file_that_lockstep_did_not_write_is_replaced_by_force_on
   };
   for (std::vector<std::string> command : commands(notes)) {
     std::ofstream(notes) << "thoughts of a week";
-    const test::Finished refused = test::run(command);
+    const test::Finished refused = test::run_here(command);
     EXPECT_EQ(refused.exit_code, 2) << command[1];
     EXPECT_THAT(refused.error,
                 HasSubstr("notes.txt' is a file that lockstep did not write, and would be lost"));
     EXPECT_THAT(refused.error, HasSubstr("--force"));
     EXPECT_EQ(read_file(notes), "thoughts of a week");
     command.emplace_back("--force");
-    EXPECT_EQ(test::run(command).exit_code, 0) << command[1];
+    EXPECT_EQ(test::run_here(command).exit_code, 0) << command[1];
     EXPECT_NE(read_file(notes), "thoughts of a week") << command[1];
   }
   // Each replaces what the one before has written, and mktemp's empty file.
@@ -88,7 +88,7 @@ TEST(OutputFilesTest, a_file_that_lockstep_did_not_write_is_replaced_by_force_on
   std::ofstream(own).close();
   for (int round = 0; round < 2; ++round) {
     for (const std::vector<std::string>& command : commands(own)) {
-      const test::Finished replaced = test::run(command);
+      const test::Finished replaced = test::run_here(command);
       EXPECT_EQ(replaced.exit_code, 0) << command[1] << replaced.error;
     }
   }
@@ -102,7 +102,7 @@ TEST(OutputFilesTest, an_older_checkpoint_is_continued_or_kept) {
                                      "--steps-per-epoch", "1",      "--launch",     "threads",
                                      "--backend",         "thread", "--checkpoint", checkpoint};
     command.insert(command.end(), more.begin(), more.end());
-    return test::run(command);
+    return test::run_here(command);
   };
   ASSERT_EQ(train({}).exit_code, 0);
   const std::string first = read_file(checkpoint);
@@ -126,7 +126,7 @@ TEST(OutputFilesTest, a_result_from_elsewhere_does_nothing_to_a_terminal) {
   for (const std::vector<std::string>& command : {std::vector<std::string>{"lockstep", "show", file},
                                                   {"lockstep", "show", file, "--markdown"},
                                                   {"lockstep", "diff", file, file, "--markdown"}}) {
-    const test::Finished shown = test::run(command);
+    const test::Finished shown = test::run_here(command);
     EXPECT_EQ(shown.exit_code, 0) << shown.error;
     EXPECT_THAT(shown.output, HasSubstr("[2Js ```"));
     EXPECT_THAT(shown.output + shown.error, Not(HasSubstr("\x1b")));

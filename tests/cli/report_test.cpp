@@ -6,7 +6,7 @@
 
 #include "lockstep/base/file.h"
 
-#include "cli/program.h"
+#include "cli/in_process.h"
 
 namespace lockstep {
 namespace {
@@ -18,11 +18,10 @@ using testing::Not;
 
 const fs::path kSource = LOCKSTEP_SOURCE_DIR;
 const fs::path kResults = kSource / "tests/fuzz/corpus/result_file";
-const fs::path kTables = kSource / "tests/fuzz/corpus/published_table";
 
 test::Finished report(std::vector<std::string> flags) {
   flags.insert(flags.begin(), {"lockstep", "report"});
-  return test::run(flags);
+  return test::run_here(flags);
 }
 
 struct RefusedReport {
@@ -55,37 +54,18 @@ TEST(ReportTest, says_what_is_wrong_with_a_result_file) {
   EXPECT_EQ(folder.files(), 0u) << "a report that failed leaves nothing";
 }
 
-TEST(ReportTest, says_what_is_wrong_with_a_published_table) {
+TEST(ReportTest, published_results_are_result_files) {
   const test::ScratchFolder folder;
-  const std::vector<RefusedReport> cases{
-      {"bad_empty.csv", {"the file is empty", "data/published/README.md"}},
-      {"bad_nan.csv", {"line 2, column images_per_s: 'nan' is not a number"}},
-      {"bad_json.csv", {"line 1", "no column for the number of workers"}},
-      {"bad_fields.csv", {"line 2: 3 fields, but the first line names 2 columns"}},
-  };
-  for (const RefusedReport& refused : cases) {
-    const std::string path = kTables / refused.file;
-    const test::Finished finished = report({"--published", path, "-o", folder.path("report.html")});
-    EXPECT_EQ(finished.exit_code, 1) << refused.file;
-    EXPECT_THAT(finished.error, HasSubstr(path));
-    for (const std::string& text : refused.texts) EXPECT_THAT(finished.error, HasSubstr(text));
-  }
+  const test::Finished table =
+      report({"--published", kSource / "data/published/sources/theano_mpi.csv", "-o", folder.path("a.html")});
+  EXPECT_EQ(table.exit_code, 1);
+  EXPECT_THAT(table.error, AllOf(HasSubstr("theano_mpi.csv' is a table in the format of older versions"),
+                                 HasSubstr("python3 data/published/to_json.py")));
+  const std::string broken = kResults / "bad_truncated.json";
+  const test::Finished refused = report({"--published", broken, "-o", folder.path("a.html")});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.error, HasSubstr(broken));
   EXPECT_EQ(folder.files(), 0u);
-}
-
-TEST(ReportTest, refuses_wrong_usage) {
-  const std::string good = kResults / "good_pytorch.json";
-  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
-      {{"-o", "-"}, "no file to draw"},
-      {{good}, "'lockstep report' needs --output: the page to write"},
-      {{good, "-o", "/nonexistent/a.html"}, "No such file"},
-  };
-  for (const auto& [flags, text] : cases) {
-    const test::Finished finished = report(flags);
-    EXPECT_EQ(finished.exit_code, 2) << text;
-    EXPECT_EQ(finished.output, "");
-    EXPECT_THAT(finished.error, HasSubstr(text));
-  }
 }
 
 TEST(ReportTest, makes_a_page_of_whatever_can_be_read) {
@@ -113,8 +93,8 @@ TEST(ReportTest, ten_thousand_ranks_are_a_page_of_common_size) {
 TEST(ReportTest, overlays_runs_that_have_no_row_in_common) {
   const test::Finished finished =
       report({kResults / "good_pytorch.json", kResults / "good_10000_ranks.json", "--published",
-              kSource / "data/published/pytorch_throughput.csv", "--published",
-              kSource / "data/published/theano_mpi.csv", "-o", "-"});
+              kSource / "data/published/pytorch_throughput.json", "--published",
+              kSource / "data/published/theano_mpi.json", "-o", "-"});
   EXPECT_EQ(finished.exit_code, 0) << finished.error;
   for (const char* name :
        {"good_pytorch", "good_10000_ranks", "pytorch_throughput", "101.98", "theano_mpi"}) {
@@ -126,18 +106,15 @@ TEST(ReportTest, overlays_runs_that_have_no_row_in_common) {
 TEST(PlotTest, writes_a_drawing_or_says_why_there_is_none) {
   const test::ScratchFolder folder;
   const std::string good = kResults / "good_pytorch.json", drawing = folder.path("a.svg");
-  const test::Finished drawn = test::run({"lockstep", "plot", good, "--chart", "speedup", "-o", drawing});
+  const test::Finished drawn =
+      test::run_here({"lockstep", "plot", good, "--chart", "speedup", "-o", drawing});
   EXPECT_EQ(drawn.exit_code, 0) << drawn.error;
   EXPECT_THAT(read_file(drawing), AllOf(HasSubstr("<svg "), HasSubstr("</svg>")));
 
   const test::Finished missing =
-      test::run({"lockstep", "plot", good, "--chart", "phases", "-o", drawing + "2"});
+      test::run_here({"lockstep", "plot", good, "--chart", "phases", "-o", drawing + "2"});
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.error, AllOf(HasSubstr("'phases' cannot be drawn"), HasSubstr("--breakdown")));
-  const test::Finished unknown = test::run({"lockstep", "plot", good, "--chart", "speedupp", "-o", "-"});
-  EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_THAT(unknown.error,
-              AllOf(HasSubstr("--chart takes "), HasSubstr("speedup"), HasSubstr("not 'speedupp'")));
   EXPECT_EQ(folder.files(), 1u);
 }
 

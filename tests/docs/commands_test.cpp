@@ -9,7 +9,9 @@
 
 #include "lockstep/base/error.h"
 
-#include "cli/program.h"
+#include "bench_plan.h"
+#include "cli/in_process.h"
+#include "console.h"
 #include "docs/document.h"
 
 namespace lockstep::docs {
@@ -58,19 +60,38 @@ bool wants_gpu(const std::vector<std::string>& command) {
   });
 }
 
+/// Runs the command as far as it needs no measurement: an estimate of --dry-run would train. verify has a
+/// smaller network instead.
+test::Finished understand(std::vector<std::string> command) {
+  if (command[1] == "verify") {
+    std::ranges::replace(command, std::string("resnet18"), std::string("lenet5"));
+    std::ranges::replace(command, std::string("64"), std::string("28"));
+    return test::run(command);
+  }
+  if (command[1] == "train" || command[1] == "compare") {
+    // Flags behind "--" are another command's.
+    command.insert(std::ranges::find(command, "--"), "--dry-run");
+  } else if (command[1] != "bench") {
+    command = with_files(command);
+  }
+  if (command[1] != "bench") return test::run_here(command);
+  test::Finished finished{.output = "planned"};
+  try {
+    cli::plan_bench(command);
+  } catch (const std::exception& error) {
+    finished.exit_code = cli::exit_code_of(error);
+    finished.error = error.what();
+  }
+  return finished;
+}
+
 class DocsCommandTest : public testing::TestWithParam<Mention> {};
 
 TEST_P(DocsCommandTest, is_understood) {
   const Mention& mention = GetParam();
-  std::vector<std::string> command = with_data(words_of(mention.text, kProgram));
+  const std::vector<std::string> command = with_data(words_of(mention.text, kProgram));
   ASSERT_GE(command.size(), 2U) << mention.text;
-  if (command[1] == "bench" || command[1] == "train" || command[1] == "compare") {
-    // Flags behind "--" are another command's.
-    command.insert(std::ranges::find(command, "--"), "--dry-run");
-  } else {
-    command = with_files(command);
-  }
-  const test::Finished finished = test::run(command);
+  const test::Finished finished = understand(command);
   if (wants_gpu(command) && finished.exit_code == kExitBackendMissing) {
     // Mistakes in a command are reported before a missing GPU is.
     EXPECT_NE(finished.error.find("--device cuda cannot be used"), std::string::npos) << finished.error;
@@ -93,7 +114,7 @@ std::vector<std::string> found_in(const std::string& text, const std::string& pa
 }
 
 std::string help_of(const std::vector<std::string>& command) {
-  const test::Finished finished = test::run(command);
+  const test::Finished finished = test::run_here(command);
   EXPECT_EQ(finished.exit_code, 0) << finished.error;
   return finished.output;
 }
@@ -158,7 +179,7 @@ TEST(DocsSequenceTest, feeders_wait_for_ranks) {
     std::vector<std::string> command = words_of(text, kProgram);
     std::ranges::replace(command, std::string("ipc:///tmp/batches"), "ipc://" + folder.path("batches"));
     command.insert(command.end(), {"--timeout", "0.1"});
-    const test::Finished finished = test::run(command);
+    const test::Finished finished = test::run_here(command);
     EXPECT_EQ(finished.exit_code, 1) << text;
     EXPECT_NE(finished.error.find("nobody has taken a batch"), std::string::npos) << finished.error;
   }

@@ -53,12 +53,13 @@ TEST_F(GpusOfOneProcessTest, they_agree_with_one_on_the_joint_batch_and_with_the
 
 TEST_F(GpusOfOneProcessTest, each_has_memory_and_use_of_its_own_in_the_result) {
   for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"}) {
-    const auto samples = train::run_row(row_of("resnet18", precision), nullptr, progress_);
-    ASSERT_EQ(samples->use.size(), static_cast<size_t>(kDevices));
-    for (const topology::RankUse& use : samples->use) EXPECT_GT(use.peak_device_memory_bytes, 0);
-    EXPECT_EQ(samples->gpus.size(), static_cast<size_t>(kDevices));
-    EXPECT_EQ(samples->step_s.size(), static_cast<size_t>(kDevices));
-    EXPECT_LT(samples->loss_last, 10) << precision;
+    const train::RowResult result = train::run_row(row_of("resnet18", precision), nullptr, progress_);
+    ASSERT_EQ(result.ranks.size(), static_cast<size_t>(kDevices));
+    for (const train::RankReport& rank : result.ranks) {
+      EXPECT_GT(rank.use.peak_device_memory_bytes, 0);
+      EXPECT_LT(rank.loss_last, 10) << precision;
+    }
+    EXPECT_EQ(result.ranks.front().gpus.size(), static_cast<size_t>(kDevices));
   }
 }
 

@@ -44,7 +44,7 @@ TEST(CurvesTest, have_the_rates_and_intervals_of_their_runs) {
 
 TEST(CurvesTest, of_all_records_and_published_tables_are_as_they_were) {
   Sources sources{{{"sweep", sweep_record()}, {"networks", networks_record()}, {"crowded", crowded_record()}},
-                  shipped_tables()};
+                  shipped_records()};
   complete(sources);
   std::string text;
   for (const auto& curves : {throughput_curves(sources), speedup_curves(sources)}) {
@@ -80,11 +80,11 @@ TEST(CurvesTest, strong_scaling_is_one_curve) {
 }
 
 TEST(CurvesTest, published_ones_find_room_beside_own) {
-  const Sources sources{{{"a", crowded_record()}}, {shipped_tables()[0]}};
+  const Sources sources{{{"a", crowded_record()}}, {shipped_records()[0]}};
   std::vector<std::string> notes;
   const std::vector<Curve> chosen = most_telling(speedup_curves(sources), notes);
   EXPECT_EQ(chosen.size(), kMostCurves);
-  EXPECT_THAT(curve_labels(chosen), testing::Contains("pytorch_throughput"));
+  EXPECT_THAT(curve_labels(chosen), testing::Contains("pytorch_throughput: ddp"));
   EXPECT_EQ(notes.size(), 1U);
 }
 

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(SummaryTest, says_what_came_out_and_why) {
-  Sources sources{{{"run", sweep_record()}}, {shipped_tables()[0]}};
+  Sources sources{{{"run", sweep_record()}}, {shipped_records()[0]}};
   const Summary summary = summarize(sources);
   EXPECT_EQ(summary.title, "How resnet50 scales");
   EXPECT_EQ(
@@ -37,8 +37,9 @@ TEST(SummaryTest, says_what_came_out_and_why) {
                "nothing hides 91\u00A0% × waiting for the slowest rank 93\u00A0% × the strategy's own "
                "work beside computing 98\u00A0%."));
   EXPECT_THAT(summary.findings, Contains("The others waited for rank 7 most."));
-  EXPECT_THAT(summary.findings,
-              Contains("Published in pytorch_throughput: 7.32 times at 8 workers, 91\u00A0% efficient."));
+  EXPECT_THAT(
+      summary.findings,
+      Contains("Published in pytorch_throughput, ddp: 7.32 times at 8 workers, 92\u00A0% efficient."));
   EXPECT_TRUE(summary.gaps.empty());
   ASSERT_EQ(summary.cautions.size(), 1U);
 }
@@ -68,7 +69,7 @@ TEST(SummaryTest, names_eight_other_networks_at_most) {
 }
 
 TEST(SummaryTest, reads_as_it_did) {
-  Sources two{{{"before", sweep_record()}, {"after", sweep_record(0.9)}}, {shipped_tables()[0]}};
+  Sources two{{{"before", sweep_record()}, {"after", sweep_record(0.9)}}, {shipped_records()[0]}};
   const std::vector<std::pair<std::string, Sources>> all{{"sweep", {{{"run", sweep_record()}}, {}}},
                                                          {"plain", {{{"run", plain_record()}}, {}}},
                                                          {"networks", {{{"run", networks_record()}}, {}}},
@@ -136,7 +137,7 @@ TEST(SummaryTest, shows_loud_warnings_first_and_each_once) {
 }
 
 TEST(ReportPageTest, looks_as_it_did) {
-  Sources sources{{{"run", small_record()}}, {shipped_tables()[0]}};
+  Sources sources{{{"run", small_record()}}, {shipped_records()[0]}};
   testing_golden::expect_golden("plots/report.html", report_page(sources));
 }
 
@@ -190,7 +191,7 @@ TEST(ReportPageTest, escapes_foreign_text) {
 }
 
 TEST(ReportPageTest, is_well_formed_and_refers_to_nothing_outside) {
-  std::vector<PublishedTable> tables = shipped_tables();
+  std::vector<NamedRecord> tables = shipped_records();
   const std::vector<Sources> all{{{{"run", sweep_record()}}, tables},
                                  {{{"run", crowded_record()}}, tables},
                                  {{{"run", huge_record(10000)}}, {}},

@@ -74,6 +74,8 @@ void fill_steps(Run& run, double step_s, int steps, Dice& dice) {
       for (auto& rank : series.step_s) rank[i] = longest;
     }
   }
+  // Uncoupled ranks are measured from the same time on.
+  if (!run.coupled) std::ranges::fill(series.warmup_s, std::vector(series.warmup_s.front()));
   results::summarize(run, series);
   const double median = *run.step_s.p50;
   run.step_interval_s = results::Interval{median * 0.988, median * 1.013, ""};

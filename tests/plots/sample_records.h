@@ -30,7 +30,7 @@ results::RunRecord broken_record();
 /// Text that would be markup if it were not escaped, with control characters and invalid UTF-8.
 extern const char* const kHostileText;
 
-/// The published tables that come with lockstep.
-std::vector<PublishedTable> shipped_tables();
+/// The published records that come with lockstep; theano_mpi is the last.
+std::vector<NamedRecord> shipped_records();
 
 }  // namespace lockstep::plots

@@ -88,9 +88,9 @@ TEST(SetupTest, rows_that_differ_in_a_setting_are_the_same_row_only_where_it_is_
   for (const Setting& setting : kSettings) {
     const results::Run other = with_other_value(run, setting);
     EXPECT_FALSE(setting.same(run, other)) << setting.key;
-    EXPECT_EQ(same_row(run, other), setting.distinction == Distinction::kNone) << setting.key;
+    EXPECT_EQ(same_row(run, other), setting.has(Setting::kRecorded)) << setting.key;
     const bool varies = !varying({&run, &other}).empty();
-    EXPECT_EQ(varies, setting.distinction == Distinction::kAttribute) << setting.key;
+    EXPECT_EQ(varies, setting.is_attribute()) << setting.key;
     EXPECT_NE(setting.value_text(run), setting.value_text(other)) << setting.key;
   }
 }
@@ -98,7 +98,7 @@ TEST(SetupTest, rows_that_differ_in_a_setting_are_the_same_row_only_where_it_is_
 TEST(SetupTest, a_row_without_communication_has_no_settings_of_it) {
   const results::Run run = plain_run("single", 1);
   for (const Setting& setting : kSettings) {
-    if (!setting.of_communication || setting.key == std::string("strategy")) continue;
+    if (!setting.has(Setting::kOfCommunication) || setting.key == std::string("strategy")) continue;
     EXPECT_TRUE(same_row(run, with_other_value(run, setting))) << setting.key;
   }
 }

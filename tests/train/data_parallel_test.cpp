@@ -53,12 +53,13 @@ TEST_P(DataParallelTest, a_row_has_the_steps_of_every_device) {
   launch::Progress progress;
   const train::RowPlan row = measured_row_of("lenet5", "data_parallel", GetParam(), 2);
   EXPECT_EQ(train::training_ranks(row), 1);
-  const auto samples = train::run_row(row, nullptr, progress);
+  const train::RowResult result = train::run_row(row, nullptr, progress);
   const auto devices = static_cast<size_t>(GetParam());
-  ASSERT_EQ(samples->step_s.size(), devices);
-  EXPECT_EQ(samples->warmup_s.size(), devices);
-  EXPECT_EQ(samples->use.size(), devices);
-  for (const auto& device : samples->step_s) EXPECT_EQ(device, samples->step_s.front());
+  ASSERT_EQ(result.ranks.size(), devices);
+  for (const train::RankReport& device : result.ranks) {
+    EXPECT_EQ(device.warmup_s, result.ranks.front().warmup_s);
+    EXPECT_EQ(device.step_s, result.ranks.front().step_s);
+  }
   const auto stamps = train::break_down_row(row, nullptr, progress);
   ASSERT_EQ(stamps.size(), devices);
   const measure::PhaseTimes mean = measure::break_down(stamps).mean;

@@ -12,9 +12,9 @@
 namespace lockstep {
 namespace {
 
+using measure::StoppingDecision;
 using testing::HasSubstr;
-using train::look;
-using train::PacingDecision;
+using train::decide_pace;
 using train::PacingOptions;
 
 /// `slow` steps of twice the time, then steady ones with 1 % noise.
@@ -28,52 +28,52 @@ std::vector<double> steps_of(size_t count, size_t slow, unsigned seed = 1) {
 
 TEST(PacingTest, a_number_of_steps_is_counted_from_where_warm_up_ended) {
   const PacingOptions options{.steps = 50};
-  EXPECT_EQ(train::steps_to_first_look(options), 53u);
-  PacingDecision decision = look(steps_of(53, 8), 0, options, nullptr);
+  EXPECT_EQ(train::steps_to_first_decision(options), 53u);
+  StoppingDecision decision = decide_pace(steps_of(53, 8), 0, options, nullptr);
   EXPECT_FALSE(decision.stop);
-  EXPECT_EQ(decision.warmup_steps, 8u);
-  EXPECT_EQ(decision.further_steps, 5u);
-  decision = look(steps_of(58, 8), 0, options, nullptr);
+  EXPECT_EQ(decision.steady.cut, 8u);
+  EXPECT_EQ(decision.steps_to_next, 5u);
+  decision = decide_pace(steps_of(58, 8), 0, options, nullptr);
   EXPECT_TRUE(decision.stop);
-  EXPECT_EQ(decision.warmup_steps, 8u);
-  EXPECT_THAT(decision.stopped, HasSubstr("50 steps"));
-  EXPECT_THAT(decision.warmup_choice, HasSubstr("8 steps"));
+  EXPECT_EQ(decision.steady.cut, 8u);
+  EXPECT_THAT(decision.text, HasSubstr("50 steps"));
+  EXPECT_THAT(decision.steady.chosen, HasSubstr("8 steps"));
 }
 
 TEST(PacingTest, a_fixed_warm_up_stays_where_it_was_put) {
-  const PacingDecision decision = look(steps_of(300, 8), 3, {.warmup_steps = 12}, nullptr);
+  const StoppingDecision decision = decide_pace(steps_of(300, 8), 3, {.warmup_steps = 12}, nullptr);
   EXPECT_TRUE(decision.stop);
-  EXPECT_EQ(decision.warmup_steps, 12u);
+  EXPECT_EQ(decision.steady.cut, 12u);
 }
 
 TEST(PacingTest, precision_ends_a_row_and_so_does_its_time) {
-  EXPECT_FALSE(look(steps_of(20, 3), 1, {}, nullptr).stop);
-  EXPECT_FALSE(look(steps_of(150, 3), 2, {}, nullptr).stop) << "1.5 s of steps";
-  const PacingDecision precise = look(steps_of(300, 3), 3, {}, nullptr);
+  EXPECT_FALSE(decide_pace(steps_of(20, 3), 1, {}, nullptr).stop);
+  EXPECT_FALSE(decide_pace(steps_of(150, 3), 2, {}, nullptr).stop) << "1.5 s of steps";
+  const StoppingDecision precise = decide_pace(steps_of(300, 3), 3, {}, nullptr);
   EXPECT_TRUE(precise.stop);
-  EXPECT_THAT(precise.stopped, HasSubstr("precise"));
-  EXPECT_EQ(precise.unsettled, "");
-  EXPECT_FALSE(look(steps_of(300, 3), 3, {.precision_target = 1e-4}, nullptr).stop);
-  const PacingDecision late = look(steps_of(20, 3), 61, {.max_time_s = 60}, nullptr);
+  EXPECT_THAT(precise.text, HasSubstr("precise"));
+  EXPECT_EQ(precise.steady.unsettled_reason, "");
+  EXPECT_FALSE(decide_pace(steps_of(300, 3), 3, {.precision_target = 1e-4}, nullptr).stop);
+  const StoppingDecision late = decide_pace(steps_of(20, 3), 61, {.max_time_s = 60}, nullptr);
   EXPECT_TRUE(late.stop);
-  EXPECT_THAT(late.stopped, HasSubstr("60 s"));
+  EXPECT_THAT(late.text, HasSubstr("60 s"));
 }
 
 TEST(PacingTest, a_row_that_ends_within_its_warm_up_says_so) {
   std::vector<double> steps = steps_of(60, 0);
   for (size_t i = 0; i < steps.size(); ++i) steps[i] *= 1 + 2 * std::exp(-static_cast<double>(i) / 25);
   for (const PacingOptions& options : {PacingOptions{.max_time_s = 1}, PacingOptions{.steps = 30}}) {
-    const PacingDecision decision = look(steps, 2, options, nullptr);
+    const StoppingDecision decision = decide_pace(steps, 2, options, nullptr);
     EXPECT_TRUE(decision.stop);
-    EXPECT_NE(decision.unsettled, "");
+    EXPECT_NE(decision.steady.unsettled_reason, "");
   }
 }
 
 TEST(PacingTest, when_the_time_is_over_within_warm_up_one_step_is_still_measured) {
-  const PacingDecision decision = look(steps_of(5, 0), 100, {.warmup_steps = 5}, nullptr);
+  const StoppingDecision decision = decide_pace(steps_of(5, 0), 100, {.warmup_steps = 5}, nullptr);
   EXPECT_FALSE(decision.stop);
-  EXPECT_EQ(decision.further_steps, 1u);
-  EXPECT_TRUE(look(steps_of(6, 0), 100, {.warmup_steps = 5}, nullptr).stop);
+  EXPECT_EQ(decision.steps_to_next, 1u);
+  EXPECT_TRUE(decide_pace(steps_of(6, 0), 100, {.warmup_steps = 5}, nullptr).stop);
 }
 
 TEST(PacingTest, all_ranks_decide_the_same_from_the_slowest_of_each_step) {
@@ -81,9 +81,9 @@ TEST(PacingTest, all_ranks_decide_the_same_from_the_slowest_of_each_step) {
   test::with_thread_ranks(3, [&](comm::Communicator& group) {
     // One rank's own steps would say that warm-up took longer.
     const auto own = steps_of(53, group.rank() == 2 ? 8 : 3, static_cast<unsigned>(group.rank()));
-    const PacingDecision decision = look(own, 0, {.steps = 50}, &group);
-    EXPECT_EQ(decision.warmup_steps, 8u);
-    EXPECT_EQ(decision.further_steps, 5u);
+    const StoppingDecision decision = decide_pace(own, 0, {.steps = 50}, &group);
+    EXPECT_EQ(decision.steady.cut, 8u);
+    EXPECT_EQ(decision.steps_to_next, 5u);
     stopped += decision.stop ? 1 : 0;
   });
   EXPECT_EQ(stopped, 0);
@@ -101,7 +101,7 @@ TEST(PacingTest, a_row_runs_until_it_is_known_well_enough) {
     const size_t steps = result.warmup_s.size() + result.step_s.size();
     EXPECT_GE(result.warmup_s.size(), 3u);
     EXPECT_EQ(static_cast<size_t>(progress.snapshot().step), steps);
-    EXPECT_EQ(result.stopped.empty(), group.rank() != 0);
+    EXPECT_EQ(result.ending.stopped.empty(), group.rank() != 0);
     most = std::max(most.load(), steps);
     fewest = std::min(fewest.load(), steps);
   });

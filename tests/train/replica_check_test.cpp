@@ -75,8 +75,8 @@ TEST_P(ReplicaCheckTest, without_a_comparison_nobody_notices) {
     test::FaultyCommunicator group(real, Fault::kLastPlace, [](int reduction) { return reduction == 3; });
     launch::Progress progress;
     const train::RowPlan row = checked_row_of(strategy, ranks, 0);
-    const auto samples = train::run_row(row, &group, progress);
-    EXPECT_EQ(samples ? samples->replica_checks : 0, 0);
+    const train::RowResult result = train::run_row(row, &group, progress);
+    EXPECT_EQ(result.replica_checks, 0);
   });
 }
 
@@ -104,15 +104,15 @@ TEST(ReplicaChecksTest, every_strategy_is_compared_or_says_why_not) {
       launch::Progress progress;
       for (const int every : {1, 3, 4, 100}) {
         const train::RowPlan row = checked_row_of(strategy, ranks, every);
-        const auto samples = train::run_row(row, training == 1 ? nullptr : &group, progress);
-        if (!samples) continue;
-        EXPECT_GE(samples->step_s[0].size(), 6u) << strategy;
+        const train::RowResult result = train::run_row(row, training == 1 ? nullptr : &group, progress);
+        if (result.ranks.empty()) continue;
+        EXPECT_GE(result.ranks[0].step_s.size(), 6u) << strategy;
         if (train::why_not_comparable(traits, training).empty()) {
-          EXPECT_EQ(samples->replica_checks, (8 + every - 1) / every) << strategy << " every " << every;
-          EXPECT_EQ(samples->why_not_compared, "") << strategy;
+          EXPECT_EQ(result.replica_checks, (8 + every - 1) / every) << strategy << " every " << every;
+          EXPECT_EQ(result.why_not_compared, "") << strategy;
         } else {
-          EXPECT_EQ(samples->replica_checks, 0) << strategy;
-          EXPECT_NE(samples->why_not_compared, "") << strategy;
+          EXPECT_EQ(result.replica_checks, 0) << strategy;
+          EXPECT_NE(result.why_not_compared, "") << strategy;
         }
       }
     });

@@ -11,6 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 using Uses = std::vector<topology::GpuUse>;
 
@@ -42,10 +43,10 @@ TEST(RowGpusTest, a_row_on_a_processor_watches_nothing_and_sets_nothing) {
                                                .pacing = {.warmup_steps = 0, .steps = 2}})
                                  .front();
   launch::Progress progress;
-  const auto samples = train::run_row(row, nullptr, progress);
-  ASSERT_TRUE(samples);
-  EXPECT_THAT(samples->gpus, IsEmpty());
-  EXPECT_EQ(samples->device_settings, "");
+  const train::RowResult result = train::run_row(row, nullptr, progress);
+  ASSERT_THAT(result.ranks, SizeIs(1));
+  EXPECT_THAT(result.ranks[0].gpus, IsEmpty());
+  EXPECT_EQ(result.device_settings, "");
 }
 
 TEST(RowGpusTest, how_libtorch_is_set_is_told_of_a_row_on_a_gpu) {

@@ -1,4 +1,4 @@
-#include "lockstep/train/rows/unfinished_row.h"
+#include "lockstep/train/rows/row_result.h"
 
 #include <cmath>
 

@@ -5,10 +5,29 @@
 #include <span>
 #include <string>
 
+#include "lockstep/base/fields.h"
 #include "lockstep/measure/interval.h"
 #include "lockstep/measure/steady_state.h"
 
 namespace lockstep::measure {
+
+/// The end of a row, in words for its record.
+struct Ending {
+  /// How the end of warm-up was chosen.
+  std::string warmup_choice;
+  /// Why measuring ended.
+  std::string stopped;
+  /// Why the measured steps are not settled (SteadyState::unsettled_reason); empty if they are, or if nothing
+  /// was decided.
+  std::string unsettled;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& ending) {
+    fields("warmup_choice", ending.warmup_choice, kNullable);
+    fields("stopped", ending.stopped, kNullable);
+    fields("unsettled", ending.unsettled, kNullable);
+  }
+};
 
 struct StoppingOptions {
   /// Enough is measured when half the widths of the 95 % intervals of the median and of the mean are below

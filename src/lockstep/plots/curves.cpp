@@ -61,60 +61,48 @@ std::optional<std::pair<double, double>> drawable(const std::optional<results::I
   return std::pair(interval->low, interval->high);
 }
 
+/// Adds a curve for each key of the runs with a point; `prefix` begins their labels.
 template <typename Value>
-/// Curves of the records, controls last. `value` gives a run's point, or nothing.
-std::vector<Curve> own_curves(const Sources& sources, bool with_single, Value value) {
-  std::vector<Curve> own, controls;
-  std::map<std::string, std::pair<bool, size_t>> known;
-  for (const LabelledRun& run : labelled_runs(sources)) {
-    if (run.run->role() == results::Role::kBaseline && !with_single) continue;
-    if (!run.run->finished()) continue;
+void add_curves(std::vector<Curve>& curves, const std::vector<LabelledRun>& runs, Curve::Kind kind,
+                const std::string& prefix, Value value) {
+  std::map<std::string, size_t> known;
+  for (const LabelledRun& run : runs) {
+    if (!run.run->finished() || run.control != (kind == Curve::Kind::kControl)) continue;
     const std::optional<CurvePoint> point = value(*run.run);
     if (!point || !positive(point->value) || !positive(point->workers)) continue;
-    std::vector<Curve>& curves = run.control ? controls : own;
-    const auto [at, fresh] = known.try_emplace(run.curve, run.control, curves.size());
-    if (fresh)
-      curves.push_back({run.label,
-                        run.run->model,
-                        run.run->strategy,
-                        run.control ? Curve::Kind::kControl : Curve::Kind::kOwn,
-                        {}});
-    curves[at->second.second].points.push_back(*point);
+    const auto [at, fresh] = known.try_emplace(run.curve, curves.size());
+    if (fresh) curves.push_back({prefix + run.label, run.run->model, run.run->strategy, kind, {}});
+    curves[at->second].points.push_back(*point);
   }
-  own.insert(own.end(), controls.begin(), controls.end());
-  for (Curve& curve : own) std::ranges::stable_sort(curve.points, {}, &CurvePoint::workers);
-  return own;
 }
 
+/// Own curves, their controls, then those of the published records without theirs. `value` gives a run's
+/// point, or nothing.
 template <typename Value>
-/// A curve for each of a published table's that has any value.
-void add_published(std::vector<Curve>& curves, const Sources& sources, Value value) {
-  for (const PublishedTable& table : sources.published) {
-    for (const PublishedCurve& published : table.curves) {
-      Curve curve{published.label.empty() ? table.name : table.name + ": " + published.label,
-                  published.model,
-                  "",
-                  Curve::Kind::kPublished,
-                  {}};
-      for (size_t row : published.rows) {
-        const std::optional<double> found = value(table.rows[row]);
-        if (positive(found))
-          curve.points.push_back({static_cast<double>(table.rows[row].workers), *found, {}});
-      }
-      if (!curve.points.empty()) curves.push_back(std::move(curve));
-    }
+std::vector<Curve> curves_of(const Sources& sources, Value value) {
+  std::vector<Curve> curves;
+  const std::vector<LabelledRun> own = labelled_runs(sources);
+  add_curves(curves, own, Curve::Kind::kOwn, "", value);
+  add_curves(curves, own, Curve::Kind::kControl, "", value);
+  for (const NamedRecord& named : sources.published) {
+    add_curves(curves, labelled_runs({&named, 1}), Curve::Kind::kPublished, named.name + ": ", value);
   }
+  for (Curve& curve : curves) std::ranges::stable_sort(curve.points, {}, &CurvePoint::workers);
+  return curves;
 }
 
 }  // namespace
 
-std::vector<LabelledRun> labelled_runs(const Sources& sources) {
+std::optional<double> shown_speedup(const Run& run) {
+  return run.stated_speedup ? run.stated_speedup : run.speedup;
+}
+
+std::vector<LabelledRun> labelled_runs(std::span<const NamedRecord> records) {
   std::vector<LabelledRun> runs;
-  for (size_t record = 0; record < sources.records.size(); ++record) {
-    for (const Run& run : sources.records[record].record.runs) {
-      runs.push_back({.run = &run,
-                      .record = record,
-                      .control = results::is_control(sources.records[record].record, run)});
+  for (size_t record = 0; record < records.size(); ++record) {
+    for (const Run& run : records[record].record.runs) {
+      runs.push_back(
+          {.run = &run, .record = record, .control = results::is_control(records[record].record, run)});
     }
   }
   const std::set<std::string> strong = strongly_scaled(runs);
@@ -140,14 +128,12 @@ std::vector<LabelledRun> labelled_runs(const Sources& sources) {
     for (const results::Setting* attribute : varying) {
       if (std::string_view(attribute->name) == "strategy") continue;
       // A control keeps the column, but has nothing in it.
-      const bool concerned = !run.control || !attribute->of_communication;
+      const bool concerned = !run.control || !attribute->has(results::Setting::kOfCommunication);
       run.parts.push_back(
           concerned ? LabelPart{attribute->name, attribute->text(*run.run), attribute->phrase(*run.run)}
                     : LabelPart{attribute->name, "", ""});
     }
-    if (sources.records.size() > 1) {
-      run.parts.push_back({"file", sources.records[run.record].name, sources.records[run.record].name});
-    }
+    if (records.size() > 1) run.parts.push_back({"file", records[run.record].name, records[run.record].name});
     std::vector<std::string> phrases;
     for (const LabelPart& part : run.parts) {
       if (!part.phrase.empty()) phrases.push_back(part.phrase);
@@ -189,62 +175,36 @@ std::vector<std::vector<LabelledRun>> by_network(const std::vector<LabelledRun>&
 }
 
 std::vector<Curve> throughput_curves(const Sources& sources) {
-  auto curves = own_curves(sources, true, [](const Run& run) -> std::optional<CurvePoint> {
-    return CurvePoint{static_cast<double>(run.ranks), run.images_per_s, drawable(run.rate_interval)};
+  return curves_of(sources, [](const Run& run) {
+    return std::optional(
+        CurvePoint{static_cast<double>(run.ranks), run.images_per_s, drawable(run.rate_interval)});
   });
-  add_published(curves, sources, [](const PublishedRow& row) { return row.images_per_s; });
-  return curves;
 }
 
 std::vector<Curve> speedup_curves(const Sources& sources) {
-  auto curves = own_curves(sources, false, [](const Run& run) -> std::optional<CurvePoint> {
-    if (!positive(run.speedup)) return std::nullopt;
-    CurvePoint point{static_cast<double>(run.ranks), *run.speedup, {}};
-    point.interval = drawable(run.speedup_interval);
-    return point;
+  return curves_of(sources, [](const Run& run) -> std::optional<CurvePoint> {
+    const std::optional<double> speedup = shown_speedup(run);
+    if (!positive(speedup) || run.role() == results::Role::kBaseline) return std::nullopt;
+    return CurvePoint{static_cast<double>(run.ranks), *speedup, drawable(run.speedup_interval)};
   });
-  add_published(curves, sources, [](const PublishedRow& row) { return row.speedup; });
-  return curves;
 }
 
 std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::string>& notes) {
   if (curves.size() <= kMostCurves) return curves;
-  std::set<std::string> models;
-  bool published = false;
-  for (const Curve& curve : curves) {
-    published |= curve.kind == Curve::Kind::kPublished;
-    if (curve.kind != Curve::Kind::kPublished) models.insert(curve.model);
-  }
-  // Published curves get half of the room: the first curves of each kind come before the others.
-  // Order of the kinds: own, two controls, published of the same networks, other published, then the rest.
-  const size_t own_quota = published ? kMostCurves / 2 : kMostCurves;
-  size_t own = 0, controls = 0;
-  std::vector<std::pair<int, size_t>> order;
-  for (size_t i = 0; i < curves.size(); ++i) {
-    int rank = 0;
-    switch (curves[i].kind) {
-      case Curve::Kind::kOwn:
-        // The lower the rank, the sooner a curve is drawn.
-        rank = own++ < own_quota ? 0 : 4;
-        break;
-      case Curve::Kind::kControl:
-        rank = controls++ < 2 ? 1 : 5;
-        break;
-      case Curve::Kind::kPublished:
-        rank = models.contains(curves[i].model) || curves[i].model.empty() ? 2 : 3;
-    }
-    order.emplace_back(rank, i);
-  }
-  std::ranges::sort(order);
   notes.push_back(
       fmt::format("{} of {} curves are drawn; the tables have all of them.", kMostCurves, curves.size()));
-  std::vector<size_t> chosen;
-  for (size_t i = 0; i < kMostCurves; ++i) chosen.push_back(order[i].second);
-  // Back to the order of the curves, which decides their colours.
-  std::ranges::sort(chosen);
-  std::vector<Curve> result;
-  for (size_t i : chosen) result.push_back(std::move(curves[i]));
-  return result;
+  std::set<std::string> models;
+  for (const Curve& curve : curves) {
+    if (curve.kind != Curve::Kind::kPublished) models.insert(curve.model);
+  }
+  // Published curves stand last.
+  const auto published = std::ranges::find(curves, Curve::Kind::kPublished, &Curve::kind);
+  const auto others = std::stable_partition(published, curves.end(),
+                                            [&](const Curve& curve) { return models.contains(curve.model); });
+  const auto room = std::max<std::ptrdiff_t>(kMostCurves / 2, kMostCurves - (others - published));
+  curves.erase(curves.begin() + std::min(room, published - curves.begin()), published);
+  curves.resize(std::min(kMostCurves, curves.size()));
+  return curves;
 }
 
 std::vector<LabelledRun> most_telling(std::vector<LabelledRun> runs, size_t most,

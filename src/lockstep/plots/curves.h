@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,14 @@ struct LabelledRun {
 };
 
 /// All runs of all records in their order, labelled by the settings that vary among them. Pointers into
-/// `sources`.
-std::vector<LabelledRun> labelled_runs(const Sources& sources);
+/// `records`.
+std::vector<LabelledRun> labelled_runs(std::span<const NamedRecord> records);
+inline std::vector<LabelledRun> labelled_runs(const Sources& sources) {
+  return labelled_runs(sources.records);
+}
+
+/// The speed-up that a published run states, otherwise the one that follows from the rates.
+std::optional<double> shown_speedup(const results::Run& run);
 
 /// The label with the number of ranks: "ddp, 8 ranks".
 std::string with_ranks(const LabelledRun& run);
@@ -55,7 +62,6 @@ struct Curve {
   enum class Kind { kOwn, kControl, kPublished };
   std::string label;
   std::string model;
-  /// Empty for a published curve.
   std::string strategy;
   Kind kind = Kind::kOwn;
   std::vector<CurvePoint> points;
@@ -69,8 +75,8 @@ std::vector<Curve> speedup_curves(const Sources& sources);
 /// Number of curves that one chart can hold and stay legible.
 inline constexpr size_t kMostCurves = 8;
 
-/// At most kMostCurves: own ones first, then the published ones of the same models, then the others. Says in
-/// `notes` how many were left out.
+/// At most kMostCurves: own ones first, but up to half of the room is for published ones of the same
+/// networks; other published ones fill what is left. Says in `notes` how many were left out.
 std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::string>& notes);
 
 /// At most `most` runs for charts with a row for each: spread evenly, the last one always among them. Says in

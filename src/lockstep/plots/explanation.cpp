@@ -158,18 +158,15 @@ void compare_records(const Sources& sources, const std::vector<LabelledRun>& run
 /// Published results of the same network on as many workers; at most kMostPublished.
 void compare_published(const Sources& sources, const LabelledRun& run, std::vector<std::string>& sentences) {
   size_t said = 0;
-  for (const PublishedTable& table : sources.published) {
-    for (const PublishedCurve& curve : table.curves) {
-      if (!curve.model.empty() && curve.model != run.run->model) continue;
-      const auto at = std::ranges::find_if(curve.rows, [&](size_t row) {
-        return table.rows[row].workers == run.run->ranks && table.rows[row].speedup;
-      });
-      if (at == curve.rows.end() || said == kMostPublished) continue;
-      const PublishedRow& row = table.rows[*at];
-      sentences.push_back(fmt::format("Published in {}{}{}: {} times at {}, {} efficient.", table.name,
-                                      curve.label.empty() ? "" : ", ", curve.label, number_text(*row.speedup),
-                                      counted(row.workers, "worker"),
-                                      percent_text(*row.speedup / row.workers)));
+  for (const NamedRecord& named : sources.published) {
+    for (const LabelledRun& other : labelled_runs({&named, 1})) {
+      const std::optional<double> speedup = shown_speedup(*other.run);
+      if (other.run->model != run.run->model || other.run->ranks != run.run->ranks || other.control ||
+          !positive(speedup) || said == kMostPublished)
+        continue;
+      sentences.push_back(fmt::format("Published in {}, {}: {} times at {}, {} efficient.", named.name,
+                                      other.label, number_text(speedup), counted(other.run->ranks, "worker"),
+                                      percent_text(*speedup / other.run->ranks)));
       ++said;
     }
   }

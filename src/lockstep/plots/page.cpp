@@ -104,42 +104,21 @@ std::string summary_part(const Summary& summary) {
   return head + "<div class=\"grid two\">\n<div>" + text + "</div>\n<div>" + beside + "</div>\n</div>\n";
 }
 
-/// The table with all of its rows, but only some of its curves.
-PublishedTable with_curves(const PublishedTable& table, size_t begin, size_t count) {
-  PublishedTable part = table;
-  const size_t end = std::min(table.curves.size(), begin + count);
-  part.curves.assign(table.curves.begin() + begin, table.curves.begin() + end);
-  return part;
-}
-
-/// Charts of a published table beside the user's own curves, a few of its curves at a time.
-std::string published_figures(const Sources& sources, const PublishedTable& table, const std::string& id) {
-  constexpr size_t kAtATime = 5;
-  std::string text;
-  for (size_t begin = 0; begin < table.curves.size(); begin += kAtATime) {
-    const Sources part{sources.records, {with_curves(table, begin, kAtATime)}};
-    const std::string number =
-        table.curves.size() > kAtATime ? fmt::format(" ({})", begin / kAtATime + 1) : "";
-    const std::string beside = (sources.records.empty() ? ": " : ": beside ") + table.name + number;
-    const bool speedups = std::ranges::any_of(part.published[0].curves, [&](const PublishedCurve& curve) {
-      return table.rows[curve.rows.front()].speedup.has_value();
-    });
-    const std::string prefix = fmt::format("{}-{}", id, begin / kAtATime + 1);
-    text += grid((speedups ? figure("speedup", part, prefix + "-speedup", beside) : "") +
-                 figure("throughput", part, prefix + "-throughput", beside));
-  }
-  return text;
-}
-
-/// Every published table, with charts of its own where the ones above cannot hold its curves.
+/// Every published record, with charts of its own where the ones above cannot hold its curves.
 std::string published_part(const Sources& sources) {
   // If there are few enough curves, the charts at the top of the page show all of them.
   const bool apart = throughput_curves(sources).size() > kMostCurves;
   std::string text;
   for (size_t i = 0; i < sources.published.size(); ++i) {
-    const PublishedTable& table = sources.published[i];
-    if (apart) text += published_figures(sources, table, fmt::format("published-{}", i + 1));
-    text += to_html(published_rows(table));
+    const NamedRecord& named = sources.published[i];
+    const auto draw = [&](std::string_view name) {
+      return figure(name, {sources.records, {named}}, fmt::format("published-{}-{}", i + 1, name),
+                    ": beside " + named.name);
+    };
+    const bool speedups = std::ranges::any_of(
+        named.record.runs, [](const results::Run& run) { return run.speedup.has_value(); });
+    if (apart) text += grid((speedups ? draw("speedup") : "") + draw("throughput"));
+    text += to_html(published_table(named));
   }
   return text;
 }
@@ -183,15 +162,12 @@ std::vector<std::string> models_apart(const Sources& sources) {
   return models.size() > 1 ? models : std::vector<std::string>();
 }
 
-/// The part of the sources about one network. Published curves without a network are of all.
+/// The part of the sources about one network.
 Sources of_model(const Sources& sources, const std::string& model) {
   Sources part = sources;
-  for (NamedRecord& named : part.records) {
-    std::erase_if(named.record.runs, [&](const results::Run& run) { return run.model != model; });
-  }
-  for (PublishedTable& table : part.published) {
-    std::erase_if(table.curves,
-                  [&](const PublishedCurve& curve) { return !curve.model.empty() && curve.model != model; });
+  for (std::vector<NamedRecord>* records : {&part.records, &part.published}) {
+    for (NamedRecord& named : *records)
+      std::erase_if(named.record.runs, [&](const results::Run& run) { return run.model != model; });
   }
   return part;
 }

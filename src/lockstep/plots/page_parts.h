@@ -26,8 +26,8 @@ results::Document results_table(const Sources& sources);
 results::Document phases_tables(const Sources& sources);
 /// A row for each run whose efficiency is split into factors or whose communication was hidden.
 results::Document factors_tables(const Sources& sources);
-/// The published rows as they are, with the speed-up that follows from them.
-results::Document published_rows(const PublishedTable& table);
+/// The rows of a published record, its phases where it has some, and its warnings.
+results::Document published_table(const NamedRecord& published);
 
 /// How a record was measured, as a list: versions, machines, command.
 std::string circumstances(const NamedRecord& record);

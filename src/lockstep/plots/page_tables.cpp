@@ -54,7 +54,7 @@ std::string drop_constant_columns(Table& table) {
 
 /// A heading and a table of the runs of all sources that satisfy `has`; empty where there is none.
 Document runs_table(
-    const Sources& sources, const char* heading, bool (*has)(const Run&),
+    const Sources& sources, const std::string& heading, bool (*has)(const Run&),
     const std::function<Table(const std::vector<const Run*>&, const std::vector<RunColumn>&)>& table_of,
     const std::vector<results::Remark>& remarks = {}) {
   std::vector<LabelledRun> labelled = labelled_runs(sources);
@@ -84,9 +84,8 @@ std::string loss_text(const Run& run) {
   return fmt::format("{} → {}", number_text(run.loss_first), number_text(run.loss_last));
 }
 
-}  // namespace
-
-Document results_table(const Sources& sources) {
+/// Rates and step times of all runs.
+Document rates_table(const Sources& sources, const std::string& heading) {
   // The same columns for every page; those that no run fills are dropped.
   static const std::vector<RunColumn> kColumns{
       {"images/s",
@@ -95,6 +94,7 @@ Document results_table(const Sources& sources) {
        }},
       {"95 %", results::uncertainty_text},
       {"speed-up", results::speedup_with_interval},
+      {"stated", [](const Run& run) { return results::fixed_text(run.stated_speedup, 2); }},
       {"efficiency",
        [](const Run& run) { return Cell(results::efficiency_with_interval(run), run.efficiency); }},
       {"p50", [](const Run& run) { return time_text(run.step_s.p50); }},
@@ -112,11 +112,17 @@ Document results_table(const Sources& sources) {
     remarks.push_back({"95 %: ", fmt::format("no interval where there is a word. {}.", reasons)});
   }
   return runs_table(
-      sources, "Rates and step times", [](const Run&) { return true; },
+      sources, heading, [](const Run&) { return true; },
       [](const std::vector<const Run*>& runs, const std::vector<RunColumn>& names) {
         return results::run_table(runs, kColumns, names);
       },
       remarks);
+}
+
+}  // namespace
+
+Document results_table(const Sources& sources) {
+  return rates_table(sources, "Rates and step times");
 }
 
 Document phases_tables(const Sources& sources) {
@@ -130,29 +136,13 @@ Document factors_tables(const Sources& sources) {
                     results::factors_table, results::factors_remarks());
 }
 
-Document published_rows(const PublishedTable& published) {
-  const bool computed =
-      std::ranges::any_of(published.rows, [](const PublishedRow& row) { return row.speedup.has_value(); });
-  Table table;
-  for (size_t i = 0; i < published.columns.size(); ++i) {
-    // One field that is no number makes the column text.
-    const bool text = std::ranges::any_of(published.rows, [&](const PublishedRow& row) {
-      return row.fields[i].find_first_not_of("0123456789.+-eE") != std::string::npos;
-    });
-    std::string head = published.columns[i];
-    std::ranges::replace(head, '_', ' ');
-    table.add_column({head, text ? Table::Kind::kText : Table::Kind::kNumber});
+Document published_table(const NamedRecord& published) {
+  const Sources alone{{published}, {}};
+  Document document = rates_table(alone, published.name);
+  document.append(phases_tables(alone));
+  for (const results::Warning& warning : published.record.warnings) {
+    document.add(results::Remark{"", warning.text});
   }
-  if (computed) table.add_column("speed-up, computed");
-  if (published.leaves_out_time) table.add_column("with synchronisation");
-  for (const PublishedRow& row : published.rows) {
-    std::vector<Cell> cells(row.fields.begin(), row.fields.end());
-    if (computed) cells.push_back(results::fixed_text(row.speedup, 2));
-    if (published.leaves_out_time) cells.push_back(results::fixed_text(row.honest_speedup, 2));
-    table.add_row(std::move(cells));
-  }
-  Document document = results::Heading{published.name};
-  document.add(std::move(table));
   return document;
 }
 

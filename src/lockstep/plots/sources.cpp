@@ -20,6 +20,7 @@ std::vector<std::string> display_names(const std::vector<std::string>& paths) {
 }
 
 void complete(Sources& sources) {
+  if (sources.records.empty()) sources.records.swap(sources.published);
   for (NamedRecord& named : sources.records) {
     // Files of PyTorch's benchmark, and parts of records, come without.
     const bool known =

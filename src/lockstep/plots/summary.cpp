@@ -16,6 +16,13 @@ namespace {
 using results::Run;
 using results::Warning;
 
+/// Whether there is no run of the user's own, but some that others published.
+bool all_published(const Sources& sources) {
+  return !sources.records.empty() && std::ranges::all_of(sources.records, [](const NamedRecord& named) {
+    return named.record.source == results::kPublished;
+  });
+}
+
 /// "How resnet50 scales".
 std::string title_of(const Sources& sources) {
   std::set<std::string> models;
@@ -24,8 +31,8 @@ std::string title_of(const Sources& sources) {
       if (!run.model.empty()) models.insert(clip(run.model, 40));
     }
   }
-  if (models.empty())
-    return sources.records.empty() && !sources.published.empty() ? "Published results" : "No results";
+  if (all_published(sources)) return "Published results";
+  if (models.empty()) return "No results";
   // More names than three would not fit a heading.
   if (models.size() > 3) return fmt::format("How {} networks scale", models.size());
   return fmt::format("How {} {}", fmt::join(models, ", "), models.size() == 1 ? "scales" : "scale");
@@ -125,7 +132,7 @@ void add_gaps(const Sources& sources, std::vector<std::string>& gaps) {
     }
     return true;
   };
-  if (sources.records.empty()) {
+  if (sources.records.empty() || all_published(sources)) {
     gaps.push_back("No run of your own: `lockstep bench --json FILE` measures one.");
     return;
   }
@@ -176,8 +183,7 @@ Summary summarize(const Sources& sources) {
     add_other_models(sources, *run, summary.findings);
     for (std::string& sentence : compare(sources, *run)) summary.findings.push_back(std::move(sentence));
   } else if (sources.records.empty()) {
-    summary.headline = sources.published.empty() ? "Nothing was given to report on."
-                                                 : "Published results, as far as they can be drawn.";
+    summary.headline = "Nothing was given to report on.";
   } else {
     summary.headline = "No run in it has a rate.";
   }

@@ -48,8 +48,10 @@ void SgdOptions::divide_gradients_by(int64_t count, at::Device device) {
   divisor_on_device = at::full({}, count, at::TensorOptions().dtype(at::kFloat).device(device));
 }
 
-void SgdOptions::unscale(const std::vector<at::Tensor>& gradients) const {
-  if (loss_scale) loss_scale->unscale(gradients);
+void SgdOptions::prepare(const std::vector<at::Tensor>& gradients, const Agree& agree) const {
+  if (!loss_scale) return;
+  if (!gradients.empty()) loss_scale->unscale(gradients);
+  if (agree) agree(loss_scale->overflow(), /*as_maximum=*/true);
 }
 
 void SgdOptions::end_step() const {
@@ -111,7 +113,7 @@ void Sgd::step() {
     gradients_[i] = parameters_[i].grad();
     if (!gradients_[i].defined()) throw Error(fmt::format("parameter {} has no gradient", i));
   }
-  options_.unscale(gradients_);
+  options_.prepare(gradients_);
   fused_sgd(parameters_, gradients_, momenta_, options_, first_step_);
   options_.end_step();
   first_step_ = false;

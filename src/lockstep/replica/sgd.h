@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -48,11 +49,16 @@ struct SgdOptions {
   /// From now on gradients are sums of so many. For GPUs, where a pass costs more than a division.
   void divide_gradients_by(int64_t count, at::Device device);
 
-  // The calls of LossScale around the updates of a step. They do nothing if there is no loss scale.
+  /// Combines one fp32 number on the device over all ranks, in place and in the calling thread's stream.
+  using Agree = std::function<void(const at::Tensor& number, bool as_maximum)>;
 
-  /// Before the step's first update: divides gradients by the scale and looks for overflows.
-  void unscale(const std::vector<at::Tensor>& gradients) const;
-  /// After the step's last update.
+  /// Whether prepare() has something to do, so that the first update must wait for the last gradient.
+  bool prepares_gradients() const { return loss_scale != nullptr; }
+  /// Before the step's first update, with all combined gradients that this rank has: divides them by the loss
+  /// scale and looks for overflows. `agree`: for ranks that have a share each, which may be empty. Collective
+  /// with it.
+  void prepare(const std::vector<at::Tensor>& gradients, const Agree& agree = {}) const;
+  /// After the step's last update: adapts the loss scale.
   void end_step() const;
   void save_scale(State& state) const;
   void restore_scale(const State& state) const;

@@ -102,7 +102,7 @@ class Horovod final : public FlatStrategy {
   }
 
   void apply() override {
-    optimizer_.unscale({memory_.gradients(everything())});
+    optimizer_.prepare({memory_.gradients(everything())});
     memory_.apply(everything(), optimizer_, steps_ == 1);
     optimizer_.end_step();
   }

@@ -40,7 +40,7 @@ class ParameterServer final : public BucketStrategy {
 
   void combine() override {
     filler_.finish();
-    if (optimizer_.loss_scale) unscale();
+    if (optimizer_.prepares_gradients()) prepare();
     for (size_t i = 0; i < works_.size(); ++i) {
       const replica::Range range = filler_.buckets()[i].range;
       wait_for(*works_[i], memory_.gradients(range));
@@ -94,13 +94,12 @@ class ParameterServer final : public BucketStrategy {
                          owner_of(bucket, owners_));
   }
 
-  /// Waits for all buckets and agrees with the other ranks, because an overflow at any owner skips the
-  /// updates of all.
-  void unscale() {
+  /// Waits for all buckets, and agrees with the other owners.
+  void prepare() {
     const at::Tensor own = memory_.gradients(owned_range(memory_, owners_, group_.rank()));
     for (const comm::WorkPtr& work : works_) wait_for(*work, own);
-    if (own.numel() > 0) optimizer_.unscale({own});
-    agree_on_overflow(*optimizer_.loss_scale, group_);
+    optimizer_.prepare(own.numel() > 0 ? std::vector{own} : std::vector<at::Tensor>(),
+                       agreement_over(group_));
   }
 
   /// Broadcasts the values, those that forward needs first in front.

@@ -47,7 +47,7 @@ class Replicated final : public BucketStrategy {
 
   void combine() override {
     filler_.finish();
-    if (optimizer_.loss_scale) unscale();
+    if (optimizer_.prepares_gradients()) prepare();
     for (size_t i = 0; i < works_.size(); ++i) {
       const replica::Range range = filler_.buckets()[i].range;
       wait_for(*works_[i], memory_.gradients(range));
@@ -78,12 +78,12 @@ class Replicated final : public BucketStrategy {
     return lanes_[works_.size() % lanes_.size()].start(memory_.gradients(bucket.range));
   }
 
-  /// Waits for all buckets before the first one is applied, because one overflow skips all updates. Every
-  /// rank has every sum, so the ranks need not exchange what they found.
-  void unscale() {
+  /// Waits for all buckets before the first one is applied. Every rank has every sum, so the ranks agree
+  /// without an exchange.
+  void prepare() {
     const at::Tensor gradients = memory_.gradients(everything());
     for (const comm::WorkPtr& work : works_) wait_for(*work, gradients);
-    optimizer_.unscale({gradients});
+    optimizer_.prepare({gradients});
   }
 
   /// Adopts the order in which rank 0's gradients became ready in the first step. Every rank must use the

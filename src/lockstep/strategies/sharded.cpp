@@ -38,7 +38,7 @@ class Sharded final : public BucketStrategy {
   void combine() override {
     filler_.finish();
     const std::vector<Bucket>& buckets = filler_.buckets();
-    if (optimizer_.loss_scale) unscale();
+    if (optimizer_.prepares_gradients()) prepare();
     for (size_t i = 0; i < buckets.size(); ++i) {
       const replica::Range shard = shard_of(buckets[i]);
       wait_for(*works_[i], memory_.gradients(shard));
@@ -57,16 +57,14 @@ class Sharded final : public BucketStrategy {
                                  buffer_of(memory_.gradients(shard_of(bucket))), comm::ReduceOp::kSum);
   }
 
-  /// Waits for all shards and agrees with the other ranks, because an overflow in any shard skips the updates
-  /// of all.
-  void unscale() {
+  /// Waits for all shards, and agrees with the other ranks, which have the others.
+  void prepare() {
     std::vector<at::Tensor> shards;
     for (size_t i = 0; i < works_.size(); ++i) {
       shards.push_back(memory_.gradients(shard_of(filler_.buckets()[i])));
       wait_for(*works_[i], shards.back());
     }
-    optimizer_.unscale(shards);
-    agree_on_overflow(*optimizer_.loss_scale, group_);
+    optimizer_.prepare(shards, agreement_over(group_));
   }
 
   replica::Range shard_of(const Bucket& bucket) const {

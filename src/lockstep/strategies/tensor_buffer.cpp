@@ -60,9 +60,11 @@ void broadcast_from_rank_0(comm::Communicator& group, const at::Tensor& values) 
   wait_for(*group.broadcast(buffer_of(values), 0), values);
 }
 
-void agree_on_overflow(const replica::LossScale& scale, comm::Communicator& group) {
-  const at::Tensor& overflow = scale.overflow();
-  wait_for(*group.all_reduce(buffer_of(overflow), comm::ReduceOp::kMax), overflow);
+replica::SgdOptions::Agree agreement_over(comm::Communicator& group) {
+  return [&group](const at::Tensor& number, bool as_maximum) {
+    const auto op = as_maximum ? comm::ReduceOp::kMax : comm::ReduceOp::kSum;
+    wait_for(*group.all_reduce(buffer_of(number), op), number);
+  };
 }
 
 }  // namespace lockstep::strategies

@@ -3,8 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/replica/loss_scale.h"
-#include "lockstep/replica/parameters.h"
+#include "lockstep/replica/sgd.h"
 
 // Tensors as the memory of collectives.
 
@@ -25,8 +24,7 @@ void wait_for(comm::Work& work, const at::Tensor& tensor);
 /// Overwrites `values` by those of rank 0. Collective.
 void broadcast_from_rank_0(comm::Communicator& group, const at::Tensor& values);
 
-/// Makes ranks that each unscaled only some of the gradients agree: an overflow that any of them found is
-/// known to all afterwards, so that all skip the step. On a GPU in the calling thread's stream. Collective.
-void agree_on_overflow(const replica::LossScale& scale, comm::Communicator& group);
+/// All-reduces a number over `group`, which must outlive the result, by maximum or by sum.
+replica::SgdOptions::Agree agreement_over(comm::Communicator& group);
 
 }  // namespace lockstep::strategies

@@ -30,14 +30,14 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::filesystem::path folder = argv[1];
   std::filesystem::create_directories(folder);
-  std::vector<PublishedTable> tables = shipped_tables();
+  std::vector<NamedRecord> published = shipped_records();
   const auto page = [&](const char* name, Sources sources) {
     complete(sources);
     write_file_atomically(folder / name, report_page(sources));
   };
   page("sweep.html", {{{"sweep", sweep_record()}}, {}});
-  page("published.html", {{{"sweep", sweep_record()}}, {tables[0]}});
-  page("all-published.html", {{{"sweep", sweep_record()}}, tables});
+  page("published.html", {{{"sweep", sweep_record()}}, {published[0]}});
+  page("all-published.html", {{{"sweep", sweep_record()}}, published});
   page("two.html", {{{"before", sweep_record()}, {"after", sweep_record(0.93)}}, {}});
   page("networks.html", {{{"networks", networks_record()}}, {}});
   page("plain.html", {{{"plain", plain_record()}}, {}});
@@ -45,6 +45,6 @@ int main(int argc, char** argv) {
   page("huge.html", {{{"huge", huge_record(10000)}}, {}});
   page("broken.html", {{{kHostileText, broken_record()}}, {}});
   page("empty.html", {});
-  write_charts(folder, {{{"sweep", sweep_record()}}, {tables[0]}});
+  write_charts(folder, {{{"sweep", sweep_record()}}, {published[0]}});
   return 0;
 }

@@ -135,7 +135,8 @@ void check_run(const JsonNode& node, const Run& run) {
   check_launch_steps(node["launch_warmup_steps"], run.launch_warmup_steps, run.warmup_samples.size());
   if (!run.breakdown) return;
   const JsonNode breakdown = node["breakdown"];
-  if (run.breakdown->ranks.size() != static_cast<size_t>(run.ranks)) {
+  const bool means_alone = run.pooled && run.breakdown->ranks.empty();
+  if (!means_alone && run.breakdown->ranks.size() != static_cast<size_t>(run.ranks)) {
     breakdown["ranks"].refuse(fmt::format("one entry per rank, {}", run.ranks));
   }
   if (run.breakdown->straggler) breakdown["straggler"].whole(0, run.ranks - 1);

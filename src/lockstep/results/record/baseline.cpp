@@ -12,7 +12,8 @@ namespace {
 /// Whether two runs have all settings of communication alike but for the strategy.
 bool same_communication(const Run& a, const Run& b) {
   return std::ranges::all_of(kSettings, [&](const Setting& setting) {
-    return !setting.of_communication || setting.key == std::string_view("strategy") || setting.same(a, b);
+    return !setting.has(Setting::kOfCommunication) || setting.key == std::string_view("strategy") ||
+           setting.same(a, b);
   });
 }
 
@@ -125,8 +126,8 @@ class FactorTimes {
 
 bool same_work(const Run& a, const Run& b) {
   return std::ranges::all_of(kSettings, [&](const Setting& setting) {
-    const bool of_work = setting.distinction == Distinction::kIdentity ||
-                         (setting.distinction == Distinction::kAttribute && !setting.of_communication);
+    const bool of_work = setting.has(Setting::kIdentity) ||
+                         (setting.is_attribute() && !setting.has(Setting::kOfCommunication));
     return !of_work || follows_from_ranks(setting, a) || setting.same(a, b);
   });
 }

@@ -12,7 +12,7 @@ namespace lockstep::results {
 inline std::vector<std::reference_wrapper<const Setting>> attributes() {
   std::vector<std::reference_wrapper<const Setting>> found;
   for (const Setting& setting : kSettings) {
-    if (setting.distinction == Distinction::kAttribute) found.emplace_back(setting);
+    if (setting.is_attribute()) found.emplace_back(setting);
   }
   return found;
 }

@@ -44,7 +44,7 @@ struct Resources {
     fields("peak_device_memory_bytes", resources.peak_device_memory_bytes,
            PerRank{&RankUse::peak_device_memory_bytes, true});
     fields("processor_utilisation", resources.processor_utilisation);
-    fields("communication_threads", resources.communication_threads, kNotInCsv);
+    fields("communication_threads", resources.communication_threads);
     fields("other_load", resources.other_load);
     fields("mean_frequency_mhz", resources.mean_frequency_mhz);
   }

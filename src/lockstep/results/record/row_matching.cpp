@@ -13,12 +13,12 @@ namespace {
 using Texts = std::vector<std::string>;
 
 bool has(const Setting& setting, const Run& run) {
-  return !setting.of_communication || communicates(run);
+  return !setting.has(Setting::kOfCommunication) || communicates(run);
 }
 
 /// Whether the setting keeps rows of two files apart, beside those of identity() below.
 bool decides(const Setting& setting) {
-  return setting.distinction == Distinction::kAttribute || setting.distinction == Distinction::kPlacement;
+  return setting.is_attribute() || setting.has(Setting::kPlacement);
 }
 
 /// The values of a setting in the rows of a file.
@@ -41,7 +41,7 @@ std::vector<const Setting*> deciding(const RunRecord& base, const RunRecord& tes
     const std::set<std::string> of_test = values(test, setting);
     if (of_base.empty() || of_test.empty()) continue;
     const bool changed = of_base.size() == 1 && of_test.size() == 1 && of_base != of_test;
-    if (changed && setting.may_change) {
+    if (changed && !setting.has(Setting::kFixed)) {
       changes.push_back({setting.name, *of_base.begin(), *of_test.begin()});
     } else {
       kept.push_back(&setting);
@@ -96,7 +96,7 @@ RowMatching match_rows(const RunRecord& base, const RunRecord& test) {
   if (!any_communicates) {
     std::erase_if(matching.changes, [](const SettingChange& change) {
       return std::ranges::any_of(kSettings, [&](const Setting& setting) {
-        return change.name == setting.name && setting.of_communication;
+        return change.name == setting.name && setting.has(Setting::kOfCommunication);
       });
     });
   }

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/fields.h"
 #include "lockstep/measure/percentiles.h"
+#include "lockstep/measure/stopping.h"
 #include "lockstep/results/record/breakdown.h"
 #include "lockstep/results/record/input_queue.h"
 #include "lockstep/results/record/layer_times.h"
@@ -30,6 +31,9 @@ constexpr const char* kUnfinished = "unfinished";
 /// Why a record is incomplete, and its last row unfinished, while its run goes on. Said in advance: a run
 /// that is killed has no chance to say it.
 constexpr const char* kNotEnded = "the run has not ended, or ended without a word";
+
+/// Source of a record of published results.
+constexpr const char* kPublished = "published";
 
 /// Something that makes the result less trustworthy, and what to do about it.
 struct Warning {
@@ -81,27 +85,21 @@ struct OwnMeasure {
   }
 };
 
-/// One measured configuration, a row of the tables: its settings, and what was found.
-struct Run : Setup {
+/// One measured configuration, a row of the tables: its settings, its ending (of several launches the last
+/// one's; `unsettled` of the last that was not settled), and its measurements.
+struct Run : Setup, measure::Ending {
   /// How LibTorch was set to compute on GPUs: "fp32 matrix products in ieee, convolutions in tf32"; empty on
   /// a CPU.
   std::string device_settings;
   /// Sum over all launches.
   int warmup_steps = 0;
-  /// How the end of warm-up was chosen, and why measuring ended, in words; of the last launch.
-  std::string warmup_choice;
-  std::string stopped;
   /// Why the row ended before all of it was measured; empty for a whole one. An unfinished row has the steps
   /// until then; it has no intervals and no speed-up, and nothing is compared with it.
   std::string unfinished;
-  /// Why the steps after warm-up are not settled ("warm-up not over", "trend"), of the last launch that was
-  /// not; empty if they are, or if nothing looked.
-  std::string unsettled;
   /// Whether a step of the job is the longest of its ranks' (true), or every rank goes its own way.
   bool coupled = true;
 
-  /// From the common start to the end of the last rank's last step, warm-up left out; of all launches
-  /// together.
+  /// Time of the measured steps, on the rank that took longest; sum over all launches.
   double elapsed_s = 0;
   /// Over the per-step maxima (coupled), or over the own steps of the slowest rank (uncoupled).
   StepPercentiles step_s;
@@ -113,6 +111,8 @@ struct Run : Setup {
   /// 95 % interval of the speed-up (assign_baselines); empty for the baseline, which is 1 by definition, and
   /// where there is no speed-up.
   std::optional<Interval> speedup_interval;
+  /// The speed-up that a publication states, by a formula of its own.
+  std::optional<double> stated_speedup;
   double loss_first = 0;
   double loss_last = 0;
   /// samples[step][rank]: seconds, after warm-up. For an uncoupled run the ranks' steps of the same index, as
@@ -126,7 +126,8 @@ struct Run : Setup {
   std::vector<int> launch_steps;
   std::vector<int> launch_warmup_steps;
   /// From a file of PyTorch's DDP benchmark, which does not say which rank a sample is of: every sample is a
-  /// step of its own in `samples`, with one entry.
+  /// step of its own in `samples`, with one entry. Published results have no samples, and a breakdown without
+  /// ranks.
   bool pooled = false;
   std::vector<Warning> warnings;
 
@@ -183,10 +184,8 @@ struct Run : Setup {
     Setup::describe(fields, run);
     fields("device_settings", run.device_settings, kNullable);
     fields("warmup_steps", run.warmup_steps);
-    fields("warmup_choice", run.warmup_choice, kNullable);
-    fields("stopped", run.stopped, kNullable);
+    measure::Ending::describe(fields, run);
     fields("unfinished", run.unfinished, kNullable);
-    fields("unsettled", run.unsettled, kNullable);
     fields("coupled", run.coupled);
     fields("pooled", run.pooled);
     fields("elapsed_s", run.elapsed_s);
@@ -196,6 +195,7 @@ struct Run : Setup {
     fields("images_per_s_interval", run.rate_interval);
     fields("speedup", run.speedup);
     fields("speedup_interval", run.speedup_interval);
+    fields("stated_speedup", run.stated_speedup);
     fields("efficiency", run.efficiency);
     fields.derived("efficiency_interval", run.efficiency_interval());
     fields("baseline", run.baseline);
@@ -225,7 +225,8 @@ struct Run : Setup {
 
 /// Everything that one invocation of `lockstep bench` knows. Writers, readers and plots are functions of it.
 struct RunRecord {
-  /// The program that wrote it: "lockstep", or "pytorch" for a file of PyTorch's DDP benchmark.
+  /// The program that wrote it: "lockstep", or "pytorch" for a file of PyTorch's DDP benchmark; kPublished for
+  /// results that others published (data/published).
   std::string source = "lockstep";
   int schema_version = kSchemaVersion;
   std::string lockstep_version;

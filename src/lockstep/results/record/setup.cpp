@@ -38,23 +38,22 @@ std::string Setting::text(const Run& run) const {
       [&](auto of) {
         using T = std::remove_cvref_t<decltype(run.*of)>;
         // A text that older files lack was empty then, which is "none"; any other empty text is a gap.
-        if constexpr (std::is_same_v<T, std::string>)
-          return (run.*of).empty() && if_absent == IfAbsent::kUnknown;
-        return nullable && run.*of == T();
+        if constexpr (std::is_same_v<T, std::string>) return (run.*of).empty() && has(kUnknownIfAbsent);
+        return has(kNullable) && run.*of == T();
       },
       member);
-  return unknown ? "" : value_text(run) + unit;
+  return unknown ? "" : value_text(run) + prose.unit;
 }
 
 std::string Setting::phrase(const Run& run) const {
   if (is_tuned(*this, run)) return "tuned buckets";
-  if (prose_of_default != nullptr && same(run, default_setup())) return prose_of_default;
-  return fmt::format(fmt::runtime(prose), text(run));
+  if (prose.of_default != nullptr && same(run, default_setup())) return prose.of_default;
+  return fmt::format(fmt::runtime(prose.value), text(run));
 }
 
 std::string Setting::phrase(const Setup& setup) const {
-  if (prose_of_default != nullptr && same(setup, default_setup())) return prose_of_default;
-  return fmt::format(fmt::runtime(prose), value_text(setup) + unit);
+  if (prose.of_default != nullptr && same(setup, default_setup())) return prose.of_default;
+  return fmt::format(fmt::runtime(prose.value), value_text(setup) + prose.unit);
 }
 
 bool Setting::same(const Setup& a, const Setup& b) const {
@@ -65,7 +64,7 @@ Setup unknown_setup() {
   Setup setup;
   for (const Setting& setting : kSettings) {
     // The default is what the setting had before files knew it.
-    if (setting.if_absent == IfAbsent::kDefault) continue;
+    if (!setting.has(Setting::kUnknownIfAbsent) && !setting.has(Setting::kRequired)) continue;
     std::visit([&](auto of) { setup.*of = {}; }, setting.member);
   }
   return setup;

@@ -98,63 +98,60 @@ inline bool communicates(const Setup& row) {
 /// More than any machine has. Readers refuse more, because they make lists as long as a row has ranks.
 inline constexpr int kMostRanks = 1'000'000;
 
-/// Relation between two rows that differ in a setting.
-enum class Distinction {
-  /// They are never compared, and no table calls the setting an attribute.
-  kIdentity,
-  /// They are of other tables and curves, and of different work. Two files whose rows all differ in the
-  /// setting are compared for it, unless Setting::may_change is false.
-  kAttribute,
-  /// As an attribute between files; within one file it follows from the number of ranks.
-  kPlacement,
-  /// The same row: the setting is only recorded.
-  kNone,
-};
-
-/// The value of a setting in a file that lacks its key.
-enum class IfAbsent {
-  /// The default of Setup: files are older than the setting.
-  kDefault,
-  /// Not known: 0 or "".
-  kUnknown,
-  /// The file is refused.
-  kRefused,
-};
-
 /// One member of Setup as files, tables and messages know it.
 struct Setting {
   using Member = std::variant<std::string Setup::*, bool Setup::*, int Setup::*, int64_t Setup::*,
                               uint64_t Setup::*, double Setup::*>;
+
+  enum Trait : unsigned {
+    /// Rows that differ in the setting are never compared, and no table calls it an attribute.
+    kIdentity = 1 << 0,
+    /// An attribute between files; within one file the setting follows from the number of ranks.
+    kPlacement = 1 << 1,
+    /// Rows that differ in the setting are the same row: it is only recorded.
+    kRecorded = 1 << 2,
+    /// Only rows whose ranks communicate have the setting.
+    kOfCommunication = 1 << 3,
+    /// Rows are not compared where one file has one value throughout and the other file another.
+    kFixed = 1 << 4,
+    /// 0 and "" are null in JSON and empty in CSV.
+    kNullable = 1 << 5,
+    /// In a file without its key the setting is not known (0 or ""); elsewhere it has its default, because
+    /// the file is older than the setting.
+    kUnknownIfAbsent = 1 << 6,
+    /// A file without its key is refused.
+    kRequired = 1 << 7,
+    /// A file with a value below 1 is refused.
+    kPositive = 1 << 8,
+    /// Follows from other settings or from where the job runs; all others are the user's choice, which the
+    /// ranks must have in common.
+    kDerived = 1 << 9,
+  };
+
+  /// Words for a title. "{}" stands for the value, `unit` (" MiB") comes after it.
+  struct Prose {
+    const char* value = "{}";
+    /// For a setting that has its default; null: `value`.
+    const char* of_default = nullptr;
+    const char* unit = "";
+  };
 
   /// In JSON and CSV.
   const char* key;
   /// In messages and at the head of a column: "memory format".
   const char* name;
   Member member;
+  unsigned traits = 0;
   /// In comparisons of what ranks and checkpoints were told, where that is not `name`.
   const char* flag = nullptr;
-  Distinction distinction = Distinction::kAttribute;
-  /// In titles; "{}" stands for the value.
-  const char* prose = "{}";
-  /// In titles where the setting has its default; null: `prose`.
-  const char* prose_of_default = nullptr;
-  /// After the value: " MiB".
-  const char* unit = "";
-  /// Only rows whose ranks communicate have it.
-  bool of_communication = false;
-  /// Whether rows are still compared when one file has one value throughout and the other file another.
-  bool may_change = true;
-  /// 0 and "" are null in JSON and empty in CSV.
-  bool nullable = false;
-  IfAbsent if_absent = IfAbsent::kDefault;
-  /// The range of a whole number; empty: as FieldRule has it.
-  std::optional<int64_t> least = std::nullopt;
+  Prose prose = {};
+  /// A file with a larger whole number is refused.
   std::optional<int64_t> most = std::nullopt;
-  bool in_csv = true;
-  /// The user's choice, which the ranks must have in common; false: it follows from others, or from where the
-  /// job runs.
-  bool chosen = true;
 
+  bool has(Trait trait) const { return (traits & trait) != 0; }
+  /// Rows that differ in an attribute are of other tables and curves, and of different work. Two files whose
+  /// rows all differ in one are compared for it, unless it is kFixed.
+  bool is_attribute() const { return (traits & (kIdentity | kPlacement | kRecorded)) == 0; }
   const char* flag_or_name() const { return flag == nullptr ? name : flag; }
   /// The exact value without its unit; "none" for an empty text.
   std::string value_text(const Setup& setup) const;
@@ -167,188 +164,58 @@ struct Setting {
   bool same(const Setup& a, const Setup& b) const;
 };
 
-/// Every member of Setup, in the order of the result file. Readers and writers of files, tables, the matching
-/// of rows and the comparison of ranks iterate over it, so that a new setting is a member above and an entry
-/// here.
-inline constexpr auto kSettings = std::to_array<Setting>({
-    {.key = "model",
-     .name = "network",
-     .member = &Setup::model,
-     .distinction = Distinction::kIdentity,
-     .if_absent = IfAbsent::kRefused},
-    {.key = "batch_per_rank",
-     .name = "batch per rank",
-     .member = &Setup::batch_per_rank,
-     .distinction = Distinction::kIdentity,
-     .if_absent = IfAbsent::kRefused,
-     .least = 1},
-    {.key = "global_batch",
-     .name = "global batch",
-     .member = &Setup::global_batch,
-     .distinction = Distinction::kIdentity,
-     .nullable = true},
-    {.key = "accumulate",
-     .name = "accumulation",
-     .member = &Setup::accumulate,
-     .flag = "--accumulate",
-     .prose = "gradients of {} batches accumulated",
-     .prose_of_default = "no accumulation",
-     .least = 1},
-    {.key = "ranks",
-     .name = "number of ranks",
-     .member = &Setup::ranks,
-     .distinction = Distinction::kIdentity,
-     .if_absent = IfAbsent::kRefused,
-     .least = 1,
-     .most = kMostRanks},
-    {.key = "hosts",
-     .name = "hosts",
-     .member = &Setup::hosts,
-     .distinction = Distinction::kPlacement,
-     .least = 1,
-     .chosen = false},
-    {.key = "strategy",
-     .name = "strategy",
-     .member = &Setup::strategy,
-     .of_communication = true,
-     .if_absent = IfAbsent::kRefused},
-    {.key = "backend",
-     .name = "backend",
-     .member = &Setup::backend,
-     .of_communication = true,
-     .nullable = true,
-     .if_absent = IfAbsent::kUnknown,
-     .chosen = false},
-    {.key = "precision", .name = "precision", .member = &Setup::precision},
-    {.key = "kernels",
-     .name = "kernels",
-     .member = &Setup::kernels,
-     .flag = "--kernels",
-     .prose = "{} kernels"},
-    {.key = "memory_format",
-     .name = "memory format",
-     .member = &Setup::memory_format,
-     .if_absent = IfAbsent::kUnknown},
-    {.key = "device", .name = "device", .member = &Setup::device, .flag = "--device"},
-    {.key = "cuda_graph",
-     .name = "CUDA graph",
-     .member = &Setup::cuda_graph,
-     .flag = "--cuda-graph",
-     .prose = "CUDA graph",
-     .prose_of_default = "no CUDA graph"},
-    {.key = "input", .name = "input", .member = &Setup::input, .prose = "input {}"},
-    {.key = "data",
-     .name = "data",
-     .member = &Setup::data,
-     .flag = "--data",
-     .prose = "data {}",
-     .prose_of_default = "no data",
-     .nullable = true,
-     .if_absent = IfAbsent::kUnknown,
-     .in_csv = false},
-    {.key = "input_options",
-     .name = "input options",
-     .member = &Setup::input_options,
-     .flag = "flags of the input",
-     .prose_of_default = "no input options",
-     .nullable = true,
-     .in_csv = false},
-    {.key = "image_size",
-     .name = "image size",
-     .member = &Setup::image_size,
-     .prose = "images of {}",
-     .may_change = false,
-     .nullable = true,
-     .if_absent = IfAbsent::kUnknown},
-    {.key = "bucket_mb",
-     .name = "bucket",
-     .member = &Setup::bucket_mb,
-     .flag = "--bucket-mb",
-     .prose = "buckets of {}",
-     .unit = " MiB",
-     .of_communication = true,
-     .if_absent = IfAbsent::kUnknown},
-    {.key = "strategy_options",
-     .name = "strategy options",
-     .member = &Setup::strategy_options,
-     .flag = "options of the strategy",
-     .prose_of_default = "no options",
-     .of_communication = true,
-     .nullable = true},
-    {.key = "threads_per_rank",
-     .name = "threads per rank",
-     .member = &Setup::threads_per_rank,
-     .prose = "{} threads per rank",
-     .nullable = true,
-     .if_absent = IfAbsent::kUnknown,
-     .chosen = false},
-    {.key = "seed",
-     .name = "seed",
-     .member = &Setup::seed,
-     .distinction = Distinction::kNone,
-     .if_absent = IfAbsent::kUnknown},
-    {.key = "parameters",
-     .name = "parameters",
-     .member = &Setup::parameters,
-     .distinction = Distinction::kNone,
-     .nullable = true,
-     .if_absent = IfAbsent::kUnknown,
-     .chosen = false},
-    {.key = "parameter_tensors",
-     .name = "tensors of parameters",
-     .member = &Setup::parameter_tensors,
-     .distinction = Distinction::kNone,
-     .nullable = true,
-     .if_absent = IfAbsent::kUnknown,
-     .in_csv = false,
-     .chosen = false},
-    {.key = "largest_parameter",
-     .name = "largest tensor of parameters",
-     .member = &Setup::largest_parameter,
-     .distinction = Distinction::kNone,
-     .nullable = true,
-     .if_absent = IfAbsent::kUnknown,
-     .in_csv = false,
-     .chosen = false},
-    {.key = "multiply_adds",
-     .name = "multiply-adds",
-     .member = &Setup::multiply_adds,
-     .distinction = Distinction::kNone,
-     .nullable = true,
-     .if_absent = IfAbsent::kUnknown,
-     .chosen = false},
-    {.key = "learning_rate",
-     .name = "learning rate",
-     .member = &Setup::learning_rate,
-     .distinction = Distinction::kNone,
-     .if_absent = IfAbsent::kUnknown,
-     .in_csv = false},
-    {.key = "momentum",
-     .name = "momentum",
-     .member = &Setup::momentum,
-     .distinction = Distinction::kNone,
-     .if_absent = IfAbsent::kUnknown,
-     .in_csv = false},
-    {.key = "weight_decay",
-     .name = "weight decay",
-     .member = &Setup::weight_decay,
-     .distinction = Distinction::kNone,
-     .if_absent = IfAbsent::kUnknown,
-     .in_csv = false},
-    {.key = "nesterov",
-     .name = "Nesterov momentum",
-     .member = &Setup::nesterov,
-     .flag = "--nesterov",
-     .distinction = Distinction::kNone,
-     .in_csv = false},
-    {.key = "unit", .name = "unit of rates", .member = &Setup::unit, .in_csv = false, .chosen = false},
-    {.key = "units_per_sample",
-     .name = "units in a sample",
-     .member = &Setup::units_per_sample,
-     .least = 1,
-     .in_csv = false,
-     .chosen = false},
-});
+/// Every member of Setup (key, name, member, traits, flag, prose), in the order of the result file. Readers
+/// and writers of files, tables, the matching of rows and the comparison of ranks iterate over it, so that a
+/// new setting is a member above and an entry here.
+inline constexpr auto kSettings = [] {
+  using enum Setting::Trait;
+  const auto titled = [](const char* value, const char* of_default = nullptr, const char* unit = "") {
+    return Setting::Prose{value, of_default, unit};
+  };
+  return std::to_array<Setting>({
+      {"model", "network", &Setup::model, kIdentity | kRequired},
+      {"batch_per_rank", "batch per rank", &Setup::batch_per_rank, kIdentity | kRequired | kPositive},
+      {"global_batch", "global batch", &Setup::global_batch, kIdentity | kNullable},
+      {"accumulate", "accumulation", &Setup::accumulate, kPositive, "--accumulate",
+       titled("gradients of {} batches accumulated", "no accumulation")},
+      {"ranks", "number of ranks", &Setup::ranks, kIdentity | kRequired | kPositive, nullptr, {}, kMostRanks},
+      {"hosts", "hosts", &Setup::hosts, kPlacement | kPositive | kDerived},
+      {"strategy", "strategy", &Setup::strategy, kOfCommunication | kRequired},
+      {"backend", "backend", &Setup::backend, kOfCommunication | kNullable | kUnknownIfAbsent | kDerived},
+      {"precision", "precision", &Setup::precision},
+      {"kernels", "kernels", &Setup::kernels, 0, "--kernels", titled("{} kernels")},
+      {"memory_format", "memory format", &Setup::memory_format, kUnknownIfAbsent},
+      {"device", "device", &Setup::device, 0, "--device"},
+      {"cuda_graph", "CUDA graph", &Setup::cuda_graph, 0, "--cuda-graph",
+       titled("CUDA graph", "no CUDA graph")},
+      {"input", "input", &Setup::input, 0, nullptr, titled("input {}")},
+      {"data", "data", &Setup::data, kNullable | kUnknownIfAbsent, "--data", titled("data {}", "no data")},
+      {"input_options", "input options", &Setup::input_options, kNullable, "flags of the input",
+       titled("{}", "no input options")},
+      {"image_size", "image size", &Setup::image_size, kFixed | kNullable | kUnknownIfAbsent, nullptr,
+       titled("images of {}")},
+      {"bucket_mb", "bucket", &Setup::bucket_mb, kOfCommunication | kUnknownIfAbsent, "--bucket-mb",
+       titled("buckets of {}", nullptr, " MiB")},
+      {"strategy_options", "strategy options", &Setup::strategy_options, kOfCommunication | kNullable,
+       "options of the strategy", titled("{}", "no options")},
+      {"threads_per_rank", "threads per rank", &Setup::threads_per_rank,
+       kNullable | kUnknownIfAbsent | kDerived, nullptr, titled("{} threads per rank")},
+      {"seed", "seed", &Setup::seed, kRecorded | kUnknownIfAbsent},
+      {"parameters", "parameters", &Setup::parameters, kRecorded | kNullable | kUnknownIfAbsent | kDerived},
+      {"parameter_tensors", "tensors of parameters", &Setup::parameter_tensors,
+       kRecorded | kNullable | kUnknownIfAbsent | kDerived},
+      {"largest_parameter", "largest tensor of parameters", &Setup::largest_parameter,
+       kRecorded | kNullable | kUnknownIfAbsent | kDerived},
+      {"multiply_adds", "multiply-adds", &Setup::multiply_adds,
+       kRecorded | kNullable | kUnknownIfAbsent | kDerived},
+      {"learning_rate", "learning rate", &Setup::learning_rate, kRecorded | kUnknownIfAbsent},
+      {"momentum", "momentum", &Setup::momentum, kRecorded | kUnknownIfAbsent},
+      {"weight_decay", "weight decay", &Setup::weight_decay, kRecorded | kUnknownIfAbsent},
+      {"nesterov", "Nesterov momentum", &Setup::nesterov, kRecorded, "--nesterov"},
+      {"unit", "unit of rates", &Setup::unit, kDerived},
+      {"units_per_sample", "units in a sample", &Setup::units_per_sample, kPositive | kDerived},
+  });
+}();
 
 /// A row of which a file says nothing.
 Setup unknown_setup();
@@ -357,11 +224,10 @@ template <typename Fields, typename Self>
 void Setup::describe(Fields& fields, Self& setup) {
   if constexpr (!std::is_const_v<Self>) static_cast<Setup&>(setup) = unknown_setup();
   for (const Setting& setting : kSettings) {
-    const FieldRule rule{.required = setting.if_absent == IfAbsent::kRefused,
-                         .nullable = setting.nullable,
-                         .least = setting.least,
-                         .most = setting.most,
-                         .in_csv = setting.in_csv};
+    const FieldRule rule{.required = setting.has(Setting::kRequired),
+                         .nullable = setting.has(Setting::kNullable),
+                         .least = setting.has(Setting::kPositive) ? std::optional<int64_t>(1) : std::nullopt,
+                         .most = setting.most};
     std::visit([&](auto member) { fields(setting.key, setup.*member, rule); }, setting.member);
   }
 }

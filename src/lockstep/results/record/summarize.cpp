@@ -14,16 +14,16 @@
 namespace lockstep::results {
 namespace {
 
-/// How far the sum of per-step maxima may be from the measured time before it is said.
+/// Share of the measured time by which the sum of per-step maxima may differ without a warning.
 constexpr double kElapsedTolerance = 0.01;
 
 double sum(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-/// Seconds after the common start at which the rank began to be measured.
+/// Seconds after the common start at which an uncoupled rank began to be measured.
 double start_of(const RowSeries& series, size_t rank) {
-  return series.start_s.empty() ? 0.0 : series.start_s[rank];
+  return series.warmup_s.empty() ? 0.0 : sum(series.warmup_s[rank]);
 }
 
 /// Throws Error for series from which nothing can be computed.
@@ -37,9 +37,6 @@ void check(const Run& run, const RowSeries& series) {
     refuse(fmt::format("samples of {} ranks", ranks));
   if (!series.warmup_s.empty() && series.warmup_s.size() != ranks) {
     refuse(fmt::format("warm-up samples of {} ranks", series.warmup_s.size()));
-  }
-  if (!series.start_s.empty() && series.start_s.size() != ranks) {
-    refuse(fmt::format("starts of {} ranks", series.start_s.size()));
   }
   for (size_t rank = 0; rank < ranks; ++rank) {
     const std::vector<double>& steps = series.step_s[rank];
@@ -56,7 +53,7 @@ void check(const Run& run, const RowSeries& series) {
   }
 }
 
-/// [rank][step] to [step][rank], as many steps as every rank has.
+/// Transposes to [step][rank], cut to the rank with the fewest steps.
 std::vector<std::vector<double>> by_step(const std::vector<std::vector<double>>& by_rank) {
   if (by_rank.empty()) return {};
   const auto fewest = std::ranges::min(by_rank, {}, [](const auto& steps) { return steps.size(); });
@@ -134,17 +131,9 @@ void summarize(Run& run, const RowSeries& series) {
   run.warmup_samples = by_step(series.warmup_s);
   run.warmup_steps = static_cast<int>(run.warmup_samples.size());
   run.elapsed_s = 0;
-  // Ended within warm-up: there is nothing to compute from.
+  // A run that ended within warm-up has nothing to compute from.
   if (run.samples.empty()) return assign_intervals(run);
-  for (size_t rank = 0; rank < series.step_s.size(); ++rank) {
-    run.elapsed_s = std::max(run.elapsed_s, start_of(series, rank) + sum(series.step_s[rank]));
-  }
-  // The measured time includes what ranks spent between their steps.
-  if (series.elapsed_s) run.elapsed_s = *series.elapsed_s;
-  if (!(run.elapsed_s > 0) || !std::isfinite(run.elapsed_s)) {
-    throw Error(fmt::format("{} with {} at {} ranks: {} s from start to end", run.model, run.strategy,
-                            run.ranks, run.elapsed_s));
-  }
+  for (const std::vector<double>& steps : series.step_s) run.elapsed_s = std::max(run.elapsed_s, sum(steps));
   if (run.coupled) {
     summarize_coupled(run);
   } else {

@@ -136,6 +136,9 @@ Document ddp_tables(const RunRecord& record) {
       const Run& first = *rows.front();
       const Run* single = single_of(record, first);
       if (single != nullptr && single != &first) rows.insert(rows.begin(), single);
+      // Some publications have rates alone.
+      const auto timed = [](const Run* run) { return run->step_s.p50 || run->step_s.p75; };
+      if (record.source == kPublished && std::ranges::none_of(rows, timed)) continue;
       document.add(Heading{ddp_title(group, first, varied)});
       document.add(ddp_table(rows));
       if (!first.coupled) document.add(Remark{"", "(every rank goes its own way: steps of the slowest one)"});

@@ -76,7 +76,7 @@ std::vector<const Setting*> varying_settings(const std::vector<const Run*>& runs
   std::erase_if(varied, [&](const Setting* attribute) {
     const std::string_view name = attribute->name;
     if (name == "strategy") return true;
-    if (attribute->of_communication &&
+    if (attribute->has(Setting::kOfCommunication) &&
         std::ranges::find(among_communicating, attribute) == among_communicating.end())
       return true;
     return std::ranges::any_of(changes, [&](const SettingChange& change) { return change.name == name; });
@@ -88,7 +88,7 @@ std::vector<const Setting*> varying_settings(const std::vector<const Run*>& runs
 std::string settings_of(const Run& run, const std::vector<const Setting*>& varied) {
   std::string text;
   for (const Setting* attribute : varied) {
-    if (attribute->of_communication && !communicates(run)) continue;
+    if (attribute->has(Setting::kOfCommunication) && !communicates(run)) continue;
     text += ", " + attribute->phrase(run);
   }
   return text;

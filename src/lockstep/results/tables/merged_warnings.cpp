@@ -34,7 +34,7 @@ class RowNames {
     std::string name = fmt::format("{} {} at {}", run.model, run.strategy, counted(run.ranks, "rank"));
     if (batches_vary_) name += fmt::format(", batch {}", run.batch_per_rank);
     for (const Setting* setting : varying_) {
-      if (setting->of_communication && !communicates(run)) continue;
+      if (setting->has(Setting::kOfCommunication) && !communicates(run)) continue;
       name += ", " + setting->phrase(run);
     }
     return name;

@@ -130,11 +130,14 @@ std::string kernels_text(const RunRecord& record) {
 }
 
 std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines) {
-  std::vector<Fact> facts{{"PyTorch version", record.torch_version},
-                          {"CUDA version", record.cuda_version.empty() ? "None" : record.cuda_version},
-                          {"cuDNN version", record.cudnn_version},
-                          {"Distributed backend", backend_text(record)},
-                          {"Maximum bucket size", bucket_text(record)}};
+  // Publications do not say what a program would.
+  const auto unless_published = [&](std::string text) { return record.source == kPublished ? "" : text; };
+  std::vector<Fact> facts{
+      {"PyTorch version", record.torch_version},
+      {"CUDA version", record.cuda_version.empty() ? unless_published("None") : record.cuda_version},
+      {"cuDNN version", record.cudnn_version},
+      {"Distributed backend", backend_text(record)},
+      {"Maximum bucket size", unless_published(bucket_text(record))}};
   const size_t described = std::min(most_machines, record.machines.size());
   for (size_t i = 0; i < described; ++i) {
     add_machine(record.machines[i], i == 0 ? nullptr : &record.machines[i - 1], facts);
@@ -158,7 +161,8 @@ std::string header_text(const RunRecord& record) {
   const std::string name =
       record.source == "lockstep"
           ? fmt::format("lockstep {}: data-parallel training, measured", record.lockstep_version)
-          : "Results of PyTorch's DDP benchmark";
+      : record.source == kPublished ? "Published results"
+                                    : "Results of PyTorch's DDP benchmark";
   const std::string line(name.size(), '-');
   std::string text = fmt::format("{}\n{}\n{}\n\n", line, name, line);
   for (const Fact& fact : facts_of(record)) {

@@ -18,7 +18,7 @@ namespace {
 /// Whether two runs belong in one table: settings of communication count only if both communicate.
 bool agree(const Run& a, const Run& b, const std::vector<const Setting*>& varied) {
   return std::ranges::all_of(varied, [&](const Setting* attribute) {
-    if (attribute->of_communication && (!communicates(a) || !communicates(b))) return true;
+    if (attribute->has(Setting::kOfCommunication) && (!communicates(a) || !communicates(b))) return true;
     return attribute->text(a) == attribute->text(b);
   });
 }

@@ -39,7 +39,7 @@ std::vector<Remark> baseline_remarks(const std::vector<ScalingRow>& rows,
     if (run.role() != Role::kBaseline) continue;
     std::string line = fmt::format("{} without a strategy (no ddp", counted(run.ranks, "rank"));
     for (const Setting* attribute : varied) {
-      if (!attribute->of_communication) line += ", " + attribute->phrase(run);
+      if (!attribute->has(Setting::kOfCommunication)) line += ", " + attribute->phrase(run);
     }
     line += fmt::format("), {:.{}f} {}", run.images_per_s, digits, run.rate_unit());
     if (run.threads_per_rank > 0)
@@ -66,14 +66,15 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
   columns.push_back({{"strategy", kText}, strategy_text});
   for (const Setting* setting : varied) {
     columns.push_back(
-        {{setting->name + std::string(setting->unit), kText}, [setting](const Run& run) -> Cell {
-           if (run.role() == Role::kBaseline && setting->of_communication) return kNoValue;
+        {{setting->name + std::string(setting->prose.unit), kText}, [setting](const Run& run) -> Cell {
+           if (run.role() == Role::kBaseline && setting->has(Setting::kOfCommunication)) return kNoValue;
            // The head has the unit.
            std::string text = setting->text(run);
-           if (text.ends_with(setting->unit)) text.resize(text.size() - std::strlen(setting->unit));
+           if (text.ends_with(setting->prose.unit))
+             text.resize(text.size() - std::strlen(setting->prose.unit));
            return text;
          }});
-    if (*setting->unit != '\0') columns.back().column.short_head = setting->unit + 1;
+    if (*setting->prose.unit != '\0') columns.back().column.short_head = setting->prose.unit + 1;
   }
   const auto rate = [digits](const Run& run) {
     return run.images_per_s > 0 ? fmt::format("{:.{}f}", run.images_per_s, digits) : kNoValue;
@@ -82,6 +83,8 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
   if (any([](const ScalingRow& row) { return row.run->rate_interval.has_value(); }))
     columns.push_back({"95 %", uncertainty_text});
   columns.push_back({"speed-up", speedup_with_interval});
+  if (any([](const ScalingRow& row) { return row.run->stated_speedup.has_value(); }))
+    columns.push_back({"stated", [](const Run& run) { return fixed_text(run.stated_speedup, 2); }});
   columns.push_back({"efficiency", efficiency_with_interval});
   columns.back().column.short_head = "eff.";
   if (any([](const ScalingRow& row) { return row.independent != nullptr; })) {

@@ -82,7 +82,8 @@ void add_text(uint64_t& hash, std::string_view text) {
 Fingerprint fingerprint_of(const RowPlan& row) {
   Fingerprint fingerprint;
   for (const results::Setting& setting : results::kSettings) {
-    if (setting.chosen) fingerprint.push_back({setting.flag_or_name(), setting.value_text(row)});
+    if (!setting.has(results::Setting::kDerived))
+      fingerprint.push_back({setting.flag_or_name(), setting.value_text(row)});
   }
   // Not device_index and device_cpus, which each host has of its own.
   const InputFlags& flags = row.input_flags;

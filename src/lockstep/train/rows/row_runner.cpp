@@ -1,7 +1,6 @@
 #include "lockstep/train/rows/row_runner.h"
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -65,45 +64,6 @@ class RowGpuWatch {
 std::string precision_of(at::Float32Op op) {
   const at::Float32Precision precision = at::globalContext().float32Precision(at::Float32Backend::CUDA, op);
   return precision == at::Float32Precision::NONE ? "ieee" : at::precision2str(precision);
-}
-
-/// A rank's report on its part in a row.
-struct RankReport {
-  std::vector<double> warmup_s;
-  std::vector<double> step_s;
-  double loss_first = 0;
-  double loss_last = 0;
-  topology::RankUse use;
-  std::vector<topology::GpuUse> gpus;
-  replica::MemoryUse memory;
-  std::vector<feed::QueueUse> queues;
-
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& report) {
-    fields("warmup_s", report.warmup_s);
-    fields("step_s", report.step_s);
-    fields("loss_first", report.loss_first);
-    fields("loss_last", report.loss_last);
-    fields("use", report.use);
-    fields("gpus", report.gpus);
-    fields("memory", report.memory);
-    fields("queues", report.queues);
-  }
-};
-
-/// Puts the reports of all ranks into the samples of the row.
-void add_reports(std::vector<RankReport> reports, RowSamples& samples) {
-  const auto ranks = static_cast<double>(reports.size());
-  for (RankReport& report : reports) {
-    samples.warmup_s.push_back(std::move(report.warmup_s));
-    samples.step_s.push_back(std::move(report.step_s));
-    samples.loss_first += report.loss_first / ranks;
-    samples.loss_last += report.loss_last / ranks;
-    samples.use.push_back(report.use);
-    std::ranges::move(report.gpus, std::back_inserter(samples.gpus));
-    samples.memory.push_back(report.memory);
-    samples.input_queues.push_back(std::move(report.queues));
-  }
 }
 
 c10::Device device_of(const RowTrainee& trainee) {
@@ -196,54 +156,41 @@ std::string device_settings(const RowPlan& row) {
   return text;
 }
 
-std::optional<RowSamples> run_row(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress) {
+RowResult run_row(const RowPlan& row, const RankGroup& ranks, launch::Progress& progress) {
   comm::Communicator* group = ranks.control;
   RowTrainee trainee(row, ranks);
   const topology::UseWatch watch;
   RowGpuWatch gpu_watch(row);
   const double communication_cpu_s = ranks.data == nullptr ? 0 : ranks.data->progress_thread_cpu_s();
   StepLoopResult own = trainee.train(row.pacing, trainee.coupled(), false, progress);
-  topology::RankUse use = watch.finish();
+  RankReport report{std::move(own), watch.finish()};
+  report.gpus = gpu_watch.finish(report.step_s);
+  report.memory = trainee.memory();
+  report.queues = trainee.input_queues();
   const std::vector<int64_t> peaks = trainee.peak_memory_bytes();
-  if (!peaks.empty()) use.peak_device_memory_bytes = peaks.front();
-  std::vector<topology::GpuUse> gpus = gpu_watch.finish(own.step_s);
+  if (!peaks.empty()) report.use.peak_device_memory_bytes = peaks.front();
   if (ranks.data != nullptr) {
-    use.communication_cpu_s = ranks.data->progress_thread_cpu_s() - communication_cpu_s;
+    report.use.communication_cpu_s = ranks.data->progress_thread_cpu_s() - communication_cpu_s;
   }
-  const size_t steps = own.warmup_s.size() + own.step_s.size();
-  RowSamples samples{.warmup_choice = std::move(own.warmup_choice),
-                     .stopped = std::move(own.stopped),
-                     .unsettled = std::move(own.unsettled),
-                     .replica_checks = own.checks,
-                     .why_not_compared = trainee.why_not_compared(),
-                     .device_settings = device_settings(row),
-                     .measured = combine_measured(trainee.measured(), steps, group)};
-  add_reports(gather_records(RankReport{.warmup_s = std::move(own.warmup_s),
-                                        .step_s = std::move(own.step_s),
-                                        .loss_first = own.loss_first,
-                                        .loss_last = own.loss_last,
-                                        .use = use,
-                                        .gpus = std::move(gpus),
-                                        .memory = trainee.memory(),
-                                        .queues = trainee.input_queues()},
-                             group),
-              samples);
-  if (!trainee.coupled()) {
-    for (const std::vector<double>& rank : samples.warmup_s) {
-      samples.start_s.push_back(std::accumulate(rank.begin(), rank.end(), 0.0));
-    }
+  const size_t steps = report.warmup_s.size() + report.step_s.size();
+  RowResult result{.row = row,
+                   .ending = std::move(own.ending),
+                   .replica_checks = own.checks,
+                   .why_not_compared = trainee.why_not_compared(),
+                   .device_settings = device_settings(row),
+                   .measured = combine_measured(trainee.measured(), steps, group)};
+  result.ranks = gather_records(report, group);
+  if (group != nullptr && group->rank() != 0) result.ranks.clear();
+  // A step of one process is a step of each of its devices, which have memory of their own.
+  if (trainee.devices() > 1) {
+    report.gpus.clear();
+    report.queues.clear();
   }
-  if (group != nullptr && group->rank() != 0) return std::nullopt;
-  // A step of one process is a step of each of its devices.
-  const auto devices = static_cast<size_t>(trainee.devices());
-  samples.warmup_s.resize(samples.warmup_s.size() * devices, samples.warmup_s.front());
-  samples.step_s.resize(samples.step_s.size() * devices, samples.step_s.front());
-  samples.use.resize(samples.use.size() * devices, samples.use.front());
-  // The memory of each is its own.
-  for (size_t device = 1; device < peaks.size(); ++device) {
-    samples.use[device].peak_device_memory_bytes = peaks[device];
+  for (size_t device = 1; device < static_cast<size_t>(trainee.devices()); ++device) {
+    if (device < peaks.size()) report.use.peak_device_memory_bytes = peaks[device];
+    result.ranks.push_back(report);
   }
-  return samples;
+  return result;
 }
 
 std::vector<measure::RankStamps> break_down_row(const RowPlan& row, const RankGroup& ranks,

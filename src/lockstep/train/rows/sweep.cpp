@@ -155,7 +155,7 @@ void distinguish(std::vector<RowPlan>& rows) {
   for (RowPlan& row : rows) by_label[row.label()].push_back(&row);
   for (const auto& [label, alike] : by_label) {
     for (const results::Setting& setting : results::kSettings) {
-      if (setting.distinction != results::Distinction::kAttribute) continue;
+      if (!setting.is_attribute()) continue;
       if (std::ranges::all_of(alike, [&](const RowPlan* row) { return setting.same(*row, *alike.front()); }))
         continue;
       for (RowPlan* row : alike) {

@@ -128,7 +128,8 @@ class StepLoop {
         issued_(trainee.accelerator, clock_),
         training_step_(trainee, options, clock_) {
     // Reserved so that no step pays for a growing vector; uncoupled ranks go on beyond their own last step.
-    durations_s_.reserve(options.pacing.fixed() ? 4 * steps_to_first_look(options.pacing) : size_t{1} << 14);
+    durations_s_.reserve(options.pacing.fixed() ? 4 * steps_to_first_decision(options.pacing)
+                                                : size_t{1} << 14);
   }
 
   StepLoopResult run() {
@@ -201,8 +202,9 @@ class StepLoop {
     begin_together();
     lead_in();
     for (int i = 0; i < *options_.pacing.steps; ++i) checked_step();
-    result_.warmup_choice = fmt::format("{} steps, as told", warmup_steps_);
-    result_.stopped = fmt::format("the {} steps asked for were run", *options_.pacing.steps);
+    result_.ending = {.warmup_choice = fmt::format("{} steps, as told", warmup_steps_),
+                      .stopped = fmt::format("the {} steps asked for were run", *options_.pacing.steps),
+                      .unsettled = ""};
   }
 
   void run_until_enough() {
@@ -210,22 +212,22 @@ class StepLoop {
     const double begin_s = end_s_;
     const size_t warm = certain_warmup(options_.pacing);
     warm_up(warm);
-    size_t further = steps_to_first_look(options_.pacing) - warm;
+    size_t further = steps_to_first_decision(options_.pacing) - warm;
     while (true) {
       for (size_t i = 0; i < further; ++i) checked_step();
       settle();
-      PacingDecision decision = look(durations_s_, now_s() - begin_s, options_.pacing, deciders);
-      warmup_steps_ = decision.warmup_steps;
+      measure::StoppingDecision decision =
+          decide_pace(durations_s_, now_s() - begin_s, options_.pacing, deciders);
+      warmup_steps_ = decision.steady.cut;
       if (decision.stop) {
-        result_.warmup_choice = std::move(decision.warmup_choice);
-        result_.stopped = std::move(decision.stopped);
-        result_.unsettled = std::move(decision.unsettled);
+        result_.ending = {std::move(decision.steady.chosen), std::move(decision.text),
+                          std::move(decision.steady.unsettled_reason)};
         begin_here();
         // An uncoupled rank goes on.
         if (!options_.coupled) lead_in();
         return;
       }
-      further = decision.further_steps;
+      further = decision.steps_to_next;
       deciders != nullptr ? begin_together() : begin_here();
       lead_in();
     }

@@ -66,19 +66,28 @@ struct StepLoopOptions {
   std::function<void(int64_t steps)> check;
 };
 
-/// The measurements of one rank.
-struct StepLoopResult {
+/// The steps that one rank trained.
+struct TrainedSteps {
   /// Seconds from the end of a step to the end of the next; the first warm-up step begins with the loop.
   std::vector<double> warmup_s;
   /// Likewise for the measured steps; an uncoupled rank may have more than asked for.
   std::vector<double> step_s;
-  /// How the warm-up and the number of steps were chosen, in words; on rank 0.
-  std::string warmup_choice;
-  std::string stopped;
-  /// Why the measured steps are not settled; empty if they are, or if nothing was decided.
-  std::string unsettled;
   double loss_first = 0;
   double loss_last = 0;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& trained) {
+    fields("warmup_s", trained.warmup_s);
+    fields("step_s", trained.step_s);
+    fields("loss_first", trained.loss_first);
+    fields("loss_last", trained.loss_last);
+  }
+};
+
+/// The measurements of one rank.
+struct StepLoopResult : TrainedSteps {
+  /// On rank 0, and on every uncoupled rank.
+  measure::Ending ending;
   /// Calls of `check`.
   int checks = 0;
   /// One per measured step when the trainee has a tracer, else empty.

@@ -1,0 +1,157 @@
+#include "command_line.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/names.h"
+
+#include "console.h"
+
+namespace lockstep::cli {
+namespace {
+
+std::string help_of(const CLI::App& command) {
+  return command.get_parent() == nullptr ? "lockstep --help"
+                                         : fmt::format("lockstep {} --help", command.get_name());
+}
+
+std::string help_advice(const CLI::App& command) {
+  return fmt::format("'{}' explains every flag.", help_of(command));
+}
+
+/// "--batch=4", "-batch" and "--batch" are "batch".
+std::string name_in(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
+  return std::string(word.substr(0, word.find('=')));
+}
+
+std::vector<std::string> flags_of(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
+  return names;
+}
+
+/// Refuses a word that the command has no use for.
+[[noreturn]] void throw_unexpected(const CLI::App& command, const std::string& word) {
+  if (!word.starts_with('-')) {
+    throw ConfigError(fmt::format("'lockstep {}' takes no argument '{}'", command.get_name(), word),
+                      help_advice(command));
+  }
+  std::vector<std::string> near = nearest_names(name_in(word), flags_of(command));
+  for (std::string& name : near) name.insert(0, "--");
+  const std::string guess = near.empty() ? "" : fmt::format("; did you mean {}?", join_alternatives(near));
+  throw ConfigError(fmt::format("unknown flag '{}'{}", word, guess), help_advice(command));
+}
+
+/// Refuses a line that names no command.
+[[noreturn]] void throw_without_command(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining();
+  if (words.empty()) throw ConfigError("a command is missing, as in 'lockstep bench'", help_advice(app));
+  if (words.front().starts_with('-')) {
+    throw ConfigError(
+        fmt::format("'{}' stands before a command, as in 'lockstep bench {}'", words.front(), words.front()),
+        help_advice(app));
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  throw_unknown_name("command", words.front(), names, help_of(app));
+}
+
+/// Throws CLI11's error in lockstep's words. Its text begins with the option's name, which its class does not
+/// have.
+[[noreturn]] void throw_reworded(const CLI::ParseError& error, const CLI::App& app) {
+  if (app.get_subcommands().empty()) throw_without_command(app);
+  const CLI::App& command = *app.get_subcommands().front();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::vector<std::string> words = command.remaining();
+    throw_unexpected(command, words.empty() ? app.remaining().front() : words.front());
+  }
+  const std::string text = error.what();
+  const std::string name = text.substr(0, text.find_first_of(": "));
+  const CLI::Option* option = command.get_option_no_throw(name);
+  if (option == nullptr) throw ConfigError(text, help_advice(command));
+  const std::string& help = option->get_description();
+  const std::string meaning = help.substr(0, std::min({help.find(" ["), help.find(":\n")}));
+  std::string sentence = name + text.substr(std::min(name.size() + 1, text.size()));
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    sentence = fmt::format("'lockstep {}' needs {}: {}", command.get_name(), name, meaning);
+  } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    sentence = option->count() > 1 ? fmt::format("{} takes one value, not {}", name, option->count())
+                                   : fmt::format("{} needs a value: {}", name, meaning);
+  }
+  throw ConfigError(sentence, help_advice(command));
+}
+
+/// CLI11 would take -output for -o with the value "utput".
+void refuse_long_names_behind_one_dash(const CLI::App& command, const Arguments& words) {
+  const std::vector<std::string> names = flags_of(command);
+  for (const std::string& word : words) {
+    if (!word.starts_with('-') || word.starts_with("--")) continue;
+    if (std::ranges::find(names, name_in(word)) != names.end()) throw_unexpected(command, word);
+  }
+}
+
+/// Moves the words behind the first "--" to `rest`.
+void cut_behind_divider(Arguments& words, PassedOn& rest) {
+  const auto divider = std::ranges::find(words, "--");
+  rest.divided = divider != words.end();
+  if (!rest.divided) return;
+  rest.behind.assign(divider + 1, words.end());
+  words.erase(divider, words.end());
+}
+
+}  // namespace
+
+struct CommandLine::Command {
+  CLI::App& app;
+  Flags flags{app};
+  RunCommand run = {};
+};
+
+CommandLine::CommandLine(const std::string& description, const std::string& version,
+                         const std::string& footer)
+    : app_(std::make_unique<CLI::App>(description, "lockstep")) {
+  app_->footer(footer);
+  app_->set_version_flag("--version", version);
+  app_->require_subcommand(1);
+}
+
+CommandLine::~CommandLine() = default;
+
+void CommandLine::add(const char* name, const char* description, const AddCommand& add_flags) {
+  Command& command = commands_.emplace_back(Command{*app_->add_subcommand(name, description)});
+  command.run = add_flags(command.flags);
+}
+
+RunCommand CommandLine::parse(const Arguments& arguments) {
+  Arguments words(arguments.begin() + 1, arguments.end());
+  for (const Command& command : commands_) {
+    if (words.empty() || command.app.get_name() != words.front()) continue;
+    if (PassedOn* rest = command.flags.passed_on()) cut_behind_divider(words, *rest);
+    refuse_long_names_behind_one_dash(command.app, words);
+  }
+  try {
+    // CLI11 takes them from the end.
+    app_->parse(Arguments(words.rbegin(), words.rend()));
+  } catch (const CLI::Success& wanted) {
+    // --help and --version; exit() writes what belongs to each.
+    std::ostringstream text;
+    app_->exit(wanted, text, text);
+    print_result(text.str());
+    return {};
+  } catch (const CLI::ParseError& error) {
+    throw_reworded(error, *app_);
+  }
+  const auto parsed =
+      std::ranges::find_if(commands_, [](const Command& command) { return command.app.parsed(); });
+  return parsed == commands_.end() ? RunCommand() : parsed->run;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,195 @@
+// Command lines that are wrong in one place: each ends with one sentence, and writes nothing.
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iomanip>
+#include <regex>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/file.h"
+
+#include "cli/in_process.h"
+
+namespace lockstep {
+namespace {
+
+using Words = std::vector<std::string>;
+using testing::HasSubstr;
+
+const std::string kAnyRecord = std::string(LOCKSTEP_GOLDEN) + "/record.json";
+
+struct WrongUsage {
+  Words words;
+  /// Parts of the message.
+  Words texts;
+  int exit_code = 2;
+};
+
+/// The words of a line, which may stand in single quotes.
+Words words_of(const std::string& text) {
+  std::istringstream stream(text);
+  Words words;
+  for (std::string word; stream >> std::quoted(word, '\'');)
+    words.push_back(std::regex_replace(word, std::regex("^RECORD"), kAnyRecord));
+  return words;
+}
+
+/// The command lines of wrong_usage.txt.
+std::vector<WrongUsage> written_by_hand() {
+  std::vector<WrongUsage> all;
+  std::istringstream file(read_file(LOCKSTEP_SOURCE_DIR "/tests/cli/wrong_usage.txt"));
+  int exit_code = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("exit ")) exit_code = std::stoi(line.substr(5));
+    const size_t arrow = line.find("=> ");
+    if (line.starts_with('#') || arrow == std::string::npos) continue;
+    WrongUsage wrong{words_of(line.substr(0, arrow)), {}, exit_code};
+    for (size_t begin = arrow + 3, end = 0; end != std::string::npos; begin = end + 3) {
+      end = line.find(" | ", begin);
+      wrong.texts.push_back(line.substr(begin, end - begin));
+    }
+    all.push_back(std::move(wrong));
+  }
+  return all;
+}
+
+/// A flag as `COMMAND --help` lists it.
+struct ListedFlag {
+  std::string name;
+  /// "INT", "FILE"; empty: the flag takes no value.
+  std::string value;
+};
+
+std::vector<ListedFlag> listed_flags(const std::string& command) {
+  const std::string help = test::run_here({"lockstep", command, "--help"}).output;
+  static const std::regex line(R"(\n  (?:-[a-z],)?(--[a-z-]+)(?: ([A-Z][A-Za-z|.]*))?)");
+  std::vector<ListedFlag> flags;
+  for (std::sregex_iterator match(help.begin(), help.end(), line), end; match != end; ++match)
+    flags.push_back({(*match)[1], (*match)[2]});
+  return flags;
+}
+
+/// What the command needs beside its flags.
+Words needed_by(const std::string& command) {
+  if (command == "diff") return {kAnyRecord, kAnyRecord};
+  if (command == "show") return {kAnyRecord};
+  if (command == "report") return {kAnyRecord, "-o", "page.html"};
+  if (command == "plot") return {kAnyRecord, "--chart", "throughput", "-o", "chart.svg"};
+  if (command == "feed") return {"--address", "ipc:///tmp/lockstep-nobody"};
+  return {};
+}
+
+bool takes_number(const ListedFlag& flag) {
+  return flag.value == "INT" || flag.value == "UINT" || flag.value == "FLOAT" || flag.value == "SHARE";
+}
+
+/// Wrong for every number.
+constexpr std::array kNoNumbers{"-1",         "inf",   "x",    "nan",  "1e400", "",
+                                "3 furlongs", "1e999", "-inf", "0x10", "1,5,x"};
+
+/// For every flag of the command: a letter too many, nothing behind it, nothing in it, and what is no number.
+void add_generated(const std::string& command, std::vector<WrongUsage>& all) {
+  const auto add = [&](const Words& words, const Words& texts) {
+    Words line{command};
+    std::ranges::copy(needed_by(command), std::back_inserter(line));
+    std::ranges::copy(words, std::back_inserter(line));
+    all.push_back({std::move(line), texts});
+  };
+  for (const ListedFlag& flag : listed_flags(command)) {
+    if (flag.name == "--help") continue;
+    // compare passes flags that it lacks on to bench.
+    if (command != "compare")
+      add({flag.name + "x"}, {"unknown flag '" + flag.name + "x'; did you mean", flag.name});
+    if (flag.value.empty()) {
+      add({flag.name + "=maybe"}, {flag.name + " takes no value", "'maybe'"});
+      continue;
+    }
+    if (flag.name != "--chart" && flag.name != "--output" && flag.name != "--address")
+      add({flag.name}, {flag.name + " needs a value: "});
+    add({flag.name, ""}, {flag.name});
+    if (!takes_number(flag)) continue;
+    for (const std::string value : kNoNumbers) {
+      add({flag.name, value},
+          {value.empty() ? flag.name + " was given an empty value" : flag.name + " takes "});
+    }
+  }
+}
+
+/// What is wrong with how lockstep took a wrong command line; empty: nothing.
+std::string fault_in(const WrongUsage& wrong, const test::Finished& finished) {
+  const std::string& text = finished.error;
+  if (finished.exit_code != wrong.exit_code) return "the exit code is " + std::to_string(finished.exit_code);
+  if (!finished.output.empty()) return "something went to standard output";
+  if (!text.starts_with("lockstep: error: ")) return "it does not begin as an error does";
+  if (std::ranges::count(text, '\n') > 2) return "it is more than a sentence and advice";
+  for (const char* raw : {"std::", "filesystem error", "terminate", "bad_alloc", "Could not convert"})
+    if (text.find(raw) != std::string::npos) return std::string("it says ") + raw;
+  for (const std::string& part : wrong.texts)
+    if (text.find(part) == std::string::npos) return "it does not say: " + part;
+  return "";
+}
+
+void expect_answers(const std::vector<WrongUsage>& all) {
+  const test::ScratchFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path(""));
+  for (const WrongUsage& wrong : all) {
+    Words command{"lockstep"};
+    std::ranges::copy(wrong.words, std::back_inserter(command));
+    const test::Finished finished = test::run_here(command);
+    const std::string fault = fault_in(wrong, finished);
+    if (fault.empty()) continue;
+    std::ostringstream line;
+    for (const std::string& word : command) line << (word.empty() ? "''" : word) << ' ';
+    ADD_FAILURE() << line.str() << "\n" << fault << "\n" << finished.error;
+  }
+  std::filesystem::current_path(before);
+  EXPECT_EQ(folder.files(), 0U);
+}
+
+TEST(UsageTest, every_wrong_command_line_is_answered_with_one_sentence) {
+  const std::vector<WrongUsage> all = written_by_hand();
+  EXPECT_GE(all.size(), 150U);
+  expect_answers(all);
+}
+
+TEST(UsageTest, every_flag_answers_mistakes_with_one_sentence) {
+  std::vector<WrongUsage> all;
+  for (const char* command :
+       {"bench", "train", "verify", "diff", "report", "show", "plot", "feed", "topo", "compare"})
+    add_generated(command, all);
+  EXPECT_GE(all.size(), 900U);
+  expect_answers(all);
+}
+
+TEST(UsageTest, numbers_may_have_units_and_exponents) {
+  const test::Finished plan = test::run_here(
+      {"lockstep",           "bench", "--model",       "lenet5",   "--ranks",    "2",    "--batch", "1e1",
+       "--bucket-mb",        "1GB",   "--timeout",     "1min",     "--max-time", "2min", "--steps", "1e2",
+       "--precision-target", "3 %",   "--no-controls", "--dry-run"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.error;
+  EXPECT_THAT(plan.output, testing::ContainsRegex("lenet5 ddp 2 ranks x 10 +1024 "));
+}
+
+// The others run in this process.
+TEST(UsageTest, the_program_ends_with_the_code_of_its_command) {
+  const std::string program = LOCKSTEP_PROGRAM;
+  EXPECT_EQ(test::run({program, "info", "strategies"}).exit_code, 0);
+  EXPECT_EQ(test::run({program, "show", "missing.json"}).exit_code, 1);
+  EXPECT_EQ(test::run({program, "bench", "--device", "cuda"}).exit_code, 4);
+  const test::Finished wrong = test::run({program, "bench", "--stile", "ddp"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_EQ(wrong.output, "");
+  EXPECT_THAT(wrong.error,
+              testing::StartsWith("lockstep: error: unknown flag '--stile'; did you mean --style?\n"));
+  const test::Finished full = test::run({"sh", "-c", program + " bench --help > /dev/full"});
+  EXPECT_EQ(full.exit_code, 1);
+  EXPECT_THAT(full.error, HasSubstr("standard output: No space left on device"));
+}
+
+}  // namespace
+}  // namespace lockstep
