@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A stranger at every listener of a running job, on the loopback address.
 
-    stranger.py PID LISTENERS      PID listens; prints what was done, and by how much its memory grew after half of it
+    stranger.py PID LISTENERS      PID listens; prints what was done, and by how much its memory grew
 
 It goes on until it has made 1,000 connections to each of so many listeners, or the job has ended.
 
@@ -123,10 +123,8 @@ def main():
                 try:
                     if port not in kinds:
                         kinds[port] = kind_of(port)
+                        before = most = memory_kb(pid)
                     if kinds[port]:
-                        # The job itself grows when its training begins.
-                        if counts.get(port, 0) <= CONNECTIONS / 2:
-                            before = most = memory_kb(pid)
                         counts[port] = counts.get(port, 0) + attack(port, kinds[port])
                         most = max(most, memory_kb(pid))
                 except ConnectionRefusedError:
