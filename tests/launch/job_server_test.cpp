@@ -255,7 +255,7 @@ TEST_F(JobServerTest, a_signal_at_one_rank_reaches_all) {
   options.on_leave = [&](int signal) { told.set_value(signal); };
   const JobLink first(std::move(options));
   const auto second = join(1);
-  second->tell_to_leave(15);
+  second->report_signal(15);
   auto signal = told.get_future();
   ASSERT_EQ(signal.wait_for(5s), std::future_status::ready);
   EXPECT_EQ(signal.get(), 15);

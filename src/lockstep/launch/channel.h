@@ -117,14 +117,14 @@ struct Leave {
   }
 };
 
-/// What arrived. The sender may be of another version, or taken over.
+/// A received message. Its sender may be of another version, or taken over.
 class Message {
  public:
   explicit Message(nlohmann::json content) : content_(std::move(content)) {}
 
   /// Empty for a message without a kind.
   std::string is() const;
-  /// Texts are cleaned for a terminal. Throws Error for what is missing or of another type.
+  /// Texts are cleaned for a terminal. Throws Error for a member that is missing or of another type.
   template <typename T>
   T as() const {
     T value;

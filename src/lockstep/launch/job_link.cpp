@@ -111,7 +111,7 @@ void JobLink::goodbye() {
   changed_.wait_for(lock, kAnswer, [this] { return over_; });
 }
 
-void JobLink::tell_to_leave(int signal) {
+void JobLink::report_signal(int signal) {
   std::unique_lock lock(mutex_);
   post("leave", encode(Leave{signal}));
   // Waits for the answer: the server may be in this process, which is about to end.
@@ -148,7 +148,7 @@ void JobLink::run() {
                        {wake_.fd(), POLLIN, 0}};
     ::poll(wanted, 2, milliseconds_until(next_beat));
     const auto now = Clock::now();
-    // After a pause of its own, this process cannot tell whether the server was silent.
+    // After a pause of its own, this process does not know whether the server was silent.
     if (now - last_turn > kPaused) last_heard = now;
     last_turn = now;
 

@@ -74,9 +74,9 @@ class JobLink final : public comm::Store {
   /// Says that this rank is done, and waits for the answer, a second at most.
   void goodbye();
 
-  /// Reports that the user ends the job by this signal, and waits until the server has told all ranks, a
-  /// second at most.
-  void tell_to_leave(int signal);
+  /// Reports that the user ends the job by this signal, and waits until the server has announced it to all
+  /// ranks, a second at most.
+  void report_signal(int signal);
 
   /// Waits until the server's process has ended. From any thread, even after the job is over.
   void wait_server_ended(std::chrono::duration<double> patience) const;

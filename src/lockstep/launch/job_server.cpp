@@ -71,7 +71,7 @@ void JobServer::declare_lost(int rank, const std::string& reason, const std::str
   add_loss(std::move(lost));
 }
 
-void JobServer::tell_to_leave(int signal) {
+void JobServer::announce_signal(int signal) {
   const std::lock_guard lock(mutex_);
   leaving_ = true;
   broadcast("leave", Leave{signal});

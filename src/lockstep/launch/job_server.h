@@ -20,7 +20,7 @@
 namespace lockstep::launch {
 
 /// The server of a job (protocol: channel.h), in the parent that started the ranks, or in rank 0 where there
-/// is no parent. A thread of its own lets the ranks in and tells them when all have come, serves their store,
+/// is no parent. A thread of its own lets the ranks in, announces when all have come, serves their store,
 /// receives their heartbeats, decides which rank is lost and which loss caused the others, and sends that
 /// verdict to every rank that is still there. Thread-safe.
 ///
@@ -68,9 +68,9 @@ class JobServer {
   /// finished or was lost before, or if the user ends the job.
   void declare_lost(int rank, const std::string& reason, const std::string& advice, int exit_code);
 
-  /// Tells all ranks that the user ended the job by this signal. No rank that ends from now on counts as
-  /// lost.
-  void tell_to_leave(int signal);
+  /// Announces to all ranks that the user ended the job by this signal. No rank that ends from now on counts
+  /// as lost.
+  void announce_signal(int signal);
 
   /// The loss that caused the others, once it is known.
   std::optional<LostRank> cause() const;
@@ -108,7 +108,7 @@ class JobServer {
   std::string admit(const Hello& hello);
   void entered(Reception::Guest& guest);
   void handle(Reception::Guest& guest, const Message& message);
-  /// Ends the job because a rank was told to end.
+  /// Ends the job because a signal ends a rank.
   void left_by_signal(int rank, int signal);
   /// Makes this process the cause: the others have left because it was silent.
   void abandoned(const LostRank& self);

@@ -36,7 +36,7 @@ class Progress {
   /// `steps` are completed since begin().
   void completed(int64_t steps) noexcept { step_.store(steps, std::memory_order_relaxed); }
 
-  /// Keeps the time of every timed step in `times`, which is cleared; null: no longer. For the training
+  /// Records the time of every timed step in `times`, which is cleared; null: no longer. For the training
   /// thread, between two rows.
   void keep_times(StepTimes* times) noexcept {
     times_ = times;

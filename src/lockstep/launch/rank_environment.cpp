@@ -171,8 +171,8 @@ RankEnvironment from_open_mpi(const Reader& read) {
   RankEnvironment found;
   read_open_mpi_ranks(read, found);
   read_master(read, found);
-  // Namespaces are numbered and come back sooner or later; the address of mpirun tells two jobs of one number
-  // apart.
+  // Namespaces are numbered and come back sooner or later; the address of mpirun distinguishes two jobs of
+  // one number apart.
   const std::string server = read.text("OMPI_MCA_orte_hnp_uri");
   // 128 random bits that mpirun draws for each job and hands to its ranks.
   found.token = read.text("OMPI_MCA_orte_precondition_transports");

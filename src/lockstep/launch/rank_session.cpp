@@ -233,7 +233,7 @@ void RankSession::on_signal(int signal) {
   if (JobLink* const link = link_if_any()) {
     const bool launcher_ends_it = signal == SIGTERM && environment_.launcher != Launcher::kProcesses;
     if (launcher_ends_it && link->wait_lost(kLauncherKnowsFirst)) return;  // departs for that
-    link->tell_to_leave(signal);
+    link->report_signal(signal);
   }
   depart(departure_for_signal(signal));
 }

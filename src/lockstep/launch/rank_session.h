@@ -72,7 +72,7 @@ class RankSession {
   /// The progress that the training thread reports to; lives as long as the session.
   Progress& progress() { return progress_; }
 
-  /// Reports to the others that this rank cannot go on, or not come, and decides what the user is told. An
+  /// Reports to the others that this rank cannot go on, or not come, and returns the report for the user. An
   /// error of the communicator (CommError) may be only the consequence of another rank's end: waits up to two
   /// seconds to learn of that and names the cause. Without a lockstep parent, a rank that does not print
   /// waits up to two more for the one that does to end. The caller prints if `prints`, flushes, and then ends

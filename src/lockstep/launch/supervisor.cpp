@@ -18,7 +18,7 @@ namespace lockstep::launch {
 namespace {
 
 constexpr std::initializer_list<int> kSignals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGTSTP};
-/// The end of a rank shows on its connection a moment before the system tells how it ended.
+/// The end of a rank shows on its connection a moment before the system reports the reason.
 constexpr std::chrono::milliseconds kEndDeferral{1000};
 constexpr std::chrono::seconds kKillPatience{5};
 constexpr int kCheckPeriod_ms = 1000;
@@ -107,7 +107,7 @@ void Supervisor::on_signal(int signal) {
   // A second Ctrl-C: at once.
   if (interrupted_by_) return advance(Stage::kKilling);
   interrupted_by_ = signal;
-  server_->tell_to_leave(signal);
+  server_->announce_signal(signal);
   // Ranks that have not joined the job yet need a signal.
   if (!options_.through_mpirun) {
     send_to_all(signal);
@@ -236,7 +236,7 @@ Supervision Supervisor::result() {
     result.what = fmt::format("mpirun was killed by {}", signal_name(WTERMSIG(*launcher)));
   } else if (cause) {
     LostRank& first = result.lost.front();
-    // The exit code of mpirun tells how the rank ended: 128 + signal.
+    // mpirun's exit code is 128 + the signal that ended the rank.
     const int code = launcher && WIFEXITED(*launcher) ? WEXITSTATUS(*launcher) : 0;
     if (first.kind == LostRank::Kind::kGone && code > 128 && code < 128 + NSIG) {
       first.reason = "was killed by " + signal_name(code - 128);

@@ -52,7 +52,6 @@ void set_nodelay(int fd);
 int milliseconds_until(Clock::time_point time);
 
 constexpr const char* kLoopback = "127.0.0.1";
-constexpr const char* kAllAddresses = "0.0.0.0";
 
 /// Whether `host` is a name or an address of the loopback interface, and so means this host on any host.
 bool is_loopback(const std::string& host);

@@ -16,7 +16,7 @@ struct RowLeftOut {
   std::string reason;
 };
 
-/// A job that has a place for each of its ranks: what is needed to check it and to run it.
+/// A job that has a place for each of its ranks, ready to be checked and run.
 struct JobPlan {
   JobSite site;
   /// The rows that run. Those that train all devices in one process know the processors of each.

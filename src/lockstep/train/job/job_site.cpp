@@ -91,8 +91,8 @@ constexpr Rule<JobOptions, Launcher> kCombinationRules[] = {
     {"--share-device, --backend nccl", &check_nccl_sharing},
 };
 
-/// Whether flags ask for GPUs without naming the device. Such a user wants to hear what keeps GPUs from being
-/// used, not to get a measurement of the CPU.
+/// Whether flags ask for GPUs without naming the device. Such a user wants an error that says why GPUs cannot
+/// be used, not a measurement of the CPU.
 bool implies_gpus(const JobOptions& options) {
   return options.device == kAuto && (options.backend == kNccl || options.share_device);
 }
@@ -103,8 +103,8 @@ bool may_use_gpus(const JobOptions& options) {
   return implies_gpus(options) || !topology::visible_gpus().empty();
 }
 
-/// Replaces `auto` and what was not given by what follows from the launcher and from the GPUs that LibTorch
-/// can use.
+/// Replaces `auto` and options that were not given by values that follow from the launcher and from the GPUs
+/// that LibTorch can use.
 void settle_options(JobOptions& options, const Launcher& environment,
                     const replica::AcceleratorStatus& gpus) {
   if (options.device == kAuto) options.device = gpus.usable || implies_gpus(options) ? "cuda" : "cpu";

@@ -12,7 +12,7 @@
 
 namespace lockstep::train {
 
-/// How the ranks of a job are started, what they compute on and how they communicate.
+/// Options of a job: the start of its ranks, their devices and their communication.
 struct JobOptions {
   /// cpu, cuda, or auto: GPUs where LibTorch can use some.
   std::string device = "auto";
@@ -39,8 +39,8 @@ struct JobOptions {
 /// The backend whose operations go into a GPU's streams; it carries no host memory.
 inline constexpr const char* kNccl = "nccl";
 
-/// The surroundings of a job: its settled options, what started this process, and what its host offers. The
-/// same in the process that starts ranks and in each rank.
+/// The surroundings of a job: its settled options, this process's launcher, and the resources of its host.
+/// The same in the process that starts ranks and in each rank.
 struct JobSite {
   /// Nothing in it is `auto` or left open.
   JobOptions options;
