@@ -60,7 +60,7 @@ struct FeedOptions {
 /// Messages of one size, each with a batch.
 struct Messages {
   size_t bytes = 0;
-  /// What it calls those of a batch.
+  /// Name of a batch's samples in the summary.
   const char* samples = "images";
   /// Writes message `number`.
   std::function<void(int64_t number, uint8_t* message)> write;
@@ -74,7 +74,7 @@ Messages image_messages(const FeedOptions& options) {
           }};
 }
 
-/// A few batches as the input `device` has them, in turn.
+/// The batches of the input `device`, in turn.
 Messages tensor_messages(const inputs::InputOptions& described) {
   const feed::WantedTensors wanted = inputs::wanted_tensors(described);
   const std::shared_ptr<inputs::Input> input = inputs::create_device_input(described);
@@ -90,7 +90,7 @@ Messages tensor_messages(const inputs::InputOptions& described) {
           }};
 }
 
-/// Gives the options what the network's images have. Returns the tensors of a network that takes others.
+/// Fills in shape and classes of the network's images. Returns the tensors of a network that takes others.
 std::vector<inputs::Description> fit_to_model(FeedOptions& options, bool batch_given) {
   const models::ModelInfo& info = models::info_of(options.model);
   if (!batch_given) options.shape.batch = info.default_batch;
@@ -166,7 +166,7 @@ std::optional<int> send_batches(const FeedOptions& options, const Messages& mess
   double waited_for_first_s = 0;
   int64_t number = 0;
   feed::Sent sent = feed::Sent::kSent;
-  const auto tell = [&] {
+  const auto report = [&] {
     const double seconds = begin_s > 0 ? now_s() - begin_s : 0;
     print_result(summary(options, messages, number, seconds, sender.waited_s() - waited_for_first_s));
   };
@@ -189,10 +189,10 @@ std::optional<int> send_batches(const FeedOptions& options, const Messages& mess
       }
     }
   } catch (const Error&) {
-    tell();
+    report();
     throw;
   }
-  tell();
+  report();
   if (sent == feed::Sent::kInterrupted) return signals.take();
   if (sent == feed::Sent::kRanksLeft) {
     print_note(fmt::format("ended: all ranks have left, and none came back for {:g} s", options.timeout_s));
@@ -207,7 +207,7 @@ int run_feed(FeedOptions options, bool batch_given) {
   if (!options.model.empty()) described.described = fit_to_model(options, batch_given);
   described.batch = options.shape.batch;
   const bool tensors = !described.described.empty();
-  // Before anything of that size is made.
+  // Check before anything of that size is made.
   check_memory(options, tensors ? feed::message_bytes(inputs::wanted_tensors(described))
                                 : feed::message_bytes(options.shape));
   const std::optional<int> signal =
