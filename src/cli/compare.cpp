@@ -38,9 +38,9 @@ their place. docs/comparing.md explains the rule that ends a comparison.
 )";
 
 /// Flags of bench that make no sense for a launch of a comparison, or that compare gives itself.
-constexpr std::array<std::string_view, 16> kOwn{
-    "json",     "append",  "csv",   "trace", "force", "repeat", "style", "epoch-size",
-    "markdown", "dry-run", "quiet", "q",     "tune",  "layers", "limit", "max-time"};
+constexpr std::array<std::string_view, 14> kOwn{"json",   "append", "csv",        "trace",    "force",
+                                                "repeat", "style",  "epoch-size", "markdown", "dry-run",
+                                                "quiet",  "q",      "tune",       "max-time"};
 
 struct CompareOptions {
   PassedOn words;
