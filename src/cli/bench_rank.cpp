@@ -8,12 +8,12 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/json_codec.h"
 #include "lockstep/launch/step_board.h"
 #include "lockstep/limit/limit.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/topology/inspect.h"
-#include "lockstep/topology/rank_mask.h"
 #include "lockstep/train/job/job_links.h"
 #include "lockstep/train/rows/row_runner.h"
 #include "lockstep/train/rows/tune.h"
@@ -26,7 +26,7 @@ namespace {
 
 /// The cores that this rank may use by its launcher's or its parent's mask.
 topology::RankMask mask_of(const train::JobSite& site) {
-  topology::RankMask mask{.host = site.machine.host, .cores = {}, .hardware_threads = {}};
+  topology::RankMask mask{.host = site.machine.host};
   for (const launch::Core& core : site.cores) {
     mask.cores.push_back(core.number);
     std::ranges::copy(core.cpus, std::back_inserter(mask.hardware_threads));
@@ -44,7 +44,7 @@ void publish_machine(const BenchRank& rank) {
   std::string pinned = local < cpus.size() ? launch::format_cpus(cpus[local]) : "";
   if (rank.environment.bound_by_launcher) pinned = launch::format_cpus(mask.hardware_threads);
   rank.store.set("cpus/" + number, pinned);
-  rank.store.set("mask/" + number, mask.text());
+  rank.store.set("mask/" + number, to_bytes(mask));
   std::string json;
   if (rank.environment.local_rank == 0) {
     topology::Machine machine = rank.plan.job.site.machine;

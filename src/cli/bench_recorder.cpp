@@ -10,13 +10,14 @@
 
 #include "lockstep/base/allocator.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_codec.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/record/machine_warnings.h"
-#include "lockstep/topology/rank_mask.h"
+#include "lockstep/topology/inspect.h"
 #include "lockstep/train/job/versions.h"
 #include "lockstep/train/rows/row_rules.h"
 
@@ -69,7 +70,7 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
   const std::chrono::duration<double> patience{60};
   for (int other = 0; other < rank.environment.world; ++other) {
     record.rank_cpus.push_back(rank.store.get(fmt::format("cpus/{}", other), patience));
-    masks.push_back(topology::RankMask::parse(rank.store.get(fmt::format("mask/{}", other), patience)));
+    masks.push_back(from_bytes<topology::RankMask>(rank.store.get(fmt::format("mask/{}", other), patience)));
     const std::string machine = rank.store.get(fmt::format("machine/{}", other), patience);
     if (!machine.empty()) record.machines.push_back(results::machine_from_json(machine));
     hosts_before.push_back(static_cast<int>(record.machines.size()));

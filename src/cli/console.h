@@ -11,18 +11,18 @@ namespace lockstep::cli {
 
 // Results go to stdout, everything else to stderr. Colors only on a terminal, and not when NO_COLOR is set.
 
-/// Throws Error where standard output takes no more, as on a full disk.
+/// Throws Error if standard output cannot be written, as on a full disk.
 void print_result(std::string_view text);
 void print_note(std::string_view text);
-/// Draws a line on the terminal of stderr, cut to its width, in place of the last one; whatever is printed
-/// next overwrites it. Call only where stderr_is_terminal().
+/// Draws a line on the terminal of stderr, cut to its width; the next output overwrites it. Call only where
+/// stderr_is_terminal().
 void draw_progress(std::string_view text);
 void print_warning(std::string_view text, std::string_view advice);
-/// As many, with the same advice.
+/// Prints each text as a warning with the same advice.
 void print_warnings(const std::vector<std::string>& texts, std::string_view advice);
 void print_error(std::string_view text, std::string_view advice);
 
-/// Prints why a job ended early; nothing without a reason.
+/// Prints the reason for which a job ended early, if there is one.
 void print_departure(const std::string& reason, const std::string& advice);
 
 /// Prints a sentence about a stranger that connected to the job.
@@ -35,7 +35,7 @@ void write_result(const std::string& path, const std::string& text);
 int report(const std::exception& error);
 
 /// Runs a command that each rank of a launcher runs too. A rank that fails before the ranks have met prints
-/// its error and ends the job for all; an error that all have in common is printed by rank 0 alone.
+/// its error and ends the job for all; rank 0 alone prints an error of all ranks.
 int with_one_voice(const std::function<int()>& command);
 
 /// --quiet: suppresses notes and progress.

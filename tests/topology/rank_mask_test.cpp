@@ -1,14 +1,9 @@
-#include "lockstep/topology/rank_mask.h"
+#include "lockstep/topology/inspect.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "lockstep/base/error.h"
 
 namespace lockstep::topology {
 namespace {
-
-using testing::ElementsAre;
 
 Machine machine_of_one_core(const std::string& host) {
   Machine machine;
@@ -16,18 +11,6 @@ Machine machine_of_one_core(const std::string& host) {
   machine.cores = machine.hardware_threads = 1;
   machine.host_cores = machine.host_hardware_threads = 4;
   return machine;
-}
-
-TEST(RankMaskTest, passes_as_text_whatever_the_host_is_called) {
-  const RankMask mask{.host = "node 1,2", .cores = {0, 3}, .hardware_threads = {0, 3, 7}};
-  const RankMask again = RankMask::parse(mask.text());
-  EXPECT_EQ(again.host, mask.host);
-  EXPECT_THAT(again.cores, ElementsAre(0, 3));
-  EXPECT_THAT(again.hardware_threads, ElementsAre(0, 3, 7));
-  EXPECT_TRUE(RankMask::parse("  host").cores.empty());
-  for (const char* wrong : {"", "0", "0 0", "0;1 0 host", "x 0 host"}) {
-    EXPECT_THROW(RankMask::parse(wrong), Error) << wrong;
-  }
 }
 
 TEST(RankMaskTest, the_masks_of_a_hosts_ranks_are_united_and_those_of_others_are_not) {
