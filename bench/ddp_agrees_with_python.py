@@ -9,7 +9,7 @@ DistributedDataParallel over Gloo and torch.optim.SGD. Printed: the largest diff
 largest move of its tensor (0: the same bits), and beside it the same between two Python runs on one and on two threads,
 which differ in nothing but the order of summation. Exit code 1 when lockstep's is over --tolerance.
 
-Needs a Python with torch and torchvision, made by `make setup-python` (.venv-dev).
+Needs a Python with torch, torchvision and safetensors, made by `make setup-python` (.venv-dev).
 """
 
 import argparse
@@ -46,18 +46,19 @@ def train_rank(options):
     """One Python rank; RANK and WORLD_SIZE say which."""
     import torch
     import torchvision
+    from safetensors.torch import load_file
 
     rank = int(os.environ["RANK"])
     folder = Path(options.rank_of)
     torch.set_num_threads(options.threads)
     torch.distributed.init_process_group("gloo")
     model = torchvision.models.get_model(options.model, weights=None)
-    missing, unexpected = model.load_state_dict(torch.load(folder / "initial.pt"), strict=False)
+    missing, unexpected = model.load_state_dict(load_file(folder / "initial.safetensors"), strict=False)
     # Running statistics begin the same everywhere and are not in the file.
     if unexpected or any("running" not in name and "num_batches" not in name for name in missing):
         sys.exit(f"the parameters' names differ: missing {missing}, unexpected {unexpected}")
     model = model.to(memory_format=torch.channels_last)
-    batches = torch.load(folder / f"batches.{rank}.pt")
+    batches = load_file(folder / f"batches.{rank}.safetensors")
     replica = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(model.parameters(), **SGD)
     for step in range(options.steps):
@@ -100,6 +101,7 @@ def main():
     if Path(sys.executable) != Path(options.python):
         os.execv(options.python, [options.python, *sys.argv])
     import torch
+    from safetensors.torch import load_file
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -110,8 +112,8 @@ def main():
                        check=True)
         train_python(options, folder, 1, folder / "python.pt")
         train_python(options, folder, 2, folder / "again.pt")
-        initial = torch.load(folder / "initial.pt")
-        ours = torch.load(folder / "final.pt")
+        initial = load_file(folder / "initial.safetensors")
+        ours = load_file(folder / "final.safetensors")
         python = torch.load(folder / "python.pt")
         again = torch.load(folder / "again.pt")
     apart = largest_difference(torch, python, ours, initial)

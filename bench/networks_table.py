@@ -10,7 +10,7 @@ bytes of gradients, seconds to export, and how the updates of all parameters dif
 to the norm of the update, or "same bits". (Tensor by tensor would say little: a bias before batch normalization has no
 gradient but rounding.) Exit code 1 when a difference is over 1e-5.
 
-Run it with a Python that has torch 2.11 and torchvision (`make setup-python` makes .venv-dev).
+Run it with a Python that has torch 2.11, torchvision and safetensors (`make setup-python` makes .venv-dev).
 """
 
 import argparse
@@ -24,6 +24,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 import torchvision
+from safetensors.torch import load_file
 from torch import nn
 
 import lockstep
@@ -114,10 +115,10 @@ def build(name: str):
 
 
 def train_eager(model, loss, folder: Path, steps: int) -> dict:
-    batches = torch.load(folder / "batches.0.pt")
+    batches = load_file(folder / "batches.0.safetensors")
     with torch.no_grad():
         parameters = dict(model.named_parameters())
-        for key, value in torch.load(folder / "initial.pt").items():
+        for key, value in load_file(folder / "initial.safetensors").items():
             parameters[key].copy_(value)
     model = model.train()
     if batches["images.0"].dim() == 4:
@@ -143,7 +144,7 @@ def compare(name: str, options) -> tuple[str, bool]:
         command = [options.lockstep, "verify", "--export", text, "--model", str(file), "--strategy", "ddp", "--ranks", "1",
                    "--steps", str(options.steps), "--threads", "1"]  # fmt: skip
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        initial, found = torch.load(folder / "initial.pt"), torch.load(folder / "final.pt")
+        initial, found = load_file(folder / "initial.safetensors"), load_file(folder / "final.safetensors")
         expected = train_eager(model, loss, folder, options.steps)
     same = all(torch.equal(found[key], expected[key]) for key in initial)
     norm = lambda a, b: sum((a[key] - b[key]).double().square().sum().item() for key in initial) ** 0.5  # noqa: E731

@@ -1,10 +1,11 @@
-# lockstep_test(units_test SOURCES units_test.cpp KNOWS base [LABEL unit] [TIMEOUT seconds] [PARTS n [ALONE suites]]
-#               [LINK ...])
+# lockstep_test(units_test SOURCES units_test.cpp KNOWS base [LABEL unit] [TIMEOUT seconds] [LINK ...]
+#               [PARTS n [ALONE patterns] [SLOW patterns]])
 #
 # One GoogleTest program, one ctest entry per test case. The label defaults to `unit`, the time-out to 60 s, ten
 # times as long under a sanitizer. PARTS: so many ctest entries instead, each with every n-th case; for hundreds of
 # short cases of a program that takes longer to load LibTorch than to run one of them. The time-out is a part's. ALONE:
-# patterns of the cases that compare durations; they are a part of their own, which runs while no other test does.
+# patterns of the cases that compare durations; they are a part of their own, which runs while no other test does. SLOW:
+# patterns of the cases that only `make test-all` runs, a part of their own too, labelled `slow`.
 
 set(LOCKSTEP_TEST_TIMEOUT_S 60)
 set(LOCKSTEP_TEST_TIMEOUT_FACTOR 1)
@@ -13,8 +14,14 @@ if(LOCKSTEP_SANITIZE)
   set(LOCKSTEP_TEST_TIMEOUT_FACTOR 10)
 endif()
 
+# One ctest entry of the program's cases that match a filter.
+function(lockstep_test_part name part filter)
+  add_test(NAME ${name}.${part} COMMAND ${name} --gtest_brief=1 --gtest_filter=${filter})
+  set_tests_properties(${name}.${part} PROPERTIES TIMEOUT ${TEST_TIMEOUT} ${ARGN})
+endfunction()
+
 function(lockstep_test name)
-  cmake_parse_arguments(TEST "" "LABEL;TIMEOUT;PARTS" "SOURCES;KNOWS;LINK;ALONE" ${ARGN})
+  cmake_parse_arguments(TEST "" "LABEL;TIMEOUT;PARTS" "SOURCES;KNOWS;LINK;ALONE;SLOW" ${ARGN})
   if(NOT TEST_LABEL)
     set(TEST_LABEL unit)
   endif()
@@ -31,17 +38,19 @@ function(lockstep_test name)
   target_compile_definitions(${name} PRIVATE LOCKSTEP_GOLDEN="${CMAKE_SOURCE_DIR}/tests/golden")
   if(TEST_PARTS)
     list(JOIN TEST_ALONE ":" alone)
-    foreach(part RANGE 1 ${TEST_PARTS})
-      math(EXPR index "${part} - 1")
-      add_test(NAME ${name}.${part}_of_${TEST_PARTS} COMMAND ${name})
+    list(JOIN TEST_SLOW ":" slow)
+    math(EXPR last "${TEST_PARTS} - 1")
+    foreach(index RANGE ${last})
+      math(EXPR part "${index} + 1")
+      lockstep_test_part(${name} ${part}_of_${TEST_PARTS} "-${alone}:${slow}" LABELS ${TEST_LABEL} COST 20)
       set_tests_properties(${name}.${part}_of_${TEST_PARTS} PROPERTIES
-        LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT} COST 20
-        ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_PARTS};GTEST_SHARD_INDEX=${index};GTEST_BRIEF=1;GTEST_FILTER=-${alone}")
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_PARTS};GTEST_SHARD_INDEX=${index}")
     endforeach()
     if(alone)
-      add_test(NAME ${name}.alone COMMAND ${name})
-      set_tests_properties(${name}.alone PROPERTIES
-        LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT} RUN_SERIAL TRUE ENVIRONMENT "GTEST_BRIEF=1;GTEST_FILTER=${alone}")
+      lockstep_test_part(${name} alone "${alone}-${slow}" LABELS ${TEST_LABEL} RUN_SERIAL TRUE)
+    endif()
+    if(slow)
+      lockstep_test_part(${name} slow "${slow}" LABELS slow TIMEOUT 1200)
     endif()
     return()
   endif()

@@ -128,11 +128,11 @@ sanitize() {
     for part in "${concurrent_parts[@]}"; do
       run "$folder, $part" "$folder/tests/$part" "$jobs" -LE '^(comm|ranks|slow|gpu)$'
     done
-    # Seven ranks take half of the time, and --all has them.
-    run "$folder, several ranks" "$folder/tests/comm" "$pairs" -L '^comm$' -E '[.]7ranks$'
+    # Four and seven ranks take most of the time, and --all has them.
+    run "$folder, several ranks" "$folder/tests/comm" "$pairs" -L '^comm$' -E '[.][47]ranks$'
   else
     run "$folder, unit" "$folder" "$jobs" -LE '^(comm|ranks|cli|browser|slow|gpu)$'
-    run "$folder, several ranks" "$folder" 1 -L '^comm$' -LE '^slow$'
+    run "$folder, several ranks" "$folder" 1 -L '^comm$'
   fi
   unset ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
   wrapper=()
@@ -146,7 +146,7 @@ fuzz() {
     failed=$((failed + 1))
     return
   fi
-  setup/build.sh fuzz -DLOCKSTEP_FUZZ_SECONDS=60 -- fuzz_result_file fuzz_sample_file fuzz_image_file fuzz_pickle_file fuzz_batch_message fuzz_network_file
+  setup/build.sh fuzz -DLOCKSTEP_FUZZ_SECONDS=60 -- fuzz_result_file fuzz_sample_file fuzz_image_file fuzz_tensor_file fuzz_batch_message fuzz_network_file
   run fuzz build/fuzz "$jobs" -L '^fuzz$'
 }
 

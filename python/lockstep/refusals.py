@@ -14,7 +14,7 @@ def _is_foreign(path: str) -> bool:
     return not (path.startswith(own) or f"{os.sep}torch{os.sep}" in path or path.startswith("<"))
 
 
-def place_of(error: BaseException) -> str:
+def source_line_of(error: BaseException) -> str:
     """ " (FILE:LINE: SOURCE)": the innermost line of the user's own code; empty if there is none."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_foreign(frame.filename)]
     if not frames:
@@ -34,4 +34,4 @@ def explain(error: Exception) -> ExportError:
         reason = "the step changes a parameter in place. Leave changes of parameters to the optimizer"
     else:
         reason = f"PyTorch could not trace the step: {name}: {text}"
-    return ExportError(reason + place_of(error))
+    return ExportError(reason + source_line_of(error))

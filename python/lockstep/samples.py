@@ -1,4 +1,4 @@
-"""Descriptions of inputs and targets: what they look like, and how the program makes random ones."""
+"""Descriptions of inputs and targets: their names, types and shapes, and how the program makes random ones."""
 
 import torch
 

@@ -43,12 +43,12 @@ struct FeedOptions {
   std::string address;
   /// Ranks of the job that is fed.
   int ranks = 1;
-  /// The network whose batches are sent; empty: images of `shape`.
+  /// The network whose batches are sent; empty: the shape says what an image is.
   std::string model;
   feed::BatchShape shape;
   int64_t classes = 1000;
   uint64_t seed = 1;
-  /// Images per second; 0: as fast as the ranks receive them.
+  /// Images per second; 0: as fast as they are taken.
   double rate = 0;
   /// Batches; 0: until none is taken for timeout_s, or until interrupted.
   int64_t count = 0;
@@ -60,7 +60,7 @@ struct FeedOptions {
 /// Messages of one size, each with a batch.
 struct Messages {
   size_t bytes = 0;
-  /// The word for the samples of a batch.
+  /// Name of a batch's samples in the summary.
   const char* samples = "images";
   /// Writes message `number`.
   std::function<void(int64_t number, uint8_t* message)> write;
@@ -74,7 +74,7 @@ Messages image_messages(const FeedOptions& options) {
           }};
 }
 
-/// The few batches of the input `device`, in turn.
+/// The batches of the input `device`, in turn.
 Messages tensor_messages(const inputs::InputOptions& described) {
   const feed::WantedTensors wanted = inputs::wanted_tensors(described);
   const std::shared_ptr<inputs::Input> input = inputs::create_device_input(described);
@@ -90,8 +90,7 @@ Messages tensor_messages(const inputs::InputOptions& described) {
           }};
 }
 
-/// Sets shape and classes to those of the network's images. Returns the tensors of a network with other
-/// inputs.
+/// Fills in shape and classes of the network's images. Returns the tensors of a network that takes others.
 std::vector<inputs::Description> fit_to_model(FeedOptions& options, bool batch_given) {
   const models::ModelInfo& info = models::info_of(options.model);
   if (!batch_given) options.shape.batch = info.default_batch;
@@ -108,7 +107,7 @@ std::vector<inputs::Description> fit_to_model(FeedOptions& options, bool batch_g
   return {};
 }
 
-/// Refuses batches that do not fit in this host's memory: those that wait, and the one that is being made.
+/// Refuses batches that this host has no memory for: those that wait, and the one that is being made.
 void check_memory(const FeedOptions& options, size_t message_bytes) {
   // The largest values of the flags make one message of 13 PB, whose bytes an int64_t holds, but not of all.
   const auto batch_bytes = static_cast<int64_t>(message_bytes);
@@ -136,7 +135,7 @@ feed::SenderOptions sender_options(const FeedOptions& options, int interrupt_fd)
   return sender;
 }
 
-/// Sleeps until the steady clock shows `due_s`. Returns false when the user interrupts.
+/// Sleeps until then. Returns false when the user interrupts.
 bool wait_until(double due_s, int interrupt_fd) {
   pollfd interrupt{.fd = interrupt_fd, .events = POLLIN, .revents = 0};
   while (true) {
@@ -159,7 +158,7 @@ std::string summary(const FeedOptions& options, const Messages& messages, int64_
                      format_number(seconds > 0 ? bytes / seconds / 1e9 : 0, 3), format_duration(waited_s));
 }
 
-/// Returns the signal that ended the feed, if one did.
+/// Returns the signal that ended it, if one did.
 std::optional<int> send_batches(const FeedOptions& options, const Messages& messages) {
   launch::SignalPipe signals{SIGINT, SIGTERM};
   feed::Sender sender(sender_options(options, signals.fd()));
@@ -167,7 +166,7 @@ std::optional<int> send_batches(const FeedOptions& options, const Messages& mess
   double waited_for_first_s = 0;
   int64_t number = 0;
   feed::Sent sent = feed::Sent::kSent;
-  const auto print_summary = [&] {
+  const auto report = [&] {
     const double seconds = begin_s > 0 ? now_s() - begin_s : 0;
     print_result(summary(options, messages, number, seconds, sender.waited_s() - waited_for_first_s));
   };
@@ -183,17 +182,17 @@ std::optional<int> send_batches(const FeedOptions& options, const Messages& mess
       messages.write(number, sender.begin(messages.bytes));
       sent = sender.send();
       if (sent != feed::Sent::kSent) break;
-      // The first batch waits for the ranks to start, which is no part of the rate.
+      // The first batch waits for the ranks to start, which says nothing about the rate.
       if (number == 0) {
         begin_s = now_s();
         waited_for_first_s = sender.waited_s();
       }
     }
   } catch (const Error&) {
-    print_summary();
+    report();
     throw;
   }
-  print_summary();
+  report();
   if (sent == feed::Sent::kInterrupted) return signals.take();
   if (sent == feed::Sent::kRanksLeft) {
     print_note(fmt::format("ended: all ranks have left, and none came back for {:g} s", options.timeout_s));
@@ -208,7 +207,7 @@ int run_feed(FeedOptions options, bool batch_given) {
   if (!options.model.empty()) described.described = fit_to_model(options, batch_given);
   described.batch = options.shape.batch;
   const bool tensors = !described.described.empty();
-  // Checked before anything of that size is allocated.
+  // Check before anything of that size is made.
   check_memory(options, tensors ? feed::message_bytes(inputs::wanted_tensors(described))
                                 : feed::message_bytes(options.shape));
   const std::optional<int> signal =

@@ -45,14 +45,14 @@ void add_source_flags(Flags& flags, DrawingOptions& options) {
             {.value = "FILE", .repeated = true});
 }
 
-std::vector<plots::NamedRecord> read_records(const std::vector<std::string>& paths) {
-  const std::vector<std::string> names = plots::display_names(paths);
-  std::vector<plots::NamedRecord> records;
+std::vector<results::NamedRecord> read_records(const std::vector<std::string>& paths) {
+  const std::vector<std::string> names = results::display_names(paths);
+  std::vector<results::NamedRecord> records;
   for (size_t i = 0; i < paths.size(); ++i) records.push_back({names[i], results::read_record(paths[i])});
   return records;
 }
 
-plots::Sources read_sources(const DrawingOptions& options) {
+results::Sources read_sources(const DrawingOptions& options) {
   if (options.runs.empty() && options.published.empty()) {
     throw ConfigError("no file to draw",
                       "Name one or more files of `lockstep bench --json FILE`, or --published FILE.");
@@ -64,8 +64,8 @@ plots::Sources read_sources(const DrawingOptions& options) {
                             path),
                 fmt::format("Make one of it with `python3 data/published/to_json.py -o . {}`.", path));
   }
-  plots::Sources sources{read_records(options.runs), read_records(options.published)};
-  plots::complete(sources);
+  results::Sources sources{read_records(options.runs), read_records(options.published)};
+  results::complete(sources);
   return sources;
 }
 
@@ -113,7 +113,7 @@ RunCommand add_plot(Flags& flags) {
   flags.add("--chart", options->chart, fmt::format("{}", fmt::join(plots::charts().names(), ", ")),
             {.value = "NAME", .required = true, .one_of = plots::charts().names()});
   flags.add("--width", options->width, "width of the drawing in pixels; its text is 13 pixels high",
-            {.numbers = NumberRange{.least = plots::kNarrowChart, .most = 2000}});
+            {.numbers = NumberRange{.least = plots::kNarrowestChart, .most = 2000}});
   flags.add("-o,--output", options->output, "the drawing to write; - for stdout",
             {.value = "FILE.svg", .required = true});
   add_force_flag(flags, options->force);

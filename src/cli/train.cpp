@@ -7,6 +7,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/results/files/training_record.h"
+#include "lockstep/results/tables/tables.h"
 #include "lockstep/topology/visible_gpus.h"
 #include "lockstep/train/job/job_links.h"
 #include "lockstep/train/job/versions.h"
@@ -28,10 +29,10 @@ constexpr const char* kTrainExamples = R"(Examples:
   lockstep train --model resnet18 --image-size 64 --ranks 4 --lr 0.1 --scale-lr --warmup-epochs 5
                  --schedule cosine --epochs 90
       4 times the learning rate of one rank, reached after a warm-up of 5 epochs
-  lockstep train --model resnet18 --ranks 2 --epochs 20 --checkpoint r18.pt --checkpoint-every 500
-      keep a checkpoint; the same command with --resume r18.pt continues from it, bit for bit
-  lockstep train --model resnet18 --init weights.pt --epochs 3
-      start with the values of a state_dict that Python saved
+  lockstep train --model resnet18 --ranks 2 --epochs 20 --checkpoint r18.safetensors --checkpoint-every 500
+      keep a checkpoint; the same command with --resume r18.safetensors continues from it, bit for bit
+  lockstep train --model resnet18 --init weights.safetensors --epochs 3
+      start with the values of a state_dict; python -m lockstep convert makes the file of what torch.save wrote
 )";
 
 /// The flags of `lockstep train`.
@@ -67,15 +68,6 @@ void check_strategy(const TrainOptions& options) {
   throw ConfigError("--strategy all is several, and a training has one", "'lockstep bench' compares them.");
 }
 
-void check_combines(const TrainOptions& options) {
-  const std::string& strategy = options.sweep.strategies.front();
-  const int ranks = options.sweep.ranks.front();
-  if (ranks <= 1 || results::role_of(strategy) == results::Role::kStrategy) return;
-  throw ConfigError(
-      fmt::format("{} combines nothing: {} ranks would be {} trainings", strategy, ranks, ranks),
-      "Choose ddp, or --ranks 1.");
-}
-
 void check_checkpoint_flags(const TrainOptions& options) {
   if (!options.checkpoint_path.empty() || options.checkpoint_every.empty()) return;
   throw ConfigError("--checkpoint-every means nothing without --checkpoint FILE");
@@ -84,7 +76,10 @@ void check_checkpoint_flags(const TrainOptions& options) {
 /// Checked before the row is planned; train::check_plan comes after.
 constexpr Rule<TrainOptions> kTrainRules[] = {
     {"--strategy", &check_strategy},
-    {"--strategy, --ranks", &check_combines},
+    {"--strategy, --ranks",
+     [](const TrainOptions& options) {
+       train::check_combines(options.sweep.strategies.front(), options.sweep.ranks.front());
+     }},
     {"--checkpoint-every, --checkpoint", &check_checkpoint_flags},
 };
 
@@ -109,7 +104,7 @@ void add_schedule_flags(Flags& flags, TrainOptions& options) {
             "epochs in which the rate rises: from --lr with --scale-lr, otherwise from 0",
             {.numbers = NumberRange{.most = kMostEpochs}});
   flags.add("--schedule", options.decay, "how the rate falls after warm-up: constant (not), step or cosine",
-            {.one_of = {"constant", "step", "cosine"}});
+            {.one_of = {train::kDecays.begin(), train::kDecays.end()}});
   flags.add("--decay-epochs", schedule.decay_epochs,
             "for --schedule step: the epochs after which the rate falls",
             {.numbers = counts_up_to(kMostEpochs)});
@@ -121,12 +116,12 @@ void add_schedule_flags(Flags& flags, TrainOptions& options) {
 void add_checkpoint_flags(Flags& flags, TrainOptions& options) {
   flags.begin_group("Checkpoints");
   flags.add("--checkpoint", options.checkpoint_path,
-            "write all that is needed to resume to this file, which torch.load reads", {.value = "FILE"});
+            "write all that is needed to resume to this file, a .safetensors file", {.value = "FILE"});
   flags.add("--checkpoint-every", options.checkpoint_every, "steps between checkpoints, or epoch [epoch]",
             {.value = "STEPS|epoch"});
   flags.add("--resume", options.resume_path, "continue from this checkpoint, bit for bit", {.value = "FILE"});
   flags.add("--init", options.init_path,
-            "start with the values of this state_dict, which Python's torch.save wrote, or of a checkpoint",
+            "start with the values of this .safetensors file: a state_dict, or a checkpoint",
             {.value = "FILE"});
 }
 
@@ -193,8 +188,8 @@ class TrainingReport {
     record_.launch = job.site.options.launch;
     record_.threads_per_rank = threads_per_rank;
     record_.kernel_detail = kernels::kernel_detail(plan.row.kernels, train::on_gpu(plan.row));
-    for (const train::Property& fact : train::settings_of(plan)) {
-      record_.settings.emplace_back(fact.name, fact.value);
+    for (const auto& [name, value] : train::settings_of(plan)) {
+      record_.settings.emplace_back(name, value);
     }
     record_.incomplete = "the training had not ended when this was written";
   }
@@ -230,15 +225,15 @@ class TrainingReport {
 /// Properties that may change when a training is resumed, although sums are then rounded differently.
 train::Fingerprint circumstances_of(const train::JobPlan& job, int threads_per_rank,
                                     const train::RowPlan& row) {
-  train::Fingerprint facts{{"backend", job.site.options.backend},
-                           {"threads per rank", std::to_string(threads_per_rank)}};
+  train::Fingerprint circumstances{{"backend", job.site.options.backend},
+                                   {"threads per rank", std::to_string(threads_per_rank)}};
   const std::string kernel_detail = kernels::kernel_detail(row.kernels, train::on_gpu(row));
-  if (!kernel_detail.empty()) facts.push_back({"fused kernels", kernel_detail});
+  if (!kernel_detail.empty()) circumstances.push_back({"fused kernels", kernel_detail});
   if (job.site.on_gpus()) {
     const std::vector<topology::VisibleGpu> gpus = topology::visible_gpus();
-    if (!gpus.empty()) facts.push_back({"GPU", gpus.front().name});
+    if (!gpus.empty()) circumstances.push_back({"GPU", gpus.front().name});
   }
-  return facts;
+  return circumstances;
 }
 
 /// The work of one rank. `report` on rank 0 only.
@@ -268,7 +263,7 @@ std::string describe(const train::TrainingPlan& plan) {
                             format_bytes(train::estimate_memory(plan.row).total_bytes()));
 }
 
-/// Checked once, before the ranks start and each of them reports it.
+/// Checked up front; later every rank would report it.
 void check_before_start(const train::TrainingPlan& plan, const TrainOptions& options,
                         const train::JobPlan& job) {
   train::check_backend(job);
@@ -276,13 +271,13 @@ void check_before_start(const train::TrainingPlan& plan, const TrainOptions& opt
   if (job.site.speaks()) print_warnings(shortages, train::kShortOfMemoryAdvice);
   if (job.site.speaks() && !plan.resume_path.empty()) {
     const train::Checkpoint checkpoint = train::read_checkpoint_of(plan);
-    print_note(fmt::format("resuming after step {} of '{}'", checkpoint.step, plan.resume_path));
-    if (const std::string changed = train::changed_circumstances(plan, checkpoint); !changed.empty()) {
+    print_note(fmt::format("resuming after step {} of '{}'", checkpoint.head().step, plan.resume_path));
+    if (const std::string changed = train::changed_circumstances(plan, checkpoint.head()); !changed.empty()) {
       print_warning("sums may be rounded differently than before: " + changed,
                     "Give the same --threads and --backend for the same bits.");
     }
   }
-  // A launcher's ranks may be on hosts that do not see the files, which rank 0 writes.
+  // Only rank 0 writes the files; other hosts of a launcher may not see them.
   if (!job.site.speaks()) return;
   const GivenFile checkpoint{"--checkpoint", options.checkpoint_path};
   refuse_stdout({{"--json", options.json_path}, checkpoint});

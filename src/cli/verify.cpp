@@ -187,7 +187,7 @@ RunCommand add_verify(Flags& flags) {
   flags.add(
       "--export", options->export_folder,
       "in place of the checks, write the initial and final parameters and all batches to this folder, for "
-      "another program to compare with; torch.load reads them",
+      "another program to compare with, as .safetensors files",
       {.value = "FOLDER"});
   add_job_flags(flags, options->job);
   return [options, &flags](const Arguments& /*arguments*/) {

@@ -19,9 +19,9 @@ namespace {
 
 using Parts = std::set<std::string>;
 
-const Parts kTorchFree = {"base",          "comm",           "measure",     "topology", "results/record",
-                          "results/files", "results/tables", "launch",      "data",     "feed",
-                          "pickle",        "cuda_kernels",   "network_file"};
+const Parts kTorchFree = {"base",           "comm",          "measure",        "topology",
+                          "results/record", "results/files", "results/tables", "launch",
+                          "data",           "feed",          "cuda_kernels",   "network_file"};
 
 Parts with(Parts parts, const Parts& more) {
   parts.insert(more.begin(), more.end());
@@ -47,7 +47,6 @@ const std::map<std::string, Parts> kMayKnow = {
     {"launch", {"base", "comm"}},
     {"plots", {"base", "measure", "topology", "results/record", "results/tables"}},
     {"data", {"base"}},
-    {"pickle", {"base"}},
     {"feed", {"base"}},
     {"replica", {"base"}},
     {"kernels", {"base", "cuda_kernels", "replica"}},
@@ -58,7 +57,7 @@ const std::map<std::string, Parts> kMayKnow = {
     {"strategies", {"base", "comm", "replica"}},
     {"train/step", kBelowTheStep},
     {"train/rows", kBelowTheRows},
-    {"train/training", with(kBelowTheRows, {"pickle", "train/rows"})},
+    {"train/training", with(kBelowTheRows, {"train/rows"})},
     {"train/verify", with(kBelowTheRows, {"train/rows"})},
     {"train/job", with(kBelowTheRows, {"train/rows"})},
 };

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Exchanges values with Python's torch and torchvision, in both directions.
+"""Exchanges values with Python's torch, torchvision and safetensors, in both directions.
 
     check_torch_load.py LOCKSTEP
 
-A checkpoint of LOCKSTEP is read by torch.load(weights_only=True) into torchvision's network, strictly, and what
-torch.save makes of a state_dict is what a training begins with.
+A checkpoint of LOCKSTEP is read by safetensors.torch.load_file into torchvision's network, strictly, and a state_dict
+that safetensors saved is what a training begins with.
 """
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -14,8 +15,15 @@ import tempfile
 
 import torch
 import torchvision
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 COMMON = ["train", "--model", "resnet18", "--image-size", "32", "--batch", "2", "--threads", "1", "--bind", "none"]
+
+
+def model_in(path):
+    """The state_dict in a checkpoint."""
+    return {name.removeprefix("model/"): value for name, value in load_file(path).items() if name.startswith("model/")}
 
 
 def main():
@@ -25,19 +33,21 @@ def main():
     def train(*more):
         subprocess.run([sys.argv[1], *COMMON, "--steps-per-epoch", "2", *more], check=True)
 
-    train("--ranks", "2", "--checkpoint", str(folder / "a.pt"))
-    checkpoint = torch.load(folder / "a.pt", weights_only=True)
+    train("--ranks", "2", "--checkpoint", str(folder / "a.safetensors"))
+    model = model_in(folder / "a.safetensors")
     network = torchvision.models.resnet18()
-    network.load_state_dict(checkpoint["model"], strict=True)
-    assert checkpoint["model"]["bn1.num_batches_tracked"] == 2
-    assert len(checkpoint["ranks"]) == 2 and checkpoint["step"] == 2
+    network.load_state_dict(model, strict=True)
+    assert model["bn1.num_batches_tracked"] == 2
+    with safe_open(folder / "a.safetensors", "pt") as file:
+        head = json.loads(file.metadata()["lockstep"])
+    assert len(head["ranks"]) == 2 and head["step"] == 2
 
     torch.manual_seed(1)
     saved = torchvision.models.resnet18()
-    torch.save(saved.state_dict(), folder / "b.pt")
+    save_file(saved.state_dict(), folder / "b.safetensors")
     # A rate of nothing, nearly: what comes out is what went in.
-    train("--ranks", "1", "--lr", "1e-30", "--weight-decay", "0", "--init", str(folder / "b.pt"), "--checkpoint", str(folder / "c.pt"))
-    values = torch.load(folder / "c.pt", weights_only=True)["model"]
+    train("--ranks", "1", "--lr", "1e-30", "--weight-decay", "0", "--init", str(folder / "b.safetensors"), "--checkpoint", str(folder / "c.safetensors"))
+    values = model_in(folder / "c.safetensors")
     for name, parameter in saved.named_parameters():
         assert torch.allclose(values[name], parameter, rtol=0, atol=1e-20), name
     assert not torch.equal(values["conv1.weight"], network.conv1.weight)

@@ -68,13 +68,13 @@ class FailingDiskTest : public testing::Test {
     for (const char* folder : {"seed", "place"}) std::filesystem::create_directory(scratch_.path(folder));
     const std::string record = read_file(std::string(LOCKSTEP_GOLDEN) + "/record.json");
     seed("r.json", record);
-    seed("r.csv", read_file(std::string(LOCKSTEP_GOLDEN) + "/record.csv"));
+    seed("r.csv", read_file(std::string(LOCKSTEP_GOLDEN) + "/everything.csv"));
     seed("t.json", "{\n  \"displayTimeUnit\": \"ms\",\n  \"traceEvents\": []\n}\n");
     seed("m.json", "{\n  \"topology_version\": 1\n}\n");
     seed("train.json", "{\n  \"schema\": \"lockstep training\"\n}\n");
     seed("page.html", "<footer>Made by lockstep </footer>");
     seed("c.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1 1\"/>");
-    seed("c.pt", "an older checkpoint");
+    seed("c.safetensors", "an older checkpoint");
   }
 
   void seed(const std::string& name, const std::string& text) {
@@ -125,7 +125,7 @@ const std::vector<Words> kWriting{
     writing_bench({"--trace", "t.json"}),
     writing_bench({"--json", "new.json", "--csv", "new.csv"}),
     writing_train({"--json", "train.json"}),
-    writing_train({"--checkpoint", "c.pt", "--force"}),
+    writing_train({"--checkpoint", "c.safetensors", "--force"}),
     {"show", kDiskRecord, "--csv", "r.csv"},
     {"report", kDiskRecord, "-o", "page.html"},
     {"plot", kDiskRecord, "--chart", "throughput", "-o", "c.svg"},
@@ -169,7 +169,7 @@ TEST_F(FailingDiskTest, on_a_disk_that_cannot_be_written_old_files_stay) {
 Words with_paths(Words command, const std::string& disk) {
   for (std::string& word : command) {
     if (word.ends_with(".json") || word.ends_with(".csv") || word.ends_with(".html") ||
-        word.ends_with(".svg") || word.ends_with(".pt"))
+        word.ends_with(".svg") || word.ends_with(".safetensors"))
       word = word == kDiskRecord ? word : disk + "/" + word;
     if (word == ".") word = disk;
   }
@@ -185,7 +185,7 @@ TEST_F(FailingDiskTest, on_a_disk_that_is_gone_nothing_is_written) {
 
 TEST_F(FailingDiskTest, on_a_disk_that_goes_away_old_files_stay) {
   // Long enough that the disk goes before they end.
-  Words long_training = writing_train({"--json", "train.json", "--checkpoint", "c.pt", "--force"});
+  Words long_training = writing_train({"--json", "train.json", "--checkpoint", "c.safetensors", "--force"});
   *(std::ranges::find(long_training, "--steps-per-epoch") + 1) = kManySteps;
   const std::vector<Words> long_commands{
       writing_bench({"--json", "r.json", "--csv", "r.csv", "--trace", "t.json"}, kManySteps), long_training};

@@ -75,8 +75,8 @@ std::string name_of(const testing::TestParamInfo<KilledTraining>& info) {
 
 void expect_same_bits_after_kills(const KilledTraining& training) {
   const ScratchFolder folder;
-  const std::string undisturbed = folder.path("undisturbed.pt");
-  const std::string killed = folder.path("killed.pt");
+  const std::string undisturbed = folder.path("undisturbed.safetensors");
+  const std::string killed = folder.path("killed.safetensors");
   const Finished whole = run(command(training, undisturbed), {}, kPatience_s);
   ASSERT_EQ(whole.exit_code, 0) << whole.error;
 

@@ -65,7 +65,7 @@ TEST(NetworkFileProgramTest, rates_count_the_files_unit) {
 
 TEST(NetworkFileProgramTest, a_training_lowers_the_loss_and_continues_from_a_checkpoint) {
   const test::ScratchFolder folder;
-  const std::string checkpoint = folder.path("checkpoint.pt");
+  const std::string checkpoint = folder.path("checkpoint.safetensors");
   const std::vector<std::string> common{"train",     "--model", kConvolutions, "--ranks", "2",
                                         "--threads", "1",       "--backend",   "thread",  "--checkpoint",
                                         checkpoint,  "--lr",    "0.05"};

@@ -96,7 +96,7 @@ TEST(OutputFilesTest, a_file_that_lockstep_did_not_write_is_replaced_by_force_on
 
 TEST(OutputFilesTest, an_older_checkpoint_is_continued_or_kept) {
   const test::ScratchFolder folder;
-  const std::string checkpoint = folder.path("c.pt");
+  const std::string checkpoint = folder.path("c.safetensors");
   const auto train = [&](const std::vector<std::string>& more) {
     std::vector<std::string> command{"lockstep",          "train",  "--model",      "trivial",
                                      "--steps-per-epoch", "1",      "--launch",     "threads",
@@ -108,7 +108,7 @@ TEST(OutputFilesTest, an_older_checkpoint_is_continued_or_kept) {
   const std::string first = read_file(checkpoint);
   const test::Finished refused = train({"--seed", "2"});
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.error, HasSubstr("c.pt' is there already, and would be lost"));
+  EXPECT_THAT(refused.error, HasSubstr("c.safetensors' is there already, and would be lost"));
   EXPECT_THAT(refused.error, HasSubstr("--resume"));
   EXPECT_EQ(read_file(checkpoint), first);
   EXPECT_EQ(train({"--resume", checkpoint, "--epochs", "2"}).exit_code, 0);

@@ -60,7 +60,7 @@ TEST(PluginNetworkProgramTest, a_bench_takes_any_batch_and_counts_the_plugins_un
 
 TEST(PluginNetworkProgramTest, a_training_continues_from_a_checkpoint) {
   const test::ScratchFolder folder;
-  const std::string checkpoint = folder.path("checkpoint.pt");
+  const std::string checkpoint = folder.path("checkpoint.safetensors");
   std::vector<std::string> first{"train", "--model",      kConvnet,  "--batch",   "4",      "--ranks",
                                  "2",     "--threads",    "1",       "--backend", "thread", "--lr",
                                  "0.02",  "--checkpoint", checkpoint};

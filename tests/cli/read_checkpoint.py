@@ -1,65 +1,44 @@
 #!/usr/bin/env python3
-"""Reads a checkpoint with nothing but Python's own library, as torch.load(weights_only=True) does.
+"""Reads a checkpoint with nothing but Python's own library.
 
     read_checkpoint.py CHECKPOINT SHAPES
 
-What that allows beside plain values is a tensor of a storage; anything else in the file ends this with an error. The
-names, shapes and sizes under `model` must be those of SHAPES (tests/references/shapes).
+The names, shapes and sizes of the tensors under `model/` must be those of SHAPES (tests/references/shapes), the values
+must lie one after the other without gaps, as the package safetensors wants them, and the checksum must be that of the
+file.
 """
 
-import collections
+import hashlib
+import json
 import math
 import pathlib
-import pickle
 import sys
-import zipfile
 
-BYTES = {"FloatStorage": 4, "LongStorage": 8}
-ALLOWED = {
-    ("collections", "OrderedDict"): collections.OrderedDict,
-    ("torch._utils", "_rebuild_tensor_v2"): lambda storage, offset, shape, strides, *_: check(storage, offset, shape),
-} | {("torch", name): name for name in BYTES}
-
-
-def check(storage, offset, shape):
-    """The shape of a tensor that fills its storage."""
-    kind, count, size = storage
-    assert offset == 0 and math.prod(shape) == count and size == count * BYTES[kind], (storage, shape)
-    return tuple(shape)
-
-
-class Reader(pickle.Unpickler):
-    """Refuses what torch.load(weights_only=True) refuses."""
-
-    def __init__(self, archive):
-        names = archive.namelist()
-        self.archive = archive
-        self.folder = next(name for name in names if name.endswith("/data.pkl"))[: -len("data.pkl")]
-        super().__init__(archive.open(self.folder + "data.pkl"))
-
-    def find_class(self, module, name):
-        """Only what is on the list."""
-        return ALLOWED[module, name]
-
-    def persistent_load(self, pid):
-        """A storage: what it is of, how many, and the bytes in the file, whose checksum is checked."""
-        word, kind, key, location, count = pid
-        assert word == "storage" and location == "cpu", pid
-        return kind, count, len(self.archive.read(f"{self.folder}data/{key}"))
+BYTES = {"F32": 4, "I64": 8}
 
 
 def main():
     """Compares a checkpoint's model with a list of shapes."""
-    with zipfile.ZipFile(sys.argv[1]) as archive:
-        checkpoint = Reader(archive).load()
+    content = pathlib.Path(sys.argv[1]).read_bytes()
+    values = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:values])
+    metadata = header.pop("__metadata__")
+    end = 0
+    for entry in sorted(header.values(), key=lambda entry: entry["data_offsets"]):
+        assert entry["data_offsets"] == [end, end + BYTES[entry["dtype"]] * math.prod(entry["shape"])], entry
+        end = entry["data_offsets"][1]
+    assert values + end == len(content) and values % 8 == 0
+    checksum = metadata["lockstep_blake2b"].encode()
+    assert hashlib.blake2b(content.replace(checksum, b"0" * 64, 1), digest_size=32).hexdigest().encode() == checksum
+    model = {name.removeprefix("model/"): tuple(entry["shape"]) for name, entry in header.items() if name.startswith("model/")}
     expected = {}
     for line in pathlib.Path(sys.argv[2]).read_text().splitlines():
         _, name, *shape = line.split()
         expected[name] = tuple(map(int, shape))
-    assert checkpoint["model"] == expected, set(checkpoint["model"].items()) ^ set(expected.items())
-    assert checkpoint["format"] == "lockstep checkpoint"
-    assert all(isinstance(value, str) for value in checkpoint["settings"].values())
-    print(f"{len(expected)} tensors, step {checkpoint['step']}, {len(checkpoint['ranks'])} ranks")
+    assert model == expected, set(model.items()) ^ set(expected.items())
+    head = json.loads(metadata["lockstep"])
+    assert all(isinstance(setting["value"], str) for setting in head["settings"])
+    print(f"{len(expected)} tensors, step {head['step']}, {len(head['ranks'])} ranks")
 
 
 main()

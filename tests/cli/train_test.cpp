@@ -25,9 +25,9 @@ class TrainBackendTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(TrainBackendTest, every_epoch_is_told_and_recorded) {
   const test::ScratchFolder folder;
-  const test::Finished train =
-      test::run(quick({"--backend", GetParam(), "--eval", "--json", folder.path("a.json"), "--scale-lr",
-                       "--schedule", "step", "--decay-epochs", "2", "--checkpoint", folder.path("a.pt")}));
+  const test::Finished train = test::run(
+      quick({"--backend", GetParam(), "--eval", "--json", folder.path("a.json"), "--scale-lr", "--schedule",
+             "step", "--decay-epochs", "2", "--checkpoint", folder.path("a.safetensors")}));
   ASSERT_EQ(train.exit_code, 0) << train.error;
   EXPECT_THAT(train.output, HasSubstr("epoch     steps        rate       loss"));
   EXPECT_THAT(train.output, ContainsRegex("\n    3        12       0.004 "));
@@ -37,6 +37,9 @@ TEST_P(TrainBackendTest, every_epoch_is_told_and_recorded) {
   EXPECT_EQ(record["backend"], GetParam());
   EXPECT_EQ(record["settings"]["strategy"], "ddp");
   EXPECT_EQ(record["settings"]["--kernels"], "fused");
+  // How a row is measured is no setting of a training.
+  for (const char* flag : {"--warmup", "--steps", "--min-time", "--max-time", "--precision-target"})
+    EXPECT_FALSE(record["settings"].contains(flag)) << flag;
   EXPECT_THAT(record["kernel_detail"].get<std::string>(), testing::StartsWith("oneDNN 3."));
   EXPECT_EQ(record["incomplete"], "");
   ASSERT_EQ(record["epochs"].size(), 3U);
@@ -66,10 +69,10 @@ TEST(TrainTest, what_cannot_be_is_refused) {
   refused({"--strategy", "independent"}, "independent combines nothing: 2 ranks would be 2 trainings");
   refused({"--schedule", "cosin"}, "--schedule takes constant, step or cosine, not 'cosin'");
   refused({"--checkpoint-every", "3"}, "--checkpoint-every means nothing without --checkpoint");
-  refused({"--checkpoint", "/tmp/a.pt", "--checkpoint-every", "x"},
+  refused({"--checkpoint", "/tmp/a.safetensors", "--checkpoint-every", "x"},
           "--checkpoint-every takes epoch, or a whole number from 1 to 1000000, not 'x'");
-  refused({"--resume", "/nowhere.pt"}, "cannot read '/nowhere.pt'");
-  refused({"--init", "/nowhere.pt"}, "cannot read '/nowhere.pt'");
+  refused({"--resume", "/nowhere.safetensors"}, "cannot read '/nowhere.safetensors'");
+  refused({"--init", "/nowhere.safetensors"}, "cannot read '/nowhere.safetensors'");
   refused({"--data", "/nowhere"}, "there is no folder '/nowhere'");
   refused({"--input", "dataset"}, "needs --data FOLDER");
   refused({"--input", "device", "--data", "."}, "--data . is of no use to the input 'device'");
@@ -78,11 +81,13 @@ TEST(TrainTest, what_cannot_be_is_refused) {
 
 TEST(TrainTest, a_checkpoint_of_another_training_is_refused) {
   const test::ScratchFolder folder;
-  ASSERT_EQ(test::run(quick({"--checkpoint", folder.path("a.pt")})).exit_code, 0);
-  const test::Finished other = test::run(quick({"--resume", folder.path("a.pt"), "--strategy", "sharded"}));
+  ASSERT_EQ(test::run(quick({"--checkpoint", folder.path("a.safetensors")})).exit_code, 0);
+  const test::Finished other =
+      test::run(quick({"--resume", folder.path("a.safetensors"), "--strategy", "sharded"}));
   EXPECT_EQ(other.exit_code, 2);
-  EXPECT_THAT(other.error, HasSubstr("a.pt' is of another training: strategy ddp there, sharded here"));
-  const test::Finished further = test::run(quick({"--resume", folder.path("a.pt")}, 4));
+  EXPECT_THAT(other.error,
+              HasSubstr("a.safetensors' is of another training: strategy ddp there, sharded here"));
+  const test::Finished further = test::run(quick({"--resume", folder.path("a.safetensors")}, 4));
   EXPECT_EQ(further.exit_code, 0) << further.error;
   EXPECT_THAT(further.error, HasSubstr("resuming after step 12"));
   EXPECT_THAT(further.output, ContainsRegex("\n    4        16 "));
@@ -123,17 +128,16 @@ TEST(TrainTest, real_images_are_learned) {
   EXPECT_GT(record["epochs"][4]["evaluation_accuracy"], 0.9);
 }
 
-// Reads with Python's own pickle what torch.load(weights_only=True) allows: names, shapes and sizes are those
-// of torchvision's state_dict.
+// Names, shapes and sizes are those of torchvision's state_dict.
 TEST(TrainTest, python_reads_a_checkpoint) {
   const test::ScratchFolder folder;
   const test::Finished train =
       test::run({"lockstep", "train", "--model", "resnet18", "--image-size", "32", "--batch", "2", "--ranks",
                  "2", "--backend", "thread", "--threads", "1", "--steps-per-epoch", "1", "--checkpoint",
-                 folder.path("a.pt")});
+                 folder.path("a.safetensors")});
   ASSERT_EQ(train.exit_code, 0) << train.error;
   const test::Finished python =
-      test::run({"python3", LOCKSTEP_SOURCE_DIR "/tests/cli/read_checkpoint.py", folder.path("a.pt"),
+      test::run({"python3", LOCKSTEP_SOURCE_DIR "/tests/cli/read_checkpoint.py", folder.path("a.safetensors"),
                  LOCKSTEP_SOURCE_DIR "/tests/references/shapes/resnet18.txt"});
   EXPECT_EQ(python.exit_code, 0) << python.error;
   EXPECT_THAT(python.output, HasSubstr("122 tensors, step 1, 2 ranks"));

@@ -126,7 +126,7 @@ TEST_F(UnfinishedRunTest, without_a_file_the_tables_have_the_steps) {
 
 TEST_F(UnfinishedRunTest, an_older_result_and_its_csv_stay) {
   const std::string older = read_file(std::string(LOCKSTEP_GOLDEN) + "/record.json");
-  const std::string older_csv = read_file(std::string(LOCKSTEP_GOLDEN) + "/record.csv");
+  const std::string older_csv = read_file(std::string(LOCKSTEP_GOLDEN) + "/everything.csv");
   std::ofstream(file()) << older;
   std::ofstream(folder_.path("a.csv")) << older_csv;
   test::Program program(command({"--csv", folder_.path("a.csv")}));

@@ -11,7 +11,6 @@
 
 #include "bench_plan.h"
 #include "cli/in_process.h"
-#include "console.h"
 #include "docs/document.h"
 
 namespace lockstep::docs {
@@ -79,8 +78,9 @@ test::Finished understand(std::vector<std::string> command) {
   try {
     cli::plan_bench(command);
   } catch (const std::exception& error) {
-    finished.exit_code = cli::exit_code_of(error);
-    finished.error = error.what();
+    const Trouble trouble = trouble_of(error);
+    finished.exit_code = trouble.exit_code;
+    finished.error = trouble.what;
   }
   return finished;
 }
@@ -160,11 +160,11 @@ std::vector<std::string> commands_in(const std::string& file, const std::string&
 
 TEST(DocsSequenceTest, a_training_is_resumed_from_its_checkpoint) {
   const test::ScratchFolder folder;
-  const std::vector<std::string> commands = commands_in("docs/training.md", "--checkpoint d.pt");
+  const std::vector<std::string> commands = commands_in("docs/training.md", "--checkpoint d.safetensors");
   ASSERT_EQ(commands.size(), 2U);
   for (const std::string& text : commands) {
     std::vector<std::string> command = with_data(words_of(text, kProgram));
-    std::ranges::replace(command, std::string("d.pt"), folder.path("d.pt"));
+    std::ranges::replace(command, std::string("d.safetensors"), folder.path("d.safetensors"));
     const test::Finished finished = test::run(command);
     EXPECT_EQ(finished.exit_code, 0) << text << '\n' << finished.error;
   }

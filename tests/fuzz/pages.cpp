@@ -19,13 +19,13 @@ void require_well_formed(std::string_view text, const std::string& name) {
 
 }  // namespace
 
-void draw_all(plots::Sources sources) {
-  plots::complete(sources);
+void draw_all(results::Sources sources) {
+  results::complete(sources);
   const std::string page = plots::report_page(sources);
   const size_t begin = page.find("<main>"), end = page.rfind("</main>");
   require_well_formed(std::string_view(page).substr(begin, end + 7 - begin), "the page");
   for (const auto& [name, draw] : plots::charts().entries()) {
-    const plots::ChartForm form{plots::kWideChart, name};
+    const plots::ChartForm form{.id = name};
     const plots::Chart chart = draw(sources, form);
     if (chart.drawn()) require_well_formed(plots::standalone_svg(chart, form), name);
   }

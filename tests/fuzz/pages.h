@@ -1,10 +1,10 @@
 #pragma once
 
-#include "lockstep/plots/sources.h"
+#include "lockstep/results/tables/labels.h"
 
 namespace lockstep::fuzz {
 
 /// Makes the report page and every chart as a file. Throws std::logic_error where one is not well-formed.
-void draw_all(lockstep::plots::Sources sources);
+void draw_all(lockstep::results::Sources sources);
 
 }  // namespace lockstep::fuzz

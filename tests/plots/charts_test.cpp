@@ -1,5 +1,3 @@
-#include "lockstep/plots/charts.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -20,7 +18,7 @@ namespace {
 
 Sources sources_of(results::RunRecord record, std::vector<NamedRecord> published = {}) {
   Sources sources{{{"run", std::move(record)}}, std::move(published)};
-  complete(sources);
+  results::complete(sources);
   return sources;
 }
 
@@ -41,22 +39,17 @@ std::string name_of(const testing::TestParamInfo<std::string>& info) {
 }
 
 TEST_P(ChartTest, looks_as_it_did) {
-  const ChartForm form{kWideChart, GetParam()};
+  const ChartForm form{.id = GetParam()};
   const Chart chart = charts().get(GetParam())(sources_of(small_record(), {shipped_records()[0]}), form);
   testing_golden::expect_golden("plots/" + GetParam() + ".svg", standalone_svg(chart, form));
 }
 
-TEST_P(ChartTest, of_two_records_in_a_narrow_window_looks_as_it_did) {
-  const ChartForm form{kNarrowChart, GetParam()};
-  // Milliseconds, with steps that are far out on either side.
+/// Two records beside a published one; milliseconds, with steps that are far out on either side.
+Sources two_records() {
   results::RunRecord record = sweep_record(0.02);
   for (double& step_s : record.runs.front().samples.at(1)) step_s *= 30;
   for (double& step_s : record.runs.front().samples.at(2)) step_s *= 0.1;
-  Sources sources{{{"sweep", std::move(record)}, {"networks", networks_record()}},
-                  {shipped_records().back()}};
-  complete(sources);
-  const Chart chart = charts().get(GetParam())(sources, form);
-  testing_golden::expect_golden("plots/narrow_" + GetParam() + ".svg", standalone_svg(chart, form));
+  return {{{"sweep", std::move(record)}, {"networks", networks_record()}}, {shipped_records().back()}};
 }
 
 /// A record whose runs have so many steps.
@@ -78,17 +71,16 @@ TEST_P(ChartTest, of_any_record_is_the_one_that_it_was) {
       {"five steps", sources_of(with_steps(5))},
       {"wide interval", sources_of(with_a_wide_interval())},
       {"no record", {{}, tables}},
+      {"two records", two_records()},
   };
   std::string text;
   for (const auto& [name, sources] : all) {
-    for (const double width : {kNarrowChart, kWideChart}) {
-      const ChartForm form{width, GetParam()};
-      const Chart chart = charts().get(GetParam())(sources, form);
-      const std::string svg = chart.drawn() ? inline_svg(chart, form) : chart.advice;
-      text += fmt::format("{}, {} wide: {:016x} {} bytes, {} notes\n", name, width, stream_seed(0, svg),
-                          svg.size(), chart.notes.size());
-      for (const std::string& note : chart.notes) text += "  " + note + '\n';
-    }
+    const ChartForm form{.id = GetParam()};
+    const Chart chart = charts().get(GetParam())(sources, form);
+    const std::string svg = chart.drawn() ? inline_svg(chart, form) : chart.advice;
+    text += fmt::format("{}: {:016x} {} bytes, {} notes\n", name, stream_seed(0, svg), svg.size(),
+                        chart.notes.size());
+    for (const std::string& note : chart.notes) text += "  " + note + '\n';
   }
   testing_golden::expect_golden("plots/hashes_" + GetParam() + ".txt", text);
 }
@@ -104,7 +96,7 @@ TEST_P(ChartTest, is_well_formed_for_any_record) {
                                  {},
                                  {{}, tables}};
   for (size_t i = 0; i < all.size(); ++i) {
-    for (double width : {kNarrowChart, kWideChart, 1500.0}) {
+    for (double width : {kNarrowestChart, kChartWidth, 1500.0}) {
       const ChartForm form{width, GetParam()};
       const Chart chart = charts().get(GetParam())(all[i], form);
       if (!chart.drawn()) {
@@ -153,32 +145,10 @@ TEST(ChartsTest, speedup_has_the_published_curve_beside_the_own) {
 
 TEST(ChartsTest, published_records_can_be_drawn_alone) {
   Sources sources{{}, {shipped_records().back()}};
-  complete(sources);
+  results::complete(sources);
   const Chart chart = charts().get("speedup")(sources, {});
   ASSERT_TRUE(chart.drawn());
   EXPECT_THAT(chart.notes, testing::Contains(testing::HasSubstr("Published speed-ups are as stated")));
-}
-
-TEST(ChartsTest, networks_has_a_point_for_each_with_what_decides_how_it_scales) {
-  const Chart chart = networks_chart(sources_of(networks_record()), {});
-  EXPECT_THAT(chart.notes,
-              testing::Contains(testing::StartsWith(
-                  "resnet18 x 8: 44.6 MiB of gradients in 62 tensors, the largest 20\u00a0%; 310 "
-                  "multiply-adds per byte, 87\u00a0% at 2 ranks")));
-  EXPECT_THAT(chart.notes, testing::Contains(testing::HasSubstr(
-                               "mlp x 8: 8.0 MiB of gradients in 8 tensors, the largest 75\u00a0%; 2.00 ")));
-  EXPECT_THAT(chart.markup, testing::HasSubstr("100/B"));
-  results::RunRecord accumulated = networks_record();
-  for (results::Run& run : accumulated.runs) run.accumulate = 4;
-  EXPECT_THAT(networks_chart(sources_of(accumulated), {}).notes,
-              testing::Contains(testing::HasSubstr(
-                  "resnet18 x 32: 44.6 MiB of gradients in 62 tensors, the largest 20\u00a0%; 1242 ")));
-}
-
-TEST(ChartsTest, networks_needs_to_know_what_is_computed) {
-  const Chart chart = networks_chart(sources_of(plain_record()), {});
-  EXPECT_FALSE(chart.drawn());
-  EXPECT_THAT(chart.advice, testing::HasSubstr("lockstep bench --json"));
 }
 
 TEST(ChartsTest, a_curve_under_another_is_said) {

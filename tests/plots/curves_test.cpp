@@ -45,7 +45,7 @@ TEST(CurvesTest, have_the_rates_and_intervals_of_their_runs) {
 TEST(CurvesTest, of_all_records_and_published_tables_are_as_they_were) {
   Sources sources{{{"sweep", sweep_record()}, {"networks", networks_record()}, {"crowded", crowded_record()}},
                   shipped_records()};
-  complete(sources);
+  results::complete(sources);
   std::string text;
   for (const auto& curves : {throughput_curves(sources), speedup_curves(sources)}) {
     for (const Curve& curve : curves) {
@@ -69,13 +69,14 @@ TEST(CurvesTest, strong_scaling_is_one_curve) {
     run.model = "lenet5";
     run.strategy = "ddp";
     run.ranks = ranks;
+    run.global_batch = 64;
     run.batch_per_rank = 64 / ranks;
     run.images_per_s = 100.0 * ranks;
     sources.records[0].record.runs.push_back(run);
   }
   ASSERT_EQ(throughput_curves(sources).size(), 1U);
   EXPECT_EQ(throughput_curves(sources)[0].points.size(), 3U);
-  sources.records[0].record.runs[2].batch_per_rank = 64;
+  sources.records[0].record.runs[2].global_batch = 0;
   EXPECT_EQ(throughput_curves(sources).size(), 2U) << "two batches, two curves";
 }
 
@@ -89,8 +90,8 @@ TEST(CurvesTest, published_ones_find_room_beside_own) {
 }
 
 TEST(SourcesTest, files_of_one_name_are_told_apart) {
-  EXPECT_THAT(display_names({"a/x.json", "b/y.json"}), testing::ElementsAre("x", "y"));
-  EXPECT_THAT(display_names({"a/x.json", "b/x.json"}), testing::ElementsAre("a/x.json", "b/x.json"));
+  EXPECT_THAT(results::display_names({"a/x.json", "b/y.json"}), testing::ElementsAre("x", "y"));
+  EXPECT_THAT(results::display_names({"a/x.json", "b/x.json"}), testing::ElementsAre("a/x.json", "b/x.json"));
 }
 
 TEST(BucketLanesTest, buckets_that_overlap_lie_in_lanes_of_their_own) {

@@ -4,7 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/plots/summary.h"
+#include "lockstep/plots/page_parts.h"
+#include "lockstep/results/tables/explanation.h"
 
 #include "golden/golden.h"
 #include "plots/sample_records.h"
@@ -14,48 +15,39 @@ namespace lockstep::plots {
 namespace {
 
 using testing::AllOf;
-using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(SummaryTest, says_what_came_out_and_why) {
-  Sources sources{{{"run", sweep_record()}}, {shipped_records()[0]}};
-  const Summary summary = summarize(sources);
-  EXPECT_EQ(summary.title, "How resnet50 scales");
-  EXPECT_EQ(
-      summary.headline,
-      "resnet50, 32 images per rank, ddp at 8 ranks: 293 images per second, 5.70 times one rank without a "
-      "strategy, so 71\u00A0% efficient.");
-  EXPECT_THAT(summary.findings, Contains("At 8 ranks 71\u00A0% efficient: 15\u00A0% of the step is exposed "
-                                         "communication (7.0\u00A0% waiting for "
-                                         "other ranks, 8.4\u00A0% transfer); 50\u00A0% of all communication "
-                                         "was hidden behind the backward pass."));
-  EXPECT_THAT(
-      summary.findings,
-      Contains("The efficiency of 71\u00A0% is a product of factors: sharing the machine 88\u00A0% × "
-               "transfer that "
-               "nothing hides 91\u00A0% × waiting for the slowest rank 93\u00A0% × the strategy's own "
-               "work beside computing 98\u00A0%."));
-  EXPECT_THAT(summary.findings, Contains("The others waited for rank 7 most."));
-  EXPECT_THAT(
-      summary.findings,
-      Contains("Published in pytorch_throughput, ddp: 7.32 times at 8 workers, 92\u00A0% efficient."));
-  EXPECT_TRUE(summary.gaps.empty());
-  ASSERT_EQ(summary.cautions.size(), 1U);
+/// The explanation without line breaks inside of a sentence.
+std::string explained(Sources sources) {
+  return results::to_text(results::explanation(sources), results::TextForm::kMarkdown);
 }
 
-TEST(SummaryTest, every_network_is_summarized_at_its_most_ranks_and_gains_are_said) {
-  const Summary summary = summarize({{{"run", networks_record()}}, {}});
-  EXPECT_THAT(summary.headline, HasSubstr("mlp, 8 images per rank, replicated at 2 ranks"));
-  EXPECT_THAT(summary.findings, Contains(HasSubstr("resnet18, 8 images per rank, replicated at 2 ranks")));
-  EXPECT_THAT(
-      summary.findings,
-      Contains(AllOf(HasSubstr("transfer that nothing hides 45\u00A0% ×"),
-                     HasSubstr("sharing the machine 121\u00A0%. Ranks that share the machine were faster "
-                               "than one alone: the baseline was disturbed."))));
+TEST(ExplanationTest, says_what_came_out_and_why) {
+  const std::string text = explained({{{"run", sweep_record()}}, {shipped_records()[0]}});
+  for (const char* sentence :
+       {"resnet50, 32 images per rank, ddp at 8 ranks: 293 images per second, 5.70 times one rank without a "
+        "strategy, so 71 % efficient.",
+        "- At 8 ranks 71 % efficient: 15 % of the step is exposed communication (7.0 % waiting for other "
+        "ranks, 8.4 % transfer); 50 % of all communication was hidden behind the backward pass.",
+        "- The efficiency of 71 % is a product of factors: sharing the machine 88 % × transfer that nothing "
+        "hides 91 % × waiting for the slowest rank 93 % × the strategy's own work beside computing 98 %.",
+        "- The others waited for rank 7 most.",
+        "- Published in pytorch_throughput, ddp: 7.32 times at 8 workers, 92 % efficient."}) {
+    EXPECT_THAT(text, HasSubstr(sentence));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("`lockstep bench")));
 }
 
-TEST(SummaryTest, names_eight_other_networks_at_most) {
+TEST(ExplanationTest, every_network_is_summarized_at_its_most_ranks_and_gains_are_said) {
+  const std::string text = explained({{{"run", networks_record()}}, {}});
+  EXPECT_THAT(text, HasSubstr("Summary\n\n\nmlp, 8 images per rank, replicated at 2 ranks"));
+  EXPECT_THAT(text, HasSubstr("- resnet18, 8 images per rank, replicated at 2 ranks"));
+  EXPECT_THAT(text, HasSubstr("sharing the machine 121 %. Ranks that share the machine were faster than one "
+                              "alone: the baseline was disturbed."));
+}
+
+TEST(ExplanationTest, names_eight_other_networks_at_most) {
   results::RunRecord record = networks_record();
   const std::vector<results::Run> runs = record.runs;
   for (int i = 0; i < 9; ++i) {
@@ -64,35 +56,35 @@ TEST(SummaryTest, names_eight_other_networks_at_most) {
       record.runs.push_back(run);
     }
   }
-  const std::vector<std::string> findings = summarize({{{"run", record}}, {}}).findings;
-  EXPECT_THAT(findings, Contains(HasSubstr("images per rank, replicated at")).Times(8));
+  const std::string text = explained({{{"run", record}}, {}});
+  EXPECT_THAT(text, HasSubstr("network6, 8 images"));
+  EXPECT_THAT(text, Not(HasSubstr("network7, 8 images")));
 }
 
-TEST(SummaryTest, reads_as_it_did) {
-  Sources two{{{"before", sweep_record()}, {"after", sweep_record(0.9)}}, {shipped_records()[0]}};
-  const std::vector<std::pair<std::string, Sources>> all{{"sweep", {{{"run", sweep_record()}}, {}}},
-                                                         {"plain", {{{"run", plain_record()}}, {}}},
-                                                         {"networks", {{{"run", networks_record()}}, {}}},
-                                                         {"crowded", {{{"run", crowded_record()}}, {}}},
-                                                         {"two", std::move(two)}};
+TEST(ExplanationTest, reads_as_it_did) {
+  const std::vector<std::pair<std::string, Sources>> all{
+      {"sweep", {{{"run", sweep_record()}}, {}}},
+      {"plain", {{{"run", plain_record()}}, {}}},
+      {"networks", {{{"run", networks_record()}}, {}}},
+      {"crowded", {{{"run", crowded_record()}}, {}}},
+      {"two", {{{"before", sweep_record()}, {"after", sweep_record(0.9)}}, {shipped_records()[0]}}}};
   std::string text;
-  for (const auto& [name, sources] : all) {
-    const Summary summary = summarize(sources);
-    text += fmt::format("{}: {}\n{}\n", name, summary.title, summary.headline);
-    for (const KeyFigure& figure : summary.figures)
-      text += fmt::format("= {} | {}\n", figure.value, figure.label);
-    for (const std::string& finding : summary.findings) text += fmt::format("- {}\n", finding);
-    for (const results::Warning& caution : summary.cautions) text += fmt::format("! {}\n", caution.text);
-    for (const std::string& gap : summary.gaps) text += fmt::format("? {}\n", gap);
-  }
+  for (const auto& [name, sources] : all)
+    text += fmt::format("{}: {}\n{}\n", name, page_title(sources),
+                        results::to_text(results::explanation(sources)));
   testing_golden::expect_golden("plots/summaries.txt", text);
 }
 
-TEST(SummaryTest, launches_do_not_multiply_warnings) {
-  const Summary summary = summarize({{{"run", networks_record()}}, {}});
-  // Two of the record, one that all rows share, and one about the fast network's baseline.
-  ASSERT_EQ(summary.cautions.size(), 4U);
-  EXPECT_THAT(summary.cautions[2].text, HasSubstr("(in 5 of 5 launches) Likewise: "));
+TEST(ExplanationTest, says_what_is_missing_and_how_to_get_it) {
+  const std::string text = explained({{{"run", plain_record()}}, {}});
+  EXPECT_THAT(text, HasSubstr("`lockstep bench --breakdown`"));
+  EXPECT_THAT(text, HasSubstr("--repeat"));
+}
+
+TEST(ExplanationTest, compares_records_without_calling_it_a_difference) {
+  const std::string text = explained({{{"before", sweep_record()}, {"after", sweep_record(0.93)}}, {}});
+  EXPECT_THAT(text, HasSubstr("The same in after: 315 images/s (7.5 % more)."));
+  EXPECT_THAT(text, HasSubstr("lockstep diff"));
 }
 
 TEST(ReportPageTest, many_warnings_are_folded_but_never_loud_ones) {
@@ -113,27 +105,16 @@ TEST(ReportPageTest, columns_that_are_the_same_in_every_row_are_said_once) {
   EXPECT_THAT(page, Not(HasSubstr(">steps</th>")));
 }
 
-TEST(SummaryTest, says_what_is_missing_and_how_to_get_it) {
-  const Summary summary = summarize({{{"run", plain_record()}}, {}});
-  EXPECT_THAT(summary.gaps, Contains(HasSubstr("`lockstep bench --breakdown --json FILE`")));
-  EXPECT_THAT(summary.gaps, Contains(HasSubstr("--repeat")));
-}
-
-TEST(SummaryTest, compares_records_without_calling_it_a_difference) {
-  const Summary summary = summarize({{{"before", sweep_record()}, {"after", sweep_record(0.93)}}, {}});
-  EXPECT_THAT(summary.findings, Contains("The same in after: 315 images/s (7.5\u00A0% more)."));
-  EXPECT_THAT(summary.findings, Contains(HasSubstr("lockstep diff")));
-}
-
-TEST(SummaryTest, shows_loud_warnings_first_and_each_once) {
+TEST(ReportPageTest, shows_loud_warnings_first_and_each_once) {
   results::RunRecord record = sweep_record();
   record.warnings.push_back({"more ranks than cores", "Use fewer.", true});
   record.warnings.push_back(record.warnings[0]);
   record.incomplete = "Ctrl-C";
-  const Summary summary = summarize({{{"run", record}}, {}});
-  ASSERT_EQ(summary.cautions.size(), 3U);
-  EXPECT_THAT(summary.cautions[0].text, HasSubstr("Ctrl-C"));
-  EXPECT_THAT(summary.cautions[1].text, HasSubstr("more ranks"));
+  const std::string page = report_page({{{"run", record}}, {}});
+  EXPECT_LT(page.find("before all was measured: Ctrl-C"), page.find("more ranks than cores"));
+  const size_t quiet = page.find("The load average was 1.8");
+  EXPECT_LT(page.find("more ranks than cores"), quiet);
+  EXPECT_EQ(page.find("The load average was 1.8", quiet + 1), std::string::npos);
 }
 
 TEST(ReportPageTest, looks_as_it_did) {

@@ -1,8 +1,11 @@
 #pragma once
 
-#include "lockstep/plots/sources.h"
+#include "lockstep/results/tables/labels.h"
 
 namespace lockstep::plots {
+
+using results::NamedRecord;
+using results::Sources;
 
 /// A sweep of resnet50 over 1, 2, 4 and 8 ranks with ddp, its controls, breakdowns with buckets, intervals,
 /// factors and memory; the same numbers on every call. `slower` scales every time.

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "lockstep/plots/numbers.h"
 #include "lockstep/plots/page_parts.h"
 #include "lockstep/plots/text.h"
 
@@ -57,7 +56,7 @@ TEST(NumberTextTest, has_as_many_digits_as_say_something) {
 TEST(NumberTextTest, shows_a_dash_for_what_is_no_number) {
   EXPECT_EQ(number_text(std::numeric_limits<double>::quiet_NaN()), kMissing);
   EXPECT_EQ(time_text(std::numeric_limits<double>::infinity()), kMissing);
-  EXPECT_EQ(percent_text(-std::numeric_limits<double>::infinity()), kMissing);
+  EXPECT_EQ(share_text(-std::numeric_limits<double>::infinity()), kMissing);
   EXPECT_EQ(number_text(std::optional<double>()), kMissing);
   EXPECT_EQ(coordinate(std::numeric_limits<double>::quiet_NaN()), "0");
 }
@@ -66,8 +65,8 @@ TEST(NumberTextTest, says_times_and_shares_with_their_unit) {
   EXPECT_EQ(time_text(0.1034), "103\u00A0ms");
   EXPECT_EQ(time_text(2.5), "2.50\u00A0s");
   EXPECT_EQ(time_text(12e-6), "12.0\u00A0µs");
-  EXPECT_EQ(percent_text(0.712), "71\u00A0%");
-  EXPECT_EQ(percent_text(0.034), "3.4\u00A0%");
+  EXPECT_EQ(share_text(0.712), "71\u00A0%");
+  EXPECT_EQ(share_text(0.034), "3.4\u00A0%");
   EXPECT_EQ(counted(1, "rank"), "1 rank");
   EXPECT_EQ(counted(10000, "rank"), "10,000 ranks");
 }

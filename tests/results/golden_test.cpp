@@ -4,7 +4,6 @@
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/files/training_record.h"
 #include "lockstep/results/tables/notices.h"
-#include "lockstep/results/tables/render.h"
 #include "lockstep/results/tables/tables.h"
 
 #include "results/sample_runs.h"
@@ -15,31 +14,8 @@ namespace {
 using testing_golden::expect_golden;
 using testing_golden::matches;
 
-TEST(GoldenTest, header) {
-  expect_golden("header.txt", header_text(described_record()));
-}
-
-TEST(GoldenTest, ddp_tables) {
-  expect_golden("ddp_tables.txt", to_text(ddp_tables(sweep_record())));
-}
-
-TEST(GoldenTest, scaling_tables) {
-  expect_golden("scaling_tables.txt", to_text(scaling_tables(sweep_record())));
-}
-
 TEST(GoldenTest, gpu_header_and_tables) {
   expect_golden("gpu.txt", header_text(gpu_record()) + '\n' + to_text(gpu_tables(gpu_record())));
-}
-
-TEST(GoldenTest, every_table_of_a_record_with_everything) {
-  expect_golden("tables.txt", render(small_record()));
-  expect_golden("tables.md", render(small_record(), {.markdown = true}));
-}
-
-TEST(GoldenTest, closing_text_of_an_incomplete_record) {
-  RunRecord record = small_record();
-  record.incomplete = "rank 1 on node1 was killed by SIGKILL after step 12";
-  expect_golden("closing.txt", closing_text(record));
 }
 
 TEST(GoldenTest, json_file) {
@@ -59,10 +35,6 @@ TEST(CsvTest, texts_that_begin_like_a_formula_are_marked_and_numbers_are_not) {
   EXPECT_NE(csv.find(",'@x,"), std::string::npos) << csv;
   EXPECT_NE(csv.find(",'--wire bf16,"), std::string::npos) << csv;
   EXPECT_NE(csv.find(",-2.5,"), std::string::npos) << csv;
-}
-
-TEST(GoldenTest, csv_file) {
-  expect_golden("record.csv", to_csv(sweep_record()));
 }
 
 TEST(GoldenTest, csv_file_of_a_record_with_everything) {

@@ -67,7 +67,9 @@ std::string rendered(const RunRecord& record, const std::string& style, bool mar
 
 TEST(RenderTest, every_style_of_one_record) {
   for (const std::string& style : styles().names()) {
-    const RunRecord record = style == "tensorpack" ? inputs_record() : explained_record();
+    const RunRecord record = style == "lockstep"     ? small_record()
+                             : style == "tensorpack" ? inputs_record()
+                                                     : explained_record();
     testing_golden::expect_golden("style_" + style + ".txt", rendered(record, style));
     testing_golden::expect_golden("style_" + style + ".md", rendered(record, style, true));
   }
@@ -82,12 +84,7 @@ TEST(RenderTest, what_strategies_measured_has_a_table_where_there_is_any) {
                         {"staleness", 1.25, "mean"},
                         {"gradients_applied", 123456, "in all"}};
   }
-  for (const TextForm form : {TextForm::kTerminal, TextForm::kMarkdown}) {
-    const bool markdown = form == TextForm::kMarkdown;
-    testing_golden::expect_golden(markdown ? "measures.md" : "measures.txt",
-                                  to_text(measures_tables(record), form));
-  }
-  EXPECT_THAT(rendered(record, "lockstep"), HasSubstr("negotiation"));
+  EXPECT_THAT(rendered(record, "lockstep"), AllOf(HasSubstr("negotiation"), HasSubstr("123456")));
 }
 
 TEST(RenderTest, tables_of_phases_and_factors_keep_to_100_columns) {

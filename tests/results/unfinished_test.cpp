@@ -12,7 +12,6 @@
 #include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/render.h"
 
-#include "golden/golden.h"
 #include "results/sample_runs.h"
 
 namespace lockstep::results {
@@ -39,7 +38,6 @@ RunRecord unfinished_record() {
 
 TEST(UnfinishedTest, a_file_with_one_is_read_as_it_was_written) {
   const std::string text = to_json(unfinished_record());
-  testing_golden::expect_golden("record_unfinished.json", text);
   const RunRecord read = from_json(text, "a.json");
   EXPECT_EQ(read.runs.back().unfinished, kReason);
   EXPECT_EQ(to_json(read), text);
@@ -68,7 +66,7 @@ TEST(UnfinishedTest, it_may_have_ended_within_warm_up) {
 TEST(UnfinishedTest, tables_mark_it_and_its_end_is_told_once) {
   const RunRecord record = unfinished_record();
   const std::string text = render(record) + closing_text(record);
-  testing_golden::expect_golden("unfinished.txt", text);
+  EXPECT_THAT(text, HasSubstr("ddp (unfinished)  "));
   EXPECT_THAT(text, HasSubstr("WARNING: resnet50 ddp at 2 ranks: It is unfinished: it ended after 6 steps."));
   EXPECT_EQ(text.find("was killed"), text.rfind("was killed"));
 }

@@ -71,5 +71,27 @@ INSTANTIATE_TEST_SUITE_P(Strategies, FlatStrategyTest,
                          testing::Values("replicated", "sharded", "parameter_server"),
                          [](const auto& named) { return std::string(named.param); });
 
+TEST(InFlightTest, all_reduces_at_the_same_time_change_no_bit) {
+  std::vector<std::vector<float>> by_lanes;
+  for (const int in_flight : {1, 2, 4}) {
+    strategies::StrategyOptions options;
+    // lenet5 in about ten buckets.
+    options.bucket_mb = 0.02;
+    options.in_flight = in_flight;
+    std::vector<std::vector<float>> parameters(4);
+    test::with_thread_ranks(4, [&](comm::Communicator& communicator) {
+      test::TrainedReplica replica = test::make_replica(
+          {.model = "lenet5", .strategy = "replicated", .batch = 2, .strategy_options = options},
+          &communicator);
+      replica.train(3);
+      parameters[static_cast<size_t>(communicator.rank())] = replica.parameters();
+    });
+    EXPECT_EQ(parameters[0], parameters[3]) << in_flight;
+    by_lanes.push_back(parameters[0]);
+  }
+  EXPECT_EQ(by_lanes[0], by_lanes[1]);
+  EXPECT_EQ(by_lanes[0], by_lanes[2]);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -112,12 +112,12 @@ INSTANTIATE_TEST_SUITE_P(all, ResumeOnDataTest, testing::Values("single", "ddp")
 
 TEST_F(DataTrainingTest, data_may_lie_elsewhere_but_must_be_the_same) {
   TrainingPlan plan = digits_plan("ddp", 2, 300);
-  plan.checkpoint_path = path("a.pt");
+  plan.checkpoint_path = path("a.safetensors");
   plan.stop_after = 1;
   train_ranks(plan);
   plan.resume_path = plan.checkpoint_path;
   plan.row.data = kDigits + "/../digits";
-  EXPECT_EQ(read_checkpoint_of(plan).step, 1);
+  EXPECT_EQ(read_checkpoint_of(plan).head().step, 1);
   plan.data = "MNIST, 60000 samples";
   try {
     read_checkpoint_of(plan);

@@ -69,11 +69,8 @@ TEST(ScheduleTest, values_that_cannot_be_are_refused_with_their_flag) {
     }
     return "accepted";
   };
-  EXPECT_THAT(message({.learning_rate = 0}), HasSubstr("--lr must be greater than 0, not 0"));
-  EXPECT_THAT(message({.epochs = 0}), HasSubstr("--epochs must be greater than 0, not 0"));
   EXPECT_THAT(message({.warmup_epochs = 2}), HasSubstr("--warmup-epochs must lie between 0 and --epochs 1"));
   EXPECT_THAT(message({.decay_epochs = {3, 2}}), HasSubstr("--decay-epochs must be ascending"));
-  EXPECT_THAT(message({.decay_factor = 0}), HasSubstr("--decay-factor must be greater than 0"));
   EXPECT_EQ(message({}), "accepted");
   EXPECT_THROW(parse_decay("cosin"), ConfigError);
   EXPECT_EQ(parse_decay("cosine"), Decay::kCosine);

@@ -62,22 +62,22 @@ TrainingTest::~TrainingTest() {
 
 void TrainingTest::expect_same_bits_resumed(TrainingPlan plan, const std::vector<int64_t>& stops) const {
   plan.evaluate = true;
-  plan.checkpoint_path = path("undisturbed.pt");
+  plan.checkpoint_path = path("undisturbed.safetensors");
   plan.checkpoint_every = 1;
   const TrainingResult undisturbed = train_ranks(plan);
   for (const int64_t stop : stops) {
     TrainingPlan first = plan;
-    first.checkpoint_path = path("stopped.pt");
+    first.checkpoint_path = path("stopped.safetensors");
     first.stop_after = stop;
     train_ranks(first);
-    ASSERT_EQ(read_checkpoint(first.checkpoint_path).step, stop);
+    ASSERT_EQ(Checkpoint(first.checkpoint_path).head().step, stop);
     TrainingPlan second = plan;
-    second.checkpoint_path = path("resumed.pt");
+    second.checkpoint_path = path("resumed.safetensors");
     second.resume_path = first.checkpoint_path;
     const TrainingResult resumed = train_ranks(second);
     EXPECT_EQ(resumed.resumed_at_step, stop);
     EXPECT_EQ(resumed.parameters_hash, undisturbed.parameters_hash) << stop;
-    EXPECT_TRUE(read_file(path("undisturbed.pt")) == read_file(path("resumed.pt"))) << stop;
+    EXPECT_TRUE(read_file(path("undisturbed.safetensors")) == read_file(path("resumed.safetensors"))) << stop;
   }
 }
 

@@ -9,8 +9,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/train/training/archive.h"
-#include "lockstep/train/training/state_dict.h"
 
 #include "train/training_case.h"
 
@@ -55,21 +53,24 @@ TEST_F(TrainingTest, evaluation_changes_nothing) {
   plan.schedule.epochs = 2;
   plan.steps_per_epoch = 2;
   plan.schedule.warmup_epochs = 0;
-  plan.checkpoint_path = path("a.pt");
+  plan.checkpoint_path = path("a.safetensors");
   const TrainingResult without = train_ranks(plan);
-  const std::vector<RankState> ranks_without = read_checkpoint(plan.checkpoint_path).ranks;
+  const Checkpoint first(plan.checkpoint_path);
   plan.evaluate = true;
   const TrainingResult with = train_ranks(plan);
   EXPECT_EQ(with.parameters_hash, without.parameters_hash);
-  const std::vector<RankState> ranks = read_checkpoint(plan.checkpoint_path).ranks;
-  ASSERT_EQ(ranks.size(), 2U);
-  for (size_t rank = 0; rank < 2; ++rank) {
-    for (const auto& [name, value] : ranks[rank].buffers.tensors) {
-      EXPECT_TRUE(value.equal(ranks_without[rank].buffers.get(name))) << rank << " " << name;
+  const Checkpoint second(plan.checkpoint_path);
+  ASSERT_EQ(second.head().ranks.size(), 2U);
+  for (int rank = 0; rank < 2; ++rank) {
+    const replica::State buffers = second.rank(rank).buffers;
+    EXPECT_FALSE(buffers.tensors.empty());
+    for (const auto& [name, value] : buffers.tensors) {
+      EXPECT_TRUE(value.equal(first.rank(rank).buffers.get(name))) << rank << " " << name;
     }
   }
   // Each rank saw other images.
-  EXPECT_FALSE(ranks[0].buffers.get("bn1.running_mean").equal(ranks[1].buffers.get("bn1.running_mean")));
+  const auto mean = [&](int rank) { return second.rank(rank).buffers.get("bn1.running_mean"); };
+  EXPECT_FALSE(mean(0).equal(mean(1)));
 }
 
 TEST_F(TrainingTest, evaluation_uses_running_statistics) {
@@ -129,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
 class RefusalTest : public TrainingTest {
  protected:
   RefusalTest() : plan_(plan_of({.strategy = "ddp"})) {
-    plan_.checkpoint_path = path("a.pt");
+    plan_.checkpoint_path = path("a.safetensors");
     plan_.stop_after = 4;
     train_ranks(plan_);
     plan_.stop_after.reset();
@@ -184,28 +185,42 @@ TEST_F(RefusalTest, more_epochs_are_another_training_only_where_the_rate_depends
   EXPECT_THAT(refusal(plan_), HasSubstr("has 12 steps, and 2 epochs have only 8"));
 }
 
+TEST_F(RefusalTest, how_a_row_is_measured_makes_no_other_training) {
+  plan_.row.pacing = {
+      .warmup_steps = 3, .steps = 7, .precision_target = 0.5, .min_time_s = 9, .max_time_s = 99};
+  EXPECT_EQ(refusal(plan_), "accepted");
+}
+
 TEST_F(RefusalTest, other_files_are_refused) {
   const std::string whole = read_file(plan_.resume_path);
-  plan_.resume_path = path("b.pt");
+  plan_.resume_path = path("b.safetensors");
   write_file_atomically(plan_.resume_path, whole.substr(0, whole.size() - 100));
-  EXPECT_THAT(refusal(plan_), HasSubstr("b.pt' is cut off, damaged, or was not written by torch.save"));
+  EXPECT_THAT(refusal(plan_), HasSubstr("b.safetensors' has a damaged header: values beyond the end"));
   // A bit of a value, which nothing else would notice.
   std::string damaged = whole;
   char& byte = damaged[damaged.size() / 3];
   byte = static_cast<char>(byte ^ 1);
   write_file_atomically(plan_.resume_path, damaged);
-  EXPECT_THAT(refusal(plan_), HasSubstr("b.pt' cannot be used: it is damaged"));
-  plan_.resume_path = path("missing.pt");
-  EXPECT_THAT(refusal(plan_), HasSubstr("missing.pt': No such file"));
+  EXPECT_THAT(refusal(plan_), HasSubstr("b.safetensors' is damaged: its contents are not what was written"));
+  // The key of the checksum itself.
+  damaged = whole;
+  damaged[damaged.find("lockstep_blake2b")] = 'L';
+  write_file_atomically(plan_.resume_path, damaged);
+  EXPECT_THAT(refusal(plan_), HasSubstr("b.safetensors' is a checkpoint without its checksum"));
+  plan_.resume_path = path("missing.safetensors");
+  EXPECT_THAT(refusal(plan_), HasSubstr("missing.safetensors': No such file"));
   plan_.resume_path = LOCKSTEP_GOLDEN "/../references/state_dict.pt";
-  EXPECT_THAT(refusal(plan_), HasSubstr("it is not a checkpoint of lockstep"));
+  EXPECT_THAT(refusal(plan_), HasSubstr("state_dict.pt' was written by torch.save, whose files"));
+  plan_.resume_path = path("c.safetensors");
+  write_tensors(plan_.resume_path, {{"fc.bias", at::ones({2})}});
+  EXPECT_THAT(refusal(plan_), HasSubstr("c.safetensors' is not a checkpoint of lockstep"));
 }
 
 TEST_F(RefusalTest, circumstances_that_differ_are_told) {
   const Checkpoint checkpoint = read_checkpoint_of(plan_);
-  EXPECT_EQ(changed_circumstances(plan_, checkpoint), "");
+  EXPECT_EQ(changed_circumstances(plan_, checkpoint.head()), "");
   plan_.circumstances = {{"threads per rank", "8"}};
-  EXPECT_EQ(changed_circumstances(plan_, checkpoint), "threads per rank none there, 8 here");
+  EXPECT_EQ(changed_circumstances(plan_, checkpoint.head()), "threads per rank none there, 8 here");
 }
 
 class InitTest : public TrainingTest {
@@ -213,7 +228,7 @@ class InitTest : public TrainingTest {
   static std::string refusal(const std::vector<replica::NamedTensor>& values) {
     const std::unique_ptr<models::Model> model = models::registry().get("lenet5").create({});
     try {
-      load_values(values, model->parameters(), "a.pt");
+      load_values(values, model->parameters(), "a.safetensors");
     } catch (const ConfigError& error) {
       return error.what();
     }
@@ -223,7 +238,7 @@ class InitTest : public TrainingTest {
 
 TEST_F(InitTest, a_training_begins_with_the_values_of_a_file) {
   TrainingPlan plan = plan_of({.strategy = "ddp"});
-  plan.checkpoint_path = path("a.pt");
+  plan.checkpoint_path = path("a.safetensors");
   const TrainingResult first = train_ranks(plan);
   plan.init_path = plan.checkpoint_path;
   plan.checkpoint_path.clear();
@@ -234,7 +249,7 @@ TEST_F(InitTest, a_training_begins_with_the_values_of_a_file) {
 
 TEST_F(InitTest, values_of_another_network_are_refused_with_what_differs) {
   const std::unique_ptr<models::Model> model = models::registry().get("lenet5").create({.seed = 5});
-  const std::vector<replica::NamedTensor> values = state_dict_of(model->parameters());
+  const std::vector<replica::NamedTensor> values = model->parameters().trainable();
   EXPECT_EQ(refusal(values), "accepted");
   std::vector<replica::NamedTensor> other = values;
   other.pop_back();
@@ -248,19 +263,20 @@ TEST_F(InitTest, values_of_another_network_are_refused_with_what_differs) {
               HasSubstr("its conv1.weight has the shape [6, 3, 5, 5], the network's [6, 1, 5, 5]"));
 }
 
-TEST_F(InitTest, wrapped_names_and_nested_files_are_understood) {
-  const std::unique_ptr<models::Model> model = models::registry().get("lenet5").create({.seed = 5});
-  Dict wrapped = make_dict();
-  for (const auto& [name, value] : state_dict_of(model->parameters()))
-    wrapped.insert("module." + name, value);
-  Dict nested = make_dict();
-  nested.insert("epoch", int64_t{3});
-  nested.insert("model", wrapped);
-  for (const Dict& content : {wrapped, nested}) {
-    write_file_atomically(path("a.pt"), to_archive(content));
-    EXPECT_EQ(read_state_dict(path("a.pt"))[0].name, "conv1.weight");
-    EXPECT_EQ(refusal(read_state_dict(path("a.pt"))), "accepted");
+// A size that begins with the byte of a pickle, or the letters of a ZIP archive, is no sign of torch.save.
+TEST_F(InitTest, a_header_of_any_size_is_read) {
+  for (size_t size = 0; size < 256; size += 8) {
+    write_tensors(path("a.safetensors"), {{"x", at::ones({3})}}, {{"text", std::string(size, ' ')}});
+    EXPECT_EQ(TensorFile(path("a.safetensors")).tensors().size(), 1U) << size;
   }
+}
+
+TEST_F(InitTest, wrapped_names_are_understood) {
+  const std::unique_ptr<models::Model> model = models::registry().get("lenet5").create({.seed = 5});
+  std::vector<replica::NamedTensor> wrapped = model->parameters().trainable();
+  for (replica::NamedTensor& tensor : wrapped) tensor.name.insert(0, "module.");
+  write_tensors(path("a.safetensors"), wrapped);
+  EXPECT_EQ(refusal(read_state_dict(path("a.safetensors"))), "accepted");
 }
 
 }  // namespace

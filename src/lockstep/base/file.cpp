@@ -51,15 +51,17 @@ Temporary create_beside(const fs::path& path) {
 }
 
 /// Takes the result of open(). 0 on success, else errno.
-int write_and_close(int fd, std::string_view text) {
+int write_and_close(int fd, const std::vector<std::string_view>& parts) {
   if (fd < 0) return errno;
   int error = 0;
-  while (!text.empty() && error == 0) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<size_t>(written));
-    } else if (errno != EINTR) {
-      error = errno;
+  for (std::string_view text : parts) {
+    while (!text.empty() && error == 0) {
+      const ssize_t written = ::write(fd, text.data(), text.size());
+      if (written >= 0) {
+        text.remove_prefix(static_cast<size_t>(written));
+      } else if (errno != EINTR) {
+        error = errno;
+      }
     }
   }
   // Flushed before the rename: otherwise a crash could leave an empty file under the final name. EINVAL comes
@@ -78,13 +80,17 @@ bool is_device_or_pipe(const fs::path& path) {
 }  // namespace
 
 void write_file_atomically(const fs::path& path, std::string_view text) {
+  write_file_atomically(path, std::vector{text});
+}
+
+void write_file_atomically(const fs::path& path, const std::vector<std::string_view>& parts) {
   int error = 0;
   if (is_device_or_pipe(path)) {
-    error = write_and_close(::open(path.c_str(), O_WRONLY | O_CLOEXEC), text);
+    error = write_and_close(::open(path.c_str(), O_WRONLY | O_CLOEXEC), parts);
   } else {
     const fs::path target = target_of(path);
     const Temporary temporary = create_beside(target);
-    error = write_and_close(temporary.fd, text);
+    error = write_and_close(temporary.fd, parts);
     if (error == 0 && ::rename(temporary.path.c_str(), target.c_str()) != 0) error = errno;
     if (error != 0 && temporary.fd >= 0) ::unlink(temporary.path.c_str());
   }
@@ -105,7 +111,7 @@ void check_writable(const GivenFile& output) {
     return;
   }
   const Temporary temporary = create_beside(target_of(output.path));
-  const int error = write_and_close(temporary.fd, "lockstep");
+  const int error = write_and_close(temporary.fd, {"lockstep"});
   if (temporary.fd >= 0) ::unlink(temporary.path.c_str());
   if (error != 0) refuse(std::strerror(error));
 }

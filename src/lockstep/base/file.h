@@ -12,6 +12,8 @@ namespace lockstep {
 /// one (its target is replaced), and so do the permissions of an old file. Throws Error that names the path
 /// and the system's reason (a full disk among them); the temporary file is removed then.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+/// The same with the parts of the text one after the other.
+void write_file_atomically(const std::filesystem::path& path, const std::vector<std::string_view>& parts);
 
 /// A file that a command was told to write or to read. Empty: not given; "-": standard input or output.
 struct GivenFile {

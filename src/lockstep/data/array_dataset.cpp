@@ -51,7 +51,7 @@ class ArrayDataset final : public Dataset {
       resample(image, view, options.size, out);
       return;
     }
-    // Resampled with the channels of the data, then converted.
+    // Resample with the channels of the data, then convert.
     const auto pixels = static_cast<size_t>(options.size) * static_cast<size_t>(options.size);
     Image sample{options.size, options.size, image.channels, {}};
     sample.pixels.resize(pixels * static_cast<size_t>(image.channels));

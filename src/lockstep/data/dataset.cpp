@@ -25,7 +25,7 @@ const Format& recognise(const fs::path& folder) {
   const Format* found = nullptr;
   for (const Format& format : kFormats) {
     if (!format.is_there(folder)) continue;
-    // All formats are asked: their order must not decide about a folder with two data sets.
+    // Check all formats: their order must not decide about a folder with two data sets.
     if (found != nullptr) {
       throw ConfigError(fmt::format("'{}' has both {} and {}", folder.string(), found->what, format.what),
                         "Give each data set a folder of its own.");

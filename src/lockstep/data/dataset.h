@@ -44,7 +44,7 @@ class Dataset {
   virtual void read(int64_t sample, const ReadOptions& options, uint8_t* out) const = 0;
 };
 
-/// Opens the data set in `folder`. Its contents tell the kind:
+/// Opens the data set in `folder`. Its contents decide the kind:
 ///   train-images-idx3-ubyte, ...   MNIST's IDX files (t10k-* for evaluation), any size of images
 ///   data_batch_1.bin, ...          CIFAR-10's binary files (test_batch.bin for evaluation)
 ///   CLASS/IMAGE.jpg or .png        a folder per class; with `train` and `val` (or `test`) above them where

@@ -33,7 +33,7 @@ Image decode_png(std::string_view bytes, const std::string& name, int channels) 
                 "The file is damaged or truncated: replace or remove it.");
   };
   require(png_image_begin_read_from_memory(&file.image, bytes.data(), bytes.size()));
-  // Before memory is taken for the pixels: the header of a damaged file may announce any size.
+  // Check before allocating: the header of a damaged file may announce any size.
   check_dimensions(file.image.width, file.image.height, name);
   // Values without a stated color space are sRGB, including those of 16 bits.
   file.image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;

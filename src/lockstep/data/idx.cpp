@@ -70,7 +70,7 @@ Samples parse_idx_images(std::string_view bytes, const std::string& name) {
   if (count == 0) throw Error(fmt::format("'{}' has no image", name));
   check_dimensions(static_cast<int64_t>(columns), static_cast<int64_t>(rows), name);
   constexpr size_t kHeader = 16;
-  // Cannot overflow: below 2^32 * kMostPixels.
+  // No overflow: the product is below 2^32 * kMostPixels.
   check_size(bytes, kHeader, count * rows * columns, name);
   Samples samples{static_cast<int>(columns), static_cast<int>(rows), 1, {}, {}};
   samples.pixels.assign(bytes.begin() + kHeader, bytes.end());
@@ -105,7 +105,7 @@ std::shared_ptr<const Dataset> open_idx(const fs::path& folder, Split split) {
                             samples.labels.size(), images.string(), count),
                 "They may not belong together.");
   }
-  // Data sets in this format differ (EMNIST has 47), and the files do not say.
+  // The files do not say how many classes there are, and data sets differ (EMNIST has 47).
   const int64_t classes = 1 + *std::ranges::max_element(samples.labels);
   return make_array_dataset(std::move(samples), {"MNIST", classes, kMnistStatistics, 0});
 }

@@ -173,9 +173,9 @@ void resample(const ImageRef& image, const View& view, int size, uint8_t* out) {
 
   Axis across = make_axis(view.left, view.width, image.width, size, view.mirrored);
   const Axis down = make_axis(view.top, view.height, image.height, size, false);
-  // Down first, a row at a time and only for the columns under the view: whole rows are combined as vectors.
-  // Then across, along each of the few rows that are left, where neighbors of one channel lie `channels`
-  // bytes apart.
+  // Resample down first, a row at a time and only for the columns under the view: whole rows are combined as
+  // vectors. Then across, along each of the few rows that are left, where neighbors of one channel lie
+  // `channels` bytes apart.
   const int least = std::ranges::min(across.first);
   const int most = std::ranges::max(across.first);
   const size_t begin = static_cast<size_t>(least) * channels;

@@ -26,7 +26,7 @@ struct Image {
   std::vector<uint8_t> pixels;
 };
 
-/// An image in memory owned by someone else.
+/// An image in memory that another object owns.
 struct ImageRef {
   ImageRef(int width_pixels, int height_pixels, int channel_count, const uint8_t* values)
       : width(width_pixels), height(height_pixels), channels(channel_count), pixels(values) {}

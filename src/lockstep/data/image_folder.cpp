@@ -49,7 +49,7 @@ std::vector<std::string> images_in(const fs::path& folder) {
 }
 
 fs::path root_of(const fs::path& folder, Split split) {
-  // Either class folders right here, all for training, or below `train` and `val` (or `test`).
+  // Class folders are either right here, all for training, or below `train` and `val` (or `test`).
   const bool parted = fs::is_directory(folder / "train");
   if (split == Split::kTraining) return parted ? folder / "train" : folder;
   for (const char* name : {"val", "test"}) {
@@ -66,7 +66,8 @@ class ImageFolder final : public Dataset {
   ImageFolder(fs::path root, std::vector<std::string> classes)
       : root_(std::move(root)), classes_(std::move(classes)) {
     for (const std::string& name : folders_in(root_)) {
-      // Numbered as in the training images: a class without evaluation images must not shift the others.
+      // Classes have the numbers of the training images: one without evaluation images must not shift the
+      // others.
       const auto place = std::ranges::find(classes_, name);
       if (place == classes_.end()) {
         throw Error(
@@ -92,7 +93,7 @@ class ImageFolder final : public Dataset {
     const File& file = files_[static_cast<size_t>(sample)];
     const fs::path path = root_ / classes_[static_cast<size_t>(file.label)] / file.name;
     const auto choose = [&](Dimensions image) {
-      // Chosen when the header has told the dimensions, before anything is decoded.
+      // Called once the header is read, before anything is decoded.
       if (!options.augmentation) return centre_view(image);
       Dice dice(*options.augmentation);
       return random_resized_view(image, dice);

@@ -36,7 +36,7 @@ Shards::Shards(const ShardOptions& options)
 
 void Shards::shuffle(int64_t epoch) {
   shuffled_epoch_ = epoch;
-  // From the plain order, so that an epoch does not depend on those before it.
+  // Start from the plain order, so that an epoch does not depend on earlier ones.
   std::iota(order_.begin(), order_.end(), 0);
   // Not std::shuffle, whose use of the generator is unspecified: epochs would differ between standard
   // libraries. The bias of the remainder of a 64-bit number is too small to notice.

@@ -34,7 +34,7 @@ View random_resized_view(Dimensions image, Dice& dice) {
     const double ratio = std::exp((2 * uniform(dice) - 1) * std::log(kWidest));
     const int width = static_cast<int>(std::lround(std::sqrt(part * ratio)));
     const int height = static_cast<int>(std::lround(std::sqrt(part / ratio)));
-    // Drawn again rather than clipped, which would prefer the borders.
+    // Draw again rather than clip, which would prefer the borders.
     if (width < 1 || height < 1 || width > image.width || height > image.height) continue;
     const int left = uniform_integer(dice, image.width - width);
     const int top = uniform_integer(dice, image.height - height);

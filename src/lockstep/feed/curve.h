@@ -6,8 +6,8 @@ namespace lockstep::feed {
 
 // Keys of ZeroMQ's CURVE mechanism that follow from the user's token (base/secret.h), as docs/inputs.md
 // describes for authors of producers: the secret key of the ranks is the SHA-256 of the token. A producer has
-// to know the public key that belongs to it, which is never sent; so only who knows the token gets in, and
-// messages are encrypted.
+// to know the public key that belongs to it, which is never sent; so only producers that know the token get
+// in, and messages are encrypted.
 
 struct CurveKeys {
   /// As ZeroMQ writes them: 40 characters of Z85.

@@ -47,11 +47,11 @@ void check_shape(const Header& header, const BatchShape& shape, const std::strin
                           shape.batch, shape.image_size, shape.channels));
 }
 
-/// Labels are checked here, on the host: on a GPU one that is out of range would end the process.
+/// Checks labels on the host: on a GPU, a label out of range would end the process.
 void check_labels(const uint8_t* labels, const WantedBatch& wanted, const std::string& name) {
   for (int64_t i = 0; i < wanted.shape.batch; ++i) {
     int64_t label = 0;
-    // Copied, since labels in a received message need not be aligned.
+    // Copy: labels in a received message need not be aligned.
     std::memcpy(&label, labels + i * int64_t{sizeof label}, sizeof label);
     if (label >= 0 && label < wanted.classes) continue;
     throw Error(
@@ -114,8 +114,8 @@ std::string_view name_of(Content content) {
   return content == Content::kImages ? "uint8 images" : "tensors";
 }
 
-/// The header of a message with this content. Throws Error that begins with `name` for any other. From the
-/// outside to the inside: each check may rely on the ones before, and the first says most.
+/// The header of a message with this content. Throws Error that begins with `name` for any other. Outermost
+/// check first: each may rely on the earlier ones.
 Header read_header(std::string_view message, Content wanted, const std::string& name) {
   if (!message.starts_with(kMessageMagic)) {
     throw Error(fmt::format("{} is no batch: it does not begin with \"{}\"", name, kMessageMagic),
@@ -147,7 +147,7 @@ Header read_header(std::string_view message, Content wanted, const std::string& 
 
 BatchView parse_message(std::string_view message, const WantedBatch& wanted, const std::string& name) {
   check_shape(read_header(message, Content::kImages, name), wanted.shape, name);
-  // Computed from the wanted shape, which is the header's as well by now.
+  // The wanted shape is the header's by now.
   const size_t expected = message_bytes(wanted.shape);
   if (message.size() != expected) {
     throw Error(fmt::format("{} has {} bytes, expected {} (header {}, labels {}, pixels {})", name,

@@ -18,9 +18,7 @@ namespace lockstep::feed {
 //  12  uint32    what it holds: 1 (images of uint8 pixels), 2 (tensors of a network from a file)
 //  16  uint32    images: batch, height, width, channels; tensors: batch, number of tensors, 0, 0
 //  32  images:   int64, a label per image; uint8, the pixels, [batch, height, width, channels]
-//      tensors:  inputs before targets, as the network's file describes them, [batch, ...], the last
-//      dimension
-//                running fastest
+//      tensors:  inputs before targets, as the network's file describes them, [batch, ...], row by row
 // and nothing after it. The last message of a producer may be a farewell: the header with a type of 0, and
 // zeros up to kFarewellBytes.
 
@@ -61,7 +59,7 @@ struct BatchView {
   const uint8_t* pixels = nullptr;
 };
 
-/// Throws Error that begins with `name` ("message 3 at ipc:///tmp/x") and tells what was found and expected,
+/// Throws Error that begins with `name` ("message 3 at ipc:///tmp/x") and says what was found and expected,
 /// for every message that does not match the layout above and the wanted batch exactly.
 BatchView parse_message(std::string_view message, const WantedBatch& wanted, const std::string& name);
 

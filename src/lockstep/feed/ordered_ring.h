@@ -50,12 +50,12 @@ class OrderedRing {
       use_.full_s += now_s() - begin_s;
     }
     if (closed_) return std::nullopt;
-    return Place{number, &slots_[place_of(number)], now_s()};
+    return Place{number, &slots_[slot_of(number)], now_s()};
   }
 
   void publish(const Place& place) {
     const std::scoped_lock lock(mutex_);
-    is_ready_[place_of(place.number)] = true;
+    is_ready_[slot_of(place.number)] = true;
     ++published_;
     ++use_.made;
     use_.made_s += now_s() - place.begin_s;
@@ -74,10 +74,10 @@ class OrderedRing {
   Slot* next() {
     std::unique_lock lock(mutex_);
     if (taken_ > released_) {
-      is_ready_[place_of(released_++)] = false;
+      is_ready_[slot_of(released_++)] = false;
       room_.notify_all();
     }
-    const size_t place = place_of(taken_);
+    const size_t place = slot_of(taken_);
     const int64_t ready_now = published_ - taken_;
     const bool was_ready = is_ready_[place];
     const double begin_s = now_s();
@@ -103,7 +103,7 @@ class OrderedRing {
   }
 
  private:
-  size_t place_of(int64_t number) const { return static_cast<size_t>(number) % slots_.size(); }
+  size_t slot_of(int64_t number) const { return static_cast<size_t>(number) % slots_.size(); }
 
   void count_taken(bool was_ready, int64_t ready_now, double begin_s) {
     const double end_s = now_s();

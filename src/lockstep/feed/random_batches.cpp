@@ -9,7 +9,8 @@ namespace lockstep::feed {
 
 namespace {
 
-/// The sequence splitmix64 (Steele, Lea and Flood 2014): output number i + 1 of seed s is mix(s + (i + 1) * kStride).
+/// The sequence splitmix64 (Steele, Lea and Flood 2014): output number i + 1 of seed s is mix(s + (i + 1) *
+/// kStride).
 constexpr uint64_t kStride = 0x9e3779b97f4a7c15;
 uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

@@ -21,10 +21,10 @@
 namespace lockstep::feed {
 namespace {
 
-/// Time for a producer to say what it is.
+/// Time for a producer to complete its handshake.
 constexpr int kHandshake_ms = 5000;
-/// Longest time between looks at the connections that failed.
-constexpr double kLookAtFailures_s = 1;
+/// Longest interval between checks for failed connections.
+constexpr double kCheckFailures_s = 1;
 
 /// Whether a process listens at the path of a local socket ('@': in the abstract namespace).
 bool is_listened_at(const std::string& path) {
@@ -75,7 +75,7 @@ int64_t longest_message(const ReceiverOptions& options) {
 
 }  // namespace
 
-/// Counts the connections whose producers could not prove to know the token.
+/// Counts connections of producers without the token.
 class Receiver::FailedHandshakes final : public zmq::monitor_t {
  public:
   explicit FailedHandshakes(zmq::socket_t& socket) {
@@ -84,7 +84,7 @@ class Receiver::FailedHandshakes final : public zmq::monitor_t {
              ZMQ_EVENT_HANDSHAKE_FAILED_AUTH);
   }
 
-  /// Those since the last call.
+  /// Failures since the last call.
   int64_t take() {
     while (check_event()) continue;
     return std::exchange(count_, 0);
@@ -113,7 +113,7 @@ struct Receiver::State {
     if (stop_fd >= 0) ::close(stop_fd);
   }
 
-  /// Throws the error, unless anybody could have sent the message.
+  /// Throws the error, or only counts it where any process could have sent the message.
   void refuse(const Error& error) {
     if (guarded || !is_open_to_others(options.address)) throw error;
     count_refused(1, error.what());
@@ -126,7 +126,7 @@ struct Receiver::State {
     refused.count += more;
   }
 
-  /// Reads what is left of a message of several parts, so that the next one begins at its beginning.
+  /// Discards the remaining parts of a message.
   void skip_parts() {
     zmq::message_t part;
     do {
@@ -151,7 +151,7 @@ Receiver::Receiver(ReceiverOptions options) : state_(std::make_unique<State>(std
   zmq::socket_t& socket = state_->socket;
   if (state_->stop_fd < 0) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
   check_path(address);
-  // One message per producer waits here; batches ahead are counted in the queue behind.
+  // One message per producer: the queue behind holds the batches ahead.
   socket.set(zmq::sockopt::rcvhwm, 1);
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::maxmsgsize, longest_message(state_->options));
@@ -168,7 +168,7 @@ Receiver::Receiver(ReceiverOptions options) : state_(std::make_unique<State>(std
     throw ConfigError(fmt::format("--address {} cannot be bound: {}", address, error.what()),
                       "A rank binds its address: a path that can be written, or a host of this machine.");
   }
-  // Whatever the umask says: who may not write to a socket's file cannot connect to it.
+  // Regardless of the umask: connecting needs permission to write to the socket's file.
   if (!is_open_to_others(address)) ::chmod(address.substr(kLocalScheme.size()).c_str(), S_IRUSR | S_IWUSR);
 }
 
@@ -200,12 +200,13 @@ std::optional<ReceivedMessage> Receiver::next() {
     try {
       zmq::poll(
           items, 2,
-          std::chrono::milliseconds(static_cast<int64_t>(1000 * std::min(left_s, kLookAtFailures_s)) + 1));
+          std::chrono::milliseconds(static_cast<int64_t>(1000 * std::min(left_s, kCheckFailures_s)) + 1));
     } catch (const zmq::error_t& error) {
       if (error.num() == EINTR) continue;
       throw Error(fmt::format("waiting for messages at {} failed: {}", options.address, error.what()));
     }
-    // Looked at first, so that stop() ends a stream of messages too. Never read: it stays readable.
+    // Check for stop() first, which ends a stream of messages too. Its descriptor is never read and stays
+    // readable.
     if ((items[1].revents & ZMQ_POLLIN) != 0) return std::nullopt;
     if ((items[0].revents & ZMQ_POLLIN) == 0) continue;
     auto message = std::make_shared<zmq::message_t>();

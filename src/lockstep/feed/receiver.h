@@ -32,7 +32,7 @@ struct ReceiverOptions {
   std::function<void(std::string_view message, const std::string& name)> check;
 };
 
-/// Messages and connections that were turned away at an address that others can reach.
+/// Messages and connections that were refused at an address that others can reach.
 struct Refused {
   /// Messages that were not wanted, and connections without the token.
   int64_t count = 0;

@@ -30,7 +30,7 @@ void poll(std::vector<zmq::pollitem_t>& items, double end_s) {
 }
 
 /// Interval between checks, without room, whether the rank has gone.
-constexpr double kLook_s = 0.05;
+constexpr double kCheck_s = 0.05;
 
 }  // namespace
 
@@ -101,7 +101,7 @@ Sender::Sender(const SenderOptions& options) : state_(std::make_unique<State>())
 Sender::~Sender() = default;
 
 uint8_t* Sender::begin(size_t bytes) {
-  // ZeroMQ takes the memory over when it is sent, so each message has its own.
+  // ZeroMQ takes over the memory of a sent message, so each message has its own.
   state_->message.rebuild(bytes);
   return state_->message.data<uint8_t>();
 }
@@ -110,7 +110,7 @@ Sent Sender::send() {
   while (!send_to_next()) {
     const double begin_s = now_s();
     const Sent waited = wait_for_room();
-    // Time in which nobody was left is nobody's wait.
+    // Do not count time in which no rank was left.
     if (waited != Sent::kRanksLeft) waited_s_ += now_s() - begin_s;
     if (waited != Sent::kSent) return waited;
   }
@@ -118,7 +118,7 @@ Sent Sender::send() {
 }
 
 bool Sender::send_to_next() {
-  // In turn, so that no rank starves as long as all have room.
+  // Try ranks in turn, so that none starves while all have room.
   for (size_t tried = 0; tried < state_->peers.size(); ++tried) {
     State::Peer& peer = state_->peers[state_->next];
     state_->next = (state_->next + 1) % state_->peers.size();
@@ -165,7 +165,7 @@ void Sender::finish() {
     while (peer.used && peer.connection->is_there() &&
            !peer.socket.send(zmq::buffer(last), zmq::send_flags::dontwait) && now_s() < end_s) {
       std::vector<zmq::pollitem_t> items{{peer.socket.handle(), 0, ZMQ_POLLOUT, 0}};
-      poll(items, std::min(end_s, now_s() + kLook_s));
+      poll(items, std::min(end_s, now_s() + kCheck_s));
     }
     // Lets the context deliver what is still queued before it closes.
     peer.socket.set(zmq::sockopt::linger, static_cast<int>(until(end_s).count()));

@@ -27,7 +27,7 @@ struct SenderOptions {
 enum class Sent {
   kSent,
   kInterrupted,
-  /// Nobody is there anymore: every rank that took messages has left, and none came for timeout_s.
+  /// Every rank that took messages has left, and none came for timeout_s.
   kRanksLeft
 };
 

@@ -8,9 +8,9 @@
 
 namespace lockstep::inputs {
 
-/// Real data: the data set that data::open_dataset finds in InputOptions::data. The worker threads of
-/// LibTorch's data loader read and decode it ahead; it is put on the device one step ahead and normalized
-/// there by the data's own mean and deviation.
+/// Real data: the data set that data::open_dataset finds in InputOptions::data. Worker threads read and
+/// decode it ahead; it is put on the device one step ahead and normalized there by the data's own mean and
+/// deviation.
 ///
 /// Training: shuffled anew in every epoch and augmented, by (seed, epoch, sample) alone, so that the ranks
 /// together see the samples that one rank with the joint batch would see. Samples that do not fill a last
@@ -38,6 +38,12 @@ struct DatasetFacts {
 
 /// Opens the data once. Throws like check_dataset.
 DatasetFacts look_at_dataset(const InputOptions& options);
+
+// The two for InputOptions::described (stored.cpp). Both throw ConfigError where the folder lacks one of the
+// tensors or has it in another type or shape, where these differ in their number of samples, or where there
+// are too few for one step.
+std::unique_ptr<Input> create_stored_input(const InputOptions& options);
+DatasetFacts look_at_stored(const InputOptions& options);
 
 /// Whether the folder has files of tensors, not of images.
 bool holds_tensors(const std::string& folder);

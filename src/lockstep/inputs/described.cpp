@@ -61,20 +61,24 @@ void place_sample(const Description& described, std::span<const char> sample, in
   }
 }
 
+Batch batch_of_tensors(std::vector<at::Tensor> tensors, const InputOptions& options) {
+  return {.images = tensors.front(),
+          .labels = tensors.back(),
+          .first_sample = options.rank * options.batch,
+          .samples = std::move(tensors)};
+}
+
 std::vector<Batch> described_batches(const InputOptions& options) {
   std::vector<Batch> batches;
   const int64_t global_batch = options.batch * options.ranks;
   for (int64_t i = 0; i < kDeviceBatches * options.batches_per_step; ++i) {
-    const int64_t first_in_global = options.rank * options.batch;
-    Batch batch{.first_sample = first_in_global};
+    const int64_t first = i * global_batch + options.rank * options.batch;
+    std::vector<at::Tensor> tensors;
     for (const Description& described : options.described) {
-      const at::Tensor tensor =
-          random_tensor(described, options, i * global_batch + first_in_global, batch.samples.size());
-      batch.samples.push_back(options.accelerator ? tensor.to(options.accelerator->device()) : tensor);
+      const at::Tensor tensor = random_tensor(described, options, first, tensors.size());
+      tensors.push_back(options.accelerator ? tensor.to(options.accelerator->device()) : tensor);
     }
-    batch.images = batch.samples.front();
-    batch.labels = batch.samples.back();
-    batches.push_back(std::move(batch));
+    batches.push_back(batch_of_tensors(std::move(tensors), options));
   }
   return batches;
 }

@@ -19,7 +19,7 @@ Batch make_batch(const InputOptions& options, int64_t first) {
   batch.labels = at::empty({options.batch}, at::kLong);
   batch.first_sample = options.rank * options.batch;
 
-  // Drawn in the contiguous layout, then copied, so that values do not depend on the memory format.
+  // Draw in the contiguous layout and copy, so that values do not depend on the memory format.
   at::Tensor image = at::empty({options.channels, options.image_size, options.image_size}, at::kFloat);
   auto* labels = batch.labels.mutable_data_ptr<int64_t>();
   for (int64_t i = 0; i < options.batch; ++i) {

@@ -8,17 +8,6 @@
 namespace lockstep::inputs {
 namespace {
 
-struct HostMemory {
-  std::vector<uint8_t> pixels;
-  std::vector<int64_t> labels;
-
-  void fit(const feed::BatchShape& shape) {
-    pixels.resize(static_cast<size_t>(shape.bytes()));
-    labels.resize(static_cast<size_t>(shape.batch));
-  }
-  HostBatch view() const { return {pixels.data(), labels.data(), static_cast<int64_t>(labels.size())}; }
-};
-
 feed::RandomBatches random_batches(const InputOptions& options) {
   return {shape_of(options), options.classes, options.seed, options.rank, options.ranks};
 }
@@ -28,7 +17,7 @@ class HostMaker final : public HostSource {
  public:
   explicit HostMaker(const InputOptions& options)
       : batches_(random_batches(options)), workers_(std::max(1, options.workers)) {
-    memory_.fit(batches_.shape());
+    memory_.fit(options.batch, batches_.shape().image_bytes());
   }
 
   void skip(int64_t batches) override { next_ += batches; }
@@ -56,51 +45,6 @@ class HostMaker final : public HostSource {
   int64_t next_ = 0;
 };
 
-/// Producer threads that fill a ring with batches of consecutive numbers.
-class QueueOfMade final : public HostSource {
- public:
-  explicit QueueOfMade(const InputOptions& options)
-      : batches_(random_batches(options)),
-        workers_(std::max(1, options.workers)),
-        ring_(queue_of(options, "made", std::max(1, options.prefetch), workers_)) {}
-
-  ~QueueOfMade() override {
-    ring_.close();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  void skip(int64_t batches) override { first_ += batches; }
-
-  std::optional<HostBatch> next() override {
-    // Started with the first call, after skip().
-    for (auto missing = static_cast<int>(threads_.size()); missing < workers_; ++missing) {
-      threads_.emplace_back([this] { make(); });
-    }
-    const HostMemory* memory = ring_.next();
-    if (memory == nullptr) return std::nullopt;
-    return memory->view();
-  }
-
-  void stop() override { ring_.close(); }
-  std::vector<feed::QueueUse> queues() const override { return {ring_.use()}; }
-
- private:
-  void make() {
-    name_this_thread("ls-producer");
-    while (auto place = ring_.claim()) {
-      place->slot->fit(batches_.shape());
-      batches_.make(first_ + place->number, place->slot->pixels.data(), place->slot->labels.data());
-      ring_.publish(*place);
-    }
-  }
-
-  feed::RandomBatches batches_;
-  int workers_;
-  int64_t first_ = 0;
-  feed::OrderedRing<HostMemory> ring_;
-  std::vector<std::thread> threads_;
-};
-
 }  // namespace
 
 std::unique_ptr<Input> create_host_input(const InputOptions& options) {
@@ -109,8 +53,15 @@ std::unique_ptr<Input> create_host_input(const InputOptions& options) {
 }
 
 std::unique_ptr<Input> create_queue_input(const InputOptions& options) {
-  return std::make_unique<StagedInput>(options, feed::scaling_of_noise(),
-                                       std::make_unique<QueueOfMade>(options));
+  const int workers = std::max(1, options.workers);
+  const auto make_batch = [batches = random_batches(options)](int64_t number, HostMemory& memory) {
+    memory.fit(batches.shape().batch, batches.shape().image_bytes());
+    batches.make(number, memory.pixels.data(), memory.labels.data());
+  };
+  return std::make_unique<StagedInput>(
+      options, feed::scaling_of_noise(),
+      std::make_unique<HostQueue>(queue_of(options, "made", std::max(1, options.prefetch), workers),
+                                  "ls-producer", [make_batch] { return make_batch; }));
 }
 
 }  // namespace lockstep::inputs

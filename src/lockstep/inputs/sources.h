@@ -18,9 +18,13 @@ constexpr int64_t kDeviceBatches = 4;
 /// Random batches made once, on the device, and used in turn: normal images, uniform labels.
 std::unique_ptr<Input> create_device_input(const InputOptions& options);
 
-/// The batches of `device` where InputOptions::described says what their tensors hold: kDeviceBatches for each
-/// micro-batch of a step, so that the same ones come again whether ranks or micro-batches share a global batch.
+/// The batches of `device` where InputOptions::described says what their tensors hold: kDeviceBatches for
+/// each micro-batch of a step, so that the same ones come again whether ranks or micro-batches share a global
+/// batch.
 std::vector<Batch> described_batches(const InputOptions& options);
+
+/// A batch of described tensors.
+Batch batch_of_tensors(std::vector<at::Tensor> tensors, const InputOptions& options);
 
 // `host` and `queue`: random 8-bit images and random labels, new in every step, by (seed, sample) alone
 // (feed::RandomBatches). Skipping batches costs nothing.
@@ -37,12 +41,11 @@ std::unique_ptr<Input> create_queue_input(const InputOptions& options);
 /// into a queue of InputOptions::prefetch; while that is full, producers wait. Every message must be exactly
 /// one batch as requested (feed::parse_message). Normalized like random images.
 ///
+/// Where InputOptions::described says what a batch consists of, messages bring its tensors.
+///
 /// next() throws Error for any other message, and if none came for InputOptions::timeout_s. skip() skips
 /// nothing: the producers decide what comes next. Creation throws ConfigError if the address cannot be bound.
 std::unique_ptr<Input> create_zmq_input(const InputOptions& options);
-
-/// The same for a network that InputOptions::described describes: messages bring its tensors.
-std::unique_ptr<Input> create_tensor_messages(const InputOptions& options);
 
 /// The messages that such an input takes.
 feed::WantedTensors wanted_tensors(const InputOptions& options);

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include <pthread.h>
-
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
@@ -134,15 +132,31 @@ feed::BatchShape shape_of(const InputOptions& options) {
 }
 
 feed::QueueUse queue_of(const InputOptions& options, const char* name, int capacity, int producers) {
+  int64_t bytes = 0;
+  for (const Description& described : options.described)
+    bytes += options.batch * described.bytes_per_sample();
   return {.name = name,
           .capacity = capacity,
           .producers = producers,
           .images_per_batch = options.batch,
-          .bytes_per_batch = shape_of(options).bytes()};
+          .bytes_per_batch = options.described.empty() ? shape_of(options).bytes() : bytes};
 }
 
-void name_this_thread(const char* name) {
-  ::pthread_setname_np(::pthread_self(), name);
+HostQueue::HostQueue(feed::QueueUse use, const char* thread_name, std::function<Fill()> make_fill,
+                     std::optional<int64_t> batches_per_epoch)
+    : batches_per_epoch_(batches_per_epoch),
+      ahead_(std::move(use), thread_name, [this, make_fill = std::move(make_fill)](auto& ring) {
+        const Fill fill = make_fill();
+        while (auto place = ring.claim()) {
+          fill(first_ + place->number, *place->slot);
+          ring.publish(*place);
+        }
+      }) {}
+
+std::optional<HostBatch> HostQueue::next() {
+  const HostMemory* memory = ahead_.next();
+  if (memory == nullptr) return std::nullopt;
+  return memory->view();
 }
 
 StagedInput::StagedInput(const InputOptions& options, const feed::Scaling& scaling,
@@ -150,17 +164,15 @@ StagedInput::StagedInput(const InputOptions& options, const feed::Scaling& scali
     : options_(options),
       scaling_(scaling),
       source_(std::move(source)),
-      staged_(queue_of(options, "staged", 1, 1)) {}
+      staged_(queue_of(options, "staged", 1, 1), "ls-stager", [this](auto& ring) { stage(ring); }) {}
 
 StagedInput::~StagedInput() {
-  // Both, since the stager waits for room in the ring or for the source.
+  // Close both: the stager waits for room in the ring or for the source.
   staged_.close();
   source_->stop();
-  if (thread_.joinable()) thread_.join();
 }
 
 const Batch& StagedInput::next() {
-  if (!thread_.joinable()) thread_ = std::thread([this] { stage(); });
   StagedBatch& batch = *staged_.next();
   GpuStage::hand_over(batch);
   return batch;
@@ -172,29 +184,24 @@ std::vector<feed::QueueUse> StagedInput::queues() const {
   return all;
 }
 
-void StagedInput::stage() {
-  name_this_thread("ls-stager");
-  try {
-    std::optional<GpuStage> gpu;
-    if (options_.accelerator && !options_.accelerator->device().is_cpu()) {
+void StagedInput::stage(Ahead<StagedBatch>::Ring& staged) {
+  std::optional<GpuStage> gpu;
+  if (options_.accelerator && !options_.accelerator->device().is_cpu()) {
+    const std::scoped_lock lock(on_gpu_);
+    gpu.emplace(options_, scaling_);
+  }
+  while (auto place = staged.claim()) {
+    const std::optional<HostBatch> host = source_->next();
+    if (!host) return;
+    // The work starts here: waiting for the source is none.
+    place->begin_s = now_s();
+    if (!gpu) {
+      normalize(*host, *place->slot);
+    } else {
       const std::scoped_lock lock(on_gpu_);
-      gpu.emplace(options_, scaling_);
+      gpu->put(*host, *place->slot);
     }
-    while (auto place = staged_.claim()) {
-      const std::optional<HostBatch> host = source_->next();
-      if (!host) return;
-      // Work begins here: waiting for the source is not the stager's.
-      place->begin_s = now_s();
-      if (!gpu) {
-        normalize(*host, *place->slot);
-      } else {
-        const std::scoped_lock lock(on_gpu_);
-        gpu->put(*host, *place->slot);
-      }
-      staged_.publish(*place);
-    }
-  } catch (...) {
-    staged_.fail(std::current_exception());
+    staged.publish(*place);
   }
 }
 
@@ -209,7 +216,7 @@ void StagedInput::normalize(const HostBatch& host, Batch& batch) const {
   auto* out = batch.images.mutable_data_ptr<float>();
   const auto channels = static_cast<int>(options_.channels);
   const int64_t pixels = options_.image_size * options_.image_size;
-  // Pixels come interleaved, which is channels_last already; otherwise image by image into planes.
+  // Interleaved pixels are channels_last already; otherwise each image is split into planes.
   if (options_.memory_format == at::MemoryFormat::ChannelsLast) {
     feed::normalize_interleaved(host.pixels, host.batch * pixels, channels, scaling_, out);
     return;

@@ -1,15 +1,16 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
+#include <vector>
 
 #include <c10/core/Event.h>
 
 #include "lockstep/feed/normalize.h"
-#include "lockstep/feed/ordered_ring.h"
 #include "lockstep/feed/random_batches.h"
+#include "lockstep/inputs/ahead.h"
 #include "lockstep/inputs/input.h"
 
 namespace lockstep::inputs {
@@ -19,6 +20,18 @@ struct HostBatch {
   const uint8_t* pixels = nullptr;
   const int64_t* labels = nullptr;
   int64_t batch = 0;
+};
+
+/// Memory of such a batch.
+struct HostMemory {
+  std::vector<uint8_t> pixels;
+  std::vector<int64_t> labels;
+
+  void fit(int64_t batch, int64_t image_bytes) {
+    pixels.resize(static_cast<size_t>(batch * image_bytes));
+    labels.resize(static_cast<size_t>(batch));
+  }
+  HostBatch view() const { return {pixels.data(), labels.data(), static_cast<int64_t>(labels.size())}; }
 };
 
 /// Batches in host memory, in order. Used by one thread, except stop() and queues().
@@ -34,6 +47,28 @@ class HostSource {
   /// Makes next() end soon. From any thread.
   virtual void stop() {}
   virtual std::vector<feed::QueueUse> queues() const { return {}; }
+};
+
+/// Batches that threads make or read, each a batch at a time, into a queue.
+class HostQueue final : public HostSource {
+ public:
+  /// Writes batch `number`.
+  using Fill = std::function<void(int64_t number, HostMemory& memory)>;
+
+  /// `make_fill` is called by each thread for a function of its own.
+  HostQueue(feed::QueueUse use, const char* thread_name, std::function<Fill()> make_fill,
+            std::optional<int64_t> batches_per_epoch = std::nullopt);
+
+  void skip(int64_t batches) override { first_ += batches; }
+  std::optional<int64_t> batches_per_epoch() const override { return batches_per_epoch_; }
+  std::optional<HostBatch> next() override;
+  void stop() override { ahead_.close(); }
+  std::vector<feed::QueueUse> queues() const override { return {ahead_.use()}; }
+
+ private:
+  std::optional<int64_t> batches_per_epoch_;
+  int64_t first_ = 0;
+  Ahead<HostMemory> ahead_;
 };
 
 /// A batch on its way from the stager to the training thread.
@@ -61,17 +96,17 @@ class StagedInput : public Input {
   std::vector<feed::QueueUse> queues() const override;
 
  private:
-  void stage();
+  void stage(Ahead<StagedBatch>::Ring& staged);
   /// Normalizes in host memory.
   void normalize(const HostBatch& host, Batch& batch) const;
 
   InputOptions options_;
   feed::Scaling scaling_;
   std::unique_ptr<HostSource> source_;
-  feed::OrderedRing<StagedBatch> staged_;
   /// Held while the stager calls the GPU.
   std::mutex on_gpu_;
-  std::thread thread_;
+  /// Last: its thread uses all of the above.
+  Ahead<StagedBatch> staged_;
 };
 
 /// Scale and shift of each channel as tensors, made once.
@@ -93,10 +128,7 @@ at::Tensor normalized(const at::Tensor& pixels, const ChannelScaling& scaling,
 /// The shape of a rank's batches.
 feed::BatchShape shape_of(const InputOptions& options);
 
-/// Counters, all zero, for a queue in front of such an input.
+/// Counters, all zero, for a queue of a rank's batches.
 feed::QueueUse queue_of(const InputOptions& options, const char* name, int capacity, int producers);
-
-/// Names the calling thread, in at most 15 characters, for debuggers and top.
-void name_this_thread(const char* name);
 
 }  // namespace lockstep::inputs

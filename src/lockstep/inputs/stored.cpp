@@ -1,5 +1,3 @@
-#include "lockstep/inputs/stored.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +8,9 @@
 #include "lockstep/base/stream_seed.h"
 #include "lockstep/data/shards.h"
 #include "lockstep/data/tensor_folder.h"
-#include "lockstep/inputs/batches_ahead.h"
+#include "lockstep/inputs/ahead.h"
+#include "lockstep/inputs/dataset.h"
+#include "lockstep/inputs/staged.h"
 
 namespace lockstep::inputs {
 namespace {
@@ -77,18 +77,19 @@ class StoredInput final : public Input {
       : options_(options),
         files_(open_files(options)),
         shards_(shards_of(files_, options)),
-        ahead_(queue_of_described(options, "read", std::max(1, options.workers)), "ls-reader",
-               [this](feed::OrderedRing<Batch>& ring) { read(ring); }) {}
+        ahead_(queue_of(options, "read", std::max({1, options.workers, options.prefetch}),
+                        std::max(1, options.workers)),
+               "ls-reader", [this](auto& ring) { read(ring); }) {}
 
   void skip(int64_t batches) override { first_ += batches; }
-  const Batch& next() override { return ahead_.next(); }
+  const Batch& next() override { return *ahead_.next(); }
   std::optional<int64_t> batches_per_epoch() const override { return shards_.batches_per_epoch(); }
   std::vector<feed::QueueUse> queues() const override { return {ahead_.use()}; }
 
  private:
-  /// What each thread does.
-  void read(feed::OrderedRing<Batch>& ring) const {
-    // It keeps the order of its epoch.
+  /// The work of each thread.
+  void read(Ahead<Batch>::Ring& ring) const {
+    // A copy: its shuffle belongs to this thread's epoch.
     data::Shards shards = shards_;
     while (auto place = ring.claim()) {
       *place->slot = batch_of(shards.batch(first_ + place->number).samples);
@@ -97,21 +98,19 @@ class StoredInput final : public Input {
   }
 
   Batch batch_of(const std::vector<int64_t>& samples) const {
-    Batch batch{.first_sample = options_.rank * options_.batch};
+    std::vector<at::Tensor> tensors;
     std::vector<char> values;
     for (size_t i = 0; i < files_.size(); ++i) {
       const Description& described = options_.described[i];
       const at::Tensor tensor = empty_batch(described, std::ssize(samples));
-      values.resize(files_[i]->tensor().bytes_per_sample);
+      values.resize(files_[i]->tensor().bytes_per_sample());
       for (size_t index = 0; index < samples.size(); ++index) {
         files_[i]->read(samples[index], values);
         place_sample(described, values, static_cast<int64_t>(index), tensor);
       }
-      batch.samples.push_back(tensor);
+      tensors.push_back(tensor);
     }
-    batch.images = batch.samples.front();
-    batch.labels = batch.samples.back();
-    return batch;
+    return batch_of_tensors(std::move(tensors), options_);
   }
 
   InputOptions options_;
@@ -119,7 +118,7 @@ class StoredInput final : public Input {
   data::Shards shards_;
   int64_t first_ = 0;
   /// Last: its threads use all of the above.
-  BatchesAhead ahead_;
+  Ahead<Batch> ahead_;
 };
 
 }  // namespace
@@ -131,10 +130,10 @@ std::unique_ptr<Input> create_stored_input(const InputOptions& options) {
 DatasetFacts look_at_stored(const InputOptions& options) {
   const Files files = open_files(options);
   const int64_t samples = files.front()->tensor().samples();
-  // Of large files the ends have to do.
+  // Hash only the first and the last sample: files may be large.
   uint64_t hash = 0;
   for (const auto& file : files) {
-    std::string sample(file->tensor().bytes_per_sample, '\0');
+    std::string sample(file->tensor().bytes_per_sample(), '\0');
     for (const int64_t end : {int64_t{0}, samples - 1}) {
       file->read(end, sample);
       hash = stream_seed(hash, sample);

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
-#include "lockstep/plots/charts.h"
+#include "lockstep/plots/chart.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
-#include "lockstep/plots/numbers.h"
 #include "lockstep/plots/phase_looks.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {
@@ -34,7 +34,7 @@ void draw_bar(Canvas& canvas, const RowFrame& frame, const Box& row, const Phase
     begin_s += seconds;
     // A gap of less than a pixel between two boxes.
     const Box box{left, row.y, std::max(0.75, right - left - 0.75), row.height};
-    const std::string share = percent_text(seconds / mean.step_s);
+    const std::string share = share_text(seconds / mean.step_s);
     draw_phase(canvas, box, look,
                fmt::format("{}: {}, {} of the step", look.name, time_text(seconds), share));
     const double needed = text_width(share, kSmallTextSize) + 6;
@@ -53,14 +53,9 @@ std::string in_words(const LabelledRun& run) {
   const PhaseTimes& mean = run.run->breakdown->mean;
   std::string text = fmt::format(" {}: a step of {}", with_ranks(run), time_text(mean.step_s));
   for (const PhaseLook* look : phases_in({&mean})) {
-    text += fmt::format(", {} {}", look->name, percent_text(mean.*look->seconds / mean.step_s));
+    text += fmt::format(", {} {}", look->name, share_text(mean.*look->seconds / mean.step_s));
   }
   return text + ".";
-}
-
-bool has_memory(const LabelledRun& run) {
-  return run.run->resources && !run.run->resources->peak_memory_bytes.empty() &&
-         std::ranges::max(run.run->resources->peak_memory_bytes) > 0;
 }
 
 /// The runs network by network.
@@ -132,7 +127,7 @@ Chart phases_chart(const Sources& sources, const ChartForm& form) {
                           .rows = rows_of(network, kPhasesBar, network.size() < runs.size()),
                           .right = 12,
                           .top = bottom},
-                         Scale::linear(0, longest_s * unit.per_second, form.narrow() ? 5 : 8));
+                         Scale::linear(0, longest_s * unit.per_second, form.ticks()));
     for (size_t i = 0; i < network.size(); ++i) {
       draw_bar(canvas, frame, frame.row(i), network[i].run->breakdown->mean, unit.per_second);
       if (described++ < 6) chart.description += in_words(network[i]);
@@ -146,22 +141,21 @@ Chart phases_chart(const Sources& sources, const ChartForm& form) {
 Chart memory_chart(const Sources& sources, const ChartForm& form) {
   Chart chart{.title = "Peak memory of a rank"};
   std::vector<LabelledRun> runs = labelled_runs(sources);
-  std::erase_if(runs, [](const LabelledRun& run) { return !has_memory(run); });
+  std::erase_if(runs, [](const LabelledRun& run) { return results::peak_memory_bytes(*run.run) <= 0; });
   if (runs.empty()) {
     return missing_chart(chart.title, "no run says how much memory its ranks used",
                          "Measure again with this version of `lockstep bench --json FILE`.");
   }
   runs = most_telling(grouped(runs), kMostBars, chart.notes);
   int64_t most = 0;
-  for (const LabelledRun& run : runs)
-    most = std::max(most, std::ranges::max(run.run->resources->peak_memory_bytes));
+  for (const LabelledRun& run : runs) most = std::max(most, results::peak_memory_bytes(*run.run));
   const ByteUnit unit = byte_unit(most);
 
   RowFrame::Layout layout{.x_title = fmt::format("highest resident memory in {}", unit.name), .right = 78};
   layout.rows = rows_of(runs, kMemoryBar, by_network(runs).size() > 1);
   Canvas canvas(form.id);
   const RowFrame frame(canvas, form, layout,
-                       Scale::linear(0, static_cast<double>(most) / unit.bytes, form.narrow() ? 4 : 7));
+                       Scale::linear(0, static_cast<double>(most) / unit.bytes, form.ticks()));
   chart.description = "The largest peak of resident memory among the ranks of each run.";
   bool spread = false;
   for (size_t i = 0; i < runs.size(); ++i) {

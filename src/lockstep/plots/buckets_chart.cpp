@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
+#include "lockstep/plots/chart.h"
 #include "lockstep/plots/chart_data.h"
-#include "lockstep/plots/charts.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
-#include "lockstep/plots/numbers.h"
 #include "lockstep/plots/phase_looks.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {
@@ -22,8 +22,8 @@ constexpr size_t kMostLanes = 4;
 /// Keeps the drawing small for a plan with a bucket per parameter.
 constexpr size_t kMostBuckets = 160;
 constexpr double kStrip = 11;
-constexpr double kLane = 15;
-constexpr double kBar = 12;
+constexpr double kLane = 17;
+constexpr double kBar = 14;
 
 /// Whether the times of a bucket are finite and in order; a damaged file may hold anything.
 bool in_order(const BucketTimes& bucket) {
@@ -112,11 +112,11 @@ void draw_bucket(Canvas& canvas, const RowFrame& frame, double top, const Bucket
   draw_phase(canvas, moving, transfer, tooltip);
   const std::string label = std::to_string(number);
   // The number goes on a plain ground, if the box is wide enough for it.
-  const double needed = text_width(label, 10) + 4;
+  const double needed = text_width(label, kSmallTextSize) + 4;
   if (moving.width < needed + 2) return;
   canvas.rect({moving.x + (moving.width - needed) / 2, top + 1, needed, kBar - 2}, transfer.fill, 1, 2);
-  canvas.text({moving.x + moving.width / 2, top + kBar - 2.5}, label,
-              {.colour = transfer.text, .anchor = Anchor::kMiddle, .size = 10});
+  canvas.text({moving.x + moving.width / 2, top + kBar - 2.7}, label,
+              {.colour = transfer.text, .anchor = Anchor::kMiddle, .size = kSmallTextSize});
 }
 
 std::vector<LegendEntry> bucket_legend(const std::vector<const results::PhaseTimes*>& means) {
@@ -164,8 +164,7 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
   layout.x_title = fmt::format("{} since the step began", unit.name);
 
   Canvas canvas(form.id);
-  const RowFrame frame(canvas, form, layout,
-                       Scale::linear(0, end_s * unit.per_second, form.narrow() ? 5 : 8));
+  const RowFrame frame(canvas, form, layout, Scale::linear(0, end_s * unit.per_second, form.ticks()));
   for (size_t i = 0; i < ranks.size(); ++i) {
     const Box& row = frame.row(i);
     draw_strip(canvas, frame, row, breakdown.ranks[ranks[i]], unit.per_second);
@@ -180,7 +179,7 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
       counted(buckets[0].size(), "bucket"));
   if (const auto overlap = breakdown.overlap()) {
     chart.description +=
-        fmt::format(" {} of communication was hidden behind the backward pass.", percent_text(*overlap));
+        fmt::format(" {} of communication was hidden behind the backward pass.", share_text(*overlap));
   }
   if (ranks.size() < breakdown.ranks.size()) {
     chart.notes.push_back(

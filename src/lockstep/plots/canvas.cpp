@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/plots/numbers.h"
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {

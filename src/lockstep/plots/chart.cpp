@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/plots/charts.h"
-#include "lockstep/plots/numbers.h"
+#include "lockstep/plots/canvas.h"
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
@@ -63,7 +62,6 @@ const Registry<DrawChart>& charts() {
   static const Registry<DrawChart> all("chart", "lockstep plot --help",
                                        {{"speedup", &speedup_chart},
                                         {"throughput", &throughput_chart},
-                                        {"networks", &networks_chart},
                                         {"phases", &phases_chart},
                                         {"distribution", &distribution_chart},
                                         {"series", &series_chart},

@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/plots/charts.h"
+#include "lockstep/plots/chart.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
-#include "lockstep/plots/numbers.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {
@@ -33,77 +33,41 @@ bool hides(const Curve& above, const Curve& below) {
   });
 }
 
-/// A style for each curve of several networks: a hue for each network, which its controls share.
-std::vector<LineStyle> styles_by_network(const std::vector<Curve>& curves,
-                                         const std::vector<std::string>& models) {
-  std::vector<LineStyle> styles;
-  std::map<std::string, size_t> own;
-  size_t published = models.size();
-  for (const Curve& curve : curves) {
-    const auto hue = static_cast<size_t>(std::ranges::find(models, curve.model) - models.begin());
-    switch (curve.kind) {
-      case Curve::Kind::kOwn:
-        styles.push_back(network_style(hue, own[curve.model]++));
-        break;
-      case Curve::Kind::kControl:
-        styles.push_back(control_style(0, hue));
-        if (curve.strategy == results::kSingle) styles.back().marker = Marker::kCross;
-        break;
-      case Curve::Kind::kPublished:
-        styles.push_back(published_style(published++));
-    }
-  }
-  return styles;
-}
-
-/// A style for each curve: own ones solid with filled markers, controls and published ones receding.
+/// A style for each curve: own ones with filled markers, controls and published ones receding. Of several
+/// networks each has a hue, which its controls share.
 std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
   std::vector<std::string> models;
   for (const Curve& curve : curves) {
     if (curve.kind == Curve::Kind::kPublished) continue;
     if (std::ranges::find(models, curve.model) == models.end()) models.push_back(curve.model);
   }
-  if (models.size() > 1) return styles_by_network(curves, models);
+  const bool several = models.size() > 1;
   std::vector<LineStyle> styles;
-  size_t hue = 0;
-  // Controls are counted by strategy, so that each looks the same in charts that show all of them and in
-  // those that do not.
-  std::map<std::string, size_t> controls;
+  // Controls are counted by strategy, so that a control has one style in all charts; own curves are counted
+  // by network if there are several.
+  std::map<std::string, size_t> controls, own;
+  size_t hues = several ? models.size() : 0;
   for (const Curve& curve : curves) {
-    if (curve.kind == Curve::Kind::kControl) {
-      LineStyle style = control_style(controls[curve.strategy]++);
-      if (curve.strategy == results::kSingle) style.marker = Marker::kCross;
-      styles.push_back(style);
+    const auto hue = static_cast<size_t>(std::ranges::find(models, curve.model) - models.begin());
+    if (curve.kind == Curve::Kind::kOwn) {
+      const size_t index = several ? own[curve.model]++ : hues++;
+      styles.push_back(several ? line_style(hue, index, index) : line_style(index, index, 0));
+      continue;
+    }
+    const bool control = curve.kind == Curve::Kind::kControl;
+    LineStyle& style = styles.emplace_back(control ? line_style(hue, 0, 1 + controls[curve.strategy]++)
+                                                   : line_style(hues, hues, 0));
+    style.hollow = true;
+    style.width = 1.75;
+    if (control) {
+      style.marker = curve.strategy == results::kSingle ? Marker::kCross : Marker::kPlus;
+      if (!several) style.colour = Colour::kMuted;
     } else {
-      styles.push_back(curve.kind == Curve::Kind::kOwn ? line_style(hue) : published_style(hue));
-      ++hue;
+      style.dash = "2 4";
+      ++hues;
     }
   }
   return styles;
-}
-
-/// The names of curves: beside the ends of those that reach the most workers, where there is room for that,
-/// and in the legend.
-struct CurveNames {
-  std::vector<LegendEntry> legend;
-  std::vector<XyFrame::EndLabel> ends;
-};
-
-CurveNames names_of(const std::vector<Curve>& curves, const ChartForm& form) {
-  CurveNames names;
-  const std::vector<LineStyle> styles = styles_of(curves);
-  double most = 0;
-  for (const Curve& curve : curves) most = std::max(most, curve.points.back().workers);
-  for (size_t i = 0; i < curves.size(); ++i) {
-    const LegendEntry entry{curves[i].label, styles[i]};
-    const CurvePoint& last = curves[i].points.back();
-    if (form.narrow() || last.workers < most) {
-      names.legend.push_back(entry);
-    } else {
-      names.ends.push_back({last.value, entry});
-    }
-  }
-  return names;
 }
 
 struct ValueRange {
@@ -130,7 +94,7 @@ ValueRange range_of(const std::vector<Curve>& curves) {
           std::max(points.high, std::min(intervals.high, points.high * kMostBeyondPoints))};
 }
 
-/// Whether an interval reaches beyond what the axis shows.
+/// Whether an interval reaches beyond the axis.
 bool any_goes_on(const XyFrame& frame, const std::vector<Curve>& curves) {
   return std::ranges::any_of(curves, [&](const Curve& curve) {
     return std::ranges::any_of(curve.points, [&](const CurvePoint& point) {
@@ -148,11 +112,10 @@ std::vector<double> workers_of(const std::vector<Curve>& curves) {
   return workers;
 }
 
-/// Draws the curves: published below, own above; whiskers where there are intervals; each marker tells its
-/// numbers in a tooltip, as "8 workers: 412 images/s (405 to 420)".
+/// Draws the curves: published below, own above; whiskers where there are intervals; each marker has its
+/// numbers in a tooltip: "8 workers: 412 images/s (405 to 420)".
 void draw_curves(Canvas& canvas, const XyFrame& frame, const std::vector<Curve>& curves,
-                 std::string_view unit) {
-  const std::vector<LineStyle> styles = styles_of(curves);
+                 const std::vector<LineStyle>& styles, std::string_view unit) {
   for (size_t i = curves.size(); i-- > 0;) {
     std::vector<Point> points;
     for (const CurvePoint& point : curves[i].points) points.push_back(frame.at(point.workers, point.value));
@@ -183,17 +146,6 @@ void note_hidden(const std::vector<Curve>& curves, std::vector<std::string>& not
   }
 }
 
-/// The last point of each curve in words, for a description.
-std::string curves_in_words(const std::vector<Curve>& curves, std::string_view unit) {
-  std::string text;
-  for (const Curve& curve : curves) {
-    const CurvePoint& last = curve.points.back();
-    text += fmt::format(" {}: {}{} at {}.", curve.label, number_text(last.value), unit,
-                        counted(static_cast<int64_t>(last.workers), "worker"));
-  }
-  return text;
-}
-
 /// Largest ratio of rates on a linear axis; beyond it the small ones would vanish.
 constexpr double kMostLinearRates = 24;
 
@@ -212,7 +164,7 @@ std::string interval_note(const XyFrame& frame, const std::vector<Curve>& curves
   return all ? "" : "No run has an interval: more steps, or `--repeat`, give one.";
 }
 
-/// Says what a speed-up of 1 is, if it is one worker without a strategy.
+/// Names the baseline if it is one worker without a strategy.
 std::string baseline_note(const Sources& sources) {
   for (const NamedRecord& named : sources.records) {
     for (const auto& run : named.record.runs) {
@@ -237,73 +189,83 @@ bool states_otherwise(const Sources& sources) {
   return std::ranges::any_of(sources.records, any) || std::ranges::any_of(sources.published, any);
 }
 
+/// The y axis of a chart of curves.
+struct CurveAxis {
+  std::string title;
+  std::string_view unit;
+  Scale scale;
+  /// Workers at both ends of the line of perfect scaling; empty: none is drawn.
+  std::optional<std::pair<double, double>> ideal = {};
+};
+
+/// Adds the drawing, the last point of each curve to the description, and notes on intervals and hidden
+/// curves.
+Chart curves_chart(Chart chart, const ChartForm& form, const std::vector<Curve>& curves, CurveAxis axis) {
+  const LineStyle ideal{.colour = Colour::kAxis, .marker = Marker::kNone, .dash = "1.5 3", .width = 1.75};
+  const std::vector<LineStyle> styles = styles_of(curves);
+  std::vector<LegendEntry> legend;
+  for (size_t i = 0; i < curves.size(); ++i) {
+    const CurvePoint& last = curves[i].points.back();
+    legend.push_back({curves[i].label, styles[i]});
+    chart.description += fmt::format(" {}: {}{} at {}.", curves[i].label, number_text(last.value), axis.unit,
+                                     counted(static_cast<int64_t>(last.workers), "worker"));
+  }
+  if (axis.ideal) legend.push_back({"ideal", ideal});
+  Canvas canvas(form.id);
+  const XyFrame frame(
+      canvas, form,
+      {.x_title = "workers (log scale)", .y_title = std::move(axis.title), .legend = std::move(legend)},
+      Scale::log2_at(workers_of(curves)), std::move(axis.scale));
+  if (axis.ideal) {
+    const auto [least, most] = *axis.ideal;
+    canvas.polyline({frame.at(least, least), frame.at(most, most)}, ideal);
+  }
+  draw_curves(canvas, frame, curves, styles, axis.unit);
+  note_hidden(curves, chart.notes);
+  if (const std::string note = interval_note(frame, curves); !note.empty()) chart.notes.push_back(note);
+  return drawn(std::move(chart), canvas, form, frame.bottom());
+}
+
 }  // namespace
 
 Chart speedup_chart(const Sources& sources, const ChartForm& form) {
   Chart chart{.title = "Speed-up against workers"};
-  std::vector<Curve> curves = most_telling(speedup_curves(sources), chart.notes);
+  const std::vector<Curve> curves = most_telling(speedup_curves(sources), chart.notes);
   if (curves.empty()) {
     return missing_chart(
         chart.title, "no run has a speed-up: that needs the rate of one worker without a strategy",
         "Measure with `lockstep bench --ranks 1,2,4`, which adds that control run by itself.");
   }
-  const std::vector<double> workers = workers_of(curves);
-  const auto [least, most] = std::ranges::minmax(workers);
-  // The axis must hold the line of perfect scaling, too.
-  const ValueRange range = range_of(curves);
-  Canvas canvas(form.id);
-  CurveNames names = names_of(curves, form);
-  const LineStyle ideal{.colour = Colour::kAxis, .marker = Marker::kNone, .dash = "1.5 3", .width = 1.75};
-  names.legend.push_back({"ideal", ideal});
-  const XyFrame frame(canvas, form,
-                      {.x_title = "workers (log scale)",
-                       .y_title = "speed-up, times one worker (log scale)",
-                       .legend = names.legend,
-                       .end_labels = names.ends,
-                       .plot_height = form.narrow() ? 250.0 : 320.0},
-                      Scale::log2_at(workers),
-                      Scale::log2(std::min(range.low, least), std::max(range.high, most)));
-  canvas.polyline({frame.at(least, least), frame.at(most, most)}, ideal);
-  draw_curves(canvas, frame, curves, " times");
-  note_hidden(curves, chart.notes);
-
   chart.description =
       "How many times faster than one worker the job runs, on log2 axes, with the line of a perfect "
-      "speed-up." +
-      curves_in_words(curves, " times");
+      "speed-up.";
   if (const std::string note = baseline_note(sources); !note.empty()) chart.notes.push_back(note);
-  if (const std::string note = interval_note(frame, curves); !note.empty()) chart.notes.push_back(note);
   if (states_otherwise(sources)) {
     chart.notes.push_back("Published speed-ups are as stated; the tables have those of the rates, too.");
   }
-  return drawn(std::move(chart), canvas, form, frame.bottom());
+  // The axis must hold the line of perfect scaling, too.
+  const auto [least, most] = std::ranges::minmax(workers_of(curves));
+  const ValueRange range = range_of(curves);
+  return curves_chart(std::move(chart), form, curves,
+                      {.title = "speed-up, times one worker (log scale)",
+                       .unit = " times",
+                       .scale = Scale::log2(std::min(range.low, least), std::max(range.high, most)),
+                       .ideal = std::pair(least, most)});
 }
 
 Chart throughput_chart(const Sources& sources, const ChartForm& form) {
   Chart chart{.title = "Throughput against workers"};
-  std::vector<Curve> curves = most_telling(throughput_curves(sources), chart.notes);
+  const std::vector<Curve> curves = most_telling(throughput_curves(sources), chart.notes);
   if (curves.empty()) {
     return missing_chart(chart.title, "no run has a rate", "Measure with `lockstep bench --json FILE`.");
   }
+  chart.description = "Images per second of the whole job by number of workers.";
   const auto [low, high] = range_of(curves);
   const bool logarithmic = high / low > kMostLinearRates;
-  Canvas canvas(form.id);
-  const CurveNames names = names_of(curves, form);
-  const XyFrame frame(canvas, form,
-                      {.x_title = "workers (log scale)",
-                       .y_title = logarithmic ? "images per second (log scale)" : "images per second",
-                       .legend = names.legend,
-                       .end_labels = names.ends,
-                       .plot_height = form.narrow() ? 250.0 : 320.0},
-                      Scale::log2_at(workers_of(curves)),
-                      logarithmic ? Scale::log10(low, high) : Scale::linear(0, high, 7));
-  draw_curves(canvas, frame, curves, " images/s");
-  note_hidden(curves, chart.notes);
-
-  chart.description =
-      "Images per second of the whole job by number of workers." + curves_in_words(curves, " images/s");
-  if (const std::string note = interval_note(frame, curves); !note.empty()) chart.notes.push_back(note);
-  return drawn(std::move(chart), canvas, form, frame.bottom());
+  return curves_chart(std::move(chart), form, curves,
+                      {.title = logarithmic ? "images per second (log scale)" : "images per second",
+                       .unit = " images/s",
+                       .scale = logarithmic ? Scale::log10(low, high) : Scale::linear(0, high, 7)});
 }
 
 }  // namespace lockstep::plots

@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/plots/chart.h"
 #include "lockstep/plots/chart_data.h"
-#include "lockstep/plots/charts.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
-#include "lockstep/plots/numbers.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {
@@ -124,7 +124,7 @@ double draw_network(Canvas& canvas, const ChartForm& form, const std::vector<Run
     layout.rows.push_back({named ? with_ranks_only(run.run) : with_ranks(run.run), kRowHeight,
                            named ? run.run.run->model : ""});
   }
-  const int ticks = form.narrow() ? 5 : 8;
+  const int ticks = form.ticks();
   const double per_second = unit.per_second;
   const RowFrame frame(canvas, form, layout,
                        logarithmic ? Scale::log10(low * per_second, high * per_second)

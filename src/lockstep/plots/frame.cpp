@@ -1,7 +1,6 @@
 #include "lockstep/plots/frame.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace lockstep::plots {
 namespace {
@@ -32,7 +31,7 @@ std::vector<Placed> flow(const std::vector<LegendEntry>& entries, double width) 
   return placed;
 }
 
-/// A piece of what the entry stands for: a line with its marker, or a box.
+/// The sample of an entry: a line with its marker, or a box.
 void draw_sample(Canvas& canvas, Point at, const LegendEntry& entry) {
   using Sample = LegendEntry::Sample;
   const double middle = at.y + kRow / 2 - 1;
@@ -102,50 +101,6 @@ double half_width(const Tick& tick) {
 
 /// Width of regular text over that of the same text in bold, less than it ever is.
 constexpr double kRegularShare = 0.85;
-constexpr double kEndMarker = 10;
-/// Share of the drawing's width that names beside curves may take.
-constexpr double kMostEndWidth = 0.32;
-constexpr double kEndLine = 16;
-
-double end_labels_width(const ChartForm& form, const std::vector<XyFrame::EndLabel>& labels) {
-  double widest = 0;
-  for (const XyFrame::EndLabel& label : labels) widest = std::max(widest, text_width(label.entry.label));
-  return labels.empty() ? 0 : std::min(widest + 2 * kEndMarker, kMostEndWidth * form.width);
-}
-
-/// Heights of labels as near as possible to those wanted, in the same order, kEndLine apart and between `top`
-/// and `bottom`.
-std::vector<double> spread(std::vector<double> wanted, double top, double bottom) {
-  std::vector<size_t> order(wanted.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return wanted[i]; });
-  double lowest = top;
-  for (const size_t i : order) {
-    wanted[i] = std::max(wanted[i], lowest);
-    lowest = wanted[i] + kEndLine;
-  }
-  double highest = bottom;
-  for (size_t place = order.size(); place-- > 0;) {
-    double& y = wanted[order[place]];
-    y = std::min(y, highest);
-    highest = y - kEndLine;
-  }
-  return wanted;
-}
-
-void draw_end_labels(Canvas& canvas, const Box& plot, double width, const Scale& y,
-                     const std::vector<XyFrame::EndLabel>& labels) {
-  std::vector<double> wanted;
-  for (const XyFrame::EndLabel& label : labels) wanted.push_back(y(label.y));
-  const std::vector<double> heights = spread(wanted, plot.y, plot.bottom());
-  for (size_t i = 0; i < labels.size(); ++i) {
-    const LegendEntry& entry = labels[i].entry;
-    const double x = plot.right() + kEndMarker;
-    canvas.marker({x, heights[i]}, entry.style);
-    canvas.text({x + kEndMarker, heights[i] + 4.5}, fit_text(entry.label, width - 2 * kEndMarker),
-                {.tooltip = entry.label});
-  }
-}
 
 }  // namespace
 
@@ -163,8 +118,7 @@ XyFrame::XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Sc
 
   const double left = kEdge + widest_label(y_.ticks()) + kTickLength + 5;
   // Room for the half of the last label that stands out.
-  const double names_width = end_labels_width(form, layout.end_labels);
-  const double right = std::max(10.0, half_width(x_.ticks().back()) + 2) + names_width;
+  const double right = std::max(10.0, half_width(x_.ticks().back()) + 2);
   plot_ = {left, top, form.width - left - right, layout.plot_height};
   // Markers at the ends of a logarithmic axis (numbers of workers) stay clear of the plot's edges.
   x_.place(plot_.x + (x_.logarithmic() ? 14 : 0), plot_.right() - (x_.logarithmic() ? 14 : 0));
@@ -181,7 +135,6 @@ XyFrame::XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Sc
     canvas.text({plot_.x - kTickLength - 3, at + 4.5}, tick.label,
                 {.colour = Colour::kMuted, .anchor = Anchor::kEnd});
   }
-  draw_end_labels(canvas, plot_, names_width, y_, layout.end_labels);
   bottom_ = draw_x_axis(canvas, x_, plot_, layout.x_title);
 }
 

@@ -20,17 +20,11 @@ struct LegendEntry {
 /// The legend, the two axes with ticks, grid and titles around a plot of points over an x axis.
 class XyFrame {
  public:
-  /// The name of a curve, right of the plot at the height of its last value.
-  struct EndLabel {
-    double y = 0;
-    LegendEntry entry;
-  };
   struct Layout {
     std::string x_title;
     std::string y_title;
     std::vector<LegendEntry> legend;
-    std::vector<EndLabel> end_labels = {};
-    double plot_height = 260;
+    double plot_height = 290;
     /// Upper edge of the frame, for several frames in one drawing.
     double top = 0;
     /// Draw vertical grid lines as well.

@@ -6,24 +6,16 @@
 
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/curves.h"
-#include "lockstep/plots/numbers.h"
 #include "lockstep/plots/page_parts.h"
-#include "lockstep/plots/summary.h"
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {
 
-constexpr size_t kMostCautions = 30;
-/// More warnings than these are folded away.
-constexpr size_t kMostOpenCautions = 2;
-
-/// A chart drawn twice, for wide and for narrow windows; the style sheet shows one of them.
 std::string figure(std::string_view name, const Sources& sources, const std::string& id,
                    const std::string& more_title = "") {
-  const DrawChart draw = charts().get(name);
-  const ChartForm wide{kWideChart, id}, narrow{kNarrowChart, id + "-n"};
-  Chart chart = draw(sources, wide);
+  const ChartForm form{.id = id};
+  Chart chart = charts().get(name)(sources, form);
   chart.title += more_title;
   if (!chart.drawn()) {
     return fmt::format("<div class=\"missing\"><h3>{}</h3><p>Not drawn: {}. {}</p></div>\n",
@@ -31,11 +23,9 @@ std::string figure(std::string_view name, const Sources& sources, const std::str
   }
   std::string caption;
   for (const std::string& note : chart.notes) caption += fmt::format("<p>{}</p>", prose(note));
-  return fmt::format(
-      "<figure id=\"{}-figure\" data-chart=\"{}\"><h3>{}</h3>\n<div class=\"wide\">{}</div>\n<div "
-      "class=\"narrow\">{}</div>\n{}</figure>\n",
-      id, name, escape(chart.title), inline_svg(chart, wide), inline_svg(draw(sources, narrow), narrow),
-      caption.empty() ? "" : "<figcaption>" + caption + "</figcaption>\n");
+  return fmt::format("<figure id=\"{}-figure\" data-chart=\"{}\"><h3>{}</h3>\n{}{}</figure>\n", id, name,
+                     escape(chart.title), inline_svg(chart, form),
+                     caption.empty() ? "" : "<figcaption>" + caption + "</figcaption>\n");
 }
 
 std::string grid(const std::string& content) {
@@ -50,58 +40,6 @@ std::string column(const std::string& content) {
 /// Empty without content, so that a page has no empty headings.
 std::string section(std::string_view title, const std::string& content) {
   return content.empty() ? "" : fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", title, content);
-}
-
-std::string caution_part(const results::Warning& caution) {
-  return fmt::format("<div class=\"caution{}\"><b>{}</b>{}</div>\n", caution.loud ? " loud" : "",
-                     prose(caution.text),
-                     caution.advice.empty() ? "" : "<p>" + prose(caution.advice) + "</p>");
-}
-
-/// Warnings, the loudest first, then what the files lack. If there are many, those that are not loud are
-/// folded away, so that the charts stay within reach.
-std::string cautions_part(const Summary& summary) {
-  std::string text, folded;
-  const bool many = summary.cautions.size() > kMostOpenCautions;
-  for (size_t i = 0; i < std::min(kMostCautions, summary.cautions.size()); ++i) {
-    const results::Warning& caution = summary.cautions[i];
-    (many && !caution.loud ? folded : text) += caution_part(caution);
-  }
-  if (summary.cautions.size() > kMostCautions) {
-    folded += fmt::format("<p class=\"note\">And {}; the file has all of them.</p>\n",
-                          counted(summary.cautions.size() - kMostCautions, "more warning"));
-  }
-  if (!folded.empty()) {
-    const auto quiet = std::ranges::count(summary.cautions, false, &results::Warning::loud);
-    text += fmt::format(
-        "<details class=\"cautions\"><summary>{} about how it was measured</summary>\n{}</details>\n",
-        counted(quiet, "warning"), folded);
-  }
-  for (const std::string& gap : summary.gaps) text += fmt::format("<p class=\"note\">{}</p>\n", prose(gap));
-  return text;
-}
-
-/// Headline, key figures and findings; warnings beside the findings if there are both.
-std::string summary_part(const Summary& summary) {
-  std::string head = fmt::format("<p class=\"lead\">{}</p>\n", prose(summary.headline));
-  std::string text;
-  if (!summary.figures.empty()) {
-    head += "<ul class=\"key\">\n";
-    for (const KeyFigure& each : summary.figures) {
-      head += fmt::format("<li><b>{}</b><span>{}</span></li>\n", escape(each.value), escape(each.label));
-    }
-    head += "</ul>\n";
-  }
-  const auto list = [&](const std::vector<std::string>& sentences) {
-    if (sentences.empty()) return;
-    text += "<ul class=\"findings\">\n";
-    for (const std::string& sentence : sentences) text += fmt::format("<li>{}</li>\n", prose(sentence));
-    text += "</ul>\n";
-  };
-  list(summary.findings);
-  const std::string beside = cautions_part(summary);
-  if (beside.empty() || text.empty()) return head + text + beside;
-  return head + "<div class=\"grid two\">\n<div>" + text + "</div>\n<div>" + beside + "</div>\n</div>\n";
 }
 
 /// Every published record, with charts of its own where the ones above cannot hold its curves.
@@ -129,15 +67,12 @@ std::string record_sections(const Sources& sources, const std::string& prefix, c
     return figure(name, sources, fmt::format("{}{}", prefix, name));
   };
   const auto is_missing = [](const std::string& part) { return part.starts_with("<div class=\"missing\""); };
-  std::string networks = draw("networks");
-  // Files of other programs lack what it needs.
-  if (is_missing(networks)) networks.clear();
-  std::string text = section(topic + "How it scales", grid(draw("speedup") + draw("throughput") + networks) +
-                                                          to_html(results_table(sources)));
+  std::string text = section(topic + "How it scales",
+                             grid(draw("speedup") + draw("throughput")) + to_html(results_table(sources)));
   if (sources.records.empty()) return text;
   const std::string phases = draw("phases");
   std::string buckets = draw("buckets");
-  // Without a breakdown both are missing for the same reason: say it once.
+  // Without a breakdown both are missing for one reason, which is given once.
   if (is_missing(phases) && is_missing(buckets)) buckets.clear();
   text += section(topic + "Where the time goes", grid(phases + buckets) + to_html(phases_tables(sources)) +
                                                      to_html(factors_tables(sources)));
@@ -201,10 +136,10 @@ std::string subtitle(const Sources& sources) {
 }  // namespace
 
 std::string report_page(const Sources& sources) {
-  const Summary summary = summarize(sources);
-  std::string body = fmt::format("<header><h1>{}</h1><p class=\"sub\">{}</p></header>\n",
-                                 escape(summary.title), escape(subtitle(sources)));
-  body += summary_part(summary);
+  const std::string title = escape(page_title(sources));
+  std::string body =
+      fmt::format("<header><h1>{}</h1><p class=\"sub\">{}</p></header>\n", title, escape(subtitle(sources)));
+  body += summary_part(sources);
   body += all_sections(sources);
   body += section("Published results", published_part(sources));
   std::string measured;
@@ -222,7 +157,7 @@ std::string report_page(const Sources& sources) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
       "'unsafe-inline'\">\n"
       "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}</main>\n</body>\n</html>\n",
-      escape(summary.title), page_style(), body);
+      title, page_style(), body);
 }
 
 }  // namespace lockstep::plots

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lockstep/plots/sources.h"
+#include "lockstep/plots/chart.h"
 
 namespace lockstep::plots {
 

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/plots/numbers.h"
 #include "lockstep/plots/page_parts.h"
 #include "lockstep/plots/text.h"
 
@@ -73,8 +72,16 @@ class HtmlWriter {
     markup_ += table_markup(table, caption_, most_rows_);
     in_box_ = true;
   }
+  /// A remark outside of a table's box is a paragraph of the page.
   void operator()(const results::Remark& remark) {
-    markup_ += fmt::format("<p class=\"note\">{}{}</p>\n", escape(remark.lead), prose(remark.text));
+    markup_ += fmt::format("<p class=\"{}\">{}{}</p>\n", in_box_ ? "note" : "lead", escape(remark.lead),
+                           prose(remark.text));
+  }
+  void operator()(const results::List& list) {
+    close_box();
+    markup_ += "<ul class=\"findings\">\n";
+    for (const std::string& item : list.items) markup_ += fmt::format("<li>{}</li>\n", prose(item));
+    markup_ += "</ul>\n";
   }
   void operator()(const results::Preformatted& lines) {
     close_box();

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/plots/sources.h"
+#include "lockstep/plots/chart.h"
 #include "lockstep/results/tables/document.h"
 
 namespace lockstep::plots {
@@ -17,6 +17,11 @@ std::string prose(std::string_view text);
 /// The document as HTML. All text in it is escaped here. A table shows at most `most_rows` rows, with a note
 /// on how many there are.
 std::string to_html(const results::Document& document, size_t most_rows = 200);
+
+/// "How resnet50 scales".
+std::string page_title(const Sources& sources);
+/// Key figures, the explanation, and warnings beside it if there are some.
+std::string summary_part(const Sources& sources);
 
 // Tables of a page, empty where there is nothing to show.
 

@@ -12,8 +12,7 @@ constexpr const char* kColours = R"(
 --card:#161a20;--accent:#7cc6ef;--bar:#3f9bdc;--track:#3f9bdc2e;--warn:#ec7a34;--code:#222931}}
 )";
 
-/// Everything for screens: cards on a page, charts side by side from 1080 px on; below 641 px the narrow
-/// drawings.
+/// Everything for screens: cards on a page, charts side by side from 1080 px on.
 constexpr const char* kLayout = R"(
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%;text-size-adjust:100%}
@@ -42,7 +41,7 @@ ul.findings li{margin:0 0 7px;overflow-wrap:anywhere}
 .caution p{margin:2px 0 0;color:var(--muted);font-size:15px}
 .grid{display:grid;grid-template-columns:minmax(0,1fr);gap:20px;align-items:start;margin:0 0 20px}
 figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:10px;padding:18px 20px 14px;min-width:0}
-figure svg{display:block;width:100%;height:auto;max-width:720px;margin:0 auto}
+figure svg{display:block;width:100%;height:auto;max-width:580px;margin:0 auto}
 figure svg text{font-family:inherit}
 figcaption{margin-top:8px}
 figcaption p{margin:0 0 4px}
@@ -74,8 +73,7 @@ footer{margin-top:40px;border-top:1px solid var(--line);padding-top:14px}
 .column .table tbody th{min-width:0}.column .table th:first-child{padding-left:16px}.column .table .n:last-child{padding-right:16px}
 @media screen and (min-width:1000px){section>.table tbody th{min-width:15em}}
 @media screen and (min-width:1080px){.grid.two{grid-template-columns:minmax(0,1fr) minmax(0,1fr)}}
-@media print,screen and (min-width:641px){.narrow{display:none}}
-@media screen and (max-width:640px){.wide{display:none}
+@media screen and (max-width:640px){
 main{padding:22px 12px 36px}h1{font-size:25px}h2{margin-top:34px}.lead{font-size:17.5px}
 .key{grid-template-columns:1fr 1fr;gap:10px}.key li{padding:11px 12px}.key b{font-size:22px}
 figure{padding:12px 4px 10px;border-radius:8px}figure h3,figcaption{padding:0 8px}

@@ -6,9 +6,9 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/plots/curves.h"
-#include "lockstep/plots/numbers.h"
 #include "lockstep/plots/page_parts.h"
 #include "lockstep/plots/text.h"
+#include "lockstep/results/tables/explanation.h"
 #include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/row_tables.h"
 #include "lockstep/results/tables/tables.h"
@@ -25,7 +25,7 @@ using results::Table;
 /// Fewer rows may be alike by chance.
 constexpr size_t kFewestRows = 3;
 
-/// One column with what tells labelled runs apart, and one with their ranks: a narrow window shows these and
+/// One column with the labels of the runs, and one with their ranks: a narrow window shows these and
 /// the first number without scrolling.
 std::vector<RunColumn> label_columns(const std::vector<LabelledRun>& runs) {
   std::map<const Run*, std::string> labels;
@@ -71,13 +71,6 @@ Document runs_table(
   return document;
 }
 
-/// The highest peak of any rank.
-std::string memory_text(const Run& run) {
-  if (!run.resources || run.resources->peak_memory_bytes.empty()) return std::string(kMissing);
-  const int64_t most = std::ranges::max(run.resources->peak_memory_bytes);
-  return most > 0 ? format_bytes(most) : std::string(kMissing);
-}
-
 /// First and last loss. Both are 0 in files that do not have them.
 std::string loss_text(const Run& run) {
   if (run.loss_first == 0 && run.loss_last == 0) return std::string(kMissing);
@@ -86,7 +79,7 @@ std::string loss_text(const Run& run) {
 
 /// Rates and step times of all runs.
 Document rates_table(const Sources& sources, const std::string& heading) {
-  // The same columns for every page; those that no run fills are dropped.
+  // The same columns for every page; columns that no run fills are dropped.
   static const std::vector<RunColumn> kColumns{
       {"images/s",
        [](const Run& run) {
@@ -101,7 +94,11 @@ Document rates_table(const Sources& sources, const std::string& heading) {
       {"p75", [](const Run& run) { return time_text(run.step_s.p75); }},
       {"p95", [](const Run& run) { return time_text(run.step_s.p95); }},
       {"steps", [](const Run& run) { return count_text(static_cast<int64_t>(run.samples.size())); }},
-      {"memory", memory_text},
+      {"memory",
+       [](const Run& run) {
+         const int64_t peak = results::peak_memory_bytes(run);
+         return peak > 0 ? format_bytes(peak) : std::string(kMissing);
+       }},
       {"loss", loss_text}};
   std::vector<const Run*> all;
   for (const NamedRecord& named : sources.records) {
@@ -127,8 +124,10 @@ Document results_table(const Sources& sources) {
 
 Document phases_tables(const Sources& sources) {
   const auto has = [](const Run& run) { return run.breakdown && positive(run.breakdown->mean.step_s); };
-  return runs_table(sources, "Phases of a mean step, milliseconds", has, results::phases_table,
-                    results::phases_remarks());
+  // Publications do not measure phases as lockstep does.
+  const auto remarks =
+      results::all_published(sources) ? std::vector<results::Remark>() : results::phases_remarks();
+  return runs_table(sources, "Phases of a mean step, milliseconds", has, results::phases_table, remarks);
 }
 
 Document factors_tables(const Sources& sources) {

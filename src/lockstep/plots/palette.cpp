@@ -37,7 +37,7 @@ const Entry& entry_of(Colour colour) {
   return kEntries[static_cast<size_t>(colour)];
 }
 
-/// Seven hues and seven markers in step: either one tells curves apart.
+/// Seven hues and seven markers in step: either one distinguishes curves.
 constexpr std::array kHues{Colour::kBlue,   Colour::kVermillion, Colour::kGreen, Colour::kPurple,
                            Colour::kOrange, Colour::kSky,        Colour::kInk};
 constexpr std::array kMarkers{Marker::kCircle,       Marker::kSquare, Marker::kTriangle, Marker::kDiamond,
@@ -74,40 +74,10 @@ std::string dark_mode_css() {
   return fmt::format("@media screen and (prefers-color-scheme:dark){{{}}}", rules);
 }
 
-LineStyle line_style(size_t index) {
-  return {.colour = kHues[index % kHues.size()],
-          .marker = kMarkers[index % kMarkers.size()],
-          .dash = std::string(kDashes[index / kHues.size() % kDashes.size()])};
-}
-
-LineStyle network_style(size_t hue, size_t index) {
+LineStyle line_style(size_t hue, size_t marker, size_t dash) {
   return {.colour = kHues[hue % kHues.size()],
-          .marker = kMarkers[index % kMarkers.size()],
-          .dash = std::string(kDashes[index % kDashes.size()])};
-}
-
-LineStyle control_style(size_t index, size_t hue) {
-  LineStyle style = control_style(index);
-  style.colour = kHues[hue % kHues.size()];
-  style.dash = "1.5 4";
-  return style;
-}
-
-LineStyle control_style(size_t index) {
-  return {.colour = Colour::kMuted,
-          .marker = Marker::kPlus,
-          .dash = std::string(kDashes[1 + index % (kDashes.size() - 1)]),
-          .hollow = true,
-          .width = 1.75};
-}
-
-LineStyle published_style(size_t index) {
-  LineStyle style = line_style(index);
-  // Dotted as long as hues and markers differ, then long dashes.
-  style.dash = index / kHues.size() % 2 == 0 ? "2 4" : "9 3 2 3";
-  style.hollow = true;
-  style.width = 1.75;
-  return style;
+          .marker = kMarkers[marker % kMarkers.size()],
+          .dash = std::string(kDashes[dash % kDashes.size()])};
 }
 
 }  // namespace lockstep::plots

@@ -47,18 +47,7 @@ struct LineStyle {
   double width = 2.25;
 };
 
-/// Style of the index-th curve: hue and marker differ for the first seven, then dashes too.
-LineStyle line_style(size_t index);
-
-/// Style of the index-th curve of the hue-th network: one hue per network, markers and dashes within it.
-LineStyle network_style(size_t hue, size_t index);
-
-/// Style of the index-th control (`independent`), which recedes behind the others.
-LineStyle control_style(size_t index);
-/// The same in the hue of its network.
-LineStyle control_style(size_t index, size_t hue);
-
-/// Style of the index-th published curve: hollow markers, dotted lines.
-LineStyle published_style(size_t index);
+/// A style by its place among the hues, markers and dashes (0: solid), each of which is used in turn.
+LineStyle line_style(size_t hue, size_t marker, size_t dash);
 
 }  // namespace lockstep::plots

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "lockstep/plots/numbers.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lockstep/plots/numbers.h"
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
@@ -13,7 +12,7 @@ namespace {
 std::string tick_label(double value, double step) {
   if (std::abs(value) >= 1e7 || (value != 0 && step < 1e-6)) return number_text(value);
   const int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 6);
-  return fixed_text(value, decimals);
+  return grouped_text(value, decimals);
 }
 
 /// The smallest of 1, 2, 2.5 and 5 times a power of ten that gives at most `ticks` ticks.
@@ -29,7 +28,7 @@ double nice_step(double span, int ticks) {
 
 /// "1", "2", "10,000"; numbers below 1 with their significant digits.
 std::string plain_label(double value) {
-  return value >= 1 && value == std::floor(value) ? fixed_text(value, 0) : number_text(value);
+  return value >= 1 && value == std::floor(value) ? grouped_text(value, 0) : number_text(value);
 }
 
 }  // namespace

@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/plots/chart.h"
 #include "lockstep/plots/chart_data.h"
-#include "lockstep/plots/charts.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
-#include "lockstep/plots/numbers.h"
+#include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
 namespace {
@@ -78,7 +78,7 @@ void draw_part(Canvas& canvas, const XyFrame& frame, std::span<const double> ste
     if (sample.value * unit <= top || ++marked > 40) continue;
     canvas.marker({frame.at(sample.index, 0).x, frame.plot().y + 4},
                   {.colour = Colour::kVermillion, .marker = Marker::kTriangle}, 3.5,
-                  fmt::format("step {}: {}", fixed_text(sample.index, 0), time_text(sample.value)));
+                  fmt::format("step {}: {}", grouped_text(sample.index, 0), time_text(sample.value)));
   }
 }
 
@@ -106,8 +106,7 @@ DrawnPanel draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel,
                        .plot_height = plot_height,
                        .top = top,
                        .vertical_grid = false},
-                      Scale::linear_exactly(-warmup, std::max(measured, 2.0), form.narrow() ? 6 : 11),
-                      std::move(y));
+                      Scale::linear_exactly(-warmup, std::max(measured, 2.0), form.ticks()), std::move(y));
   const Box& plot = frame.plot();
   if (warmup > 0) {
     const double left = frame.at(-warmup, 0).x, cut = frame.at(-0.5, 0).x;
@@ -123,7 +122,7 @@ DrawnPanel draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel,
     canvas.rect({left, high, right - left, std::max(1.5, low - high)}, Colour::kVermillion, 0.25);
   }
   // About one bin per pixel of the plot.
-  const size_t bins = form.narrow() ? 200 : 400;
+  const auto bins = static_cast<size_t>(plot.width);
   draw_part(canvas, frame, panel.series.warmup_s, -warmup, bins / 4,
             {.colour = Colour::kMuted, .width = 1.25}, per_second, y_high);
   draw_part(canvas, frame, panel.series.measured_s, 0, bins, {.colour = Colour::kBlue, .width = 1.25},
@@ -136,7 +135,7 @@ DrawnPanel draw_panel(Canvas& canvas, const ChartForm& form, const Panel& panel,
                               std::ranges::any_of(panel.series.measured_s, beyond)};
 }
 
-/// Only what some panel shows.
+/// Entries for the marks that some panel has.
 std::vector<LegendEntry> series_legend(const std::vector<Panel>& panels) {
   const auto has_warmup = [](const Panel& panel) { return !panel.series.warmup_s.empty(); };
   const auto has_interval = [](const Panel& panel) {
@@ -166,7 +165,7 @@ Chart series_chart(const Sources& sources, const ChartForm& form) {
   Canvas canvas(form.id);
   std::vector<LegendEntry> legend = series_legend(panels);
   chart.description = "Step times in the order in which they ran.";
-  const double plot_height = panels.size() == 1 ? 190 : form.narrow() ? 110 : 130;
+  const double plot_height = panels.size() == 1 ? 180 : 120;
   double bottom = 0;
   bool cut = false;
   for (size_t i = 0; i < panels.size(); ++i) {

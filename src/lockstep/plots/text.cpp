@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "lockstep/base/plain_text.h"
 
@@ -34,6 +37,14 @@ double advance(char32_t point) {
 constexpr double kOtherFonts = 1.06;
 
 }  // namespace
+
+std::string coordinate(double value) {
+  if (!std::isfinite(value)) return "0";
+  std::string text = fmt::format("{:.2f}", value);
+  while (text.ends_with('0')) text.pop_back();
+  if (text.ends_with('.')) text.pop_back();
+  return text == "-0" ? "0" : text;
+}
 
 std::string escape(std::string_view text) {
   std::string out;

@@ -3,7 +3,20 @@
 #include <string>
 #include <string_view>
 
+#include "lockstep/results/tables/numbers.h"
+
 namespace lockstep::plots {
+
+using results::count_text;
+using results::counted;
+using results::grouped_text;
+using results::kMissing;
+using results::number_text;
+using results::positive;
+using results::share_text;
+using results::time_text;
+using results::time_unit;
+using results::TimeUnit;
 
 /// `text` for an XML or HTML text node or a double-quoted attribute: the five special characters become
 /// entities, control characters (which XML forbids) and invalid UTF-8 become U+FFFD, line ends become spaces.
@@ -15,9 +28,12 @@ std::string escape_lines(std::string_view text);
 /// Valid UTF-8 of at most `most` code points; an ellipsis replaces the rest.
 std::string clip(std::string_view text, size_t most);
 
+/// A coordinate in a drawing: at most two decimals, no trailing zeros, never "-0" or "nan".
+std::string coordinate(double value);
+
 /// Font sizes of every drawing, in its own pixels.
 inline constexpr double kTextSize = 13;
-inline constexpr double kSmallTextSize = 11.5;
+inline constexpr double kSmallTextSize = 12;
 inline constexpr double kHeadingSize = 16;
 inline constexpr double kLineHeight = 19;
 

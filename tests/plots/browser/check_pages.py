@@ -9,7 +9,7 @@ import sys
 
 from chromium import Browser
 
-ALL = ["speedup", "throughput", "networks", "phases", "buckets", "distribution", "series", "memory"]
+ALL = ["speedup", "throughput", "phases", "buckets", "distribution", "series", "memory"]
 # Which charts each page must show, in their order.
 EXPECTED = {
     "sweep.html": ALL,
@@ -18,8 +18,8 @@ EXPECTED = {
     "networks.html": ALL,
     "crowded.html": ALL * 3,
     "plain.html": ["speedup", "throughput", "distribution", "series"],
-    "huge.html": ["throughput", "networks", "phases", "buckets", "distribution", "series", "memory"],
-    "broken.html": ["throughput", "networks", "phases", "buckets", "distribution", "series"],
+    "huge.html": ["throughput", "phases", "buckets", "distribution", "series", "memory"],
+    "broken.html": ["throughput", "phases", "buckets", "distribution", "series"],
     "empty.html": [],
     "all-published.html": ALL + ["speedup", "throughput"] * 4 + ["throughput"] + ["speedup", "throughput"] * 2,
 }

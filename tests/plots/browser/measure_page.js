@@ -68,7 +68,7 @@
       boxes.push({box: inkBox(rect), text: own});
       if (!inside(rect, frame)) problems.push(`${where}: ${short(own)} is cut`);
       const size = rect.height / 1.2;
-      if (size < 7.5) problems.push(`${where}: ${short(own)} is only ${size.toFixed(1)} pixels high`);
+      if (size < 9) problems.push(`${where}: ${short(own)} is only ${size.toFixed(1)} pixels high`);
       // The ground of the text: the last filled box drawn before it that holds its middle.
       const x = (rect.left + rect.right) / 2, y = (rect.top + rect.bottom) / 2;
       let under = ground(svg);

@@ -15,11 +15,10 @@ namespace {
 
 void write_charts(const std::filesystem::path& folder, const Sources& sources) {
   for (const auto& [name, draw] : charts().entries()) {
-    for (double width : {kWideChart, kNarrowChart}) {
-      const ChartForm form{width, name};
-      const Chart chart = draw(sources, form);
-      write_file_atomically(folder / (name + (form.narrow() ? "-narrow.svg" : ".svg")),
-                            standalone_svg(chart, form));
+    for (const int width : {640, static_cast<int>(kNarrowestChart)}) {
+      const ChartForm form{static_cast<double>(width), name};
+      write_file_atomically(folder / (name + '-' + std::to_string(width) + ".svg"),
+                            standalone_svg(draw(sources, form), form));
     }
   }
 }
@@ -32,7 +31,7 @@ int main(int argc, char** argv) {
   std::filesystem::create_directories(folder);
   std::vector<NamedRecord> published = shipped_records();
   const auto page = [&](const char* name, Sources sources) {
-    complete(sources);
+    results::complete(sources);
     write_file_atomically(folder / name, report_page(sources));
   };
   page("sweep.html", {{{"sweep", sweep_record()}}, {}});

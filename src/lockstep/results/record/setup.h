@@ -126,6 +126,9 @@ struct Setting {
     /// Follows from other settings or from where the job runs; all others are the user's choice, which the
     /// ranks must have in common.
     kDerived = 1 << 9,
+    /// A training may be resumed with another value: the schedule replaces it, or it does not change what is
+    /// computed.
+    kNotOfTraining = 1 << 10,
   };
 
   /// Words for a title. "{}" stands for the value, `unit` (" MiB") comes after it.
@@ -189,9 +192,10 @@ inline constexpr auto kSettings = [] {
       {"cuda_graph", "CUDA graph", &Setup::cuda_graph, 0, "--cuda-graph",
        titled("CUDA graph", "no CUDA graph")},
       {"input", "input", &Setup::input, 0, nullptr, titled("input {}")},
-      {"data", "data", &Setup::data, kNullable | kUnknownIfAbsent, "--data", titled("data {}", "no data")},
-      {"input_options", "input options", &Setup::input_options, kNullable, "flags of the input",
-       titled("{}", "no input options")},
+      {"data", "data", &Setup::data, kNullable | kUnknownIfAbsent | kNotOfTraining, "--data",
+       titled("data {}", "no data")},
+      {"input_options", "input options", &Setup::input_options, kNullable | kNotOfTraining,
+       "flags of the input", titled("{}", "no input options")},
       {"image_size", "image size", &Setup::image_size, kFixed | kNullable | kUnknownIfAbsent, nullptr,
        titled("images of {}")},
       {"bucket_mb", "bucket", &Setup::bucket_mb, kOfCommunication | kUnknownIfAbsent, "--bucket-mb",
@@ -208,7 +212,8 @@ inline constexpr auto kSettings = [] {
        kRecorded | kNullable | kUnknownIfAbsent | kDerived},
       {"multiply_adds", "multiply-adds", &Setup::multiply_adds,
        kRecorded | kNullable | kUnknownIfAbsent | kDerived},
-      {"learning_rate", "learning rate", &Setup::learning_rate, kRecorded | kUnknownIfAbsent},
+      {"learning_rate", "learning rate", &Setup::learning_rate,
+       kRecorded | kUnknownIfAbsent | kNotOfTraining},
       {"momentum", "momentum", &Setup::momentum, kRecorded | kUnknownIfAbsent},
       {"weight_decay", "weight decay", &Setup::weight_decay, kRecorded | kUnknownIfAbsent},
       {"nesterov", "Nesterov momentum", &Setup::nesterov, kRecorded, "--nesterov"},

@@ -10,20 +10,6 @@
 namespace lockstep::results {
 namespace {
 
-struct Phase {
-  const char* name;
-  double PhaseTimes::*seconds;
-};
-
-constexpr std::array<Phase, 8> kPhases{{{"step", &PhaseTimes::step_s},
-                                        {"input", &PhaseTimes::input_s},
-                                        {"forward", &PhaseTimes::forward_s},
-                                        {"backward", &PhaseTimes::backward_s},
-                                        {"waiting", &PhaseTimes::waiting_s},
-                                        {"transfer", &PhaseTimes::transfer_s},
-                                        {"optimizer", &PhaseTimes::optimizer_s},
-                                        {"other", &PhaseTimes::other_s}}};
-
 struct Factor {
   const char* head;
   double EfficiencyFactors::*value;
@@ -56,7 +42,7 @@ bool no_core_is_spare(const RunRecord& record, const Run& run) {
 /// "97.3 ±1.2", in per cent.
 std::string factor_text(double value, const std::optional<double>& half_width) {
   if (!half_width || !std::isfinite(value)) return fixed_text(100 * value, 1);
-  // An interval wider than the factor itself says no more than that.
+  // The width of an interval wider than the factor itself is meaningless.
   if (*half_width > 1) return fmt::format("{:.1f} ±>100", 100 * value);
   return fmt::format("{:.1f} ±{:.1f}", 100 * value, 100 * *half_width);
 }
@@ -77,7 +63,7 @@ std::string hidden_text(const Run& run) {
 Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names) {
   std::vector<RunColumn> columns;
   const int digits = milliseconds_digits(rows);
-  for (const Phase& phase : kPhases) {
+  const auto add = [&](const Phase& phase) {
     columns.push_back({phase.name, [seconds = phase.seconds, digits](const Run& run) {
                          const PhaseTimes& mean = run.breakdown->mean;
                          // A cell with a share that is no number shows "-" in place of it.
@@ -85,7 +71,9 @@ Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunCol
                          return Cell(fixed_text(1000 * (mean.*seconds), digits),
                                      mean.step_s > 0 ? mean.*seconds / mean.step_s : kNone);
                        }});
-  }
+  };
+  add({"step", &PhaseTimes::step_s});
+  std::ranges::for_each(kPhases, add);
   Table table = run_table(rows, columns, names);
   table.shares_below = true;
   return table;
@@ -121,7 +109,7 @@ Table factors_table(const std::vector<const Run*>& rows, const std::vector<RunCo
                                                ? Cell(fixed_text(100 * *run.efficiency, 1), run.efficiency)
                                                : kNoValue;
                                   }}};
-  // Without the control or the breakdown there are no factors: four columns of "-" say nothing.
+  // Without the control or the breakdown there are no factors: leave out four columns of "-".
   if (std::ranges::any_of(rows, [](const Run* run) { return run->factors.has_value(); })) {
     for (const Factor& factor : kFactors) {
       columns.push_back({factor.head, [factor](const Run& run) -> Cell {

@@ -10,6 +10,7 @@
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/measure/compare.h"
 #include "lockstep/results/record/launches.h"
+#include "lockstep/results/tables/row_tables.h"
 
 namespace lockstep::results {
 namespace {
@@ -31,12 +32,6 @@ std::vector<double> launch_rates(const Run& run, int percentile) {
   return found;
 }
 
-/// Digits after the point that leave three or more of the smallest rate.
-int digits_of(const std::vector<double>& rates) {
-  const double least = rates.empty() ? 0 : std::ranges::min(rates);
-  return least < 100 ? 2 : least < 1000 ? 1 : 0;
-}
-
 std::string step_text(int percentile) {
   return percentile == 50 ? "median step" : fmt::format("p{} of the step time", percentile);
 }
@@ -47,7 +42,7 @@ Table launches_table(const DiffRow& row, int percentile) {
   const std::vector<double> test = launch_rates(*row.test, percentile);
   std::vector<double> all = base;
   all.insert(all.end(), test.begin(), test.end());
-  const int digits = digits_of(all);
+  const int digits = all.empty() ? 0 : rate_digits(std::ranges::min(all));
   Table table{.columns = {"pair", {"first", kText}, "base", "test", "test/base"}};
   for (size_t pair = 0; pair < std::min(base.size(), test.size()); ++pair) {
     table.add_row({fmt::format("{}", pair + 1), pair % 2 == 0 ? "base" : "test",
@@ -88,7 +83,7 @@ std::string verdict_sentence(const Comparison& row) {
                      row.reason.empty() ? "" : fmt::format(" ({})", row.reason));
 }
 
-/// The end, and what to do where nothing is certain.
+/// The reason for the end, and advice where nothing is certain.
 std::string end_text(const Diff& diff, const Turns& turns) {
   std::string text = fmt::format("Ended after {} launch{} of each side, in {}", turns.pairs,
                                  turns.pairs == 1 ? "" : "es", format_duration(turns.elapsed_s));

@@ -15,7 +15,7 @@ struct Turns {
   TurnsEnd end = TurnsEnd::kCertain;
   /// Launches of each side.
   size_t pairs = 0;
-  /// Looks that the comparison could have taken (measure::LookPlan).
+  /// Interim tests that the comparison could have made (measure::LookPlan).
   size_t looks = 1;
   double elapsed_s = 0;
 };

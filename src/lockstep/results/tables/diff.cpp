@@ -30,8 +30,8 @@ size_t fewest_steps(const Launches& launches) {
   return fewest;
 }
 
-/// Whether the samples are a series of steps. Files of PyTorch's benchmark hold those of several ranks one
-/// after the other.
+/// Whether the samples are a series of steps. Files of PyTorch's benchmark hold the samples of several
+/// ranks one after the other.
 bool pools_ranks(const Run& run) {
   return run.pooled && run.ranks > 1;
 }
@@ -145,7 +145,7 @@ std::string gpu_paths_text(const Machine& machine) {
   return path_counts(machine.map, static_cast<size_t>(machine.map.gpus()));
 }
 
-/// 0 stands for a number that the file does not say.
+/// 0 stands for a number that the file lacks.
 std::string count_or_nothing(int count) {
   return count > 0 ? fmt::format("{}", count) : "";
 }

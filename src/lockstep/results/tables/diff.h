@@ -68,8 +68,7 @@ struct Diff {
   std::vector<DiffRow> rows;
   std::vector<const Run*> only_base;
   std::vector<const Run*> only_test;
-  /// Both sides have several launches, and they did not take turns: what drifted meanwhile looks like a
-  /// change.
+  /// Both sides have several launches that did not alternate: a drift of the machine appears as a change.
   bool one_after_the_other = false;
   /// Unfinished rows, which are not compared.
   std::vector<const Run*> unfinished_base;
@@ -87,8 +86,8 @@ struct Diff {
 /// given where there are several ranks. Throws ConfigError when no row is common.
 Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOptions& options = {});
 
-/// "lenet5 ddp at 2 ranks, bf16": tells a row from the others of `diff`; without what the two sides are
-/// compared for.
+/// "lenet5 ddp at 2 ranks, bf16": a name that is unique in `diff`, without the settings that the two
+/// sides are compared for.
 std::string row_label(const DiffRow& row, const Diff& diff);
 
 /// The comparison for a reader: how each file was measured, entries that differ first and marked; a table per

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <map>
 
@@ -26,7 +25,7 @@ std::string row_name(const Run& run) {
   return fmt::format("{} {} at {}", run.model, strategy_text(run), counted(run.ranks, "rank"));
 }
 
-/// How the two were measured, what differs in it, and what they are compared for.
+/// The circumstances of both measurements, their differences, and the settings that are compared.
 void add_header(Document& document, const Diff& diff) {
   Table table{.columns = {{"", kText}, {"", kText}, {"base", kText}, {"", kText}, {"test", kText}},
               .longest_cell = kHeaderField};
@@ -64,40 +63,16 @@ void add_header(Document& document, const Diff& diff) {
   }
 }
 
-/// Settings that keep rows apart, except the strategy, which has a column, and those that the files are
-/// compared for.
-std::vector<const Setting*> varying_settings(const std::vector<const Run*>& runs,
-                                             const std::vector<SettingChange>& changes) {
-  std::vector<const Run*> communicating;
-  std::ranges::copy_if(runs, std::back_inserter(communicating),
-                       [](const Run* run) { return communicates(*run); });
-  std::vector<const Setting*> varied = varying(runs);
-  const std::vector<const Setting*> among_communicating = varying(communicating);
-  std::erase_if(varied, [&](const Setting* attribute) {
-    const std::string_view name = attribute->name;
-    if (name == "strategy") return true;
-    if (attribute->has(Setting::kOfCommunication) &&
-        std::ranges::find(among_communicating, attribute) == among_communicating.end())
-      return true;
-    return std::ranges::any_of(changes, [&](const SettingChange& change) { return change.name == name; });
-  });
-  return varied;
-}
-
-/// The part of a title after model and batch. Backend and buckets do not concern rows without communication.
-std::string settings_of(const Run& run, const std::vector<const Setting*>& varied) {
-  std::string text;
-  for (const Setting* attribute : varied) {
-    if (attribute->has(Setting::kOfCommunication) && !communicates(run)) continue;
-    text += ", " + attribute->phrase(run);
-  }
-  return text;
-}
-
-std::vector<const Setting*> varying_settings(const Diff& diff) {
+/// Settings that keep rows apart, except the compared ones.
+std::vector<const Setting*> varied_settings(const Diff& diff) {
   std::vector<const Run*> runs;
   for (const DiffRow& row : diff.rows) runs.push_back(row.base);
-  return varying_settings(runs, diff.changes);
+  std::vector<const Setting*> varied = varied_settings(runs);
+  std::erase_if(varied, [&](const Setting* setting) {
+    return std::ranges::any_of(diff.changes,
+                               [&](const SettingChange& change) { return change.name == setting->name; });
+  });
+  return varied;
 }
 
 /// Digits after the point that leave three of the smallest time.
@@ -160,19 +135,19 @@ Table rows_table(const std::vector<const DiffRow*>& rows, const Diff& diff) {
 
 /// The tables: rows that share model, batch and settings share one.
 void add_rows(Document& document, const Diff& diff) {
-  const auto varied = varying_settings(diff);
+  const auto varied = varied_settings(diff);
   std::vector<std::pair<std::string, std::vector<const DiffRow*>>> tables;
   for (const DiffRow& row : diff.rows) {
     const Run& run = *row.base;
     const std::string title = fmt::format(
         "Benchmark: {} with {}{}", run.model,
-        batch_text({run.model, run.batch_per_rank, run.global_batch, {}, {}}), settings_of(run, varied));
+        batch_text({run.model, run.batch_per_rank, run.global_batch, {}, {}}), settings_text(run, varied));
     auto table = std::ranges::find(tables, title, &decltype(tables)::value_type::first);
     if (table == tables.end()) table = tables.insert(tables.end(), {title, {}});
     table->second.push_back(&row);
   }
   for (auto& [title, rows] : tables) {
-    // Same order as in bench: without a strategy first, then what was asked for, then the control.
+    // Same order as in bench: without a strategy first, then the strategies, then the control.
     std::ranges::stable_sort(rows, {}, [](const DiffRow* row) {
       return row->base->role() == Role::kBaseline ? 0 : communicates(*row->base) ? 1 : 2;
     });
@@ -217,7 +192,7 @@ std::string method_text(const Diff& diff) {
   return text;
 }
 
-/// The reason behind "not enough data", which the note says already.
+/// The reason behind "not enough data", without these words.
 std::string reason_text(const Comparison& comparison) {
   for (const std::string side : {"base", "test"}) {
     if (comparison.reason == side + ": not enough data")
@@ -260,7 +235,7 @@ void add_notes(Document& document, const Diff& diff) {
   for (const auto& [side, runs] : {std::pair{"base", &diff.only_base}, std::pair{"test", &diff.only_test}}) {
     std::vector<std::string> rows;
     for (const Run* run : *runs) {
-      rows.push_back(row_name(*run) + settings_of(*run, varying_settings(*runs, {})));
+      rows.push_back(row_name(*run) + settings_text(*run, varied_settings(*runs)));
     }
     if (!rows.empty())
       document.add(Remark{fmt::format("Only in {}: ", side), fmt::format("{}", fmt::join(rows, "; "))});
@@ -306,7 +281,7 @@ std::string row_label(const DiffRow& row, const Diff& diff) {
       diff.changes, [](const SettingChange& change) { return change.name == "strategy"; });
   const std::string name =
       other_strategy ? fmt::format("{} at {}", run.model, counted(run.ranks, "rank")) : row_name(run);
-  return name + settings_of(run, varying_settings(diff));
+  return name + settings_text(run, varied_settings(diff));
 }
 
 Document diff_tables(const Diff& diff) {

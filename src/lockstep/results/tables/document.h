@@ -15,7 +15,7 @@ namespace lockstep::results {
 /// Text of a cell without a value.
 inline constexpr const char* kNoValue = "-";
 
-/// A field of a table. Numbers are formatted by whoever fills the table, because the digits of a column
+/// A field of a table. The code that fills the table formats its numbers, because the digits of a column
 /// depend on all of its rows.
 struct Cell {
   Cell(std::string text_of_cell, std::optional<double> share_of_whole = {})
@@ -77,8 +77,13 @@ struct Heading {
 struct Remark {
   std::string lead;
   std::string text;
-  /// A blank line separates it from what is above.
+  /// A blank line separates it from the block above.
   bool apart = false;
+};
+
+/// Sentences, each a point of its own.
+struct List {
+  std::vector<std::string> items;
 };
 
 /// Lines whose columns must stay as they are.
@@ -86,7 +91,7 @@ struct Preformatted {
   std::string text;
 };
 
-using Block = std::variant<Heading, Remark, Table, Preformatted>;
+using Block = std::variant<Heading, Remark, List, Table, Preformatted>;
 
 /// Output for a reader, independent of its form: built once, then written for a terminal or as Markdown by
 /// to_text(), or as HTML by a report page.

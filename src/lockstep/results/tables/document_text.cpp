@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kGap = 2;
 constexpr size_t kTextWidth = 100;
 constexpr std::string_view kRule = "| ";
+constexpr std::string_view kUnbreakable = "\u00A0";
 
 using Lines = std::vector<std::vector<std::string>>;
 
@@ -148,7 +149,12 @@ class TextWriter {
     previous_ = &block;
   }
 
-  std::string text() && { return std::move(text_); }
+  std::string text() && {
+    // Lines are broken by now; plain spaces are easier to search and to copy.
+    for (size_t at = text_.find(kUnbreakable); at != std::string::npos; at = text_.find(kUnbreakable, at))
+      text_.replace(at, kUnbreakable.size(), " ");
+    return std::move(text_);
+  }
 
  private:
   void add(const Heading& heading) {
@@ -162,6 +168,13 @@ class TextWriter {
     if (markdown_ && previous_ != nullptr) text_ += '\n';
     text_ += markdown_ ? remark.lead + escaped_markdown(remark.text) + '\n'
                        : wrapped(remark.lead, remark.text, remark.lead.size(), kTextWidth);
+  }
+
+  void add(const List& list) {
+    if (markdown_) text_ += '\n';
+    for (const std::string& item : list.items) {
+      text_ += markdown_ ? fmt::format("- {}\n", escaped_markdown(item)) : wrapped("- ", item, 2, kTextWidth);
+    }
   }
 
   void add(const Table& table) {

@@ -70,7 +70,6 @@ Document layers_tables(const RunRecord& record) {
       document.add(layers_table(*run));
     }
   }
-  // Said once for all rows.
   if (!document.empty()) {
     document.add(Remark{"",
                         "Milliseconds on the first rank, medians over the steps of a run of its own; GFLOP/s "

@@ -19,29 +19,22 @@ constexpr double kMostEfficient = 1.1;
 class RowNames {
  public:
   explicit RowNames(const RunRecord& record) {
-    std::vector<const Run*> communicating;
+    std::vector<const Run*> runs;
     for (const Run& run : record.runs) {
-      if (communicates(run)) communicating.push_back(&run);
+      if (communicates(run)) runs.push_back(&run);
       batches_vary_ |= run.batch_per_rank != record.runs.front().batch_per_rank;
     }
-    if (!communicating.empty()) varying_ = varying(communicating);
-    std::erase_if(varying_, [](const Setting* setting) {
-      return setting->member == Setting::Member(&Setup::strategy);
-    });
+    varied_ = varied_settings(runs);
   }
 
   std::string of(const Run& run) const {
-    std::string name = fmt::format("{} {} at {}", run.model, run.strategy, counted(run.ranks, "rank"));
-    if (batches_vary_) name += fmt::format(", batch {}", run.batch_per_rank);
-    for (const Setting* setting : varying_) {
-      if (setting->has(Setting::kOfCommunication) && !communicates(run)) continue;
-      name += ", " + setting->phrase(run);
-    }
-    return name;
+    return fmt::format("{} {} at {}{}{}", run.model, run.strategy, counted(run.ranks, "rank"),
+                       batches_vary_ ? fmt::format(", batch {}", run.batch_per_rank) : "",
+                       settings_text(run, varied_));
   }
 
  private:
-  std::vector<const Setting*> varying_;
+  std::vector<const Setting*> varied_;
   bool batches_vary_ = false;
 };
 
@@ -76,19 +69,19 @@ std::string likewise_text(const std::vector<WarnedRow>& rows, const RowNames& na
   return text + ".";
 }
 
-/// The warning that gives the same advice. Launches and rows say the same with other figures.
+/// The warning with the same advice: launches and rows differ in figures only.
 std::vector<Warning>::iterator find_alike(std::vector<Warning>& among, const Warning& warning) {
   return std::ranges::find_if(among, [&](const Warning& other) {
     return other.advice == warning.advice && other.loud == warning.loud;
   });
 }
 
-/// Warnings of a run, that it is unfinished, and what only the comparison with its baseline shows.
+/// Warnings of a run, of its early end, and of an efficiency that its baseline makes impossible.
 std::vector<Warning> warnings_of(const Run& run, const RunRecord& record) {
   std::vector<Warning> warnings = run.warnings;
   if (!run.finished()) {
     const auto steps = static_cast<int64_t>(run.samples.size() + run.warmup_samples.size());
-    // Beside the tables of an incomplete record its reason is told once.
+    // The reason of an incomplete record stands below its tables already.
     const std::string reason = run.unfinished == record.incomplete ? "" : ": " + run.unfinished;
     warnings.push_back(
         {fmt::format("It is unfinished: it ended after {}{}.", counted(steps, "step"), reason),

@@ -130,7 +130,7 @@ std::string kernels_text(const RunRecord& record) {
 }
 
 std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines) {
-  // Publications do not say what a program would.
+  // Publications lack these facts.
   const auto unless_published = [&](std::string text) { return record.source == kPublished ? "" : text; };
   std::vector<Fact> facts{
       {"PyTorch version", record.torch_version},

@@ -7,7 +7,7 @@
 
 namespace lockstep::results {
 
-/// One thing that a record says of how it was measured: "Processor" and its name.
+/// One circumstance of a measurement: "Processor" and its name.
 struct Fact {
   std::string name;
   std::string value;
@@ -19,26 +19,26 @@ struct Fact {
 /// out. Of a job on many machines the first `most_machines` are described.
 std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines = SIZE_MAX);
 
-/// The facts of a record as a list for a terminal, and its warnings with what to do about each. Ends with a
+/// The facts of a record as a list for a terminal, and its warnings, each with its advice. Ends with a
 /// newline.
 std::string header_text(const RunRecord& record);
 
 /// "aten, fused (oneDNN 3.2.0, avx512_core)"; empty where the record does not say.
 std::string kernels_text(const RunRecord& record);
 
-/// A warning and what to do about it, wrapped; a loud one between two lines that are hard to miss.
+/// A warning and its advice, wrapped; a loud one between two lines that are hard to miss.
 std::string warning_text(const Warning& warning);
 
-/// Warnings of the whole record. What several launches say with other figures becomes one, with the number of
-/// launches.
+/// Warnings of the whole record. Warnings of several launches that differ in their figures only become one,
+/// with the number of launches.
 std::vector<Warning> warnings_of_record(const RunRecord& record);
 
-/// Warnings of the record's rows. Those with the same advice become one: the text of the first row, the names
-/// of some others, and in how many launches.
+/// Warnings of the record's rows. Warnings with the same advice become one: the text of the first row, the
+/// names of some others, and in how many launches.
 std::vector<Warning> warnings_of_rows(const RunRecord& record);
 
-/// Warnings of the record and of its rows, and why it is incomplete if it is, for a terminal; empty when
-/// there is nothing to say.
+/// Warnings of the record and of its rows, and the reason why it is incomplete, for a terminal; empty
+/// where there are none.
 std::string closing_text(const RunRecord& record);
 
 }  // namespace lockstep::results

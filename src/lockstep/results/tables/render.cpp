@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/results/record/baseline.h"
+#include "lockstep/results/tables/explanation.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
@@ -25,6 +26,7 @@ Document lockstep_style(const RunRecord& record, const RenderOptions&) {
         measures_tables, memory_tables, gpu_tables, tuning_remarks, replica_checks_remark}) {
     document.append(part(record));
   }
+  document.append(explanation({{{"", record}}, {}}));
   return document;
 }
 

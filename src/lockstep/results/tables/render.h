@@ -27,7 +27,7 @@ struct Style {
   /// Contents, for help texts.
   const char* what;
   Document (*tables)(const RunRecord& record, const RenderOptions& options);
-  /// Says nothing without a breakdown.
+  /// Empty without a breakdown.
   bool needs_breakdown = false;
 };
 

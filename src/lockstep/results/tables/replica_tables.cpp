@@ -34,7 +34,7 @@ std::string page_faults_text(const Run& run) {
   return fmt::format("{}", std::ranges::max(run.resources->page_faults));
 }
 
-/// A column for each part of what a replica keeps, and one for the traffic with the kernel.
+/// A column for each part of a replica's memory, and one for page faults.
 Table memory_table(const std::vector<const Run*>& rows) {
   std::vector<RunColumn> columns;
   for (const MemoryPart& part : kMemoryParts) {

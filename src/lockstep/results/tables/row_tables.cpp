@@ -32,7 +32,7 @@ int place(const Run& run) {
 std::string half_width_text(const std::optional<Interval>& interval, double value, double unit, int digits) {
   if (!interval || !interval->missing.empty()) return "";
   const double half = 0.5 * (interval->high - interval->low);
-  // An interval wider than the value itself says no more than that.
+  // The width of an interval wider than the value itself is meaningless.
   if (!(half <= value)) return " ±>100 %";
   return fmt::format(" ±{:.{}f}", half * unit, digits);
 }
@@ -45,11 +45,8 @@ void add_group(const ModelGroup& group, std::string_view merged, std::vector<Row
   std::ranges::copy_if(all, std::back_inserter(leading), [](const Run* run) { return communicates(*run); });
   // Rows that communicate decide which tables there are; controls join every table that they fit.
   if (leading.empty()) leading = all;
-  auto varied = varying(leading);
-  std::erase_if(varied, [&](const Setting* attribute) {
-    const std::string_view name = attribute->name;
-    return name == "strategy" || name == merged;
-  });
+  auto varied = varied_settings(leading);
+  std::erase_if(varied, [&](const Setting* setting) { return setting->name == merged; });
   std::vector<const Run*> firsts;
   for (const Run* run : leading) {
     if (std::ranges::none_of(firsts, [&](const Run* first) { return agree(*first, *run, varied); }))
@@ -59,7 +56,7 @@ void add_group(const ModelGroup& group, std::string_view merged, std::vector<Row
     RowTable table;
     table.title = fmt::format("{} with {}{}", group.model, batch_text(group),
                               group.global_batch > 0 ? "" : " per rank");
-    for (const Setting* attribute : varied) table.title += ", " + attribute->phrase(*first);
+    table.title += settings_text(*first, varied);
     std::ranges::copy_if(all, std::back_inserter(table.rows),
                          [&](const Run* run) { return agree(*first, *run, varied); });
     std::vector<std::string> strategies;
@@ -84,6 +81,28 @@ std::vector<RowTable> row_tables(const RunRecord& record, std::string_view merge
   std::vector<RowTable> tables;
   for (const ModelGroup& group : group_by_model(record)) add_group(group, merged, tables);
   return tables;
+}
+
+std::vector<const Setting*> varied_settings(const std::vector<const Run*>& runs) {
+  std::vector<const Run*> communicating;
+  std::ranges::copy_if(runs, std::back_inserter(communicating),
+                       [](const Run* run) { return communicates(*run); });
+  const std::vector<const Setting*> among_communicating = varying(communicating);
+  std::vector<const Setting*> varied = varying(runs);
+  std::erase_if(varied, [&](const Setting* setting) {
+    if (setting->member == Setting::Member(&Setup::strategy)) return true;
+    return setting->has(Setting::kOfCommunication) &&
+           std::ranges::find(among_communicating, setting) == among_communicating.end();
+  });
+  return varied;
+}
+
+std::string settings_text(const Run& run, const std::vector<const Setting*>& varied) {
+  std::string text;
+  for (const Setting* setting : varied) {
+    if (!setting->has(Setting::kOfCommunication) || communicates(run)) text += ", " + setting->phrase(run);
+  }
+  return text;
 }
 
 std::vector<RunColumn> ranks_and_strategy() {
@@ -126,10 +145,6 @@ Document grouped_tables(const RunRecord& record, const std::function<bool(const 
 std::string strategy_text(const Run& run) {
   const std::string name = run.role() == Role::kBaseline ? "no ddp" : run.strategy;
   return run.finished() ? name : fmt::format("{} ({})", name, kUnfinished);
-}
-
-std::string counted(int64_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
 std::string fixed_text(const std::optional<double>& value, int digits) {
@@ -195,14 +210,18 @@ std::string few_launches_text(const std::vector<const Run*>& rows) {
   return fmt::format("{}", fmt::join(found, "; "));
 }
 
+int rate_digits(double least) {
+  // One digit below 1000, two below 100, and below 1 three significant ones.
+  if (least < 1) return 2 + static_cast<int>(std::ceil(-std::log10(least)));
+  return least < 100 ? 2 : least < 1000 ? 1 : 0;
+}
+
 int rate_digits(const std::vector<const Run*>& rows) {
   double least = std::numeric_limits<double>::infinity();
   for (const Run* run : rows) {
     if (run->images_per_s > 0) least = std::min(least, run->images_per_s);
   }
-  // One digit below 1000, two below 100, and below 1 so many that three tell something.
-  if (least < 1) return 2 + static_cast<int>(std::ceil(-std::log10(least)));
-  return least < 100 ? 2 : least < 1000 ? 1 : 0;
+  return rate_digits(least);
 }
 
 }  // namespace lockstep::results

@@ -9,11 +9,12 @@
 #include "lockstep/results/record/groups.h"
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/tables/document.h"
+#include "lockstep/results/tables/numbers.h"
 
 namespace lockstep::results {
 
-/// Rows that belong in one table: the same model, batch and settings, so that only ranks and strategy tell
-/// them apart.
+/// Rows that belong in one table: the same model, batch and settings, so that they differ only in ranks and
+/// strategy.
 struct RowTable {
   /// "resnet50 with batch size 8 per rank, bf16": names the settings in which other tables differ.
   std::string title;
@@ -24,6 +25,12 @@ struct RowTable {
 
 /// Pointers into `record`. Rows that differ only in the setting `merged` ("input") share a table.
 std::vector<RowTable> row_tables(const RunRecord& record, std::string_view merged = "");
+
+/// Settings in which the runs differ, but for the strategy. Settings of communication count if the runs
+/// that communicate differ in them.
+std::vector<const Setting*> varied_settings(const std::vector<const Run*>& runs);
+/// ", bf16, buckets of 1 MiB": the members of `varied` that concern the run.
+std::string settings_text(const Run& run, const std::vector<const Setting*>& varied);
 
 /// "1.84 ±0.07" and "92.1 ±3.5 %": with half the width of the 95 % interval where there is one; "-" for an
 /// unknown value.
@@ -36,7 +43,7 @@ struct RunColumn {
   std::function<Cell(const Run&)> cell;
 };
 
-/// Columns that name a run where the title of its table says the rest.
+/// Columns that name a run in a table whose title has the rest.
 std::vector<RunColumn> ranks_and_strategy();
 
 /// A row for each run: the cells of `names`, then those of `columns`.
@@ -53,9 +60,6 @@ Document grouped_tables(const RunRecord& record, const std::function<bool(const 
 /// "no ddp" for a run without a strategy, as PyTorch's benchmark prints it.
 std::string strategy_text(const Run& run);
 
-/// "1 rank", "2 ranks".
-std::string counted(int64_t count, std::string_view thing);
-
 /// "3.14", or "-" where there is no value or it is not finite.
 std::string fixed_text(const std::optional<double>& value, int digits);
 
@@ -63,9 +67,9 @@ std::string fixed_text(const std::optional<double>& value, int digits);
 std::string percent_text(const std::optional<double>& share, int digits = 1);
 
 /// The 95 % interval of images/s as half its width ("±1.4 %"), or in a word the reason why there is none
-/// (short, few, trend, shift, unsettled); "-" where the record does not say.
+/// (short, few, trend, shift, unsettled); "-" where the record has neither.
 std::string uncertainty_text(const Run& run);
-/// Explains those words that occur in these rows: "short: too few independent steps; trend: ..."; may be
+/// Explains the words that occur in these rows: "short: too few independent steps; trend: ..."; may be
 /// empty.
 std::string uncertainty_reasons(const std::vector<const Run*>& rows);
 
@@ -74,6 +78,7 @@ std::string uncertainty_reasons(const std::vector<const Run*>& rows);
 std::string few_launches_text(const std::vector<const Run*>& rows);
 
 /// Digits after the point that leave three or more of the smallest rate.
+int rate_digits(double least);
 int rate_digits(const std::vector<const Run*>& rows);
 
 /// Advice for a table that needs phases which the record lacks.

@@ -38,9 +38,7 @@ std::vector<Remark> baseline_remarks(const std::vector<ScalingRow>& rows,
     const Run& run = *row.run;
     if (run.role() != Role::kBaseline) continue;
     std::string line = fmt::format("{} without a strategy (no ddp", counted(run.ranks, "rank"));
-    for (const Setting* attribute : varied) {
-      if (!attribute->has(Setting::kOfCommunication)) line += ", " + attribute->phrase(run);
-    }
+    line += settings_text(run, varied);
     line += fmt::format("), {:.{}f} {}", run.images_per_s, digits, run.rate_unit());
     if (run.threads_per_rank > 0)
       line += fmt::format("; {} per rank in every row", counted(run.threads_per_rank, "thread"));
@@ -54,7 +52,7 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
                     int digits) {
   const auto any = [&](auto has) { return std::ranges::any_of(rows, has); };
   std::vector<const Run*> runs;
-  // Columns see only the run: the control beside it is looked up.
+  // A column gets the run alone, and finds the control beside it here.
   std::map<const Run*, const Run*> control_of;
   for (const auto& [run, independent] : rows) {
     runs.push_back(run);
@@ -96,7 +94,7 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
     };
     columns.push_back({"independent", of_control(rate)});
     columns.back().column.short_head = "indep.";
-    // A rule sets the control apart: it is another job.
+    // A rule separates the control, which is another job.
     columns.back().column.ruled = true;
     columns.push_back({"eff.", of_control([](const Run& run) { return percent_text(run.efficiency); })});
   }
@@ -136,11 +134,8 @@ Document scaling_tables(const RunRecord& record) {
   for (const ModelGroup& group : group_by_model(record)) {
     const std::vector<ScalingRow> rows = rows_of(record, group);
     if (rows.empty()) continue;
-    auto varied = varying(group.runs);
     // The strategy always has a column, because the baseline has none.
-    std::erase_if(varied, [](const Setting* attribute) {
-      return attribute->member == Setting::Member(&Setup::strategy);
-    });
+    const auto varied = varied_settings(group.runs);
     std::vector<const Run*> shown;
     for (const ScalingRow& row : rows) shown.push_back(row.run);
     const int digits = rate_digits(shown);

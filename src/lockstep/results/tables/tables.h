@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <vector>
 
+#include "lockstep/results/record/epoch_record.h"
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/tables/document.h"
 #include "lockstep/results/tables/row_tables.h"
@@ -20,6 +22,20 @@ Document ddp_tables(const RunRecord& record);
 /// efficiency against the baseline that is printed with it, beside the `independent` control. At most 100
 /// columns wide as long as no more than three other settings were swept.
 Document scaling_tables(const RunRecord& record);
+
+/// A part of a step: "waiting".
+struct Phase {
+  const char* name;
+  double PhaseTimes::*seconds;
+};
+/// In the order of a step.
+inline constexpr std::array<Phase, 7> kPhases{{{"input", &PhaseTimes::input_s},
+                                               {"forward", &PhaseTimes::forward_s},
+                                               {"backward", &PhaseTimes::backward_s},
+                                               {"waiting", &PhaseTimes::waiting_s},
+                                               {"transfer", &PhaseTimes::transfer_s},
+                                               {"optimizer", &PhaseTimes::optimizer_s},
+                                               {"other", &PhaseTimes::other_s}}};
 
 /// Phases of a step in milliseconds and as shares, for rows with a breakdown.
 Document phases_tables(const RunRecord& record);
@@ -54,6 +70,10 @@ Document measures_tables(const RunRecord& record);
 
 /// Bucket cap found for each row that was tuned, and its gain.
 Document tuning_remarks(const RunRecord& record);
+
+/// The head of the table that a training prints as it goes, and a line of it, each with its end.
+std::string epochs_head();
+std::string epoch_line(const EpochRecord& epoch);
 
 /// Replicas that were compared while they trained, how often, and which were not and why.
 Document replica_checks_remark(const RunRecord& record);

@@ -79,10 +79,21 @@ void add_text(uint64_t& hash, std::string_view text) {
   hash = (hash ^ 0xFFU) * kPrime;
 }
 
-Fingerprint fingerprint_of(const RowPlan& row) {
+Fingerprint training_settings_of(const RowPlan& row) {
   Fingerprint fingerprint;
   for (const results::Setting& setting : results::kSettings) {
-    if (!setting.has(results::Setting::kDerived))
+    if (!setting.has(results::Setting::kDerived) && !setting.has(results::Setting::kNotOfTraining))
+      fingerprint.push_back({setting.flag_or_name(), setting.value_text(row)});
+  }
+  for (auto& [flag, value] : strategies::spelled_out(row.parsed_options))
+    fingerprint.push_back({flag, value});
+  return fingerprint;
+}
+
+Fingerprint fingerprint_of(const RowPlan& row) {
+  Fingerprint fingerprint = training_settings_of(row);
+  for (const results::Setting& setting : results::kSettings) {
+    if (setting.has(results::Setting::kNotOfTraining))
       fingerprint.push_back({setting.flag_or_name(), setting.value_text(row)});
   }
   // Not device_index and device_cpus, which each host has of its own.
@@ -92,8 +103,6 @@ Fingerprint fingerprint_of(const RowPlan& row) {
   fingerprint.push_back({"--tune-budget", number(row.tune_budget_s)});
   fingerprint.push_back({"--verify-every", std::to_string(row.verify_every)});
   append(fingerprint, row.pacing);
-  for (auto& [flag, value] : strategies::spelled_out(row.parsed_options))
-    fingerprint.push_back({flag, value});
   return fingerprint;
 }
 

@@ -41,7 +41,10 @@ struct Property {
 /// All properties of something, in an order that is the same on all ranks.
 using Fingerprint = std::vector<Property>;
 
-/// The settings of a row, and how it is to be trained.
+/// The settings that decide what a row computes, all but its learning rate and its data.
+Fingerprint training_settings_of(const RowPlan& row);
+
+/// All settings of a row, and how it is to be measured.
 Fingerprint fingerprint_of(const RowPlan& row);
 
 /// The properties of all rows of a plan, each with the values that it takes in turn, and a hash of all rows.

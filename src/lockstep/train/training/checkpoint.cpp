@@ -1,252 +1,135 @@
 #include "lockstep/train/training/checkpoint.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
+#include <ATen/ops/empty.h>
+
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
+#include "lockstep/base/json_codec.h"
 #include "lockstep/train/rows/gather.h"
-#include "lockstep/train/training/archive.h"
-#include "lockstep/train/training/state_dict.h"
 
 namespace lockstep::train {
 namespace {
 
-// The layout of a checkpoint, a dictionary:
+// The layout of a checkpoint, a .safetensors file with a checksum:
 //
-//   format, version   "lockstep checkpoint", 1
-//   model             name -> tensor: parameters and rank 0's buffers, as a state_dict of torchvision
-//   step, epoch       steps and epochs completed
-//   settings          name -> text: what must be the same to resume
-//   circumstances     name -> text: what decides rounding beside them
-//   epochs            a dictionary per completed epoch: loss, accuracy, ...
-//   ranks             a dictionary per rank: buffers, strategy (name -> tensor), epoch (sums so far)
-//   hash              over all of the above, as 16 hexadecimal digits
-//
-// Only rank 0 has `strategy` where the strategy's state is the same on all ranks.
-constexpr const char* kFormat = "lockstep checkpoint";
-constexpr int64_t kVersion = 1;
+//   metadata "lockstep"     CheckpointHead as JSON, with the version of this layout
+//   model/NAME              parameters and rank 0's buffers, as in a state_dict of torchvision
+//   rank/R/buffers/NAME     the running statistics of rank R
+//   rank/R/strategy/NAME    the state of its strategy; only rank 0's where it is the same on all ranks
+constexpr int kVersion = 2;
+constexpr const char* kHead = "lockstep";
 
-constexpr const char* kHash = "hash";
-
-std::string hash_text(const Dict& content) {
-  return fmt::format("{:016x}", hash_of(content));
+std::string buffers_of(int rank) {
+  return fmt::format("rank/{}/buffers/", rank);
 }
 
-/// `entries`: pairs of name and value, of whatever kind.
-template <typename Entries>
-Dict to_dict(const Entries& entries) {
-  Dict dict = make_dict();
-  for (const auto& [name, value] : entries) dict.insert(name, value);
-  return dict;
+std::string strategy_of(int rank) {
+  return fmt::format("rank/{}/strategy/", rank);
 }
 
-using NamedValues = std::initializer_list<std::pair<const char*, at::IValue>>;
-
-Dict to_dict(const Tally& tally) {
-  return to_dict(
-      NamedValues{{"loss_sum", tally.loss_sum}, {"correct", tally.correct}, {"samples", tally.samples}});
+void add(std::vector<replica::NamedTensor>& all, const std::string& prefix,
+         const std::vector<replica::NamedTensor>& tensors) {
+  for (const auto& [name, value] : tensors) all.push_back({prefix + name, value});
 }
 
-Dict to_dict(const results::EpochRecord& epoch) {
-  Dict dict = to_dict(NamedValues{{"epoch", int64_t{epoch.epoch}},
-                                  {"steps", epoch.steps},
-                                  {"learning_rate", epoch.learning_rate},
-                                  {"loss", epoch.loss}});
-  if (epoch.training_accuracy) dict.insert("training_accuracy", *epoch.training_accuracy);
-  if (epoch.evaluation_loss) dict.insert("evaluation_loss", *epoch.evaluation_loss);
-  if (epoch.evaluation_accuracy) dict.insert("evaluation_accuracy", *epoch.evaluation_accuracy);
-  return dict;
-}
+/// A tensor that a rank is about to send.
+struct Announced {
+  std::string name;
+  std::string type;
+  std::vector<int64_t> shape;
 
-Dict to_dict(const RankState& rank) {
-  return to_dict(NamedValues{{"buffers", to_dict(rank.buffers.tensors)},
-                             {"epoch", to_dict(rank.epoch)},
-                             {"strategy", to_dict(rank.strategy.tensors)}});
-}
-
-/// A dictionary that was read, with access by name and kind. Throws Error where an entry is missing or of
-/// another kind.
-class Entries {
- public:
-  explicit Entries(const at::IValue& value) {
-    if (!value.isGenericDict()) throw Error("a part of it is not a dictionary");
-    for (const auto& entry : value.toGenericDict()) {
-      if (!entry.key().isString()) throw Error("a name in it is not text");
-      entries_.emplace_back(entry.key().toStringRef(), entry.value());
-    }
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& tensor) {
+    fields("name", tensor.name);
+    fields("type", tensor.type);
+    fields("shape", tensor.shape);
   }
-
-  bool has(const std::string& name) const { return find(name) != entries_.end(); }
-
-  const at::IValue& get(const std::string& name) const {
-    const auto found = find(name);
-    if (found == entries_.end()) throw Error(fmt::format("it has no '{}'", name));
-    return found->second;
-  }
-
-  int64_t integer(const std::string& name) const {
-    return get(name, &at::IValue::isInt, "a whole number").toInt();
-  }
-  double real(const std::string& name) const {
-    return get(name, &at::IValue::isDouble, "a number").toDouble();
-  }
-  std::string text(const std::string& name) const {
-    return get(name, &at::IValue::isString, "text").toStringRef();
-  }
-  at::ArrayRef<at::IValue> list(const std::string& name) const {
-    return get(name, &at::IValue::isList, "a list").toListRef();
-  }
-
-  std::vector<replica::NamedTensor> tensors() const {
-    std::vector<replica::NamedTensor> found;
-    for (const auto& [name, value] : entries_) {
-      if (!value.isTensor()) throw Error(fmt::format("'{}' is not a tensor", name));
-      found.push_back({name, value.toTensor()});
-    }
-    return found;
-  }
-
-  const std::vector<std::pair<std::string, at::IValue>>& all() const { return entries_; }
-
- private:
-  const at::IValue& get(const std::string& name, bool (at::IValue::*is_kind)() const,
-                        const char* kind) const {
-    const at::IValue& value = get(name);
-    if (!(value.*is_kind)()) throw Error(fmt::format("'{}' is not {}", name, kind));
-    return value;
-  }
-
-  std::vector<std::pair<std::string, at::IValue>>::const_iterator find(const std::string& name) const {
-    return std::ranges::find(entries_, name, &std::pair<std::string, at::IValue>::first);
-  }
-
-  std::vector<std::pair<std::string, at::IValue>> entries_;
 };
 
-Fingerprint facts_in(const Entries& entries, const std::string& name) {
-  Fingerprint facts;
-  const Entries named(entries.get(name));
-  for (const auto& [key, value] : named.all()) {
-    if (!value.isString()) throw Error(fmt::format("'{}' in '{}' is not text", key, name));
-    facts.push_back({key, value.toStringRef()});
-  }
-  return facts;
+comm::Buffer buffer_of(const at::Tensor& tensor) {
+  return comm::host_buffer(static_cast<uint8_t*>(tensor.data_ptr()), tensor.nbytes());
 }
 
-Tally tally_from(const Entries& entries) {
-  return {entries.real("loss_sum"), entries.integer("correct"), entries.integer("samples")};
-}
-
-RankState rank_from(const at::IValue& value) {
-  const Entries entries(value);
-  RankState rank;
-  rank.buffers.tensors = Entries(entries.get("buffers")).tensors();
-  rank.strategy.tensors = Entries(entries.get("strategy")).tensors();
-  rank.epoch = tally_from(Entries(entries.get("epoch")));
-  return rank;
-}
-
-results::EpochRecord epoch_from(const at::IValue& value) {
-  const Entries entries(value);
-  results::EpochRecord epoch;
-  epoch.epoch = static_cast<int>(entries.integer("epoch"));
-  epoch.steps = entries.integer("steps");
-  epoch.learning_rate = entries.real("learning_rate");
-  epoch.loss = entries.real("loss");
-  if (entries.has("training_accuracy")) epoch.training_accuracy = entries.real("training_accuracy");
-  if (entries.has("evaluation_loss")) epoch.evaluation_loss = entries.real("evaluation_loss");
-  if (entries.has("evaluation_accuracy")) epoch.evaluation_accuracy = entries.real("evaluation_accuracy");
-  return epoch;
-}
-
-/// The states of all ranks on rank 0, an empty list elsewhere. Rank 0 receives one rank after the other, so
-/// that messages in flight hold one state at a time. Collective.
-List gather_ranks(const RankState& own, comm::Communicator* group) {
-  List ranks = make_list();
+/// The tensors of all ranks on rank 0, the own ones elsewhere. Collective.
+std::vector<replica::NamedTensor> gather_tensors(const RankState& own, comm::Communicator* group) {
   const int rank = group == nullptr ? 0 : group->rank();
-  if (rank == 0) ranks.push_back(to_dict(own));
-  if (group == nullptr) return ranks;
-  std::string bytes;
+  std::vector<replica::NamedTensor> tensors;
+  add(tensors, buffers_of(rank), own.buffers.tensors);
+  if (rank == 0 || !own.strategy.same_on_all_ranks) add(tensors, strategy_of(rank), own.strategy.tensors);
+  if (group == nullptr) return tensors;
+  std::vector<Announced> announced;
   if (rank != 0) {
-    RankState sent = own;
-    if (sent.strategy.same_on_all_ranks) sent.strategy.tensors.clear();
-    bytes = to_archive(to_dict(sent));
+    for (const auto& [name, value] : tensors)
+      announced.push_back({name, type_name(value), value.sizes().vec()});
   }
-  const std::vector<int64_t> sizes = gather_equal<int64_t>({static_cast<int64_t>(bytes.size())}, *group);
+  const std::vector<std::vector<Announced>> by_rank = gather_records(announced, group);
   constexpr int kTag = 1;
   if (rank != 0) {
-    std::vector<uint8_t> message(bytes.begin(), bytes.end());
-    group->send(comm::host_buffer(message.data(), message.size()), 0, kTag)->wait();
-    return ranks;
+    for (const auto& [name, value] : tensors) {
+      if (value.nbytes() > 0) group->send(buffer_of(value), 0, kTag)->wait();
+    }
+    return tensors;
   }
   for (int other = 1; other < group->size(); ++other) {
-    std::vector<uint8_t> message(static_cast<size_t>(sizes[static_cast<size_t>(other)]));
-    group->receive(comm::host_buffer(message.data(), message.size()), other, kTag)->wait();
-    ranks.push_back(from_archive(std::string(message.begin(), message.end()), "the state that a rank sent"));
+    for (const Announced& tensor : by_rank[static_cast<size_t>(other)]) {
+      const at::Tensor value = at::empty(tensor.shape, type_named(tensor.type));
+      if (value.nbytes() > 0) group->receive(buffer_of(value), other, kTag)->wait();
+      tensors.push_back({tensor.name, value});
+    }
   }
-  return ranks;
+  return tensors;
 }
 
-Checkpoint checkpoint_from(const at::IValue& content) {
-  const Entries entries(content);
-  if (!entries.has("format") || entries.text("format") != kFormat) {
-    throw Error("it is not a checkpoint of lockstep",
-                "--init takes the values of other files; --resume continues where lockstep stopped.");
+CheckpointHead head_in(const TensorFile& file) {
+  const std::string text = file.metadata(kHead);
+  if (text.empty()) {
+    throw ConfigError(fmt::format("'{}' is not a checkpoint of lockstep", file.path()),
+                      "--init takes the values of other files; --resume continues where lockstep stopped.");
   }
-  if (const int64_t version = entries.integer("version"); version != kVersion) {
-    throw Error(
-        fmt::format("it has version {} of the format, and this lockstep reads {}", version, kVersion));
+  try {
+    const nlohmann::json document = parse_json(text, file.path());
+    const JsonNode node(document, file.path());
+    if (const int version = node["version"].count(0); version != kVersion) {
+      throw Error(fmt::format("'{}' has version {} of the format, and this lockstep reads {}", file.path(),
+                              version, kVersion));
+    }
+    CheckpointHead head;
+    decode(node, head);
+    return head;
+  } catch (const Error& error) {
+    throw ConfigError(error.what(), error.advice());
   }
-  Dict without_hash = content.toGenericDict().copy();
-  static_cast<void>(without_hash.erase(kHash));
-  if (entries.text(kHash) != hash_text(without_hash)) {
-    throw Error("it is damaged: its contents are not what was written",
-                "Resume from another file; this one's disk or transfer may be at fault.");
-  }
-  Checkpoint checkpoint;
-  checkpoint.step = entries.integer("step");
-  checkpoint.model = Entries(entries.get("model")).tensors();
-  checkpoint.settings = facts_in(entries, "settings");
-  checkpoint.circumstances = facts_in(entries, "circumstances");
-  for (const at::IValue& epoch : entries.list("epochs")) checkpoint.epochs.push_back(epoch_from(epoch));
-  for (const at::IValue& rank : entries.list("ranks")) checkpoint.ranks.push_back(rank_from(rank));
-  if (checkpoint.ranks.empty()) throw Error("it has no ranks");
-  for (RankState& rank : checkpoint.ranks) {
-    if (rank.strategy.tensors.empty()) rank.strategy = checkpoint.ranks.front().strategy;
-  }
-  return checkpoint;
 }
 
 }  // namespace
 
-void write_checkpoint(const std::string& path, const Checkpoint& head, const replica::Parameters& parameters,
-                      const RankState& own, comm::Communicator* group) {
-  const List ranks = gather_ranks(own, group);
-  if (group != nullptr && group->rank() != 0) return;
-  List epochs = make_list();
-  for (const results::EpochRecord& epoch : head.epochs) epochs.push_back(to_dict(epoch));
-  Dict content = to_dict(NamedValues{{"format", kFormat},
-                                     {"version", kVersion},
-                                     {"model", to_dict(state_dict_of(parameters))},
-                                     {"step", head.step},
-                                     {"epoch", static_cast<int64_t>(head.epochs.size())},
-                                     {"settings", to_dict(head.settings)},
-                                     {"circumstances", to_dict(head.circumstances)},
-                                     {"epochs", epochs},
-                                     {"ranks", ranks}});
-  content.insert(kHash, hash_text(content));
-  write_file_atomically(path, to_archive(content));
+Checkpoint::Checkpoint(const std::string& path) : file_(path), head_(head_in(file_)) {}
+
+std::vector<replica::NamedTensor> Checkpoint::model() const {
+  return file_.tensors(kModel);
 }
 
-Checkpoint read_checkpoint(const std::string& path) {
-  const at::IValue content = read_archive(path);
-  try {
-    return checkpoint_from(content);
-  } catch (const Error& error) {
-    throw ConfigError(fmt::format("'{}' cannot be used: {}", path, error.what()), error.advice());
-  }
+RankState Checkpoint::rank(int rank) const {
+  RankState state;
+  state.buffers.tensors = file_.tensors(buffers_of(rank));
+  state.strategy.tensors = file_.tensors(strategy_of(file_.has(strategy_of(rank)) ? rank : 0));
+  state.epoch = head_.ranks.at(static_cast<size_t>(rank));
+  return state;
+}
+
+void write_checkpoint(const std::string& path, CheckpointHead head, const replica::Parameters& parameters,
+                      const RankState& own, comm::Communicator* group) {
+  std::vector<replica::NamedTensor> tensors = gather_tensors(own, group);
+  head.ranks = gather_records(own.epoch, group);
+  if (group != nullptr && group->rank() != 0) return;
+  add(tensors, kModel, parameters.trainable());
+  add(tensors, kModel, parameters.buffers());
+  // A rate is not what a resumed training would repeat.
+  for (results::EpochRecord& epoch : head.epochs) epoch.images_per_s.reset();
+  Json json{{"version", kVersion}};
+  json.update(encode(head));
+  write_tensors(path, tensors, {{kHead, json.dump(-1, ' ', false, Json::error_handler_t::replace)}});
 }
 
 }  // namespace lockstep::train

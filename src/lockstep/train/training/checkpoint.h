@@ -4,12 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/fields.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/replica/parameters.h"
 #include "lockstep/replica/state.h"
 #include "lockstep/results/files/training_record.h"
 #include "lockstep/train/rows/fingerprint.h"
 #include "lockstep/train/training/evaluation.h"
+#include "lockstep/train/training/tensor_file.h"
 
 namespace lockstep::train {
 
@@ -23,31 +25,50 @@ struct RankState {
   Tally epoch;
 };
 
-/// A training between two steps: all that is needed to resume it with the same bits. Random numbers need no
-/// state of their own: they follow from the seed and the step (replica/random.h).
-struct Checkpoint {
+/// A training between two steps, without its tensors. Random numbers need no state of their own: they follow
+/// from the seed and the step (replica/random.h).
+struct CheckpointHead {
   /// Properties that must be the same to resume.
   Fingerprint settings;
   /// Properties that may differ, but decide how sums are rounded.
   Fingerprint circumstances;
   int64_t step = 0;
   std::vector<results::EpochRecord> epochs;
+  /// Sums of the current epoch, by rank.
+  std::vector<Tally> ranks;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& head) {
+    fields("step", head.step, kAtLeastOne);
+    fields("settings", head.settings, kRequired);
+    fields("circumstances", head.circumstances, kRequired);
+    fields("epochs", head.epochs, kRequired);
+    fields("ranks", head.ranks, kRequired);
+  }
+};
+
+/// A checkpoint that was opened: all that is needed to resume a training with the same bits.
+class Checkpoint {
+ public:
+  /// Throws ConfigError for a file that is cut off, differs in a bit from the one that was written, or is not
+  /// a checkpoint of lockstep.
+  explicit Checkpoint(const std::string& path);
+
+  const CheckpointHead& head() const { return head_; }
   /// Parameters and rank 0's buffers by torchvision's names.
-  std::vector<replica::NamedTensor> model;
-  /// [rank]. A strategy's state that is the same on all ranks is stored once and copied when reading.
-  std::vector<RankState> ranks;
+  std::vector<replica::NamedTensor> model() const;
+  RankState rank(int rank) const;
+
+ private:
+  TensorFile file_;
+  CheckpointHead head_;
 };
 
 /// Gathers the states of the ranks and writes the checkpoint on rank 0; at any moment `path` is the old file
-/// or the whole new one. `head`: settings, circumstances, step and epochs. The file is a dictionary that
-/// Python's torch.load(path, weights_only=True) reads; docs/training.md describes it. The same training gives
-/// the same bytes. Collective over `group`, null for one rank. Throws Error, on rank 0, if it cannot be
+/// or the whole new one. `head`: all but the ranks. docs/training.md describes the file. The same training
+/// gives the same bytes. Collective over `group`, null for one rank. Throws Error, on rank 0, if it cannot be
 /// written.
-void write_checkpoint(const std::string& path, const Checkpoint& head, const replica::Parameters& parameters,
+void write_checkpoint(const std::string& path, CheckpointHead head, const replica::Parameters& parameters,
                       const RankState& own, comm::Communicator* group);
-
-/// Throws ConfigError for a file that is cut off, differs in a bit from what was written, or is not a
-/// checkpoint of lockstep.
-Checkpoint read_checkpoint(const std::string& path);
 
 }  // namespace lockstep::train

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "lockstep/base/fields.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/inputs/input.h"
 #include "lockstep/models/model.h"
@@ -16,6 +17,13 @@ struct Tally {
   double loss_sum = 0;
   int64_t correct = 0;
   int64_t samples = 0;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& tally) {
+    fields("loss_sum", tally.loss_sum, kRequired);
+    fields("correct", tally.correct, kRequired);
+    fields("samples", tally.samples, kRequired);
+  }
 
   /// Counts the samples whose largest logit is that of their label.
   void add_predictions(const at::Tensor& logits, const at::Tensor& labels);

@@ -9,9 +9,9 @@
 namespace lockstep::train {
 
 /// Trains `steps` steps of a row and writes to `folder`, which exists, what another program needs to do the
-/// same and compare: `initial.pt` and `final.pt` with the parameters by name (rank 0), and `batches.N.pt` of
-/// every rank N with `images.S` and `labels.S` of every step S. Each file is a dictionary of names to tensors
-/// that Python's torch.load reads. Collective over `group`. Throws Error if a file cannot be written.
+/// same and compare: `initial.safetensors` and `final.safetensors` with the parameters by name (rank 0), and
+/// `batches.N.safetensors` of every rank N with `images.S` and `labels.S` of every step S. Collective over
+/// `group`. Throws Error if a file cannot be written.
 void export_training(const RowPlan& row, int steps, const RankGroup& group,
                      const std::filesystem::path& folder, launch::Progress& progress);
 

@@ -8,39 +8,15 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/registry.h"
 #include "lockstep/base/rule.h"
 
 namespace lockstep::train {
 namespace {
 
-const Registry<Decay>& decays() {
-  static const Registry<Decay> all(
-      "schedule", "lockstep train --help",
-      {{"constant", Decay::kConstant}, {"step", Decay::kStep}, {"cosine", Decay::kCosine}});
-  return all;
-}
-
-void check_rate(const ScheduleOptions& options) {
-  if (options.learning_rate > 0 && std::isfinite(options.learning_rate)) return;
-  throw ConfigError(fmt::format("--lr must be greater than 0, not {:g}", options.learning_rate));
-}
-
-void check_epochs(const ScheduleOptions& options) {
-  if (options.epochs >= 1) return;
-  throw ConfigError(fmt::format("--epochs must be greater than 0, not {}", options.epochs));
-}
-
 void check_warmup(const ScheduleOptions& options) {
   if (options.warmup_epochs >= 0 && options.warmup_epochs <= options.epochs) return;
   throw ConfigError(fmt::format("--warmup-epochs must lie between 0 and --epochs {}, not {:g}",
                                 options.epochs, options.warmup_epochs));
-}
-
-void check_decay_factor(const ScheduleOptions& options) {
-  if (options.decay_factor > 0 && options.decay_factor <= 1) return;
-  throw ConfigError(
-      fmt::format("--decay-factor must be greater than 0 and at most 1, not {:g}", options.decay_factor));
 }
 
 void check_decay_epochs(const ScheduleOptions& options) {
@@ -53,22 +29,16 @@ void check_decay_epochs(const ScheduleOptions& options) {
 }
 
 constexpr Rule<ScheduleOptions> kScheduleRules[] = {
-    {"--lr", &check_rate},
-    {"--epochs", &check_epochs},
     {"--warmup-epochs, --epochs", &check_warmup},
-    {"--decay-factor", &check_decay_factor},
     {"--decay-epochs", &check_decay_epochs},
 };
 
 }  // namespace
 
-const char* to_string(Decay decay) {
-  if (decay == Decay::kStep) return "step";
-  return decay == Decay::kCosine ? "cosine" : "constant";
-}
-
 Decay parse_decay(const std::string& name) {
-  return decays().get(name);
+  const auto found = std::ranges::find(kDecays, name);
+  if (found == kDecays.end()) throw ConfigError(fmt::format("there is no schedule '{}'", name));
+  return static_cast<Decay>(found - kDecays.begin());
 }
 
 Schedule::Schedule(const ScheduleOptions& options, int ranks, int64_t steps_per_epoch)

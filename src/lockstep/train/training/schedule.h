@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,9 +9,10 @@ namespace lockstep::train {
 
 enum class Decay { kConstant, kStep, kCosine };
 
-/// "constant", "step", "cosine".
-const char* to_string(Decay decay);
-/// Throws ConfigError with the nearest names.
+/// Names in the order of Decay.
+inline constexpr std::array kDecays{"constant", "step", "cosine"};
+
+/// Throws ConfigError for any other name.
 Decay parse_decay(const std::string& name);
 
 struct ScheduleOptions {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +13,6 @@
 #include "lockstep/train/rows/gather.h"
 #include "lockstep/train/rows/row_trainee.h"
 #include "lockstep/train/training/evaluation.h"
-#include "lockstep/train/training/state_dict.h"
 
 namespace lockstep::train {
 namespace {
@@ -48,16 +46,15 @@ class Training {
         on_epoch_(on_epoch),
         schedule_(plan.schedule, plan.row.ranks, plan.steps_per_epoch),
         settings_(settings_of(plan)) {
-    RankState own;
     if (!plan.resume_path.empty()) {
-      Checkpoint checkpoint = read_checkpoint_of(plan);
-      own = checkpoint.ranks.at(static_cast<size_t>(ranks.rank()));
-      step_ = checkpoint.step;
-      epochs_ = checkpoint.epochs;
+      const Checkpoint checkpoint = read_checkpoint_of(plan);
+      const RankState own = checkpoint.rank(ranks.rank());
+      step_ = checkpoint.head().step;
+      epochs_ = checkpoint.head().epochs;
       tally_ = own.epoch;
       resumed_at_step_ = step_;
       make_trainee([&](replica::Parameters& parameters) {
-        load_values(checkpoint.model, parameters, plan.resume_path);
+        load_values(checkpoint.model(), parameters, plan.resume_path);
         for (const auto& [name, buffer] : parameters.buffers()) own.buffers.copy_to(name, buffer);
       });
       trainee_->strategy().restore(own.strategy);
@@ -89,7 +86,7 @@ class Training {
     };
     const auto initialise = [&](replica::Parameters& parameters) {
       if (load) load(parameters);
-      // Compared before the strategy's first broadcast, which would hide a difference.
+      // Compare before the strategy's first broadcast, which would hide a difference.
       agree_on_start(parameters, step_, group_);
     };
     trainee_.emplace(plan_.row, ranks_, nullptr,
@@ -170,7 +167,6 @@ class Training {
                       .circumstances = plan_.circumstances,
                       .step = step_,
                       .epochs = epochs_,
-                      .model = {},
                       .ranks = {}},
                      trainee_->parameters(), own, group_);
   }
@@ -219,7 +215,8 @@ std::string or_none(const std::string& text) {
 }
 
 std::string text_of(const ScheduleOptions& schedule) {
-  std::string text = fmt::format("{} from {}", to_string(schedule.decay), schedule.learning_rate);
+  std::string text =
+      fmt::format("{} from {}", kDecays[static_cast<size_t>(schedule.decay)], schedule.learning_rate);
   if (schedule.scale) text += " times the ranks";
   if (schedule.warmup_epochs > 0) text += fmt::format(", {} epochs of warm-up", schedule.warmup_epochs);
   if (schedule.decay == Decay::kStep) {
@@ -231,15 +228,8 @@ std::string text_of(const ScheduleOptions& schedule) {
 }
 
 void check_schedule(const TrainingPlan& plan) {
-  // Its constructor checks the values.
+  // The constructor checks the values.
   static_cast<void>(Schedule(plan.schedule, plan.row.ranks, plan.steps_per_epoch));
-}
-
-void check_combines(const TrainingPlan& plan) {
-  if (plan.row.ranks == 1 || traits_of(plan.row).combines != "nothing") return;
-  throw ConfigError(fmt::format("{} combines nothing: {} ranks would be {} trainings", plan.row.strategy,
-                                plan.row.ranks, plan.row.ranks),
-                    "Choose ddp, or --ranks 1.");
 }
 
 void check_evaluation(const TrainingPlan& plan) {
@@ -256,55 +246,50 @@ void check_start(const TrainingPlan& plan) {
                     "--resume continues a training; --init begins one with the values of a file.");
 }
 
-void check_checkpoint_every(const TrainingPlan& plan) {
-  if (plan.checkpoint_every >= 0) return;
-  throw ConfigError(fmt::format("--checkpoint-every must be greater than 0, not {}", plan.checkpoint_every));
-}
-
 constexpr Rule<TrainingPlan> kPlanRules[] = {
     {"the schedule's flags, --epochs, --steps-per-epoch", &check_schedule},
-    {"--strategy, --ranks", &check_combines},
+    {"--strategy, --ranks",
+     [](const TrainingPlan& plan) { check_combines(plan.row.strategy, plan.row.ranks); }},
     {"--eval, --input", &check_evaluation},
     {"--resume, --init", &check_start},
-    {"--checkpoint-every", &check_checkpoint_every},
 };
 
 }  // namespace
+
+void check_combines(const std::string& strategy, int ranks) {
+  if (ranks == 1 || results::role_of(strategy) == results::Role::kStrategy) return;
+  throw ConfigError(
+      fmt::format("{} combines nothing: {} ranks would be {} trainings", strategy, ranks, ranks),
+      "Choose ddp, or --ranks 1.");
+}
 
 void check_plan(const TrainingPlan& plan) {
   require_all(kPlanRules, plan);
 }
 
 Fingerprint settings_of(const TrainingPlan& plan) {
-  // Left out: the pacing of a measurement; the row's learning rate, which the schedule replaces; and where
-  // batches come from and who makes them, which does not change them.
-  static const std::set<std::string> others{
-      "--warmup",      "--steps", "--precision-target", "--max-time", "--tune-budget",     "--verify-every",
-      "learning rate", "--data",  "--address",          "--timeout",  "flags of the input"};
-  Fingerprint facts;
-  for (Property& fact : fingerprint_of(plan.row)) {
-    if (!others.contains(fact.name)) facts.push_back(std::move(fact));
-  }
-  facts.push_back({"learning rate", text_of(plan.schedule)});
-  facts.push_back({"steps per epoch", std::to_string(plan.steps_per_epoch)});
-  facts.push_back({"data", or_none(plan.data)});
-  return facts;
+  Fingerprint settings = training_settings_of(plan.row);
+  settings.push_back({"learning rate", text_of(plan.schedule)});
+  settings.push_back({"steps per epoch", std::to_string(plan.steps_per_epoch)});
+  settings.push_back({"data", or_none(plan.data)});
+  return settings;
 }
 
 Fingerprint fingerprint_of(const TrainingPlan& plan) {
-  Fingerprint facts = settings_of(plan);
-  facts.push_back({"--epochs", std::to_string(plan.schedule.epochs)});
-  facts.push_back({"--eval", plan.evaluate ? "on" : "off"});
-  facts.push_back({"--checkpoint", or_none(plan.checkpoint_path)});
-  facts.push_back({"--checkpoint-every", std::to_string(plan.checkpoint_every)});
-  facts.push_back({"--resume", or_none(plan.resume_path)});
-  facts.push_back({"--init", or_none(plan.init_path)});
-  return facts;
+  Fingerprint fingerprint = settings_of(plan);
+  fingerprint.push_back({"--epochs", std::to_string(plan.schedule.epochs)});
+  fingerprint.push_back({"--eval", plan.evaluate ? "on" : "off"});
+  fingerprint.push_back({"--checkpoint", or_none(plan.checkpoint_path)});
+  fingerprint.push_back({"--checkpoint-every", std::to_string(plan.checkpoint_every)});
+  fingerprint.push_back({"--resume", or_none(plan.resume_path)});
+  fingerprint.push_back({"--init", or_none(plan.init_path)});
+  return fingerprint;
 }
 
 Checkpoint read_checkpoint_of(const TrainingPlan& plan) {
-  Checkpoint checkpoint = read_checkpoint(plan.resume_path);
-  const std::vector<std::string> differences = differences_in(checkpoint.settings, settings_of(plan));
+  Checkpoint checkpoint(plan.resume_path);
+  const CheckpointHead& head = checkpoint.head();
+  const std::vector<std::string> differences = differences_in(head.settings, settings_of(plan));
   if (!differences.empty()) {
     throw ConfigError(
         fmt::format("'{}' is of another training: {}", plan.resume_path, fmt::join(differences, "; ")),
@@ -312,20 +297,20 @@ Checkpoint read_checkpoint_of(const TrainingPlan& plan) {
   }
   const auto ranks = static_cast<size_t>(training_ranks(plan.row));
   const int64_t total = plan.schedule.epochs * plan.steps_per_epoch;
-  if (checkpoint.ranks.size() != ranks || checkpoint.step < 1 ||
-      checkpoint.step / plan.steps_per_epoch != static_cast<int64_t>(checkpoint.epochs.size())) {
+  if (head.ranks.size() != ranks ||
+      head.step / plan.steps_per_epoch != static_cast<int64_t>(head.epochs.size())) {
     throw ConfigError(fmt::format("'{}' contradicts itself: it is damaged", plan.resume_path));
   }
-  if (checkpoint.step > total) {
+  if (head.step > total) {
     throw ConfigError(fmt::format("'{}' has {} steps, and {} epochs have only {}", plan.resume_path,
-                                  checkpoint.step, plan.schedule.epochs, total),
+                                  head.step, plan.schedule.epochs, total),
                       "Give more --epochs.");
   }
   return checkpoint;
 }
 
-std::string changed_circumstances(const TrainingPlan& plan, const Checkpoint& checkpoint) {
-  return fmt::format("{}", fmt::join(differences_in(checkpoint.circumstances, plan.circumstances), "; "));
+std::string changed_circumstances(const TrainingPlan& plan, const CheckpointHead& head) {
+  return fmt::format("{}", fmt::join(differences_in(head.circumstances, plan.circumstances), "; "));
 }
 
 TrainingResult train(const TrainingPlan& plan, const RankGroup& ranks, launch::Progress& progress,

@@ -41,6 +41,9 @@ struct TrainingPlan {
   std::optional<int64_t> stop_after;
 };
 
+/// Throws ConfigError for several ranks whose strategy combines nothing.
+void check_combines(const std::string& strategy, int ranks);
+
 /// Throws ConfigError for a plan that is impossible: a strategy that combines nothing, values that a schedule
 /// does not take, flags that exclude each other.
 void check_plan(const TrainingPlan& plan);
@@ -57,7 +60,7 @@ Fingerprint fingerprint_of(const TrainingPlan& plan);
 Checkpoint read_checkpoint_of(const TrainingPlan& plan);
 
 /// How the circumstances differ from the checkpoint's; empty if they do not.
-std::string changed_circumstances(const TrainingPlan& plan, const Checkpoint& checkpoint);
+std::string changed_circumstances(const TrainingPlan& plan, const CheckpointHead& head);
 
 /// The results of a training.
 struct TrainingResult {

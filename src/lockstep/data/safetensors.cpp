@@ -1,0 +1,146 @@
+#include "lockstep/data/safetensors.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sodium.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/hexadecimal.h"
+
+// Source of the layout: the README of safetensors, section "Format".
+//
+//   8 bytes   size of the header, little-endian
+//   header    {"__metadata__": {KEY: TEXT}, NAME: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}
+//   values    of all tensors, one after the other
+namespace lockstep::data {
+namespace {
+
+constexpr size_t kPrefix = 8;
+/// As in the library of the format.
+constexpr size_t kMostOfHeader = 100'000'000;
+constexpr const char* kMetadata = "__metadata__";
+
+constexpr size_t kDigestBytes = 32;
+const std::string kNoChecksum(2 * kDigestBytes, '0');
+
+class Digest {
+ public:
+  Digest() {
+    // Chooses the fastest code for this processor.
+    if (::sodium_init() < 0) throw Error("libsodium cannot start");
+    ::crypto_generichash_init(&state_, nullptr, 0, kDigestBytes);
+  }
+  void add(std::string_view bytes) {
+    ::crypto_generichash_update(&state_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  }
+  std::string text() {
+    std::string bytes(kDigestBytes, '\0');
+    ::crypto_generichash_final(&state_, reinterpret_cast<unsigned char*>(bytes.data()), bytes.size());
+    return to_hexadecimal(bytes);
+  }
+
+ private:
+  ::crypto_generichash_state state_{};
+};
+
+std::string read_begin(const PositionedFile& file) {
+  std::string begin(std::min<uint64_t>(file.bytes(), kPrefix), '\0');
+  file.read(0, begin);
+  const uint64_t size = little_endian_at(begin, 0, kPrefix, file.path());
+  begin.resize(std::min(file.bytes(), kPrefix + std::min<uint64_t>(size, kMostOfHeader)));
+  file.read(0, begin);
+  return begin;
+}
+
+}  // namespace
+
+Safetensors parse_safetensors(std::string_view begin, uint64_t file_bytes, const std::string& name) {
+  const std::string_view header =
+      header_text(begin, kPrefix, little_endian_at(begin, 0, kPrefix, name), kMostOfHeader, name);
+  const uint64_t values = kPrefix + header.size();
+  Safetensors found;
+  try {
+    const nlohmann::json entries = nlohmann::json::parse(header);
+    for (const auto& [tensor, entry] : entries.items()) {
+      if (tensor == kMetadata) {
+        found.metadata = entry.get<std::map<std::string, std::string>>();
+        continue;
+      }
+      const auto [from, to] = entry.at("data_offsets").get<std::pair<uint64_t, uint64_t>>();
+      if (to > file_bytes - values) refuse_header(name, "values beyond the end of the file");
+      found.tensors[tensor] =
+          place_tensor(element_type(&ElementType::in_safetensors, entry.at("dtype").get<std::string>(), name),
+                       entry.at("shape").get<std::vector<int64_t>>(), values + from, values + to, name);
+    }
+  } catch (const nlohmann::json::exception&) {
+    refuse_header(name, "it is no description of tensors");
+  }
+  return found;
+}
+
+Safetensors read_safetensors(const PositionedFile& file) {
+  return parse_safetensors(read_begin(file), file.bytes(), file.path());
+}
+
+void check_checksum(const PositionedFile& file, const Safetensors& found) {
+  const auto checksum = found.metadata.find(kChecksumKey);
+  if (checksum == found.metadata.end()) return;
+  std::string part = read_begin(file);
+  const size_t digits = part.find(checksum->second);
+  if (checksum->second.size() == kNoChecksum.size() && digits != std::string::npos) {
+    uint64_t position = part.size();
+    part.replace(digits, kNoChecksum.size(), kNoChecksum);
+    Digest digest;
+    while (true) {
+      digest.add(part);
+      constexpr uint64_t kPart = 1 << 20;
+      part.resize(std::min(kPart, file.bytes() - position));
+      if (part.empty()) break;
+      file.read(position, part);
+      position += part.size();
+    }
+    if (digest.text() == checksum->second) return;
+  }
+  throw Error(fmt::format("'{}' is damaged: its contents are not what was written", file.path().string()),
+              "Take another file; this one's disk or transfer may be at fault.");
+}
+
+void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  const auto type_of = [&](const TensorToWrite& tensor) -> const ElementType& {
+    return element_type(&ElementType::name, tensor.type, path);
+  };
+  // Readers map the file and expect aligned values: the widest come first.
+  std::ranges::stable_sort(tensors, std::greater(),
+                           [&](const auto& tensor) { return type_of(tensor).bytes; });
+  // First of all, so that its place is known.
+  nlohmann::ordered_json header{{kMetadata, {{kChecksumKey, kNoChecksum}}}};
+  header[kMetadata].update(metadata);
+  uint64_t end = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    const uint64_t from = std::exchange(end, end + tensor.values.size());
+    header[tensor.name] = {
+        {"dtype", type_of(tensor).in_safetensors}, {"shape", tensor.shape}, {"data_offsets", {from, end}}};
+  }
+  // Invalid UTF-8 in the name of a file must not end the writing of a checkpoint.
+  std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  text.resize((text.size() + kPrefix - 1) / kPrefix * kPrefix, ' ');
+  std::string begin;
+  for (size_t i = 0; i < kPrefix; ++i) begin += static_cast<char>(text.size() >> 8 * i);
+  begin += text;
+
+  Digest digest;
+  digest.add(begin);
+  for (const TensorToWrite& tensor : tensors) digest.add(tensor.values);
+  begin.replace(begin.find(kNoChecksum), kNoChecksum.size(), digest.text());
+  std::vector<std::string_view> parts{begin};
+  for (const TensorToWrite& tensor : tensors) parts.push_back(tensor.values);
+  write_file_atomically(path, parts);
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/results/record/run_record.h"
+
+namespace lockstep::results {
+
+/// A record, and its name beside others.
+struct NamedRecord {
+  std::string name;
+  RunRecord record;
+};
+
+/// Input of a page or a chart: the user's own records, and published ones beside them. Either may be empty.
+struct Sources {
+  std::vector<NamedRecord> records;
+  std::vector<NamedRecord> published;
+};
+
+/// Names for files: without folder and ending where these names differ, otherwise the paths as given.
+std::vector<std::string> display_names(const std::vector<std::string>& paths);
+
+/// Fills in speed-ups and efficiencies of records that came without any (assign_baselines). Without own
+/// records, published ones take their place.
+void complete(Sources& sources);
+
+/// A run of one of the records, and its label among all runs.
+struct LabelledRun {
+  const Run* run = nullptr;
+  size_t record = 0;
+  bool control = false;
+  /// Everything but the number of ranks that varies among the runs: "resnet50, ddp, bf16", and the record's
+  /// name if there are several.
+  std::string label;
+  /// The same without the network.
+  std::string label_in_network;
+  /// The settings that `curve` consists of, in any record.
+  std::string work;
+  /// Key of the curve: equal for runs of a record that differ only in their number of ranks.
+  std::string curve;
+};
+
+/// All runs of all records in their order, labelled by the settings that vary among them. Pointers into
+/// `records`.
+std::vector<LabelledRun> labelled_runs(std::span<const NamedRecord> records);
+inline std::vector<LabelledRun> labelled_runs(const Sources& sources) {
+  return labelled_runs(sources.records);
+}
+
+/// The label with the number of ranks: "ddp, 8 ranks".
+std::string with_ranks(const LabelledRun& run);
+/// The same without the network, for charts that name it above its rows.
+std::string with_ranks_only(const LabelledRun& run);
+
+/// The highest peak of any rank in bytes; 0: not known.
+int64_t peak_memory_bytes(const Run& run);
+
+/// The speed-up that a published run states, otherwise the one that follows from the rates.
+std::optional<double> shown_speedup(const Run& run);
+
+}  // namespace lockstep::results
