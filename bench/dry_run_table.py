@@ -5,9 +5,10 @@
   bench/dry_run_table.py --only vgg16          those whose flags contain a text
   bench/dry_run_table.py --csv FILE            the same rows as CSV too
 
-Of every plan: the estimate, the time of the real run from start to end, their ratio (real over estimated; 0.67 to 1.5
-is promised on a quiet machine), and the time that --dry-run itself took (at most 3 s is promised). The table is
-Markdown. Exit code 1 if a promise is broken.
+Of every plan: the estimate, the time of the real run from start to end, their ratio (real over estimated), and the time
+that --dry-run itself took. All plans have a fixed number of steps, so their estimates are single figures. An estimate
+is one step of each network times the steps, without communication; a ratio beyond 0.5 to 2 on a quiet machine is a
+fault. The table is Markdown. Exit code 1 if a ratio is beyond these.
 """
 
 import argparse
@@ -36,7 +37,7 @@ PLANS = """
 """.strip().splitlines()
 
 SECONDS = {"h": 3600, "min": 60, "s": 1, "ms": 1e-3, "us": 1e-6}
-LEAST, MOST, MOST_OWN_S = 0.67, 1.5, 3.0
+LEAST, MOST = 0.5, 2.0
 
 
 def seconds_of(text):
@@ -75,7 +76,7 @@ def main():
             continue
         estimated_s, real_s, own_s = measure(options.lockstep, plan)
         ratio = real_s / estimated_s
-        broken += not (LEAST <= ratio <= MOST and own_s <= MOST_OWN_S)
+        broken += not LEAST <= ratio <= MOST
         rows.append([datetime.date.today().isoformat(), plan, f"{estimated_s:.2f}", f"{real_s:.2f}", f"{ratio:.3f}",
                      f"{own_s:.2f}"])
         print(f"| `{plan}` | {estimated_s:.1f} s | {real_s:.1f} s | {ratio:.2f} | {own_s:.1f} s |", flush=True)
@@ -84,7 +85,7 @@ def main():
             writer = csv.writer(file)
             writer.writerow(["date", "flags", "estimated_s", "real_s", "ratio", "dry_run_s"])
             writer.writerows(rows)
-    print(f"\n{broken} of {len(rows)} rows break a promise")
+    print(f"\n{broken} of {len(rows)} ratios are beyond {LEAST} to {MOST}")
     return 1 if broken or not rows else 0
 
 

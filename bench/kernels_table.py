@@ -9,8 +9,7 @@ One rank on all cores. Each repetition runs lockstep with --kernels fused, with 
 first repetition the --keep fastest go on), of which the one with the shortest median counts for a network, each in
 processes of its own, and the order rotates from one repetition to the next. Printed as Markdown: median steps, and
 step of the other / step of fused (over 1: fused is faster) with 95 % intervals (Student's t on the logarithms of the repetitions' ratios), and their
-geometric means over the networks. --limit adds how much of the processor's limit each fused run reached, by its median
-step and by its shortest, the limit (which takes the shortest time of each primitive) measured in the same run.
+geometric means over the networks.
 
 Needs the Python that `make setup-python` makes (.venv-dev); without it (or with --no-python) that column is left out.
 """
@@ -28,16 +27,11 @@ NETWORKS = "resnet50:16,resnet101:8,resnext50_32x4d:8,vgg16:8,alexnet:64,googlen
 IMAGE_SIZE = {"inception_v3": 299}
 
 
-def run_fused(options, network):
-    flags = ["--kernels", "fused"] + (["--limit"] if options.limit else [])
-    return run_lockstep(options, network, flags)
-
-
-def run_lockstep(options, network, flags):
+def run_lockstep(options, network, kernels):
     runs = bench_runs(options, "--model", network.name, "--batch", str(network.batch), "--ranks", "1", "--strategy",
-                      "single", "--precision", options.precision, "--threads", str(options.threads), *flags)
-    steps = [max(step) for step in runs[0]["samples"]]
-    return statistics.median(steps), min(steps), runs[0].get("limit_images_per_s")
+                      "single", "--precision", options.precision, "--threads", str(options.threads), "--kernels",
+                      kernels)
+    return statistics.median(max(step) for step in runs[0]["samples"])
 
 
 class Network:
@@ -55,22 +49,17 @@ def python_step(options, network, cpus, variant):
 
 
 def measure(options, network, cpus):
-    """Step times by who took them, a list each, and Python's best variant; with --limit what part of it each fused
-    run's median and shortest step reached, as logarithms."""
-    jobs = {"fused": lambda: run_fused(options, network),
-            "aten": lambda: run_lockstep(options, network, ["--kernels", "aten"])}
+    """Step times by who took them, a list each, and Python's best variant."""
+    jobs = {kernels: lambda kernels=kernels: run_lockstep(options, network, kernels) for kernels in ("fused", "aten")}
     variants = [f"Python {variant}" for variant in options.variants.split(",")] if options.with_python else []
     for name in variants:
-        jobs[name] = lambda variant=name.split()[1]: (python_step(options, network, cpus, variant), None, None)
-    taken = take_turns(jobs, options.repeats, options.keep, cost=lambda one: one[0])
-    steps = {name: [step for step, _, _ in of_job] for name, of_job in taken.items()}
-    reached = [(math.log(network.batch / limit / step), math.log(network.batch / limit / shortest))
-               for step, shortest, limit in taken["fused"] if limit]
+        jobs[name] = lambda variant=name.split()[1]: python_step(options, network, cpus, variant)
+    steps = take_turns(jobs, options.repeats, options.keep)
     best = min((name for name in variants if name in steps), key=lambda name: statistics.median(steps[name]),
                default="")
     if variants:
         steps["python"] = steps[best] if best else sys.exit("no variant of Python runs here: --no-python leaves it out")
-    return steps, reached, best.partition(" ")[2]
+    return steps, best.partition(" ")[2]
 
 
 def ratio_text(interval):
@@ -85,7 +74,6 @@ def main():
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--limit", action="store_true", help="measure the processor's limit, too")
     parser.add_argument("--no-python", action="store_true")
     parser.add_argument("--variants", default="fused,fused+tcmalloc", help="of Python; its best counts")
     parser.add_argument("--keep", type=int, default=2, help="variants that go on after the first repetition [2]")
@@ -99,11 +87,11 @@ def main():
 
     others = ["aten"] + (["python"] if options.with_python else [])
     print("| network | batch | fused | " + " | ".join(f"{other} | {other} / fused" for other in others)
-          + (" | of the limit | shortest step of the limit" if options.limit else "") + " |")
-    print("|---" * (3 + 2 * len(others) + 2 * int(options.limit)) + "|")
+          + " |")
+    print("|---" * (3 + 2 * len(others)) + "|")
     logs = {other: [] for other in others}
     for network in map(Network, options.models.split(",")):
-        steps, reached, best = measure(options, network, cpus)
+        steps, best = measure(options, network, cpus)
         fused = statistics.median(steps["fused"])
         cells = [f"`{network.name}`", str(network.batch), f"{fused * 1e3:.0f} ms"]
         for other in others:
@@ -111,8 +99,6 @@ def main():
             logs[other].append(statistics.mean(ratios))
             variant = f" ({best})" if other == "python" else ""
             cells += [f"{statistics.median(steps[other]) * 1e3:.0f} ms{variant}", ratio_text(ratio_interval(ratios))]
-        if options.limit:
-            cells += [ratio_text(ratio_interval(logs_of_runs)) for logs_of_runs in zip(*reached)]
         print("| " + " | ".join(cells) + " |", flush=True)
     for other in others:
         print(f"\nGeometric mean over the networks, {other} / fused: {math.exp(statistics.mean(logs[other])):.3f}")

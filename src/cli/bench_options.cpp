@@ -8,8 +8,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/registry.h"
 #include "lockstep/base/rule.h"
-#include "lockstep/limit/limit.h"
-#include "lockstep/models/model.h"
 #include "lockstep/strategies/strategy.h"
 
 #include "output_files.h"
@@ -29,8 +27,6 @@ constexpr const char* kBenchExamples = R"(Examples:
       ranks that mpirun starts (srun and torchrun work the same way)
   lockstep bench --breakdown --trace trace.json
       where the time of a step goes, and a trace that ui.perfetto.dev opens
-  lockstep bench --limit --layers --ranks 1
-      how close a step comes to the processor's limit, and which layers are slow
   lockstep bench --style throughput
       forward, backward and overall images/s, as another benchmark prints them
   lockstep bench --repeat 5 --json a.json
@@ -82,12 +78,6 @@ void add_measuring_flags(Flags& flags, BenchOptions& options) {
   flags.add_switch("--breakdown", options.breakdown,
                    "measure where the time goes too: phases, buckets, stragglers, and the causes of lost "
                    "efficiency");
-  flags.add_switch(
-      "--layers", options.layers,
-      "time every layer too, in separate steps: forward, backward, GFLOP/s and GB/s, worst first");
-  flags.add_switch("--limit", options.limit,
-                   "measure the shortest possible step on this processor too, and show what share of that "
-                   "speed a row reaches");
   flags.add("--tune", sweep.tune,
             "buckets: find each row's best --bucket-mb by measuring, then measure the row with it [nothing]",
             {.one_of = {"buckets"}});
@@ -137,18 +127,6 @@ constexpr Rule<BenchOptions> kFlagRules[] = {
     {"--append, --json", &check_append},
 };
 
-void check_limit_on_gpus(const BenchOptions& options, const train::JobSite& site) {
-  if (!options.limit || !site.on_gpus()) return;
-  throw ConfigError("--limit measures what a step takes at least on a processor, with oneDNN",
-                    "Leave --limit out, or use --device cpu.");
-}
-
-void check_layers_on_gpus(const BenchOptions& options, const train::JobSite& site) {
-  if (!options.layers || !site.on_gpus()) return;
-  throw ConfigError("--layers takes the time of layers on the host, and a GPU does their work later",
-                    "Leave --layers out, or use --device cpu; --trace shows a step's work on a GPU.");
-}
-
 void check_stamps_in_recorded_steps(const BenchOptions& options, const train::JobSite& /*site*/) {
   if (!options.sweep.common.cuda_graph) return;
   // The flag that a user would look for first: what was typed comes before what a style implies.
@@ -160,14 +138,6 @@ void check_stamps_in_recorded_steps(const BenchOptions& options, const train::Jo
   throw ConfigError(
       fmt::format("{} stamps the phases of a step, and --cuda-graph makes them one piece", stamped),
       "Measure one without the other: the phases of steps that are not recorded.");
-}
-
-void check_layers_of_files(const BenchOptions& options, const train::JobSite& /*site*/) {
-  const auto file = std::ranges::find_if(options.sweep.models, models::is_from_file);
-  if ((!options.layers && !options.limit) || file == options.sweep.models.end()) return;
-  throw ConfigError(
-      fmt::format("--layers and --limit know the layers of built-in networks, not those of {}", *file),
-      "Leave them out, or measure built-in networks in a command of their own.");
 }
 
 void check_repeat_under_launcher(const BenchOptions& options, const train::JobSite& site) {
@@ -185,14 +155,7 @@ void check_repeat_of_threads(const BenchOptions& options, const train::JobSite& 
 
 /// Checked once device and launcher are known.
 constexpr Rule<BenchOptions, train::JobSite> kSiteRules[] = {
-    {"--limit, --device", &check_limit_on_gpus},
-    {"--layers, --device", &check_layers_on_gpus},
-    {"--layers, --limit, --model", &check_layers_of_files},
     {"--cuda-graph, --trace, --breakdown, --style", &check_stamps_in_recorded_steps},
-    {"--limit, this build",
-     [](const BenchOptions& options, const train::JobSite& /*site*/) {
-       if (options.limit) limit::require_limit();
-     }},
     {"--repeat, the launcher", &check_repeat_under_launcher},
     {"--repeat, --launch threads", &check_repeat_of_threads},
 };

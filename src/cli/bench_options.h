@@ -18,10 +18,6 @@ struct BenchOptions {
   train::SweepOptions sweep;
   train::JobOptions job;
   bool breakdown = false;
-  /// Times every layer.
-  bool layers = false;
-  /// Measures the shortest possible step on this processor.
-  bool limit = false;
   /// Launches, each of all rows.
   int repeat = 1;
   /// The row that speed-ups are relative to: "single", "ddp:1".
@@ -48,8 +44,7 @@ void add_bench_flags(Flags& flags, BenchOptions& options);
 /// Checks the flags that concern neither the rows nor the job. Throws ConfigError.
 void check_flags(const BenchOptions& options);
 
-/// Checks what this device and this launcher cannot do. Throws ConfigError, or BackendMissing where --limit
-/// lacks what it measures with.
+/// Checks what this device and this launcher cannot do. Throws ConfigError.
 void check_on_site(const BenchOptions& options, const train::JobSite& site);
 
 /// --baseline in its parts; `ranks` is 0 if not given.

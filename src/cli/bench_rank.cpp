@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
-#include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/json_codec.h"
 #include "lockstep/launch/step_board.h"
-#include "lockstep/limit/limit.h"
-#include "lockstep/replica/precision.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/topology/inspect.h"
 #include "lockstep/train/job/job_links.h"
@@ -59,57 +56,7 @@ train::Fingerprint fingerprint_of(const BenchPlan& plan) {
   train::Fingerprint facts = train::fingerprint_of(plan.job.rows);
   facts.push_back({"--breakdown", plan.options.breakdown ? "on" : "off"});
   facts.push_back({"--trace", plan.options.trace_path.empty() ? "off" : "on"});
-  facts.push_back({"--layers", plan.options.layers ? "on" : "off"});
-  facts.push_back({"--limit", plan.options.limit ? "on" : "off"});
   return facts;
-}
-
-/// The limits of the rows of one launch, for --limit. Rank 0 measures each once, before the first row that it
-/// applies to: there it has the cores and threads of a rank under any launcher. The other ranks sleep
-/// meanwhile, so that nothing else computes.
-class RowLimits {
- public:
-  explicit RowLimits(const BenchRank& rank) : rank_(rank) {}
-
-  /// Collective over `group`, which trains in the row. Returns the limit on rank 0, null elsewhere.
-  const limit::Limit* of(const train::RowPlan& row, const train::RankGroup& group) {
-    const limit::Limit* found = nullptr;
-    rank_.progress.begin(
-        fmt::format("{}limit of {}", group.rank() == 0 ? "" : "waiting for the ", row.model));
-    group.on_rank_0_alone("limit", [&] {
-      const std::string key =
-          fmt::format("{}/{}/{}/{}", row.model, row.batch_per_rank, row.image_size, row.precision);
-      auto known = limits_.find(key);
-      if (known == limits_.end()) {
-        print_note(fmt::format("measuring the limit of {} with batch {} in {}", row.model, row.batch_per_rank,
-                               row.precision));
-        known = limits_.emplace(key, measure(row)).first;
-      }
-      found = &known->second;
-    });
-    return found;
-  }
-
- private:
-  static limit::Limit measure(const train::RowPlan& row) {
-    const bool bf16 = replica::parse_precision(row.precision) == replica::Precision::kBf16;
-    return limit::measure_limit(
-        models::list_layers(models::info_of(row.model), row.image_size, row.batch_per_rank), {.bf16 = bf16});
-  }
-
-  const BenchRank& rank_;
-  /// By network, batch, size and precision; empty on ranks other than 0.
-  std::map<std::string, limit::Limit> limits_;
-};
-
-void add_limit(train::RowResult& measured, const limit::Limit& limit) {
-  measured.limit_images_per_s = limit.images_per_s();
-  for (results::LayerTimes& layer : measured.layers) {
-    const limit::LayerLimit* least = limit.find(layer.name);
-    if (least == nullptr || least->parts.empty()) continue;
-    layer.limit_forward_s = least->forward_s();
-    layer.limit_backward_s = least->backward_s();
-  }
 }
 
 /// The memory that the ranks of rank 0's host keep their step times in, and the place of the record, which a
@@ -146,9 +93,8 @@ train::RowResult measure_row(train::RowPlan row, size_t index, const train::Rank
   train::RowResult measured = train::run_row(row, group, rank.progress);
   measured.tuning = std::move(tuning);
   rank.progress.keep_times(nullptr);
-  if (recorder && (rank.plan.options.breakdown || rank.plan.options.layers))
-    recorder->row_is_trained(measured);
   if (rank.plan.options.breakdown) {
+    if (recorder) recorder->row_is_trained(measured);
     rank.progress.begin("breakdown of " + row.label());
     measured.stamps = train::break_down_row(row, group, rank.progress);
     // A CPU's operations show no more than its phases; a GPU's kernels have gaps between them.
@@ -156,10 +102,6 @@ train::RowResult measure_row(train::RowPlan row, size_t index, const train::Rank
       rank.progress.begin("kernels of " + row.label());
       measured.kernels = train::trace_kernels(row, group, rank.progress);
     }
-  }
-  if (rank.plan.options.layers) {
-    rank.progress.begin("layers of " + row.label());
-    measured.layers = train::time_layers(row, group, rank.progress);
   }
   return measured;
 }
@@ -177,14 +119,11 @@ void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveRec
   if (first) recorder.emplace(rank, live, std::move(board));
 
   train::JobLinks links(plan.job, rank);
-  RowLimits limits(rank);
   for (size_t i = 0; i < plan.job.rows.size(); ++i) {
     links.run_row(i, [&](const train::RowPlan& row, const train::RankGroup& group) {
-      const limit::Limit* limit = plan.options.limit ? limits.of(row, group) : nullptr;
       rank.progress.begin(row.label());
       if (recorder) recorder->row_begins(i);
       train::RowResult measured = measure_row(row, i, group, rank, recorder);
-      if (limit != nullptr) add_limit(measured, *limit);
       if (recorder) recorder->row_ends(i, std::move(measured));
     });
   }

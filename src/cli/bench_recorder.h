@@ -36,8 +36,8 @@ class BenchRecorder {
 
   /// The row's turn comes; tuning may come before its training.
   void row_begins(size_t index);
-  /// Its throughput is measured from now on, as `row` says; then it is known, and only its breakdown or its
-  /// layers are still to come.
+  /// Its throughput is measured from now on, as `row` says; then it is known, and only its breakdown is
+  /// still to come.
   void row_trains(const train::RowPlan& row);
   void row_is_trained(train::RowResult measured);
   void row_ends(size_t index, train::RowResult measured);

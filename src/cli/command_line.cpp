@@ -1,7 +1,10 @@
 #include "command_line.h"
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -38,12 +41,20 @@ std::vector<std::string> flags_of(const CLI::App& command) {
   return names;
 }
 
+/// Flags of earlier versions, and their replacements.
+constexpr std::pair<std::string_view, const char*> kRemoved[] = {
+    {"limit", "build/bench/limit measures the limit; bench/limit_share.py sets it beside a row."},
+    {"layers", "ONEDNN_VERBOSE=1 prints the time of every primitive; --trace names a GPU's kernels."}};
+
 /// Refuses a word that the command has no use for.
 [[noreturn]] void throw_unexpected(const CLI::App& command, const std::string& word) {
   if (!word.starts_with('-')) {
     throw ConfigError(fmt::format("'lockstep {}' takes no argument '{}'", command.get_name(), word),
                       help_advice(command));
   }
+  const auto removed = std::ranges::find(kRemoved, name_in(word), [](const auto& one) { return one.first; });
+  if (removed != std::end(kRemoved))
+    throw ConfigError(fmt::format("unknown flag '{}': it was removed", word), removed->second);
   std::vector<std::string> near = nearest_names(name_in(word), flags_of(command));
   for (std::string& name : near) name.insert(0, "--");
   const std::string guess = near.empty() ? "" : fmt::format("; did you mean {}?", join_alternatives(near));

@@ -37,9 +37,9 @@ their place. docs/comparing.md explains the rule that ends a comparison.
 )";
 
 /// Flags of bench that are of no use for a launch of a comparison, or that compare sets itself.
-constexpr std::array<std::string_view, 16> kOwn{
-    "json",     "append",  "csv",   "trace", "force", "repeat", "style", "epoch-size",
-    "markdown", "dry-run", "quiet", "q",     "tune",  "layers", "limit", "max-time"};
+constexpr std::array<std::string_view, 14> kOwn{"json",   "append", "csv",        "trace",    "force",
+                                                "repeat", "style",  "epoch-size", "markdown", "dry-run",
+                                                "quiet",  "q",      "tune",       "max-time"};
 
 struct CompareOptions {
   PassedOn words;

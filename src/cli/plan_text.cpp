@@ -1,6 +1,7 @@
 #include "plan_text.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -14,8 +15,8 @@ namespace {
 
 using results::counted;
 
-/// Seconds of training that an estimate may take.
-constexpr double kBudget_s = 1.8;
+/// Start of the ranks until the first row: loading LibTorch, meeting, describing the machine.
+constexpr double kStart_s = 1.5;
 
 /// "3 + 20": warm-up and measured steps; "auto" for a number that the run itself finds.
 std::string steps_text(const train::PacingOptions& pacing) {
@@ -31,29 +32,47 @@ std::string heading(const train::JobPlan& job) {
                      counted(job.binding.threads_per_rank, "thread"), gpu, how.backend, how.launch);
 }
 
-train::SweepPlace place_of(const BenchPlan& plan) {
-  const train::JobPlan& job = plan.job;
-  return {.backend = job.site.options.backend,
-          .local_ranks = job.local_ranks(),
-          .cores = std::max(1, job.site.machine.cores),
-          .threads_per_rank = job.binding.threads_per_rank,
-          .breakdown = plan.options.breakdown,
-          .layers = plan.options.layers,
-          .limit = plan.options.limit};
+/// "12 s", or "2.5 s to 1 min 00 s".
+std::string duration_text(const train::Duration& duration) {
+  const std::string least = format_duration(duration.least_s);
+  const std::string most = format_duration(duration.most_s);
+  return least == most ? least : least + " to " + most;
 }
 
-/// The sum of all launches, and what it is based on.
-std::string closing(const BenchPlan& plan, const train::PlanDuration& duration, double took_s) {
-  if (plan.job.site.on_gpus()) return "the time on GPUs is not estimated\n";
-  if (duration.images() == 0) return "the time of networks from files is not estimated\n";
-  std::string text = fmt::format("about {} in all", format_duration(duration.launch_s() * plan.launches));
+/// Durations of rows on processors, each network tried once.
+class RowDurations {
+ public:
+  explicit RowDurations(const BenchPlan& plan) : plan_(plan) {}
+
+  train::Duration of(const train::RowPlan& row) {
+    const std::string key = fmt::format("{} {} {} {} {} {}", row.model, row.image_size, row.batch_per_rank,
+                                        row.precision, row.kernels, row.memory_format);
+    if (!costs_.contains(key)) costs_[key] = train::try_steps(row);
+    train::StepCost cost = costs_[key];
+    // Ranks that share cores take turns.
+    const train::JobPlan& job = plan_.job;
+    const double threads = std::min(row.ranks, job.local_ranks()) * job.binding.threads_per_rank;
+    cost.step_s *= std::max(1.0, threads / std::max(1, job.site.machine.cores));
+    return train::duration_of(row, cost, plan_.options.breakdown);
+  }
+
+ private:
+  const BenchPlan& plan_;
+  std::map<std::string, train::StepCost> costs_;
+};
+
+/// The sum of all launches, and the basis of the estimate.
+std::string closing(const BenchPlan& plan, train::Duration launch, double took_s) {
+  launch.least_s *= plan.launches;
+  launch.most_s *= plan.launches;
+  std::string text = fmt::format("about {} in all", duration_text(launch));
   if (plan.launches > 1) text += fmt::format(", in {} launches", plan.launches);
-  text += fmt::format(", judging by training steps of up to {}, which took {}\n",
-                      counted(duration.images(), "image"), format_duration(took_s));
-  if (plan.options.limit) text += "with a minute for the limit of each network, batch and precision\n";
-  if (duration.open_ended()) {
+  text += fmt::format(", without communication, judging by one step of each network, which took {}\n",
+                      format_duration(took_s));
+  const train::PacingOptions& pacing = plan.options.sweep.pacing;
+  if (!pacing.steps) {
     text += fmt::format("steps end when the median is known well enough, or after {} per row (--max-time)\n",
-                        format_duration(plan.options.sweep.pacing.max_time_s));
+                        format_duration(pacing.max_time_s));
   }
   return text;
 }
@@ -63,21 +82,27 @@ std::string closing(const BenchPlan& plan, const train::PlanDuration& duration, 
 std::string plan_text(const BenchPlan& plan) {
   const train::JobPlan& job = plan.job;
   const double begin_s = now_s();
-  const train::PlanDuration duration(job.rows, place_of(plan), kBudget_s);
-  const double took_s = now_s() - begin_s;
+  RowDurations durations(plan);
+  train::Duration launch{kStart_s, kStart_s};
   size_t width = 44;
   for (const train::RowPlan& row : job.rows) width = std::max(width, row.label().size());
-  constexpr const char* kColumns = "  {:<{}} {:>9} {:>13} {:>14} {:>12}\n";
+  constexpr const char* kColumns = "  {:<{}} {:>9} {:>13} {:>14} {:>20}\n";
   std::string text = heading(job);
   text += fmt::format(kColumns, "row", width, "bucket", "warm-up+steps", "memory/rank", "time");
   for (const train::RowPlan& row : job.rows) {
-    const std::optional<double> row_s = duration.row_s(row);
-    text += fmt::format(kColumns, row.label(), width,
-                        row.tune_budget_s > 0 ? "tuned" : fmt::format("{} MiB", row.bucket_mb),
-                        steps_text(row.pacing), format_bytes(train::estimate_memory(row).total_bytes()),
-                        row_s ? format_duration(*row_s) : "-");
+    std::string time = "-";
+    if (!job.site.on_gpus()) {
+      const train::Duration duration = durations.of(row);
+      launch.least_s += duration.least_s;
+      launch.most_s += duration.most_s;
+      time = duration_text(duration);
+    }
+    text += fmt::format(
+        kColumns, row.label(), width, row.tune_budget_s > 0 ? "tuned" : fmt::format("{} MiB", row.bucket_mb),
+        steps_text(row.pacing), format_bytes(train::estimate_memory(row).total_bytes()), time);
   }
-  return text + closing(plan, duration, took_s);
+  if (job.site.on_gpus()) return text + "the time on GPUs is not estimated\n";
+  return text + closing(plan, launch, now_s() - begin_s);
 }
 
 }  // namespace lockstep::cli

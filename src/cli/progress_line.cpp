@@ -8,27 +8,20 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/units.h"
 #include "lockstep/models/model.h"
+#include "lockstep/train/step/pacing.h"
 
 #include "console.h"
 
 namespace lockstep::cli {
 namespace {
 
-/// Steps of a row whose number of steps the precision decides; a guess, the same for every row.
-constexpr int kUsualSteps = 60;
-
-int usual_steps(const train::RowPlan& row) {
-  return row.pacing.steps.value_or(kUsualSteps) + row.pacing.warmup_steps.value_or(0);
-}
-
 /// Work in arbitrary units, proportional to the time that a row takes: ranks run in parallel, and the cost of
 /// an image grows with its area and with the model's parameters. A network from a file counts by its
 /// multiply-adds, at the 300 units per multiply-add that resnet50 has.
 double work_of(const train::RowPlan& row) {
-  if (row.image_size == 0) {
-    return usual_steps(row) * row.images_per_rank_step() * static_cast<double>(row.multiply_adds) * 300;
-  }
-  return usual_steps(row) * row.images_per_rank_step() * row.image_size * row.image_size *
+  const double images = train::expected_steps(row.pacing) * row.images_per_rank_step();
+  if (row.image_size == 0) return images * static_cast<double>(row.multiply_adds) * 300;
+  return images * row.image_size * row.image_size *
          static_cast<double>(models::info_of(row.model).parameters);
 }
 
@@ -93,13 +86,14 @@ std::string ProgressLine::line() const {
     if (progress.label != row.label()) {
       text += fmt::format("{}, step {}", progress.label.substr(0, progress.label.find(" of ")), done);
     } else if (row.pacing.fixed()) {
-      const int total = usual_steps(row);
+      const int total = train::expected_steps(row.pacing);
       text +=
           fmt::format("{} {}/{}, {:.1f} {}, {} left", done <= *row.pacing.warmup_steps ? "warm-up" : "step",
                       std::min(done, total), total, images_per_s, row.rate_unit(),
                       format_duration(seconds_left(elapsed_s, done / double(total))));
     } else {
-      const double fraction = std::max(done / double(usual_steps(row)), elapsed_s / row.pacing.max_time_s);
+      const double fraction =
+          std::max(done / double(train::expected_steps(row.pacing)), elapsed_s / row.pacing.max_time_s);
       text += fmt::format("step {}, {:.1f} {}, about {} left", done, images_per_s, row.rate_unit(),
                           format_duration(seconds_left(elapsed_s, fraction)));
     }

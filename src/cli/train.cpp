@@ -45,16 +45,12 @@ struct TrainOptions {
   /// The row to train: every list has one element, or none for what the network, the device or the launcher
   /// suggests. An empty input is dataset with --data, otherwise device.
   train::SweepOptions sweep;
-  /// Holds the learning rate, in place of the row's.
-  train::ScheduleOptions schedule;
+  /// All but what follows from the other flags: the row, its data, the decay and both numbers of steps.
+  train::TrainingPlan plan;
   std::string decay = "constant";
   std::optional<int> steps_per_epoch;
-  bool evaluate = false;
-  std::string checkpoint_path;
   /// "epoch", or a number of steps; empty: epoch.
   std::string checkpoint_every;
-  std::string resume_path;
-  std::string init_path;
   std::string json_path;
   /// Replaces an older checkpoint, and files that are no results.
   bool force = false;
@@ -69,7 +65,7 @@ void check_strategy(const TrainOptions& options) {
 }
 
 void check_checkpoint_flags(const TrainOptions& options) {
-  if (!options.checkpoint_path.empty() || options.checkpoint_every.empty()) return;
+  if (!options.plan.checkpoint_path.empty() || options.checkpoint_every.empty()) return;
   throw ConfigError("--checkpoint-every means nothing without --checkpoint FILE");
 }
 
@@ -95,7 +91,7 @@ int64_t parse_every(const std::string& text) {
 constexpr double kMostEpochs = 1e6;
 
 void add_schedule_flags(Flags& flags, TrainOptions& options) {
-  train::ScheduleOptions& schedule = options.schedule;
+  train::ScheduleOptions& schedule = options.plan.schedule;
   flags.begin_group("Learning rate");
   flags.add("--lr", schedule.learning_rate, "learning rate of one rank",
             {.numbers = NumberRange{.above = true}});
@@ -115,12 +111,13 @@ void add_schedule_flags(Flags& flags, TrainOptions& options) {
 
 void add_checkpoint_flags(Flags& flags, TrainOptions& options) {
   flags.begin_group("Checkpoints");
-  flags.add("--checkpoint", options.checkpoint_path,
+  flags.add("--checkpoint", options.plan.checkpoint_path,
             "write all that is needed to resume to this file, a .safetensors file", {.value = "FILE"});
   flags.add("--checkpoint-every", options.checkpoint_every, "steps between checkpoints, or epoch [epoch]",
             {.value = "STEPS|epoch"});
-  flags.add("--resume", options.resume_path, "continue from this checkpoint, bit for bit", {.value = "FILE"});
-  flags.add("--init", options.init_path,
+  flags.add("--resume", options.plan.resume_path, "continue from this checkpoint, bit for bit",
+            {.value = "FILE"});
+  flags.add("--init", options.plan.init_path,
             "start with the values of this .safetensors file: a state_dict, or a checkpoint",
             {.value = "FILE"});
 }
@@ -130,11 +127,12 @@ void add_train_flags(Flags& flags, TrainOptions& options) {
   flags.set_examples(kTrainExamples);
   add_row_flags(flags, options.sweep, Rows::kOne, group, "1, or the launcher's ranks");
   add_training_flags(flags, options.sweep, Rows::kOne, group, " [dataset with --data, otherwise device]");
-  flags.add("--epochs", options.schedule.epochs, "epochs to train", {.numbers = counts_up_to(kMostEpochs)});
+  flags.add("--epochs", options.plan.schedule.epochs, "epochs to train",
+            {.numbers = counts_up_to(kMostEpochs)});
   flags.add("--steps-per-epoch", options.steps_per_epoch,
             "steps of an epoch [one pass over the data; without data the 4 batches of --input device]",
             {.numbers = counts_up_to(kMostSteps)});
-  flags.add_switch("--eval", options.evaluate, "evaluate after every epoch");
+  flags.add_switch("--eval", options.plan.evaluate, "evaluate after every epoch");
   add_schedule_flags(flags, options);
   add_checkpoint_flags(flags, options);
   add_job_flags(flags, options.job);
@@ -158,18 +156,13 @@ train::TrainingPlan make_training_plan(const TrainOptions& asked, const train::J
   // With one rank the two are the same, and a sweep plans no row `independent` of one rank.
   if (results::role_of(sweep.strategies.front()) == results::Role::kControl)
     sweep.strategies = {results::kSingle};
-  train::TrainingPlan plan;
+  train::TrainingPlan plan = options.plan;
   plan.row = train::plan_rows(sweep).front();
-  plan.schedule = options.schedule;
   plan.schedule.decay = train::parse_decay(options.decay);
-  plan.evaluate = options.evaluate;
   const train::InputFacts input = train::look_at_input(plan.row, plan.evaluate);
   plan.steps_per_epoch = options.steps_per_epoch ? *options.steps_per_epoch : input.steps_per_epoch;
   plan.data = input.data;
-  plan.checkpoint_path = options.checkpoint_path;
   plan.checkpoint_every = parse_every(options.checkpoint_every);
-  plan.resume_path = options.resume_path;
-  plan.init_path = options.init_path;
   train::check_plan(plan);
   return plan;
 }
@@ -279,13 +272,13 @@ void check_before_start(const train::TrainingPlan& plan, const TrainOptions& opt
   }
   // Only rank 0 writes the files; other hosts of a launcher may not see them.
   if (!job.site.speaks()) return;
-  const GivenFile checkpoint{"--checkpoint", options.checkpoint_path};
+  const GivenFile checkpoint{"--checkpoint", options.plan.checkpoint_path};
   refuse_stdout({{"--json", options.json_path}, checkpoint});
   check_output_files({{"--json", options.json_path}},
-                     {checkpoint, {"--resume", options.resume_path}, {"--init", options.init_path}},
+                     {checkpoint, {"--resume", options.plan.resume_path}, {"--init", options.plan.init_path}},
                      options.force);
   check_outputs({checkpoint});
-  check_checkpoint(checkpoint, options.resume_path, options.force);
+  check_checkpoint(checkpoint, options.plan.resume_path, options.force);
 }
 
 int run_train(const TrainOptions& options, const Arguments& command) {

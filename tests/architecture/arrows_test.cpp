@@ -52,7 +52,6 @@ const std::map<std::string, Parts> kMayKnow = {
     {"kernels", {"base", "cuda_kernels", "replica"}},
     {"network_file", {"base"}},
     {"models", {"base", "cuda_kernels", "replica", "kernels", "network_file"}},
-    {"limit", {"base", "cuda_kernels", "replica", "kernels", "models", "network_file"}},
     {"inputs", {"base", "data", "feed", "replica"}},
     {"strategies", {"base", "comm", "replica"}},
     {"train/step", kBelowTheStep},

@@ -170,7 +170,6 @@ TEST(NetworkFileProgramTest, impossible_wishes_are_refused) {
       {{"--model", kTokens, "--image-size", "32"}, "--image-size is of no use"},
       {{"--model", kTokens, "--kernels", "fused"}, "--kernels fused"},
       {{"--model", kTokens, "--input", "host"}, "--input host"},
-      {{"--model", kTokens, "--layers"}, "--layers"},
       {{"--model", kTokens, "--input", "dataset"}, "needs --data FOLDER"},
       {{"--model", kTokens, "--input", "dataset", "--data", LOCKSTEP_SOURCE_DIR "/data/digits"},
        "holds no tensors"},

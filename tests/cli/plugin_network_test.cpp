@@ -108,7 +108,6 @@ TEST(PluginNetworkProgramTest, impossible_wishes_are_refused) {
       {{"--model", kConvnet, "--image-size", "64"}, "--image-size is of no use"},
       {{"--model", kConvnet, "--kernels", "fused"}, "--kernels fused"},
       {{"--model", kForecast, "--input", "host"}, "--input host"},
-      {{"--model", kConvnet, "--layers"}, "--layers"},
   };
   for (const RefusedWish& one : cases) {
     std::vector<std::string> arguments{"bench"};

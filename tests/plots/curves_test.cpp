@@ -89,6 +89,20 @@ TEST(CurvesTest, published_ones_find_room_beside_own) {
   EXPECT_EQ(notes.size(), 1U);
 }
 
+TEST(CurvesTest, of_publications_alone_have_short_names) {
+  Sources sources{{}, shipped_records()};
+  results::complete(sources);
+  EXPECT_THAT(curve_labels(throughput_curves(sources)),
+              testing::IsSupersetOf({"pytorch_throughput: ddp", "tensorpack_p100: replicated, input cpu"}));
+}
+
+TEST(CurvesTest, a_setting_that_a_file_lacks_is_not_in_the_names) {
+  results::RunRecord lacking = sweep_record();
+  for (results::Run& run : lacking.runs) run.memory_format = "";
+  EXPECT_THAT(curve_labels(speedup_curves({{{"a", sweep_record()}, {"b", lacking}}, {}})),
+              testing::IsSupersetOf({"ddp, a", "ddp, b"}));
+}
+
 TEST(SourcesTest, files_of_one_name_are_told_apart) {
   EXPECT_THAT(results::display_names({"a/x.json", "b/y.json"}), testing::ElementsAre("x", "y"));
   EXPECT_THAT(results::display_names({"a/x.json", "b/x.json"}), testing::ElementsAre("a/x.json", "b/x.json"));

@@ -276,27 +276,6 @@ RunRecord small_record() {
   ddp.replica_checks = ReplicaChecks{.every = 2, .checks = 3, .not_applicable = ""};
   record.runs[2].replica_checks =
       ReplicaChecks{.every = 2, .checks = 0, .not_applicable = "its replicas go their own ways"};
-  ddp.limit_images_per_s = 40;
-  ddp.layers = {{.name = "conv1",
-                 .what = "conv 3x3 3->8 32x32 + relu",
-                 .forward_s = 0.125,
-                 .backward_s = 0.25,
-                 .multiply_adds = 3'000'000'000,
-                 .backward_multiply_adds = 6'000'000'000,
-                 .bytes = 1'500'000'000,
-                 .backward_bytes = 2'250'000'000,
-                 .limit_forward_s = 0.0625,
-                 .limit_backward_s = 0.125},
-                {.name = "max_pool1",
-                 .what = "max pool 2x2/2 8 32x32",
-                 .forward_s = 0.03125,
-                 .backward_s = 0.03125,
-                 .multiply_adds = 0,
-                 .backward_multiply_adds = 0,
-                 .bytes = 125'000'000,
-                 .backward_bytes = 125'000'000,
-                 .limit_forward_s = std::nullopt,
-                 .limit_backward_s = std::nullopt}};
   for (Run& run : record.runs) run.input_options = "--prefetch 4";
   ddp.input_queues = {{.name = "made",
                        .capacity = 4,

@@ -66,14 +66,6 @@ const std::vector<std::pair<std::string, Change>>& changes() {
          ddp.breakdown.reset();
          assign_factors(record);
        }},
-      {"layers without limits",
-       [](RunRecord&, Run& ddp) {
-         ddp.limit_images_per_s.reset();
-         for (LayerTimes& layer : ddp.layers) layer.limit_forward_s = layer.limit_backward_s = std::nullopt;
-         ddp.layers.push_back(ddp.layers.front());
-         ddp.layers.back().name = "slower";
-         ddp.layers.back().forward_s *= 2;
-       }},
       {"the default bucket stays",
        [](RunRecord&, Run& ddp) {
          ddp.tuning->chosen_mb = ddp.tuning->default_mb;

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/train/rows/plan_duration.h"
+
 #include "strategies/trained_replica.h"
 
 namespace lockstep {
@@ -15,6 +17,7 @@ namespace {
 using measure::StoppingDecision;
 using testing::HasSubstr;
 using train::decide_pace;
+using train::Duration;
 using train::PacingOptions;
 
 /// `slow` steps of twice the time, then steady ones with 1 % noise.
@@ -57,6 +60,28 @@ TEST(PacingTest, precision_ends_a_row_and_so_does_its_time) {
   const StoppingDecision late = decide_pace(steps_of(20, 3), 61, {.max_time_s = 60}, nullptr);
   EXPECT_TRUE(late.stop);
   EXPECT_THAT(late.text, HasSubstr("60 s"));
+}
+
+TEST(PacingTest, a_warm_up_that_is_not_given_counts_as_long_as_it_must_be) {
+  for (const PacingOptions& options :
+       {PacingOptions{.steps = 20}, PacingOptions{.warmup_steps = 5, .steps = 20}})
+    EXPECT_EQ(static_cast<size_t>(train::expected_steps(options)), train::steps_to_first_decision(options));
+  EXPECT_EQ(train::expected_steps({.steps = 20}), 23);
+}
+
+TEST(PacingTest, the_expected_duration_is_a_range_where_the_number_of_steps_is_open) {
+  const train::StepCost cost{.set_up_s = 1, .step_s = 0.5};
+  const auto expect = [&](const PacingOptions& pacing, double least_s, double most_s) {
+    train::RowPlan row;
+    row.pacing = pacing;
+    const Duration duration = train::duration_of(row, cost, /*breakdown=*/false);
+    EXPECT_DOUBLE_EQ(duration.least_s, least_s);
+    EXPECT_DOUBLE_EQ(duration.most_s, most_s);
+  };
+  expect({.steps = 20}, 1 + 23 * 0.5, 1 + 23 * 0.5);
+  expect({.min_time_s = 2, .max_time_s = 60}, 1 + 8 * 0.5, 61);
+  expect({.min_time_s = 10, .max_time_s = 60}, 11, 61);
+  expect({.max_time_s = 1}, 1 + 8 * 0.5, 1 + 8 * 0.5);
 }
 
 TEST(PacingTest, a_row_that_ends_within_its_warm_up_says_so) {

@@ -18,7 +18,7 @@ namespace lockstep {
 // `Self` is const for a visitor that writes. Visitors (base/json_codec.h has those of JSON) also
 // have
 //
-//   fields.derived("of_limit", value)       written, never read
+//   fields.derived("efficiency", value)     written, never read
 //   fields.group("loss", [&](auto& loss) {  an object of its own in the file
 //     loss("first", run.loss_first);
 //   });

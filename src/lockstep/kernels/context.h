@@ -14,8 +14,6 @@ struct KernelsPluginV1;
 
 namespace lockstep::kernels {
 
-class LayerWatch;
-
 /// Counts the cost of one forward pass. Blocks report to it if the pass has one (Context::cost).
 class CostMeter {
  public:
@@ -72,8 +70,6 @@ struct Context {
   bool weight_copies = false;
   /// Null except when the cost of a network is measured.
   CostMeter* cost = nullptr;
-  /// Null except when layers are listed or measured.
-  LayerWatch* layers = nullptr;
 
   /// Whether a block should try its fused kernel on x.
   bool fuses(const at::Tensor& x) const { return training && kernels == KernelChoice::kFused && x.is_cpu(); }

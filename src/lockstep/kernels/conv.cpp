@@ -4,29 +4,14 @@
 
 #include "lockstep/kernels/block_steps.h"
 #include "lockstep/kernels/image_layout.h"
-#include "lockstep/kernels/layer_watch.h"
 #include "lockstep/kernels/onednn/fused_layers.h"
 
 namespace lockstep::kernels {
-
-LayerForm layer_form(const std::string& name, const ConvShape& shape, LayerEnding ending, bool bias) {
-  return {.name = name,
-          .kind = LayerKind::kConvolution,
-          .ending = ending,
-          .bias = bias,
-          .window = {.kernel_height = shape.kernel.height,
-                     .kernel_width = shape.kernel.width,
-                     .stride = shape.stride,
-                     .pad_height = shape.padding.height,
-                     .pad_width = shape.padding.width,
-                     .groups = shape.groups}};
-}
 
 Conv2d::Conv2d(replica::Parameters& parameters, const std::string& name, const ConvShape& shape,
                const LayerInit& init, bool relu)
     : shape_(shape),
       relu_(relu),
-      form_(layer_form(name, shape, relu ? LayerEnding::kRelu : LayerEnding::kNone, init.bias.has_value())),
       weight_(parameters.add(
           name + ".weight",
           {shape.out_channels, shape.in_channels / shape.groups, shape.kernel.height, shape.kernel.width},
@@ -38,12 +23,7 @@ Conv2d::Conv2d(replica::Parameters& parameters, const std::string& name, const C
   if (init.bias) bias_ = parameters.add(name + ".bias", {shape.out_channels}, *init.bias);
 }
 
-at::Tensor Conv2d::operator()(const at::Tensor& x, const Context& context) const {
-  return as_layer(form_, x, context,
-                  [this](const at::Tensor& in, const Context& inner) { return convolve(in, inner); });
-}
-
-at::Tensor Conv2d::convolve(const at::Tensor& given, const Context& context) const {
+at::Tensor Conv2d::operator()(const at::Tensor& given, const Context& context) const {
   if (context.fuses(given)) {
     const at::Tensor y = (*fused_)(given, weight_, bias_, *weight_gradient_);
     if (y.defined()) return y;

@@ -6,7 +6,6 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/kernels/context.h"
-#include "lockstep/kernels/layer.h"
 #include "lockstep/kernels/layer_init.h"
 #include "lockstep/kernels/shapes.h"
 #include "lockstep/replica/parameters.h"
@@ -16,9 +15,6 @@ namespace lockstep::kernels {
 namespace onednn {
 class FusedConv;
 }
-
-/// The layer of a block with a convolution.
-LayerForm layer_form(const std::string& name, const ConvShape& shape, LayerEnding ending, bool bias = false);
 
 /// Convolution, followed by ReLU if `relu` is set. Registers `name`.weight and, if `init` has one,
 /// `name`.bias.
@@ -31,11 +27,8 @@ class Conv2d {
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
  private:
-  at::Tensor convolve(const at::Tensor& x, const Context& context) const;
-
   ConvShape shape_;
   bool relu_;
-  LayerForm form_;
   at::Tensor weight_;
   /// Undefined if there is none.
   at::Tensor bias_;

@@ -6,7 +6,6 @@
 #include "lockstep/kernels/block_steps.h"
 #include "lockstep/kernels/gpu_norm.h"
 #include "lockstep/kernels/image_layout.h"
-#include "lockstep/kernels/layer_watch.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -60,44 +59,23 @@ Fork BatchNorm::operator()(const at::Tensor& x, const NormTail& tail, const Cont
 ConvBn::ConvBn(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape,
                const ConvBnStyle& style)
     : conv_(parameters, names.conv, shape, first_values(shape, style)),
-      bn_(parameters, names.bn, shape.out_channels, style.epsilon),
-      form_(layer_form(names.conv, shape, LayerEnding::kNorm)) {}
+      bn_(parameters, names.bn, shape.out_channels, style.epsilon) {}
 
 at::Tensor ConvBn::operator()(const at::Tensor& x, const Context& context) const {
-  return as_layer(form_, x, context, [this](const at::Tensor& in, const Context& inner) {
-    return (*this)(in, NormTail{}, inner).path;
-  });
+  return (*this)(x, NormTail{}, context).path;
 }
 
 Fork ConvBn::operator()(const at::Tensor& x, const NormTail& tail, const Context& context) const {
   return bn_(conv_(x, context), tail, context);
 }
 
-ConvBnRelu::ConvBnRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape,
-                       const ConvBnStyle& style)
-    : conv_bn_(parameters, names, shape, style),
-      form_(layer_form(names.conv, shape, LayerEnding::kNormRelu)) {}
-
 at::Tensor ConvBnRelu::operator()(const at::Tensor& x, const Context& context) const {
-  return as_layer(form_, x, context, [this](const at::Tensor& in, const Context& inner) {
-    return conv_bn_(in, {.residual = {}, .steps = {.relu = true}}, inner).path;
-  });
+  return conv_bn_(x, {.residual = {}, .steps = {.relu = true}}, context).path;
 }
-
-ConvBnAddRelu::ConvBnAddRelu(replica::Parameters& parameters, const ConvBnNames& names,
-                             const ConvShape& shape)
-    : conv_bn_(parameters, names, shape), form_(layer_form(names.conv, shape, LayerEnding::kNormAddRelu)) {}
 
 Fork ConvBnAddRelu::operator()(const at::Tensor& x, const std::function<at::Tensor()>& residual,
                                const Context& context) const {
-  Fork made;
-  const at::Tensor path = as_layer(form_, x, context, [&](const at::Tensor& in, const Context& inner) {
-    const bool forks = context.layers == nullptr;
-    made = conv_bn_(in, {.residual = residual, .steps = {.relu = true, .forks = forks}}, inner);
-    return made.path;
-  });
-  // With a watch, both continue from the watched tensor, so that the watch sees the gradients of both.
-  return {path, context.layers == nullptr ? made.shortcut : path};
+  return conv_bn_(x, {.residual = residual, .steps = {.relu = true, .forks = true}}, context);
 }
 
 }  // namespace lockstep::kernels

@@ -66,25 +66,25 @@ class ConvBn {
  private:
   Conv2d conv_;
   BatchNorm bn_;
-  LayerForm form_;
 };
 
 /// Convolution without bias, batch normalization, ReLU.
 class ConvBnRelu {
  public:
   ConvBnRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape,
-             const ConvBnStyle& style = {});
+             const ConvBnStyle& style = {})
+      : conv_bn_(parameters, names, shape, style) {}
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
  private:
   ConvBn conv_bn_;
-  LayerForm form_;
 };
 
 /// The end of a residual block: relu(bn(conv(x)) + residual), for the next block's path and shortcut.
 class ConvBnAddRelu {
  public:
-  ConvBnAddRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape);
+  ConvBnAddRelu(replica::Parameters& parameters, const ConvBnNames& names, const ConvShape& shape)
+      : conv_bn_(parameters, names, shape) {}
   /// `residual` returns a tensor of the output's shape, which is not changed. It is called after convolution
   /// and normalization, so that a shortcut with layers of its own comes first in the backward pass. The order
   /// in which gradients become ready, and with it the bucket plan, is then that of torchvision's networks.
@@ -93,7 +93,6 @@ class ConvBnAddRelu {
 
  private:
   ConvBn conv_bn_;
-  LayerForm form_;
 };
 
 }  // namespace lockstep::kernels

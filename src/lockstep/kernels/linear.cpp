@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/kernels/block_steps.h"
-#include "lockstep/kernels/layer_watch.h"
 #include "lockstep/kernels/onednn/fused_layers.h"
 #include "lockstep/replica/precision.h"
 
@@ -47,10 +46,6 @@ Linear::Linear(replica::Parameters& parameters, const std::string& name, int64_t
                const LayerInit& init, bool relu)
     : in_(in),
       relu_(relu),
-      form_{.name = name,
-            .kind = LayerKind::kLinear,
-            .ending = relu ? LayerEnding::kRelu : LayerEnding::kNone,
-            .bias = true},
       weight_(parameters.add(name + ".weight", {out, in}, init.weight)),
       bias_(parameters.add(name + ".bias", out, *init.bias)),
       weight_gradient_(parameters.gradient_place(name + ".weight")),
@@ -59,16 +54,9 @@ Linear::Linear(replica::Parameters& parameters, const std::string& name, int64_t
       fused_(std::make_shared<onednn::FusedLinear>()) {}
 
 at::Tensor Linear::operator()(const at::Tensor& x, const Context& context) const {
-  return as_layer(form_, x, context, [this](const at::Tensor& in, const Context& inner) {
-    // In place, because the backward pass of a linear layer does not need its output.
-    return relu_ ? relu_in_place(multiply(in, inner), inner) : multiply(in, inner);
-  });
-}
-
-at::Tensor Linear::multiply(const at::Tensor& x, const Context& context) const {
   if (context.fuses(x)) {
     const at::Tensor y = (*fused_)(x, weight_, bias_, *weight_gradient_);
-    if (y.defined()) return y;
+    if (y.defined()) return relu_ ? relu_in_place(y, context) : y;
   }
   // Not with autocast, which computes with a narrow copy of the weight.
   const bool into_place = weight_gradient_->tensor.defined() && x.scalar_type() == at::kFloat &&
@@ -80,7 +68,8 @@ at::Tensor Linear::multiply(const at::Tensor& x, const Context& context) const {
     context.cost->multiply_add(y.numel() * in_);
     context.cost->keep(x);
   }
-  return y;
+  // In place, because the backward pass of a linear layer does not need its output.
+  return relu_ ? relu_in_place(y, context) : y;
 }
 
 }  // namespace lockstep::kernels

@@ -6,7 +6,6 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/kernels/context.h"
-#include "lockstep/kernels/layer.h"
 #include "lockstep/kernels/layer_init.h"
 #include "lockstep/replica/parameters.h"
 
@@ -28,11 +27,8 @@ class Linear {
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 
  private:
-  at::Tensor multiply(const at::Tensor& x, const Context& context) const;
-
   int64_t in_;
   bool relu_;
-  LayerForm form_;
   at::Tensor weight_, bias_;
   std::shared_ptr<const replica::GradientPlace> weight_gradient_;
   std::shared_ptr<const at::Tensor> weight_copy_;

@@ -4,7 +4,6 @@
 #include <ATen/ops/constant_pad_nd.h>
 
 #include "lockstep/kernels/image_layout.h"
-#include "lockstep/kernels/layer_watch.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -26,12 +25,7 @@ at::Tensor sum_over_neighbors(const at::Tensor& squares) {
 
 }  // namespace
 
-at::Tensor LocalResponseNorm::operator()(const at::Tensor& x, const Context& context) const {
-  static const LayerForm form{.name = "", .kind = LayerKind::kResponseNorm};
-  return as_layer(form, x, context, normalize);
-}
-
-at::Tensor LocalResponseNorm::normalize(const at::Tensor& given, const Context& context) {
+at::Tensor LocalResponseNorm::operator()(const at::Tensor& given, const Context& context) const {
   const at::Tensor x = to_plain(given);
   const at::Tensor base = sum_over_neighbors(x * x) * kAlpha + kBias;
   const at::Tensor divisor = base.pow(kExponent);

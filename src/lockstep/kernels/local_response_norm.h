@@ -13,9 +13,6 @@ class LocalResponseNorm {
  public:
   /// x: [batch, channels, height, width].
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
-
- private:
-  static at::Tensor normalize(const at::Tensor& x, const Context& context);
 };
 
 }  // namespace lockstep::kernels

@@ -25,6 +25,8 @@ struct ConvShape {
   int64_t fan_in() const { return in_channels / groups * kernel.height * kernel.width; }
 };
 
+enum class PoolKind { kMax, kMean };
+
 struct PoolShape {
   int64_t kernel = 2;
   int64_t stride = 2;

@@ -10,15 +10,9 @@
 #include <ATen/ops/zeros.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/kernels/layer_clock.h"
 
 namespace lockstep::models {
 namespace {
-
-/// The cost of an image does not depend on its pixels.
-at::Tensor blank_image(const ModelInfo& info, const Model& model, int64_t size) {
-  return at::zeros({1, info.channels, size, size}).contiguous(model.parameters().memory_format());
-}
 
 /// The cost as it was counted when the file was traced.
 ModelCost cost_of(const network_file::NetworkFile& file, bool bf16) {
@@ -60,27 +54,15 @@ ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16) {
   kernels::CostMeter meter;
   kernels::Context context;
   context.cost = &meter;
-  const Output output = model->forward(blank_image(info, *model, image_size), context);
+  // The cost of an image does not depend on its pixels.
+  const at::Tensor image = at::zeros({1, info.channels, image_size, image_size});
+  const Output output = model->forward(image.contiguous(model->parameters().memory_format()), context);
   // The loss keeps one log-probability per logit.
   meter.keep(output.logits);
   for (const AuxiliaryLogits& auxiliary : output.auxiliary) meter.keep(auxiliary.logits);
 
   const int64_t bytes_per_value = bf16 ? 2 : 4;
   return {meter.multiply_adds(), meter.kept_values() * bytes_per_value + meter.kept_other_bytes()};
-}
-
-std::vector<kernels::Layer> list_layers(const ModelInfo& info, int64_t image_size, int64_t batch) {
-  // Layers record whether their input requires a gradient, so gradients must be enabled.
-  const at::AutoGradMode learning(true);
-  const std::unique_ptr<Model> model = info.create({.seed = std::nullopt});
-  kernels::LayerList list;
-  kernels::Context context;
-  context.layers = &list;
-  model->forward(blank_image(info, *model, image_size), context);
-  // Layers treat every image alike, so one image tells the shapes of any batch.
-  std::vector<kernels::Layer> layers = list.layers();
-  for (kernels::Layer& layer : layers) layer.in[0] = layer.out[0] = batch;
-  return layers;
 }
 
 }  // namespace lockstep::models

@@ -13,7 +13,6 @@
 
 #include "lockstep/base/registry.h"
 #include "lockstep/kernels/context.h"
-#include "lockstep/kernels/layer.h"
 #include "lockstep/network_file/network_file.h"
 #include "lockstep/replica/parameters.h"
 
@@ -126,9 +125,5 @@ struct ModelCost {
 
 /// Builds the network and runs it once, using the calling thread's OpenMP team; takes a fraction of a second.
 ModelCost measure_cost(const ModelInfo& info, int64_t image_size, bool bf16);
-
-/// The layers of a training step with batches of `batch` images, in the order in which they begin. Builds the
-/// network and runs one image forward, using the calling thread's OpenMP team.
-std::vector<kernels::Layer> list_layers(const ModelInfo& info, int64_t image_size, int64_t batch);
 
 }  // namespace lockstep::models

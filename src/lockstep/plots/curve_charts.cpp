@@ -51,7 +51,7 @@ std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
     const auto hue = static_cast<size_t>(std::ranges::find(models, curve.model) - models.begin());
     if (curve.kind == Curve::Kind::kOwn) {
       const size_t index = several ? own[curve.model]++ : hues++;
-      styles.push_back(several ? line_style(hue, index, index) : line_style(index, index, 0));
+      styles.push_back(several ? line_style(hue, index, index) : line_style(index, index, index / kHueCount));
       continue;
     }
     const bool control = curve.kind == Curve::Kind::kControl;

@@ -42,7 +42,8 @@ template <typename Value>
 std::vector<Curve> curves_of(const Sources& sources, Value value) {
   std::vector<Curve> curves;
   const std::vector<LabelledRun> own = labelled_runs(sources);
-  add_curves(curves, own, Curve::Kind::kOwn, "", value);
+  const bool published = results::all_published(sources.records);
+  add_curves(curves, own, published ? Curve::Kind::kPublished : Curve::Kind::kOwn, "", value);
   add_curves(curves, own, Curve::Kind::kControl, "", value);
   for (const NamedRecord& named : sources.published) {
     add_curves(curves, labelled_runs({&named, 1}), Curve::Kind::kPublished, named.name + ": ", value);

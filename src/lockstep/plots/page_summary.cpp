@@ -99,7 +99,7 @@ std::string page_title(const Sources& sources) {
       if (!run.model.empty()) models.insert(clip(run.model, 40));
     }
   }
-  if (results::all_published(sources)) return "Published results";
+  if (results::all_published(sources.records)) return "Published results";
   if (models.empty()) return "No results";
   // More names than three would not fit a heading.
   if (models.size() > 3) return fmt::format("How {} networks scale", models.size());

@@ -126,7 +126,7 @@ Document phases_tables(const Sources& sources) {
   const auto has = [](const Run& run) { return run.breakdown && positive(run.breakdown->mean.step_s); };
   // Publications do not measure phases as lockstep does.
   const auto remarks =
-      results::all_published(sources) ? std::vector<results::Remark>() : results::phases_remarks();
+      results::all_published(sources.records) ? std::vector<results::Remark>() : results::phases_remarks();
   return runs_table(sources, "Phases of a mean step, milliseconds", has, results::phases_table, remarks);
 }
 

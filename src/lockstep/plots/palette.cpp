@@ -38,8 +38,9 @@ const Entry& entry_of(Colour colour) {
 }
 
 /// Seven hues and seven markers in step: either one distinguishes curves.
-constexpr std::array kHues{Colour::kBlue,   Colour::kVermillion, Colour::kGreen, Colour::kPurple,
-                           Colour::kOrange, Colour::kSky,        Colour::kInk};
+constexpr std::array<Colour, kHueCount> kHues{Colour::kBlue,   Colour::kVermillion, Colour::kGreen,
+                                              Colour::kPurple, Colour::kOrange,     Colour::kSky,
+                                              Colour::kInk};
 constexpr std::array kMarkers{Marker::kCircle,       Marker::kSquare, Marker::kTriangle, Marker::kDiamond,
                               Marker::kTriangleDown, Marker::kCross,  Marker::kPlus};
 /// Lengths of dashes and gaps; the first is a solid line.

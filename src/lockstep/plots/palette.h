@@ -47,6 +47,8 @@ struct LineStyle {
   double width = 2.25;
 };
 
+inline constexpr size_t kHueCount = 7;
+
 /// A style by its place among the hues, markers and dashes (0: solid), each of which is used in turn.
 LineStyle line_style(size_t hue, size_t marker, size_t dash);
 

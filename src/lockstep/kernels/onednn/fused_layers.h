@@ -62,8 +62,6 @@ class FusedLinear {
   std::map<std::vector<int64_t>, std::unique_ptr<LinearPlan>> plans_;
 };
 
-enum class PoolKind { kMax, kMean };
-
 /// Maximum or mean (padding counts as zeros) over the windows of a blocked image. For the backward pass a
 /// maximum keeps one byte per window, where LibTorch keeps an index of eight. Returns a blocked image. Not
 /// covered: a mean over windows that extend beyond the padding, and types for which oneDNN has no fast code

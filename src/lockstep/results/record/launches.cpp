@@ -58,7 +58,7 @@ double mean_rate(const Run& run, const Run& more) {
                   (before + added));
 }
 
-/// Adds the same row of another launch. What cannot be pooled (breakdown, layers, queues) is the later
+/// Adds the same row of another launch. What cannot be pooled (breakdown, queues) is the later
 /// one's.
 void add_launch(Run& run, Run launch) {
   count_launches(run);
@@ -78,9 +78,6 @@ void add_launch(Run& run, Run launch) {
   if (launch.breakdown) run.breakdown = std::move(launch.breakdown);
   run.own_measures = std::move(launch.own_measures);
   run.input_queues = std::move(launch.input_queues);
-  run.layers = std::move(launch.layers);
-  // The best time of either launch could be reached.
-  if (launch.limit_images_per_s > run.limit_images_per_s) run.limit_images_per_s = launch.limit_images_per_s;
   if (launch.resources) run.resources = std::move(launch.resources);
   if (!launch.gpu_use.empty()) run.gpu_use = std::move(launch.gpu_use);
   if (launch.memory) run.memory = std::move(launch.memory);

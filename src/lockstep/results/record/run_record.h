@@ -11,7 +11,6 @@
 #include "lockstep/measure/stopping.h"
 #include "lockstep/results/record/breakdown.h"
 #include "lockstep/results/record/input_queue.h"
-#include "lockstep/results/record/layer_times.h"
 #include "lockstep/results/record/replica_state.h"
 #include "lockstep/results/record/resources.h"
 #include "lockstep/results/record/setup.h"
@@ -148,11 +147,6 @@ struct Run : Setup, measure::Ending {
   /// beginning.
   std::vector<InputQueue> input_queues;
 
-  /// Images per second of one rank alone, if its step took no longer than its layers must; empty where that
-  /// was not measured.
-  std::optional<double> limit_images_per_s;
-  /// Times of the layers in the order of the network, from a separate run of the last launch.
-  std::vector<LayerTimes> layers;
 
   /// From `--verify-every`.
   std::optional<ReplicaChecks> replica_checks;
@@ -161,11 +155,6 @@ struct Run : Setup, measure::Ending {
   std::optional<BucketTuning> tuning;
 
   bool finished() const { return unfinished.empty(); }
-  /// The share of its limit that a rank reaches.
-  std::optional<double> of_limit() const {
-    if (!limit_images_per_s || ranks == 0 || !finished()) return std::nullopt;
-    return images_per_s / ranks / *limit_images_per_s;
-  }
   /// 95 % interval of the efficiency, which is the speed-up times a constant.
   std::optional<Interval> efficiency_interval() const {
     if (!speedup_interval || !baseline || ranks == 0) return std::nullopt;
@@ -208,9 +197,6 @@ struct Run : Setup, measure::Ending {
     fields("replica_checks", run.replica_checks);
     fields("own_measures", run.own_measures);
     fields("input_queues", run.input_queues);
-    fields("limit_images_per_s", run.limit_images_per_s);
-    fields.derived("of_limit", run.of_limit());
-    fields("layers", run.layers);
     fields.group("loss", [&](auto& loss) {
       loss("first", run.loss_first, {.missing_is_nan = true});
       loss("last", run.loss_last, {.missing_is_nan = true});

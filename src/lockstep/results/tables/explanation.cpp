@@ -218,7 +218,7 @@ void add_gaps(const Sources& sources, std::vector<std::string>& gaps) {
     }
     return true;
   };
-  if (all_published(sources)) return;
+  if (all_published(sources.records)) return;
   if (sources.records.empty()) {
     gaps.push_back("No run of your own: `lockstep bench --json FILE` measures one.");
     return;
@@ -244,12 +244,6 @@ void add_gaps(const Sources& sources, std::vector<std::string>& gaps) {
 }
 
 }  // namespace
-
-bool all_published(const Sources& sources) {
-  return !sources.records.empty() && std::ranges::all_of(sources.records, [](const NamedRecord& named) {
-    return named.record.source == kPublished;
-  });
-}
 
 std::string baseline_words(const Run& run) {
   if (!run.baseline) return "the baseline";

@@ -8,9 +8,6 @@
 
 namespace lockstep::results {
 
-/// Whether there is no run of the user's own, but some that others published.
-bool all_published(const Sources& sources);
-
 /// The run that stands for the sources: the fastest one with the most ranks in the first record that has any;
 /// a control only if there is nothing else.
 std::optional<LabelledRun> headline_run(const Sources& sources);

@@ -53,6 +53,12 @@ std::vector<std::string> display_names(const std::vector<std::string>& paths) {
   return names;
 }
 
+bool all_published(std::span<const NamedRecord> records) {
+  return !records.empty() && std::ranges::all_of(records, [](const NamedRecord& named) {
+    return named.record.source == kPublished;
+  });
+}
+
 void complete(Sources& sources) {
   if (sources.records.empty()) sources.records.swap(sources.published);
   for (NamedRecord& named : sources.records) {
@@ -65,6 +71,19 @@ void complete(Sources& sources) {
 
 std::vector<LabelledRun> labelled_runs(std::span<const NamedRecord> records) {
   std::vector<LabelledRun> runs;
+  if (records.size() > 1 && all_published(records)) {
+    // Publications differ in more settings than a label holds: each is labelled by itself.
+    for (size_t record = 0; record < records.size(); ++record) {
+      for (LabelledRun& run : labelled_runs(records.subspan(record, 1))) {
+        run.record = record;
+        run.curve = fmt::format("{}\n{}", record, run.work);
+        run.label = fmt::format("{}: {}", records[record].name, run.label);
+        run.label_in_network = fmt::format("{}: {}", records[record].name, run.label_in_network);
+        runs.push_back(std::move(run));
+      }
+    }
+    return runs;
+  }
   // A label has varying settings only. Controls lack the settings of communication.
   std::vector<const Run*> measured;
   std::set<std::string> models, batches;
@@ -83,7 +102,14 @@ std::vector<LabelledRun> labelled_runs(std::span<const NamedRecord> records) {
       batches.insert(batch_label(run));
     }
   }
-  const std::vector<const Setting*> varied = varied_settings(measured);
+  std::vector<const Setting*> varied = varied_settings(measured);
+  std::erase_if(varied, [&](const Setting* setting) {
+    // A record that lacks a setting does not differ in it.
+    std::set<std::string> known;
+    for (const Run* run : measured) known.insert(setting->text(*run));
+    known.erase("");
+    return known.size() < 2;
+  });
   for (LabelledRun& run : runs) {
     run.label_in_network =
         label_of(run, varied, batches.size() > 1, records.size() > 1 ? records[run.record].name : "");

@@ -24,6 +24,9 @@ struct Sources {
 /// Names for files: without folder and ending where these names differ, otherwise the paths as given.
 std::vector<std::string> display_names(const std::vector<std::string>& paths);
 
+/// Whether there is no run of the user's own, but some that others published.
+bool all_published(std::span<const NamedRecord> records);
+
 /// Fills in speed-ups and efficiencies of records that came without any (assign_baselines). Without own
 /// records, published ones take their place.
 void complete(Sources& sources);
@@ -44,8 +47,8 @@ struct LabelledRun {
   std::string curve;
 };
 
-/// All runs of all records in their order, labelled by the settings that vary among them. Pointers into
-/// `records`.
+/// All runs of all records in their order, labelled by the settings that vary among them, publications each
+/// by itself. Pointers into `records`.
 std::vector<LabelledRun> labelled_runs(std::span<const NamedRecord> records);
 inline std::vector<LabelledRun> labelled_runs(const Sources& sources) {
   return labelled_runs(sources.records);

@@ -22,8 +22,8 @@ Document ddp_style(const RunRecord& record, const RenderOptions&) {
 Document lockstep_style(const RunRecord& record, const RenderOptions&) {
   Document document;
   for (const auto part :
-       {ddp_tables, scaling_tables, phases_tables, factors_tables, limit_tables, layers_tables, input_tables,
-        measures_tables, memory_tables, gpu_tables, tuning_remarks, replica_checks_remark}) {
+       {ddp_tables, scaling_tables, phases_tables, factors_tables, input_tables, measures_tables,
+        memory_tables, gpu_tables, tuning_remarks, replica_checks_remark}) {
     document.append(part(record));
   }
   document.append(explanation({{{"", record}}, {}}));

@@ -100,7 +100,8 @@ std::vector<const Setting*> varied_settings(const std::vector<const Run*>& runs)
 std::string settings_text(const Run& run, const std::vector<const Setting*>& varied) {
   std::string text;
   for (const Setting* setting : varied) {
-    if (!setting->has(Setting::kOfCommunication) || communicates(run)) text += ", " + setting->phrase(run);
+    const bool concerned = !setting->has(Setting::kOfCommunication) || communicates(run);
+    if (concerned && !setting->text(run).empty()) text += ", " + setting->phrase(run);
   }
   return text;
 }

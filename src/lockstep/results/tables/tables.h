@@ -50,12 +50,6 @@ bool has_factors(const Run& run);
 Table factors_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names);
 std::vector<Remark> factors_remarks();
 
-/// Images per second of each row against the limit of the processor, where that was measured.
-Document limit_tables(const RunRecord& record);
-
-/// Times of the layers of each row, worst first, where they were measured.
-Document layers_tables(const RunRecord& record);
-
 /// Use of the input's queues, for rows whose input has some.
 Document input_tables(const RunRecord& record);
 

@@ -118,7 +118,6 @@ models::Output DataParallelModel::forward(const at::Tensor& images, const kernel
     kernels::Context own = context;
     own.first_sample += device * parts[index].size(0);
     // These belong to one thread, or to one device.
-    if (device > 0) own.layers = nullptr;
     if (device > 0) own.batch_counters = nullptr;
     own.step_on_device = nullptr;
     outputs_[index] = replicas_[index]->forward(parts[index], own);

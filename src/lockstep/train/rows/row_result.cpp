@@ -152,8 +152,6 @@ results::Run run_of(const RowResult& result) {
     run.loss_last += rank.loss_last / static_cast<double>(result.ranks.size());
   }
   run.tuning = result.tuning;
-  run.limit_images_per_s = result.limit_images_per_s;
-  run.layers = result.layers;
   if (row.verify_every > 0) {
     run.replica_checks = results::ReplicaChecks{.every = row.verify_every,
                                                 .checks = result.replica_checks,

@@ -52,8 +52,6 @@ struct RowResult {
   /// From the run that a trace shows in place of the breakdown, with the kernels; empty without one.
   std::vector<measure::RankStamps> kernels;
   std::optional<results::BucketTuning> tuning;
-  std::optional<double> limit_images_per_s;
-  std::vector<results::LayerTimes> layers;
 };
 
 /// The record of the row, complete but for its relations to other rows (results::assign_baselines,

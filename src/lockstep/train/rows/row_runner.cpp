@@ -7,8 +7,6 @@
 
 #include <ATen/Context.h>
 
-#include "lockstep/kernels/layer_clock.h"
-#include "lockstep/measure/percentiles.h"
 #include "lockstep/topology/gpu_watch.h"
 #include "lockstep/train/rows/gather.h"
 #include "lockstep/train/rows/row_rules.h"
@@ -24,10 +22,6 @@ constexpr int kBreakdownWarmup = 5;
 constexpr int kBreakdownSteps = 20;
 /// Steps of a trace with kernels. A step has about a thousand of them.
 constexpr int kTracedSteps = 3;
-
-/// Steps in which layers are timed; their stamps make them slower, so they are taken for nothing else.
-constexpr int kLayerWarmup = 3;
-constexpr int kLayerSteps = 10;
 
 /// The number of the GPUs that the process of one rank trains with.
 int gpus_of(const RowPlan& row) {
@@ -110,40 +104,11 @@ std::vector<measure::RankStamps> stamp_row(const RowPlan& row, const RankGroup& 
   return by_rank;
 }
 
-/// Median over the passes after warm-up.
-double median_s(const kernels::LayerClock& clock, size_t warmup, size_t layer,
-                double kernels::LayerClock::Times::*time) {
-  std::vector<double> times_s;
-  for (size_t pass = warmup; pass < clock.passes().size(); ++pass) {
-    times_s.push_back(clock.passes()[pass][layer].*time);
-  }
-  std::ranges::sort(times_s);
-  return measure::percentile(times_s, 50);
-}
-
-results::LayerTimes times_of(const kernels::Layer& layer, int64_t bytes_per_value) {
-  const int64_t image_values = layer.in_values() + layer.out_values();
-  const bool adds = layer.form.ending == kernels::LayerEnding::kNormAddRelu;
-  results::LayerTimes times;
-  times.name = layer.form.name;
-  times.what = layer.text();
-  times.multiply_adds = layer.multiply_adds();
-  times.backward_multiply_adds = layer.backward_multiply_adds();
-  times.bytes = bytes_per_value * (image_values + layer.weights() + (adds ? layer.out_values() : 0));
-  times.backward_bytes =
-      bytes_per_value * (image_values + 2 * layer.weights() + (layer.input_learns ? layer.in_values() : 0));
-  return times;
-}
-
 }  // namespace
 
 PacingOptions breakdown_pacing(const RowPlan& row) {
   return {.warmup_steps = row.pacing.warmup_steps.value_or(kBreakdownWarmup),
           .steps = std::min(row.pacing.steps.value_or(kBreakdownSteps), kBreakdownSteps)};
-}
-
-PacingOptions layers_pacing() {
-  return {.warmup_steps = kLayerWarmup, .steps = kLayerSteps};
 }
 
 std::string device_settings(const RowPlan& row) {
@@ -202,25 +167,6 @@ std::vector<measure::RankStamps> trace_kernels(const RowPlan& row, const RankGro
                                                launch::Progress& progress) {
   return stamp_row(row, ranks, {.warmup_steps = kBreakdownWarmup, .steps = kTracedSteps}, /*kernels=*/true,
                    progress);
-}
-
-std::vector<results::LayerTimes> time_layers(const RowPlan& row, const RankGroup& group,
-                                             launch::Progress& progress) {
-  kernels::LayerClock clock;
-  RowTrainee trainee(row, group);
-  trainee.time_layers(&clock);
-  trainee.train(layers_pacing(), /*coupled=*/true, /*stamp_phases=*/true, progress);
-  if (group.rank() != 0) return {};
-
-  const int64_t bytes_per_value = replica::bytes_per_number(replica::parse_precision(row.precision));
-  const auto warmup = static_cast<size_t>(kLayerWarmup * row.accumulate);
-  std::vector<results::LayerTimes> all;
-  for (size_t i = 0; i < clock.layers().size(); ++i) {
-    results::LayerTimes& times = all.emplace_back(times_of(clock.layers()[i], bytes_per_value));
-    times.forward_s = median_s(clock, warmup, i, &kernels::LayerClock::Times::forward_s);
-    times.backward_s = median_s(clock, warmup, i, &kernels::LayerClock::Times::backward_s);
-  }
-  return all;
 }
 
 }  // namespace lockstep::train

@@ -5,7 +5,6 @@
 
 #include "lockstep/launch/progress.h"
 #include "lockstep/measure/phases.h"
-#include "lockstep/results/record/layer_times.h"
 #include "lockstep/train/rows/rank_group.h"
 #include "lockstep/train/rows/row_result.h"
 
@@ -15,9 +14,8 @@ namespace lockstep::train {
 /// ieee, convolutions in tf32, cuDNN autotuned". For a row on a CPU empty.
 std::string device_settings(const RowPlan& row);
 
-/// Steps of break_down_row and of time_layers.
+/// Steps of break_down_row.
 PacingOptions breakdown_pacing(const RowPlan& row);
-PacingOptions layers_pacing();
 
 /// Trains a few steps with the row's settings in a separate run, with every phase and collective stamped.
 /// Returns the stamps of all ranks on rank 0, for measure::break_down, and nothing on the others. Collective
@@ -30,11 +28,6 @@ std::vector<measure::RankStamps> break_down_row(const RowPlan& row, const RankGr
 /// Collective over `ranks`.
 std::vector<measure::RankStamps> trace_kernels(const RowPlan& row, const RankGroup& ranks,
                                                launch::Progress& progress);
-
-/// Trains a few steps more with the row's settings, in which every layer is stamped: the median of each
-/// layer's times on the row's rank 0, and nothing on the others. Collective over `group`.
-std::vector<results::LayerTimes> time_layers(const RowPlan& row, const RankGroup& group,
-                                             launch::Progress& progress);
 
 /// Builds the row's model, input and strategy on this rank, trains, and gathers the reports of all ranks on
 /// the row's rank 0; elsewhere `ranks` of the result is empty. Collective over `ranks`, the ranks of this row

@@ -64,7 +64,7 @@ RowTrainee::RowTrainee(const RowPlan& row, const RankGroup& group, TracedCommuni
   const at::MemoryFormat memory_format = parse_memory_format(row.memory_format);
   const models::ModelInfo& model_info = models::info_of(row.model);
   const auto create = [&] {
-    return model_info.create({.seed = start.blank ? std::nullopt : std::optional(row.seed),
+    return model_info.create({.seed = row.seed,
                               .memory_format = memory_format,
                               .batch = row.batch_per_rank,
                               .precision = row.precision,
@@ -133,7 +133,6 @@ StepLoopResult RowTrainee::train(const PacingOptions& pacing, bool coupled, bool
   trainee.stamp_phases = stamp_phases;
   trainee.tracer = tracer_;
   trainee.activities = &activities_;
-  trainee.layers = layers_;
   StepLoopOptions options = loop_options(pacing);
   options.coupled = coupled;
   options.leads_in = true;

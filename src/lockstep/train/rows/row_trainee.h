@@ -34,8 +34,6 @@ struct TraineeStart {
   std::function<std::unique_ptr<inputs::Input>(std::shared_ptr<replica::Accelerator>)> make_input;
   /// Empty: the row's.
   std::function<std::unique_ptr<strategies::Strategy>(const strategies::StrategyContext&)> make_strategy;
-  /// All weights are 0, which takes no time to draw: for a trainee that is only timed.
-  bool blank = false;
 };
 
 /// One rank's part of a row: network, input and strategy, as the row says.
@@ -51,9 +49,6 @@ class RowTrainee {
   /// comparable; Error where they differ.
   StepLoopResult train(const PacingOptions& pacing, bool coupled, bool stamp_phases,
                        launch::Progress& progress);
-
-  /// From now on `clock` stamps the layers of every step; null: none does. It outlives this.
-  void time_layers(kernels::LayerClock* clock) { layers_ = clock; }
 
   /// From now on every step has the batch that would have been next.
   void repeat_one_batch();
@@ -114,7 +109,6 @@ class RowTrainee {
   DataParallelModel* devices_ = nullptr;
   std::unique_ptr<inputs::Input> input_;
   std::unique_ptr<strategies::Strategy> strategy_;
-  kernels::LayerClock* layers_ = nullptr;
   ActivityLog activities_;
   int64_t steps_ = 0;
 };

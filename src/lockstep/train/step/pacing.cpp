@@ -11,6 +11,8 @@ namespace {
 
 /// Small, so that a network whose step takes seconds does not overrun its time.
 constexpr size_t kStepsToFirstDecision = 8;
+/// Measured steps that a row usually takes on a quiet machine when the precision decides.
+constexpr int kUsualSteps = 60;
 
 /// As measure::decide_stop for a fixed number of steps.
 measure::StoppingDecision decide_by_count(std::span<const double> step_s, const PacingOptions& options) {
@@ -58,6 +60,10 @@ size_t certain_warmup(const PacingOptions& options) {
 size_t steps_to_first_decision(const PacingOptions& options) {
   return certain_warmup(options) + (options.steps ? static_cast<size_t>(*options.steps)
                                                   : kStepsToFirstDecision - measure::kLeastWarmup);
+}
+
+int expected_steps(const PacingOptions& options) {
+  return static_cast<int>(certain_warmup(options)) + options.steps.value_or(kUsualSteps);
 }
 
 measure::StoppingDecision decide_pace(std::span<const double> step_s, double elapsed_s,

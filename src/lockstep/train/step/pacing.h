@@ -32,8 +32,11 @@ measure::SteadyState steady_state(std::span<const double> step_s, const PacingOp
 /// Steps at the beginning that are warm-up whatever their times are; fewer than steps_to_first_decision().
 size_t certain_warmup(const PacingOptions& options);
 
-/// Steps to run before the first decision.
+/// Steps to run before the first decision: all of them where their number is given.
 size_t steps_to_first_decision(const PacingOptions& options);
+
+/// Steps that a row is expected to take, warm-up included; a guess where their number is not given.
+int expected_steps(const PacingOptions& options);
 
 /// Decides by the step times of this rank so far, warm-up included, whether the row has ended; the same on
 /// all ranks, except for the texts, which rank 0 has. With a group, the job's steps count, each as long as

@@ -10,7 +10,6 @@
 #include "lockstep/comm/store.h"
 #include "lockstep/inputs/input.h"
 #include "lockstep/kernels/kernel_choice.h"
-#include "lockstep/kernels/layer_clock.h"
 #include "lockstep/launch/progress.h"
 #include "lockstep/measure/phases.h"
 #include "lockstep/models/model.h"
@@ -107,8 +106,6 @@ struct Trainee {
   TracedCommunicator* tracer = nullptr;
   /// The listener of strategy and network, if phases are stamped.
   ActivityLog* activities = nullptr;
-  /// Stamps the layers of every step. Slows the steps likewise.
-  kernels::LayerClock* layers = nullptr;
   /// The GPU; null: the CPU.
   replica::Accelerator* accelerator = nullptr;
   /// The factor on the loss that the strategy's optimizer divides out again; null: none.

@@ -154,7 +154,6 @@ StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, const 
   StepOutcome outcome;
   at::Tensor loss, logits;
   std::vector<at::Tensor> counters;
-  if (trainee_.layers != nullptr) trainee_.layers->begin_pass();
   {
     const replica::AutocastScope autocast(options_.precision, batch.images.device().type());
     const kernels::Context context{.training = true,
@@ -166,8 +165,7 @@ StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, const 
                                    .step_on_device = number.on_device,
                                    .batch_counters = trainee_.accelerator == nullptr ? nullptr : &counters,
                                    .weight_copies = trainee_.weight_copies != nullptr,
-                                   .cost = nullptr,
-                                   .layers = trainee_.layers};
+                                   .cost = nullptr};
     const models::Output output = trainee_.model.forward(batch.images, context);
     if (counts_hits()) logits = output.logits.detach();
     loss = models::cross_entropy(output, batch.labels);
@@ -179,7 +177,6 @@ StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, const 
   if (options_.accumulate > 1) loss = loss.div(options_.accumulate);
   trainee_.strategy.before_backward(index == options_.accumulate - 1);
   (trainee_.loss_scale == nullptr ? loss : trainee_.loss_scale->scaled(loss)).backward();
-  if (trainee_.layers != nullptr) trainee_.layers->end_pass();
   stamp(at.backward);
   outcome.loss = loss.detach();
   if (logits.defined()) outcome.hits = logits.argmax(1).eq(batch.labels).sum();

@@ -1,6 +1,6 @@
 // Normalizations, and the ReLUs behind them.
 
-#include "lockstep/limit/trial.h"
+#include "trial.h"
 
 namespace lockstep::limit {
 namespace {
@@ -8,7 +8,6 @@ namespace {
 using dnnl::memory;
 using dnnl::normalization_flags;
 using dnnl::prop_kind;
-using kernels::LayerEnding;
 using Tag = memory::format_tag;
 
 constexpr float kEpsilon = 1e-5F;
@@ -136,8 +135,8 @@ void add_workspace(Trial& trial, Trial::Operands& operands, const memory::desc& 
 
 }  // namespace
 
-void add_norm(std::vector<PartLimit>& parts, const kernels::Layer& layer, const LimitOptions& options) {
-  const LayerEnding ending = layer.form.ending;
+void add_norm(std::vector<PartLimit>& parts, const Layer& layer, const LimitOptions& options) {
+  const LayerEnding ending = layer.ending;
   std::vector<Prepare> forward;
   std::vector<Prepare> backward;
   for (const normalization_flags fused : fusions(ending)) {
@@ -156,8 +155,7 @@ void add_norm(std::vector<PartLimit>& parts, const kernels::Layer& layer, const 
   parts.push_back(measure_best(Work::kNorm, Direction::kBackward, plain_layouts(), backward, options));
 }
 
-void add_relu_backward(std::vector<PartLimit>& parts, const kernels::Layer& layer,
-                       const LimitOptions& options) {
+void add_relu_backward(std::vector<PartLimit>& parts, const Layer& layer, const LimitOptions& options) {
   // Elementwise, so one layout will do.
   const Tag tag = layer.out.size() == 2 ? Tag::nc : Tag::nhwc;
   const Prepare way = [&](Trial& trial, Tag own) {
@@ -167,8 +165,7 @@ void add_relu_backward(std::vector<PartLimit>& parts, const kernels::Layer& laye
                                {way}, options));
 }
 
-void add_response_norm(std::vector<PartLimit>& parts, const kernels::Layer& layer,
-                       const LimitOptions& options) {
+void add_response_norm(std::vector<PartLimit>& parts, const Layer& layer, const LimitOptions& options) {
   const auto image = [&](Tag tag) { return memory::desc(layer.in, value_type(options), tag); };
   const Prepare forward = [&](Trial& trial, Tag tag) {
     const auto descriptor = response_norm_of(image(tag));

@@ -1,4 +1,4 @@
-#include "lockstep/limit/trial.h"
+#include "trial.h"
 
 #include <algorithm>
 #include <chrono>
@@ -201,19 +201,19 @@ PartLimit measure_best(Work work, Direction direction, const std::vector<Layout>
   return best;
 }
 
-dnnl::primitive_attr ending_of(const kernels::Layer& layer) {
+dnnl::primitive_attr ending_of(const Layer& layer) {
   dnnl::primitive_attr attributes;
-  if (layer.form.ending != kernels::LayerEnding::kRelu) return attributes;
+  if (layer.ending != LayerEnding::kRelu) return attributes;
   dnnl::post_ops after;
   after.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
   attributes.set_post_ops(after);
   return attributes;
 }
 
-std::vector<PartLimit> measure_parts(const kernels::Layer& layer, const LimitOptions& options) {
+std::vector<PartLimit> measure_parts(const Layer& layer, const LimitOptions& options) {
   std::vector<PartLimit> parts;
-  using enum kernels::LayerKind;
-  switch (layer.form.kind) {
+  using enum LayerKind;
+  switch (layer.kind) {
     case kConvolution:
       add_convolution(parts, layer, options);
       break;
@@ -230,8 +230,8 @@ std::vector<PartLimit> measure_parts(const kernels::Layer& layer, const LimitOpt
   }
   // A ReLU without normalization is fused into the forward primitive (ending_of()); its backward pass is
   // separate.
-  if (kernels::has_norm(layer.form.ending)) add_norm(parts, layer, options);
-  if (layer.form.ending == kernels::LayerEnding::kRelu) add_relu_backward(parts, layer, options);
+  if (has_norm(layer.ending)) add_norm(parts, layer, options);
+  if (layer.ending == LayerEnding::kRelu) add_relu_backward(parts, layer, options);
   return parts;
 }
 

@@ -7,7 +7,8 @@
 
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/winograd.h"
-#include "lockstep/limit/trial.h"
+
+#include "trial.h"
 
 namespace lockstep::limit {
 namespace {
@@ -23,16 +24,16 @@ struct ConvolutionShape {
   using BackwardData = dnnl::convolution_backward_data;
   using BackwardWeights = dnnl::convolution_backward_weights;
 
-  ConvolutionShape(const kernels::Layer& layer, memory::data_type type, Tag tag)
+  ConvolutionShape(const Layer& layer, memory::data_type type, Tag tag)
       : in(layer.in, type, tag), out(layer.out, type, tag), weights(weight_sizes(layer), type, Tag::any) {
-    const kernels::Window& window = layer.form.window;
-    if (layer.form.bias) bias = memory::desc({layer.out[1]}, memory::data_type::f32, Tag::x);
+    const Window& window = layer.window;
+    if (layer.bias) bias = memory::desc({layer.out[1]}, memory::data_type::f32, Tag::x);
     strides = {window.stride, window.stride};
     padding = {window.pad_height, window.pad_width};
   }
 
-  static memory::dims weight_sizes(const kernels::Layer& layer) {
-    const kernels::Window& window = layer.form.window;
+  static memory::dims weight_sizes(const Layer& layer) {
+    const Window& window = layer.window;
     const int64_t groups = window.groups;
     memory::dims sizes{layer.out[1] / groups, layer.in[1] / groups, window.kernel_height,
                        window.kernel_width};
@@ -65,7 +66,7 @@ struct LinearShape {
   using BackwardData = dnnl::inner_product_backward_data;
   using BackwardWeights = dnnl::inner_product_backward_weights;
 
-  LinearShape(const kernels::Layer& layer, memory::data_type type, Tag tag)
+  LinearShape(const Layer& layer, memory::data_type type, Tag tag)
       : in(layer.in, type, tag),
         out(layer.out, type, tag),
         weights({layer.out[1], layer.in[1]}, type, tag),
@@ -84,7 +85,7 @@ struct LinearShape {
 
 /// A way to compute one direction by oneDNN.
 template <typename Shape>
-Prepare direct(const kernels::Layer& layer, Direction direction, const LimitOptions& options) {
+Prepare direct(const Layer& layer, Direction direction, const LimitOptions& options) {
   return [&layer, direction, &options](Trial& trial, Tag tag) {
     const Shape shape(layer, value_type(options), tag);
     const bool has_bias = shape.bias.get_size() > 0;
@@ -114,7 +115,7 @@ Prepare direct(const kernels::Layer& layer, Direction direction, const LimitOpti
 
 /// Measures the three directions, each in the ways that `ways` returns for it.
 template <typename Ways>
-void add_directions(std::vector<PartLimit>& parts, Work work, const kernels::Layer& layer,
+void add_directions(std::vector<PartLimit>& parts, Work work, const Layer& layer,
                     const std::vector<Layout>& layouts, const LimitOptions& options, const Ways& ways) {
   using enum Direction;
   for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {
@@ -129,9 +130,9 @@ void add_directions(std::vector<PartLimit>& parts, Work work, const kernels::Lay
 class Winograd {
  public:
   /// Throws dnnl::error if the layer, the precision or the layout does not suit.
-  Winograd(Trial& trial, const kernels::Layer& layer, const LimitOptions& options, Tag tag)
-      : trial_(trial), relu_(layer.form.ending == kernels::LayerEnding::kRelu) {
-    const kernels::Window& window = layer.form.window;
+  Winograd(Trial& trial, const Layer& layer, const LimitOptions& options, Tag tag)
+      : trial_(trial), relu_(layer.ending == LayerEnding::kRelu) {
+    const Window& window = layer.window;
     const kernels::ConvShape conv{.in_channels = layer.in[1],
                                   .out_channels = layer.out[1],
                                   .kernel = {window.kernel_height, window.kernel_width},
@@ -146,7 +147,7 @@ class Winograd {
     x_ = trial.operand({layer.in, fp32, own});
     y_ = trial.operand({layer.out, fp32, own});
     weight_ = trial.operand({ConvolutionShape::weight_sizes(layer), fp32, Tag::ohwi});
-    if (layer.form.bias) bias_ = trial.operand({{layer.out[1]}, fp32, Tag::x});
+    if (layer.bias) bias_ = trial.operand({{layer.out[1]}, fp32, Tag::x});
   }
 
   void run(Direction direction) {
@@ -181,8 +182,7 @@ class Winograd {
 
 }  // namespace
 
-void add_convolution(std::vector<PartLimit>& parts, const kernels::Layer& layer,
-                     const LimitOptions& options) {
+void add_convolution(std::vector<PartLimit>& parts, const Layer& layer, const LimitOptions& options) {
   // Winograd's first, which is the faster one if it suits; direct trials are then given up early.
   add_directions(parts, Work::kConvolution, layer, layouts_or_any(), options, [&](Direction direction) {
     const Prepare filtered = [&, direction](Trial& trial, Tag tag) {
@@ -192,7 +192,7 @@ void add_convolution(std::vector<PartLimit>& parts, const kernels::Layer& layer,
   });
 }
 
-void add_linear(std::vector<PartLimit>& parts, const kernels::Layer& layer, const LimitOptions& options) {
+void add_linear(std::vector<PartLimit>& parts, const Layer& layer, const LimitOptions& options) {
   add_directions(parts, Work::kLinear, layer, matrix_layouts(), options, [&](Direction direction) {
     return std::vector<Prepare>{direct<LinearShape>(layer, direction, options)};
   });

@@ -6,8 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/kernels/layer.h"
-#include "lockstep/models/model.h"
+#include "layers.h"
 
 namespace lockstep::limit {
 
@@ -38,7 +37,7 @@ struct PartLimit {
 
 /// A group of identical layers, and the least time that each of them takes.
 struct LayerLimit {
-  kernels::Layer layer;
+  Layer layer;
   /// The layers' names in the order of the network; the first one is `layer`'s.
   std::vector<std::string> names;
   std::vector<PartLimit> parts;
@@ -57,13 +56,10 @@ struct Limit {
   /// In the order of the network.
   std::vector<LayerLimit> layers;
 
-  /// Sums over all layers.
+  /// Sum over all layers.
   double total_s(Work work, Direction direction) const;
-  double total_s(Work work) const;
   double step_s() const;
   double images_per_s() const { return static_cast<double>(batch) / step_s(); }
-  /// Returns the group that contains the layer of this name, or null.
-  const LayerLimit* find(std::string_view layer) const;
 };
 
 struct LimitOptions {
@@ -74,9 +70,6 @@ struct LimitOptions {
   std::function<void(size_t done, size_t all)> progress;
 };
 
-/// Why no limit can be measured in this build or on this machine; empty if it can.
-std::string why_no_limit();
-
 /// Throws BackendMissing if no limit can be measured.
 void require_limit();
 
@@ -84,9 +77,9 @@ void require_limit();
 /// its shortest run, on memory that was touched before, in the best of the layouts that it supports. Changing
 /// the layout between two layers is not counted, so a real step cannot reach the limit. Throws
 /// BackendMissing, and Error for a layer that oneDNN cannot compute on this processor in this precision.
-Limit measure_limit(const std::vector<kernels::Layer>& layers, const LimitOptions& options = {});
+Limit measure_limit(const std::vector<Layer>& layers, const LimitOptions& options = {});
 
 /// The parts of one layer, direction by direction: one step of measure_limit().
-std::vector<PartLimit> measure_parts(const kernels::Layer& layer, const LimitOptions& options);
+std::vector<PartLimit> measure_parts(const Layer& layer, const LimitOptions& options);
 
 }  // namespace lockstep::limit

@@ -1,4 +1,4 @@
-#include "lockstep/limit/limit.h"
+#include "limit.h"
 
 #include <algorithm>
 
@@ -10,11 +10,9 @@
 namespace lockstep::limit {
 namespace {
 
-using kernels::Layer;
-
 bool alike(const Layer& a, const Layer& b) {
-  return a.form.kind == b.form.kind && a.form.ending == b.form.ending && a.form.bias == b.form.bias &&
-         a.form.window == b.form.window && a.in == b.in && a.out == b.out && a.input_learns == b.input_learns;
+  return a.kind == b.kind && a.ending == b.ending && a.bias == b.bias && a.window == b.window &&
+         a.in == b.in && a.out == b.out && a.input_learns == b.input_learns;
 }
 
 /// Groups identical layers, so that each of them is measured once.
@@ -26,7 +24,7 @@ std::vector<LayerLimit> group(const std::vector<Layer>& layers) {
     LayerLimit& own = same == groups.end()
                           ? groups.emplace_back(LayerLimit{.layer = layer, .names = {}, .parts = {}})
                           : *same;
-    own.names.push_back(layer.form.name);
+    own.names.push_back(layer.name);
   }
   return groups;
 }
@@ -91,12 +89,6 @@ double Limit::total_s(Work work, Direction direction) const {
   return sum_s;
 }
 
-double Limit::total_s(Work work) const {
-  using enum Direction;
-  return total_s(work, kForward) + total_s(work, kBackward) + total_s(work, kBackwardData) +
-         total_s(work, kBackwardWeights);
-}
-
 double Limit::step_s() const {
   double sum_s = 0;
   for (const LayerLimit& layer : layers) {
@@ -105,22 +97,9 @@ double Limit::step_s() const {
   return sum_s;
 }
 
-const LayerLimit* Limit::find(std::string_view layer) const {
-  for (const LayerLimit& group : layers) {
-    if (std::ranges::find(group.names, layer) != group.names.end()) return &group;
-  }
-  return nullptr;
-}
-
-std::string why_no_limit() {
-  return kernels::why_no_fused_kernels();
-}
-
 void require_limit() {
-  if (const std::string reason = why_no_limit(); !reason.empty()) {
-    throw BackendMissing("there is no limit to measure: " + reason,
-                         "Install oneDNN 3 with 'make setup' and build again.");
-  }
+  if (const std::string reason = kernels::why_no_fused_kernels(); !reason.empty())
+    throw BackendMissing("there is no limit to measure: " + reason, "Install oneDNN 3 with 'make setup'.");
 }
 
 Limit measure_limit(const std::vector<Layer>& layers, const LimitOptions& options) {

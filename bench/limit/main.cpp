@@ -1,7 +1,5 @@
 // The limit of this processor: what one training step takes if every primitive of oneDNN takes its best time.
 
-#include "lockstep/limit/limit.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -20,6 +18,8 @@
 #include "lockstep/launch/binding.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/results/tables/document.h"
+
+#include "limit.h"
 
 namespace {
 
@@ -189,7 +189,7 @@ void run(Options options) {
   launch::bind_this_thread(binding.cpus.front());
   at::set_num_threads(binding.threads_per_rank);
 
-  const std::vector<kernels::Layer> layers = models::list_layers(info, options.image_size, options.batch);
+  const std::vector<limit::Layer> layers = limit::list_layers(info, options.image_size, options.batch);
   const bool has_terminal = ::isatty(STDERR_FILENO) == 1;
   const auto progress = [&](size_t done, size_t all) {
     if (has_terminal) fmt::print(stderr, "\r{} of {} kinds of layers", done, all);

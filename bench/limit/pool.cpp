@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "lockstep/limit/trial.h"
+#include "trial.h"
 
 namespace lockstep::limit {
 namespace {
@@ -27,15 +27,15 @@ Axis axis_of(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t pa
 
 class Pool {
  public:
-  Pool(const kernels::Layer& layer, const LimitOptions& options)
+  Pool(const Layer& layer, const LimitOptions& options)
       : layer_(layer),
         type_(value_type(options)),
-        height_(axis_of(layer.in[2], layer.out[2], layer.form.window.kernel_height, layer.form.window.stride,
-                        layer.form.window.pad_height)),
-        width_(axis_of(layer.in[3], layer.out[3], layer.form.window.kernel_width, layer.form.window.stride,
-                       layer.form.window.pad_width)),
-        how_(layer.form.kind == kernels::LayerKind::kMaxPool ? algorithm::pooling_max
-                                                             : algorithm::pooling_avg_include_padding) {}
+        height_(axis_of(layer.in[2], layer.out[2], layer.window.kernel_height, layer.window.stride,
+                        layer.window.pad_height)),
+        width_(axis_of(layer.in[3], layer.out[3], layer.window.kernel_width, layer.window.stride,
+                       layer.window.pad_width)),
+        how_(layer.kind == LayerKind::kMaxPool ? algorithm::pooling_max
+                                               : algorithm::pooling_avg_include_padding) {}
 
   /// Whether the pooling only copies: 1x1 windows, or an output larger than the input.
   bool copies() const { return height_.stride == 0 || (height_.kernel == 1 && height_.stride == 1); }
@@ -87,7 +87,7 @@ class Pool {
             kernel(),    memory::dims{0, 0},          left(), right()};
   }
 
-  const kernels::Layer& layer_;
+  const Layer& layer_;
   memory::data_type type_;
   Axis height_, width_;
   algorithm how_;
@@ -95,7 +95,7 @@ class Pool {
 
 }  // namespace
 
-void add_pool(std::vector<PartLimit>& parts, const kernels::Layer& layer, const LimitOptions& options) {
+void add_pool(std::vector<PartLimit>& parts, const Layer& layer, const LimitOptions& options) {
   const Pool pool(layer, options);
   if (pool.copies()) return;
   const auto add = [&](Direction direction, const Prepare& way) {
