@@ -6,7 +6,7 @@ steps take as long as they are told (told_network.cpp), with the row's own warm-
   bench/row_coverage.py                              400 rows of each series, about 40 minutes
   bench/row_coverage.py --rows 50 --comparisons 20
 
-Prints Markdown tables; exit code 1 if a promise of docs/statistics.md does not hold: the truth is within 93 to 97 % of
+Prints Markdown tables; exit code 1 if a promise of docs/dev/statistics.md does not hold: the truth is within 93 to 97 % of
 the intervals of settled series, at least 95 % of the rows that --max-time cuts within a decay have no interval, and
 at most 6 % of the comparisons of 2 launches with 10 tell equals apart. A share of so many rows is itself known to two
 of its standard deviations only, which is allowed for.

@@ -12,6 +12,7 @@
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/models/model.h"
 #include "lockstep/replica/accelerator.h"
+#include "lockstep/results/files/record_json.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/topology/inspect.h"
 #include "lockstep/topology/nvml.h"
@@ -167,6 +168,9 @@ std::string preset_list() {
   return text;
 }
 
+/// The topic that is too long to be one of all.
+constexpr const char* kJsonTopic = "json";
+
 const Registry<std::string (*)()>& topics() {
   static const Registry<std::string (*)()> all("topic", "lockstep info --help",
                                                {{"devices", &devices},
@@ -175,7 +179,8 @@ const Registry<std::string (*)()>& topics() {
                                                 {"strategies", &strategies},
                                                 {"inputs", &inputs},
                                                 {"kernels", &kernel_list},
-                                                {"presets", &preset_list}});
+                                                {"presets", &preset_list},
+                                                {kJsonTopic, &results::json_reference}});
   return all;
 }
 
@@ -200,7 +205,9 @@ int run_info(const std::string& topic, const std::string& name) {
     return kExitDone;
   }
   print_result(versions());
-  for (const auto& [known, describe] : topics().entries()) print_result("\n" + describe());
+  for (const auto& [known, describe] : topics().entries()) {
+    if (known != kJsonTopic) print_result("\n" + describe());
+  }
   return kExitDone;
 }
 
@@ -215,9 +222,10 @@ RunCommand add_info(Flags& flags) {
   flags.set_examples(
       "Examples:\n  lockstep info\n  lockstep info models\n  lockstep info devices\n"
       "  lockstep info model mine.pt2\n");
-  flags.add("topic", asked->topic,
-            "devices, backends, models, strategies, inputs, kernels or presets [all of them]; or model, with "
-            "the name of one");
+  flags.add(
+      "topic", asked->topic,
+      "devices, backends, models, strategies, inputs, kernels or presets [all of them]; json: the keys of "
+      "result files; or model, with the name of one");
   flags.add("name", asked->name, "for the topic model: a network's name or file", {.value = "MODEL"});
   return [asked](const Arguments& /*arguments*/) { return run_info(asked->topic, asked->name); };
 }

@@ -14,7 +14,7 @@ namespace lockstep::docs {
 std::vector<std::string> markdown_files() {
   const std::filesystem::path root = LOCKSTEP_SOURCE_DIR;
   std::vector<std::string> files;
-  for (const char* name : {".", "docs", "bench/results", "data/digits", "data/published"}) {
+  for (const char* name : {".", "docs", "docs/dev", "bench/results", "data/digits", "data/published"}) {
     const std::filesystem::path folder = (root / name).lexically_normal();
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       if (entry.path().extension() == ".md") files.push_back(entry.path().lexically_relative(root).string());

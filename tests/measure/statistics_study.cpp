@@ -1,6 +1,6 @@
 // Measures how often the intervals of lockstep hold the truth, on synthetic series with known truth, and
-// prints the tables of docs/statistics.md. Usage: statistics_study [trials] [seed]. Exit code 1 when a figure
-// that is promised leaves its band.
+// prints the tables of docs/dev/statistics.md. Usage: statistics_study [trials] [seed]. Exit code 1 when a
+// figure that is promised leaves its band.
 
 #include <cstdio>
 #include <cstdlib>

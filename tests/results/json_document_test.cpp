@@ -47,12 +47,27 @@ std::set<std::string> names_in(const std::string& text) {
   return names;
 }
 
-TEST(JsonDocumentTest, every_key_that_is_written_is_described) {
+TEST(JsonDocumentTest, the_reference_has_every_key_that_is_written_and_its_type) {
+  const std::string reference = json_reference();
   const std::set<std::string> keys = written_keys();
   EXPECT_GT(keys.size(), 100u);
-  const std::string text = document();
-  const std::set<std::string> described = names_in(text.substr(0, text.find("## Example")));
-  for (const std::string& key : keys) EXPECT_TRUE(described.contains(key)) << key;
+  // Of PyTorch's part of the file, and the versions of both formats.
+  const std::set<std::string> others{"pytorch_version", "cuda_version",      "distributed_backend",
+                                     "bucket_size",     "benchmark_results", "batch_size",
+                                     "result",          "measurements",      "lockstep",
+                                     "schema_version",  "topology_version"};
+  for (const std::string& key : keys) {
+    const bool found = std::regex_search(reference, std::regex("\\n  ([a-z0-9_]+, )*" + key + "[,:]"));
+    EXPECT_NE(found, others.contains(key)) << key;
+  }
+  for (const char* line :
+       {"lockstep.runs[]\n  model: string, required\n", "\n  global_batch: whole number or null\n",
+        "\n  samples: list of lists of numbers, required\n",
+        "\nlockstep.machine\nlockstep.machines[]\n  host: string\n",
+        "\nlockstep.runs[].breakdown.phases\nlockstep.runs[].breakdown.ranks[].phases\n",
+        "\nlockstep.runs[].loss\n  first, last: number or null\n"}) {
+    EXPECT_NE(reference.find(line), std::string::npos) << line;
+  }
 }
 
 TEST(JsonDocumentTest, every_key_that_is_described_is_written) {
@@ -66,17 +81,7 @@ TEST(JsonDocumentTest, every_key_that_is_described_is_written) {
       ++described;
     }
   }
-  EXPECT_GT(described, 100);
-}
-
-TEST(JsonDocumentTest, every_setting_of_a_row_is_described_in_its_order) {
-  const std::string text = document();
-  size_t at = text.find("### `runs[]`");
-  for (const Setting& setting : kSettings) {
-    const size_t found = text.find(std::string("`") + setting.key + "`", at);
-    EXPECT_NE(found, std::string::npos) << setting.key << " is not described, or not where the file has it";
-    if (found != std::string::npos) at = found;
-  }
+  EXPECT_GT(described, 50);
 }
 
 TEST(JsonDocumentTest, its_example_can_be_read) {

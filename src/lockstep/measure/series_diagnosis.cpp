@@ -143,7 +143,7 @@ ChangeStatistic trend_statistic(std::span<const double> values) {
 }
 
 /// Squared t values beyond which a change is named, set by trial so that about 1 settled series in 1,000 is
-/// named at correlations up to 0.7 (docs/statistics.md has the table); short series need more.
+/// named at correlations up to 0.7 (docs/dev/statistics.md has the table); short series need more.
 double shift_threshold(double n) {
   return 25 + 300 / n;
 }

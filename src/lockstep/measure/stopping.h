@@ -59,7 +59,7 @@ struct StoppingDecision {
 /// Stopping at the first narrow interval, with frequent checks, would favor intervals that are narrow by
 /// chance. So the checks are at counts that grow by a quarter each, not before 30 steady steps that took
 /// `min_time_s`, and the intervals that stop are t intervals whose degrees of freedom already account for
-/// their own uncertainty: coverage is kept (docs/statistics.md has the measurement).
+/// their own uncertainty: coverage is kept (docs/dev/statistics.md has the measurement).
 StoppingDecision decide_stop(std::span<const double> step_s, double elapsed_s,
                              const StoppingOptions& options = {});
 

@@ -50,6 +50,7 @@ Traits gradients_at_owner(const StrategyOptions& options) {
   traits.replicas_equal = false;
   traits.depends_on_timing = "gradients are applied in the order in which they arrive";
   traits.applies_on_arrival = true;
+  traits.updates_from_combined_gradients = false;
   traits.not_recordable = "owners apply gradients whenever they arrive";
   traits.no_loss_scale = "owners apply gradients before they could know of an overflow elsewhere";
   return traits;
@@ -68,6 +69,7 @@ Traits mean_of_momenta(const StrategyOptions& options) {
   traits.combines =
       options.bsp_sync == BspSync::kAvg ? "parameters, mean over all ranks" : "momenta, mean over all ranks";
   traits.not_recordable = "the host waits at a barrier in every step";
+  traits.updates_from_combined_gradients = false;
   if (options.bsp_sync == BspSync::kCdd) {
     traits.no_loss_scale =
         "momenta follow a rank's own gradients before it could know of an overflow elsewhere";

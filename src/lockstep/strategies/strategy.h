@@ -19,6 +19,8 @@ namespace lockstep::strategies {
 struct Traits {
   /// The quantity that ranks combine, and how: "gradients, mean over all ranks"; "nothing".
   std::string combines;
+  /// Whether the optimizer reads the combined gradients, all of which are known before its first update.
+  bool updates_from_combined_gradients = true;
   /// Whether the ranks wait for each other in every step, so that the job's step takes as long as its slowest
   /// rank.
   bool coupled = true;

@@ -73,7 +73,7 @@ struct Machine {
     fields("virtual_machine", machine.virtual_machine);
     fields("transparent_hugepages", machine.transparent_hugepages, kNullable);
     fields("gpus", machine.gpus);
-    fields("topology", machine.map);
+    fields("topology", machine.map, kNullable);
   }
 };
 

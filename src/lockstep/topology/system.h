@@ -76,7 +76,7 @@ struct System {
     fields("host", system.host, kNullable);
     fields("packages", system.packages);
     fields("numa_nodes", system.numa_nodes);
-    fields("topology", system.map);
+    fields("topology", system.map, kNullable);
     fields("why_no_gpus", system.why_no_gpus, kNullable);
   }
 };

@@ -8,7 +8,7 @@ namespace lockstep::kernels::onednn {
 // 16 channels, with pairs of the channels that are summed over, because the instructions multiply and add
 // pairs (OIhw8i16o2i forward; OIhw8o16i2o and IOhw8o16i2o for the gradient of the input). From a parameter in
 // channels last, oneDNN's own reorder reaches 6 to 17 GB/s, and took 3 % of a bf16 step of ResNet-50
-// (docs/cpu-speed.md).
+// (docs/dev/cpu-speed.md).
 
 /// Whether make_pairs() supports this: from fp32 with adjacent input channels to one of the layouts above,
 /// without groups.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/field_list.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json_codec.h"
 #include "lockstep/results/files/system_json.h"
@@ -213,6 +214,12 @@ std::string to_json(const RunRecord& record) {
       {"benchmark_results", benchmark_results(record)},
       {"lockstep", std::move(ours)},
   });
+}
+
+std::string json_reference() {
+  return "Below \"lockstep\" in what lockstep bench --json writes, and in the file of lockstep topo "
+         "--json.\n" +
+         key_reference<RunRecord>("lockstep") + key_reference<System>("");
 }
 
 std::string machine_to_json(const Machine& machine) {

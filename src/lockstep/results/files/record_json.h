@@ -13,6 +13,9 @@ namespace lockstep::results {
 /// replaced.
 std::string to_json(const RunRecord& record);
 
+/// Every key of to_json and of system_to_json with its type, for people.
+std::string json_reference();
+
 /// One machine alone, for sending it from host to host.
 std::string machine_to_json(const Machine& machine);
 
