@@ -27,14 +27,14 @@ constexpr const char* kLaunchVariable = "LOCKSTEP_LAUNCH_NUMBER";
 
 /// Prints why the job ended, and keeps what was measured, which is in `place`.
 void keep_what_was_measured(const BenchPlan& plan, const std::filesystem::path& place,
-                            const std::string& reason, const std::string& advice) {
-  print_departure(reason, advice);
+                            const Trouble& reason) {
+  print_departure(reason);
   ResultFiles files = result_files(plan);
   files.place = place;
   // No launch comes after one that ended early.
   files.last_launch = true;
   try {
-    ResultKeeper(files).finish_incomplete(reason);
+    ResultKeeper(files).finish_incomplete(reason.what);
   } catch (const std::exception& error) {
     report(error);
   }
@@ -55,10 +55,7 @@ int run_launches(BenchPlan plan) {
     live.set_place(plan.place);
     return train::run_job(
         plan.job, [&](const train::JobRank& rank) { measure_rows(plan, rank, live); },
-        {.departure =
-             [&](const std::string& reason, const std::string& advice) {
-               keep_what_was_measured(plan, live.place(), reason, advice);
-             },
+        {.departure = [&](const Trouble& reason) { keep_what_was_measured(plan, live.place(), reason); },
          .note = print_note,
          .stranger = print_stranger,
          .leaving = [&] { live.write_now(); }},
@@ -185,7 +182,7 @@ void check_start(const BenchPlan& plan) {
 RunCommand add_bench(Flags& flags) {
   const RunCommand command =
       add_planned_bench(flags, [](BenchPlan plan) { return run_bench(std::move(plan)); });
-  return [command](const Arguments& arguments) { return with_one_voice([&] { return command(arguments); }); };
+  return [command](const Arguments& arguments) { return report_once([&] { return command(arguments); }); };
 }
 
 }  // namespace lockstep::cli

@@ -46,7 +46,7 @@ int run_program(const Arguments& arguments) {
   line.add("topo", "processors, GPUs and network devices, and what connects them", &add_topo);
   try {
     RunCommand command;
-    const int code = with_one_voice([&] {
+    const int code = report_once([&] {
       command = line.parse(arguments);
       return kExitDone;
     });

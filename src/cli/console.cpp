@@ -17,7 +17,7 @@
 #include "lockstep/base/units.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/launch/tcp_socket.h"
-#include "lockstep/train/job/early_failure.h"
+#include "lockstep/train/job/run_job.h"
 
 namespace lockstep::cli {
 namespace {
@@ -81,8 +81,8 @@ void print_error(std::string_view text, std::string_view advice) {
   print_marked("error", 31, text, advice);
 }
 
-void print_departure(const std::string& reason, const std::string& advice) {
-  if (!reason.empty()) print_error(reason, advice);
+void print_departure(const Trouble& reason) {
+  if (reason) print_error(reason.what, reason.advice);
 }
 
 void print_stranger(const std::string& text) {
@@ -104,7 +104,7 @@ int report(const std::exception& error) {
   return trouble.exit_code;
 }
 
-int with_one_voice(const std::function<int()>& command) {
+int report_once(const std::function<int()>& command) {
   try {
     return command();
   } catch (const std::exception& error) {
@@ -112,11 +112,11 @@ int with_one_voice(const std::function<int()>& command) {
     if (!environment) throw;
     if (environment->rank == 0 && !environment->supervised) {
       const int code = report(error);
-      train::told_by_another(*environment, error);
+      train::reported_elsewhere(*environment, error);
       return code;
     }
     const Trouble trouble = trouble_of(error);
-    if (!train::told_by_another(*environment, error)) {
+    if (!train::reported_elsewhere(*environment, error)) {
       print_error(fmt::format("rank {} (host {}): {}", environment->rank, host_name(), trouble.what),
                   trouble.advice);
     }

@@ -22,8 +22,8 @@ void print_warning(std::string_view text, std::string_view advice);
 void print_warnings(const std::vector<std::string>& texts, std::string_view advice);
 void print_error(std::string_view text, std::string_view advice);
 
-/// Prints why a job ended early; nothing without a reason.
-void print_departure(const std::string& reason, const std::string& advice);
+/// Prints the reason for which a job ended early, if there is one.
+void print_departure(const Trouble& reason);
 
 /// Prints a sentence about a stranger that connected to the job.
 void print_stranger(const std::string& text);
@@ -36,7 +36,7 @@ int report(const std::exception& error);
 
 /// Runs a command that each rank of a launcher runs too. A rank that fails before the ranks have met prints
 /// its error and ends the job for all; an error that all have in common is printed by rank 0 alone.
-int with_one_voice(const std::function<int()>& command);
+int report_once(const std::function<int()>& command);
 
 /// --quiet: suppresses notes and progress.
 void set_quiet(bool quiet);

@@ -115,7 +115,7 @@ void add_job_flags(Flags& flags, train::JobOptions& options) {
             "threads per rank [cores divided by the most ranks that the host holds]",
             {.numbers = counts_up_to(kMostThreads)});
   flags.add("--bind", options.bind, "pin every rank to its own cores (core), to NUMA nodes (numa), or none",
-            {.one_of = {"core", "numa", "none"}});
+            {.one_of = launch::binding_names()});
   flags.add("--interface", options.interface,
             "address or network interface that gloo uses [found automatically]");
   flags.add("--timeout", options.timeout_s, "seconds after which a silent rank counts as lost",

@@ -310,7 +310,7 @@ RunCommand add_train(Flags& flags) {
   const auto options = std::make_shared<TrainOptions>();
   add_train_flags(flags, *options);
   return [options](const Arguments& arguments) {
-    return with_one_voice([&] {
+    return report_once([&] {
       set_quiet(options->quiet);
       return run_train(*options, arguments);
     });

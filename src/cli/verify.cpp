@@ -208,7 +208,7 @@ RunCommand add_verify(Flags& flags) {
     // A network from a file has the batches that it was exported with.
     const bool from_file = std::ranges::any_of(options->sweep.models, models::is_from_file);
     if (from_file && !flags.given("--batch")) options->sweep.batches.clear();
-    return with_one_voice([&] { return run_verify(*options); });
+    return report_once([&] { return run_verify(*options); });
   };
 }
 

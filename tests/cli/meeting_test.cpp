@@ -40,8 +40,8 @@ class MeetingProgramTest : public testing::Test {
             {"MASTER_PORT", port_}};
   }
 
-  /// Waits until rank 0 hosts the store.
-  void wait_for_store() const {
+  /// Waits until rank 0 hosts the job's server.
+  void wait_for_server() const {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -61,7 +61,7 @@ class MeetingProgramTest : public testing::Test {
 
 TEST_F(MeetingProgramTest, an_error_of_one_rank_is_printed_there_and_ends_rank_0_at_once) {
   test::Program first(bench({"--join-timeout", "100"}), rank(0, 2));
-  wait_for_store();
+  wait_for_server();
   test::Program second(bench({"--threads", "4096"}), rank(1, 2));
   EXPECT_EQ(second.wait(60), 2);
   EXPECT_THAT(second.error(), AllOf(HasSubstr("rank 1 (host "), HasSubstr("--threads 4096")));
@@ -72,7 +72,7 @@ TEST_F(MeetingProgramTest, an_error_of_one_rank_is_printed_there_and_ends_rank_0
 
 TEST_F(MeetingProgramTest, so_does_a_flag_that_one_rank_does_not_know) {
   test::Program first(bench({"--join-timeout", "100"}), rank(0, 2));
-  wait_for_store();
+  wait_for_server();
   test::Program second(bench({"--no-such-flag"}), rank(1, 2));
   EXPECT_EQ(second.wait(60), 2);
   EXPECT_THAT(second.error(), HasSubstr("--no-such-flag"));
@@ -123,7 +123,7 @@ TEST_F(MeetingProgramTest, the_parent_tells_the_error_of_a_rank_that_fails_befor
   local.command = bench({"--threads", "4096"});
   const launch::Supervision result = launch::run_local_ranks(local);
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.error, HasSubstr("failed while starting: --threads 4096"));
+  EXPECT_THAT(result.what, HasSubstr("failed while starting: --threads 4096"));
 }
 
 /// A command with limits on open files.

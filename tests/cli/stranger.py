@@ -5,7 +5,7 @@
 
 It goes on until it has made 1,000 connections to each of so many listeners, or the job has ended.
 
-Of the process's listeners it attacks those that are lockstep's own: the watch, the store (they ask a question) and
+Of the process's listeners it attacks those that are lockstep's own: the job's server (it asks a question) and
 --input zmq (ZeroMQ's greeting). It opens connections by the thousand, and sends garbage, huge lengths, single bytes,
 a recorded hello and a wrong token.
 """
@@ -19,8 +19,8 @@ import time
 CONNECTIONS = 1000
 HELD = 250
 MOST_SECONDS = 60
-RECORDED = {"is": "hello", "job": "env-29500", "rank": 1, "challenge": "0" * 32, "proof": "1" * 64, "visit": "2" * 32,
-            "host": "h", "pid": 1}
+RECORDED = {"is": "hello", "job": "env-29500", "rank": 1, "challenge": "0" * 32, "proof": "1" * 64, "host": "h",
+            "pid": 1}
 # Version 3.1, no security, as a client; then a READY command.
 GREETING = b"\xff" + b"\0" * 8 + b"\x7f\x03\x01NULL" + b"\0" * 16 + b"\0" * 32
 READY = b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x04PUSH"
@@ -57,7 +57,7 @@ def kind_of(port):
                 first = one.recv(64)
             except OSError:
                 return None
-        if first.startswith(b'{"challenge'):
+        if first.startswith(b'{"text":"'):
             return "lockstep"
         if first.startswith(b"\xff"):
             return "zmq"
@@ -118,7 +118,7 @@ def main():
         while len(counts) < listeners or min(counts.values()) < CONNECTIONS:
             if time.monotonic() > end or not memory_kb(pid):
                 break
-            # They come and go: the watch begins when the ranks have met, and some are for a moment only.
+            # They come and go: some are for a moment only.
             for port in listening_ports(pid):
                 try:
                     if port not in kinds:

@@ -110,10 +110,9 @@ TEST(BindingTest, processors_are_written_as_ranges) {
 }
 
 TEST(BindingTest, names) {
-  for (const Binding binding : {Binding::kCore, Binding::kNuma, Binding::kNone}) {
-    EXPECT_EQ(parse_binding(to_string(binding)), binding);
-  }
-  EXPECT_THROW(parse_binding("socket"), ConfigError);
+  EXPECT_EQ(binding_of("core"), Binding::kCore);
+  EXPECT_EQ(binding_of("numa"), Binding::kNuma);
+  EXPECT_EQ(binding_of("none"), Binding::kNone);
 }
 
 }  // namespace

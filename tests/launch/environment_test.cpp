@@ -53,9 +53,11 @@ const Variables kSlurm{{"SLURM_JOB_ID", "77"},
                        {"SLURM_STEP_NUM_TASKS", "6"},
                        {"SLURM_STEP_NODELIST", "n[03-05]"},
                        {"SLURM_STEP_TASKS_PER_NODE", "2(x3)"}};
-const Variables kOurs{{"LOCKSTEP_LAUNCH", "processes"}, {"LOCKSTEP_RANK", "1"},
-                      {"LOCKSTEP_WORLD", "4"},          {"LOCKSTEP_JOB", "local-1"},
-                      {"LOCKSTEP_WATCH_PORT", "4000"},  {"LOCKSTEP_STORE_PORT", "4001"}};
+const Variables kOurs{{"LOCKSTEP_LAUNCH", "processes"},
+                      {"LOCKSTEP_RANK", "1"},
+                      {"LOCKSTEP_WORLD", "4"},
+                      {"LOCKSTEP_JOB", "local-1"},
+                      {"LOCKSTEP_JOB_PORT", "4001"}};
 
 TEST(EnvironmentTest, a_plain_shell_is_no_rank) {
   EXPECT_FALSE(detect({}));
@@ -72,7 +74,7 @@ TEST(EnvironmentTest, torchrun_hosts_the_store_itself) {
   EXPECT_EQ(found->launcher, Launcher::kTorchrun);
   EXPECT_EQ(found->master_addr, "node1");
   EXPECT_EQ(found->master_port, 29500);
-  EXPECT_TRUE(found->store_hosted_for_us);
+  EXPECT_TRUE(found->has_agent_store);
   EXPECT_FALSE(found->supervised);
   EXPECT_FALSE(found->on_one_host());
 }
@@ -87,7 +89,7 @@ TEST(EnvironmentTest, by_hand_on_the_loopback_address_all_ranks_are_local) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->local_rank, 1);
   EXPECT_EQ(found->local_world, 2);
-  EXPECT_FALSE(found->store_hosted_for_us);
+  EXPECT_FALSE(found->has_agent_store);
   EXPECT_TRUE(found->on_one_host());
 }
 
@@ -150,9 +152,7 @@ TEST(EnvironmentTest, a_child_of_lockstep_is_supervised) {
   EXPECT_EQ(found->rank, 1);
   EXPECT_EQ(found->local_world, 4);
   EXPECT_TRUE(found->supervised);
-  EXPECT_TRUE(found->store_hosted_for_us);
   EXPECT_EQ(found->master_port, 4001);
-  EXPECT_EQ(found->watch_address, "127.0.0.1:4000");
   EXPECT_EQ(found->launcher, Launcher::kProcesses);
 }
 

@@ -81,7 +81,7 @@ TEST_F(MeetingTest, a_rank_with_another_token_is_turned_away_and_named) {
   const pid_t second = rank(1, 2, {"--steps", "60"});
   EXPECT_EQ(run_.wait(first), 0) << run_.output();
   EXPECT_EQ(run_.wait(second), 0) << run_.output();
-  EXPECT_THAT(run_.output(), HasSubstr("kept out of the store of this job"));
+  EXPECT_THAT(run_.output(), HasSubstr("kept out of this job"));
 }
 
 TEST_F(MeetingTest, a_port_in_use_is_named_with_what_to_change) {
@@ -107,6 +107,27 @@ TEST_F(MeetingTest, ranks_of_a_slurm_step_meet_without_an_address) {
   EXPECT_EQ(run_.wait(ranks[0]), 0);
   EXPECT_EQ(run_.wait(ranks[1]), 0);
   EXPECT_EQ(run_.output(), "");
+}
+
+TEST_F(MeetingTest, a_rank_that_waits_for_rank_0_says_why_it_does_not_find_it) {
+  one_host_ = false;
+  EXPECT_EQ(run_.wait(rank(1, 2, {"--join-timeout", "0.5"})), kExitFailed);
+  EXPECT_THAT(run_.output(), HasSubstr("waited for rank 0 for 0.5 s: cannot connect to 127.0.0.1:" +
+                                       std::to_string(port_) + ": Connection refused"));
+}
+
+TEST_F(MeetingTest, rank_0_reports_ranks_that_did_not_come_and_leaves_no_file) {
+  const pid_t first =
+      run_.start({tcp_rank_program(), "--join-timeout", "0.5"}, {{"RANK", "0"},
+                                                                 {"WORLD_SIZE", "3"},
+                                                                 {"MASTER_ADDR", "127.0.0.1"},
+                                                                 {"MASTER_PORT", std::to_string(port_)},
+                                                                 {"TMPDIR", run_.folder().string()}});
+  EXPECT_EQ(run_.wait(first), kExitFailed);
+  EXPECT_EQ(run_.output(), "rank 0 says: only 1 of 3 ranks came within 0.5 s: ranks 1, 2 did not\n");
+  for (const auto& entry : std::filesystem::directory_iterator(run_.folder())) {
+    EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("lockstep")));
+  }
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <thread>
 
@@ -19,8 +18,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/comm/store.h"
-#include "lockstep/launch/job_store.h"
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/rank_environment.h"
 #include "lockstep/launch/rank_session.h"
@@ -44,6 +41,7 @@ struct Options {
   int at = 60;
   int steps = 1000000;
   double timeout_s = 30;
+  double join_timeout_s = 15;
 };
 
 Options parse(int argc, char** argv) {
@@ -59,6 +57,7 @@ Options parse(int argc, char** argv) {
   app.add_option("--at", options.at);
   app.add_option("--steps", options.steps);
   app.add_option("--timeout", options.timeout_s);
+  app.add_option("--join-timeout", options.join_timeout_s);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -80,7 +79,7 @@ int parent(const Options& options) {
   local.grace = 1s;
   local.on_stranger = say;
   const launch::Supervision result = launch::run_local_ranks(local);
-  if (!result.error.empty()) say("parent: " + result.error);
+  if (result) say("parent: " + result.what);
   if (!result.advice.empty()) say("advice: " + result.advice);
   for (const launch::LostRank& lost : result.lost) say("lost: " + std::to_string(lost.rank));
   return result.exit_code;
@@ -104,26 +103,22 @@ void happen(const std::string& event, launch::RankSession& session) {
 int rank(const launch::RankEnvironment& environment, const Options& options) {
   launch::RankSession::Options session_options;
   session_options.timeout = std::chrono::duration<double>(options.timeout_s);
+  session_options.join_timeout = std::chrono::duration<double>(options.join_timeout_s);
   session_options.on_stranger = say;
+#if LOCKSTEP_TORCH_PARTS
+  session_options.open_agent_store = &launch::open_agent_store;
+#endif
   session_options.on_departure = [&](const launch::Departure& departure) {
     if (options.event == "deaf" && environment.rank == options.who) std::this_thread::sleep_for(1h);
     if (options.event == "slow" && environment.rank == options.who) std::this_thread::sleep_for(300ms);
     const std::string me = "rank " + std::to_string(environment.rank);
     write_file_atomically(
-        std::filesystem::path(options.folder) / ("kept." + std::to_string(environment.rank)),
-        departure.reason);
-    if (departure.prints) say(me + " says: " + departure.reason);
+        std::filesystem::path(options.folder) / ("kept." + std::to_string(environment.rank)), departure.what);
+    if (departure.prints) say(me + " says: " + departure.what);
   };
   launch::RankSession session(environment, session_options);
   try {
-    launch::JoinedStore joined;
-#if LOCKSTEP_TORCH_PARTS
-    if (!environment.supervised) joined = launch::join_store(environment, {.limit = 15s}, say);
-#else
-    if (!environment.supervised) joined = launch::join_job_store(environment, {.limit = 15s}, say);
-#endif
-    comm::Store* const store = joined.store.get();
-    session.start_watch(store, joined.token);
+    comm::Store& store = session.join();
     session.progress().begin("resnet50 ddp " + std::to_string(environment.world) + " ranks");
     for (int step = 1; step <= options.steps; ++step) {
       std::this_thread::sleep_for(10ms);
@@ -135,15 +130,15 @@ int rank(const launch::RankEnvironment& environment, const Options& options) {
       }
       if (step == options.at && environment.rank == options.who) happen(options.event, session);
     }
-    if (store != nullptr) {
-      if (store->add("done", 1) == environment.world) store->set("all done", "1");
-      store->get("all done", 15s);
+    if (!environment.supervised) {
+      if (store.add("done", 1) == environment.world) store.set("all done", "1");
+      store.get("all done", 15s);
     }
     session.finish();
     return 0;
   } catch (const std::exception& error) {
     const launch::Departure departure = session.fail(error);
-    if (departure.prints) say("rank " + std::to_string(environment.rank) + " says: " + departure.reason);
+    if (departure.prints) say("rank " + std::to_string(environment.rank) + " says: " + departure.what);
     launch::RankSession::leave(departure.exit_code);
   }
 }

@@ -13,18 +13,18 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/launch/job_store.h"
-#include "lockstep/launch/watch_coordinator.h"
-#include "lockstep/launch/watcher.h"
+#include "lockstep/launch/job_link.h"
+#include "lockstep/launch/job_server.h"
 
 namespace lockstep::launch {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr const char* kToken = "00112233445566778899aabbccddeeff";
-const JobMembers kJob{"job", kToken, 2};
+const JobKey kJob{"job", kToken, 2};
 
 size_t open_descriptors() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
@@ -50,33 +50,23 @@ bool is_closed(int fd) {
   return false;
 }
 
-/// The watch of a job of two ranks, and what it said of strangers.
+/// The server of a job of two ranks, and what it said of strangers.
 class ReceptionTest : public ::testing::Test {
  protected:
   ReceptionTest() {
-    WatchCoordinator::Options options;
-    options.world = 2;
-    options.job_id = "job";
-    options.token = kToken;
+    JobServer::Options options;
+    options.job = kJob;
     options.on_stranger = [this](const std::string& text) {
       const std::lock_guard lock(mutex_);
       said_.push_back(text);
     };
-    coordinator_ = std::make_unique<WatchCoordinator>(std::move(options));
+    server_ = std::make_unique<JobServer>(std::move(options));
   }
 
-  UniqueFd connect() const { return connect_tcp("127.0.0.1", coordinator_->port(), 5s); }
+  UniqueFd connect() const { return connect_tcp(kLoopback, server_->port(), 5s); }
 
-  std::unique_ptr<Watcher> join(int rank, const std::string& token = kToken) {
-    Watcher::Options options;
-    options.rank = rank;
-    options.job_id = "job";
-    options.token = token;
-    options.host = "127.0.0.1";
-    options.port = coordinator_->port();
-    options.timeout = 20s;
-    options.progress = &progress_;
-    return std::make_unique<Watcher>(std::move(options));
+  Entered join(int rank, const std::string& token = kToken) const {
+    return enter(kLoopback, server_->port(), {"job", token, 2}, rank, 20s);
   }
 
   std::vector<std::string> said() {
@@ -86,8 +76,7 @@ class ReceptionTest : public ::testing::Test {
 
   std::mutex mutex_;
   std::vector<std::string> said_;
-  Progress progress_;
-  std::unique_ptr<WatchCoordinator> coordinator_;
+  std::unique_ptr<JobServer> server_;
 };
 
 TEST_F(ReceptionTest, idle_connections_take_few_descriptors_and_ranks_come_in_between_them) {
@@ -119,7 +108,7 @@ TEST_F(ReceptionTest, a_line_without_end_is_cut_off_after_some_kilobytes) {
   EXPECT_LT(sent, size_t{32} << 20);
   EXPECT_TRUE(is_closed(stranger.get()));
   ASSERT_EQ(said().size(), 1U);
-  EXPECT_THAT(said().front(), HasSubstr("kept out of the watch of this job: it said no hello"));
+  EXPECT_THAT(said().front(), HasSubstr("kept out of this job: it said no hello"));
   EXPECT_THAT(said().front(), HasSubstr("127.0.0.1:"));
 }
 
@@ -133,6 +122,8 @@ TEST_F(ReceptionTest, who_says_nothing_has_five_seconds) {
 TEST_F(ReceptionTest, another_token_is_turned_away_and_named_once) {
   EXPECT_THROW(join(0, "ffeeddccbbaa99887766554433221100"), TurnedAway);
   EXPECT_THROW(join(1, ""), TurnedAway);
+  EXPECT_THROW(join(2), TurnedAway);
+  EXPECT_THROW(enter(kLoopback, server_->port(), {"another job", kToken, 2}, 1, 5s), TurnedAway);
   EXPECT_NO_THROW(join(0));
   ASSERT_EQ(said().size(), 1U);
   EXPECT_THAT(said().front(), HasSubstr("did not know the token"));
@@ -144,7 +135,7 @@ TEST_F(ReceptionTest, without_descriptors_it_waits_and_goes_on_afterwards) {
   const rlimit few{open_descriptors() + 40, before.rlim_max};
   ::setrlimit(RLIMIT_NOFILE, &few);
   std::vector<UniqueFd> taken;
-  // One is left for the connection's own end, none for the coordinator's.
+  // One is left for the connection's own end, none for the server's.
   while (true) {
     const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (fd < 0) break;
@@ -160,7 +151,7 @@ TEST_F(ReceptionTest, without_descriptors_it_waits_and_goes_on_afterwards) {
   EXPECT_NO_THROW(join(0));
 }
 
-/// Passes bytes on between a process of the job and the store, and keeps what the former sent.
+/// Passes bytes on between a process of the job and its server, and records what the former sends.
 class Relay {
  public:
   explicit Relay(int port) : listener_(listen_tcp(kLoopback, 0)), thread_([this, port] { run(port); }) {}
@@ -208,25 +199,23 @@ class Relay {
 };
 
 TEST(RecordedHelloTest, is_of_no_use_to_another_connection) {
-  const StoreServer server(kLoopback, 0, kJob);
+  JobServer::Options options;
+  options.job = kJob;
+  const JobServer server(std::move(options));
   std::string hello;
   {
     Relay relay(server.port());
-    const auto store = connect_store("127.0.0.1", relay.port(), kJob, 1, 5s, 5s);
-    store->set("key", "value");
-    EXPECT_EQ(store->get("key", 1s), "value");
+    const Entered entered = enter(kLoopback, relay.port(), kJob, 1, 5s);
     hello = relay.recorded();
   }
   ASSERT_THAT(hello, HasSubstr("proof"));
   // Sent as it was, it came from the process itself once; now it answers another question.
   Channel replay(connect_tcp("127.0.0.1", server.port(), 5s));
   ASSERT_EQ(::send(replay.fd(), hello.data(), hello.size(), MSG_NOSIGNAL), ssize_t(hello.size()));
-  std::vector<json> answers;
+  std::vector<std::string> answers;
   while (replay.receive()) std::this_thread::sleep_for(1ms);
-  while (auto answer = replay.next()) answers.push_back(*answer);
-  ASSERT_EQ(answers.size(), 2U);
-  EXPECT_TRUE(answers[0].contains("challenge"));
-  EXPECT_EQ(answers[1].at("is"), "turned away");
+  while (auto answer = replay.next()) answers.push_back(answer->is());
+  EXPECT_THAT(answers, ElementsAre("challenge", "refused"));
 }
 
 TEST(FalseListenerTest, is_found_out_by_those_who_come_to_it) {
@@ -239,45 +228,18 @@ TEST(FalseListenerTest, is_found_out_by_those_who_come_to_it) {
         continue;
       }
       Channel channel(std::move(fd));
-      channel.send({{"challenge", "anything"}});
+      channel.send("challenge", Text{"anything"});
       while (!channel.next() && channel.receive()) std::this_thread::sleep_for(1ms);
-      channel.send({{"is", "welcome"}, {"proof", "sure"}, {"host", "h"}, {"pid", 1}});
+      channel.send("welcome", Welcome{.proof = "sure", .host = "h", .pid = 1});
       std::this_thread::sleep_for(100ms);
     }
   });
   try {
-    connect_store("127.0.0.1", listener.port, kJob, 0, 5s, 5s);
+    enter(kLoopback, listener.port, kJob, 0, 5s);
     FAIL();
   } catch (const TurnedAway& error) {
     EXPECT_THAT(error.what(), HasSubstr("does not know the token"));
   }
-}
-
-/// A peer may be of another version, or taken over: its texts go to a terminal, its exit code to a script.
-TEST(LostRankMessageTest, texts_are_cleaned_and_the_exit_code_is_one_of_a_failure) {
-  LostRank lost;
-  lost.host = "h\x1b[2J";
-  lost.reason = "failed\r";
-  lost.detail =
-      "a\x1b]0;title\x07"
-      "b\xc2\x9b"
-      "c";
-  lost.advice = "line\nline";
-  lost.label = "x\x08";
-  lost.exit_code = 0;
-  const LostRank read = lost_rank_from(to_message(lost));
-  EXPECT_EQ(read.host, "h?[2J");
-  EXPECT_EQ(read.reason, "failed?");
-  EXPECT_EQ(read.detail, "a?]0;title?b?c");
-  EXPECT_EQ(read.advice, "line\nline");
-  EXPECT_EQ(read.label, "x?");
-  EXPECT_EQ(read.exit_code, 1);
-  lost.exit_code = 256;
-  EXPECT_EQ(lost_rank_from(to_message(lost)).exit_code, 1);
-  lost.exit_code = 4;
-  EXPECT_EQ(lost_rank_from(to_message(lost)).exit_code, 4);
-  EXPECT_EQ(ending_signal_from({{"signal", 2}}), 2);
-  EXPECT_EQ(ending_signal_from({{"signal", -128}}), 15);
 }
 
 }  // namespace

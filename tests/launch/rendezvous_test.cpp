@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/host_name.h"
 
 namespace lockstep::launch {
 namespace {
@@ -40,13 +41,17 @@ class RendezvousTest : public ::testing::Test {
 
 TEST_F(RendezvousTest, ranks_of_one_host_meet_through_a_private_file_that_goes_away) {
   Rendezvous other(rank(1));
-  EXPECT_FALSE(other.hosts_store());
+  EXPECT_FALSE(other.hosts_server());
   auto found = std::async(std::launch::async, [&] { return other.address(10s); });
   {
-    Rendezvous host(rank(0));
-    EXPECT_TRUE(host.hosts_store());
+    RankEnvironment first = rank(0);
+    // An address that other hosts can reach.
+    first.master_addr = host_name();
+    Rendezvous host(first);
+    EXPECT_EQ(host.address(0s).host, "127.0.0.1");
+    EXPECT_TRUE(host.hosts_server());
     EXPECT_EQ(host.address(0s).port, 0);
-    host.publish(4711);
+    host.publish(4711, 1s);
     struct stat status {};
     ASSERT_EQ(::stat(folder_.c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0700u);
@@ -62,7 +67,7 @@ TEST_F(RendezvousTest, ranks_of_one_host_meet_through_a_private_file_that_goes_a
 TEST_F(RendezvousTest, what_a_killed_job_left_behind_is_not_believed) {
   fs::create_directory(folder_);
   fs::permissions(folder_, fs::perms::owner_all);
-  write_file_atomically(folder_ / "store", "4711 " + std::to_string(::getpid()) + " 1 token\n");
+  write_file_atomically(folder_ / "server", "4711 " + std::to_string(::getpid()) + " 1 token\n");
   EXPECT_THROW(Rendezvous(rank(1)).address(100ms), TimeoutError);
 }
 
@@ -70,17 +75,17 @@ TEST_F(RendezvousTest, a_folder_that_others_may_write_to_is_refused) {
   fs::create_directory(folder_);
   fs::permissions(folder_, fs::perms::all);
   Rendezvous host(rank(0));
-  EXPECT_THROW(host.publish(4711), Error);
+  EXPECT_THROW(host.publish(4711, 1s), Error);
 }
 
 TEST_F(RendezvousTest, several_hosts_use_a_given_port_and_token) {
   RankEnvironment environment = rank(1);
   environment.world = 4;
-  environment.master_addr = "node1";
+  environment.master_addr = "127.0.0.1";
   environment.master_port = 5000;
   environment.token = "secret";
   const Address address = Rendezvous(environment).address(0s);
-  EXPECT_EQ(address.host, "node1");
+  EXPECT_EQ(address.host, "127.0.0.1");
   EXPECT_EQ(address.port, 5000);
   EXPECT_EQ(address.token, "secret");
 }
@@ -94,14 +99,59 @@ TEST_F(RendezvousTest, several_hosts_need_an_address_and_agree_on_a_port) {
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("MASTER_ADDR"));
   }
-  environment.master_addr = "node1";
+  environment.master_addr = "127.0.0.1";
   RankEnvironment first = rank(0);
   first.world = 4;
-  first.master_addr = "node1";
+  first.master_addr = "127.0.0.1";
   const Address address = Rendezvous(environment).address(0s);
-  EXPECT_EQ(address.host, "node1");
   EXPECT_NE(address.port, 0);
   EXPECT_EQ(address.port, Rendezvous(first).address(0s).port);
+}
+
+TEST_F(RendezvousTest, a_host_that_does_not_exist_is_an_error_at_once) {
+  for (const int number : {0, 1}) {
+    RankEnvironment environment = rank(number);
+    environment.world = 4;
+    environment.master_addr = "no-such-host.invalid";
+    try {
+      Rendezvous refused(environment);
+      FAIL();
+    } catch (const ConfigError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("cannot find host 'no-such-host.invalid'"));
+      EXPECT_THAT(error.advice(), HasSubstr("MASTER_ADDR"));
+    }
+  }
+}
+
+/// torchrun's agents keep one store for all commands that follow each other in their ranks.
+TEST_F(RendezvousTest, ranks_under_agents_of_several_hosts_find_the_server_of_the_last_command) {
+  const auto agent = std::make_shared<comm::HashStore>();
+  const OpenAgentStore open = [&](const std::string& host, int port, auto) {
+    EXPECT_EQ(host, "127.0.0.1");
+    EXPECT_EQ(port, 29500);
+    return agent;
+  };
+  RankEnvironment first = rank(0);
+  first.local_world = 1;
+  first.has_agent_store = true;
+  first.master_addr = "127.0.0.1";
+  first.master_port = 29500;
+  RankEnvironment second = first;
+  second.rank = 1;
+  for (const std::string token : {"", "0123456789abcdef0123456789abcdef"}) {
+    first.token = second.token = token;
+    for (const int port : {4711, 4712}) {
+      Rendezvous host(first, open);
+      EXPECT_EQ(host.address(0s).port, 0);
+      host.publish(port, 1s);
+      const Address address = Rendezvous(second, open).address(1s);
+      EXPECT_EQ(address.port, port);
+      EXPECT_EQ(address.token, host.address(0s).token);
+      EXPECT_EQ(address.token.size(), 32U);
+    }
+    // A token of the user's stays out of the store, which everybody can read.
+    EXPECT_EQ(agent->get("lockstep/" + job_ + "/server", 0s) == "4712 ", !token.empty());
+  }
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Started by the user's mpirun: no lockstep parent, rank 0 is the coordinator.
+/// Started by the user's mpirun: no lockstep parent, rank 0 hosts the job's server.
 class MpirunByUserTest : public ::testing::Test {
  protected:
   pid_t mpirun(int ranks, const std::vector<std::string>& arguments) {

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "lockstep/base/fields.h"
+
 namespace lockstep {
 
 /// Exit codes of every command.
@@ -29,8 +31,8 @@ struct Trouble {
 
   template <typename Fields, typename Self>
   static void describe(Fields& fields, Self& trouble) {
-    fields("what", trouble.what);
-    fields("advice", trouble.advice);
+    fields("what", trouble.what, kLines);
+    fields("advice", trouble.advice, kLines);
     fields("exit_code", trouble.exit_code);
   }
 };

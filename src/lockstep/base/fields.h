@@ -32,12 +32,15 @@ struct FieldRule {
   /// Range of a whole number; an empty `least` means 0 for an int, no bound for an int64_t.
   std::optional<int64_t> least = std::nullopt;
   std::optional<int64_t> most = std::nullopt;
+  /// A text of several lines: line ends and tabs stay.
+  bool lines = false;
 };
 
 inline constexpr FieldRule kRequired{.required = true};
 inline constexpr FieldRule kNullable{.nullable = true};
 inline constexpr FieldRule kNotNegative{.least = 0};
 inline constexpr FieldRule kNullableCount{.nullable = true, .least = 0};
+inline constexpr FieldRule kLines{.lines = true};
 /// Must be there, and at least 1.
 inline constexpr FieldRule kAtLeastOne{.required = true, .least = 1};
 

@@ -142,7 +142,9 @@ struct JsonCodec<double> {
 template <>
 struct JsonCodec<std::string> {
   static Json encode(const std::string& value) { return value; }
-  static void decode(const JsonNode& node, std::string& value, const FieldRule&) { value = node.text(); }
+  static void decode(const JsonNode& node, std::string& value, const FieldRule& rule) {
+    value = rule.lines ? node.lines() : node.text();
+  }
 };
 
 template <typename T>

@@ -70,6 +70,11 @@ std::string JsonNode::text() const {
   return plain_text(value_->get_ref<const std::string&>());
 }
 
+std::string JsonNode::lines() const {
+  if (missing() || !value_->is_string()) refuse("a string");
+  return printable(value_->get_ref<const std::string&>());
+}
+
 double JsonNode::number() const {
   if (missing() || !value_->is_number()) refuse("a number");
   return value_->get<double>();

@@ -26,6 +26,8 @@ class JsonNode {
 
   /// As plain_text() makes it: it may go to a terminal or into a page.
   std::string text() const;
+  /// As printable() makes it, for a terminal: line ends and tabs stay.
+  std::string lines() const;
   std::string text_or(std::string_view otherwise) const {
     return missing() ? std::string(otherwise) : text();
   }

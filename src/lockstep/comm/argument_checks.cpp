@@ -107,7 +107,7 @@ void ArgumentChecks::check(const Message& message) const {
     refuse(call, "this backend can only receive from a given rank",
            "name the peer, or use the gloo or mpi backend");
   }
-  // A backend without receive_any is refused before its arguments are looked at.
+  // A backend without receive_any is refused before its arguments are checked.
   check_buffer(call, message.buffer);
   const bool has_peer =
       any_peer ? size_ > 1 : message.peer >= 0 && message.peer < size_ && message.peer != rank_;

@@ -21,7 +21,7 @@ struct ConnectOptions {
   /// Address or network interface at which other hosts reach this one. Empty: loopback when all ranks are on
   /// this host, else the address from which this host reaches `master`. gloo only.
   std::string interface;
-  /// Name or address of rank 0's host, as the launcher told it; may be empty.
+  /// Name or address of rank 0's host, from the launcher; may be empty.
   std::string master = {};
   /// Number of this rank's GPU among those that its process sees; -1: none. nccl requires one; given one, the
   /// other backends take its memory too, staged through host memory.

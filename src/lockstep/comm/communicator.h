@@ -35,7 +35,7 @@ class Work {
   /// wait for an operation that was issued while its stream was being captured into a CUDA graph.
   virtual void wait_in_stream([[maybe_unused]] void* stream) { wait(); }
 
-  /// Calls `done` once when the operation is complete or has failed (test() tells which by throwing): from
+  /// Calls `done` once when the operation is complete or has failed (test() throws the failure): from
   /// the communicator's progress thread, or right here if it is complete already. `done` must be short and
   /// must not wait for communication. At most one callback per Work.
   virtual void on_complete(std::function<void()> done) = 0;
@@ -161,7 +161,7 @@ class Communicator {
   virtual Capabilities capabilities() const = 0;
 
   /// Collective. Starts the operation; the named functions below are shorthands. Throws ConfigError for
-  /// arguments that this rank alone can tell are wrong.
+  /// arguments that are wrong on this rank alone.
   virtual WorkPtr issue(const Collective& collective) = 0;
 
   /// Collective. buffer: in and out, the reduction over all ranks on every rank.
@@ -206,7 +206,7 @@ class Communicator {
   WorkPtr receive(const Buffer& buffer, int peer, int tag) {
     return post({Message::Kind::kReceive, buffer, peer, tag});
   }
-  /// Receives from the first rank that sends with this tag; Work::source() tells which.
+  /// Receives from the first rank that sends with this tag; Work::source() is its number.
   WorkPtr receive_any(const Buffer& buffer, int tag) {
     return post({Message::Kind::kReceiveAny, buffer, -1, tag});
   }
@@ -228,7 +228,7 @@ class Communicator {
   /// work on the GPU needs it any more or waits for another rank: that waits for the GPU.
   virtual std::shared_ptr<void> allocate([[maybe_unused]] size_t bytes) { return nullptr; }
 
-  /// Whether nothing is in flight and nothing has failed, as far as this rank can tell without asking others;
+  /// Whether nothing is in flight and nothing has failed, as far as this rank knows without asking others;
   /// false where the backend does not know. Never blocks.
   virtual bool idle() const { return false; }
 

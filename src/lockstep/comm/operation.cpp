@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 
 namespace lockstep::comm {
@@ -20,17 +19,17 @@ Deadline deadline_after(Duration duration) {
 void Failure::raise() const {
   switch (kind) {
     case Kind::kTimeout:
-      throw TimeoutError(what, advice);
+      throw TimeoutError(*this);
     case Kind::kPeerLost:
-      throw PeerLostError(what, advice);
+      throw PeerLostError(*this);
     case Kind::kConfig:
-      throw ConfigError(what, advice);
+      throw ConfigError(*this);
     case Kind::kOther:
-      throw Error(what, advice);
+      throw Error(*this);
     case Kind::kComm:
       break;
   }
-  throw CommError(what, advice);
+  throw CommError(*this);
 }
 
 Failure Failure::from_current_exception() {
@@ -38,19 +37,19 @@ Failure Failure::from_current_exception() {
   try {
     throw;
   } catch (const TimeoutError& error) {
-    return {Kind::kTimeout, error.what(), error.advice()};
+    return {trouble_of(error), Kind::kTimeout};
   } catch (const PeerLostError& error) {
-    return {Kind::kPeerLost, error.what(), error.advice()};
+    return {trouble_of(error), Kind::kPeerLost};
   } catch (const CommError& error) {
-    return {Kind::kComm, error.what(), error.advice()};
+    return {trouble_of(error), Kind::kComm};
   } catch (const ConfigError& error) {
-    return {Kind::kConfig, error.what(), error.advice()};
+    return {trouble_of(error), Kind::kConfig};
   } catch (const Error& error) {
-    return {Kind::kOther, error.what(), error.advice()};
+    return {trouble_of(error), Kind::kOther};
   } catch (const std::exception& error) {
-    return {Kind::kComm, error.what(), ""};
+    return {trouble_of(error), Kind::kComm};
   } catch (...) {
-    return {Kind::kComm, "an exception of unknown type", ""};
+    return {{"an exception of unknown type"}, Kind::kComm};
   }
 }
 

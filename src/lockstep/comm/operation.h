@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/base/error.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/types.h"
 
@@ -20,13 +21,11 @@ using Deadline = Clock::time_point;
 /// `duration` from now; durations beyond some years count as "never".
 Deadline deadline_after(Duration duration);
 
-/// Why an operation failed, in a form that several threads can throw, more than once.
-struct Failure {
+/// The failure of an operation, in a form that several threads can throw, more than once.
+struct Failure : Trouble {
   enum class Kind { kComm, kTimeout, kPeerLost, kConfig, kOther };
 
   Kind kind = Kind::kComm;
-  std::string what;
-  std::string advice;
 
   /// Throws the exception of lockstep/base/error.h that `kind` stands for.
   [[noreturn]] void raise() const;

@@ -18,7 +18,7 @@ void ProgressQueue::push(std::shared_ptr<Operation> operation, Task task) {
   std::lock_guard lock(shared_->mutex);
   shared_->entries.push_back({std::move(operation), std::move(task)});
   if (!thread_.joinable()) thread_ = HelperThread(name_, [shared = shared_] { run(*shared); });
-  // A busy thread looks at the queue again by itself.
+  // A busy thread checks the queue again by itself.
   if (!shared_->running) shared_->changed.notify_all();
 }
 

@@ -43,15 +43,15 @@ void Session::time_out(Operation& operation, Duration waited) {
 }
 
 Failure Session::timeout_failure(const Operation& operation, Duration waited) const {
-  return {Failure::Kind::kTimeout,
-          fmt::format("{} on {}: not complete after {}", operation.info().describe(), where_,
-                      format_duration(waited.count())),
-          "check that every rank is alive and takes the same steps; a longer --timeout helps only if one is "
-          "slow"};
+  return {{fmt::format("{} on {}: not complete after {}", operation.info().describe(), where_,
+                       format_duration(waited.count())),
+           "check that every rank is alive and takes the same steps; a longer --timeout helps only if one is "
+           "slow"},
+          Failure::Kind::kTimeout};
 }
 
 Failure Session::destroyed_in_flight() const {
-  return {Failure::Kind::kComm, fmt::format("{} was destroyed with operations in flight", where_), ""};
+  return {{fmt::format("{} was destroyed with operations in flight", where_)}, Failure::Kind::kComm};
 }
 
 void Session::add_duplicate(const std::shared_ptr<Session>& other) {

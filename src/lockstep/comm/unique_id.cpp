@@ -40,7 +40,7 @@ std::string share_unique_id(Store& store, const std::string& prefix, int rank, i
       const std::optional<std::string> refusal = shared_device(store, prefix, size, timeout);
       store.set(answer_key, refusal ? kSharedDevice + *refusal : kId + make_id());
     } catch (const std::exception& error) {
-      // Told to the others, which would otherwise wait for the time-out.
+      // Reported to the others, which would otherwise wait for the time-out.
       store.set(answer_key, kFailed + std::string(error.what()));
       throw;
     }

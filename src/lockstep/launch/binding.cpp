@@ -1,7 +1,6 @@
 #include "lockstep/launch/binding.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -12,12 +11,9 @@
 #include <sched.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/names.h"
 
 namespace lockstep::launch {
 namespace {
-
-constexpr std::array<const char*, 3> kNames{"core", "numa", "none"};
 
 using Topology = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)>;
 using CpuSet = std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)>;
@@ -84,15 +80,13 @@ std::vector<int> processors_in_order(const std::vector<Core>& cores, size_t thre
 
 }  // namespace
 
-Binding parse_binding(std::string_view name) {
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (name == kNames[i]) return static_cast<Binding>(i);
-  }
-  throw ConfigError(fmt::format("--bind {}: there is no such binding", name), "Use core, numa or none.");
+const std::vector<std::string>& binding_names() {
+  static const std::vector<std::string> names{"core", "numa", "none"};
+  return names;
 }
 
-const char* to_string(Binding binding) {
-  return kNames[static_cast<size_t>(binding)];
+Binding binding_of(std::string_view name) {
+  return static_cast<Binding>(std::ranges::find(binding_names(), name) - binding_names().begin());
 }
 
 std::vector<Core> usable_cores() {

@@ -11,9 +11,10 @@ namespace lockstep::launch {
 
 enum class Binding { kCore, kNuma, kNone };
 
-/// Parses "core", "numa" or "none"; throws ConfigError that names --bind.
-Binding parse_binding(std::string_view name);
-const char* to_string(Binding binding);
+/// core, numa and none, in the order of Binding.
+const std::vector<std::string>& binding_names();
+/// The binding of one of these names.
+Binding binding_of(std::string_view name);
 
 /// A core that this process may use.
 struct Core {

@@ -51,8 +51,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 
 /// Runs between fork and exec in a copy of a process that had threads, so it may only call functions that are
 /// safe in a signal handler.
-[[noreturn]] void become(const char* program, char* const* arguments, char* const* environment, pid_t parent,
-                         int null_fd, int output_fd, int error_fd) {
+[[noreturn]] void exec_child(const char* program, char* const* arguments, char* const* environment,
+                             pid_t parent, int null_fd, int output_fd, int error_fd) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have died before the line above.
@@ -83,7 +83,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 
 /// Runs in a forked copy of a process that had threads and never calls exec, so it may only call functions
 /// that are safe in a signal handler. All signals are blocked.
-[[noreturn]] void guard(pid_t ward, int parent_fd, timespec grace) {
+[[noreturn]] void run_guardian(pid_t ward, int parent_fd, timespec grace) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_NAME, "lockstep-guard");
@@ -124,8 +124,8 @@ pid_t start_child(const ChildCommand& command) {
     const BlockedSignals blocked;
     child = ::fork();
     if (child == 0) {
-      become(program.c_str(), argument_pointers.data(), environment_pointers.data(), parent, null_fd.get(),
-             command.output_fd, error_out.get());
+      exec_child(program.c_str(), argument_pointers.data(), environment_pointers.data(), parent,
+                 null_fd.get(), command.output_fd, error_out.get());
     }
     fork_error = errno;
   }
@@ -177,7 +177,7 @@ void outlive_parent_by(std::chrono::milliseconds grace) {
   {
     const BlockedSignals blocked;
     guardian = ::fork();
-    if (guardian == 0) guard(ward, parent_fd.get(), time);
+    if (guardian == 0) run_guardian(ward, parent_fd.get(), time);
   }
   if (guardian > 0) ::prctl(PR_SET_PDEATHSIG, 0);
 }

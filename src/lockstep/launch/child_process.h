@@ -15,9 +15,9 @@ struct ChildCommand {
   std::string program;
   /// [0] is the name that the program sees itself by.
   std::vector<std::string> arguments;
-  /// Added to this process's environment, or replacing what is there.
+  /// Added to this process's environment; replace variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment;
-  /// Open for writing: takes what the program prints, its errors too; -1: this process's own output does.
+  /// Open for writing: receives the program's output and errors; -1: they go where this process's own go.
   int output_fd = -1;
 };
 

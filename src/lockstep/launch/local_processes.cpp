@@ -14,7 +14,6 @@
 #include "lockstep/base/secret.h"
 #include "lockstep/launch/binding.h"
 #include "lockstep/launch/child_process.h"
-#include "lockstep/launch/job_store.h"
 #include "lockstep/launch/local_listeners.h"
 #include "lockstep/launch/supervisor.h"
 
@@ -80,25 +79,21 @@ Supervision run_local_ranks(const LocalOptions& given) {
   LocalOptions options = given;
   if (options.command.empty()) options.command = own_command();
   const std::string program = options.program.empty() ? own_program() : options.program;
-  // The ranks need the ports and the token of watch and store in their environment.
-  const JobMembers job{new_job_id(), random_secret(), options.ranks};
-  // A rank alone has nobody to meet.
-  std::optional<StoreServer> store;
-  if (options.ranks > 1) store.emplace(kLoopback, 0, job, options.on_stranger);
+  const JobKey job{new_job_id(), random_secret(), options.ranks};
+  // First: the ranks need its port in their environment.
   Supervisor supervisor(options, job);
 
   auto environment = options.environment;
   environment.emplace_back("LOCKSTEP_LAUNCH", options.through_mpirun ? "mpirun" : "processes");
   environment.emplace_back("LOCKSTEP_JOB", job.job_id);
   environment.emplace_back("LOCKSTEP_JOB_TOKEN", job.token);
-  environment.emplace_back("LOCKSTEP_WATCH_PORT", std::to_string(supervisor.watch_port()));
-  if (store) environment.emplace_back("LOCKSTEP_STORE_PORT", std::to_string(store->port()));
+  environment.emplace_back("LOCKSTEP_JOB_PORT", std::to_string(supervisor.port()));
 
   if (options.through_mpirun) {
     ChildCommand child = mpirun_command(options, program);
     child.environment = environment;
     for (auto& variable : local_mpirun_variables()) child.environment.push_back(std::move(variable));
-    // One child, mpirun, whose ranks this process knows only through the watch.
+    // One child, mpirun, whose ranks this process knows only through their server.
     supervisor.start(child, std::nullopt);
   } else {
     for (int rank = 0; rank < options.ranks; ++rank) {

@@ -21,9 +21,10 @@ struct LocalOptions {
   std::string program;
   /// Added to the environment of the ranks.
   std::vector<std::pair<std::string, std::string>> environment;
-  /// Called, if given, from threads of the watch and of the store, each once at most: a sentence about a
-  /// stranger that connected.
+  /// Called from the server's thread for the first stranger that connects to the job, with a sentence, and
+  /// every ten seconds while ranks are missing, with a line that names them. May be empty.
   std::function<void(const std::string&)> on_stranger;
+  std::function<void(const std::string&)> on_waiting;
   /// Silence after which a rank counts as lost; the ranks' own sessions should have the same.
   std::chrono::duration<double> timeout{kDefaultTimeout_s};
   /// Time that a rank may take to appear.
@@ -33,19 +34,14 @@ struct LocalOptions {
   std::chrono::duration<double> grace{2};
 };
 
-/// The outcome of a launch.
-struct Supervision {
-  /// 0 if all ranks finished with 0; 130, 143 or 129 if this process was told to end; else the exit code of
-  /// the rank that failed first, 1 for one that died.
-  int exit_code = 0;
+/// The outcome of a launch. Exit code 0 and no trouble if all ranks finished with 0; 130, 143 or 129 if this
+/// process was told to end; else that of the rank that failed first, 1 for one that died.
+struct Supervision : Trouble {
   /// The cause first, then its consequences.
   std::vector<LostRank> lost;
-  /// One line for the user, empty after success, and advice.
-  std::string error;
-  std::string advice;
 };
 
-/// Starts the ranks as processes on this host, hosts their store, watches over them, and returns when the
+/// Starts the ranks as processes on this host, hosts their server, watches over them, and returns when the
 /// last has ended. Call it in the main thread (the ranks' life is tied to the thread that starts them); one
 /// call at a time. While it runs, SIGINT, SIGTERM and SIGHUP end the ranks first (a second one at once, by
 /// SIGKILL), and Ctrl-Z stops them too. No rank is alive when it returns or throws; the ranks die with this

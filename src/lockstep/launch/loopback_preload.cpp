@@ -1,7 +1,7 @@
-// A plugin that mpirun is started with (LD_PRELOAD) where all ranks are on this host: what would listen on
-// another address listens on the loopback address. Open MPI's mpirun binds its port for other hosts' daemons
-// to every address (version 4) or to that of an interface (5) whatever its settings say. In other programs,
-// which inherit the variable, this library does nothing but take itself out of it.
+// A plugin preloaded into mpirun (LD_PRELOAD) where all ranks are on this host: redirects bind() to the
+// loopback address. Open MPI's mpirun binds its port for other hosts' daemons to every address (version 4) or
+// to that of an interface (5), and no setting changes that (docs/security.md). In other programs, which
+// inherit the variable, this library only takes itself out of it.
 
 #include <algorithm>
 #include <cerrno>

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "lockstep/base/error.h"
 #include "lockstep/base/host_name.h"
 #include "lockstep/launch/child_process.h"
 #include "lockstep/launch/tcp_socket.h"
@@ -24,15 +23,16 @@ std::string when(const LostRank& lost) {
 
 }  // namespace
 
-std::string describe(const LostRank& lost) {
+Trouble LostRank::trouble() const {
+  const int code = exit_code >= 1 && exit_code <= 255 ? exit_code : static_cast<int>(kExitFailed);
+  if (rank == kMissingRanks) return {reason, advice, code};
   const std::string who =
-      lost.rank == kParent ? "the process that started the ranks" : fmt::format("rank {}", lost.rank);
-  std::string text =
-      fmt::format("{} (host {}, pid {}) {}", who, lost.host.empty() ? "?" : lost.host, lost.pid, lost.reason);
+      rank == kParent ? "the process that started the ranks" : fmt::format("rank {}", rank);
+  std::string what = fmt::format("{} (host {}, pid {}) {}", who, host.empty() ? "?" : host, pid, reason);
   // The parent trains nothing, so there is no step to name.
-  if (lost.rank != kParent || lost.step > 0) text += when(lost);
-  if (!lost.detail.empty()) text += ": " + lost.detail;
-  return text;
+  if (rank != kParent || step > 0) what += when(*this);
+  if (!detail.empty()) what += ": " + detail;
+  return {what, advice, code};
 }
 
 std::string signal_name(int signal) {
@@ -75,10 +75,6 @@ LostRank failure_of(int rank, const std::exception& error) {
   own.advice = trouble.advice;
   own.exit_code = trouble.exit_code;
   return own;
-}
-
-int failure_code(int code) {
-  return code >= 1 && code <= 255 ? code : static_cast<int>(kExitFailed);
 }
 
 void mark_ended(LostRank& lost) {

@@ -3,11 +3,17 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <type_traits>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/fields.h"
 
 namespace lockstep::launch {
 
 /// The "rank" of the parent that supervises the ranks, if that was lost.
 constexpr int kParent = -1;
+/// The "rank" of ranks that did not come. Their reason is a whole sentence.
+constexpr int kMissingRanks = -2;
 
 /// A rank that cannot go on, and the facts known about it.
 struct LostRank {
@@ -37,11 +43,27 @@ struct LostRank {
   std::string label;
   /// The exit code that it reported itself, else 1.
   int exit_code = 1;
-};
 
-/// "rank 1 (host h, pid 123) was killed by SIGKILL after step 12 of resnet50 ddp 2 ranks", then ": " and the
-/// detail.
-std::string describe(const LostRank& lost);
+  /// "rank 1 (host h, pid 123) was killed by SIGKILL after step 12 of resnet50 ddp 2 ranks", then ": " and
+  /// the detail. The exit code is one of a failure, whatever another process claimed.
+  Trouble trouble() const;
+
+  template <typename Fields, typename Self>
+  static void describe(Fields& fields, Self& lost) {
+    int kind = static_cast<int>(lost.kind);
+    fields("rank", lost.rank, FieldRule{.required = true, .least = kMissingRanks});
+    fields("kind", kind, FieldRule{.required = true, .most = static_cast<int>(Kind::kDisturbed)});
+    fields("host", lost.host);
+    fields("pid", lost.pid);
+    fields("reason", lost.reason, kLines);
+    fields("detail", lost.detail, kLines);
+    fields("advice", lost.advice, kLines);
+    fields("step", lost.step);
+    fields("label", lost.label);
+    fields("exit_code", lost.exit_code);
+    if constexpr (!std::is_const_v<Self>) lost.kind = static_cast<Kind>(kind);
+  }
+};
 
 /// "SIGKILL"; "signal 40" for one without a name.
 std::string signal_name(int signal);
@@ -52,10 +74,6 @@ std::string ending_signal_text(int signal);
 /// The failure of this process, which is `rank`, with the exit code of the kind of error; an error of
 /// communication (CommError) may be another rank's doing.
 LostRank failure_of(int rank, const std::exception& error);
-
-/// The exit code that follows from the failure of another process, which says it ended with `code`: never one
-/// of success.
-int failure_code(int code);
 
 /// Fills in reason and advice for a rank that ended without a word.
 void mark_ended(LostRank& lost);

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "lockstep/base/fields.h"
 #include "lockstep/launch/step_board.h"
 
 namespace lockstep::launch {
@@ -17,6 +18,12 @@ class Progress {
     /// Steps completed of the row that `label` names; 0 before the first.
     int64_t step = 0;
     std::string label;
+
+    template <typename Fields, typename Self>
+    static void describe(Fields& fields, Self& snapshot) {
+      fields("step", snapshot.step, kNotNegative);
+      fields("label", snapshot.label);
+    }
   };
 
   /// Names the row that runs from now on, "resnet50 ddp 2 ranks". Steps start over.
@@ -29,7 +36,7 @@ class Progress {
   /// `steps` are completed since begin().
   void completed(int64_t steps) noexcept { step_.store(steps, std::memory_order_relaxed); }
 
-  /// Keeps the time of every timed step in `times`, which is cleared; null: no longer. For the training
+  /// Records the time of every timed step in `times`, which is cleared; null: no longer. For the training
   /// thread, between two rows.
   void keep_times(StepTimes* times) noexcept {
     times_ = times;

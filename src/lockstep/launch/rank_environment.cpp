@@ -118,16 +118,12 @@ RankEnvironment from_lockstep(const Reader& read) {
     throw ConfigError(fmt::format("LOCKSTEP_LAUNCH='{}' is neither processes nor mpirun", launch),
                       "lockstep sets it for the ranks that it starts: unset it.");
   }
-  // The parent is on this host, and so are its store and its watch.
+  // The parent is on this host, and so is the job's server.
   found.supervised = true;
   found.job_id = read.text("LOCKSTEP_JOB");
   found.token = read.text("LOCKSTEP_JOB_TOKEN");
-  found.watch_address = fmt::format("127.0.0.1:{}", read.port("LOCKSTEP_WATCH_PORT"));
-  found.master_addr = "127.0.0.1";
-  if (read.has("LOCKSTEP_STORE_PORT")) {
-    found.master_port = read.port("LOCKSTEP_STORE_PORT");
-    found.store_hosted_for_us = true;
-  }
+  found.master_addr = kLoopback;
+  found.master_port = read.port("LOCKSTEP_JOB_PORT");
   return found;
 }
 
@@ -156,7 +152,7 @@ RankEnvironment from_torchrun(const Reader& read) {
                       "Set them to this rank's number among those of its host, and to how many these are.");
   }
   const bool by_torchrun = read.has("TORCHELASTIC_RUN_ID");
-  found.store_hosted_for_us = read.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  found.has_agent_store = read.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   // Jobs that are given no run id all have the same: their ports differ.
   found.job_id = by_torchrun ? clean(fmt::format("torchrun-{}-{}-{}", read.text("TORCHELASTIC_RUN_ID"),
                                                  found.master_port, read.text("TORCHELASTIC_RESTART_COUNT")))
@@ -175,8 +171,8 @@ RankEnvironment from_open_mpi(const Reader& read) {
   RankEnvironment found;
   read_open_mpi_ranks(read, found);
   read_master(read, found);
-  // Namespaces are numbered and come back sooner or later; the address of mpirun tells two jobs of one number
-  // apart.
+  // Namespaces are numbered and come back sooner or later; the address of mpirun distinguishes two jobs of
+  // one number apart.
   const std::string server = read.text("OMPI_MCA_orte_hnp_uri");
   // 128 random bits that mpirun draws for each job and hands to its ranks.
   found.token = read.text("OMPI_MCA_orte_precondition_transports");

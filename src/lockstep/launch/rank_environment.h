@@ -14,37 +14,40 @@ enum class Launcher { kProcesses, kMpirun, kSrun, kTorchrun };
 /// "processes", "mpirun", "srun", "torchrun" (also for the same variables set by hand).
 const char* to_string(Launcher launcher);
 
-/// This process's place among the ranks, as told by its launcher.
-struct RankEnvironment {
-  int rank = 0;
+/// A job, as its processes know it.
+struct JobKey {
+  /// Equal in all ranks of this job and different in other jobs. Letters, digits, '-', '_' and '.'.
+  std::string job_id;
+  /// The secret of this job: the parent's, the user's (base/secret.h) or mpirun's. Empty where there is none;
+  /// ranks of one host then agree on one (rendezvous.h).
+  std::string token;
+  /// Number of ranks.
   int world = 1;
+};
+
+/// This process's place among the ranks, by the account of its launcher.
+struct RankEnvironment : JobKey {
+  int rank = 0;
   /// Place among the ranks on this host.
   int local_rank = 0;
   int local_world = 1;
   Launcher launcher = Launcher::kProcesses;
   /// A lockstep process started the ranks (possibly through mpirun), supervises them and prints their errors.
   bool supervised = false;
-  /// Address of the store as far as the environment tells it, else empty and 0 (Rendezvous finds it).
+  /// Address of the job's server as far as the environment has it, else empty and 0 (Rendezvous finds it).
   std::string master_addr;
   int master_port = 0;
-  /// The parent or torchrun's agent hosts a store, so that rank 0 is a client of it like the others.
-  bool store_hosted_for_us = false;
-  /// "host:port" of the coordinator of the watch; empty: rank 0 is the coordinator.
-  std::string watch_address;
-  /// Equal in all ranks of this job and different in other jobs. Letters, digits, '-', '_' and '.'.
-  std::string job_id;
-  /// The secret of this job: the parent's, the user's (base/secret.h) or mpirun's. Empty where there is none;
-  /// ranks of one host then agree on one (rendezvous.h).
-  std::string token;
+  /// torchrun's agent hosts a store, at that address.
+  bool has_agent_store = false;
   /// The launcher has already bound each rank to processors of its own.
   bool bound_by_launcher = false;
 
   bool on_one_host() const { return local_world == world; }
-  /// Whether this rank tells the user that rank 0 is missing: one of each host does, rank 1 on rank 0's.
+  /// Whether this rank reports to the user that rank 0 is missing: one of each host does, rank 1 on rank 0's.
   bool speaks_for_host() const { return rank == 1 || local_rank == 0; }
-  /// Whether the ranks meet in the store of torchrun's agents. Those of one host do without: it is open to
-  /// everybody.
-  bool uses_agent_store() const { return store_hosted_for_us && !supervised && !on_one_host(); }
+  /// Whether the ranks find the job's server through the store of torchrun's agents. Those of one host do
+  /// without: it is open to everybody.
+  bool uses_agent_store() const { return has_agent_store && !on_one_host(); }
 };
 
 using Lookup = VariableLookup;

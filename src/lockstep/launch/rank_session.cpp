@@ -2,42 +2,38 @@
 
 #include <algorithm>
 #include <csignal>
-#include <mutex>
-#include <thread>
 
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "lockstep/base/error.h"
-#include "lockstep/base/host_name.h"
+#include "lockstep/comm/operation.h"
 #include "lockstep/launch/child_process.h"
-#include "lockstep/launch/meeting.h"
-#include "lockstep/launch/rendezvous.h"
-#include "lockstep/launch/signals.h"
 #include "lockstep/launch/tcp_socket.h"
-#include "lockstep/launch/watch_coordinator.h"
-#include "lockstep/launch/watcher.h"
 
 namespace lockstep::launch {
 namespace {
 
-constexpr std::initializer_list<int> kEndingSignals{SIGINT, SIGTERM, SIGHUP};
-/// Time for the watch to name the lost rank, after a launcher that lost it has sent SIGTERM to the others.
-constexpr std::chrono::milliseconds kLauncherKnowsFirst{200};
-/// The largest delay between the starts of two ranks.
-constexpr std::chrono::duration<double> kStartsLate{120};
-/// Time for a rank to keep what was measured and to tell the user.
-constexpr std::chrono::milliseconds kTimeToTell{2000};
-/// The same if the others cannot see when it is done.
-constexpr std::chrono::milliseconds kTimeToTellUnseen{500};
-constexpr const char* kWatchKey = "watch";
+using Seconds = std::chrono::duration<double>;
 
-Address parse_address(const std::string& address, const std::string& token) {
-  const size_t colon = address.rfind(':');
-  return {address.substr(0, colon), std::stoi(address.substr(colon + 1)), token};
-}
+constexpr std::initializer_list<int> kEndingSignals{SIGINT, SIGTERM, SIGHUP};
+/// Time for the job's server to name the lost rank, after a launcher that lost it has sent SIGTERM to the
+/// others.
+constexpr std::chrono::milliseconds kLauncherKnowsFirst{200};
+/// Grace period to save results and report.
+constexpr std::chrono::milliseconds kTimeToReport{2000};
+/// The same if the others cannot see when it is over.
+constexpr std::chrono::milliseconds kTimeToReportUnseen{500};
+/// Time for the other ranks to come and learn that the job ends, before its server goes away with rank 0.
+constexpr std::chrono::seconds kUntilInformed{2};
+/// For a rank that fails before it has joined: rank 0 may be slower to the meeting than this rank was to its
+/// error.
+constexpr Seconds kUntilReported{5};
+/// The least time from one attempt to connect to the next, and the most that one may take.
+constexpr Seconds kBetweenAttempts{0.1};
+constexpr Seconds kAttempt{2};
+constexpr std::chrono::seconds kReportEvery{10};
 
 void die_with_parent() {
   const pid_t parent = ::getppid();
@@ -50,231 +46,252 @@ void die_with_parent() {
   while (true) ::pause();
 }
 
+/// A rank 0 that was stopped or has ended, and so cannot report to the user.
+bool rank_0_cannot_report(const LostRank& lost) {
+  return lost.rank == 0 && lost.kind != LostRank::Kind::kFailed && lost.kind != LostRank::Kind::kDisturbed;
+}
+
 }  // namespace
 
-class RankSession::Impl {
- public:
-  Impl(const RankEnvironment& environment, Options options)
-      : environment_(environment), options_(std::move(options)) {
-    // A lockstep parent has arranged this for the ranks that it starts itself, but not for those of mpirun.
-    if (environment.launcher == Launcher::kMpirun) die_with_parent();
-    if (environment.supervised) {
-      join(kParent, parse_address(environment.watch_address, environment.token));
-    }
-    // Every thread started from now on inherits the blocked signals; only the signal thread takes them.
-    block_signals(kEndingSignals);
-    signal_thread_ = std::thread([this] { wait_for_signals(); });
-    // If the parent is killed, rank 0 learns it from the watch, says so and keeps what was measured.
-    if (environment.supervised && environment.rank == 0) outlive_parent_by(kTimeToTell);
-  }
-
-  ~Impl() {
-    {
-      const std::lock_guard lock(mutex_);
-      // Another thread is about to end the process; nothing may be taken down under it.
-      if (state_ == State::kDeparting) wait_for_the_end();
-      state_ = State::kFinished;
-    }
-    wake_.wake();
-    signal_thread_.join();
-  }
-
-  void start_watch(comm::Store* store, const std::string& token) {
-    if (environment_.supervised || environment_.world == 1) return;
-    if (store == nullptr) throw ConfigError("the watch needs a store to meet in, where no parent supervises");
-    const std::string host = environment_.on_one_host() ? kLoopback : environment_.master_addr;
-    if (environment_.rank == 0) {
-      WatchCoordinator::Options options;
-      options.world = environment_.world;
-      options.job_id = environment_.job_id;
-      options.token = token;
-      options.on_stranger = options_.on_stranger;
-      options.host = host;
-      options.timeout = options_.timeout;
-      options.progress = &progress_;
-      coordinator_ = std::make_unique<WatchCoordinator>(std::move(options));
-      store->set(kWatchKey, fmt::format("{}:{}", host, coordinator_->port()));
-      join(0, {host, coordinator_->port(), token});
-    } else {
-      join(0, parse_address(store->get(kWatchKey, std::max(options_.timeout, kStartsLate)), token));
-    }
-  }
-
-  Progress& progress() { return progress_; }
-
-  Departure fail(const std::exception& error) {
-    set_state_or_wait(State::kFailing);
-    // All ranks that came know of it, and rank 0 tells the user.
-    if (const auto* failed = dynamic_cast<const MeetingFailed*>(&error);
-        failed != nullptr && !environment_.supervised) {
-      return {failed->exit_code(), failed->what(), failed->advice(), std::nullopt, environment_.rank == 0};
-    }
-    const LostRank own = own_failure(error);
-    std::optional<LostRank> verdict;
-    if (watcher_) verdict = watcher_->report(own, std::chrono::seconds(3));
-    const Departure departure = departure_for(verdict.value_or(own), verdict.has_value());
-    let_the_speaker_end_first(departure);
-    return departure;
-  }
-
-  void finish() {
-    set_state_or_wait(State::kFinished);
-    // The coordinator must outlive the goodbyes of the others, or they would take its end for a loss.
-    if (watcher_) watcher_->goodbye();
-    if (coordinator_) coordinator_->wait_finished(std::chrono::seconds(2));
-  }
-
- private:
-  enum class State { kRunning, kDeparting, kFailing, kFinished };
-
-  void join(int coordinator, const Address& at) {
-    Watcher::Options options;
-    options.rank = environment_.rank;
-    options.coordinator = coordinator;
-    options.job_id = environment_.job_id;
-    options.token = at.token;
-    options.host = at.host;
-    options.port = at.port;
-    options.timeout = options_.timeout;
-    options.progress = &progress_;
-    options.on_lost = [this](const LostRank& lost) { depart(departure_for(lost, true)); };
-    options.on_leave = [this](int signal) { depart(departure_for_signal(signal)); };
-    auto watcher = std::make_unique<Watcher>(std::move(options));
-    const std::lock_guard lock(mutex_);
-    watcher_ = std::move(watcher);
-  }
-
-  /// The watcher lives until the session ends, once it is there.
-  Watcher* watcher_if_any() {
-    const std::lock_guard lock(mutex_);
-    return watcher_.get();
-  }
-
-  void set_state_or_wait(State state) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (state_ != State::kDeparting) {
-        state_ = state;
-        return;
-      }
-    }
-    wait_for_the_end();
-  }
-
-  void wait_for_signals() {
-    SignalPipe pipe(kEndingSignals);
-    unblock_signals(kEndingSignals);
-    while (true) {
-      pollfd wanted[] = {{pipe.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
-      ::poll(wanted, 2, -1);
-      if (wanted[1].revents != 0) return;
-      while (const auto signal = pipe.take()) on_signal(*signal);
-    }
-  }
-
-  void on_signal(int signal) {
-    {
-      const std::lock_guard lock(mutex_);
-      // The work is done; the library that is shutting down may hang.
-      if (state_ == State::kFinished) leave(128 + signal);
-      if (state_ != State::kRunning) return;
-    }
-    Watcher* watcher = watcher_if_any();
-    if (watcher != nullptr) {
-      const bool launcher_ends_it = signal == SIGTERM && environment_.launcher != Launcher::kProcesses;
-      if (launcher_ends_it && watcher->wait_lost(kLauncherKnowsFirst)) return;  // departs for that
-      watcher->tell_to_leave(signal);
-    }
-    depart(departure_for_signal(signal));
-  }
-
-  void depart(const Departure& departure) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (state_ != State::kRunning) return;
-      state_ = State::kDeparting;
-    }
-    if (options_.on_departure) options_.on_departure(departure);
-    let_the_speaker_end_first(departure);
-    leave(departure.exit_code);
-  }
-
-  /// Launchers kill all remaining ranks as soon as one has ended: mpirun's second of grace after SIGTERM is
-  /// over then. So the rank that prints has to end first.
-  void let_the_speaker_end_first(const Departure& departure) {
-    if (departure.prints || environment_.supervised) return;
-    const Watcher* watcher = watcher_if_any();
-    if (watcher == nullptr) return;
-    if (departure.lost && rank_0_cannot_tell(*departure.lost)) {
-      std::this_thread::sleep_for(kTimeToTellUnseen);
-    } else {
-      watcher->wait_coordinator_ended(kTimeToTell);
-    }
-  }
-
-  LostRank own_failure(const std::exception& error) const {
-    LostRank own = failure_of(environment_.rank, error);
-    const Progress::Snapshot now = progress_.snapshot();
-    own.step = now.step;
-    own.label = now.label;
-    return own;
-  }
-
-  static bool rank_0_cannot_tell(const LostRank& lost) {
-    return lost.rank == 0 && lost.kind != LostRank::Kind::kFailed && lost.kind != LostRank::Kind::kDisturbed;
-  }
-
-  Departure departure_for(const LostRank& lost, bool others_know) const {
-    Departure departure;
-    departure.exit_code = lost.exit_code;
-    departure.reason = describe(lost);
-    departure.advice = lost.advice;
-    departure.lost = lost;
-    // Rank 0 tells the user, or rank 1 if rank 0 is lost. A rank 0 that was only stopped does not repeat it:
-    // its coordinator has got `abandoned` by then.
-    const bool speaker = environment_.rank == (rank_0_cannot_tell(lost) ? 1 : 0);
-    departure.prints =
-        lost.rank == kParent ? environment_.rank == 0 : !others_know || (!environment_.supervised && speaker);
-    return departure;
-  }
-
-  Departure departure_for_signal(int signal) const {
-    Departure departure;
-    departure.exit_code = 128 + signal;
-    departure.reason = ending_signal_text(signal);
-    departure.prints = !environment_.supervised && environment_.rank == 0;
-    return departure;
-  }
-
-  const RankEnvironment environment_;
-  const Options options_;
-  Progress progress_;
-  std::mutex mutex_;
-  State state_ = State::kRunning;
-  std::unique_ptr<WatchCoordinator> coordinator_;
-  std::unique_ptr<Watcher> watcher_;
-  WakeUp wake_;
-  std::thread signal_thread_;
-};
-
 RankSession::RankSession(const RankEnvironment& environment, Options options)
-    : impl_(std::make_unique<Impl>(environment, std::move(options))) {}
-RankSession::~RankSession() = default;
+    : environment_(environment), options_(std::move(options)) {
+  // A lockstep parent has arranged this for the ranks that it starts itself, but not for those of mpirun.
+  if (environment_.launcher == Launcher::kMpirun) die_with_parent();
+  if (environment_.supervised) connect(options_.timeout);
+  // Every thread started from now on inherits the blocked signals; only the signal thread takes them.
+  block_signals(kEndingSignals);
+  signal_thread_ = std::thread([this] { wait_for_signals(); });
+  // If the parent is killed, rank 0 learns it from its link, reports it and saves the results.
+  if (environment_.supervised && environment_.rank == 0) outlive_parent_by(kTimeToReport);
+}
 
-void RankSession::start_watch(comm::Store* store, const std::string& token) {
-  impl_->start_watch(store, token);
+RankSession::~RankSession() {
+  {
+    const std::lock_guard lock(mutex_);
+    // Another thread is about to end the process; nothing may be taken down under it.
+    if (state_ == State::kDeparting) wait_for_the_end();
+    state_ = State::kFinished;
+  }
+  wake_.wake();
+  signal_thread_.join();
 }
-Progress& RankSession::progress() {
-  return impl_->progress();
+
+comm::Store& RankSession::join() {
+  if (!environment_.supervised && environment_.world == 1) return own_store_;
+  if (!has_tried_) connect(options_.join_timeout);
+  link_->wait_met();
+  const std::lock_guard lock(mutex_);
+  rendezvous_.reset();
+  return *link_;
 }
+
 Departure RankSession::fail(const std::exception& error) {
-  return impl_->fail(error);
+  set_state_or_wait(State::kFailing);
+  if (!has_tried_ && environment_.world > 1) {
+    try {
+      connect(kUntilReported);
+    } catch (const std::exception&) {
+      // The others learn it from the launcher, or do not find this rank in time.
+    }
+  }
+  const LostRank own = own_failure(error);
+  std::optional<LostRank> verdict;
+  if (link_) verdict = link_->report(own, std::chrono::seconds(3));
+  const Departure departure = departure_for(verdict.value_or(own), verdict.has_value());
+  let_others_learn(departure);
+  return departure;
 }
+
 void RankSession::finish() {
-  impl_->finish();
+  set_state_or_wait(State::kFinished);
+  // The server must outlive the goodbyes of the others, or they would take its end for a loss.
+  if (link_) link_->goodbye();
+  if (server_) server_->wait_finished(std::chrono::seconds(2));
 }
+
 void RankSession::leave(int exit_code) {
   ::_exit(exit_code);
+}
+
+void RankSession::connect(Seconds limit) {
+  has_tried_ = true;
+  auto rendezvous = std::make_unique<Rendezvous>(environment_, options_.open_agent_store);
+  if (!rendezvous->hosts_server()) return find_server(*rendezvous, limit);
+
+  Address at = rendezvous->address(limit);
+  JobServer::Options options;
+  options.job = environment_;
+  options.job.token = at.token;
+  options.host = at.host;
+  options.port = at.port;
+  options.timeout = options_.timeout;
+  options.join_timeout = options_.join_timeout;
+  options.on_waiting = options_.on_waiting;
+  options.report_every = kReportEvery;
+  options.on_stranger = options_.on_stranger;
+  auto server = std::make_unique<JobServer>(std::move(options));
+  rendezvous->publish(server->port(), limit);
+  if (!is_loopback(at.host)) at.host = kLoopback;
+  at.port = server->port();
+  {
+    const std::lock_guard lock(mutex_);
+    server_ = std::move(server);
+    rendezvous_ = std::move(rendezvous);
+  }
+  link_to(0, at, limit);
+}
+
+void RankSession::find_server(Rendezvous& rendezvous, Seconds limit) {
+  const int server = environment_.supervised ? kParent : 0;
+  const auto begin = Clock::now();
+  auto next_line = begin + kReportEvery;
+  while (true) {
+    const auto earliest = Clock::now() + std::chrono::duration_cast<Clock::duration>(kBetweenAttempts);
+    const Seconds time = std::clamp(Seconds(begin + limit - Clock::now()), kBetweenAttempts, kAttempt);
+    Trouble last;
+    try {
+      // Looked up every time: at first it may be an earlier command's.
+      return link_to(server, rendezvous.address(time), time);
+    } catch (const TurnedAway& error) {
+      // The port in the agent's store may be an earlier command's, and another program's by now.
+      if (!environment_.uses_agent_store()) throw;
+      last = trouble_of(error);
+    } catch (const CommError& error) {
+      last = trouble_of(error);
+    }
+    const auto now = Clock::now();
+    if (now - begin >= limit) {
+      throw TimeoutError(fmt::format("rank {} waited for rank 0 for {:g} s: {}", environment_.rank,
+                                     limit.count(), last.what),
+                         last.advice);
+    }
+    if (now >= next_line) {
+      next_line += kReportEvery;
+      if (environment_.speaks_for_host() && options_.on_waiting) {
+        options_.on_waiting(waiting_line("rank 0", now - begin, limit, last.what));
+      }
+    }
+    std::this_thread::sleep_until(earliest);
+  }
+}
+
+void RankSession::link_to(int server, const Address& at, Seconds limit) {
+  JobLink::Options options;
+  options.job = environment_;
+  options.rank = environment_.rank;
+  options.server = server;
+  options.at = at;
+  options.join_timeout = limit;
+  options.timeout = options_.timeout;
+  options.progress = &progress_;
+  options.on_lost = [this](const LostRank& lost) {
+    const JobLink* link = link_if_any();
+    const bool met = link != nullptr && link->met();
+    // Before the meeting there may be no rank 1 to report that rank 0 is lost: each rank does.
+    depart(departure_for(lost, met || environment_.supervised || !rank_0_cannot_report(lost)));
+  };
+  options.on_leave = [this](int signal) { depart(departure_for_signal(signal)); };
+  auto link = std::make_unique<JobLink>(std::move(options));
+  const std::lock_guard lock(mutex_);
+  link_ = std::move(link);
+}
+
+JobLink* RankSession::link_if_any() {
+  const std::lock_guard lock(mutex_);
+  return link_.get();
+}
+
+void RankSession::set_state_or_wait(State state) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kDeparting) {
+      state_ = state;
+      return;
+    }
+  }
+  wait_for_the_end();
+}
+
+void RankSession::wait_for_signals() {
+  SignalPipe pipe(kEndingSignals);
+  unblock_signals(kEndingSignals);
+  while (true) {
+    pollfd wanted[] = {{pipe.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
+    ::poll(wanted, 2, -1);
+    if (wanted[1].revents != 0) return;
+    while (const auto signal = pipe.take()) on_signal(*signal);
+  }
+}
+
+void RankSession::on_signal(int signal) {
+  {
+    const std::lock_guard lock(mutex_);
+    // The work is done; the library that is shutting down may hang.
+    if (state_ == State::kFinished) leave(128 + signal);
+    if (state_ != State::kRunning) return;
+  }
+  if (JobLink* const link = link_if_any()) {
+    const bool launcher_ends_it = signal == SIGTERM && environment_.launcher != Launcher::kProcesses;
+    if (launcher_ends_it && link->wait_lost(kLauncherKnowsFirst)) return;  // departs for that
+    link->report_signal(signal);
+  }
+  depart(departure_for_signal(signal));
+}
+
+void RankSession::depart(const Departure& departure) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kRunning) return;
+    state_ = State::kDeparting;
+  }
+  if (options_.on_departure) options_.on_departure(departure);
+  let_others_learn(departure);
+  leave(departure.exit_code);
+}
+
+void RankSession::let_others_learn(const Departure& departure) {
+  JobServer* server = nullptr;
+  JobLink* link = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    server = server_.get();
+    link = link_.get();
+  }
+  if (server != nullptr && departure.lost) server->wait_informed(kUntilInformed);
+  {
+    const std::lock_guard lock(mutex_);
+    rendezvous_.reset();
+  }
+  // Launchers kill all remaining ranks as soon as one has ended: mpirun's second of grace after SIGTERM is
+  // over then. So the rank that prints has to end first.
+  if (departure.prints || environment_.supervised || link == nullptr) return;
+  if (departure.lost && rank_0_cannot_report(*departure.lost)) {
+    std::this_thread::sleep_for(kTimeToReportUnseen);
+  } else {
+    link->wait_server_ended(kTimeToReport);
+  }
+}
+
+LostRank RankSession::own_failure(const std::exception& error) const {
+  LostRank own = failure_of(environment_.rank, error);
+  const Progress::Snapshot now = progress_.snapshot();
+  own.step = now.step;
+  own.label = now.label;
+  return own;
+}
+
+Departure RankSession::departure_for(const LostRank& lost, bool others_know) const {
+  // Rank 0 reports to the user, or rank 1 if rank 0 is lost. A rank 0 that was only stopped does not repeat
+  // it: its server has got `abandoned` by then.
+  const bool reports = environment_.rank == (rank_0_cannot_report(lost) ? 1 : 0);
+  const bool prints =
+      lost.rank == kParent ? environment_.rank == 0 : !others_know || (!environment_.supervised && reports);
+  return {lost.trouble(), lost, prints};
+}
+
+Departure RankSession::departure_for_signal(int signal) const {
+  const bool prints = !environment_.supervised && environment_.rank == 0;
+  return {{ending_signal_text(signal), "", 128 + signal}, std::nullopt, prints};
 }
 
 }  // namespace lockstep::launch

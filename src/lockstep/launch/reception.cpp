@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-#include "lockstep/base/error.h"
-#include "lockstep/base/plain_text.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/base/secret.h"
 #include "lockstep/comm/operation.h"
 
@@ -28,18 +28,16 @@ constexpr milliseconds kOutOfDescriptors{500};
 constexpr milliseconds kTryAgain{50};
 
 /// The answer of `rank` to the listener's challenge.
-std::string proof_of_member(const std::string& token, const std::string& service, const std::string& job_id,
-                            int rank, const std::string& challenge) {
-  return answer_to(fmt::format("{}\n{}\nrank {}\n{}", service, job_id, rank, challenge), token);
+std::string proof_of_member(const JobKey& job, int rank, const std::string& challenge) {
+  return answer_to(fmt::format("{}\nrank {}\n{}", job.job_id, rank, challenge), job.token);
 }
 
-std::string proof_of_listener(const std::string& token, const std::string& service, const std::string& job_id,
-                              const std::string& challenge) {
-  return answer_to(fmt::format("{}\n{}\nlistener\n{}", service, job_id, challenge), token);
+std::string proof_of_listener(const JobKey& job, const std::string& challenge) {
+  return answer_to(fmt::format("{}\nlistener\n{}", job.job_id, challenge), job.token);
 }
 
 /// Waits for one message; empty if the other end closed the connection. Throws TimeoutError.
-std::optional<json> wait_for_message(Channel& channel, const std::string& where, comm::Deadline deadline) {
+std::optional<Message> wait_for_message(Channel& channel, const std::string& where, comm::Deadline deadline) {
   while (true) {
     const bool open = channel.receive();
     if (auto message = channel.next()) return message;
@@ -50,33 +48,34 @@ std::optional<json> wait_for_message(Channel& channel, const std::string& where,
   }
 }
 
-/// Empty if the listener has no room, or wants this process to come again.
-std::optional<Welcome> try_to_enter(Channel channel, const Introduction& self, const std::string& where,
-                                    comm::Deadline deadline) {
+/// Empty if the listener has no room, or wants this process to come again, for the reason that `why` gets.
+std::optional<Entered> try_to_enter(Channel channel, const JobKey& job, int rank, const std::string& where,
+                                    comm::Deadline deadline, std::string& why) {
   const auto asked = wait_for_message(channel, where, deadline);
   if (!asked) return std::nullopt;
   const std::string challenge = random_secret();
-  json hello = self.more;
-  hello.update({{"is", "hello"},
-                {"job", self.job_id},
-                {"rank", self.rank},
-                {"challenge", challenge},
-                {"proof", proof_of_member(self.token, self.service, self.job_id, self.rank,
-                                          asked->value("challenge", ""))}});
-  channel.send(hello);
-  auto answer = wait_for_message(channel, where, deadline);
-  if (!answer || answer->value("is", "") == "again") return std::nullopt;
-  if (answer->value("is", "") != "welcome") {
-    throw TurnedAway(fmt::format("{} turned rank {} away: {}", where, self.rank,
-                                 printable(answer->value("reason", "without a reason"))),
+  channel.send("hello", Hello{.job = job.job_id,
+                              .rank = rank,
+                              .host = host_name(),
+                              .pid = ::getpid(),
+                              .proof = proof_of_member(job, rank, asked->as<Text>().text),
+                              .challenge = challenge});
+  const auto answer = wait_for_message(channel, where, deadline);
+  if (!answer) return std::nullopt;
+  if (answer->is() == "again") {
+    why = answer->as<Text>().text;
+    return std::nullopt;
+  }
+  if (answer->is() == "refused") {
+    throw TurnedAway(fmt::format("{} turned rank {} away: {}", where, rank, answer->as<Text>().text),
                      "Start the job anew; LOCKSTEP_TOKEN, where it is set, must be the same on all hosts.");
   }
-  const std::string expected = proof_of_listener(self.token, self.service, self.job_id, challenge);
-  if (!is_same_answer(answer->value("proof", ""), expected)) {
+  auto welcome = answer->as<Welcome>();
+  if (!is_same_answer(welcome.proof, proof_of_listener(job, challenge))) {
     throw TurnedAway(fmt::format("{} does not know the token of this job", where),
                      "Somebody else listens there: look for the process, or use another port.");
   }
-  return Welcome{std::move(channel), std::move(*answer)};
+  return Entered{std::move(channel), std::move(welcome)};
 }
 
 /// The numeric address of the other end.
@@ -90,19 +89,24 @@ std::string address_of(const sockaddr_storage& address, socklen_t length) {
 
 }  // namespace
 
-Welcome enter(const std::string& host, int port, const Introduction& self,
+Entered enter(const std::string& host, int port, const JobKey& job, int rank,
               std::chrono::duration<double> timeout) {
   const auto deadline = comm::deadline_after(timeout);
-  const std::string where = fmt::format("the {} at {}:{}", self.service, host, port);
+  const std::string where = fmt::format("the job's server at {}:{}", host, port);
+  std::string why = "it has no room";
   while (true) {
     const std::chrono::duration<double> left = deadline - Clock::now();
+    Channel channel(connect_tcp(host, port, left));
     try {
-      auto welcome = try_to_enter(Channel(connect_tcp(host, port, left)), self, where, deadline);
-      if (welcome) return std::move(*welcome);
-    } catch (const json::exception& error) {
+      auto entered = try_to_enter(std::move(channel), job, rank, where, deadline, why);
+      if (entered) return std::move(*entered);
+    } catch (const CommError&) {
+      throw;
+    } catch (const Error& error) {
       throw CommError(fmt::format("{} speaks another protocol: {}", where, error.what()));
     }
-    if (Clock::now() + kTryAgain >= deadline) throw TimeoutError(fmt::format("{} lets nobody in", where));
+    if (Clock::now() + kTryAgain >= deadline)
+      throw TimeoutError(fmt::format("{} lets nobody in: {}", where, why));
     std::this_thread::sleep_for(kTryAgain);
   }
 }
@@ -145,49 +149,39 @@ void Reception::serve_one(Guest& guest, short events) {
         receive_hello(guest, *message);
       }
     }
-  } catch (const json::exception&) {
+  } catch (const Error&) {
     sane = false;
   }
   if (guest.channel.fd() < 0 || (open && sane && guest.channel.is_open())) return;
   if (guest.rank < 0) return keep_out(guest, guest.channel.has_received() ? "said no hello" : "");
-  if (options_.ended) options_.ended(guest);
+  options_.ended(guest);
   guest.channel = Channel();
 }
 
-void Reception::receive_hello(Guest& guest, const json& hello) {
-  const int64_t rank = hello.at("rank").is_number_integer() ? hello.at("rank").get<int64_t>() : -1;
-  const bool proper =
-      hello.at("is") == "hello" && hello.at("job") == options_.job_id && rank >= 0 && rank < options_.world;
-  if (!proper) return refuse(guest, "named another job");
-  const std::string expected = proof_of_member(options_.token, options_.service, options_.job_id,
-                                               static_cast<int>(rank), guest.challenge);
-  if (!is_same_answer(hello.at("proof").get<std::string>(), expected)) {
+void Reception::receive_hello(Guest& guest, const Message& message) {
+  const auto hello = message.as<Hello>();
+  const JobKey& job = options_.job;
+  if (message.is() != "hello" || hello.job != job.job_id || hello.rank >= job.world) {
+    return refuse(guest, "named another job");
+  }
+  if (!is_same_answer(hello.proof, proof_of_member(job, hello.rank, guest.challenge))) {
     return refuse(guest, "did not know the token of this job");
   }
-  const std::string challenge = hello.at("challenge");
-  json welcome;
-  try {
-    welcome = options_.admit(static_cast<int>(rank), hello);
-  } catch (const TurnedAway& reason) {
-    guest.channel.send({{"is", "turned away"}, {"reason", reason.what()}});
+  if (const std::string reason = options_.admit(hello); !reason.empty()) {
+    guest.channel.send("again", Text{reason});
     return keep_out(guest, "");
   }
-  if (welcome.is_null()) {
-    guest.channel.send({{"is", "again"}});
-    return keep_out(guest, "");
-  }
-  welcome.update(
-      {{"is", "welcome"},
-       {"proof", proof_of_listener(options_.token, options_.service, options_.job_id, challenge)}});
-  guest.rank = static_cast<int>(rank);
+  guest.rank = hello.rank;
   --unknown_;
   guest.channel.set_longest_message(Channel::kLongestMessageBytes);
-  guest.channel.send(welcome);
-  if (options_.entered) options_.entered(guest);
+  guest.channel.send(
+      "welcome",
+      Welcome{.proof = proof_of_listener(job, hello.challenge), .host = host_name(), .pid = ::getpid()});
+  options_.entered(guest);
 }
 
 void Reception::refuse(Guest& guest, const std::string& reason) {
-  guest.channel.send({{"is", "turned away"}, {"reason", "it " + reason}});
+  guest.channel.send("refused", Text{"it " + reason});
   keep_out(guest, reason);
 }
 
@@ -197,9 +191,9 @@ void Reception::keep_out(Guest& guest, const std::string& reason) {
   // A connection that is only opened and closed again, as by a rank that was ended meanwhile, is nobody's
   // news.
   if (reason.empty() || std::exchange(stranger_named_, true) || !options_.on_stranger) return;
-  options_.on_stranger(fmt::format(
-      "a stranger at {} was kept out of the {} of this job: it {}; further strangers will not be named",
-      guest.from, options_.service, reason));
+  options_.on_stranger(
+      fmt::format("a stranger at {} was kept out of this job: it {}; further strangers will not be named",
+                  guest.from, reason));
 }
 
 void Reception::accept_all() {
@@ -225,7 +219,7 @@ void Reception::accept_all() {
                   .from = address_of(address, length),
                   .challenge = random_secret()};
     ++unknown_;
-    guest.channel.send({{"challenge", guest.challenge}});
+    guest.channel.send("challenge", Text{guest.challenge});
   }
 }
 

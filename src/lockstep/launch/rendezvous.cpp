@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -20,6 +22,7 @@ namespace lockstep::launch {
 namespace {
 
 namespace fs = std::filesystem;
+using Seconds = std::chrono::duration<double>;
 
 constexpr std::chrono::milliseconds kLookAgain{20};
 
@@ -39,7 +42,7 @@ void make_private_folder(const fs::path& folder) {
   struct stat status {};
   const bool ours = ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
                     status.st_uid == ::geteuid() && (status.st_mode & 0077) == 0;
-  // Made by another user, or a link: whoever owns it could lead the ranks to a store of theirs.
+  // Made by another user, or a link: its owner could lead the ranks to a server of their own.
   if (!ours) {
     throw Error(fmt::format("'{}' is not a folder of this user alone", folder.string()),
                 "Remove it, or set TMPDIR to another folder.");
@@ -48,22 +51,32 @@ void make_private_folder(const fs::path& folder) {
 
 }  // namespace
 
-Rendezvous::Rendezvous(const RankEnvironment& environment)
-    : hosts_(environment.rank == 0 && !environment.supervised && !environment.uses_agent_store()),
-      known_{environment.master_addr, environment.master_port, environment.token} {
-  if (!environment.on_one_host() && known_.host.empty()) {
-    throw ConfigError(fmt::format("{} started ranks on several hosts, and MASTER_ADDR is not set",
-                                  to_string(environment.launcher)),
-                      "Set MASTER_ADDR to the host of rank 0 on all ranks: mpirun -x MASTER_ADDR=HOST ...");
-  }
+Rendezvous::Rendezvous(const RankEnvironment& environment, OpenAgentStore open_agent_store)
+    : hosts_(environment.rank == 0 && !environment.supervised),
+      known_{environment.master_addr, environment.master_port, environment.token},
+      open_agent_store_(std::move(open_agent_store)) {
   if (environment.supervised) return;
   if (environment.on_one_host()) {
     // MASTER_ADDR may be the address of another interface, which is open to other hosts.
     if (!is_loopback(known_.host)) known_.host = kLoopback;
     // The agent's port is taken.
-    if (environment.store_hosted_for_us) known_.port = 0;
+    if (environment.has_agent_store) known_.port = 0;
     known_.token = hosts_ ? random_secret() : "";
     folder_ = fs::temp_directory_path() / fmt::format("lockstep-{}-{}", ::geteuid(), environment.job_id);
+    return;
+  }
+  if (known_.host.empty()) {
+    throw ConfigError(fmt::format("{} started ranks on several hosts, and MASTER_ADDR is not set",
+                                  to_string(environment.launcher)),
+                      "Set MASTER_ADDR to the host of rank 0 on all ranks: mpirun -x MASTER_ADDR=HOST ...");
+  }
+  // At once: otherwise rank 0 would wait for ranks that cannot find it.
+  require_known_host(known_.host);
+  if (environment.uses_agent_store()) {
+    key_ = fmt::format("lockstep/{}/server", environment.job_id);
+    agent_port_ = std::exchange(known_.port, 0);
+    token_given_ = !known_.token.empty();
+    if (hosts_ && !token_given_) known_.token = random_secret();
   } else if (known_.port == 0) {
     known_.port = static_cast<int>(12000 + std::hash<std::string>()(environment.job_id) % 20000);
   }
@@ -74,34 +87,45 @@ Rendezvous::~Rendezvous() {
   if (published_) fs::remove_all(folder_, ignored);
 }
 
-Address Rendezvous::address(std::chrono::duration<double> timeout) {
-  if (hosts_ || folder_.empty()) return known_;
+Address Rendezvous::address(Seconds timeout) {
+  if (hosts_ || (folder_.empty() && key_.empty())) return known_;
   const auto deadline = comm::deadline_after(timeout);
+  if (!key_.empty()) {
+    const auto agent = open_agent_store_(known_.host, agent_port_, timeout);
+    std::istringstream text(agent->get(key_, Seconds(deadline - Clock::now())));
+    Address published = known_;
+    text >> published.port;
+    if (!token_given_) text >> published.token;
+    return published;
+  }
   while (true) {
     if (const auto published = read_published()) return *published;
     if (Clock::now() >= deadline) {
-      throw TimeoutError(fmt::format("rank 0 did not publish the store's port within {} s (in '{}')",
-                                     timeout.count(), folder_.string()),
+      throw TimeoutError(fmt::format("it has not published its port in '{}'", folder_.string()),
                          "Look for messages of rank 0; all ranks of a host need the same TMPDIR.");
     }
     std::this_thread::sleep_for(kLookAgain);
   }
 }
 
-void Rendezvous::publish(int port) {
+void Rendezvous::publish(int port, Seconds timeout) {
+  if (!key_.empty()) {
+    open_agent_store_(known_.host, agent_port_, timeout)
+        ->set(key_, fmt::format("{} {}", port, token_given_ ? "" : known_.token));
+  }
   if (folder_.empty()) return;
   // Atomically, since the others poll for it.
   make_private_folder(folder_);
   published_ = true;
-  write_file_atomically(folder_ / "store", fmt::format("{} {} {} {}\n", port, ::getpid(),
-                                                       start_time_of(::getpid()), known_.token));
+  write_file_atomically(folder_ / "server", fmt::format("{} {} {} {}\n", port, ::getpid(),
+                                                        start_time_of(::getpid()), known_.token));
 }
 
 std::optional<Address> Rendezvous::read_published() const {
   struct stat status {};
-  // A folder of another user could lead this rank to a foreign store.
+  // A folder of another user could lead this rank to a foreign server.
   if (::lstat(folder_.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return std::nullopt;
-  std::ifstream stream(folder_ / "store");
+  std::ifstream stream(folder_ / "server");
   Address published{known_.host};
   int64_t pid = 0;
   std::string started;

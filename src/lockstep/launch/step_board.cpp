@@ -31,7 +31,7 @@ uint64_t new_mark() {
 static_assert(std::atomic<double>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free,
               "processes cannot share the lock of an atomic");
 
-/// Tells rank 0's board from other memory that another process may have under the same number.
+/// Distinguishes rank 0's board from memory that another process may have under the same number.
 struct StepBoard::Head {
   std::atomic<uint64_t> mark;
 };

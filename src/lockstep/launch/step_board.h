@@ -19,8 +19,8 @@ class StepTimes {
   /// 8 MiB of addresses for each rank; memory is taken for the steps that there are.
   static constexpr size_t kMost = (size_t{1} << 20) - 8;
 
-  /// For a new row. Readers that look at the same time may see times of the row before: they look only while
-  /// the row goes on, which begins with a barrier after this.
+  /// For a new row. A reader at the same time may see the previous row's times, so readers read only during a
+  /// row, which begins with a barrier after this.
   void clear() noexcept { count_.store(0, std::memory_order_release); }
 
   void add(double step_s) noexcept {
@@ -43,25 +43,24 @@ class StepTimes {
 };
 
 /// Step times of all ranks of a job that are on rank 0's host, in memory that their processes share. Rank 0
-/// makes the board, and reads from it what every rank has measured of a row that has not ended, even if the
+/// makes the board, and reads from it the times that every rank measured of an unfinished row, even if the
 /// ranks are gone by then. The memory has no name: it is freed with its last process, however that ends.
 class StepBoard {
  public:
-  /// A board on which nothing is kept.
+  /// A board that records nothing.
   StepBoard() = default;
 
-  /// Rank 0's. `ranks`: of the job. Where the system has no memory to share, a board on which nothing is
-  /// kept.
+  /// Rank 0's. `ranks`: of the job. Where the system has no memory to share, a board that records nothing.
   static StepBoard make(int ranks);
 
-  /// Another rank's, by the address() that rank 0 told it. On another host, and wherever rank 0's memory is
-  /// out of reach, a board on which nothing is kept.
+  /// Another rank's, by the address() that rank 0 sent it. On another host, and wherever rank 0's memory is
+  /// out of reach, a board that records nothing.
   static StepBoard open(const std::string& address, int ranks);
 
-  /// "HOST PID DESCRIPTOR MARK", for open(). Empty on a board that open() returned or where nothing is kept.
+  /// "HOST PID DESCRIPTOR MARK", for open(). Empty on a board that open() returned or that records nothing.
   const std::string& address() const { return address_; }
 
-  /// The place of a rank, whose step times rank 0 reads from then on; null on a board where nothing is kept.
+  /// The place of a rank, whose step times rank 0 reads from then on; null on a board that records nothing.
   /// Valid as long as the board.
   StepTimes* take(int rank);
 

@@ -18,7 +18,7 @@ namespace lockstep::launch {
 namespace {
 
 constexpr std::initializer_list<int> kSignals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGTSTP};
-/// The end of a rank shows on its connection a moment before the system tells how it ended.
+/// The end of a rank shows on its connection a moment before the system reports the reason.
 constexpr std::chrono::milliseconds kEndDeferral{1000};
 constexpr std::chrono::seconds kKillPatience{5};
 constexpr int kCheckPeriod_ms = 1000;
@@ -36,20 +36,19 @@ bool is_child_of_this(int64_t pid) {
 
 }  // namespace
 
-Supervisor::Supervisor(const LocalOptions& options, const JobMembers& job)
+Supervisor::Supervisor(const LocalOptions& options, const JobKey& job)
     : options_(options), signals_(kSignals) {
   unblock_signals(kSignals);
-  WatchCoordinator::Options watch;
-  watch.world = options.ranks;
-  watch.job_id = job.job_id;
-  watch.token = job.token;
-  watch.on_stranger = options.on_stranger;
-  watch.timeout = options.timeout;
-  watch.join_timeout = options.join_timeout;
+  JobServer::Options server;
+  server.job = job;
+  server.timeout = options.timeout;
+  server.join_timeout = std::max(options.timeout, options.join_timeout);
+  server.on_waiting = options.on_waiting;
+  server.on_stranger = options.on_stranger;
   // mpirun hides how its ranks ended, so there is nothing to wait for.
-  watch.end_deferral = options.through_mpirun ? std::chrono::milliseconds(0) : kEndDeferral;
-  watch.on_cause = [this] { cause_known_.wake(); };
-  coordinator_ = std::make_unique<WatchCoordinator>(std::move(watch));
+  server.end_deferral = options.through_mpirun ? std::chrono::milliseconds(0) : kEndDeferral;
+  server.on_cause = [this] { cause_known_.wake(); };
+  server_ = std::make_unique<JobServer>(std::move(server));
   if (options.through_mpirun) {
     // If mpirun dies, its ranks become children of this process, which ends them.
     int was = 0;
@@ -80,7 +79,7 @@ Supervision Supervisor::run() {
     while (const auto signal = signals_.take()) on_signal(*signal);
     reap();
     check_ends();
-    if (stage_ == Stage::kRunning && coordinator_->cause()) {
+    if (stage_ == Stage::kRunning && server_->cause()) {
       advance(Stage::kLeaving);
     } else if (stage_ != Stage::kRunning && stage_ != Stage::kKilling && Clock::now() >= stage_ends_) {
       advance(stage_ == Stage::kLeaving ? Stage::kTerminating : Stage::kKilling);
@@ -108,11 +107,11 @@ void Supervisor::on_signal(int signal) {
   // A second Ctrl-C: at once.
   if (interrupted_by_) return advance(Stage::kKilling);
   interrupted_by_ = signal;
-  coordinator_->tell_to_leave(signal);
-  // Ranks that have not joined the watch yet need a signal.
+  server_->announce_signal(signal);
+  // Ranks that have not joined the job yet need a signal.
   if (!options_.through_mpirun) {
     send_to_all(signal);
-  } else if (coordinator_->connected_pids().size() < static_cast<size_t>(options_.ranks)) {
+  } else if (server_->connected_pids().size() < static_cast<size_t>(options_.ranks)) {
     send_to_all(SIGTERM);
   }
   advance(options_.through_mpirun ? Stage::kLeaving : Stage::kTerminating);
@@ -125,29 +124,29 @@ void Supervisor::reap() {
     child.status = status;
     // Kills processes that the rank has started and left behind in its group.
     ::kill(-child.pid, SIGKILL);
-    judge(child);
+    classify_exit(child);
   }
 }
 
-void Supervisor::judge(const Child& child) {
+void Supervisor::classify_exit(const Child& child) {
   // Its last message may say more than its exit code.
-  if (child.rank) coordinator_->hear_out(*child.rank);
-  if (!child.rank || interrupted_by_ || coordinator_->finished(*child.rank)) return;
+  if (child.rank) server_->drain_messages(*child.rank);
+  if (!child.rank || interrupted_by_ || server_->finished(*child.rank)) return;
   const int status = *child.status;
   if (WIFSIGNALED(status)) {
     if (stage_ == Stage::kTerminating || stage_ == Stage::kKilling) return;  // killed by this process
     const int signal = WTERMSIG(status);
-    coordinator_->declare_lost(*child.rank, "was killed by " + signal_name(signal), death_advice(signal),
-                               kExitFailed);
-  } else if (!coordinator_->cause()) {
+    server_->declare_lost(*child.rank, "was killed by " + signal_name(signal), death_advice(signal),
+                          kExitFailed);
+  } else if (!server_->cause()) {
     const int code = WEXITSTATUS(status);
-    coordinator_->declare_lost(*child.rank, fmt::format("exited with code {}", code), "",
-                               code == 0 ? static_cast<int>(kExitFailed) : code);
+    server_->declare_lost(*child.rank, fmt::format("exited with code {}", code), "",
+                          code == 0 ? static_cast<int>(kExitFailed) : code);
   }
 }
 
 void Supervisor::check_ends() {
-  if (stage_ != Stage::kRunning || !coordinator_->wait_finished(std::chrono::seconds(0))) return;
+  if (stage_ != Stage::kRunning || !server_->wait_finished(std::chrono::seconds(0))) return;
   if (!all_finished_since_) all_finished_since_ = Clock::now();
   if (Clock::now() - *all_finished_since_ < options_.timeout) return;
   const auto alive = first_alive();
@@ -162,7 +161,7 @@ void Supervisor::advance(Stage stage) {
   if (stage == Stage::kKilling) send_to_all(SIGKILL);
   if (stage == Stage::kLeaving) {
     // A rank that is stopped or hangs does not leave by itself.
-    const auto cause = coordinator_->cause();
+    const auto cause = server_->cause();
     for (const Child& child : children_) {
       const bool silent = cause && cause->kind == LostRank::Kind::kSilent && child.rank == cause->rank;
       if (silent && !child.status) ::kill(-child.pid, SIGKILL);
@@ -177,7 +176,7 @@ void Supervisor::end_ranks() {
   if (!options_.through_mpirun) return send_to_all(SIGTERM);
   // mpirun ends its ranks by itself when one is lost, and crashes if a signal comes meanwhile. So its ranks
   // are killed instead; it ends once they are gone.
-  for (const int64_t pid : coordinator_->connected_pids()) ::kill(static_cast<pid_t>(pid), SIGKILL);
+  for (const int64_t pid : server_->connected_pids()) ::kill(static_cast<pid_t>(pid), SIGKILL);
 }
 
 void Supervisor::send_to_all(int signal) {
@@ -187,8 +186,7 @@ void Supervisor::send_to_all(int signal) {
 }
 
 void Supervisor::stop_and_continue() {
-  const auto ranks_of_mpirun =
-      options_.through_mpirun ? coordinator_->connected_pids() : std::vector<int64_t>{};
+  const auto ranks_of_mpirun = options_.through_mpirun ? server_->connected_pids() : std::vector<int64_t>{};
   const auto send = [&](int signal) {
     for (const int64_t pid : ranks_of_mpirun) ::kill(static_cast<pid_t>(pid), signal);
     send_to_all(signal);
@@ -206,7 +204,7 @@ void Supervisor::kill_leftovers() {
     const pid_t ended = ::waitpid(-1, nullptr, WNOHANG);
     if (ended < 0 && errno == ECHILD) return;
     if (ended > 0) continue;
-    for (const int64_t pid : coordinator_->connected_pids()) {
+    for (const int64_t pid : server_->connected_pids()) {
       if (is_child_of_this(pid)) ::kill(static_cast<pid_t>(pid), SIGKILL);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -214,45 +212,43 @@ void Supervisor::kill_leftovers() {
 }
 
 Supervision Supervisor::result() {
-  Supervision result;
+  Supervision result{{.what = "", .advice = "", .exit_code = kExitDone}, {}};
   if (interrupted_by_) {
     result.exit_code = 128 + *interrupted_by_;
-    result.error = ending_signal_text(*interrupted_by_);
+    result.what = ending_signal_text(*interrupted_by_);
     return result;
   }
   const std::optional<int> launcher = options_.through_mpirun ? children_.front().status : std::nullopt;
   const bool launcher_failed = launcher && *launcher != 0;
   if (!did_not_end_.empty()) {
     result.exit_code = kExitFailed;
-    result.error = did_not_end_;
+    result.what = did_not_end_;
     result.advice = "A communication library may hang while it shuts down; the results are complete.";
     return result;
   }
   // Messages from the ranks of a failed launcher may still be on their way.
-  if (launcher_failed && !coordinator_->cause()) coordinator_->wait_finished(kEndDeferral);
+  if (launcher_failed && !server_->cause()) server_->wait_finished(kEndDeferral);
 
-  result.lost = coordinator_->lost();
-  const std::optional<LostRank> cause = coordinator_->cause();
+  result.lost = server_->lost();
+  const std::optional<LostRank> cause = server_->cause();
   if (launcher && WIFSIGNALED(*launcher) && stage_ != Stage::kTerminating && stage_ != Stage::kKilling) {
     result.exit_code = kExitFailed;
-    result.error = fmt::format("mpirun was killed by {}", signal_name(WTERMSIG(*launcher)));
+    result.what = fmt::format("mpirun was killed by {}", signal_name(WTERMSIG(*launcher)));
   } else if (cause) {
     LostRank& first = result.lost.front();
-    // The exit code of mpirun tells how the rank ended: 128 + signal.
+    // mpirun's exit code is 128 + the signal that ended the rank.
     const int code = launcher && WIFEXITED(*launcher) ? WEXITSTATUS(*launcher) : 0;
     if (first.kind == LostRank::Kind::kGone && code > 128 && code < 128 + NSIG) {
       first.reason = "was killed by " + signal_name(code - 128);
       first.advice = death_advice(code - 128);
     }
-    result.exit_code = first.exit_code == 0 ? static_cast<int>(kExitFailed) : first.exit_code;
-    result.error = describe(first);
-    result.advice = first.advice;
-  } else if (launcher_failed && coordinator_->wait_finished({})) {
+    static_cast<Trouble&>(result) = first.trouble();
+  } else if (launcher_failed && server_->wait_finished({})) {
     // The ranks said goodbye and then exited with the outcome of their work.
     result.exit_code = WEXITSTATUS(*launcher);
   } else if (launcher_failed) {
     result.exit_code = kExitFailed;
-    result.error =
+    result.what =
         fmt::format("mpirun exited with code {} before the ranks had started", WEXITSTATUS(*launcher));
     result.advice = "Its own messages are above.";
   } else {

@@ -8,25 +8,24 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/launch/child_process.h"
-#include "lockstep/launch/job_store.h"
+#include "lockstep/launch/job_server.h"
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/signals.h"
-#include "lockstep/launch/watch_coordinator.h"
 
 namespace lockstep::launch {
 
-/// Supervises the processes of one local launch until the last has ended. It combines the system's reports
-/// about them (exit codes, signals) with those of the watch (steps, errors), and ends them when one is lost
-/// or the user asks for it. All calls from the thread that made it.
+/// Supervises the processes of one local launch until the last has ended, and hosts their server. It combines
+/// the system's reports about them (exit codes, signals) with their own (steps, errors), and ends them when
+/// one is lost or the user asks for it. All calls from the thread that made it.
 class Supervisor {
  public:
-  Supervisor(const LocalOptions& options, const JobMembers& job);
+  Supervisor(const LocalOptions& options, const JobKey& job);
   /// Kills the processes that are still alive.
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  int watch_port() const { return coordinator_->port(); }
+  int port() const { return server_->port(); }
 
   /// Starts a rank or, without `rank`, the launcher of all ranks.
   void start(const ChildCommand& command, std::optional<int> rank);
@@ -47,7 +46,7 @@ class Supervisor {
   void wait_for_news();
   void on_signal(int signal);
   void reap();
-  void judge(const Child& child);
+  void classify_exit(const Child& child);
   /// Ends ranks that said goodbye long ago and still run: a library may hang in its shutdown.
   void check_ends();
   void advance(Stage stage);
@@ -61,7 +60,7 @@ class Supervisor {
   const LocalOptions options_;
   SignalPipe signals_;
   WakeUp cause_known_;
-  std::unique_ptr<WatchCoordinator> coordinator_;
+  std::unique_ptr<JobServer> server_;
   std::vector<Child> children_;
   Stage stage_ = Stage::kRunning;
   Clock::time_point stage_ends_;

@@ -24,14 +24,14 @@ namespace {
 
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-/// The addresses of a name or of an address in digits; throws CommError.
+/// The addresses of a name or of an address in digits; throws ConfigError.
 Addresses resolve(const std::string& host, int port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); code != 0) {
-    throw CommError(fmt::format("cannot find host '{}': {}", host, ::gai_strerror(code)),
-                    "Check MASTER_ADDR, or give an address instead of a name.");
+    throw ConfigError(fmt::format("cannot find host '{}': {}", host, ::gai_strerror(code)),
+                      "Check MASTER_ADDR, or give an address instead of a name.");
   }
   return {found, ::freeaddrinfo};
 }
@@ -113,6 +113,10 @@ int connect_until(int fd, const addrinfo& address, Clock::time_point deadline) {
 }
 
 }  // namespace
+
+void require_known_host(const std::string& host) {
+  resolve(host, 0);
+}
 
 void set_nodelay(int fd) {
   const int on = 1;

@@ -38,8 +38,12 @@ struct Listener {
 /// names the port.
 Listener listen_tcp(const std::string& host, int port);
 
-/// Connects within `timeout`. Throws TimeoutError or CommError that name host and port.
+/// Connects within `timeout`. Throws TimeoutError or CommError that name host and port, and as
+/// require_known_host().
 UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<double> timeout);
+
+/// Throws ConfigError for a name that this host cannot resolve.
+void require_known_host(const std::string& host);
 
 /// Sends small messages at once instead of waiting for more to send.
 void set_nodelay(int fd);
@@ -48,7 +52,6 @@ void set_nodelay(int fd);
 int milliseconds_until(Clock::time_point time);
 
 constexpr const char* kLoopback = "127.0.0.1";
-constexpr const char* kAllAddresses = "0.0.0.0";
 
 /// Whether `host` is a name or an address of the loopback interface, and so means this host on any host.
 bool is_loopback(const std::string& host);

@@ -56,7 +56,7 @@ std::string source_towards(const addrinfo& to) {
   sockaddr_storage own{};
   socklen_t length = sizeof own;
   char text[NI_MAXHOST] = "";
-  // Connecting a datagram socket sends nothing: it only looks for the way.
+  // Connecting a datagram socket sends nothing: it only finds the route.
   if (::connect(fd, to.ai_addr, to.ai_addrlen) == 0 &&
       ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
       !is_loopback(reinterpret_cast<const sockaddr*>(&own))) {
@@ -103,8 +103,8 @@ struct Surroundings {
 
 /// `towards_master`: this rank's address on the way to rank 0's host; empty on that host if it takes its own
 /// name for a loopback address, as Debian does.
-Surroundings look_around(Store& store, const std::string& prefix, int rank, int size,
-                         const std::string& towards_master, Deadline deadline) {
+Surroundings compare_surroundings(Store& store, const std::string& prefix, int rank, int size,
+                                  const std::string& towards_master, Deadline deadline) {
   const std::string mine = network_identity();
   if (rank != 0) {
     store.set(fmt::format("{}/host/{}", prefix, rank), mine);
@@ -141,7 +141,7 @@ gloo::transport::tcp::attr choose_address(const std::string& interface, const Su
   return attr;
 }
 
-/// Makes Gloo's errors in connecting say where this rank listens, and which flag changes that.
+/// Adds this rank's address, and the flag that changes it, to Gloo's errors in connecting.
 template <typename Call>
 auto naming_interface(const std::string& address, Call&& call) {
   const std::string advice = fmt::format(
@@ -216,7 +216,7 @@ GlooDevice::GlooDevice(Store& store, const std::string& prefix, const ConnectOpt
                        Deadline deadline) {
   const std::string towards_master = source_towards(options.master);
   const Surroundings surroundings =
-      look_around(store, prefix, options.rank, options.size, towards_master, deadline);
+      compare_surroundings(store, prefix, options.rank, options.size, towards_master, deadline);
   const auto address = choose_address(options.interface, surroundings, towards_master);
   address_ = address.iface.empty() ? address.hostname : address.iface;
 

@@ -65,7 +65,7 @@ bool MpiMessage::test() {
 }
 
 bool MpiMessage::wait_until(Deadline deadline) {
-  // One look before sleeping: MessagePoller may not come round for half a millisecond.
+  // One check before sleeping: MessagePoller may not come round for half a millisecond.
   poll();
   return Operation::wait_until(deadline);
 }

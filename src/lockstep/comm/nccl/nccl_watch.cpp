@@ -56,7 +56,7 @@ void NcclWatch::add(const std::shared_ptr<NcclOperation>& operation) {
   // fail_all() may have run already.
   if (shared_->failure) return operation->fail(*shared_->failure);
   shared_->pending.push_back(operation);
-  // A thread with older operations looks regularly anyway.
+  // A thread with older operations checks regularly anyway.
   if (shared_->pending.size() == 1) shared_->changed.notify_all();
 }
 
@@ -109,11 +109,11 @@ void NcclWatch::run(Shared& shared) {
     }
     if (std::exchange(shared.woken, false) || !urgent) backoff = Backoff();
     if (shared.stopping) break;
-    look(shared, lock);
+    check_operations(shared, lock);
     if (shared.failure) fail_all(shared, lock);
   }
-  // A last look: operations that are complete by now do not count as in flight.
-  if (!shared.failure) look(shared, lock);
+  // A last check: operations that are complete by now do not count as in flight.
+  if (!shared.failure) check_operations(shared, lock);
   const bool in_good_order = shared.pending.empty() && !shared.failure;
   lock.unlock();
   if (in_good_order) {
@@ -123,7 +123,7 @@ void NcclWatch::run(Shared& shared) {
   }
 }
 
-void NcclWatch::look(Shared& shared, std::unique_lock<std::mutex>& lock) {
+void NcclWatch::check_operations(Shared& shared, std::unique_lock<std::mutex>& lock) {
   // A copy, so that the GPU and NCCL are asked, and callbacks run, without the lock.
   const std::vector<std::shared_ptr<NcclOperation>> pending = shared.pending;
   lock.unlock();

@@ -72,7 +72,7 @@ class NcclWatch {
 
   /// Follows an operation that has begun, after all those added before.
   void add(const std::shared_ptr<NcclOperation>& operation);
-  /// Looks at once: an operation was marked as urgent.
+  /// Checks at once: an operation was marked as urgent.
   void wake();
   /// From now on checks NCCL for errors even while nothing is in flight: CUDA graphs hold operations that the
   /// watch does not see.
@@ -105,7 +105,7 @@ class NcclWatch {
   };
 
   static void run(Shared& shared);
-  static void look(Shared& shared, std::unique_lock<std::mutex>& lock);
+  static void check_operations(Shared& shared, std::unique_lock<std::mutex>& lock);
   static void fail_all(Shared& shared, std::unique_lock<std::mutex>& lock);
 
   std::shared_ptr<Shared> shared_;

@@ -23,7 +23,7 @@ class CopyEngine {
 
   virtual ~CopyEngine() = default;
 
-  /// Host memory that copies are fast from and to (pinned). Allocating is slow: keep it.
+  /// Pinned host memory, from and to which copies are fast. Allocating is slow: reuse it.
   virtual std::shared_ptr<std::byte> host_memory(size_t bytes) = 0;
 
   /// Marks the end of what `stream`, one of the device's own, holds now.

@@ -31,7 +31,7 @@ void pass_on(Operation& inner, Operation& outer) noexcept {
   }
 }
 
-/// Keeps an engine's host memory for reuse. Thread-safe; memory on loan may outlive the pool.
+/// A pool of an engine's host memory. Thread-safe; memory on loan may outlive the pool.
 class HostMemoryPool {
  public:
   explicit HostMemoryPool(std::shared_ptr<CopyEngine> engine) { shelves_->engine = std::move(engine); }

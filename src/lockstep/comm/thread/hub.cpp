@@ -16,10 +16,10 @@ Mailbox::Mailbox(int size) : left_(size_t(size)) {}
 void Mailbox::deliver(const Letter& sent, const Letter& awaited) {
   const size_t bytes = sent.buffer.bytes();
   if (bytes != awaited.buffer.bytes()) {
-    const Failure failure{Failure::Kind::kComm,
-                          fmt::format("rank {} sent {} bytes with tag {}, rank {} expected {} bytes",
-                                      *sent.from, bytes, sent.tag, awaited.to, awaited.buffer.bytes()),
-                          "sender and receiver must agree on the size of a message"};
+    const Failure failure{{fmt::format("rank {} sent {} bytes with tag {}, rank {} expected {} bytes",
+                                       *sent.from, bytes, sent.tag, awaited.to, awaited.buffer.bytes()),
+                           "sender and receiver must agree on the size of a message"},
+                          Failure::Kind::kComm};
     sent.operation->fail(failure);
     awaited.operation->fail(failure);
     return;
@@ -32,13 +32,13 @@ void Mailbox::deliver(const Letter& sent, const Letter& awaited) {
 std::optional<Failure> Mailbox::refusal(const Letter& letter) const {
   if (failure_) return failure_;
   const auto gone = [&](int rank) {
-    return Failure{Failure::Kind::kPeerLost, fmt::format("rank {} has left", rank), ""};
+    return Failure{{fmt::format("rank {} has left", rank)}, Failure::Kind::kPeerLost};
   };
   if (left_[size_t(letter.to)]) return gone(letter.to);
   if (letter.from && left_[size_t(*letter.from)]) return gone(*letter.from);
   // This rank itself is one of those that have not left.
   if (!letter.from && std::count(left_.begin(), left_.end(), false) <= 1) {
-    return Failure{Failure::Kind::kPeerLost, "all other ranks have left", ""};
+    return Failure{{"all other ranks have left"}, Failure::Kind::kPeerLost};
   }
   return std::nullopt;
 }

@@ -50,7 +50,7 @@ class Mailbox {
   std::optional<Failure> failure_;
 };
 
-/// One rank's side of a collective, or of a split (`call` tells). All but the addresses must agree on all
+/// One rank's side of a collective, or of a split (see `call`). All but the addresses must agree on all
 /// ranks.
 struct Contribution {
   const char* call = "";

@@ -7,10 +7,10 @@
 #include <ATen/DeviceAccelerator.h>
 #include <c10/util/Exception.h>
 
+#include "lockstep/base/json_codec.h"
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/comm/staging/copy_engine.h"
-#include "lockstep/base/json_codec.h"
 #include "lockstep/topology/rank_gpus.h"
 #include "lockstep/topology/visible_gpus.h"
 #include "lockstep/train/job/versions.h"
@@ -51,8 +51,8 @@ topology::RankGpu own_gpu(const JobPlan& job, const JobRank& rank) {
 
 std::vector<topology::RankGpu> compare_gpus(const JobPlan& job, const JobRank& rank) {
   std::vector<topology::RankGpu> gpus;
-  agree("gpus", to_bytes(own_gpu(job, rank)), rank.environment.rank, rank.environment.world,
-        rank.store, [&](const std::vector<std::string>& by_rank) -> std::optional<ConfigError> {
+  agree("gpus", to_bytes(own_gpu(job, rank)), rank.environment.rank, rank.environment.world, rank.store,
+        [&](const std::vector<std::string>& by_rank) -> std::optional<ConfigError> {
           // Ranks beyond those that rows need never use their GPUs.
           for (size_t i = 0; i < by_rank.size() && i < static_cast<size_t>(job.ranks); ++i) {
             gpus.push_back(from_bytes<topology::RankGpu>(by_rank[i]));

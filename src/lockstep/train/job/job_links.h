@@ -23,12 +23,12 @@ namespace lockstep::train {
 std::vector<topology::RankGpu> agree_on(const char* command, const Fingerprint& plan, const JobPlan& job,
                                         const JobRank& rank);
 
-/// Throws BackendMissing where what the backend needs beside itself to carry a GPU's memory is missing.
+/// Throws BackendMissing where a helper of the backend is missing that carries a GPU's memory.
 void require_helpers(const JobOptions& options);
 
 /// The communicators of a job: one of all ranks, and one of the first N ranks for every smaller N that a row
-/// needs. All of them are made at the start, because every rank of the job takes part in making each. What
-/// strategies make from them is kept as long as consecutive rows have the same ranks.
+/// needs. All of them are made at the start, because every rank of the job takes part in making each.
+/// Communicators that strategies make from them are reused as long as consecutive rows have the same ranks.
 class JobLinks {
  public:
   /// Collective over the job. `job` and `rank` outlive this.
@@ -49,7 +49,7 @@ class JobLinks {
   RankGroup group_of(size_t index) const;
   /// The one of the first `ranks` ranks, which this rank belongs to.
   comm::LaneKeeper* control_of(int ranks) const;
-  /// Lets go of what only rows of other numbers of ranks have used.
+  /// Drops communicators that only rows of other numbers of ranks have used.
   void drop_lanes_except(int ranks);
 
   const JobPlan& job_;

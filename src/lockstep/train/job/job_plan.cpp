@@ -4,13 +4,13 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <ATen/Parallel.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/rule.h"
 #include "lockstep/comm/backend.h"
-#include "lockstep/launch/open_files.h"
 #include "lockstep/topology/nvml.h"
 #include "lockstep/topology/rank_gpus.h"
 #include "lockstep/topology/visible_gpus.h"
@@ -97,10 +97,11 @@ void check_gpu_for_each_rank(const JobPlan& job) {
   topology::require_enough_gpus(job.ranks, job.site.gpus.count);
 }
 
-/// Open files that a rank needs at most, and, per rank of this host, the process that starts them. Every
-/// communicator over gloo connects each rank with each other.
+/// Open files of a process that do not depend on the number of ranks.
+constexpr int64_t kWithoutOthers = 24;
+
+/// Open files that a rank needs at most. Every communicator over gloo connects each rank with each other.
 int64_t open_files_of_rank(const JobPlan& job) {
-  constexpr int64_t kWithoutOthers = 24;
   if (job.site.options.backend == "mpi" || job.site.options.launch == "threads") return kWithoutOthers;
   std::set<int> sizes{job.ranks};
   int lanes = 1;
@@ -112,10 +113,10 @@ int64_t open_files_of_rank(const JobPlan& job) {
 }
 
 void check_open_files(const JobPlan& job) {
-  // The parent has a connection to each rank for the watch, and some for the store.
-  constexpr int64_t kOfParentPerRank = 5;
-  const int64_t needed = std::max(open_files_of_rank(job), kOfParentPerRank * job.local_ranks());
-  const int64_t allowed = launch::raise_open_files_limit();
+  // The job's server has a connection to each rank, and takes as many of strangers.
+  const int64_t of_server = kWithoutOthers + 2 * int64_t{job.ranks};
+  const int64_t needed = std::max(open_files_of_rank(job), of_server);
+  const int64_t allowed = raise_open_files_limit();
   if (needed <= allowed) return;
   throw ConfigError(fmt::format("{} ranks need up to {} open files in one process, and this system allows {}",
                                 job.ranks, needed, allowed),
@@ -177,13 +178,27 @@ std::vector<GpuRoom> gpu_rooms(const JobPlan& job) {
 
 }  // namespace
 
+int64_t raise_open_files_limit() {
+  // More than a job can use. Some programs that are started close every number up to the limit, which may be
+  // billions.
+  constexpr rlim_t kMostFiles = 1 << 20;
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return kMostFiles;
+  const rlim_t wanted = std::min(files.rlim_max, kMostFiles);
+  if (files.rlim_cur < wanted) {
+    const rlimit raised{wanted, files.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) files = raised;
+  }
+  return static_cast<int64_t>(std::min(files.rlim_cur, kMostFiles));
+}
+
 launch::BindingPlan bind_ranks(const JobSite& site, int ranks, int threads) {
   // A launcher that binds gives every rank cores of its own; otherwise the ranks of this host share them.
   if (site.environment && site.environment->bound_by_launcher) {
     return launch::plan_binding(site.cores, 1, threads, launch::Binding::kNone);
   }
   const int sharing = site.environment ? std::min(ranks, site.environment->local_world) : ranks;
-  return launch::plan_binding(site.cores, sharing, threads, launch::parse_binding(site.options.bind));
+  return launch::plan_binding(site.cores, sharing, threads, launch::binding_of(site.options.bind));
 }
 
 JobPlan plan_job(JobSite site, std::vector<RowPlan> rows, const std::vector<std::string>& strategies) {

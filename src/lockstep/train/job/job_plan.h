@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ struct RowLeftOut {
   std::string reason;
 };
 
-/// A job that has a place for each of its ranks: what is needed to check it and to run it.
+/// A job that has a place for each of its ranks, ready to be checked and run.
 struct JobPlan {
   JobSite site;
   /// The rows that run. Those that train all devices in one process know the processors of each.
@@ -47,6 +48,10 @@ void check_backend(const JobPlan& job);
 /// of rows on GPUs for which the host seems to have too little (see check_memory in row_estimate.h). Sets
 /// LibTorch's number of threads to a rank's, because the estimate runs the network once.
 std::vector<std::string> check_memory(const JobPlan& job);
+
+/// Raises this process's soft limit on open files as far as the hard limit, and a million, allow. Returns the
+/// limit that holds. Processes started later inherit it.
+int64_t raise_open_files_limit();
 
 constexpr const char* kShortOfMemoryAdvice =
     "Use fewer ranks if they end for want of memory; a virtual machine may get more when it needs it.";

@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <sys/socket.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/registry.h"
 #include "lockstep/base/rule.h"
-#include "lockstep/launch/interface.h"
 #include "lockstep/launch/signals.h"
+#include "lockstep/launch/tcp_socket.h"
 #include "lockstep/topology/inspect.h"
 #include "lockstep/topology/visible_gpus.h"
 #include "lockstep/train/rows/row_rules.h"
@@ -17,55 +19,32 @@ namespace lockstep::train {
 namespace {
 
 constexpr const char* kAuto = "auto";
-constexpr const char* kHelp = "lockstep bench --help";
 
 using Launcher = std::optional<launch::RankEnvironment>;
 
-void check_launch_name(const JobOptions& options) {
-  Registry<bool>("way to launch", kHelp, {{kAuto, true}, {"processes", true}, {"threads", true}})
-      .get(options.launch);
-}
-
-void check_bind_name(const JobOptions& options) {
-  Registry<bool>("way to bind", kHelp, {{"core", true}, {"numa", true}, {"none", true}}).get(options.bind);
-}
-
-void check_threads(const JobOptions& options) {
-  if (options.threads >= 0) return;
-  throw ConfigError(fmt::format("--threads must be greater than 0, not {}", options.threads));
-}
-
-void check_timeout(const JobOptions& options) {
-  if (options.timeout_s >= 1) return;
-  throw ConfigError(fmt::format("--timeout must be at least 1 second, not {:g}", options.timeout_s));
-}
-
-void check_join_timeout(const JobOptions& options) {
-  if (options.join_timeout_s >= 1) return;
-  throw ConfigError(
-      fmt::format("--join-timeout must be at least 1 second, not {:g}", options.join_timeout_s));
+/// Whether `name` is a network interface of this host, or a name or number of one of its addresses.
+bool is_on_this_host(const std::string& name) {
+  if (::if_nametoindex(name.c_str()) != 0) return true;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return false;
+  bool here = false;
+  for (const addrinfo* one = found; one != nullptr && !here; one = one->ai_next) {
+    const launch::UniqueFd fd(::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, 0));
+    // Only an address of this host can be bound.
+    here = fd && ::bind(fd.get(), one->ai_addr, one->ai_addrlen) == 0;
+  }
+  ::freeaddrinfo(found);
+  return here;
 }
 
 void check_interface(const JobOptions& options) {
-  if (options.interface.empty() || launch::is_on_this_host(options.interface)) return;
+  if (options.interface.empty() || is_on_this_host(options.interface)) return;
   throw ConfigError(fmt::format("--interface takes a network interface or an address of this host, not '{}'",
                                 options.interface),
                     "'ip address' lists both.");
 }
-
-/// Each flag by itself.
-constexpr Rule<JobOptions> kFlagRules[] = {
-    {"--device",
-     [](const JobOptions& options) {
-       if (options.device != kAuto) check_device(options.device);
-     }},
-    {"--launch", &check_launch_name},
-    {"--bind", &check_bind_name},
-    {"--threads", &check_threads},
-    {"--timeout", &check_timeout},
-    {"--join-timeout", &check_join_timeout},
-    {"--interface", &check_interface},
-};
 
 void check_threads_under_launcher(const JobOptions& options, const Launcher& environment) {
   if (!environment || (options.backend != "thread" && options.launch != "threads")) return;
@@ -112,8 +91,8 @@ constexpr Rule<JobOptions, Launcher> kCombinationRules[] = {
     {"--share-device, --backend nccl", &check_nccl_sharing},
 };
 
-/// Whether flags ask for GPUs without naming the device. Such a user wants to hear what keeps GPUs from being
-/// used, not to get a measurement of the CPU.
+/// Whether flags ask for GPUs without naming the device. Such a user wants an error that says why GPUs cannot
+/// be used, not a measurement of the CPU.
 bool implies_gpus(const JobOptions& options) {
   return options.device == kAuto && (options.backend == kNccl || options.share_device);
 }
@@ -124,8 +103,8 @@ bool may_use_gpus(const JobOptions& options) {
   return implies_gpus(options) || !topology::visible_gpus().empty();
 }
 
-/// Replaces `auto` and what was not given by what follows from the launcher and from the GPUs that LibTorch
-/// can use.
+/// Replaces `auto` and options that were not given by values that follow from the launcher and from the GPUs
+/// that LibTorch can use.
 void settle_options(JobOptions& options, const Launcher& environment,
                     const replica::AcceleratorStatus& gpus) {
   if (options.device == kAuto) options.device = gpus.usable || implies_gpus(options) ? "cuda" : "cpu";
@@ -151,7 +130,8 @@ std::vector<int> JobSite::usual_ranks() const {
 }
 
 JobSite inspect_site(JobOptions options) {
-  require_all(kFlagRules, options);
+  if (options.device != kAuto) check_device(options.device);
+  check_interface(options);
   JobSite site{.options = std::move(options),
                .environment = launch::detect_environment(),
                .gpus = {.usable = false,

@@ -12,7 +12,7 @@
 
 namespace lockstep::train {
 
-/// How the ranks of a job are started, what they compute on and how they communicate.
+/// Options of a job: the start of its ranks, their devices and their communication.
 struct JobOptions {
   /// cpu, cuda, or auto: GPUs where LibTorch can use some.
   std::string device = "auto";
@@ -22,7 +22,7 @@ struct JobOptions {
   std::string backend;
   /// processes, threads, or auto: the launcher's ranks, otherwise processes.
   std::string launch = "auto";
-  /// core, numa or none.
+  /// See launch::binding_names().
   std::string bind = "core";
   /// Address or network interface for gloo; empty: found automatically.
   std::string interface;
@@ -39,8 +39,8 @@ struct JobOptions {
 /// The backend whose operations go into a GPU's streams; it carries no host memory.
 inline constexpr const char* kNccl = "nccl";
 
-/// The surroundings of a job: its settled options, what started this process, and what its host offers. The
-/// same in the process that starts ranks and in each rank.
+/// The surroundings of a job: its settled options, this process's launcher, and the resources of its host.
+/// The same in the process that starts ranks and in each rank.
 struct JobSite {
   /// Nothing in it is `auto` or left open.
   JobOptions options;
@@ -62,8 +62,8 @@ struct JobSite {
   std::vector<int> usual_ranks() const;
 };
 
-/// Throws ConfigError for flags that are wrong by themselves or cannot go together, before and after looking
-/// for GPUs. Call before binding threads.
+/// Throws ConfigError for a device or an interface that does not exist, and for options that cannot go
+/// together. Call before binding threads.
 JobSite inspect_site(JobOptions options);
 
 }  // namespace lockstep::train

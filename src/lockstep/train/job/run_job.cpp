@@ -12,7 +12,6 @@
 #include "lockstep/launch/local_listeners.h"
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/lost_rank.h"
-#include "lockstep/launch/open_files.h"
 #include "lockstep/launch/rank_session.h"
 #include "lockstep/launch/tcp_socket.h"
 #include "lockstep/launch/tcp_store.h"
@@ -23,7 +22,7 @@
 namespace lockstep::train {
 namespace {
 
-/// Longer than ranks that have met need to come here; the watch notices one that is lost.
+/// Longer than ranks that have met need to come here; the session notices one that is lost.
 constexpr std::chrono::duration<double> kUntilAllTold{120};
 
 struct ThreadsOfHosts {
@@ -51,11 +50,11 @@ ThreadsOfHosts compare_threads(int own, const launch::RankEnvironment& environme
 /// Starts the ranks of one job, or is one of them.
 class JobRunner {
  public:
-  JobRunner(const JobPlan& job, const RankWork& work, const JobVoice& voice)
+  JobRunner(const JobPlan& job, const RankWork& work, const JobCallbacks& callbacks)
       : job_(job),
         options_(job.site.options),
         work_(work),
-        voice_(voice),
+        callbacks_(callbacks),
         timeout_(options_.timeout_s),
         join_timeout_(options_.join_timeout_s) {}
 
@@ -64,11 +63,12 @@ class JobRunner {
     local.ranks = job_.ranks;
     local.through_mpirun = options_.backend == "mpi";
     local.environment = variables;
-    local.on_stranger = voice_.stranger;
+    local.on_stranger = callbacks_.stranger;
+    local.on_waiting = callbacks_.note;
     local.timeout = timeout_;
     local.join_timeout = join_timeout_;
     const launch::Supervision outcome = launch::run_local_ranks(local);
-    if (outcome.exit_code != 0) voice_.departure(outcome.error, outcome.advice);
+    if (outcome.exit_code != 0) callbacks_.departure(outcome);
     return outcome.exit_code;
   }
 
@@ -76,15 +76,12 @@ class JobRunner {
     if (environment.on_one_host()) launch::keep_listeners_local();
     launch::RankSession session(environment, session_options());
     try {
-      // Bound before the watch and the store start threads of their own, which inherit the processors.
+      // Bound before the session starts threads of its own, which inherit the processors.
       bind(environment.local_rank, job_.binding);
-      const launch::JoinedStore joined = launch::join_store(
-          environment, {.limit = join_timeout_, .on_waiting = voice_.note}, voice_.stranger);
-      comm::Store* const store = joined.store.get();
-      session.start_watch(store, joined.token);
-      const launch::BindingPlan binding = agree_on_binding(environment, *store);
+      comm::Store& store = session.join();
+      const launch::BindingPlan binding = agree_on_binding(environment, store);
       bind(environment.local_rank, binding);
-      work_as(environment, *store, session.progress(), binding);
+      work_as(environment, store, session.progress(), binding);
       session.finish();
     } catch (const std::exception& error) {
       fail(session, error);
@@ -129,9 +126,9 @@ class JobRunner {
   launch::BindingPlan agree_on_binding(const launch::RankEnvironment& environment, comm::Store& store) const {
     if (environment.supervised || environment.world == 1) return job_.binding;
     const ThreadsOfHosts threads = compare_threads(job_.binding.threads_per_rank, environment, store);
-    if (threads.least < threads.most && environment.rank == 0 && voice_.note) {
-      voice_.note(fmt::format("the hosts have {} to {} threads for a rank: every rank uses {}", threads.least,
-                              threads.most, threads.least));
+    if (threads.least < threads.most && environment.rank == 0 && callbacks_.note) {
+      callbacks_.note(fmt::format("the hosts have {} to {} threads for a rank: every rank uses {}",
+                                  threads.least, threads.most, threads.least));
     }
     if (threads.least == job_.binding.threads_per_rank) return job_.binding;
     return bind_ranks(job_.site, job_.ranks, threads.least);
@@ -148,13 +145,16 @@ class JobRunner {
 
   launch::RankSession::Options session_options() const {
     return {.timeout = timeout_,
-            .on_stranger = voice_.stranger,
-            .on_departure = [this](const launch::Departure& departure) { report(departure); }};
+            .join_timeout = join_timeout_,
+            .on_waiting = callbacks_.note,
+            .on_stranger = callbacks_.stranger,
+            .on_departure = [this](const launch::Departure& departure) { report(departure); },
+            .open_agent_store = &launch::open_agent_store};
   }
 
   void report(const launch::Departure& departure) const {
-    if (voice_.leaving) voice_.leaving();
-    if (departure.prints) voice_.departure(departure.reason, departure.advice);
+    if (callbacks_.leaving) callbacks_.leaving();
+    if (departure.prints) callbacks_.departure(departure);
   }
 
   /// Leaves the process.
@@ -167,19 +167,32 @@ class JobRunner {
   const JobPlan& job_;
   const JobOptions& options_;
   const RankWork& work_;
-  const JobVoice& voice_;
+  const JobCallbacks& callbacks_;
   std::chrono::duration<double> timeout_;
   std::chrono::duration<double> join_timeout_;
 };
 
 }  // namespace
 
-int run_job(const JobPlan& job, const RankWork& work, const JobVoice& voice, const Variables& variables) {
-  launch::raise_open_files_limit();
-  const JobRunner runner(job, work, voice);
+int run_job(const JobPlan& job, const RankWork& work, const JobCallbacks& callbacks,
+            const Variables& variables) {
+  raise_open_files_limit();
+  const JobRunner runner(job, work, callbacks);
   if (job.site.environment) return runner.run_as_rank(*job.site.environment);
   if (job.site.options.launch == "threads") return runner.run_threads();
   return runner.start_processes(variables);
+}
+
+bool reported_elsewhere(const launch::RankEnvironment& environment, const std::exception& error) noexcept {
+  try {
+    launch::RankSession session(environment, {.open_agent_store = &launch::open_agent_store});
+    const launch::Departure departure = session.fail(error);
+    if (environment.supervised) return !departure.prints;
+    // Ranks that all have the same flags fail alike, and rank 0's word is enough.
+    return environment.rank != 0 && departure.lost->rank == 0 && departure.lost->detail == error.what();
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 }  // namespace lockstep::train

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/error.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/progress.h"
 #include "lockstep/launch/rank_environment.h"
@@ -25,17 +27,18 @@ struct JobRank {
 
 /// The work of one rank; the same on all ranks.
 using RankWork = std::function<void(const JobRank&)>;
-/// What a job tells its user, in the process that speaks for it.
-struct JobVoice {
+/// Calls by which a job reports to its user, in the process that does so for all.
+struct JobCallbacks {
   /// Called when ranks were lost, the user ended the job or a rank failed.
-  std::function<void(const std::string& reason, const std::string& advice)> departure;
-  /// Called with a line on how things stand: who is waited for, what the ranks agreed on.
+  std::function<void(const Trouble& reason)> departure;
+  /// Called with a line on the state of the job: missing ranks, the threads that the ranks agreed on. From
+  /// any thread.
   std::function<void(const std::string& line)> note;
   /// Called with a sentence about a stranger that connected to the job, from any thread.
   std::function<void(const std::string& line)> stranger;
   /// Called in a rank's process that is about to end early, before `departure` and also where another process
-  /// speaks: to keep what this one has. From any thread, while others may be blocked for good; within half a
-  /// second. Empty: there is nothing to keep.
+  /// reports, to save results. From any thread, while others may be blocked for good; within half a second.
+  /// Empty: there is nothing to save.
   std::function<void()> leaving = {};
 };
 /// Environment variables and their values.
@@ -45,6 +48,13 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 /// process, this one rank. `variables` are set for processes that are started. Returns the exit code. Leaves
 /// the process at once when a rank fails or is lost: the others may be blocked in a collective for good, and
 /// a communicator that lost a rank cannot be taken down.
-int run_job(const JobPlan& job, const RankWork& work, const JobVoice& voice, const Variables& variables = {});
+int run_job(const JobPlan& job, const RankWork& work, const JobCallbacks& callbacks,
+            const Variables& variables = {});
+
+/// For a rank that fails before run_job() has brought it to the others: reports the error to the process that
+/// speaks for the job, the lockstep parent or rank 0, which then ends the job at once; otherwise all would
+/// wait for this rank. Returns whether that process gives the user this very error; if not, the caller does.
+/// Takes some seconds at most. Never throws.
+bool reported_elsewhere(const launch::RankEnvironment& environment, const std::exception& error) noexcept;
 
 }  // namespace lockstep::train
