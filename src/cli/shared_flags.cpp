@@ -59,6 +59,9 @@ void add_row_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const st
             {.numbers = counts_up_to(kMostPixels)});
   flags.add("--seed", sweep.common.seed, "seed of initial values, batches and dropout", {.numbers = kSeeds});
   flags.add_switch("--nesterov", sweep.common.nesterov, "use Nesterov's form of the optimizer's momentum");
+  flags.add("--grad-clip", sweep.common.grad_clip,
+            "scale the combined gradients of a step down to this 2-norm, as clip_grad_norm_ does [off]",
+            {.numbers = NumberRange{.above = true}});
   add_strategy_flags(flags, sweep.strategy_options);
 }
 

@@ -166,6 +166,23 @@ TEST(SgdTest, a_step_that_overflows_changes_nothing_but_the_scale) {
   }
 }
 
+/// The formula of torch.nn.utils.clip_grad_norm_.
+TEST(SgdTest, gradients_above_the_norm_are_scaled_down_to_it) {
+  for (const double limit : {1e-3, 1e6}) {
+    const std::vector<at::Tensor> clipped = random_parameters(), plain = random_parameters();
+    Sgd with(clipped, {.learning_rate = 0.1, .clip_norm = limit});
+    Sgd without(plain, {.learning_rate = 0.1});
+    give_gradients(plain, clipped);
+    double square = 0;
+    for (const at::Tensor& parameter : plain) square += parameter.grad().square().sum().item<double>();
+    const double factor = std::min(1.0, limit / (std::sqrt(square) + 1e-6));
+    for (const at::Tensor& parameter : plain) parameter.mutable_grad().mul_(factor);
+    with.step();
+    without.step();
+    for (size_t i = 0; i < plain.size(); ++i) EXPECT_TRUE(at::allclose(plain[i], clipped[i], 1e-6, 1e-9));
+  }
+}
+
 TEST(SgdTest, goes_on_with_the_same_bits_from_what_it_saved) {
   std::vector<at::Tensor> first = random_parameters();
   std::vector<at::Tensor> second = random_parameters();

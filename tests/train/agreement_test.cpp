@@ -153,6 +153,7 @@ TEST(FingerprintTest, every_field_of_a_row_is_a_fact) {
       [](train::RowPlan& row) { row.learning_rate = 0.5; },
       [](train::RowPlan& row) { row.momentum = 0; },
       [](train::RowPlan& row) { row.nesterov = true; },
+      [](train::RowPlan& row) { row.grad_clip = 1; },
       [](train::RowPlan& row) { row.weight_decay = 0; },
   };
   const train::RowPlan plain = row_of("ddp", 2);

@@ -121,6 +121,17 @@ TEST_P(VerifyTest, accumulated_gradients_and_nesterovs_momentum_are_right) {
   expect_right(sweep);
 }
 
+/// A rank that took the norm of its own shard for that of all gradients would leave the joint batch.
+TEST_P(VerifyTest, clipped_gradients_are_those_of_the_joint_batch) {
+  train::SweepOptions sweep = sweep_of(GetParam());
+  sweep.common.grad_clip = 0.05;
+  if (GetParam().strategy == "bsp") {
+    EXPECT_THROW(train::plan_rows(sweep), ConfigError);
+  } else {
+    expect_right(sweep);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(all, VerifyTest, testing::ValuesIn(verify_cases()), name_of);
 
 /// Faults of the communicator; mutants_test has those of the strategy and of the optimizer.

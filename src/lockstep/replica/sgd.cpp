@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "lockstep/base/error.h"
@@ -49,9 +51,19 @@ void SgdOptions::divide_gradients_by(int64_t count, at::Device device) {
 }
 
 void SgdOptions::prepare(const std::vector<at::Tensor>& gradients, const Agree& agree) const {
-  if (!loss_scale) return;
-  if (!gradients.empty()) loss_scale->unscale(gradients);
-  if (agree) agree(loss_scale->overflow(), /*as_maximum=*/true);
+  const at::NoGradGuard no_grad;
+  if (loss_scale) {
+    loss_scale->unscale(gradients);
+    if (agree) agree(loss_scale->overflow(), /*as_maximum=*/true);
+  }
+  if (clip_norm == 0) return;
+  at::Tensor square = at::zeros({}, gradients.front().options().dtype(at::kFloat));
+  for (const at::Tensor& norm : at::_foreach_norm(gradients)) square.add_(norm.square());
+  if (agree) agree(square, /*as_maximum=*/false);
+  at::Tensor norm = square.sqrt();
+  if (divisor_on_device.defined()) norm.div_(divisor_on_device);
+  const at::Tensor factor = norm.add_(1e-6).reciprocal_().mul_(clip_norm).clamp_max_(1);
+  for (const at::Tensor& gradient : gradients) gradient.mul_(factor);
 }
 
 void SgdOptions::end_step() const {

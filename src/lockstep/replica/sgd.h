@@ -20,6 +20,8 @@ struct SgdOptions {
   double momentum = 0.9;
   double weight_decay = 1e-4;
   bool nesterov = false;
+  /// Largest 2-norm of all gradients of a step; prepare() scales larger ones down to it. 0: any norm.
+  double clip_norm = 0;
   /// If defined, updates read the rate from this tensor, one fp32 number on the parameters' device, so that a
   /// recorded step follows later changes of the rate. Shared by copies.
   at::Tensor rate_on_device = {};
@@ -37,7 +39,8 @@ struct SgdOptions {
     return {.learning_rate = row.learning_rate,
             .momentum = row.momentum,
             .weight_decay = row.weight_decay,
-            .nesterov = row.nesterov};
+            .nesterov = row.nesterov,
+            .clip_norm = row.grad_clip};
   }
 
   /// Makes steps that are recorded from now on follow set_learning_rate(). For GPUs.
@@ -53,10 +56,11 @@ struct SgdOptions {
   using Agree = std::function<void(const at::Tensor& number, bool as_maximum)>;
 
   /// Whether prepare() has something to do, so that the first update must wait for the last gradient.
-  bool prepares_gradients() const { return loss_scale != nullptr; }
+  bool prepares_gradients() const { return loss_scale != nullptr || clip_norm > 0; }
   /// Before the step's first update, with all combined gradients that this rank has: divides them by the loss
-  /// scale and looks for overflows. `agree`: for ranks that have a share each, which may be empty. Collective
-  /// with it.
+  /// scale, looks for overflows, and clips them as torch.nn.utils.clip_grad_norm_ does: multiplies them by
+  /// min(1, clip_norm / (norm + 1e-6)), with the norm of their means over the ranks. `agree`: for ranks that
+  /// have a share each, which may be empty. Collective with it.
   void prepare(const std::vector<at::Tensor>& gradients, const Agree& agree = {}) const;
   /// After the step's last update: adapts the loss scale.
   void end_step() const;

@@ -77,6 +77,8 @@ struct Setup {
   double momentum = 0.9;
   double weight_decay = 1e-4;
   bool nesterov = false;
+  /// Largest 2-norm of a step's gradients; 0: not limited.
+  double grad_clip = 0;
   /// Unit that rates count: "image", or the unit in the file of a network ("token").
   std::string unit = "image";
   /// Units in a sample of the batch.
@@ -217,6 +219,8 @@ inline constexpr auto kSettings = [] {
       {"momentum", "momentum", &Setup::momentum, kRecorded | kUnknownIfAbsent},
       {"weight_decay", "weight decay", &Setup::weight_decay, kRecorded | kUnknownIfAbsent},
       {"nesterov", "Nesterov momentum", &Setup::nesterov, kRecorded, "--nesterov"},
+      {"grad_clip", "norm of gradients", &Setup::grad_clip, 0, "--grad-clip",
+       titled("gradients clipped to a norm of {}", "gradients not clipped")},
       {"unit", "unit of rates", &Setup::unit, kDerived},
       {"units_per_sample", "units in a sample", &Setup::units_per_sample, kPositive | kDerived},
   });
