@@ -8,6 +8,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "lockstep/base/file.h"
+#include "lockstep/kernels/conv_bn.h"
 #include "lockstep/models/model.h"
 
 #include "models/hashed_values.h"
@@ -59,6 +60,7 @@ class TorchvisionStepTest : public testing::TestWithParam<std::string> {
         hashed(0, kStepBatch * 3 * size * size).mul(2).view({kStepBatch, 3, size, size});
     const Output output =
         model_->forward(images.to(dtype).contiguous(memory_format), {.kernels = kernels, .dropout = false});
+    kernels::count_batch(model_->parameters());
     logits_ = output.logits;
     loss_ = cross_entropy(output, at::tensor({int64_t{3}, 10 % info.classes}, at::kLong));
     loss_.backward();

@@ -57,8 +57,9 @@ void SgdOptions::prepare(const std::vector<at::Tensor>& gradients, const Agree& 
     if (agree) agree(loss_scale->overflow(), /*as_maximum=*/true);
   }
   if (clip_norm == 0) return;
-  at::Tensor square = at::zeros({}, gradients.front().options().dtype(at::kFloat));
-  for (const at::Tensor& norm : at::_foreach_norm(gradients)) square.add_(norm.square());
+  // In fp64, so that ranks with shares and one with all gradients agree on the norm.
+  at::Tensor square = at::zeros({}, gradients.front().options().dtype(at::kDouble));
+  for (const at::Tensor& norm : at::_foreach_norm(gradients, 2, at::kDouble)) square.add_(norm.square());
   if (agree) agree(square, /*as_maximum=*/false);
   at::Tensor norm = square.sqrt();
   if (divisor_on_device.defined()) norm.div_(divisor_on_device);

@@ -52,7 +52,7 @@ struct SgdOptions {
   /// Declares gradients to be sums of so many ranks'. For GPUs, where a pass costs more than a division.
   void divide_gradients_by(int64_t count, at::Device device);
 
-  /// Combines one fp32 number on the device over all ranks, in place and in the calling thread's stream.
+  /// Combines one number on the device over all ranks, in place and in the calling thread's stream.
   using Agree = std::function<void(const at::Tensor& number, bool as_maximum)>;
 
   /// Whether prepare() has something to do, so that the first update must wait for the last gradient.

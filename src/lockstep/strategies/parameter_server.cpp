@@ -98,8 +98,7 @@ class ParameterServer final : public BucketStrategy {
   void prepare() {
     const at::Tensor own = memory_.gradients(owned_range(memory_, owners_, group_.rank()));
     for (const comm::WorkPtr& work : works_) wait_for(*work, own);
-    optimizer_.prepare(own.numel() > 0 ? std::vector{own} : std::vector<at::Tensor>(),
-                       agreement_over(group_));
+    optimizer_.prepare({own}, agreement_over(group_));
   }
 
   /// Broadcasts the values, in the order in which forward needs them.
