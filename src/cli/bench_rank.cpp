@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/json_codec.h"
 #include "lockstep/launch/step_board.h"
 #include "lockstep/topology/inspect.h"
 #include "lockstep/train/job/job_links.h"
@@ -21,7 +22,7 @@ namespace {
 
 /// The cores that this rank may use by its launcher's or its parent's mask.
 topology::RankMask mask_of(const train::JobSite& site) {
-  topology::RankMask mask{.host = site.machine.host, .cores = {}, .hardware_threads = {}};
+  topology::RankMask mask{.host = site.machine.host};
   for (const launch::Core& core : site.cores) {
     mask.cores.push_back(core.number);
     std::ranges::copy(core.cpus, std::back_inserter(mask.hardware_threads));

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/allocator.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_codec.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/results/files/record_json.h"

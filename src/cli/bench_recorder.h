@@ -10,7 +10,7 @@
 #include "lockstep/results/files/system_json.h"
 #include "lockstep/results/files/trace.h"
 #include "lockstep/results/record/run_record.h"
-#include "lockstep/topology/rank_mask.h"
+#include "lockstep/topology/inspect.h"
 #include "lockstep/train/rows/row_result.h"
 
 #include "bench_rank.h"

@@ -16,7 +16,6 @@
 #include "compare_turns.h"
 #include "console.h"
 #include "shared_flags.h"
-#include "turn_folder.h"
 
 namespace lockstep::cli {
 namespace fs = std::filesystem;
@@ -37,7 +36,7 @@ Flags of 'lockstep bench' before '--' are those of the base; the test has them t
 their place. docs/comparing.md explains the rule that ends a comparison.
 )";
 
-/// Flags of bench that make no sense for a launch of a comparison, or that compare gives itself.
+/// Flags of bench that are of no use for a launch of a comparison, or that compare sets itself.
 constexpr std::array<std::string_view, 14> kOwn{"json",   "append", "csv",        "trace",    "force",
                                                 "repeat", "style",  "epoch-size", "markdown", "dry-run",
                                                 "quiet",  "q",      "tune",       "max-time"};
@@ -130,7 +129,7 @@ std::string words_text(const Arguments& words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-/// The lines that say what is compared, before the first launch.
+/// The subject of the comparison, printed before the first launch.
 std::string plan_lines(const ComparePlan& plan, const CompareOptions& options, const TurnOptions& turns) {
   std::string text =
       fmt::format("base: {}\ntest: {}\n", words_text(plan.base.command), words_text(plan.test.command));
@@ -153,7 +152,7 @@ std::string plan_lines(const ComparePlan& plan, const CompareOptions& options, c
   return text;
 }
 
-/// Refuses rows whose steps are not the same work: their step times say nothing about each other.
+/// Refuses rows whose steps are not the same work, so that their times cannot be compared.
 void check_work(const ComparePlan& plan) {
   for (const results::DiffRow& row : plan.diff.rows) {
     const double base = row.base->images_per_rank_step();
@@ -172,8 +171,7 @@ ComparePlan plan_of(BenchPlan base, BenchPlan test) {
         "compare starts every launch itself, and a launcher started this one",
         "Run it without mpirun, srun or torchrun; --backend mpi starts mpirun for each launch.");
   }
-  ComparePlan plan{
-      .base = std::move(base), .test = std::move(test), .base_rows = {}, .test_rows = {}, .diff = {}};
+  ComparePlan plan{.base = std::move(base), .test = std::move(test)};
   plan.base_rows = planned_record(plan.base);
   plan.test_rows = planned_record(plan.test);
   plan.diff = results::compare_records(plan.base_rows, plan.test_rows, {});
@@ -188,23 +186,21 @@ ComparePlan plan_of(BenchPlan base, BenchPlan test) {
   return plan;
 }
 
-/// The side's launches: what the user asked for, and what every launch of a comparison has.
+/// The side's launches: the user's flags, and those of every launch of a comparison.
 TurnSide side_of(const char* name, Arguments command, const fs::path& file, const CompareOptions& options) {
-  for (const std::string& word :
-       {std::string("--no-controls"), std::string("--quiet"), std::string("--append"), std::string("--json"),
-        file.string(), std::string("--max-time"), fmt::format("{}", options.row_time_s)})
-    command.push_back(word);
+  command.insert(command.end(), {"--no-controls", "--quiet", "--append", "--json", file.string(),
+                                 "--max-time", fmt::format("{}", options.row_time_s)});
   return {.name = name, .command = std::move(command), .file = file};
 }
 
-/// Both sides as every check of bench has seen them; empty where a side asked for help, which is printed.
+/// Both sides after all checks of bench; empty where a side asked for help, which is printed.
 std::optional<ComparePlan> plan_sides(const PassedOn& words) {
   check_words(words);
   const auto plan_side = [](const Arguments& flags) {
     Arguments command{"lockstep", "bench"};
     command.insert(command.end(), flags.begin(), flags.end());
     Arguments checked = command;
-    // Rows without a strategy say nothing about what is compared, unless they are asked for.
+    // Controls do not show the difference between the sides; users may still ask for them.
     checked.emplace_back("--no-controls");
     std::optional<BenchPlan> plan = plan_bench(checked);
     if (plan) plan->command = command;

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
@@ -19,24 +20,25 @@
 #include "console.h"
 
 namespace lockstep::cli {
+namespace fs = std::filesystem;
 namespace {
 
 /// This program, whatever its path was when it was started.
 constexpr const char* kThisProgram = "/proc/self/exe";
 
-launch::UniqueFd open_log(const std::filesystem::path& path) {
+launch::UniqueFd open_log(const fs::path& path) {
   launch::UniqueFd log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!log) throw Error(fmt::format("cannot write '{}': {}", path.string(), std::strerror(errno)));
   return log;
 }
 
-size_t size_of(const std::filesystem::path& path) {
+size_t size_of(const fs::path& path) {
   std::error_code missing;
-  const auto size = std::filesystem::file_size(path, missing);
+  const auto size = fs::file_size(path, missing);
   return missing ? 0 : static_cast<size_t>(size);
 }
 
-/// "test -1.2 % ± 0.6" per row, in as few words as a line of progress has.
+/// "-1.2 ± 0.6 %" for each row, for a line of progress.
 std::string so_far(const results::Diff& diff) {
   std::string text;
   for (const results::DiffRow& row : diff.rows) {
@@ -50,6 +52,33 @@ std::string so_far(const results::Diff& diff) {
 
 }  // namespace
 
+TurnFolder::TurnFolder(const std::string& keep, bool force) : folder_(keep), kept_(!keep.empty()) {
+  if (!kept_) {
+    folder_ = temporary_path(fmt::format("lockstep-compare-{}-{}", ::geteuid(), ::getpid()));
+    make_private_folder(folder_);
+    return;
+  }
+  std::error_code failed;
+  fs::create_directories(folder_, failed);
+  if (failed) {
+    throw ConfigError(fmt::format("--keep '{}' cannot be made: {}", keep, failed.message()),
+                      "Give a folder that can be written.");
+  }
+  for (const fs::path& file : {base(), test(), log()}) {
+    if (!fs::exists(file)) continue;
+    if (!force) {
+      throw ConfigError(fmt::format("--keep: '{}' is there already, and would be lost", file.string()),
+                        "Choose another folder, or add --force to replace it.");
+    }
+    fs::remove(file);
+  }
+}
+
+TurnFolder::~TurnFolder() {
+  std::error_code ignored;
+  if (!kept_) fs::remove_all(folder_, ignored);
+}
+
 TurnRunner::TurnRunner(TurnOptions options) : options_(std::move(options)), plan_(options_.most_pairs) {
   options_.how.paired = true;
   turns_.looks = plan_.looks().size();
@@ -61,7 +90,7 @@ void TurnRunner::run() {
     turns_.elapsed_s = now_s() - began_s_;
     const bool early =
         turns_.end == results::TurnsEnd::kFailed || turns_.end == results::TurnsEnd::kInterrupted;
-    if (early && turns_.pairs > 0) look(true);
+    if (early && turns_.pairs > 0) compare_pairs(true);
   };
   try {
     take_turns();
@@ -84,10 +113,10 @@ void TurnRunner::take_turns() {
     test_ = results::read_record(options_.test.file);
     const auto pairs = static_cast<double>(++turns_.pairs);
     const bool last = turns_.pairs == options_.most_pairs;
-    // A pair that would end too late is not begun.
+    // Whether the next pair would end too late.
     const bool late = (now_s() - began_s_) * (pairs + 1) / pairs > options_.max_time_s;
     if (!last && !late && !plan_.is_look(turns_.pairs)) continue;
-    const bool certain = look(last || late);
+    const bool certain = compare_pairs(last || late);
     print_note(fmt::format("after {} pairs: {}", turns_.pairs, so_far(*diff_)));
     turns_.end = certain ? results::TurnsEnd::kCertain
                  : last  ? results::TurnsEnd::kMostLaunches
@@ -113,7 +142,7 @@ bool TurnRunner::launch(const TurnSide& side) {
   return true;
 }
 
-bool TurnRunner::look(bool last) {
+bool TurnRunner::compare_pairs(bool last) {
   options_.how.confidence = plan_.confidence_of_look(last);
   diff_ = results::compare_records(base_, test_, options_.how);
   return std::ranges::none_of(diff_->rows, [](const results::DiffRow& row) {
@@ -133,7 +162,7 @@ void TurnRunner::draw(const TurnSide& side, double began_s) const {
 
 void TurnRunner::fail(const TurnSide& side, int exit_code, size_t log_begin) const {
   std::string printed = read_file(options_.log).substr(log_begin);
-  // Its description of the machine says nothing of the failure.
+  // Leaves out the description of the machine.
   if (const size_t error = printed.find("lockstep: error: "); error != std::string::npos)
     printed.erase(0, error);
   std::string text = fmt::format("launch {} ({}) ended with exit code {}", launches_, side.name, exit_code);

@@ -5,12 +5,33 @@
 #include <string>
 
 #include "lockstep/launch/child_run.h"
-#include "lockstep/measure/sequential.h"
+#include "lockstep/measure/compare.h"
 #include "lockstep/results/tables/compare_tables.h"
 
 #include "flags.h"
 
 namespace lockstep::cli {
+
+/// The folder of a comparison in turns: the result files of both sides, and the output of their launches.
+/// Unless the user keeps it, the destructor removes it.
+class TurnFolder {
+ public:
+  /// `keep`: --keep; empty: a private folder. Throws ConfigError where it cannot be made, and where it holds
+  /// an earlier comparison, unless `force`, which removes that.
+  TurnFolder(const std::string& keep, bool force);
+  ~TurnFolder();
+  TurnFolder(const TurnFolder&) = delete;
+  TurnFolder& operator=(const TurnFolder&) = delete;
+
+  std::filesystem::path base() const { return folder_ / "base.json"; }
+  std::filesystem::path test() const { return folder_ / "test.json"; }
+  std::filesystem::path log() const { return folder_ / "launches.log"; }
+  bool kept() const { return kept_; }
+
+ private:
+  std::filesystem::path folder_;
+  bool kept_;
+};
 
 /// One side of a comparison in turns: a bench, started anew for each of its launches.
 struct TurnSide {
@@ -18,7 +39,7 @@ struct TurnSide {
   std::string name;
   /// "lockstep", "bench", flags.
   Arguments command;
-  /// The result file to which every launch adds itself.
+  /// The result file to which every launch appends.
   std::filesystem::path file;
 };
 
@@ -29,33 +50,33 @@ struct TurnOptions {
   results::DiffOptions how;
   size_t most_pairs = 64;
   double max_time_s = 1800;
-  /// Takes what the launches print.
+  /// Receives the output of the launches.
   std::filesystem::path log;
 };
 
 /// Launches of two sides in the order base, test, test, base, ..., until each row is certain or a limit is
-/// reached. Prints a note for every launch, and on a terminal what runs at the moment.
+/// reached. Prints a note for every launch, and on a terminal the current one.
 class TurnRunner {
  public:
   explicit TurnRunner(TurnOptions options);
 
-  /// Throws Error if a launch fails, with what it printed, and ConfigError or BackendMissing as the launch
-  /// would. Whatever the end, turns() and diff() have what was measured.
+  /// Throws Error with the output of a launch that failed, and ConfigError or BackendMissing as the launch
+  /// would. turns() and diff() have all measurements in any case.
   void run();
 
-  /// How it ended.
+  /// The numbers of launches, and the reason for the end.
   const results::Turns& turns() const { return turns_; }
-  /// The last look; empty where there was no pair of launches.
+  /// The last comparison; empty where there was no pair of launches.
   const std::optional<results::Diff>& diff() const { return diff_; }
-  /// The signal that ended it.
+  /// The signal that ended the comparison.
   std::optional<int> interrupted_by() const { return interrupted_by_; }
 
  private:
   void take_turns();
-  /// False if a signal ended it.
+  /// Returns false if a signal ended the launch.
   bool launch(const TurnSide& side);
   /// Compares the pairs so far, for the last time or not. Returns whether every row is certain.
-  bool look(bool last);
+  bool compare_pairs(bool last);
   void draw(const TurnSide& side, double began_s) const;
   [[noreturn]] void fail(const TurnSide& side, int exit_code, size_t log_begin) const;
 

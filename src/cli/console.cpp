@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kLongestText = 1 << 16;
 
-/// Read by the progress line's thread too.
+/// The progress line's thread reads it, too.
 std::atomic<bool> quiet{false};
 
 /// The rules of no-color.org: any value but the empty one turns colors off.
@@ -137,7 +137,7 @@ bool stderr_is_terminal() {
 }
 
 int terminal_width() {
-  // Asked each time: the user may resize the terminal. A pipe answers with an error or with 0 columns.
+  // The user may resize the terminal at any time. A pipe has an error or 0 columns.
   winsize size{};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return 80;

@@ -11,14 +11,14 @@ namespace lockstep::cli {
 
 // Results go to stdout, everything else to stderr. Colors only on a terminal, and not when NO_COLOR is set.
 
-/// Throws Error where standard output takes no more, as on a full disk.
+/// Throws Error if standard output cannot be written, as on a full disk.
 void print_result(std::string_view text);
 void print_note(std::string_view text);
-/// Draws a line on the terminal of stderr, cut to its width, in place of the last one; whatever is printed
-/// next overwrites it. Call only where stderr_is_terminal().
+/// Draws a line on the terminal of stderr, cut to its width; the next output overwrites it. Call only where
+/// stderr_is_terminal().
 void draw_progress(std::string_view text);
 void print_warning(std::string_view text, std::string_view advice);
-/// As many, with the same advice.
+/// Prints each text as a warning with the same advice.
 void print_warnings(const std::vector<std::string>& texts, std::string_view advice);
 void print_error(std::string_view text, std::string_view advice);
 

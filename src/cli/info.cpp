@@ -34,13 +34,22 @@ std::string versions() {
                      host.processor, host.cores, host.host_cores, format_bytes(host.available_memory_bytes));
 }
 
+std::string line(const std::string& name, const std::string& state, const std::string& detail) {
+  return fmt::format("  {:<12} {:<12} {}\n", name, state, detail);
+}
+
+/// Lines about a backend or a kind of device.
+template <typename Status>
+std::string status_lines(const std::string& name, const Status& status) {
+  std::string text = line(name, status.usable ? "usable" : "not usable", status.detail);
+  if (!status.usable && !status.advice.empty()) text += line("", "", status.advice);
+  return text;
+}
+
 std::string backends() {
   std::string text = "Backends\n";
-  for (const std::string& name : comm::backend_names()) {
-    const comm::BackendStatus status = comm::backend_status(name);
-    text += fmt::format("  {:<12} {:<12} {}\n", name, status.usable ? "usable" : "not usable", status.detail);
-    if (!status.usable && !status.advice.empty()) text += fmt::format("  {:<25} {}\n", "", status.advice);
-  }
+  for (const std::string& name : comm::backend_names())
+    text += status_lines(name, comm::backend_status(name));
   return text;
 }
 
@@ -58,30 +67,25 @@ std::string size_and_use(const topology::Nvml& nvml, const topology::VisibleGpu&
 /// The driver's report, whether or not LibTorch can use the GPUs.
 std::string driver_text(const topology::Nvml& nvml) {
   if (!nvml.why_not().empty()) return nvml.why_not();
-  const topology::GpuReport report = nvml.report();
+  const topology::DeviceMap map = nvml.map();
   std::vector<std::string> names;
-  for (const topology::GpuFacts& gpu : report.gpus) names.push_back(gpu.name);
-  return fmt::format("NVIDIA driver {}, for CUDA up to {}: {}", report.driver_version, report.cuda_version,
+  for (const topology::Device& gpu : map.devices) names.push_back(gpu.name);
+  return fmt::format("NVIDIA driver {}, for CUDA up to {}: {}", map.driver_version, map.cuda_version,
                      names.empty() ? "no GPU" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
 std::string devices() {
   const topology::Machine host = topology::inspect_host();
   std::string text = "Devices: --device\n";
-  const auto line = [&](const std::string& name, const std::string& usable, const std::string& detail) {
-    text += fmt::format("  {:<12} {:<12} {}\n", name, usable, detail);
-  };
-  line("cpu", "usable", fmt::format("{}, {} cores", host.processor, host.cores));
-  const replica::AcceleratorStatus status = replica::accelerator_status();
-  line("cuda", status.usable ? "usable" : "not usable", status.detail);
-  if (!status.usable && !status.advice.empty()) line("", "", status.advice);
+  text += line("cpu", "usable", fmt::format("{}, {} cores", host.processor, host.cores));
+  text += status_lines("cuda", replica::accelerator_status());
   const topology::Nvml nvml;
-  line("", "", driver_text(nvml));
-  // Numbered as ranks number them.
+  text += line("", "", driver_text(nvml));
+  // The numbers that ranks use.
   int number = 0;
   for (const topology::VisibleGpu& gpu : topology::visible_gpus()) {
-    line("", fmt::format("GPU {}", number++),
-         fmt::format("{} ({}), {}", gpu.name, gpu.pci_bus_id, size_and_use(nvml, gpu)));
+    text += line("", fmt::format("GPU {}", number++),
+                 fmt::format("{} ({}), {}", gpu.name, gpu.pci_bus_id, size_and_use(nvml, gpu)));
   }
   return text;
 }
@@ -136,21 +140,18 @@ std::string inputs() {
 
 std::string kernel_list() {
   std::string text = "Kernels\n";
-  const auto listed = [&](const char* what, const std::vector<std::string>& things) {
-    for (const std::string& thing : things) text += fmt::format("  {:<25} {}: {}\n", "", what, thing);
-  };
   for (const auto& [name, info] : kernels::registry().entries()) {
     const bool fused = info.choice == kernels::KernelChoice::kFused;
     const std::string why_not = fused ? kernels::why_no_fused_kernels() : "";
     const std::string detail = why_not.empty() ? kernels::kernel_detail(name) : why_not;
-    text += fmt::format("  {:<12} {:<12} {}{}\n", name, why_not.empty() ? "usable" : "not usable",
-                        info.description, detail.empty() ? "" : fmt::format(" ({})", detail));
-    if (!why_not.empty()) text += fmt::format("  {:<25} {}\n", "", kernels::kNoFusedKernelsAdvice);
-    listed("covers", info.covers);
-    listed("left to LibTorch", info.falls_back);
+    text += line(name, why_not.empty() ? "usable" : "not usable",
+                 info.description + (detail.empty() ? "" : fmt::format(" ({})", detail)));
+    if (!why_not.empty()) text += line("", "", kernels::kNoFusedKernelsAdvice);
+    for (const std::string& one : info.covers) text += line("", "", "covers: " + one);
+    for (const std::string& one : info.falls_back) text += line("", "", "left to LibTorch: " + one);
     for (const char* device : {"cpu", "cuda"}) {
       if (name == train::default_kernels(device))
-        text += fmt::format("  {:<25} the default with --device {}\n", "", device);
+        text += line("", "", fmt::format("the default with --device {}", device));
     }
   }
   return text;
@@ -159,8 +160,7 @@ std::string kernel_list() {
 std::string preset_list() {
   std::string text = "Presets: lockstep bench --preset NAME\n";
   for (const auto& [name, preset] : presets().entries()) {
-    text +=
-        fmt::format("  {}\n    source: {}\n    stands for: {}\n", name, preset.source, flags_text(preset));
+    text += fmt::format("  {}\n    source: {}\n    stands for: {}\n", name, preset.source, preset.flags);
     for (const std::string& difference : preset.differences) {
       text += fmt::format("    not as there: {}\n", difference);
     }

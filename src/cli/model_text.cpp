@@ -20,7 +20,7 @@ namespace {
 using network_file::NetworkFile;
 using results::counted;
 
-/// More of them say no more about where the bytes are.
+/// Rows of the list of largest parameters.
 constexpr size_t kMostTensors = 5;
 
 struct NamedShape {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,20 +10,15 @@
 namespace lockstep::cli {
 namespace {
 
-using Settings = std::vector<std::pair<std::string, std::string>>;
-
 constexpr const char* kRandomData = "random images and labels, made once on the device and used in turn";
 
 /// ResNet-MultiGPU's resnet-multigpu.py: the first of its epochs of 50 steps warms up.
-Preset tensorpack(const char* row, const char* batch, const Settings& more,
-                  std::vector<std::string> differences) {
+Preset tensorpack(const char* row, int batch, const char* more, std::vector<std::string> differences) {
   differences.emplace_back("labels are made once, not in every step; images are fp32, not uint8");
-  Settings flags{{"--model", "resnet50_v1"},        {"--batch", batch}, {"--input", "device"},
-                 {"--memory-format", "contiguous"}, {"--lr", "0.1"},    {"--momentum", "0"},
-                 {"--weight-decay", "1e-4"},        {"--warmup", "50"}, {"--steps", "450"},
-                 {"--style", "tensorpack"}};
-  flags.insert(flags.end(), more.begin(), more.end());
-  return {fmt::format("tensorpack/benchmarks, README of ResNet-MultiGPU: {}", row), std::move(flags),
+  return {fmt::format("tensorpack/benchmarks, README of ResNet-MultiGPU: {}", row),
+          fmt::format("--model resnet50_v1 --batch {} --input device --memory-format contiguous --lr 0.1 "
+                      "--momentum 0 --weight-decay 1e-4 --warmup 50 --steps 450 --style tensorpack {}",
+                      batch, more),
           std::move(differences)};
 }
 
@@ -35,19 +31,21 @@ Preset theano_mpi(const char* row, const char* model, int batch, const char* lea
   differences.emplace_back(
       "the source says NCCL32 and half precision of the same numbers; --exchange nccl16 sends the latter");
   return {fmt::format("Theano-MPI, speedup-n_workers.ipynb: {}", row),
-          {{"--model", model},
-           {"--batch", std::to_string(batch)},
-           {"--strategy", "bsp"},
-           {"--exchange", "nccl32"},
-           {"--bsp-sync", "cdd"},
-           {"--input", "device"},
-           {"--memory-format", "contiguous"},
-           {"--lr", learning_rate},
-           {"--momentum", "0.9"},
-           {"--weight-decay", weight_decay},
-           {"--steps", std::to_string(5120 / batch)},
-           {"--style", "theano"}},
+          fmt::format("--model {} --batch {} --strategy bsp --exchange nccl32 --bsp-sync cdd --input device "
+                      "--memory-format contiguous --lr {} --momentum 0.9 --weight-decay {} --steps {} "
+                      "--style theano",
+                      model, batch, learning_rate, weight_decay, 5120 / batch),
           std::move(differences)};
+}
+
+/// A flag and its value.
+using Setting = std::pair<std::string, std::string>;
+
+std::vector<Setting> settings_of(const Preset& preset) {
+  std::vector<Setting> settings;
+  std::istringstream words(preset.flags);
+  for (Setting one; words >> one.first >> one.second;) settings.push_back(one);
+  return settings;
 }
 
 /// A flag of the user's that settles what a preset's flag would set.
@@ -86,65 +84,36 @@ const Registry<Preset>& presets() {
       "preset", "lockstep info presets",
       {{"pytorch-throughput",
         {"xuewanqi/pytorch_throughput, README: 32 images per K80",
-         {{"--model", "resnet50"},
-          {"--batch", "32"},
-          {"--strategy", "ddp"},
-          {"--input", "device"},
-          {"--memory-format", "contiguous"},
-          {"--lr", "0.1"},
-          {"--momentum", "0.9"},
-          {"--weight-decay", "1e-5"},
-          {"--warmup", "5"},
-          {"--steps", "495"},
-          {"--style", "throughput"}},
+         "--model resnet50 --batch 32 --strategy ddp --input device --memory-format contiguous --lr 0.1 "
+         "--momentum 0.9 --weight-decay 1e-5 --warmup 5 --steps 495 --style throughput",
          {"forward and backward end when they are done, not when their kernels are launched",
           "ddp on one node too, where the source has a script with nn.DataParallel as well"}}},
-       {"tensorpack-replicated",
-        tensorpack("replicated, input gpu, batch 64", "64", {{"--strategy", "replicated"}},
-                   {"gradients are averaged, not summed"})},
+       {"tensorpack-replicated", tensorpack("replicated, input gpu, batch 64", 64, "--strategy replicated",
+                                            {"gradients are averaged, not summed"})},
        {"tensorpack-parameter-server",
-        tensorpack("parameter_server, input gpu, batch 64", "64",
-                   {{"--strategy", "parameter_server"}, {"--parameter-owners", "rank0"}},
+        tensorpack("parameter_server, input gpu, batch 64", 64,
+                   "--strategy parameter_server --parameter-owners rank0",
                    {"rank 0 holds and updates all variables, where the source's host does"})},
        {"tensorpack-horovod",
-        tensorpack("horovod, 8 V100, batch 64", "64",
-                   {{"--strategy", "horovod"}, {"--cycle-ms", "5"}, {"--fusion-mb", "64"}},
+        tensorpack("horovod, 8 V100, batch 64", 64, "--strategy horovod --cycle-ms 5 --fusion-mb 64",
                    {"cycle and fusion are Horovod's defaults of 2019; the row does not state them"})},
        {"tensorpack-fp16-128",
-        tensorpack("replicated, fp16, 8 V100, batch 128, not compiled", "128",
-                   {{"--strategy", "replicated"}, {"--precision", "bf16"}},
+        tensorpack("replicated, fp16, 8 V100, batch 128, not compiled", 128,
+                   "--strategy replicated --precision bf16",
                    {"bf16 (autocast) in place of fp16, which lockstep trains in on GPUs only",
                     "gradients are averaged, not summed, and sent in fp32",
                     "nothing is compiled: the row with XLA has no counterpart here"})},
        {"tf-cnn-benchmarks",
         {"tf_cnn_benchmarks in tensorpack/benchmarks, README of ResNet-MultiGPU: replicated, batch 64",
-         {{"--model", "resnet50_v1"},
-          {"--batch", "64"},
-          {"--strategy", "replicated"},
-          {"--input", "device"},
-          {"--memory-format", "contiguous"},
-          {"--lr", "0.032"},
-          {"--momentum", "0"},
-          {"--weight-decay", "4e-5"},
-          {"--warmup", "10"},
-          {"--steps", "100"},
-          {"--style", "tensorpack"}},
+         "--model resnet50_v1 --batch 64 --strategy replicated --input device --memory-format contiguous "
+         "--lr 0.032 --momentum 0 --weight-decay 4e-5 --warmup 10 --steps 100 --style tensorpack",
          {"gradients are averaged, not summed; the learning rate is that of one device, 0.128 * 64 / 256",
           "--strategy parameter_server gives the other row of the same system"}}},
        {"pytorch-ddp",
         {"pytorch/pytorch, README of benchmarks/distributed/ddp",
-         {{"--model", "resnet50,resnet101,resnext50_32x4d,resnext101_32x8d"},
-          {"--batch", "32"},
-          {"--strategy", "ddp"},
-          {"--bucket-mb", "25"},
-          {"--input", "device"},
-          {"--memory-format", "contiguous"},
-          {"--lr", "0.001"},
-          {"--momentum", "0.9"},
-          {"--weight-decay", "1e-4"},
-          {"--warmup", "5"},
-          {"--steps", "10"},
-          {"--style", "ddp"}},
+         "--model resnet50,resnet101,resnext50_32x4d,resnext101_32x8d --batch 32 --strategy ddp "
+         "--bucket-mb 25 --input device --memory-format contiguous --lr 0.001 --momentum 0.9 "
+         "--weight-decay 1e-4 --warmup 5 --steps 10 --style ddp",
          {fmt::format("{}, not one batch of one label", kRandomData),
           "gradients are cleared in every step"}}},
        {"theano-mpi-googlenet-32b",
@@ -159,12 +128,6 @@ const Registry<Preset>& presets() {
   return all;
 }
 
-std::string flags_text(const Preset& preset) {
-  std::vector<std::string> texts;
-  for (const auto& [flag, value] : preset.flags) texts.push_back(flag + " " + value);
-  return fmt::format("{}", fmt::join(texts, " "));
-}
-
 std::string apply_preset(const std::string& name, Flags& flags, const train::SweepOptions& sweep) {
   const Preset& preset = presets().get(name);
   std::vector<std::string> overridden;
@@ -176,13 +139,11 @@ std::string apply_preset(const std::string& name, Flags& flags, const train::Swe
     flags.set(flag, value);
   };
   // The strategy first: it decides which of the other flags apply.
-  for (const bool strategy : {true, false}) {
-    for (const auto& [flag, value] : preset.flags) {
-      if ((flag == "--strategy") == strategy) apply(flag, value);
-    }
-  }
+  std::vector<Setting> settings = settings_of(preset);
+  std::ranges::stable_partition(settings, [](const Setting& one) { return one.first == "--strategy"; });
+  for (const auto& [flag, value] : settings) apply(flag, value);
 
-  std::string text = fmt::format("preset {}: {}\n  stands for {}", name, preset.source, flags_text(preset));
+  std::string text = fmt::format("preset {}: {}\n  stands for {}", name, preset.source, preset.flags);
   if (!overridden.empty()) {
     text += fmt::format("\n  replaced by your flags: {}", fmt::join(overridden, " "));
   }

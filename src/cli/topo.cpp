@@ -28,7 +28,7 @@ struct TopoOptions {
 };
 
 int run_topo(const TopoOptions& options) {
-  // Checked before the machine is inspected, which takes a while.
+  // Checked up front: inspecting the machine takes a while.
   check_output_files({{"--json", options.json}}, {{"--from", options.from}}, options.force);
   const results::System system =
       options.from.empty() ? topology::inspect_system() : results::read_system(options.from);

@@ -4,7 +4,10 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <ranges>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -63,50 +66,31 @@ struct VerifyOptions {
   train::JobOptions job;
 };
 
-class VerifyReport {
- public:
-  /// `show_kernels`: the rows differ in their kernels.
-  explicit VerifyReport(bool show_kernels) : show_kernels_(show_kernels) {
-    std::vector<const char*> first{"model", "strategy"};
-    if (show_kernels_) first.push_back("kernels");
-    for (const char* left : first) table_.add_column({left, results::kText});
-    table_.add_column("ranks");
-    for (const char* left : {"check", "verdict", "how"}) table_.add_column({left, results::kText});
-  }
+/// The checks of all rows, in order.
+using RowChecks = std::vector<std::pair<train::RowPlan, train::Check>>;
 
-  void add(const train::RowPlan& row, const std::vector<train::Check>& checks) {
-    for (const train::Check& check : checks) {
-      add_row(row, check.name, check.outcome, check.detail);
-      if (check.outcome == train::Check::Outcome::kRight) ++right_;
-      if (check.outcome == train::Check::Outcome::kWrong) ++wrong_;
-    }
-  }
+int count(const RowChecks& checks, train::Check::Outcome outcome) {
+  return static_cast<int>(std::ranges::count(checks | std::views::values, outcome, &train::Check::outcome));
+}
 
-  void add_left_out(const train::RowPlan& row, const std::string& reason) {
-    add_row(row, "all", train::Check::Outcome::kNotApplicable, reason);
-  }
-
-  void print() const {
-    print_result(results::to_text(table_));
-    print_result(fmt::format("\n{} right, {} wrong\n", right_, wrong_));
-  }
-
-  int wrong() const { return wrong_; }
-
- private:
-  void add_row(const train::RowPlan& row, const std::string& check, train::Check::Outcome outcome,
-               const std::string& detail) {
+/// `show_kernels`: the rows differ in their kernels.
+void print_checks(const RowChecks& checks, bool show_kernels) {
+  results::Table table;
+  for (const char* left : {"model", "strategy"}) table.add_column({left, results::kText});
+  if (show_kernels) table.add_column({"kernels", results::kText});
+  table.add_column("ranks");
+  for (const char* left : {"check", "verdict", "how"}) table.add_column({left, results::kText});
+  for (const auto& [row, check] : checks) {
     std::vector<results::Cell> cells{row.model, row.strategy};
-    if (show_kernels_) cells.push_back(row.kernels);
-    cells.insert(cells.end(), {std::to_string(row.ranks), check, train::outcome_text(outcome), detail});
-    table_.add_row(std::move(cells));
+    if (show_kernels) cells.push_back(row.kernels);
+    cells.insert(cells.end(),
+                 {std::to_string(row.ranks), check.name, train::outcome_text(check.outcome), check.detail});
+    table.add_row(std::move(cells));
   }
-
-  bool show_kernels_;
-  results::Table table_;
-  int right_ = 0;
-  int wrong_ = 0;
-};
+  print_result(results::to_text(table));
+  print_result(fmt::format("\n{} right, {} wrong\n", count(checks, train::Check::Outcome::kRight),
+                           count(checks, train::Check::Outcome::kWrong)));
+}
 
 void export_row(const std::string& folder, const train::JobPlan& job, const train::JobRank& rank) {
   train::agree_on("verify --export", train::fingerprint_of(job.rows), job, rank);
@@ -121,21 +105,23 @@ void export_row(const std::string& folder, const train::JobPlan& job, const trai
 int verify_rows(const train::JobPlan& job, const train::JobRank& rank) {
   train::agree_on("verify", train::fingerprint_of(job.rows), job, rank);
   train::JobLinks links(job, rank);
-  VerifyReport report(std::ranges::any_of(
-      job.rows, [&](const train::RowPlan& row) { return row.kernels != job.rows.front().kernels; }));
+  RowChecks all;
   for (size_t i = 0; i < job.rows.size(); ++i) {
     links.run_row(i, [&](const train::RowPlan& row, const train::RankGroup& group) {
-      const std::vector<train::Check> checks =
-          train::verify_row(row, *row.pacing.steps, group, rank.progress);
+      for (train::Check& check : train::verify_row(row, *row.pacing.steps, group, rank.progress))
+        all.emplace_back(row, std::move(check));
       if (rank.environment.rank != 0) return;
-      report.add(row, checks);
       print_note(fmt::format("[{}/{}] {}", i + 1, job.rows.size(), row.label()));
     });
   }
   links.meet();
-  for (const auto& [row, reason] : job.left_out) report.add_left_out(row, reason);
-  if (rank.environment.rank == 0) report.print();
-  return report.wrong();
+  if (rank.environment.rank != 0) return 0;
+  for (const auto& [row, reason] : job.left_out)
+    all.emplace_back(row, train::Check{"all", train::Check::Outcome::kNotApplicable, reason});
+  print_checks(all, std::ranges::any_of(job.rows, [&](const train::RowPlan& row) {
+                 return row.kernels != job.rows.front().kernels;
+               }));
+  return count(all, train::Check::Outcome::kWrong);
 }
 
 void check_one_training(const VerifyOptions& options, const train::JobPlan& job) {

@@ -17,7 +17,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/kernels/gpu_norm.h"
+#include "lockstep/kernels/fused_norm.h"
 #include "lockstep/replica/accelerator.h"
 
 #include "cuda_kernels/host_kernels.h"

@@ -27,22 +27,11 @@ class BatchCountTest : public testing::Test {
   BatchNorm second_{parameters_, "second", 3, 1e-5};
 };
 
-TEST_F(BatchCountTest, every_layer_counts_the_batches_that_it_was_trained_with) {
-  for (int i = 0; i < 3; ++i) forward({});
-  forward({.training = false});
-  EXPECT_EQ(counts(), (std::vector<int64_t>{3, 3}));
-}
-
-TEST_F(BatchCountTest, counters_that_are_asked_for_are_raised_by_who_asked) {
-  std::vector<at::Tensor> counters;
-  forward({.batch_counters = &counters});
+TEST_F(BatchCountTest, all_layers_count_a_batch_at_once) {
+  forward({});
   EXPECT_EQ(counts(), (std::vector<int64_t>{0, 0}));
-  count_batch(counters);
-  EXPECT_EQ(counts(), (std::vector<int64_t>{1, 1}));
-  counters.clear();
-  forward({.training = false, .batch_counters = &counters});
-  count_batch(counters);
-  EXPECT_EQ(counts(), (std::vector<int64_t>{1, 1}));
+  for (int i = 0; i < 3; ++i) count_batch(parameters_);
+  EXPECT_EQ(counts(), (std::vector<int64_t>{3, 3}));
 }
 
 }  // namespace

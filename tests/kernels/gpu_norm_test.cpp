@@ -1,7 +1,5 @@
 // The normalization for GPUs, driven by autograd as on a GPU, with the same kernels on the host's memory.
 
-#include "lockstep/kernels/gpu_norm.h"
-
 #include <tuple>
 #include <vector>
 
@@ -20,6 +18,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "lockstep/kernels/conv_bn.h"
+#include "lockstep/kernels/fused_norm.h"
 #include "lockstep/replica/precision.h"
 
 #include "cuda_kernels/host_kernels.h"

@@ -1,7 +1,5 @@
 // The own loops for bf16 weights make what oneDNN's reorder makes.
 
-#include "lockstep/kernels/onednn/weight_pairs.h"
-
 #include <cstdint>
 #include <limits>
 #include <vector>

@@ -150,7 +150,6 @@ TEST(HolmTest, rows_without_p_do_not_count) {
   std::vector<Comparison> rows{doubtful, Comparison{}, certain};
   correct_for_rows(rows);
   EXPECT_EQ(rows[0].verdict, Verdict::kSlower);
-  EXPECT_NEAR(*rows[2].corrected_p, 0.002, 1e-12);
   rows.push_back(doubtful);
   rows[0].verdict = Verdict::kSlower;
   correct_for_rows(rows);

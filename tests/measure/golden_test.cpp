@@ -11,7 +11,6 @@
 #include "lockstep/measure/compare.h"
 #include "lockstep/measure/interval.h"
 #include "lockstep/measure/long_run_variance.h"
-#include "lockstep/measure/sequential.h"
 #include "lockstep/measure/stopping.h"
 
 #include "measure/synthetic.h"
@@ -47,15 +46,14 @@ std::vector<double> draw(const Shape& shape, unsigned seed) {
 
 std::string text_of(const Estimate& estimate) {
   if (!estimate.interval) return fmt::format("{:.5g} no interval: {}", estimate.value, estimate.reason_text);
-  return fmt::format("{:.5g} [{:.5g}, {:.5g}] +-{:.3g} of {:.4g} samples, {:.4g} degrees", estimate.value,
+  return fmt::format("{:.5g} [{:.5g}, {:.5g}] +-{:.3g}, {:.4g} degrees", estimate.value,
                      estimate.interval->lower, estimate.interval->upper, estimate.interval->half_width_share,
-                     estimate.effective_samples, estimate.degrees);
+                     estimate.degrees);
 }
 
 std::string text_of(const StoppingDecision& decision) {
-  return fmt::format("{} after {} more, {} in all, reason {}: {}", decision.stop ? "stop" : "go on",
-                     decision.steps_to_next, decision.predicted_steps.value_or(0),
-                     static_cast<int>(decision.reason), decision.text);
+  return fmt::format("{} after {} more: {}", decision.stop ? "stop" : "go on", decision.steps_to_next,
+                     decision.text);
 }
 
 /// The digits of very small ones depend on the mathematical library.
@@ -71,7 +69,7 @@ std::string text_of(const Comparison& row) {
   if (const auto change = row.change_percent_interval())
     text += fmt::format(" {:.4g} % [{:.4g}, {:.4g}] +-{:.3g}", row.change_percent(), change->lower,
                         change->upper, change->half_width_share);
-  return text + fmt::format(" p {} {}, {}, certainty {}", p_text(row.p), p_text(row.corrected_p), row.text(),
+  return text + fmt::format(" p {}, {}, certainty {}", p_text(row.p), row.text(),
                             static_cast<int>(certainty_of(row)));
 }
 
@@ -81,8 +79,7 @@ std::string described(const std::string& name, const std::vector<double>& steps)
   const SeriesDiagnosis& rest = steady.remainder;
   std::string text = fmt::format("{}: cut {} ({}), {}{}\n", name, steady.cut, steady.chosen,
                                  steady.settled ? "settled" : "unsettled: ", steady.unsettled_reason);
-  text += fmt::format("  rest: {}; median {:.5g}, lag one {:.4f}, time {:.4f}, {:.4f} steps\n", rest.text(),
-                      rest.median, rest.lag_one, rest.integrated_time, rest.effective_steps);
+  text += fmt::format("  rest: {}; median {:.5g}\n", rest.text(), rest.median);
   const LongRunVariance variance = long_run_variance(steps);
   const LongRunVariance above = indicator_long_run_variance(steps, rest.median);
   text +=

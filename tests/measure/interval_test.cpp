@@ -25,25 +25,21 @@ TEST(IntervalTest, surrounds_the_estimate_and_knows_its_width) {
     EXPECT_GT(estimate.interval->upper, estimate.value);
     EXPECT_NEAR(estimate.interval->half_width_share,
                 (estimate.interval->upper - estimate.interval->lower) / 2 / estimate.value, 1e-12);
-    EXPECT_EQ(estimate.reason, NoInterval::kNone);
     EXPECT_EQ(estimate.reason_text, "");
   }
 }
 
-TEST(IntervalTest, correlation_widens_it_and_counts_fewer_samples) {
+TEST(IntervalTest, correlation_widens_it) {
   Generator random(71);
   double white_width = 0;
   double correlated_width = 0;
-  double samples = 0;
   for (int i = 0; i < 50; ++i) {
     white_width +=
         median_estimate(synthetic::draw(Series{500, 0, 0.1, 0.05, false}, random)).interval->half_width_share;
     const Estimate correlated = mean_estimate(synthetic::draw(Series{500, 0.7, 0.1, 0.05, false}, random));
     correlated_width += correlated.interval->half_width_share;
-    samples += correlated.effective_samples / 50;
   }
   EXPECT_GT(correlated_width, 1.5 * white_width);
-  EXPECT_NEAR(samples, 500 * 0.3 / 1.7, 25);
 }
 
 TEST(IntervalTest, of_the_median_does_not_care_for_the_shape) {
@@ -62,7 +58,6 @@ TEST(IntervalTest, trend_gets_none) {
   for (size_t i = 0; i < step_s.size(); ++i) step_s[i] *= 1 + 0.15 * static_cast<double>(i) / 200;
   for (const Estimate& estimate : {median_estimate(step_s), mean_estimate(step_s)}) {
     EXPECT_FALSE(estimate.interval);
-    EXPECT_EQ(estimate.reason, NoInterval::kTrend);
     EXPECT_EQ(estimate.reason_text, "trend");
     EXPECT_GT(estimate.value, 0.1);
   }
@@ -74,7 +69,6 @@ TEST(IntervalTest, level_shift_gets_none_and_is_placed) {
   for (size_t i = 120; i < step_s.size(); ++i) step_s[i] *= 1.2;
   const Estimate estimate = median_estimate(step_s);
   EXPECT_FALSE(estimate.interval);
-  EXPECT_EQ(estimate.reason, NoInterval::kLevelShift);
   EXPECT_EQ(estimate.reason_text, "level shift at step 120");
 }
 
@@ -128,7 +122,6 @@ TEST(IntervalTest, two_or_three_launches_are_too_few) {
     const std::vector<std::vector<double>> launches(count, std::vector<double>(50, 0.1));
     const Estimate estimate = quantile_estimate(launches, 0.5);
     EXPECT_FALSE(estimate.interval);
-    EXPECT_EQ(estimate.reason, NoInterval::kFewLaunches);
     EXPECT_EQ(estimate.reason_text, "fewer than 4 launches");
     EXPECT_NEAR(estimate.value, 0.1, 1e-12);
   }

@@ -25,7 +25,11 @@ TEST(SeriesDiagnosisTest, settled_series_are_left_alone) {
       Generator random(50);
       int named = 0;
       for (int i = 0; i < 500; ++i) {
-        named += diagnose(synthetic::draw(Series{steps, lag_one, 0.1, 0.05, true}, random)).settled() ? 0 : 1;
+        named += diagnose(synthetic::draw(Series{steps, lag_one, 0.1, 0.05, true}, random))
+                         .unsettled_reason()
+                         .empty()
+                     ? 0
+                     : 1;
       }
       EXPECT_LE(named, 8) << lag_one << " " << steps;
     }
@@ -67,7 +71,7 @@ TEST(SeriesDiagnosisTest, a_trend_is_named_with_its_size) {
     std::vector<double> step_s = synthetic::draw(Series{200, 0.3, 0.1, 0.02, false}, random);
     for (size_t k = 0; k < step_s.size(); ++k) step_s[k] *= 1 + 0.1 * static_cast<double>(k) / 199;
     const SeriesDiagnosis found = diagnose(step_s);
-    right += found.trend && std::abs(found.trend->change_share - 0.095) < 0.03 ? 1 : 0;
+    right += found.trend && std::abs(*found.trend - 0.095) < 0.03 ? 1 : 0;
   }
   EXPECT_GE(right, kSeries * 97 / 100);
 }
@@ -76,7 +80,7 @@ TEST(SeriesDiagnosisTest, a_change_too_small_to_matter_is_left_alone) {
   Generator random(54);
   std::vector<double> step_s = synthetic::draw(Series{1000, 0, 0.1, 0.0005, false}, random);
   for (size_t k = 500; k < step_s.size(); ++k) step_s[k] *= 1.003;
-  EXPECT_TRUE(diagnose(step_s).settled());
+  EXPECT_EQ(diagnose(step_s).unsettled_reason(), "");
 }
 
 TEST(SeriesDiagnosisTest, outliers_are_counted_and_do_not_make_a_trend) {
@@ -87,10 +91,9 @@ TEST(SeriesDiagnosisTest, outliers_are_counted_and_do_not_make_a_trend) {
   const SeriesDiagnosis found = diagnose(step_s);
   EXPECT_EQ(found.outliers.count, 5U);
   EXPECT_DOUBLE_EQ(found.outliers.share, 5.0 / 200);
-  EXPECT_EQ(found.outliers.largest_step, 133U);
   EXPECT_NEAR(found.outliers.largest_ratio, 4.2, 0.1);
-  EXPECT_TRUE(found.settled());
-  EXPECT_THAT(found.text(), HasSubstr("5 of 200 steps lie far from the rest"));
+  EXPECT_EQ(found.unsettled_reason(), "");
+  EXPECT_THAT(found.text(), HasSubstr("5 of 200 steps lie far from the rest, the slowest (step 133) at 4.2"));
 }
 
 TEST(SeriesDiagnosisTest, outliers_are_judged_by_their_own_level) {
@@ -104,28 +107,14 @@ TEST(SeriesDiagnosisTest, outliers_are_judged_by_their_own_level) {
   EXPECT_THAT(found.text(), HasSubstr("level shift at step 100: from"));
 }
 
-TEST(SeriesDiagnosisTest, correlation_is_measured_despite_outliers) {
-  Generator random(57);
-  double time = 0;
-  for (int i = 0; i < 20; ++i) {
-    std::vector<double> step_s = synthetic::draw(Series{5000, 0.6, 0.1, 0.02, false}, random);
-    for (size_t k = 50; k < step_s.size(); k += 200) step_s[k] = 1;
-    const SeriesDiagnosis found = diagnose(step_s);
-    EXPECT_NEAR(found.lag_one, 0.6, 0.09);
-    EXPECT_NEAR(found.effective_steps, 5000 / found.integrated_time, 1);
-    time += found.integrated_time / 20;
-  }
-  EXPECT_NEAR(time, 4, 0.5);
-}
-
 TEST(SeriesDiagnosisTest, degenerate_series_are_no_trouble) {
-  EXPECT_TRUE(diagnose(std::vector<double>{}).settled());
-  EXPECT_TRUE(diagnose(std::vector<double>{0.1}).settled());
-  EXPECT_TRUE(diagnose(std::vector<double>(500, 0.1)).settled());
-  EXPECT_TRUE(diagnose(std::vector<double>(500, 0.0)).settled());
+  EXPECT_EQ(diagnose(std::vector<double>{}).unsettled_reason(), "");
+  EXPECT_EQ(diagnose(std::vector<double>{0.1}).unsettled_reason(), "");
+  EXPECT_EQ(diagnose(std::vector<double>(500, 0.1)).unsettled_reason(), "");
+  EXPECT_EQ(diagnose(std::vector<double>(500, 0.0)).unsettled_reason(), "");
   std::vector<double> coarse(200, 0.1);
   for (size_t k = 0; k < coarse.size(); k += 3) coarse[k] = 0.2;
-  EXPECT_TRUE(diagnose(coarse).settled());
+  EXPECT_EQ(diagnose(coarse).unsettled_reason(), "");
 }
 
 TEST(SeriesDiagnosisTest, a_time_that_is_no_number_is_refused_with_its_step) {

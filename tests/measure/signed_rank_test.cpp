@@ -1,11 +1,11 @@
-#include "lockstep/measure/signed_rank.h"
-
 #include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "lockstep/measure/compare.h"
 
 namespace lockstep::measure {
 namespace {

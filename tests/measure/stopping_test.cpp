@@ -11,6 +11,7 @@ namespace {
 using synthetic::Generator;
 using synthetic::Series;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 struct Whole {
   StoppingDecision last;
@@ -35,11 +36,10 @@ Whole run(const std::vector<double>& step_s, const StoppingOptions& options) {
 TEST(StoppingTest, stops_when_the_median_is_known_well_enough) {
   Generator random(80);
   const Whole quiet = run(synthetic::draw(Series{10000, 0.2, 0.1, 0.02, false}, random), {.max_time_s = 1e9});
-  EXPECT_EQ(quiet.last.reason, StopReason::kPrecise);
   EXPECT_LT(quiet.last.median.interval->half_width_share, 0.02);
-  EXPECT_THAT(quiet.last.text, testing::StartsWith("precise: median known to "));
+  EXPECT_THAT(quiet.last.text, StartsWith("precise: median known to "));
   const Whole noisy = run(synthetic::draw(Series{10000, 0.2, 0.1, 0.15, false}, random), {.max_time_s = 1e9});
-  EXPECT_EQ(noisy.last.reason, StopReason::kPrecise);
+  EXPECT_THAT(noisy.last.text, StartsWith("precise: "));
   EXPECT_GT(noisy.steps, 3 * quiet.steps);
 }
 
@@ -47,7 +47,7 @@ TEST(StoppingTest, milliseconds_are_not_enough_however_narrow) {
   Generator random(89);
   const auto step_s = synthetic::draw(Series{10000, 0.2, 0.001, 0.02, false}, random);
   const Whole found = run(step_s, {.max_time_s = 1e9});
-  EXPECT_EQ(found.last.reason, StopReason::kPrecise);
+  EXPECT_THAT(found.last.text, StartsWith("precise: "));
   EXPECT_GE(found.steps, 1900U);
   EXPECT_LT(found.looks, 12) << "the rest of the time is one stretch";
   EXPECT_LT(run(step_s, {.min_time_s = 0.5, .max_time_s = 1e9}).steps, 1000U);
@@ -58,7 +58,7 @@ TEST(StoppingTest, rare_long_steps_are_measured_until_the_mean_is_known) {
   const auto step_s =
       synthetic::draw(Series{.steps = 10000, .noise = 0.02, .outlier_share = 0.02, .outlier = 5}, random);
   const Whole found = run(step_s, {.max_time_s = 1e9});
-  EXPECT_EQ(found.last.reason, StopReason::kPrecise);
+  EXPECT_THAT(found.last.text, StartsWith("precise: "));
   EXPECT_LT(found.last.mean.interval->half_width_share, 0.02);
   EXPECT_GT(found.steps, 1000U) << "the median was known after 78";
 }
@@ -68,7 +68,7 @@ TEST(StoppingTest, one_narrow_look_is_not_enough) {
   for (int i = 0; i < 60; ++i) {
     const auto step_s = synthetic::draw(Series{3000, 0.3, 0.1, 0.1, false}, random);
     const Whole found = run(step_s, {.max_time_s = 1e9});
-    ASSERT_EQ(found.last.reason, StopReason::kPrecise);
+    ASSERT_THAT(found.last.text, StartsWith("precise: "));
     EXPECT_GE(found.last.median.degrees, 8);
     const size_t earlier = static_cast<size_t>(static_cast<double>(found.last.steady.remainder.steps) / 1.25);
     const Estimate before = median_estimate(
@@ -87,7 +87,6 @@ TEST(StoppingTest, looks_seldom) {
 TEST(StoppingTest, time_ends_it_nearly_on_time) {
   Generator random(82);
   const Whole found = run(synthetic::draw(Series{10000, 0, 0.1, 0.3, true}, random), {.max_time_s = 5});
-  EXPECT_EQ(found.last.reason, StopReason::kMaxTime);
   EXPECT_LT(found.steps, 60U);
   EXPECT_THAT(found.last.text, HasSubstr("the time of 5 s is over"));
 }
@@ -105,7 +104,7 @@ TEST(StoppingTest, the_most_steps_are_not_overrun) {
   Generator random(83);
   const Whole found =
       run(synthetic::draw(Series{10000, 0, 0.1, 0.3, true}, random), {.max_time_s = 1e9, .max_steps = 333});
-  EXPECT_EQ(found.last.reason, StopReason::kMaxSteps);
+  EXPECT_THAT(found.last.text, StartsWith("333 steps are the most; "));
   EXPECT_EQ(found.steps, 333U);
 }
 
@@ -116,23 +115,7 @@ TEST(StoppingTest, an_unsettled_run_goes_on) {
   const StoppingDecision found = decide_stop(step_s, 10);
   EXPECT_FALSE(found.stop);
   EXPECT_FALSE(found.median.interval);
-  EXPECT_FALSE(found.predicted_steps);
   EXPECT_THAT(found.text, HasSubstr("not settled"));
-}
-
-TEST(StoppingTest, predicts_about_how_many_steps_are_missing) {
-  Generator random(85);
-  int near = 0;
-  for (int i = 0; i < 40; ++i) {
-    const auto step_s = synthetic::draw(Series{3000, 0, 0.1, 0.15, false}, random);
-    const StoppingDecision early =
-        decide_stop(std::span<const double>(step_s).first(150), 15, {.max_time_s = 1e9});
-    if (early.stop || !early.predicted_steps) continue;
-    const auto needed = static_cast<double>(run(step_s, {.max_time_s = 1e9}).steps);
-    const double ratio = static_cast<double>(150 + *early.predicted_steps) / needed;
-    near += ratio > 0.4 && ratio < 2.5 ? 1 : 0;
-  }
-  EXPECT_GE(near, 32);
 }
 
 TEST(StoppingTest, warmup_is_not_measured) {
@@ -140,7 +123,7 @@ TEST(StoppingTest, warmup_is_not_measured) {
   std::vector<double> step_s = synthetic::draw(Series{2000, 0, 0.1, 0.02, false}, random);
   synthetic::add_step_warmup(step_s, 30, 3);
   const Whole found = run(step_s, {.max_time_s = 1e9});
-  EXPECT_EQ(found.last.reason, StopReason::kPrecise);
+  EXPECT_THAT(found.last.text, StartsWith("precise: "));
   EXPECT_NEAR(static_cast<double>(found.last.steady.cut), 30, 3);
   EXPECT_NEAR(found.last.median.value, 0.1, 0.002);
 }

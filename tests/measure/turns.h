@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lockstep/measure/sequential.h"
+#include "lockstep/measure/compare.h"
 
 #include "measure/synthetic.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/measure/sequential.h"
+#include "lockstep/measure/compare.h"
 
 namespace lockstep::results {
 namespace {

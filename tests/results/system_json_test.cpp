@@ -5,7 +5,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/topology/hwloc_system.h"
 #include "lockstep/topology/inspect.h"
 
 namespace lockstep::results {
@@ -22,7 +21,7 @@ std::string recorded_text(const std::string& name) {
 TEST(SystemJsonTest, what_is_written_is_read_back) {
   for (const System& system :
        {topology::system_from_xml(recorded_text("two_gpus.xml"), "a"),
-        topology::system_from_synthetic("package:2 [numa] l3:1 core:2 pu:2"),
+        topology::system_from_xml(recorded_text("two_sockets.xml"), "d"),
         system_from_json(recorded_text("nvswitch8.json"), "b"),
         system_from_json(recorded_text("v100x8.json"), "c"), topology::inspect_system()}) {
     const std::string text = system_to_json(system);

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include "lockstep/results/files/system_json.h"
-#include "lockstep/topology/hwloc_system.h"
 
 #include "golden/golden.h"
 
@@ -76,7 +75,7 @@ TEST(SystemTextTest, what_is_not_known_of_a_path_is_explained_only_where_it_occu
 }
 
 TEST(SystemTextTest, a_machine_without_gpus_has_no_matrix_but_the_reason) {
-  topology::System system = topology::system_from_synthetic("package:2 core:4 pu:2");
+  topology::System system = recorded("two_sockets.xml");
   system.why_no_gpus = "no driver is here";
   EXPECT_THAT(
       to_text(system_tables(system)),

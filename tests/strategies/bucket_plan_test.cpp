@@ -1,4 +1,4 @@
-#include "lockstep/strategies/bucket_plan.h"
+#include "lockstep/strategies/buckets.h"
 
 #include <numeric>
 

@@ -7,7 +7,7 @@
 
 #include <ATen/ops/full.h>
 
-#include "lockstep/strategies/wire.h"
+#include "lockstep/strategies/tensor_buffer.h"
 
 #include "strategies/recording_communicator.h"
 #include "strategies/trained_replica.h"

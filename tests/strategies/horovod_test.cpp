@@ -18,7 +18,7 @@
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/threads.h"
 #include "lockstep/strategies/catalog.h"
-#include "lockstep/strategies/fusion.h"
+#include "lockstep/strategies/buckets.h"
 #include "lockstep/strategies/negotiator.h"
 
 #include "strategies/recording_communicator.h"

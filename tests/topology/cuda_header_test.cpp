@@ -11,7 +11,7 @@ namespace lockstep::topology::cuda_driver {
 namespace {
 
 #define EXPECT_SAME_DRIVER_CALL(ours, theirs) \
-  static_assert(SameCall<decltype(Functions::ours), decltype(&theirs)>::value, #theirs)
+  static_assert(SameCall<decltype(Functions::ours.pointer), decltype(&theirs)>::value, #theirs)
 
 EXPECT_SAME_DRIVER_CALL(init, cuInit);
 EXPECT_SAME_DRIVER_CALL(count, cuDeviceGetCount);

@@ -3,6 +3,7 @@
 // whether these are NVIDIA's (nvml_header_test.cpp does). LOCKSTEP_FAKE_NVML chooses what it plays:
 //   dgx1       eight GPUs, NVLinks in the cube mesh of a DGX-1
 //   switches   four GPUs with 18 links each into NVSwitches that the machine does not show
+//   pcie       the GPUs of dgx1 without NVLinks
 //   bare       one GPU whose driver tells nothing but that it is there
 //   no_driver  the library without a driver
 //   hidden     two GPUs, of which this process may talk to the second

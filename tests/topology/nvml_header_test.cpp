@@ -14,7 +14,7 @@ namespace lockstep::topology::nvml {
 namespace {
 
 #define EXPECT_SAME_CALL(ours, theirs) \
-  static_assert(SameCall<decltype(Functions::ours), decltype(&theirs)>::value, #theirs)
+  static_assert(SameCall<decltype(Functions::ours.pointer), decltype(&theirs)>::value, #theirs)
 
 EXPECT_SAME_CALL(init, nvmlInit_v2);
 EXPECT_SAME_CALL(shutdown, nvmlShutdown);

@@ -21,10 +21,9 @@ Nvml fake(const char* playing) {
 }
 
 /// Row by row.
-std::vector<std::string> path_words(const GpuReport& report) {
-  System system = with_gpus({}, report);
+std::vector<std::string> path_words(const DeviceMap& map) {
   std::vector<std::string> rows;
-  for (const std::vector<Path>& row : system.map.paths) {
+  for (const std::vector<Path>& row : map.paths) {
     std::string& text = rows.emplace_back();
     for (const Path& path : row) text += (text.empty() ? "" : " ") + to_string(path);
   }
@@ -36,7 +35,7 @@ TEST(NvmlTest, a_missing_library_is_a_reason_and_no_error) {
   EXPECT_THAT(nvml.why_not(), AllOf(HasSubstr("libno-such-nvml.so.1"), HasSubstr("no NVIDIA driver")));
   EXPECT_EQ(nvml.gpus(), 0);
   EXPECT_EQ(nvml.index_of("0000:01:00.0"), std::nullopt);
-  EXPECT_THAT(nvml.report().gpus, IsEmpty());
+  EXPECT_THAT(nvml.map().devices, IsEmpty());
 }
 
 TEST(NvmlTest, a_library_that_is_none_of_nvidias_is_a_reason) {
@@ -67,39 +66,35 @@ TEST(FakeNvmlTest, a_driver_that_does_not_run_is_a_reason_in_its_own_words) {
 TEST(FakeNvmlTest, nvlinks_of_a_cube_mesh) {
   const Nvml nvml = fake("dgx1");
   ASSERT_EQ(nvml.why_not(), "");
-  const GpuReport report = nvml.report();
-  EXPECT_EQ(report.driver_version, "580.65.06");
-  EXPECT_EQ(report.cuda_version, "13.1");
-  ASSERT_EQ(report.gpus.size(), 8u);
-  EXPECT_EQ(report.gpus[0].name, "Tesla V100-SXM2-16GB");
-  EXPECT_EQ(report.gpus[0].pci_bus_id, "0000:60:00.0");
-  EXPECT_EQ(report.gpus[0].memory_bytes, int64_t{1} << 34);
-  EXPECT_EQ(report.gpus[0].cpu_affinity, "0-19,40-59");
-  EXPECT_EQ(report.gpus[7].cpu_affinity, "20-39,60-79");
-  EXPECT_EQ(report.gpus[7].numa_node, 1);
-  EXPECT_EQ(report.gpus[0].links.size(), 6u);
-  EXPECT_THAT(path_words(report),
-              ElementsAre("X NV1 NV1 NV2 NV2 SYS SYS SYS", "NV1 X NV2 NV1 SYS NV2 SYS SYS",
-                          "NV1 NV2 X NV2 SYS SYS NV1 SYS", "NV2 NV1 NV2 X SYS SYS SYS NV1",
-                          "NV2 SYS SYS SYS X NV1 NV1 NV2", "SYS NV2 SYS SYS NV1 X NV2 NV1",
-                          "SYS SYS NV1 SYS NV1 NV2 X NV2", "SYS SYS SYS NV1 NV2 NV1 NV2 X"));
+  const DeviceMap map = nvml.map();
+  EXPECT_EQ(map.driver_version, "580.65.06");
+  EXPECT_EQ(map.cuda_version, "13.1");
+  ASSERT_EQ(map.devices.size(), 8u);
+  EXPECT_EQ(map.devices[0].name, "Tesla V100-SXM2-16GB");
+  EXPECT_EQ(map.devices[0].pci_bus_id, "0000:60:00.0");
+  EXPECT_EQ(map.devices[0].memory_bytes, int64_t{1} << 34);
+  EXPECT_EQ(map.devices[0].cpu_affinity, "0-19,40-59");
+  EXPECT_EQ(map.devices[7].cpu_affinity, "20-39,60-79");
+  EXPECT_EQ(map.devices[7].numa_node, 1);
+  EXPECT_THAT(path_words(map), ElementsAre("X NV1 NV1 NV2 NV2 SYS SYS SYS", "NV1 X NV2 NV1 SYS NV2 SYS SYS",
+                                           "NV1 NV2 X NV2 SYS SYS NV1 SYS", "NV2 NV1 NV2 X SYS SYS SYS NV1",
+                                           "NV2 SYS SYS SYS X NV1 NV1 NV2", "SYS NV2 SYS SYS NV1 X NV2 NV1",
+                                           "SYS SYS NV1 SYS NV1 NV2 X NV2", "SYS SYS SYS NV1 NV2 NV1 NV2 X"));
 }
 
 TEST(FakeNvmlTest, links_into_switches_that_the_machine_does_not_show) {
-  EXPECT_THAT(path_words(fake("switches").report()),
+  EXPECT_THAT(path_words(fake("switches").map()),
               ElementsAre("X NV18 NV18 NV18", "NV18 X NV18 NV18", "NV18 NV18 X NV18", "NV18 NV18 NV18 X"));
 }
 
 TEST(FakeNvmlTest, without_nvlinks_the_common_ancestor_says_how_near_two_are) {
-  GpuReport report = fake("dgx1").report();
-  for (GpuFacts& gpu : report.gpus) gpu.links.clear();
-  EXPECT_EQ(path_words(report)[0], "X PIX PHB PHB SYS SYS SYS SYS");
+  EXPECT_EQ(path_words(fake("pcie").map())[0], "X PIX PHB PHB SYS SYS SYS SYS");
 }
 
 TEST(FakeNvmlTest, gpus_of_others_are_left_out) {
   const Nvml nvml = fake("hidden");
   ASSERT_EQ(nvml.gpus(), 1);
-  EXPECT_EQ(nvml.report().gpus[0].pci_bus_id, "0000:61:00.0");
+  EXPECT_EQ(nvml.map().devices[0].pci_bus_id, "0000:61:00.0");
 }
 
 TEST(FakeNvmlTest, a_gpu_is_found_by_its_place_on_the_bus) {
@@ -133,11 +128,40 @@ TEST(FakeNvmlTest, what_a_driver_does_not_tell_stays_empty) {
   EXPECT_FALSE(sample.memory_bytes);
   EXPECT_THAT(sample.slowed_by, IsEmpty());
   EXPECT_EQ(sample.temperature_c, 45);
-  const GpuReport report = nvml.report();
-  EXPECT_EQ(report.gpus[0].name, "");
-  EXPECT_FALSE(report.gpus[0].numa_node);
-  EXPECT_THAT(report.gpus[0].links, IsEmpty());
-  EXPECT_THAT(path_words(report), ElementsAre("X"));
+  const DeviceMap map = nvml.map();
+  EXPECT_EQ(map.devices[0].name, "");
+  EXPECT_FALSE(map.devices[0].numa_node);
+  EXPECT_THAT(path_words(map), ElementsAre("X"));
+}
+
+LinkedGpu driver_gpu(const std::string& bus_id) {
+  LinkedGpu gpu;
+  gpu.pci_bus_id = bus_id;
+  return gpu;
+}
+
+void add_links(LinkedGpu& from, NvLink::To to, const std::string& bus_id, int count) {
+  from.links.insert(from.links.end(), static_cast<size_t>(count), NvLink{to, bus_id});
+}
+
+TEST(NvlinksTest, direct_links_count_where_both_ends_have_them) {
+  LinkedGpu one = driver_gpu("a"), other = driver_gpu("b");
+  EXPECT_EQ(nvlinks_between(one, other), 0);
+  add_links(one, NvLink::To::kGpu, "b", 2);
+  EXPECT_EQ(nvlinks_between(one, other), 0);
+  add_links(other, NvLink::To::kGpu, "a", 1);
+  add_links(other, NvLink::To::kGpu, "c", 3);
+  EXPECT_EQ(nvlinks_between(one, other), 1);
+  EXPECT_EQ(nvlinks_between(other, one), 1);
+}
+
+TEST(NvlinksTest, links_into_switches_connect_to_whatever_else_is_there) {
+  LinkedGpu one = driver_gpu("a"), other = driver_gpu("b"), alone = driver_gpu("c");
+  add_links(one, NvLink::To::kSwitch, "", 18);
+  add_links(other, NvLink::To::kSwitch, "", 12);
+  add_links(alone, NvLink::To::kOther, "", 4);
+  EXPECT_EQ(nvlinks_between(one, other), 12);
+  EXPECT_EQ(nvlinks_between(one, alone), 0);
 }
 
 TEST(NvmlTest, idleness_slows_nothing_down_and_an_unknown_reason_is_shown_as_it_is) {

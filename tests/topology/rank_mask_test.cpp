@@ -1,4 +1,4 @@
-#include "lockstep/topology/rank_mask.h"
+#include "lockstep/topology/inspect.h"
 
 #include <gtest/gtest.h>
 

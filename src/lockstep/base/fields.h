@@ -13,6 +13,8 @@ namespace lockstep {
 //     fields("empty_s", queue.empty_s);
 //   }
 //
+// or, where all keys are the members' names and have one rule: LOCKSTEP_DESCRIBE(kOptional, name, empty_s).
+//
 // `Self` is const for a visitor that writes. Visitors (base/json_codec.h has the ones for JSON) also have
 //
 //   fields.derived("efficiency", value)     written, never read
@@ -35,6 +37,7 @@ struct FieldRule {
   bool lines = false;
 };
 
+inline constexpr FieldRule kOptional{};
 inline constexpr FieldRule kRequired{.required = true};
 inline constexpr FieldRule kNullable{.nullable = true};
 inline constexpr FieldRule kNotNegative{.least = 0};
@@ -42,5 +45,21 @@ inline constexpr FieldRule kNullableCount{.nullable = true, .least = 0};
 inline constexpr FieldRule kLines{.lines = true};
 /// Must be there, and at least 1.
 inline constexpr FieldRule kAtLeastOne{.required = true, .least = 1};
+
+#define LOCKSTEP_DESCRIBE(rule, ...)                   \
+  template <typename Fields, typename Self>            \
+  static void describe(Fields& fields, Self& self) {   \
+    LOCKSTEP_RESCAN(LOCKSTEP_FIELD(rule, __VA_ARGS__)) \
+  }
+#define LOCKSTEP_FIELD(rule, name, ...) \
+  fields(#name, self.name, rule);       \
+  __VA_OPT__(LOCKSTEP_NEXT_FIELD LOCKSTEP_NO_ARGUMENTS(rule, __VA_ARGS__))
+// A macro does not expand within itself; each rescan expands what the last one left, here up to 27 members.
+#define LOCKSTEP_NEXT_FIELD() LOCKSTEP_FIELD
+#define LOCKSTEP_NO_ARGUMENTS ()
+#define LOCKSTEP_RESCAN(...) LOCKSTEP_RESCAN_9(LOCKSTEP_RESCAN_9(LOCKSTEP_RESCAN_9(__VA_ARGS__)))
+#define LOCKSTEP_RESCAN_9(...) LOCKSTEP_RESCAN_3(LOCKSTEP_RESCAN_3(LOCKSTEP_RESCAN_3(__VA_ARGS__)))
+#define LOCKSTEP_RESCAN_3(...) LOCKSTEP_RESCAN_1(LOCKSTEP_RESCAN_1(LOCKSTEP_RESCAN_1(__VA_ARGS__)))
+#define LOCKSTEP_RESCAN_1(...) __VA_ARGS__
 
 }  // namespace lockstep

@@ -88,7 +88,7 @@ LOCKSTEP_KERNEL bool arrives_last(const Tiling& tiling, int block, SumsPlace to,
     if (thread != 0) return;
     uint32_t* const counter = to.counters + block % tiling.tiles;
     shared.last = count_up(counter) + 1 == static_cast<uint32_t>(tiling.row_blocks);
-    // For the next kernel.
+    // Reset for the next kernel.
     if (shared.last) *counter = 0;
     publish();
   });

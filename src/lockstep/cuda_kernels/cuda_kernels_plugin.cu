@@ -18,7 +18,7 @@ void check_cuda(cudaError_t result, const char* call) {
                         cudaGetErrorName(result) + ")");
 }
 
-/// Asked for at every launch: CUDA answers from memory.
+/// Queried at every launch; CUDA answers from memory.
 int current_processors() {
   int device = 0;
   check_cuda(cudaGetDevice(&device), "cudaGetDevice");

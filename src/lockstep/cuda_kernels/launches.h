@@ -51,7 +51,7 @@ void normalize_backward(const NormBackward& norm, Launcher& launcher) {
 
 /// Bytes of NormForward::workspace and NormBackward::workspace for images of this shape.
 inline int64_t norm_workspace_bytes(Shape shape, int processors) {
-  // Both passes with sums have as many blocks; alignment has no say in it.
+  // Both passes with sums have the same number of blocks, whatever the alignment.
   static_assert(NormStatistics<float>::kBlocksPerProcessor == NormGradientSums<float>::kBlocksPerProcessor);
   return workspace_bytes(tile(shape, false, processors * NormStatistics<float>::kBlocksPerProcessor));
 }

@@ -109,7 +109,7 @@ struct NormApply {
           for_lanes([&](int lane) {
             const float z = (as_float(read.x.values[lane]) - mean[lane]) * scale[lane] + bias[lane] +
                             as_float(read.residual.values[lane]);
-            // False for what is not a number, so that it reaches the loss and is noticed there.
+            // False for NaN, which then reaches the loss.
             const bool stops = as_float(rounded<T>(z)) <= 0;
             passes |= (stops ? 0u : 1u) << lane;
             made.values[lane] = rounded<T>(norm.mask != nullptr && stops ? 0.0f : z);

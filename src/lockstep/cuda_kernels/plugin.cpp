@@ -18,7 +18,7 @@ const KernelsPluginV1& open_kernels() {
           "it is built where the CUDA toolkit with nvcc is: install that, then build lockstep again, or "
           "use --kernels aten",
       .open_flags = RTLD_NOW | RTLD_LOCAL};
-  // Every step asks.
+  // Opened once: every step asks for it.
   static const void* const opened =
       open_plugin_file(kFile, "lockstep_cuda_kernels_plugin", kKernelsAbiVersion);
   return *static_cast<const KernelsPluginV1*>(opened);

@@ -8,7 +8,7 @@ namespace lockstep::cuda_kernels {
 
 constexpr uint32_t kKernelsAbiVersion = 1;
 
-/// A note for those who ask for these kernels, until a GPU has run them.
+/// The note on these kernels in tables, until a GPU has run them.
 constexpr const char* kNeverRun =
     "off by default until a GPU has run these kernels; they were tested on the CPU only";
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "lockstep/base/fields.h"
+
 namespace lockstep::feed {
 
 /// Counts of one queue of batches on one rank. The first batch is left out, before which nothing could be
@@ -34,25 +36,8 @@ struct QueueUse {
   int64_t refused = 0;
   std::string first_refused;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& use) {
-    fields("name", use.name);
-    fields("capacity", use.capacity);
-    fields("producers", use.producers);
-    fields("images_per_batch", use.images_per_batch);
-    fields("bytes_per_batch", use.bytes_per_batch);
-    fields("batches", use.batches);
-    fields("elapsed_s", use.elapsed_s);
-    fields("ready", use.ready);
-    fields("empty", use.empty);
-    fields("empty_s", use.empty_s);
-    fields("full", use.full);
-    fields("full_s", use.full_s);
-    fields("made", use.made);
-    fields("made_s", use.made_s);
-    fields("refused", use.refused);
-    fields("first_refused", use.first_refused);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, name, capacity, producers, images_per_batch, bytes_per_batch, batches,
+                    elapsed_s, ready, empty, empty_s, full, full_s, made, made_s, refused, first_refused)
 };
 
 }  // namespace lockstep::feed

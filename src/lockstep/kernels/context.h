@@ -62,10 +62,6 @@ struct Context {
   /// For a step that is recorded once and launched many times: the step's number as one int64 on the images'
   /// device, read when the step runs. Null: use `step`.
   const at::Tensor* step_on_device = nullptr;
-  /// Collects the batch counters of the blocks in training, so that the caller can increment all of them at
-  /// once (count_batch): on a GPU a launch for each takes longer than the additions. Null: each block
-  /// increments its own.
-  std::vector<at::Tensor>* batch_counters = nullptr;
   /// Whether blocks compute with the narrow copies of their weights (WeightCopies), which are up to date.
   bool weight_copies = false;
   /// Null except when the cost of a network is measured.

@@ -4,13 +4,14 @@
 #include <ATen/ops/batch_norm.h>
 
 #include "lockstep/kernels/block_steps.h"
-#include "lockstep/kernels/gpu_norm.h"
 #include "lockstep/kernels/image_layout.h"
 
 namespace lockstep::kernels {
 namespace {
 
 using replica::Init;
+
+constexpr const char* kCounter = ".num_batches_tracked";
 
 LayerInit first_values(const ConvShape& shape, const ConvBnStyle& style) {
   if (style.weight_deviation) return {Init::normal(*style.weight_deviation), std::nullopt};
@@ -19,7 +20,10 @@ LayerInit first_values(const ConvShape& shape, const ConvBnStyle& style) {
 
 }  // namespace
 
-void count_batch(const std::vector<at::Tensor>& counters) {
+void count_batch(const replica::Parameters& parameters) {
+  std::vector<at::Tensor> counters;
+  for (const replica::NamedTensor& buffer : parameters.buffers())
+    if (buffer.name.ends_with(kCounter)) counters.push_back(buffer.value);
   if (!counters.empty()) at::_foreach_add_(counters, at::Scalar(1));
 }
 
@@ -29,16 +33,12 @@ BatchNorm::BatchNorm(replica::Parameters& parameters, const std::string& name, i
              .bias = parameters.add(name + ".bias", channels, Init::constant(0)),
              .running_mean = parameters.add_buffer(name + ".running_mean", channels, 0),
              .running_variance = parameters.add_buffer(name + ".running_var", channels, 1),
-             .epsilon = epsilon},
-      num_batches_tracked_(parameters.add_buffer(name + ".num_batches_tracked", {}, 0, at::kLong)) {}
+             .epsilon = epsilon} {
+  parameters.add_buffer(name + kCounter, {}, 0, at::kLong);
+}
 
 Fork BatchNorm::operator()(const at::Tensor& x, const NormTail& tail, const Context& context) const {
   if (context.cost != nullptr) context.cost->keep(x);
-  if (context.training && context.batch_counters != nullptr) {
-    context.batch_counters->push_back(num_batches_tracked_);
-  } else if (context.training) {
-    num_batches_tracked_.add_(1);
-  }
   if (context.fuses(x) && can_block(channels_of(x))) {
     const at::Tensor residual =
         tail.residual ? to_blocked(tail.residual()).to(x.scalar_type()) : at::Tensor();

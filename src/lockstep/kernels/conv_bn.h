@@ -14,8 +14,9 @@
 
 namespace lockstep::kernels {
 
-/// Adds 1 to the counters that a forward pass left in Context::batch_counters.
-void count_batch(const std::vector<at::Tensor>& counters);
+/// Adds 1 to the batch counters of all normalizations of a network, in one operation: on a GPU a launch for
+/// each would take longer than the additions. Call once per forward pass in training.
+void count_batch(const replica::Parameters& parameters);
 
 /// The operations that follow a normalization, in this order.
 struct NormTail {
@@ -37,7 +38,6 @@ class BatchNorm {
  private:
   /// All fp32, [channels].
   NormLayer layer_;
-  at::Tensor num_batches_tracked_;
 };
 
 /// Names under which a convolution and its batch normalization are registered ("layer1.0.conv1",

@@ -198,7 +198,7 @@ struct Gradients {
 };
 
 /// The input of the backward pass: gradients of the output, and tensors kept by the forward pass.
-struct Returned {
+struct BackwardInput {
   at::Tensor dy;
   /// Gradient of the second output; undefined if there is none.
   at::Tensor more;
@@ -214,7 +214,7 @@ struct Returned {
 };
 
 template <typename T>
-Gradients backward_of(const Returned& given) {
+Gradients backward_of(const BackwardInput& given) {
   const Blocks shape(given.x);
   const int64_t width = shape.width;
   const int64_t channels = given.weight.numel();
@@ -260,9 +260,10 @@ Gradients backward_of(const Returned& given) {
       },
       [&](int64_t block, const ChannelSums& sums) {
         // With n values per channel, z = weight * (x - mean) * inverse + bias, and the mean and the deviation
-        // depending on every x: dx = weight * inverse * (dz - sum(dz) / n
-        //                                                - (x - mean) * inverse^2 * sum(dz * (x - mean)) /
-        //                                                n).
+        // depending on every x:
+        //
+        //     dx = weight * inverse * (dz - sum(dz) / n - (x - mean) * inverse^2 * sum(dz * (x - mean)) / n)
+        //
         for (int64_t i = 0; i < width; ++i) {
           const int64_t c = block * width + i;
           of_bias[c] = static_cast<float>(sums.first[i]);
@@ -308,15 +309,15 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
     const auto dense = [](const at::Tensor& gradient) {
       return gradient.defined() ? gradient.contiguous() : gradient;
     };
-    Returned given{.dy = dense(gradients[0]),
-                   .more = gradients.size() > 1 ? dense(gradients[1]) : at::Tensor(),
-                   .y = variables[4],
-                   .x = variables[0],
-                   .weight = variables[1],
-                   .bias = variables[2],
-                   .statistics = variables[3],
-                   .has_residual = saved->saved_data["has_residual"].toBool(),
-                   .relu = saved->saved_data["relu"].toBool()};
+    BackwardInput given{.dy = dense(gradients[0]),
+                        .more = gradients.size() > 1 ? dense(gradients[1]) : at::Tensor(),
+                        .y = variables[4],
+                        .x = variables[0],
+                        .weight = variables[1],
+                        .bias = variables[2],
+                        .statistics = variables[3],
+                        .has_residual = saved->saved_data["has_residual"].toBool(),
+                        .relu = saved->saved_data["relu"].toBool()};
     if (!given.dy.defined()) std::swap(given.dy, given.more);
     Gradients found;
     with_type(given.x, [&](auto type) { found = backward_of<decltype(type)>(given); });

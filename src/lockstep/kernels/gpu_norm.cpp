@@ -1,5 +1,3 @@
-#include "lockstep/kernels/gpu_norm.h"
-
 #include <map>
 #include <mutex>
 #include <optional>
@@ -13,6 +11,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/cuda_kernels/plugin.h"
+#include "lockstep/kernels/fused_norm.h"
 
 namespace lockstep::kernels {
 namespace {

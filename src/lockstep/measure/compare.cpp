@@ -3,17 +3,23 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include <fmt/core.h>
 
+#include "lockstep/base/assert.h"
 #include "lockstep/measure/distributions.h"
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/measure/series.h"
-#include "lockstep/measure/signed_rank.h"
 
 namespace lockstep::measure {
 namespace {
+
+/// Fewer pairs have a t interval several times as wide as the scatter of the pairs.
+constexpr size_t kFirstLook = 4;
+/// Chance that any look of a comparison errs.
+constexpr double kErrorOfLooks = 0.05;
 
 /// An estimate of a logarithm, with its squared standard error and degrees of freedom.
 struct Located {
@@ -27,7 +33,7 @@ using Launches = std::vector<std::vector<double>>;
 /// Fewer pairs cannot be certain enough by their ranks: 12 of one sign have a chance of 1 in 2,048.
 constexpr size_t kRankedPairs = 12;
 
-/// A launch that was ended before its first steady step says nothing.
+/// Leaves out launches that ended before their first steady step.
 Launches without_empty(const Launches& launches) {
   Launches kept;
   for (const auto& launch : launches) {
@@ -90,9 +96,9 @@ Located change_between(const Located& base, const Located& test) {
   return result;
 }
 
-/// As change_between() of launches. Two launches on one side against many on the other: Welch's degrees of
-/// freedom are those of the many wherever the two happen to lie close together, and 14 % of equals would be
-/// told apart. So there are no more than the smaller side has.
+/// As change_between() of launches. Where one side has two or three launches, Welch's degrees of freedom are
+/// those of the larger side whenever the few happen to lie close together, and 14 % of equal pairs would
+/// count as different. So the smaller side limits them.
 Located change_of_launches(const std::vector<double>& base, const std::vector<double>& test) {
   Located change = change_between(located(base), located(test));
   const size_t fewest = std::min(base.size(), test.size());
@@ -108,7 +114,6 @@ void conclude(Comparison& row, double log, double lower_log, double upper_log, d
   interval.half_width_share = 0.5 * (interval.upper - interval.lower) / row.ratio;
   row.ratio_interval = interval;
   row.p = p;
-  row.corrected_p = row.p;
   row.verdict = interval.lower > 1   ? Verdict::kSlower
                 : interval.upper < 1 ? Verdict::kFaster
                                      : Verdict::kSame;
@@ -141,6 +146,30 @@ void compare_within(Comparison& row, const Launches& base, const Launches& test)
   } else {
     row.reason = fmt::format("{}: {}", base_at ? "test" : "base", reason);
   }
+}
+
+/// Averages of all pairs of values, ascending.
+std::vector<double> pair_averages(std::span<const double> values) {
+  std::vector<double> averages;
+  averages.reserve(values.size() * (values.size() + 1) / 2);
+  for (size_t i = 0; i < values.size(); ++i) {
+    for (size_t j = i; j < values.size(); ++j) averages.push_back(0.5 * (values[i] + values[j]));
+  }
+  std::ranges::sort(averages);
+  return averages;
+}
+
+/// P(T <= t) for t from 0 to half of the greatest: T is the sum of those of the ranks 1 to `count` that fair
+/// coins choose.
+std::vector<double> lower_half(size_t count) {
+  std::vector<double> chances(count * (count + 1) / 4 + 1);
+  chances[0] = 1;
+  for (size_t rank = 1; rank <= count; ++rank) {
+    for (size_t sum = chances.size(); sum-- > 0;)
+      chances[sum] = 0.5 * (chances[sum] + (sum >= rank ? chances[sum - rank] : 0));
+  }
+  for (size_t sum = 1; sum < chances.size(); ++sum) chances[sum] += chances[sum - 1];
+  return chances;
 }
 
 }  // namespace
@@ -224,9 +253,55 @@ void correct_for_rows(std::vector<Comparison>& rows) {
   size_t next = 0;
   for (Comparison& row : rows) {
     if (!row.p) continue;
-    row.corrected_p = corrected[next++];
-    if (row.differs() && *row.corrected_p > 1 - row.options.confidence) row.verdict = Verdict::kSame;
+    if (corrected[next++] > 1 - row.options.confidence && row.differs()) row.verdict = Verdict::kSame;
   }
+}
+
+SignedRank signed_rank(std::span<const double> values, double confidence) {
+  LOCKSTEP_ASSERT(!values.empty());
+  const std::vector<double> averages = pair_averages(values);
+  const std::vector<double> chances = lower_half(values.size());
+  const size_t count = averages.size();
+  // As many averages on each side are not in the interval.
+  size_t outside = 0;
+  while (outside < chances.size() && 2 * chances[outside] <= 1 - confidence) ++outside;
+  constexpr double kEndless = std::numeric_limits<double>::infinity();
+  const auto not_below =
+      static_cast<size_t>(std::ranges::count_if(averages, [](double one) { return one >= 0; }));
+  const auto not_above =
+      static_cast<size_t>(std::ranges::count_if(averages, [](double one) { return one <= 0; }));
+  const size_t statistic = std::min(not_below, not_above);
+  return {.estimate = 0.5 * (averages[(count - 1) / 2] + averages[count / 2]),
+          .lower = outside > 0 ? averages[outside - 1] : -kEndless,
+          .upper = outside > 0 ? averages[count - outside] : kEndless,
+          .p = statistic < chances.size() ? std::min(1.0, 2 * chances[statistic]) : 1.0};
+}
+
+LookPlan::LookPlan(size_t most_pairs) {
+  LOCKSTEP_ASSERT(most_pairs >= 2);
+  // Growing by a half and by a third in turn: even numbers, so that every look has whole ABBA blocks.
+  for (size_t pairs = kFirstLook; pairs < most_pairs; pairs *= 2) {
+    looks_.push_back(pairs);
+    if (pairs + pairs / 2 < most_pairs) looks_.push_back(pairs + pairs / 2);
+  }
+  looks_.push_back(most_pairs);
+}
+
+bool LookPlan::is_look(size_t pairs) const {
+  return std::ranges::find(looks_, pairs) != looks_.end();
+}
+
+double LookPlan::confidence_of_look(bool last) const {
+  const double part = looks_.size() == 1 ? 1 : last ? 0.5 : 0.5 / static_cast<double>(looks_.size() - 1);
+  return 1 - part * kErrorOfLooks;
+}
+
+Certainty certainty_of(const Comparison& row) {
+  if (row.differs() && !row.within_launches) return Certainty::kDiffers;
+  const bool inside = row.ratio_interval && !row.within_launches &&
+                      row.ratio_interval->lower > 1 - row.options.threshold &&
+                      row.ratio_interval->upper < 1 + row.options.threshold;
+  return inside ? Certainty::kBelowThreshold : Certainty::kOpen;
 }
 
 }  // namespace lockstep::measure

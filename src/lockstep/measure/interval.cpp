@@ -19,12 +19,8 @@ namespace {
 /// the samples, and its coverage is unproven.
 constexpr double kFewestDegrees = 2.5;
 
-Estimate without_interval(double value, NoInterval reason, std::string text) {
-  return {.value = value, .interval = {}, .reason = reason, .reason_text = std::move(text)};
-}
-
 Estimate not_enough(double value) {
-  return without_interval(value, NoInterval::kNotEnoughData, "not enough data");
+  return {.value = value, .reason_text = "not enough data"};
 }
 
 /// Whether the series must not have an interval; sets the reason if so.
@@ -33,15 +29,8 @@ bool refused(Estimate& estimate, std::span<const double> step_s, const IntervalO
     estimate = not_enough(estimate.value);
     return true;
   }
-  if (!options.check_settled) return false;
-  const SeriesDiagnosis diagnosis = diagnose(step_s);
-  if (diagnosis.level_shift) {
-    estimate = without_interval(estimate.value, NoInterval::kLevelShift,
-                                fmt::format("level shift at step {}", diagnosis.level_shift->step));
-  } else if (diagnosis.trend) {
-    estimate = without_interval(estimate.value, NoInterval::kTrend, "trend");
-  }
-  return !diagnosis.settled();
+  if (options.check_settled) estimate.reason_text = diagnose(step_s).unsettled_reason();
+  return !estimate.reason_text.empty();
 }
 
 /// An interval without width (all steps alike) has the share 0, whatever the value.
@@ -82,10 +71,8 @@ Estimate over_launches(const std::vector<std::vector<double>>& launches, const I
   const double mean = mean_of(logs);
   Estimate estimate;
   estimate.value = std::exp(mean);
-  estimate.effective_samples = count;
   estimate.degrees = count - 1;
   if (logs.size() < kFewestLaunches) {
-    estimate.reason = NoInterval::kFewLaunches;
     estimate.reason_text = kFewLaunchesText;
     return estimate;
   }
@@ -115,7 +102,6 @@ Estimate quantile_estimate(std::span<const double> step_s, double share, const I
   const double place = (n - 1) * share;
   if (place - reach < -0.5 || place + reach > n - 0.5) return not_enough(estimate.value);
   estimate.degrees = ranks.degrees;
-  estimate.effective_samples = ranks.value > 0 ? std::min(n, n * share * (1 - share) / ranks.value) : n;
   set_interval(estimate, value_at_place(sorted, place - reach), value_at_place(sorted, place + reach));
   return estimate;
 }
@@ -135,7 +121,6 @@ Estimate mean_estimate(std::span<const double> step_s, const IntervalOptions& op
   if (spread.degrees < kFewestDegrees) return not_enough(estimate.value);
   const auto n = static_cast<double>(step_s.size());
   estimate.degrees = spread.degrees;
-  estimate.effective_samples = spread.value > 0 ? std::min(n, n * spread.single / spread.value) : n;
   if (spread.value <= 0) {
     set_interval(estimate, estimate.value, estimate.value);
     return estimate;
@@ -171,7 +156,7 @@ std::optional<Interval> ratio_interval(const Bounded& above, const Bounded& belo
       if (!(number > 0) || !std::isfinite(number)) return std::nullopt;
     }
   }
-  // A value that lies outside of its interval, as a mean over launches may, has no reach on that side.
+  // Clamp: a mean over launches may lie outside its interval.
   const auto reach = [](double from, double to) { return std::max(0.0, std::log(to / from)); };
   const double ratio = above.value / below.value;
   const double down = std::hypot(reach(above.lower, above.value), reach(below.value, below.upper));

@@ -16,13 +16,11 @@ struct Interval {
   double half_width_share = 0;
 };
 
-enum class NoInterval { kNone, kNotEnoughData, kFewLaunches, kTrend, kNotSettled, kLevelShift };
-
 /// Fewest launches of an interval over launches. The spread of three says too little of how much the next one
 /// may differ: a t interval is several times as wide as they are apart.
 inline constexpr size_t kFewestLaunches = 4;
 
-/// Estimate::reason_text of NoInterval::kFewLaunches.
+/// Estimate::reason_text of fewer launches.
 inline constexpr const char* kFewLaunchesText = "fewer than 4 launches";
 
 /// A point estimate with its interval, or with the reason for the lack of one: a number that cannot be
@@ -30,19 +28,15 @@ inline constexpr const char* kFewLaunchesText = "fewer than 4 launches";
 struct Estimate {
   double value = 0;
   std::optional<Interval> interval;
-  NoInterval reason = NoInterval::kNone;
-  /// In words: "not enough data", "fewer than 4 launches", "trend", "not settled", "level shift at step 120";
-  /// empty with an interval.
+  /// "not enough data", "fewer than 4 launches", "trend", "level shift at step 120"; empty with an interval.
   std::string reason_text;
-  /// The number of independent steps (or launches) that would tell as much.
-  double effective_samples = 0;
   /// Degrees of freedom of the t distribution behind the interval.
   double degrees = 0;
 };
 
 struct IntervalOptions {
   double confidence = 0.95;
-  /// Refuse a series with a trend or a level shift. Off only for callers that have checked it already.
+  /// Whether to refuse a series with a trend or a level shift; callers that checked it before turn it off.
   bool check_settled = true;
 };
 

@@ -63,10 +63,10 @@ std::vector<double> whitened(std::span<const double> values, double lag_one) {
   return result;
 }
 
-double single_variance(std::span<const double> values, int fitted) {
+double single_variance(std::span<const double> values) {
   const double sum = squared_deviations(values);
   if (only_rounding(sum, static_cast<double>(values.size()), mean_of(values))) return 0;
-  return sum / static_cast<double>(values.size() - static_cast<size_t>(fitted));
+  return sum / static_cast<double>(values.size() - 1);
 }
 
 int cosines_for(size_t n) {
@@ -102,10 +102,10 @@ double corrected_lag_one(std::span<const double> values, int fitted) {
   return std::clamp((n * r + fitted) / (n - 1 - 2 * fitted), -kMaxLagOne, kMaxLagOne);
 }
 
-LongRunVariance long_run_variance(std::span<const double> values, int fitted) {
+LongRunVariance long_run_variance(std::span<const double> values) {
   LongRunVariance result;
-  result.lag_one = corrected_lag_one(values, fitted);
-  result.single = single_variance(values, fitted);
+  result.lag_one = corrected_lag_one(values);
+  result.single = single_variance(values);
   estimate(result, whitened(values, result.lag_one), static_cast<double>(values.size()));
   return result;
 }
@@ -134,7 +134,7 @@ LongRunVariance indicator_long_run_variance(std::span<const double> values, doub
 
   LongRunVariance result;
   result.lag_one = corrected_lag_one(scores);
-  result.single = single_variance(indicator, 1);
+  result.single = single_variance(indicator);
   std::vector<double> white = whitened(followed, result.lag_one);
   const std::vector<double> white_rest = whitened(rest, corrected_lag_one(rest, 2));
   std::transform(white.begin(), white.end(), white_rest.begin(), white.begin(), std::plus<>());

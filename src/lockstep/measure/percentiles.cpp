@@ -7,18 +7,14 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/measure/series.h"
 
 namespace lockstep::measure {
 
 double percentile_of_sorted(std::span<const double> sorted, double p) {
   if (sorted.empty()) throw Error(fmt::format("p{} of no samples", p));
   if (!(p >= 0 && p <= 100)) throw Error(fmt::format("percentile {} is not between 0 and 100", p));
-  const double position = p / 100 * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(position);
-  // p100, and a position that rounding has pushed to the end.
-  if (below + 1 >= sorted.size()) return sorted.back();
-  const double share = position - static_cast<double>(below);
-  return sorted[below] + share * (sorted[below + 1] - sorted[below]);
+  return value_at_place(sorted, p / 100 * static_cast<double>(sorted.size() - 1));
 }
 
 double percentile(std::span<const double> samples, double p) {
@@ -26,9 +22,7 @@ double percentile(std::span<const double> samples, double p) {
   if (std::ranges::any_of(samples, [](double sample) { return std::isnan(sample); })) {
     throw Error(fmt::format("p{} of {} samples, one of which is not a number", p, samples.size()));
   }
-  std::vector<double> sorted(samples.begin(), samples.end());
-  std::ranges::sort(sorted);
-  return percentile_of_sorted(sorted, p);
+  return percentile_of_sorted(sorted_copy(samples), p);
 }
 
 int samples_needed(double p) {

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "lockstep/base/fields.h"
+
 namespace lockstep::measure {
 
 /// The p-th percentile (0..100) of samples in any order: linear interpolation between the two closest ranks,
@@ -23,14 +25,7 @@ int samples_needed(double p);
 struct StepPercentiles {
   std::optional<double> p50, p75, p90, p95, p99;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& steps) {
-    fields("p50", steps.p50);
-    fields("p75", steps.p75);
-    fields("p90", steps.p90);
-    fields("p95", steps.p95);
-    fields("p99", steps.p99);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, p50, p75, p90, p95, p99)
 };
 
 /// All percentiles that the number of samples supports; all empty without samples.

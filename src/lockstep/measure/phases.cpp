@@ -13,19 +13,15 @@ namespace {
 constexpr double kStragglerShare = 0.75;
 constexpr double kStragglerWait = 0.02;
 
-/// The union of stretches, in order.
-std::vector<Stretch> united(std::vector<Stretch> stretches) {
+/// The time that is in at least one of the stretches.
+double covered_s(std::vector<Stretch> stretches) {
   std::ranges::sort(stretches, {}, &Stretch::begin_s);
-  std::vector<Stretch> all;
+  double sum_s = 0, until_s = 0;
   for (const Stretch& stretch : stretches) {
-    if (stretch.end_s <= stretch.begin_s) continue;
-    if (all.empty() || stretch.begin_s > all.back().end_s) {
-      all.push_back(stretch);
-    } else {
-      all.back().end_s = std::max(all.back().end_s, stretch.end_s);
-    }
+    sum_s += std::max(0.0, stretch.end_s - std::max(stretch.begin_s, until_s));
+    until_s = std::max(until_s, stretch.end_s);
   }
-  return all;
+  return sum_s;
 }
 
 double common_s(const Stretch& a, const Stretch& b) {
@@ -38,24 +34,11 @@ double length_s(const std::vector<Stretch>& stretches, const Stretch& within) {
   return sum_s;
 }
 
-/// The place of a phase's sum; exposed communication is transfer until the waiting in it is known.
-double& time_of(PhaseTimes& times, StepPhase phase) {
-  switch (phase) {
-    case StepPhase::kInput:
-      return times.input_s;
-    case StepPhase::kForward:
-      return times.forward_s;
-    case StepPhase::kBackward:
-      return times.backward_s;
-    case StepPhase::kExposed:
-      return times.transfer_s;
-    case StepPhase::kOptimizer:
-      return times.optimizer_s;
-    case StepPhase::kOther:
-      break;
-  }
-  return times.other_s;
-}
+/// The sums of the phases, in the order of StepPhase; exposed communication is transfer until the waiting in
+/// it is known.
+constexpr double PhaseTimes::*kTimes[] = {&PhaseTimes::input_s,     &PhaseTimes::forward_s,
+                                          &PhaseTimes::backward_s,  &PhaseTimes::transfer_s,
+                                          &PhaseTimes::optimizer_s, &PhaseTimes::other_s};
 
 /// One step of all ranks:
 ///
@@ -110,9 +93,7 @@ class StepAnalysis {
     for (size_t i = 0; i < collectives(); ++i) {
       stretches.push_back({started_s(rank, i), stamps(rank).collectives[i].ended_s});
     }
-    double sum_s = 0;
-    for (const Stretch& stretch : united(std::move(stretches))) sum_s += stretch.end_s - stretch.begin_s;
-    return sum_s;
+    return covered_s(std::move(stretches));
   }
 
   PhaseTimes phases(size_t rank) const {
@@ -124,7 +105,7 @@ class StepAnalysis {
     times.forward_s = own.earlier_forward_s;
     times.backward_s = own.earlier_backward_s;
     for (const PhaseStretch& stretch : phase_stretches(own, ranks_.size() == 1)) {
-      time_of(times, stretch.phase) += stretch.end_s - stretch.begin_s;
+      times.*kTimes[static_cast<size_t>(stretch.phase)] += stretch.end_s - stretch.begin_s;
       if (stretch.phase == StepPhase::kExposed) exposed.push_back({stretch.begin_s, stretch.end_s});
     }
     times.waiting_s = std::min(waiting_s(rank, exposed), times.transfer_s);
@@ -142,7 +123,7 @@ class StepAnalysis {
   /// collective that ends in an exposed stretch delays all that this rank issues afterwards.
   double waiting_s(size_t rank, const std::vector<Stretch>& exposed) const {
     const std::vector<CollectiveStamp>& own = stamps(rank).collectives;
-    // The end of each collective if nobody had been late since its issue, and all delay until its end.
+    // The end of each collective if no rank had been late since its issue, and all delay until its end.
     std::vector<double> punctual_s, delay_s;
     double most_s = 0;
     for (size_t i = 0; i < collectives(); ++i) {
@@ -219,6 +200,13 @@ void check_same_steps(const std::vector<RankStamps>& ranks) {
   }
 }
 
+/// The time at which the last gradient of a step is final: the last collective is issued, or autograd
+/// returns, whichever comes first.
+double gradients_final_s(const StepStamps& step) {
+  if (step.collectives.empty()) return step.backward_s;
+  return std::clamp(step.collectives.back().issued_s, step.forward_s, step.backward_s);
+}
+
 }  // namespace
 
 void PhaseTimes::add(const PhaseTimes& times, double weight) {
@@ -281,13 +269,8 @@ double turn_s(const std::vector<CollectiveStamp>& collectives, size_t index) {
   return own.issued_s;
 }
 
-double gradients_final_s(const StepStamps& step) {
-  if (step.collectives.empty()) return step.backward_s;
-  return std::clamp(step.collectives.back().issued_s, step.forward_s, step.backward_s);
-}
-
 std::optional<double> Breakdown::overlap() const {
-  // One rank has nobody to communicate with, only the overhead of its calls.
+  // A single rank has only the overhead of its calls.
   if (communication_s <= 0 || ranks.size() == 1) return std::nullopt;
   // Exposed time includes the strategy's own work between collectives, so it may exceed the total.
   return std::max(0.0, 1 - mean.exposed_s() / communication_s);

@@ -17,13 +17,7 @@ struct CollectiveStamp {
   /// Collectives of one lane run one after the other, those of different lanes at the same time.
   int lane = 0;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& stamp) {
-    fields("bytes", stamp.bytes);
-    fields("issued_s", stamp.issued_s);
-    fields("ended_s", stamp.ended_s);
-    fields("lane", stamp.lane);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, bytes, issued_s, ended_s, lane)
 };
 
 /// The time at which the turn of collective `index` came: it was issued, and its lane had finished all
@@ -35,11 +29,7 @@ struct Stretch {
   double begin_s = 0;
   double end_s = 0;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& stretch) {
-    fields("begin_s", stretch.begin_s);
-    fields("end_s", stretch.end_s);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, begin_s, end_s)
 };
 
 /// Ends of the phases of one step on one rank, in seconds on that host's steady clock. `begin_s` is the end
@@ -51,13 +41,13 @@ struct StepStamps {
   double earlier_input_s = 0;
   double earlier_forward_s = 0;
   double earlier_backward_s = 0;
-  /// Likewise what `communicating` has in these forward and backward passes, which do not count it.
+  /// Likewise the parts of `communicating` in these forward and backward passes, which do not count it.
   double earlier_communicating_s = 0;
   double input_s = 0;
   double forward_s = 0;
-  /// autograd returned.
+  /// Return of autograd.
   double backward_s = 0;
-  /// The wait for the last collective was over.
+  /// End of the wait for the last collective.
   double combined_s = 0;
   double applied_s = 0;
   double end_s = 0;
@@ -68,35 +58,17 @@ struct StepStamps {
   /// In order of issue, which is the same on all ranks.
   std::vector<CollectiveStamp> collectives;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& step) {
-    fields("begin_s", step.begin_s);
-    fields("earlier_input_s", step.earlier_input_s);
-    fields("earlier_forward_s", step.earlier_forward_s);
-    fields("earlier_backward_s", step.earlier_backward_s);
-    fields("earlier_communicating_s", step.earlier_communicating_s);
-    fields("input_s", step.input_s);
-    fields("forward_s", step.forward_s);
-    fields("backward_s", step.backward_s);
-    fields("combined_s", step.combined_s);
-    fields("applied_s", step.applied_s);
-    fields("end_s", step.end_s);
-    fields("communicating", step.communicating);
-    fields("applying", step.applying);
-    fields("collectives", step.collectives);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, begin_s, earlier_input_s, earlier_forward_s, earlier_backward_s,
+                    earlier_communicating_s, input_s, forward_s, backward_s, combined_s, applied_s, end_s,
+                    communicating, applying, collectives)
 
   /// Begin of the last micro-batch.
   double last_micro_batch_s() const {
     return begin_s + earlier_input_s + earlier_forward_s + earlier_backward_s + earlier_communicating_s;
   }
-  /// Counts the micro-batch from `began_s` to backward_s among the earlier ones.
+  /// Adds the micro-batch from `began_s` to backward_s to the earlier ones.
   void add_earlier_micro_batch(double began_s);
 };
-
-/// The time at which the last gradient of a step was final: the last collective was issued, or autograd
-/// returned, whichever came first.
-double gradients_final_s(const StepStamps& step);
 
 enum class StepPhase { kInput, kForward, kBackward, kExposed, kOptimizer, kOther };
 
@@ -108,8 +80,8 @@ struct PhaseStretch {
 
 /// The phases of a step's last micro-batch, in order and without a gap from its begin to the end of the step,
 /// preceded by the communication of earlier micro-batches. A phase is cut where the rank communicated
-/// (kExposed) or applied the optimizer (kOptimizer) in it. `alone`: the rank has nobody to communicate with,
-/// so what a strategy does between backward and optimizer is kOther.
+/// (kExposed) or applied the optimizer (kOptimizer) in it. `alone`: the rank is the only one,
+/// so the strategy's work between backward and optimizer is kOther.
 std::vector<PhaseStretch> phase_stretches(const StepStamps& step, bool alone);
 
 /// A kernel or a copy that a rank's device carried out, in seconds on that host's steady clock.
@@ -131,12 +103,7 @@ struct RankStamps {
   std::vector<KernelSpan> kernels = {};
 
   /// Without the kernels, which stay where they were recorded.
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& stamps) {
-    fields("steps", stamps.steps);
-    fields("clock_offset_s", stamps.clock_offset_s);
-    fields("clock_error_s", stamps.clock_error_s);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, steps, clock_offset_s, clock_error_s)
 };
 
 /// The phases of a step, in seconds per step; docs/measuring.md defines each.
@@ -153,17 +120,8 @@ struct PhaseTimes {
   double other_s = 0;
   double step_s = 0;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& phases) {
-    fields("input_s", phases.input_s, kRequired);
-    fields("forward_s", phases.forward_s, kRequired);
-    fields("backward_s", phases.backward_s, kRequired);
-    fields("waiting_s", phases.waiting_s, kRequired);
-    fields("transfer_s", phases.transfer_s, kRequired);
-    fields("optimizer_s", phases.optimizer_s, kRequired);
-    fields("other_s", phases.other_s, kRequired);
-    fields("step_s", phases.step_s, kRequired);
-  }
+  LOCKSTEP_DESCRIBE(kRequired, input_s, forward_s, backward_s, waiting_s, transfer_s, optimizer_s, other_s,
+                    step_s)
 
   double exposed_s() const { return waiting_s + transfer_s; }
   void add(const PhaseTimes& times, double weight);
@@ -172,11 +130,11 @@ struct PhaseTimes {
 /// One bucket (one collective) of a step; seconds after the step's begin, means over the steps.
 struct BucketTimes {
   int64_t bytes = 0;
-  /// Its last gradient was final and it was issued.
+  /// Its last gradient is final, and it is issued.
   double ready_s = 0;
-  /// The collectives before it (in its lane) were complete, so its own turn came.
+  /// The collectives before it in its lane are complete.
   double started_s = 0;
-  /// The last rank had issued it.
+  /// The last rank has issued it.
   double all_arrived_s = 0;
   double ended_s = 0;
 
@@ -241,12 +199,12 @@ struct Breakdown {
 /// every phase is cut at stamps of one clock, so the phases of a rank sum to its step exactly.
 ///
 /// Exposed communication begins when the last gradient is final (the last collective was issued, or autograd
-/// returned, whichever is first) and ends with the wait for the last collective; what the rank says that it
-/// communicated elsewhere is added, and the optimizer's work within is not part of it. Waiting is
-/// by how much it would be shorter if every rank had issued each collective when this one did; transfer is
-/// the rest. The clocks of other hosts are corrected by their offsets. One rank alone has none. A rank stands
-/// out as straggler when it is the last to issue the collective of a step that was waited for longest in at
-/// least three quarters of the steps, and makes the others wait for at least 2 % of the step.
+/// returned, whichever is first) and ends with the wait for the last collective; `communicating` stretches
+/// elsewhere are added, and the optimizer's work within is not part of it. Waiting is the time by which it
+/// would be shorter if every rank had issued each collective when this one did; transfer is the rest. The
+/// clocks of other hosts are corrected by their offsets. One rank alone has none. A rank stands out as
+/// straggler when it is the last to issue the collective of a step that was waited for longest in at least
+/// three quarters of the steps, and makes the others wait for at least 2 % of the step.
 Breakdown break_down(const std::vector<RankStamps>& ranks);
 
 }  // namespace lockstep::measure

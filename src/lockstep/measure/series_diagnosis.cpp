@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
-#include "lockstep/measure/distributions.h"
 #include "lockstep/measure/long_run_variance.h"
 #include "lockstep/measure/series.h"
 
@@ -103,8 +102,7 @@ Fit fit_line(std::span<const double> y, double lag_one) {
 
 /// Fits the change and the correlation of the residuals in turn.
 template <typename FitChange, typename Change>
-ChangeStatistic statistic(std::span<const double> values, int fitted, const FitChange& fit_change,
-                          const Change& change) {
+ChangeStatistic statistic(std::span<const double> values, const FitChange& fit_change, const Change& change) {
   double lag_one = 0;
   Fit fit;
   std::vector<double> rest(values.begin(), values.end());
@@ -112,7 +110,7 @@ ChangeStatistic statistic(std::span<const double> values, int fitted, const FitC
     fit = fit_change(lag_one);
     const double slope = fit.sums.slope();
     for (size_t i = 0; i < values.size(); ++i) rest[i] = values[i] - slope * change(fit, i);
-    const double next = std::clamp(corrected_lag_one(rest, fitted), 0.0, kLargestLagOne);
+    const double next = std::clamp(corrected_lag_one(rest, 2), 0.0, kLargestLagOne);
     if (round + 1 < kRounds) lag_one = next;
   }
   ChangeStatistic result;
@@ -133,14 +131,14 @@ ChangeStatistic statistic(std::span<const double> values, int fitted, const FitC
 /// The strongest shift of all (Andrews 1993). O(n).
 ChangeStatistic level_shift_statistic(std::span<const double> values, size_t margin) {
   return statistic(
-      values, 2, [&](double lag_one) { return fit_shift(values, lag_one, margin); },
+      values, [&](double lag_one) { return fit_shift(values, lag_one, margin); },
       [](const Fit& fit, size_t i) { return i >= fit.at ? 1.0 : 0.0; });
 }
 
 /// A straight line through the whole series.
 ChangeStatistic trend_statistic(std::span<const double> values) {
   return statistic(
-      values, 2, [&](double lag_one) { return fit_line(values, lag_one); },
+      values, [&](double lag_one) { return fit_line(values, lag_one); },
       [](const Fit&, size_t i) { return static_cast<double>(i); });
 }
 
@@ -153,35 +151,27 @@ double trend_threshold(double n) {
   return 14 + 600 / n;
 }
 
-struct ShiftFinding {
-  LevelShift shift;
-  double explained = 0;
-};
-
 /// A shift within steps [first, end) of the series.
-std::optional<ShiftFinding> shift_in(std::span<const double> step_s, std::span<const double> scores,
-                                     size_t first, size_t end) {
+std::optional<LevelShift> shift_in(std::span<const double> step_s, std::span<const double> scores,
+                                   size_t first, size_t end) {
   const size_t n = end - first;
   const ChangeStatistic found = level_shift_statistic(scores.subspan(first, n), std::max<size_t>(5, n / 20));
   if (found.squared_t < shift_threshold(static_cast<double>(n))) return std::nullopt;
-  ShiftFinding finding;
-  finding.shift.step = first + found.at;
-  finding.shift.before = median_of(step_s.subspan(first, found.at));
-  finding.shift.after = median_of(step_s.subspan(first + found.at, n - found.at));
-  finding.explained = found.explained;
-  if (!(std::abs(finding.shift.after - finding.shift.before) > kMaterialChange * finding.shift.before)) {
-    return std::nullopt;
-  }
-  return finding;
+  const LevelShift shift{.step = first + found.at,
+                         .before = median_of(step_s.subspan(first, found.at)),
+                         .after = median_of(step_s.subspan(first + found.at, n - found.at)),
+                         .explained = found.explained};
+  if (!(std::abs(shift.after - shift.before) > kMaterialChange * shift.before)) return std::nullopt;
+  return shift;
 }
 
 /// Looks at the whole series first, then at overlapping halves, in which a passing phase stands out that the
 /// whole averages away.
-std::optional<ShiftFinding> find_shift(std::span<const double> step_s, std::span<const double> scores) {
+std::optional<LevelShift> find_shift(std::span<const double> step_s, std::span<const double> scores) {
   const size_t n = step_s.size();
   if (auto found = shift_in(step_s, scores, 0, n)) return found;
   if (n < 4 * kMinForDiagnosis) return std::nullopt;
-  std::optional<ShiftFinding> best;
+  std::optional<LevelShift> best;
   for (const size_t first : {size_t{0}, n / 4, n / 2}) {
     auto found = shift_in(step_s, scores, first, std::min(first + n / 2, n));
     if (found && (!best || found->explained > best->explained)) best = found;
@@ -248,28 +238,26 @@ SeriesDiagnosis diagnose(std::span<const double> step_s) {
   diagnosis.steps = step_s.size();
   if (step_s.empty()) return diagnosis;
   diagnosis.median = median_of(step_s);
-  diagnosis.effective_steps = static_cast<double>(step_s.size());
   if (step_s.size() >= kMinForDiagnosis) {
     const std::vector<double> scores = normal_scores(step_s);
     const auto n = static_cast<double>(step_s.size());
     const ChangeStatistic line = trend_statistic(scores);
-    Trend trend;
-    trend.change_share = diagnosis.median > 0 ? robust_change(step_s) / diagnosis.median : 0;
-    trend.p = student_t_two_sided_p(std::sqrt(line.squared_t), n - 3);
-    const bool rises = line.squared_t > trend_threshold(n) && std::abs(trend.change_share) > kMaterialChange;
+    const double trend = diagnosis.median > 0 ? robust_change(step_s) / diagnosis.median : 0;
+    const bool rises = line.squared_t > trend_threshold(n) && std::abs(trend) > kMaterialChange;
     const auto shift = find_shift(step_s, scores);
     if (shift && (!rises || shift->explained > line.explained)) {
-      diagnosis.level_shift = shift->shift;
+      diagnosis.level_shift = shift;
     } else if (rises) {
       diagnosis.trend = trend;
     }
-    const LongRunVariance memory = long_run_variance(scores);
-    diagnosis.lag_one = memory.lag_one;
-    diagnosis.integrated_time = memory.integrated_time();
-    if (diagnosis.integrated_time > 0) diagnosis.effective_steps = std::min(n, n / diagnosis.integrated_time);
   }
   diagnosis.outliers = find_outliers(step_s, diagnosis.level_shift, diagnosis.median);
   return diagnosis;
+}
+
+std::string SeriesDiagnosis::unsettled_reason(size_t first_step) const {
+  if (level_shift) return fmt::format("level shift at step {}", first_step + level_shift->step);
+  return trend ? "trend" : "";
 }
 
 std::string SeriesDiagnosis::text() const {
@@ -282,8 +270,7 @@ std::string SeriesDiagnosis::text() const {
   }
   if (trend) {
     parts.push_back(fmt::format("trend: the step time {} by {:.1f} % from first to last step",
-                                trend->change_share > 0 ? "rises" : "falls",
-                                std::abs(trend->change_share) * 100));
+                                *trend > 0 ? "rises" : "falls", std::abs(*trend) * 100));
   }
   if (outliers.count > 0) {
     std::string part = fmt::format("{} of {} steps lie far from the rest", outliers.count, steps);

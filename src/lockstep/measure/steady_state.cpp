@@ -22,10 +22,9 @@ constexpr double kBeyondChance = 3.5;
 constexpr double kTailBeyondChance = 2.8;
 
 /// At most half of a run counts as warm-up: anything that lasted longer was a state of its own.
-size_t last_cut(size_t n, const SteadyStateOptions& options) {
+size_t last_cut(size_t n) {
   const size_t rest = std::max(kMinForDiagnosis, (n + 1) / 2);
-  const size_t most = std::max(options.floor, options.ceiling);
-  return n > rest ? std::min(most, n - rest) : 0;
+  return n > rest ? std::min(kMostWarmup, n - rest) : 0;
 }
 
 std::vector<double> scaled(std::span<const double> step_s) {
@@ -134,9 +133,9 @@ double median_of_five(std::span<const double> values, size_t at) {
   return median_of(values.subspan(at - reach, 2 * reach + 1));
 }
 
-/// Looks for a decay in the first `within` steps, through running medians of five. `deviations` tell how far
-/// each step lies from the settled level, in units of the noise, positive on the side of the warm-up. Empty
-/// if they never exceed kHighHeight. A warm-up that ends at once has a constant near zero.
+/// Looks for a decay in the first `within` steps, through running medians of five. `deviations`: the distance
+/// of each step from the settled level, in units of the noise, positive on the side of the warm-up. Empty if
+/// they never exceed kHighHeight. A warm-up that ends at once has a constant near zero.
 std::optional<Decay> find_decay(std::span<const double> deviations, size_t within) {
   const size_t end = std::min(within, deviations.size());
   size_t high = end;
@@ -180,28 +179,20 @@ size_t past_the_decay(std::vector<double> deviations, size_t cut, bool slower) {
   return std::max(cut, static_cast<size_t>(from));
 }
 
-void judge_remainder(SteadyState& state, std::span<const double> step_s) {
+void examine_remainder(SteadyState& state, std::span<const double> step_s) {
   state.remainder = diagnose(step_s.subspan(state.cut));
-  state.settled = false;
-  state.unsettled_reason.clear();
-  if (state.remainder.steps < kMinForDiagnosis) {
-    state.unsettled_reason = "not enough data";
-  } else if (state.remainder.level_shift) {
-    state.unsettled_reason =
-        fmt::format("level shift at step {}", state.cut + state.remainder.level_shift->step);
-  } else if (state.remainder.trend) {
-    state.unsettled_reason = "trend";
-  } else {
-    state.settled = true;
-  }
+  state.unsettled_reason = state.remainder.steps < kMinForDiagnosis
+                               ? "not enough data"
+                               : state.remainder.unsettled_reason(state.cut);
+  state.settled = state.unsettled_reason.empty();
 }
 
 std::string steps_text(size_t steps) {
   return steps == 1 ? "1 step" : fmt::format("{} steps", steps);
 }
 
-std::string chosen_text(std::span<const double> step_s, size_t cut, size_t floor) {
-  if (cut <= floor) return fmt::format("{}, the least: none after stands out", steps_text(cut));
+std::string chosen_text(std::span<const double> step_s, size_t cut) {
+  if (cut <= kLeastWarmup) return fmt::format("{}, the least: none after stands out", steps_text(cut));
   const double before = mean_of(step_s.first(cut));
   const double after = mean_of(step_s.subspan(cut));
   return fmt::format("{}: they took {:.2f} times as long as those after, on average", steps_text(cut),
@@ -210,16 +201,16 @@ std::string chosen_text(std::span<const double> step_s, size_t cut, size_t floor
 
 }  // namespace
 
-SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateOptions& options) {
+SteadyState find_steady_state(std::span<const double> step_s) {
   require_step_times(step_s);
   const size_t n = step_s.size();
   SteadyState state;
-  state.cut = std::min(options.floor, n);
-  const size_t last = last_cut(n, options);
-  if (last < options.floor) {
+  state.cut = std::min(kLeastWarmup, n);
+  const size_t last = last_cut(n);
+  if (last < kLeastWarmup) {
     state.chosen =
         fmt::format("{}, the least: too few steps to look for the end of warm-up", steps_text(state.cut));
-    judge_remainder(state, step_s);
+    examine_remainder(state, step_s);
     return state;
   }
 
@@ -228,10 +219,10 @@ SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateO
   bool decays_on = false;
   // A cut whose difference is within chance may hide a shorter one whose difference is not.
   size_t bound = last;
-  for (int attempt = 0; attempt < 5 && bound > options.floor; ++attempt) {
-    const size_t cut = smallest_error_cut(values, options.floor, bound);
-    if (cut == options.floor) break;
-    const double off = standardized_difference(values, options.floor, cut);
+  for (int attempt = 0; attempt < 5 && bound > kLeastWarmup; ++attempt) {
+    const size_t cut = smallest_error_cut(values, kLeastWarmup, bound);
+    if (cut == kLeastWarmup) break;
+    const double off = standardized_difference(values, kLeastWarmup, cut);
     if (std::abs(off) > kBeyondChance) {
       const size_t wanted = past_the_decay(deviations, past_the_tail(values, cut, last, off > 0), off > 0);
       state.cut = std::min(wanted, last);
@@ -240,19 +231,19 @@ SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateO
     }
     bound = cut - 1;
   }
-  judge_remainder(state, step_s);
+  examine_remainder(state, step_s);
   // A warm-up on a level of its own ends in a shift: move the cut there while that leaves enough steps.
   for (int attempt = 0; attempt < 3 && state.remainder.level_shift; ++attempt) {
     const size_t shifted = state.cut + state.remainder.level_shift->step;
     if (shifted > last || 2 * state.remainder.level_shift->step > state.remainder.steps) break;
     state.cut = shifted;
-    judge_remainder(state, step_s);
+    examine_remainder(state, step_s);
   }
   if (state.settled && decays_on) {
     state.settled = false;
     state.unsettled_reason = kWarmupNotOver;
   }
-  state.chosen = chosen_text(step_s, state.cut, options.floor);
+  state.chosen = chosen_text(step_s, state.cut);
   return state;
 }
 
@@ -261,7 +252,7 @@ SteadyState fixed_warmup(std::span<const double> step_s, size_t warmup_steps) {
   SteadyState state;
   state.cut = std::min(warmup_steps, step_s.size());
   state.chosen = fmt::format("{}, as asked for", steps_text(state.cut));
-  judge_remainder(state, step_s);
+  examine_remainder(state, step_s);
   return state;
 }
 

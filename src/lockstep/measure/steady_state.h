@@ -11,18 +11,16 @@ namespace lockstep::measure {
 /// SteadyState::unsettled_reason of a run that ended within a decay of its step times.
 inline constexpr const char* kWarmupNotOver = "warm-up not over";
 
-struct SteadyStateOptions {
-  /// Never fewer warm-up steps than this.
-  size_t floor = 3;
-  /// Never more; a series that has not settled by then is "not settled".
-  size_t ceiling = 1000;
-};
+/// Warm-up that is cut in any case (DDP's Reducer rebuilds its buckets after the first step), and at most; a
+/// series that has not settled by then is "not settled".
+inline constexpr size_t kLeastWarmup = 3;
+inline constexpr size_t kMostWarmup = 1000;
 
-/// The end of warm-up, and whether what follows can be measured.
+/// The end of warm-up, and whether the remaining steps can be measured.
 struct SteadyState {
   /// The first steady step, 0-based; equal to the number of warm-up steps.
   size_t cut = 0;
-  /// Whether what follows the cut can be measured: enough steps to judge, no trend, no level shift.
+  /// Whether the steps after the cut can be measured: they are enough, without a trend or a level shift.
   bool settled = false;
   /// How the cut was chosen: "3 steps, the least: none after them stands out", "17 steps: they took 1.8 times
   /// as long as those after".
@@ -36,16 +34,16 @@ struct SteadyState {
 
 /// Finds the first steady step in all step times of a run so far, warm-up included, in order.
 ///
-/// The cut minimizes the marginal error of what follows (a stricter MSER: White 1997), on logarithms scaled
-/// robustly by the last half of the run and clamped, so that neither a very slow first step nor a late
+/// The cut minimizes the marginal error of the remaining steps (a stricter MSER: White 1997), on logarithms
+/// scaled robustly by the last half of the run and clamped, so that neither a very slow first step nor a late
 /// outlier decides. It is taken only when the steps before it differ from those after beyond chance,
-/// correlation included (else the floor is), and moved on until the tail of a decay is harmless. A level
+/// correlation included (else kLeastWarmup is), and moved on until the tail of a decay is harmless. A level
 /// shift that remains in the first half moves it there. At most half of the steps are cut: a longer warm-up
-/// is found once the run has gone on. O(n log n), a few ms for 10,000 steps: may be called again after every
-/// few steps.
-SteadyState find_steady_state(std::span<const double> step_s, const SteadyStateOptions& options = {});
+/// is found once the run has gone on. O(n log n), a few ms for 10,000 steps, so a run may call it every few
+/// steps.
+SteadyState find_steady_state(std::span<const double> step_s);
 
-/// Cuts after `warmup_steps` (`--warmup N`) and judges the remainder in the same way.
+/// Cuts after `warmup_steps` (`--warmup N`) and examines the remainder in the same way.
 SteadyState fixed_warmup(std::span<const double> step_s, size_t warmup_steps);
 
 }  // namespace lockstep::measure

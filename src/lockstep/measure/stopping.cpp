@@ -12,28 +12,27 @@
 namespace lockstep::measure {
 namespace {
 
-/// Growth of the step count from one look to the next.
+/// Growth of the step count from one check to the next.
 constexpr double kGrowth = 1.25;
 
 /// Fewest degrees of freedom of an interval that may stop a run: with fewer its width is a matter of luck.
 constexpr double kMinDegrees = 8;
+
+/// Fewest steady steps with which precision can stop a run.
+constexpr size_t kMinSteps = 30;
+
+constexpr IntervalOptions kUnchecked{.check_settled = false};
 
 bool narrow(const Estimate& estimate, const StoppingOptions& options) {
   return estimate.interval && estimate.degrees >= kMinDegrees &&
          estimate.interval->half_width_share < options.precision_target;
 }
 
-/// Roughly the count at the look before this one.
-size_t earlier_look(size_t steady) {
-  return static_cast<size_t>(static_cast<double>(steady) / kGrowth);
-}
-
-/// Whether both were narrow at the look before this one.
+/// Whether both intervals were narrow at about the step count of the previous check.
 bool was_narrow(std::span<const double> steady, const StoppingOptions& options) {
-  const auto earlier = steady.first(earlier_look(steady.size()));
-  const IntervalOptions unchecked{.check_settled = false};
-  return narrow(median_estimate(earlier, unchecked), options) &&
-         narrow(mean_estimate(earlier, unchecked), options);
+  const auto earlier = steady.first(static_cast<size_t>(static_cast<double>(steady.size()) / kGrowth));
+  return narrow(median_estimate(earlier, kUnchecked), options) &&
+         narrow(mean_estimate(earlier, kUnchecked), options);
 }
 
 std::string precision_text(const StoppingDecision& decision) {
@@ -46,32 +45,11 @@ std::string precision_text(const StoppingDecision& decision) {
   return fmt::format("median known to {} %, mean {}", percent(decision.median), mean);
 }
 
-/// Without an interval unless the run is settled. The steps were judged together with the cut: the words are
-/// those of that judgement.
-void judge(Estimate& estimate, const SteadyState& steady) {
+/// Takes the interval away unless the run is settled; the cut's verdict on the remaining steps says why.
+void require_settled(Estimate& estimate, const SteadyState& steady) {
   if (steady.settled || !estimate.interval) return;
   estimate.interval.reset();
-  estimate.reason = NoInterval::kNotSettled;
   estimate.reason_text = steady.unsettled_reason;
-}
-
-void stop(StoppingDecision& decision, StopReason reason, std::string text) {
-  decision.stop = true;
-  decision.reason = reason;
-  decision.text = std::move(text);
-}
-
-/// The half-width falls with the square root of the count. A fifth is added because it is itself an estimate.
-std::optional<size_t> predict(const StoppingDecision& decision, const StoppingOptions& options) {
-  if (!decision.steady.settled || !decision.median.interval) return std::nullopt;
-  const auto steady = static_cast<double>(decision.steady.remainder.steps);
-  const double widest = std::max(decision.median.interval->half_width_share,
-                                 decision.mean.interval ? decision.mean.interval->half_width_share : 0);
-  const double ratio = widest / options.precision_target;
-  const double wanted = std::max(steady * ratio * ratio * 1.2, static_cast<double>(options.min_steps));
-  const double further = std::ceil(wanted - steady);
-  if (!(further < 1e9)) return std::nullopt;
-  return static_cast<size_t>(std::max(further, 1.0));
 }
 
 /// `left_s`: to the end of the row's time; `missing_s`: to the least time of steady steps.
@@ -81,7 +59,7 @@ size_t steps_to_next(const StoppingDecision& decision, size_t steps, double left
   const auto now = static_cast<double>(steady);
   double next = std::max(now * kGrowth, now + 4);
   // While unsettled, the cut may still move and restart the count after it.
-  if (decision.steady.settled && steady < options.min_steps) next = static_cast<double>(options.min_steps);
+  if (decision.steady.settled && steady < kMinSteps) next = double{kMinSteps};
   double further = std::ceil(next - now);
   if (decision.steady.settled && step_s > 0) further = std::max(further, std::ceil(missing_s / step_s));
   if (step_s > 0) further = std::min(further, std::ceil(left_s / step_s));
@@ -94,29 +72,28 @@ size_t steps_to_next(const StoppingDecision& decision, size_t steps, double left
 StoppingDecision decide_stop(std::span<const double> step_s, double elapsed_s,
                              const StoppingOptions& options) {
   StoppingDecision decision;
-  decision.steady = options.fixed_warmup ? fixed_warmup(step_s, *options.fixed_warmup)
-                                         : find_steady_state(step_s, options.steady_state);
+  decision.steady =
+      options.fixed_warmup ? fixed_warmup(step_s, *options.fixed_warmup) : find_steady_state(step_s);
   const auto steady = step_s.subspan(decision.steady.cut);
-  const IntervalOptions unchecked{.check_settled = false};
-  decision.median = median_estimate(steady, unchecked);
-  decision.mean = mean_estimate(steady, unchecked);
-  judge(decision.median, decision.steady);
-  judge(decision.mean, decision.steady);
+  decision.median = median_estimate(steady, kUnchecked);
+  decision.mean = mean_estimate(steady, kUnchecked);
+  require_settled(decision.median, decision.steady);
+  require_settled(decision.mean, decision.steady);
 
   const double steady_s = std::accumulate(steady.begin(), steady.end(), 0.0);
-  const bool precise = decision.steady.settled && steady.size() >= options.min_steps &&
+  const bool precise = decision.steady.settled && steady.size() >= kMinSteps &&
                        steady_s >= options.min_time_s && narrow(decision.median, options) &&
                        narrow(decision.mean, options) && was_narrow(steady, options);
+  decision.stop = true;
   if (precise) {
-    stop(decision, StopReason::kPrecise, fmt::format("precise: {}", precision_text(decision)));
+    decision.text = fmt::format("precise: {}", precision_text(decision));
   } else if (elapsed_s >= options.max_time_s) {
-    stop(decision, StopReason::kMaxTime,
-         fmt::format("the time of {:g} s is over; {}", options.max_time_s, precision_text(decision)));
+    decision.text =
+        fmt::format("the time of {:g} s is over; {}", options.max_time_s, precision_text(decision));
   } else if (step_s.size() >= options.max_steps) {
-    stop(decision, StopReason::kMaxSteps,
-         fmt::format("{} steps are the most; {}", options.max_steps, precision_text(decision)));
+    decision.text = fmt::format("{} steps are the most; {}", options.max_steps, precision_text(decision));
   } else {
-    decision.predicted_steps = predict(decision, options);
+    decision.stop = false;
     const double typical = steady.empty() ? 0 : median_of(steady);
     decision.steps_to_next = steps_to_next(decision, step_s.size(), options.max_time_s - elapsed_s,
                                            options.min_time_s - steady_s, typical, options);

@@ -31,7 +31,7 @@ struct Running {
   template <typename Call>
   void guarded(Call call) {
     if (failure) return;
-    // The graph runs in inference mode, whose tensors nobody may change later.
+    // The graph runs in inference mode, whose tensors may not be changed later.
     const c10::InferenceMode as_ever(false);
     try {
       call();
@@ -58,7 +58,7 @@ at::Tensor own_tensor(const at::Tensor& tensor) {
   return own;
 }
 
-/// Returns nothing of the gradient, so that its memory is free once the callee lets go of it.
+/// Returns an empty tensor in place of the gradient, so that its memory is free when the callee drops it.
 at::Tensor grad_ready(const at::Tensor& gradient, int64_t index) {
   if (running != nullptr) {
     running->guarded([&] {
@@ -94,7 +94,7 @@ class NativeRunner::Handle : public torch::nativert::ModelRunnerHandle {
 
 NativeRunner::NativeRunner(const std::string& path, const std::string& graph) : path_(path) {
   define_operators();
-  // It warns of every operator for which it has no shortcut.
+  // LibTorch warns of every operator that it has no shortcut for.
   const int level = std::exchange(FLAGS_caffe2_log_level, kErrorsOnly);
   try {
     handle_ = std::make_unique<Handle>(path, graph);

@@ -14,7 +14,7 @@ namespace lockstep::models {
 struct StepEvents {
   /// The forward pass is over.
   std::function<void()> forward_done;
-  /// The gradient of parameter `index` is final. The callee may keep the tensor: nobody else will change it.
+  /// The gradient of parameter `index` is final. The callee may keep the tensor, which belongs to it alone.
   std::function<void(int64_t index, at::Tensor gradient)> gradient_ready;
 };
 
@@ -28,8 +28,8 @@ class NativeRunner {
   NativeRunner(const NativeRunner&) = delete;
   NativeRunner& operator=(const NativeRunner&) = delete;
 
-  /// Gives the results in the graph's order; the gradients among them are empty, because `events` has taken
-  /// them. Rethrows what a callback threw, after the graph has come to its end without further callbacks.
+  /// Returns the results in the graph's order; gradients among them are empty, because `events` took them.
+  /// Rethrows the exception of a callback after the graph has ended without further callbacks.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs, const StepEvents& events);
 
  private:

@@ -30,7 +30,7 @@ using network_file::NetworkFile;
 constexpr const char* kEntry = "lockstep_networks";
 constexpr const char* kHeader = "lockstep/models/network_plugin.h";
 
-/// "./libmine.so:mine" in two.
+/// The parts of "./libmine.so:mine".
 struct PluginName {
   std::string all;
   std::string file;
@@ -117,7 +117,7 @@ plugin::Network create_network(const PluginName& name, uint64_t seed) {
 }
 
 /// The state of a module in its order: parameters that are trained, and all other tensors. A tensor that
-/// several modules share is there once.
+/// several modules share is listed once.
 struct ModuleTensors {
   std::vector<replica::NamedTensor> trained;
   std::vector<replica::NamedTensor> others;
@@ -185,7 +185,7 @@ network_file::Tensor described_tensor(const PluginName& name, const replica::Nam
           .changes = true};
 }
 
-/// Throws ConfigError for what cannot be trained.
+/// Throws ConfigError for a network that cannot be trained.
 void check_network(const PluginName& name, const plugin::Network& network) {
   const auto refuse = [&](const std::string& what) { throw refused_plugin(name, what, ""); };
   if (network.module == nullptr) refuse("it has no module");

@@ -14,6 +14,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/models/native_runner.h"
+#include "lockstep/models/network_archive.h"
 #include "lockstep/models/whole_step.h"
 
 namespace lockstep::models {
@@ -121,7 +122,7 @@ class TracedModel final : public Model, public WholeStep {
       values.push_back(at::empty_strided(tensor.shape, tensor.strides, scalar_type(tensor.type)));
       places.push_back(static_cast<char*>(values.back().mutable_data_ptr()));
     }
-    network_file::read_values(*file_, tensors, places);
+    read_values(*file_, tensors, places);
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (i < file_->parameters.size()) {
         parameters_.add(tensors[i].name, values[i]);
@@ -186,7 +187,7 @@ ModelInfo described_network(std::shared_ptr<const NetworkFile> file, int default
 }
 
 ModelInfo traced_network(const std::string& path) {
-  auto file = std::make_shared<const NetworkFile>(network_file::read_network_file(path));
+  auto file = std::make_shared<const NetworkFile>(read_network_file(path));
   return described_network(
       file, static_cast<int>(file->graphs.front().batch), file->name,
       [file](const ModelOptions& options) { return std::make_unique<TracedModel>(file, options); });

@@ -30,13 +30,6 @@ std::optional<Type> type_of_number(int64_t number) {
   return std::nullopt;
 }
 
-/// A tensor as the graph describes it.
-struct Promise {
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;
-  std::optional<Type> type;
-};
-
 std::vector<int64_t> numbers_of(const json& list) {
   std::vector<int64_t> numbers;
   for (const json& one : list) numbers.push_back(one.at("as_int").get<int64_t>());
@@ -61,169 +54,129 @@ bool has_any_of(std::string_view text, std::initializer_list<std::string_view> p
       parts, [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
 }
 
+/// Checks a graph against the description of its file: what LibTorch would run wrong, or not at all.
 class Checker {
  public:
   Checker(const json& program, const Graph& graph, NetworkFile& file)
-      : graph_(program.at("graph_module").at("graph")), asked_(graph), file_(file) {
-    const json& signature = program.at("graph_module").at("signature");
-    for (const json& spec : signature.at("output_specs")) {
-      require(spec.contains("user_output"), "a result of another kind");
-    }
-    require(signature.at("input_specs").size() == graph_.at("inputs").size() &&
-                signature.at("output_specs").size() == graph_.at("outputs").size(),
-            "a signature that does not fit it");
-    for (size_t i = 0; i < graph_.at("inputs").size(); ++i) {
-      const json& spec = signature.at("input_specs").at(i);
-      // A constant is an input of the graph that LibTorch reads from the archive.
-      if (spec.contains("tensor_constant")) continue;
-      require(spec.contains("user_input"), "an input of another kind");
-      inputs_.push_back(tensor_name(graph_.at("inputs").at(i)));
+      : graph_(program.at("graph_module").at("graph")), described_(graph), file_(file) {
+    const json& specs = program.at("graph_module").at("signature").at("input_specs");
+    // All other inputs are constants, which LibTorch reads from the archive.
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (specs.at(i).contains("user_input")) inputs_.push_back(tensor_name(graph_.at("inputs").at(i)));
     }
   }
 
   void check() {
     check_inputs();
     check_results();
-    check_operations();
+    for (const json& node : graph_.at("nodes")) check_node(node);
+    for (const Tensor& parameter : file_.parameters)
+      require(announced_.contains(&parameter), fmt::format("no gradient for '{}'", parameter.name));
   }
 
  private:
   void require(bool holds, const std::string& what) const {
-    if (!holds) throw Error(fmt::format("its graph '{}' has {}", asked_.name, what));
+    if (!holds) throw Error(fmt::format("its graph '{}' has {}", described_.name, what));
   }
 
-  Promise promise_of(const std::string& tensor) const {
-    const json& entry = graph_.at("tensor_values").at(tensor);
-    require(entry.at("device").at("type") == asked_.device,
-            fmt::format("the tensor '{}' on another device than {}", tensor, asked_.device));
-    return {numbers_of(entry.at("sizes")), numbers_of(entry.at("strides")),
-            type_of_number(entry.at("dtype").get<int64_t>())};
+  void require_tensor(const std::string& name, const std::vector<int64_t>& shape, Type type,
+                      const std::string& what) const {
+    const json& entry = graph_.at("tensor_values").at(name);
+    const std::vector<int64_t> sizes = numbers_of(entry.at("sizes"));
+    require(sizes == shape && type_of_number(entry.at("dtype").get<int64_t>()) == type,
+            fmt::format("{} of shape [{}], not [{}], or of another type", what, fmt::join(sizes, ", "),
+                        fmt::join(shape, ", ")));
   }
 
   void check_inputs() const {
     const size_t wanted =
         file_.parameters.size() + file_.buffers.size() + file_.inputs.size() + file_.targets.size() + 1;
     require(inputs_.size() == wanted, fmt::format("{} inputs, not {}", inputs_.size(), wanted));
-    size_t next = 0;
+    auto input = inputs_.begin();
+    const auto require_next = [&](const std::string& name, const std::vector<int64_t>& shape, Type type) {
+      require_tensor(*input++, shape, type, fmt::format("an input for '{}'", name));
+    };
     for (const auto* tensors : {&file_.parameters, &file_.buffers}) {
       for (const Tensor& tensor : *tensors) {
-        const Promise found = promise_of(inputs_.at(next++));
-        require(found.shape == tensor.shape && found.strides == tensor.strides && found.type == tensor.type,
-                fmt::format("an input for '{}' of another shape, layout or type", tensor.name));
+        const json& entry = graph_.at("tensor_values").at(*input);
+        require_next(tensor.name, tensor.shape, tensor.type);
+        require(numbers_of(entry.at("strides")) == tensor.strides,
+                fmt::format("an input for '{}' of another layout", tensor.name));
       }
     }
     for (const auto* samples : {&file_.inputs, &file_.targets}) {
       for (const Sample& sample : *samples) {
-        const Promise found = promise_of(inputs_.at(next++));
-        std::vector<int64_t> shape{asked_.batch};
+        std::vector<int64_t> shape{described_.batch};
         shape.insert(shape.end(), sample.shape.begin(), sample.shape.end());
-        require(found.shape == shape && found.type == sample.type,
-                fmt::format("an input for '{}' of shape [{}], not [{}], or of another type", sample.name,
-                            fmt::join(found.shape, ", "), fmt::join(shape, ", ")));
+        require_next(sample.name, shape, sample.type);
       }
     }
-    const Promise scale = promise_of(inputs_.at(next));
-    require(scale.shape.empty() && scale.type == Type::kFloat32, "no scale of the loss as its last input");
+    require_next("the scale of the loss", {}, Type::kFloat32);
   }
 
+  /// The loss, the markers of the gradients, and the buffers that change.
   void check_results() const {
     const json& results = graph_.at("outputs");
-    std::vector<const Tensor*> changed;
-    for (const Tensor& buffer : file_.buffers) {
-      if (buffer.changes) changed.push_back(&buffer);
-    }
-    const size_t wanted = 1 + file_.parameters.size() + changed.size();
+    size_t next = 1 + file_.parameters.size();
+    const auto changing = std::ranges::count_if(file_.buffers, &Tensor::changes);
+    const size_t wanted = next + static_cast<size_t>(changing);
     require(results.size() == wanted, fmt::format("{} results, not {}", results.size(), wanted));
-    const Promise loss = promise_of(tensor_name(results.at(0)));
-    require(loss.shape.empty() && loss.type == Type::kFloat32, "a loss that is not one fp32 number");
-    for (size_t i = 0; i < changed.size(); ++i) {
-      const Promise found = promise_of(tensor_name(results.at(1 + file_.parameters.size() + i)));
-      require(found.shape == changed[i]->shape && found.type == changed[i]->type,
-              fmt::format("a result for '{}' of another shape or type", changed[i]->name));
+    require_tensor(tensor_name(results.at(0)), {}, Type::kFloat32, "a loss");
+    for (const Tensor& buffer : file_.buffers) {
+      if (buffer.changes)
+        require_tensor(tensor_name(results.at(next++)), buffer.shape, buffer.type,
+                       fmt::format("a result for '{}'", buffer.name));
     }
   }
 
-  void check_operations() {
-    std::vector<bool> announced(file_.parameters.size());
-    bool forward_done = false;
-    std::set<std::string> given_away;
-    for (const json& node : graph_.at("nodes")) {
-      const auto target = node.at("target").get<std::string>();
-      for (const json& given : node.at("inputs")) {
-        require(!mentions(given.at("arg"), given_away),
-                "a gradient that it uses after it gave it away: export the network again");
-      }
-      if (target == "torch.ops.lockstep.forward_done.default") {
-        require(!forward_done, "two ends of the forward pass");
-        forward_done = true;
-      } else if (target == "torch.ops.lockstep.grad_ready.default") {
-        require(forward_done, "a gradient before the end of the forward pass");
-        check_gradient(node, announced);
-        given_away.insert(tensor_name(node.at("inputs").at(0).at("arg")));
-      } else {
-        check_operation(target);
-        check_devices(node);
-        check_factor(node, target);
-      }
-    }
-    const auto missing = std::ranges::find(announced, false);
-    require(missing == announced.end(),
-            fmt::format("no gradient for '{}'",
-                        missing == announced.end()
-                            ? ""
-                            : file_.parameters[static_cast<size_t>(missing - announced.begin())].name));
-  }
-
-  void check_gradient(const json& node, std::vector<bool>& announced) const {
+  void check_node(const json& node) {
+    const auto target = node.at("target").get<std::string>();
     const json& arguments = node.at("inputs");
-    const auto index = arguments.at(1).at("arg").at("as_int").get<int64_t>();
-    require(index >= 0 && index < static_cast<int64_t>(announced.size()) &&
-                !announced[static_cast<size_t>(index)],
+    for (const json& given : arguments) {
+      require(!mentions(given.at("arg"), given_away_),
+              "a gradient that it uses after it gave it away: export the network again");
+    }
+    if (target == "torch.ops.lockstep.grad_ready.default") {
+      check_gradient(tensor_name(arguments.at(0).at("arg")),
+                     arguments.at(1).at("arg").at("as_int").get<uint64_t>());
+    } else if (target != "torch.ops.lockstep.forward_done.default") {
+      check_operation(target);
+      // LibTorch 2.11 runs a tensor times a number into memory that is too small if the tensor is a view with
+      // gaps on the CPU; export() writes the number as a tensor.
+      require(described_.device != "cpu" || !target.starts_with("torch.ops.aten.mul.") ||
+                  arguments.at(1).at("arg").contains("as_tensor"),
+              "a tensor times a number, which LibTorch runs wrong: export the network again");
+    }
+  }
+
+  void check_gradient(const std::string& gradient, uint64_t index) {
+    require(index < file_.parameters.size() && announced_.insert(&file_.parameters[index]).second,
             fmt::format("a gradient of parameter {} too many", index));
-    announced[static_cast<size_t>(index)] = true;
-    const Tensor& parameter = file_.parameters[static_cast<size_t>(index)];
-    const Promise found = promise_of(tensor_name(arguments.at(0).at("arg")));
-    require(found.shape == parameter.shape && found.type == Type::kFloat32,
-            fmt::format("a gradient of '{}' that is not shaped like it", parameter.name));
+    const Tensor& parameter = file_.parameters[index];
+    require_tensor(gradient, parameter.shape, Type::kFloat32,
+                   fmt::format("a gradient of '{}'", parameter.name));
+    given_away_.insert(gradient);
   }
 
   /// Operations compute with tensors that they are given; those that reach for files or memory are refused.
-  void check_operation(const std::string& target) const {
+  void check_operation(const std::string& target) {
     const bool computes = target.starts_with("torch.ops.aten.") || target.starts_with("torch.ops.prims.") ||
                           target.starts_with("torch.ops.mkldnn.");
     const bool reaches_out =
         has_any_of(target, {"from_file", "from_blob", "set_data", ".set_.", "save", "load"});
     require(computes && !reaches_out, fmt::format("the operation '{}', which is not allowed", target));
-    if (has_any_of(target, {"dropout", "bernoulli", ".rand", ".normal", "multinomial"})) {
+    if (has_any_of(target, {"dropout", "bernoulli", ".rand", ".normal", "multinomial"}))
       file_.draws_random_numbers = true;
-    }
-  }
-
-  /// A rank runs the graph on a GPU of its own, so an operation may not name one by its number.
-  void check_devices(const json& node) const {
-    for (const json& given : node.at("inputs")) {
-      const json& argument = given.at("arg");
-      if (!argument.contains("as_device")) continue;
-      const json& device = argument.at("as_device");
-      require(device.at("type") == asked_.device && device.at("index").is_null(),
-              fmt::format("an operation on another device than {}, or on one of its devices", asked_.device));
-    }
-  }
-
-  /// LibTorch 2.11 runs a tensor times a number into memory that is too small if the tensor is a view with
-  /// gaps on the CPU; export() writes the number as a tensor.
-  void check_factor(const json& node, const std::string& target) const {
-    if (asked_.device != "cpu" || !target.starts_with("torch.ops.aten.mul.")) return;
-    const json& arguments = node.at("inputs");
-    require(arguments.size() >= 2 && arguments.at(1).at("arg").contains("as_tensor"),
-            "a tensor times a number, which LibTorch runs wrong: export the network again");
   }
 
   const json& graph_;
-  const Graph& asked_;
-  /// Names of the inputs that the program gives.
-  std::vector<std::string> inputs_;
+  const Graph& described_;
   NetworkFile& file_;
+  /// Names of the inputs that a step is given.
+  std::vector<std::string> inputs_;
+  /// Parameters whose gradients the graph has given away so far, and the names of these gradients.
+  std::set<const Tensor*> announced_;
+  std::set<std::string> given_away_;
 };
 
 constexpr uint64_t kTooMany = uint64_t{1} << 62;

@@ -1,7 +1,6 @@
 #include "lockstep/network_file/network_file.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -14,7 +13,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/plain_text.h"
 #include "lockstep/network_file/graph_check.h"
-#include "lockstep/network_file/stored_zip.h"
 
 namespace lockstep::network_file {
 namespace {
@@ -23,7 +21,6 @@ using nlohmann::json;
 
 constexpr const char* kSuffix = ".pt2";
 constexpr const char* kDescription = "extra/lockstep.json";
-constexpr const char* kValues = "extra/lockstep.values";
 constexpr int64_t kFormat = 1;
 /// A description takes 200 bytes per tensor, a graph 500 per operation.
 constexpr uint64_t kMaxDescriptionBytes = 64 << 20;
@@ -212,40 +209,6 @@ NetworkFile describe(const json& content, uint64_t all_bytes) {
   return file;
 }
 
-NetworkFile read(const std::string& path) {
-  const StoredZip zip(path);
-  if (!zip.has(kDescription)) {
-    throw Error("it is not one of lockstep's",
-                "Files are written by lockstep.export() in Python; see docs/your-network.md.");
-  }
-  const json content =
-      json::parse(zip.read(kDescription, kMaxDescriptionBytes), nullptr, /*allow_exceptions=*/false);
-  if (content.is_discarded()) throw Error("its description is not JSON");
-  NetworkFile file;
-  try {
-    file = describe(content, zip.size_of(kValues));
-  } catch (const json::exception&) {
-    throw Error("its description lacks an entry, or has one of another type",
-                "Export the network again with the Python package of this lockstep.");
-  }
-  file.path = path;
-  for (const Graph& graph : file.graphs) {
-    for (const char* folder : {"data/constants", "data/weights"}) {
-      const std::string list =
-          fmt::format("{}/{}_{}_config.json", folder, graph.name, folder + std::strlen("data/"));
-      check_constants(zip.read(list, kMaxGraphBytes), [&](const std::string& name) {
-        return zip.size_of(fmt::format("{}/{}", folder, name));
-      });
-    }
-    check_graph(zip.read(fmt::format("models/{}.json", graph.name), kMaxGraphBytes), graph, file);
-  }
-  return file;
-}
-
-ConfigError refused(const std::string& path, const Error& error) {
-  return ConfigError(fmt::format("--model {}: {}", path, plain_text(error.what())), error.advice());
-}
-
 }  // namespace
 
 int64_t bytes_of(Type type) {
@@ -312,28 +275,31 @@ bool is_network_file(const std::string& name) {
   return name.ends_with(kSuffix);
 }
 
-NetworkFile read_network_file(const std::string& path) {
-  try {
-    return read(path);
-  } catch (const ConfigError&) {
-    throw;
-  } catch (const Error& error) {
-    throw refused(path, error);
+NetworkFile read_description(const Entries& entries) {
+  if (!entries.has(kDescription)) {
+    throw Error("it is not one of lockstep's",
+                "Files are written by lockstep.export() in Python; see docs/your-network.md.");
   }
-}
-
-void read_values(const NetworkFile& file, std::span<const Tensor> tensors, std::span<char* const> places) {
+  const json content =
+      json::parse(entries.read(kDescription, kMaxDescriptionBytes), nullptr, /*allow_exceptions=*/false);
+  if (content.is_discarded()) throw Error("its description is not JSON");
+  NetworkFile file;
   try {
-    const StoredZip zip(file.path);
-    const std::string all = zip.read(kValues, zip.size_of(kValues));
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      const Tensor& tensor = tensors[i];
-      if (tensor.position + tensor.bytes > all.size()) throw Error("it changed while it was read");
-      std::copy_n(all.data() + tensor.position, tensor.bytes, places[i]);
+    file = describe(content, entries.size_of(kValues));
+  } catch (const json::exception&) {
+    throw Error("its description lacks an entry, or has one of another type",
+                "Export the network again with the Python package of this lockstep.");
+  }
+  for (const Graph& graph : file.graphs) {
+    for (const char* folder : {"constants", "weights"}) {
+      const std::string list = fmt::format("data/{0}/{1}_{0}_config.json", folder, graph.name);
+      check_constants(entries.read(list, kMaxGraphBytes), [&](const std::string& name) {
+        return entries.size_of(fmt::format("data/{}/{}", folder, name));
+      });
     }
-  } catch (const Error& error) {
-    throw refused(file.path, error);
+    check_graph(entries.read(fmt::format("models/{}.json", graph.name), kMaxGraphBytes), graph, file);
   }
+  return file;
 }
 
 }  // namespace lockstep::network_file

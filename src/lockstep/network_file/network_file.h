@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -102,13 +101,24 @@ struct NetworkFile {
 /// Whether a model's name is that of a file: it ends in ".pt2".
 bool is_network_file(const std::string& name);
 
-/// Reads and checks a description, and each graph against it: its inputs and results, and that it consists of
-/// PyTorch's tensor operations. The file may come from anywhere. Throws ConfigError that names the file.
-NetworkFile read_network_file(const std::string& path);
+/// The entries of a network's file, which is an archive (models/network_archive.h).
+class Entries {
+ public:
+  virtual ~Entries() = default;
 
-/// Reads the bytes of each tensor to the place of the same index, which has room for Tensor::bytes. Throws
-/// ConfigError that names the file.
-void read_values(const NetworkFile& file, std::span<const Tensor> tensors, std::span<char* const> places);
+  virtual bool has(const std::string& name) const = 0;
+  /// Bytes of an entry. Throws Error if there is none of this name.
+  virtual uint64_t size_of(const std::string& name) const = 0;
+  /// The content of an entry. Throws Error, also for one of more than `most` bytes.
+  virtual std::string read(const std::string& name, uint64_t most) const = 0;
+};
+
+/// The entry with the values of all tensors.
+inline constexpr const char* kValues = "extra/lockstep.values";
+
+/// Reads and checks a description, and each graph against it: its inputs and results, and that it consists of
+/// PyTorch's tensor operations. The file may come from anywhere. Throws Error without the file's name.
+NetworkFile read_description(const Entries& entries);
 
 /// Bytes of one element.
 int64_t bytes_of(Type type);

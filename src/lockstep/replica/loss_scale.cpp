@@ -29,7 +29,7 @@ void LossScale::unscale(const std::vector<at::Tensor>& gradients) {
 
 void LossScale::update() {
   const at::NoGradGuard no_grad;
-  // All on the device: whether there was an overflow is not known to the host.
+  // Decide on the device; the host does not know of an overflow.
   left_out_.add_(overflow_);
   at::_amp_update_scale_(scale_, good_steps_, overflow_, options_.growth, options_.backoff,
                          options_.growth_interval);

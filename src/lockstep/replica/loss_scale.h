@@ -25,16 +25,13 @@ struct LossScaleOptions {
 /// be recorded.
 ///
 /// Order of a step: backward from scaled(loss); gradients summed over the ranks; unscale() with all of them;
-/// optimizer with SgdOptions::loss_scale; update(). Sgd::step() does the last three. Agreement between ranks:
+/// optimizer with SgdOptions::loss_scale; update(). Sgd::step() does the last three. Agreement of ranks:
 ///
-/// - Ranks that have all sums agree by themselves, because an overflow on one rank is infinite in the sum. A
-/// strategy
-///   that applies the optimizer bucket by bucket must wait for the last bucket first: one overflow skips all
-///   of them.
-/// - Ranks that see only some of the sums (shards) all-reduce overflow() by comm::ReduceOp::kMax between
-/// unscale() and
-///   the optimizer, in the same stream.
-/// - Ranks that update alone have separate scales and need not agree.
+///     have all sums   agree by themselves: an overflow on one rank is infinite in the sum. It skips all
+///                     buckets, so an optimizer that goes by buckets must wait for the last one.
+///     have shards     all-reduce overflow() by comm::ReduceOp::kMax between unscale() and the optimizer,
+///                     in the same stream
+///     update alone    have separate scales and need not agree
 ///
 /// Not thread-safe: to be used by one thread, in one stream.
 class LossScale {

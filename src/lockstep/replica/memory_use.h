@@ -6,6 +6,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/base/fields.h"
+
 namespace lockstep::replica {
 
 /// Memory that one replica keeps from step to step, in bytes; activations not included.
@@ -20,13 +22,7 @@ struct MemoryUse {
   int64_t total() const { return parameters + gradients + momenta + buffers; }
   bool operator==(const MemoryUse&) const = default;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& memory) {
-    fields("parameters", memory.parameters);
-    fields("gradients", memory.gradients);
-    fields("momenta", memory.momenta);
-    fields("buffers", memory.buffers);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, parameters, gradients, momenta, buffers)
 };
 
 /// Total size of the memory behind these tensors. Memory shared by several tensors counts once, undefined

@@ -8,7 +8,7 @@
 namespace lockstep::replica {
 namespace {
 
-/// LibTorch's, per GPU and priority.
+/// LibTorch's streams per GPU and priority.
 constexpr int kStreamsOfLibTorch = 32;
 
 /// Lives as long as the process.
@@ -41,7 +41,7 @@ void StreamPool::give_back(c10::Stream stream) {
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find(in_use_, stream);
   if (found != in_use_.end()) in_use_.erase(found);
-  // Still another's where all were in use.
+  // Has another owner still if all streams were in use.
   if (std::ranges::find(in_use_, stream) == in_use_.end()) idle_.push_back(stream);
 }
 

@@ -9,16 +9,16 @@
 namespace lockstep::replica {
 
 /// Hands out streams and takes them back. LibTorch has 32 streams per GPU, which it hands out in turn, so
-/// that whoever asks once for every row soon shares a stream with the training, and overlaps nothing with it
-/// any more. It also caches memory and cuBLAS work spaces per stream: a new one for every row would need more
-/// memory with every row. Thread-safe.
+/// so a program that asks once per row soon shares a stream with the training, and overlaps nothing with it.
+/// It also caches memory and cuBLAS work spaces per stream: a new stream for every row would need more memory
+/// with every row. Thread-safe.
 class StreamPool {
  public:
   /// LibTorch's next stream of the device.
   using Draw = std::function<c10::Stream()>;
 
-  /// A stream that was given back, the most recent one first, because its memory is most likely still cached;
-  /// else one that nobody has. If all are in use, one of them.
+  /// The stream that was given back last, because its memory is most likely still cached; without one, a
+  /// stream without an owner. If all are in use, one of them.
   c10::Stream take(c10::Device device, const Draw& draw);
   void give_back(c10::Stream stream);
 

@@ -34,7 +34,7 @@ Parameters::Parameters(std::optional<uint64_t> seed, at::MemoryFormat memory_for
     : seed_(seed), memory_format_(memory_format) {}
 
 at::Tensor Parameters::add(const std::string& name, at::IntArrayRef shape, Init init) {
-  // Drawn in the plain layout, so that the n-th random number is the n-th element in every memory format.
+  // Draw in the plain layout, so that the n-th random number is the n-th element in every memory format.
   at::Tensor values = at::empty(shape, at::kFloat);
   if (!seed_) init = Init::constant(init.kind == Init::Kind::kConstant ? init.value : 0);
   switch (init.kind) {

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <ATen/Context.h>
-// Includes all of LibTorch's operations, 4 s of compiling; nothing else asks for it.
+// Includes all of LibTorch's operations, 4 s of compiling; no other file does.
 #include <ATen/autocast_mode.h>
 
 #include "lockstep/base/error.h"
@@ -92,7 +92,7 @@ void set_up_precision(Precision precision, c10::DeviceType device, Algorithms al
   context.setAllowTF32CuBLAS(precision == Precision::kTf32);
   context.setAllowTF32CuDNN(precision == Precision::kTf32);
   context.setBenchmarkCuDNN(algorithms == Algorithms::kFastest);
-  // All plans are tried, not the first ten. Warm-up takes longer.
+  // Try all plans, not the first ten; warm-up takes longer.
   context.setBenchmarkLimitCuDNN(0);
   context.setDeterministicCuDNN(algorithms == Algorithms::kRepeatable);
 }

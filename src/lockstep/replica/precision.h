@@ -11,13 +11,11 @@ namespace lockstep::replica {
 /// The number format of a network's computations. Parameters are fp32 in all of them.
 ///
 /// - fp32: everything in single precision.
-/// - tf32: fp32, but a GPU's tensor cores may round the factors of convolutions and matrix products to 10
-/// bits of
-///   mantissa.
-/// - bf16, fp16: autocast, so convolutions and linear layers compute in that type; fp16 with LossScale.
-/// - bf16_pure: the same results as bf16, from bf16 copies of the weights (WeightCopies) of fp32 masters.
-/// Batch
-///   normalization has no copies.
+///     fp32        everything in single precision
+///     tf32        fp32, but a GPU's tensor cores may round factors to 10 bits of mantissa
+///     bf16, fp16  autocast: convolutions and linear layers compute in that type; fp16 with LossScale
+///     bf16_pure   the results of bf16, from bf16 copies (WeightCopies) of fp32 weights; batch normalization
+///                 has no copies
 enum class Precision { kFp32, kTf32, kBf16, kBf16Pure, kFp16 };
 
 std::vector<std::string> precision_names();
@@ -38,9 +36,8 @@ bool keeps_weight_copies(Precision precision);
 
 /// How cuDNN chooses its algorithms.
 enum class Algorithms {
-  /// By timing them at the first use of every shape. Some of them sum in the order in which threads finish,
-  /// so the same
-  /// input can give different bits.
+  /// By timing them at the first use of every shape. Some sum in the order in which threads finish, so the
+  /// same input can give different bits.
   kFastest,
   /// By its heuristics, among those that always give the same bits.
   kRepeatable

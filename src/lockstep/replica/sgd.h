@@ -46,7 +46,7 @@ struct SgdOptions {
   /// recorded, it makes it an update by 0.
   void set_learning_rate(double rate);
 
-  /// From now on gradients are sums of so many. For GPUs, where a pass costs more than a division.
+  /// Declares gradients to be sums of so many ranks'. For GPUs, where a pass costs more than a division.
   void divide_gradients_by(int64_t count, at::Device device);
 
   /// Combines one fp32 number on the device over all ranks, in place and in the calling thread's stream.

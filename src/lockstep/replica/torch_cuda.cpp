@@ -70,8 +70,8 @@ class CudaRuntime {
   const char* (*error_text_)(int) = nullptr;
 };
 
-/// Added to errors about missing libraries, so that nobody installs gigabytes on a machine where they cannot
-/// help.
+/// An addition to errors about missing libraries, so that users do not install gigabytes on a machine without
+/// a GPU.
 std::string and_no_driver() {
   // Never closed, because a driver's library may have started threads.
   const bool there = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr;

@@ -22,7 +22,7 @@ WeightCopies::~WeightCopies() {
 void WeightCopies::refresh() {
   if (copies_.empty()) return;
   const at::NoGradGuard no_grad;
-  // Looked up every time, because a strategy may have given the parameters other storage.
+  // Look up the parameters every time: a strategy may have given them other storage.
   std::vector<at::Tensor> weights;
   for (const size_t index : indices_) weights.push_back(parameters_.trainable()[index].value.detach());
   at::_foreach_copy_(copies_, weights, /*non_blocking=*/true);

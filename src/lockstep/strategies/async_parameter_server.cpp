@@ -8,10 +8,9 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
-#include "lockstep/strategies/bucket_filler.h"
+#include "lockstep/strategies/buckets.h"
 #include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/gradient_server.h"
-#include "lockstep/strategies/message_channel.h"
 #include "lockstep/strategies/parameter_shards.h"
 #include "lockstep/strategies/tensor_buffer.h"
 

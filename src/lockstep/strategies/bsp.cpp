@@ -8,7 +8,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/tensor_buffer.h"
-#include "lockstep/strategies/wire.h"
 
 namespace lockstep::strategies {
 namespace {

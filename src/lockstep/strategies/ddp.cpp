@@ -17,7 +17,6 @@
 #include "lockstep/replica/own_stream.h"
 #include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/tensor_buffer.h"
-#include "lockstep/strategies/wire.h"
 
 namespace lockstep::strategies {
 namespace {
@@ -261,7 +260,7 @@ class Ddp final : public Strategy {
         tensors, std::move(buckets), group_, std::vector<bool>(tensors.size(), false), cap,
         /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true, names_, first_cap,
         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<int64_t>{});
-    // Disables the Reducer's timing: nobody reads it, and its events cannot be recorded into a CUDA graph.
+    // Disables the Reducer's timing, which is not used: its events cannot be recorded into a CUDA graph.
     reducer_->set_ddp_runtime_logging_sample_rate(std::numeric_limits<int>::max());
     if (options_.wire != Wire::kFp32) {
       reducer_->register_comm_hook(std::make_unique<CompressionHook>(group_, scalar_type_of(options_.wire)));

@@ -13,24 +13,6 @@
 namespace lockstep::strategies {
 namespace {
 
-class GradientHook final : public torch::autograd::FunctionPreHook {
- public:
-  GradientHook(size_t index, std::weak_ptr<GradientHooks::OnGradient> on_gradient)
-      : index_(index), on_gradient_(std::move(on_gradient)) {}
-
-  std::vector<at::Tensor> operator()(const std::vector<at::Tensor>& gradients) override {
-    const auto on_gradient = on_gradient_.lock();
-    if (!on_gradient || !gradients.front().defined()) return gradients;
-    (*on_gradient)(index_, gradients.front());
-    // Autograd does not accumulate undefined gradients.
-    return std::vector<at::Tensor>(1);
-  }
-
- private:
-  size_t index_;
-  std::weak_ptr<GradientHooks::OnGradient> on_gradient_;
-};
-
 /// place = scale * gradient, or place += scale * gradient.
 void copy(const at::Tensor& gradient, double scale, bool add, at::Tensor place) {
   const at::NoGradGuard no_grad;
@@ -48,8 +30,8 @@ struct Copies {
   std::vector<at::Tensor> places;
 };
 
-/// The same for many, which have the strides of their places and one type: one that has not would make all of
-/// them slow.
+/// copy() of many gradients of one type, all with the strides of their places: a single other one would slow
+/// down all.
 void copy_together(const Copies& copies, double scale, bool add) {
   const auto& [gradients, places] = copies;
   if (gradients.empty()) return;
@@ -64,14 +46,25 @@ void copy_together(const Copies& copies, double scale, bool add) {
 
 }  // namespace
 
-GradientHooks::GradientHooks(const std::vector<at::Tensor>& parameters, OnGradient on_gradient)
-    : on_gradient_(std::make_shared<OnGradient>(std::move(on_gradient))) {
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    torch::autograd::impl::add_hook(parameters[i], std::make_unique<GradientHook>(i, on_gradient_));
-  }
-}
+/// Called in the backward pass as soon as the gradient of a parameter is final. The gradient then belongs to
+/// the callee: autograd does not add it to `.grad`.
+class FlatGradients::Hook final : public torch::autograd::FunctionPreHook {
+ public:
+  Hook(size_t index, std::weak_ptr<OnGradient> on_gradient)
+      : index_(index), on_gradient_(std::move(on_gradient)) {}
 
-GradientHooks::~GradientHooks() = default;
+  std::vector<at::Tensor> operator()(const std::vector<at::Tensor>& gradients) override {
+    const auto on_gradient = on_gradient_.lock();
+    if (!on_gradient || !gradients.front().defined()) return gradients;
+    (*on_gradient)(index_, gradients.front());
+    // Autograd does not accumulate undefined gradients.
+    return std::vector<at::Tensor>(1);
+  }
+
+ private:
+  size_t index_;
+  std::weak_ptr<OnGradient> on_gradient_;
+};
 
 Copying copying_for(const replica::FlatMemory& memory) {
   return memory.gradients({}).is_cuda() ? Copying::kTogether : Copying::kEach;
@@ -84,8 +77,12 @@ FlatGradients::FlatGradients(replica::Parameters& parameters, replica::FlatMemor
       copying_(copying),
       scale_(scale),
       on_final_(std::move(on_final)),
-      hooks_(parameters.tensors(),
-             [this](size_t index, const at::Tensor& gradient) { gradient_ready(index, gradient); }) {
+      on_gradient_(std::make_shared<OnGradient>(
+          [this](size_t index, const at::Tensor& gradient) { gradient_ready(index, gradient); })) {
+  const std::vector<at::Tensor> tensors = parameters.tensors();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    torch::autograd::impl::add_hook(tensors[i], std::make_unique<Hook>(i, on_gradient_));
+  }
   // Not on a GPU, where blocks do not check autocast before they write.
   const bool on_gpu = memory.gradients({}).is_cuda();
   if (copying_ == Copying::kEach && !on_gpu) placeable_ = parameters.placeable_gradients();

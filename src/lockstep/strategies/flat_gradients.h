@@ -11,23 +11,6 @@
 
 namespace lockstep::strategies {
 
-/// Calls back from the backward pass as soon as the gradient of a parameter is final. The gradient then
-/// belongs to the callee: autograd does not add it to `.grad`. Parameters keep their hooks for life; once
-/// this object is destroyed, the hooks let autograd continue as without them.
-class GradientHooks {
- public:
-  /// `index`: the parameter's index in `parameters`.
-  using OnGradient = std::function<void(size_t index, const at::Tensor& gradient)>;
-
-  GradientHooks(const std::vector<at::Tensor>& parameters, OnGradient on_gradient);
-  ~GradientHooks();
-  GradientHooks(const GradientHooks&) = delete;
-  GradientHooks& operator=(const GradientHooks&) = delete;
-
- private:
-  std::shared_ptr<OnGradient> on_gradient_;
-};
-
 /// When gradients are copied to flat memory.
 enum class Copying {
   /// Each one when it is ready. On the CPU, some blocks write theirs there themselves
@@ -64,6 +47,9 @@ class FlatGradients {
   void fill_places();
 
  private:
+  using OnGradient = std::function<void(size_t index, const at::Tensor& gradient)>;
+  class Hook;
+
   void gradient_ready(size_t index, const at::Tensor& gradient);
   void assign_places();
 
@@ -80,7 +66,8 @@ class FlatGradients {
   bool last_ = true;
   /// Gradients of this backward pass that are not copied yet, with their parameters.
   std::vector<std::pair<size_t, at::Tensor>> waiting_;
-  GradientHooks hooks_;
+  /// Parameters keep their hooks for life; without this, a hook leaves the gradient to autograd.
+  std::shared_ptr<OnGradient> on_gradient_;
 };
 
 }  // namespace lockstep::strategies

@@ -6,7 +6,7 @@
 
 #include <ATen/ops/from_blob.h>
 
-#include "lockstep/strategies/bucket_filler.h"
+#include "lockstep/strategies/buckets.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
@@ -59,7 +59,7 @@ class FlatStrategy : public Strategy {
 
   /// The range of all parameters, without the padding.
   replica::Range everything() const { return {0, memory_.count()}; }
-  /// FlatMemory::apply(), told to the listener.
+  /// FlatMemory::apply(), with a notice to the listener.
   void apply_to(replica::Range range, bool first_step) {
     const ActivityScope applying(activities_, Activity::kApplying);
     memory_.apply(range, optimizer_, first_step);

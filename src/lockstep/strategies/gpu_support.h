@@ -21,13 +21,13 @@ struct GpuUse {
   bool scales_loss = false;
 };
 
-/// Why a strategy cannot train in this way, and what the user can do; absent if it can.
+/// The reason why a strategy cannot train in this way, with advice; absent if it can.
 std::optional<ConfigError> why_not_on_gpu(const std::string& strategy, const StrategyOptions& options,
                                           const GpuUse& use);
 
-/// Why a step of a strategy with these traits cannot be recorded into a CUDA graph if it communicates over
-/// `communicator` (null: it does not communicate); empty if it can be, after Traits::steps_before_recording
-/// steps.
+/// The reason why a step of a strategy with these traits cannot be recorded into a CUDA graph if it
+/// communicates over `communicator` (null: it does not communicate); empty if it can be, after
+/// Traits::steps_before_recording steps.
 std::string why_not_recordable(const Traits& traits, const comm::Communicator* communicator);
 
 }  // namespace lockstep::strategies

@@ -100,14 +100,6 @@ void GradientServer::restore(const replica::State& state) {
   begun_ = true;
 }
 
-void GradientServer::apply(size_t bucket, int64_t number, const at::Tensor& gradient) {
-  apply_of(channel_.rank(), bucket, number, gradient);
-}
-
-void GradientServer::fetch(const at::Tensor& into) {
-  fetch_of(channel_.rank(), into);
-}
-
 void GradientServer::run() {
   comm::set_up_helper_thread("ls-server");
   at::set_num_threads(1);

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -13,15 +15,41 @@
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "lockstep/comm/stoppable_wait.h"
+#include "lockstep/comm/forwarding_communicator.h"
 #include "lockstep/comm/stoppable_wait.h"
 #include "lockstep/replica/accelerator.h"
 #include "lockstep/replica/flat_memory.h"
 #include "lockstep/replica/memory_use.h"
 #include "lockstep/replica/sgd.h"
-#include "lockstep/strategies/message_channel.h"
 
 namespace lockstep::strategies {
+
+/// A communicator of the same ranks as another one, on which two threads of a rank may start operations at
+/// the same time.
+class MessageChannel final : public comm::ForwardingCommunicator {
+ public:
+  /// Collective over `group`.
+  explicit MessageChannel(comm::Communicator& group) : MessageChannel(group.split_first(group.size())) {}
+
+  comm::WorkPtr issue(const comm::Collective& collective) override {
+    const std::lock_guard lock(mutex_);
+    return real_.issue(collective);
+  }
+  comm::WorkPtr post(const comm::Message& message) override {
+    const std::lock_guard lock(mutex_);
+    return real_.post(message);
+  }
+
+  /// Abandons the operations in flight. No other function may be called afterwards.
+  void close() { group_.reset(); }
+
+ private:
+  explicit MessageChannel(std::unique_ptr<comm::Communicator> group)
+      : ForwardingCommunicator(*group), group_(std::move(group)) {}
+
+  std::unique_ptr<comm::Communicator> group_;
+  std::mutex mutex_;
+};
 
 /// Orders the streams of several threads that use the same GPU memory in turn: work enqueued between begin()
 /// and end() runs after the work of the turn before. Does nothing on the CPU. The caller ensures that only
@@ -84,9 +112,11 @@ class GradientServer {
   /// For all gradients that are applied from now on.
   void set_learning_rate(double rate);
   /// Applies a gradient of this rank. If it is not on the values' device, the host waits for the copy.
-  void apply(size_t bucket, int64_t number, const at::Tensor& gradient);
+  void apply(size_t bucket, int64_t number, const at::Tensor& gradient) {
+    apply_of(channel_.rank(), bucket, number, gradient);
+  }
   /// Copies the values for this rank itself.
-  void fetch(const at::Tensor& into);
+  void fetch(const at::Tensor& into) { fetch_of(channel_.rank(), into); }
   /// Blocks until every other rank has sent kDone.
   void wait_until_done();
   /// Throws the error of the thread, if it failed.
@@ -112,7 +142,7 @@ class GradientServer {
 
  private:
   void run();
-  /// Hands what the training thread allocated to the stream of the thread.
+  /// Makes the training thread's allocations wait for this thread's stream as well.
   void begin_in(c10::Stream stream);
   void serve_session();
   void handle(const Notice& notice, int worker);

@@ -26,7 +26,7 @@ class HostShard {
   /// the flat memory. The host waits for the gradients. `first_step`: see FlatMemory::apply().
   void apply(const replica::SgdOptions& options, bool first_step);
 
-  /// The momenta.
+  /// Saves the momenta.
   void save(replica::State& state) const;
   /// Also copies the values again from the flat memory.
   void restore(const replica::State& state);

@@ -55,21 +55,21 @@ std::vector<size_t> Negotiator::negotiate(const std::vector<size_t>& announced) 
     if (bits_[i] == 1) everywhere.push_back(cache_[i]);
   }
   if (bits_[cached] == 0) {
-    tell_rank_0(unknown);
+    negotiate_names(unknown);
     for (size_t i = cached; i < cache_.size(); ++i) everywhere.push_back(cache_[i]);
   }
   for (const size_t tensor : everywhere) ready_[tensor] = false;
   return everywhere;
 }
 
-void Negotiator::tell_rank_0(const std::vector<size_t>& announced) {
+void Negotiator::negotiate_names(const std::vector<size_t>& announced) {
   std::string names;
   for (const size_t tensor : announced) names += names_[tensor] + "\n";
   std::string everywhere;
   if (group_.rank() == 0) {
-    hear(names);
-    for (int peer = 1; peer < group_.size(); ++peer) hear(receive_text(peer));
-    std::erase_if(asked_, [&](const std::string& name) {
+    count_names(names);
+    for (int peer = 1; peer < group_.size(); ++peer) count_names(receive_text(peer));
+    std::erase_if(pending_, [&](const std::string& name) {
       if (ready_ranks_[name] < group_.size()) return false;
       everywhere += name + "\n";
       ready_ranks_.erase(name);
@@ -89,13 +89,13 @@ void Negotiator::tell_rank_0(const std::vector<size_t>& announced) {
   }
 }
 
-void Negotiator::hear(const std::string& names) {
+void Negotiator::count_names(const std::string& names) {
   for (const std::string& name : lines_of(names)) {
     if (!index_of_.contains(name)) {
       throw CommError(fmt::format("a tensor named '{}' was announced, which rank 0 does not have", name),
                       "All ranks must train the same network.");
     }
-    if (++ready_ranks_[name] == 1) asked_.push_back(name);
+    if (++ready_ranks_[name] == 1) pending_.push_back(name);
   }
 }
 

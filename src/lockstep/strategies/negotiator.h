@@ -9,7 +9,7 @@
 
 namespace lockstep::strategies {
 
-/// Finds out which tensors are ready on every rank, as Horovod's coordinator does. One negotiation:
+/// Determines the tensors that are ready on every rank, as Horovod's coordinator does. One negotiation:
 ///
 ///  1. All ranks all-reduce a vector by minimum: a byte for each tensor in the cache, 1 if it is ready on
 ///     this rank, and a last byte, 1 if this rank has no names that are not in the cache. Tensors whose
@@ -34,8 +34,8 @@ class Negotiator {
   std::vector<size_t> negotiate(const std::vector<size_t>& announced);
 
  private:
-  void tell_rank_0(const std::vector<size_t>& announced);
-  void hear(const std::string& names);
+  void negotiate_names(const std::vector<size_t>& announced);
+  void count_names(const std::string& names);
   void send_text(const std::string& text, int peer);
   std::string receive_text(int peer);
   std::string broadcast_text(std::string text);
@@ -51,7 +51,7 @@ class Negotiator {
   std::vector<uint8_t> bits_;
   std::vector<bool> ready_;
   /// On rank 0: names in the order of their first announcement, and the number of ranks that announced them.
-  std::vector<std::string> asked_;
+  std::vector<std::string> pending_;
   std::unordered_map<std::string, int> ready_ranks_;
   /// Memory of the messages in flight.
   int64_t length_ = 0;

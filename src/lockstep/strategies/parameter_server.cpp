@@ -102,7 +102,7 @@ class ParameterServer final : public BucketStrategy {
                        agreement_over(group_));
   }
 
-  /// Broadcasts the values, those that forward needs first in front.
+  /// Broadcasts the values, in the order in which forward needs them.
   void fetch() {
     if (fetched_) return;
     const ActivityScope fetching(group_.size() > 1 ? activities_ : nullptr, Activity::kCommunicating);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "lockstep/strategies/bucket_filler.h"
+#include "lockstep/strategies/buckets.h"
 
 namespace lockstep::strategies {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lockstep/replica/flat_memory.h"
-#include "lockstep/strategies/bucket_plan.h"
+#include "lockstep/strategies/buckets.h"
 #include "lockstep/strategies/strategy.h"
 
 namespace lockstep::strategies {

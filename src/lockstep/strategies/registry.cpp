@@ -4,18 +4,11 @@ namespace lockstep::strategies {
 namespace {
 
 Traits nothing_combined(const StrategyOptions&) {
-  Traits traits;
-  traits.combines = "nothing";
-  traits.coupled = false;
-  traits.communicates = false;
-  traits.replicas_equal = false;
-  return traits;
+  return {.combines = "nothing", .coupled = false, .communicates = false, .replicas_equal = false};
 }
 
 Traits mean_of_gradients(const StrategyOptions&) {
-  Traits traits;
-  traits.combines = "gradients, mean over all ranks";
-  return traits;
+  return {.combines = "gradients, mean over all ranks"};
 }
 
 /// c10d's Reducer records events in its first ten iterations, which cannot be recorded into a CUDA graph.
@@ -64,13 +57,11 @@ Traits gradients_at_owner(const StrategyOptions& options) {
 }
 
 Traits sum_on_device_0(const StrategyOptions&) {
-  Traits traits;
-  traits.combines = "gradients of one loss over the whole batch, sum over all devices";
-  traits.communicates = false;
-  traits.one_process = true;
-  traits.not_recordable = "several threads drive the GPUs";
-  traits.batch_norm = "each device's own while training, device 0's kept";
-  return traits;
+  return {.combines = "gradients of one loss over the whole batch, sum over all devices",
+          .communicates = false,
+          .one_process = true,
+          .batch_norm = "each device's own while training, device 0's kept",
+          .not_recordable = "several threads drive the GPUs"};
 }
 
 Traits mean_of_momenta(const StrategyOptions& options) {
@@ -89,17 +80,8 @@ Traits mean_of_momenta(const StrategyOptions& options) {
 }  // namespace
 
 const char* to_string(Measured::Over over) {
-  switch (over) {
-    case Measured::Over::kJob:
-      return "in all";
-    case Measured::Over::kMean:
-      return "mean";
-    case Measured::Over::kMost:
-      return "most";
-    case Measured::Over::kSteps:
-      break;
-  }
-  return "per step";
+  constexpr const char* kTexts[] = {"per step", "in all", "mean", "most"};
+  return kTexts[static_cast<size_t>(over)];
 }
 
 const Registry<StrategyInfo>& registry() {
@@ -117,8 +99,7 @@ const Registry<StrategyInfo>& registry() {
          &in_buckets<mean_of_gradients>, &create_replicated}},
        {"sharded",
         {"ZeRO-1: buckets reduce-scattered during backward; every rank updates its share with its share of "
-         "the "
-         "momenta; parameters all-gathered",
+         "the momenta; parameters all-gathered",
          &in_buckets<mean_of_gradients>, &create_sharded}},
        {"parameter_server",
         {"one copy of the variables, owned by the ranks: gradients reduced to the owner, which updates once; "
@@ -129,13 +110,11 @@ const Registry<StrategyInfo>& registry() {
          &mean_of_momenta, &create_bsp}},
        {"horovod",
         {"gradients announced by name; a background thread negotiates which are ready on every rank, fuses "
-         "and "
-         "all-reduces them",
+         "and all-reduces them",
          &mean_of_what_is_ready, &create_horovod}},
        {"data_parallel",
         {"after nn.DataParallel: one process with a thread per device; in every step batch and parameters "
-         "are "
-         "copied to every device, outputs and gradients gathered on device 0, which updates",
+         "are copied to every device, outputs and gradients gathered on device 0, which updates",
          &sum_on_device_0, &create_uncoupled}}});
   return strategies;
 }

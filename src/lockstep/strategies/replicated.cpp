@@ -2,7 +2,7 @@
 
 #include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/flat_strategy.h"
-#include "lockstep/strategies/wire.h"
+#include "lockstep/strategies/tensor_buffer.h"
 
 namespace lockstep::strategies {
 namespace {

@@ -143,8 +143,8 @@ struct StrategyContext {
   StrategyOptions options;
   /// The GPU of the parameters, which the calling thread has entered; null: they are on the CPU.
   replica::Accelerator* accelerator = nullptr;
-  /// Told when a step communicates other than in combine(), where that is what it does unless it says
-  /// otherwise, and when it applies the optimizer other than in apply(). Null: nobody asks.
+  /// Notified of communication outside combine(), of updates outside apply(), and of work within these two
+  /// that is not theirs. May be null.
   ActivityListener* activities = nullptr;
   /// A communicator of the same ranks in the same order for messages from host memory. Null: `communicator`
   /// is used for them. Required with nccl, which accepts GPU memory only.

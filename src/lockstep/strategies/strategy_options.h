@@ -84,8 +84,7 @@ struct GivenOption {
   std::string value;
 };
 
-/// All options except bucket_mb as flags and values, defaults included: for ranks to compare what they will
-/// do.
+/// All options except bucket_mb as flags and values, defaults included, so that ranks can compare them.
 std::vector<GivenOption> spelled_out(const StrategyOptions& options);
 
 /// The options of a run of `strategies`; those that were not given have their defaults. Throws ConfigError

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 
-// The part of CUDA's driver library (libcuda.so.1) that lockstep calls itself, declared here because it comes
-// with the driver and its header with a toolkit that need not be there to build. Names and layouts are those
+#include "lockstep/topology/driver_function.h"
+
+// The part of CUDA's driver library (libcuda.so.1) that lockstep calls itself, declared here because its
+// header comes with a toolkit that need not be installed to build. Names and layouts are those
 // of NVIDIA's cuda.h of CUDA 13.0 ("CUDA Driver API", docs.nvidia.com/cuda/cuda-driver-api);
 // tests/topology/cuda_header_test.cpp compares them with that header where there is one.
 
@@ -21,21 +23,17 @@ struct Uuid {
   char bytes[16];
 };
 
-/// Pointers to the library's functions, null if the installed driver lacks them.
+/// The functions of an opened library; those that the installed driver lacks have a null pointer.
 struct Functions {
-  Result (*init)(unsigned flags) = nullptr;
-  Result (*count)(int* count) = nullptr;
-  Result (*get)(Device* device, int number) = nullptr;
-  Result (*name)(char* text, int bytes, Device device) = nullptr;
-  Result (*pci_bus_id)(char* text, int bytes, Device device) = nullptr;
-  Result (*uuid)(Uuid* uuid, Device device) = nullptr;
-  Result (*memory)(size_t* bytes, Device device) = nullptr;
-};
+  void* library = nullptr;
 
-/// Calls a function that the driver may lack; whether it is there and succeeds.
-template <typename... Parameters, typename... Arguments>
-bool succeeds(Result (*function)(Parameters...), Arguments... arguments) {
-  return function != nullptr && function(arguments...) == kSuccess;
-}
+  DriverFunction<Result(unsigned flags)> init{library, "cuInit"};
+  DriverFunction<Result(int* count)> count{library, "cuDeviceGetCount"};
+  DriverFunction<Result(Device* device, int number)> get{library, "cuDeviceGet"};
+  DriverFunction<Result(char* text, int bytes, Device device)> name{library, "cuDeviceGetName"};
+  DriverFunction<Result(char* text, int bytes, Device device)> pci_bus_id{library, "cuDeviceGetPCIBusId"};
+  DriverFunction<Result(Uuid* uuid, Device device)> uuid{library, "cuDeviceGetUuid_v2"};
+  DriverFunction<Result(size_t* bytes, Device device)> memory{library, "cuDeviceTotalMem_v2"};
+};
 
 }  // namespace lockstep::topology::cuda_driver

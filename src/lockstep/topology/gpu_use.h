@@ -39,7 +39,7 @@ struct Slowdown {
   }
 };
 
-/// Activity of a GPU over some time, from samples of its driver. Empty: the driver does not tell.
+/// Activity of a GPU over some time, from samples of its driver. Empty: unknown to the driver.
 struct GpuUse {
   int samples = 0;
   std::optional<Spread> sm_clock_mhz;
@@ -60,22 +60,9 @@ struct GpuUse {
 
   bool operator==(const GpuUse&) const = default;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& use) {
-    fields("samples", use.samples);
-    fields("sm_clock_mhz", use.sm_clock_mhz);
-    fields("memory_clock_mhz", use.memory_clock_mhz);
-    fields("temperature_c", use.temperature_c);
-    fields("power_w", use.power_w);
-    fields("kernel_share", use.kernel_share);
-    fields("memory_share", use.memory_share);
-    fields("memory_used_bytes", use.memory_used_bytes);
-    fields("max_sm_clock_mhz", use.max_sm_clock_mhz);
-    fields("power_limit_w", use.power_limit_w);
-    fields("memory_bytes", use.memory_bytes);
-    fields("slowed_share", use.slowed_share);
-    fields("slowed_by", use.slowed_by);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, samples, sm_clock_mhz, memory_clock_mhz, temperature_c, power_w, kernel_share,
+                    memory_share, memory_used_bytes, max_sm_clock_mhz, power_limit_w, memory_bytes,
+                    slowed_share, slowed_by)
 };
 
 }  // namespace lockstep::topology

@@ -35,7 +35,7 @@ std::optional<double> limit_of(const std::vector<GpuSample>& samples,
   return all ? std::optional(all->most) : std::nullopt;
 }
 
-/// Counts each reason in as many samples as had it; a sample may have several.
+/// The share of samples with each reason; a sample may have several.
 void add_slowdowns(GpuUse& use, const std::vector<GpuSample>& samples) {
   const auto count = static_cast<double>(samples.size());
   for (const GpuSample& sample : samples) {
@@ -76,7 +76,7 @@ void GpuWatch::run(const std::stop_token& stop) {
   do {
     const double asked_s = now_s();
     samples_.emplace_back(asked_s, sample_());
-    // Nobody notifies: it sleeps until the next sample or the request to stop.
+    // Sleeps until the next sample or the request to stop; nothing else notifies.
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, stop, kSamplingPeriod, [] { return false; });
   } while (!stop.stop_requested());

@@ -35,7 +35,7 @@ class GpuWatch {
   std::condition_variable_any wake_;
   /// Samples, each with the time at which it was asked for; the thread's own until it has ended.
   std::vector<std::pair<double, GpuSample>> samples_;
-  /// The last member, so that the thread ends before what it uses.
+  /// The last member, so that the thread ends before the members that it uses.
   std::jthread thread_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <hwloc.h>
 
@@ -16,10 +17,15 @@ struct DestroyTopology {
 };
 using HwlocTopology = std::unique_ptr<hwloc_topology, DestroyTopology>;
 
-/// Null if there is no memory for one.
-inline HwlocTopology new_hwloc_topology() {
+/// The topology of a whole host, from the source that `set_up` chooses; null where that or loading fails.
+template <typename SetUp>
+HwlocTopology load_topology(const SetUp& set_up) {
   hwloc_topology_t raw = nullptr;
-  return HwlocTopology(hwloc_topology_init(&raw) == 0 ? raw : nullptr);
+  if (hwloc_topology_init(&raw) != 0) return nullptr;
+  HwlocTopology topology(raw);
+  // Cores outside of the cpuset belong to the host, too.
+  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+  return set_up(raw) && hwloc_topology_load(raw) == 0 ? std::move(topology) : nullptr;
 }
 
 struct FreeBitmap {

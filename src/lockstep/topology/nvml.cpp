@@ -12,8 +12,6 @@
 namespace lockstep::topology {
 namespace {
 
-using nvml::ok;
-
 /// The loader's reason; if there is no such file, a clearer sentence than the loader's.
 std::string why_not_loaded(const std::string& library) {
   const char* error = ::dlerror();
@@ -22,44 +20,6 @@ std::string why_not_loaded(const std::string& library) {
     return fmt::format("{} is not on this machine: no NVIDIA driver is installed", library);
   }
   return fmt::format("{} cannot be loaded: {}", library, text);
-}
-
-template <typename Function>
-bool find_function(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(::dlsym(library, name));
-  return function != nullptr;
-}
-
-/// Looks the functions up in an opened library. Returns the name of a missing one of the first four, or null.
-const char* find_functions(void* library, nvml::Functions& functions) {
-  if (!find_function(library, "nvmlInit_v2", functions.init)) return "nvmlInit_v2";
-  if (!find_function(library, "nvmlShutdown", functions.shutdown)) return "nvmlShutdown";
-  if (!find_function(library, "nvmlDeviceGetCount_v2", functions.count)) return "nvmlDeviceGetCount_v2";
-  if (!find_function(library, "nvmlDeviceGetHandleByIndex_v2", functions.handle))
-    return "nvmlDeviceGetHandleByIndex_v2";
-  find_function(library, "nvmlErrorString", functions.error_string);
-  find_function(library, "nvmlSystemGetDriverVersion", functions.driver_version);
-  find_function(library, "nvmlSystemGetCudaDriverVersion_v2", functions.cuda_version);
-  find_function(library, "nvmlDeviceGetName", functions.name);
-  find_function(library, "nvmlDeviceGetPciInfo_v3", functions.pci_info);
-  find_function(library, "nvmlDeviceGetMemoryInfo", functions.memory);
-  find_function(library, "nvmlDeviceGetCpuAffinity", functions.cpu_affinity);
-  find_function(library, "nvmlDeviceGetMemoryAffinity", functions.memory_affinity);
-  find_function(library, "nvmlDeviceGetTopologyCommonAncestor", functions.common_ancestor);
-  find_function(library, "nvmlDeviceGetNvLinkState", functions.link_state);
-  find_function(library, "nvmlDeviceGetNvLinkRemoteDeviceType", functions.link_remote_type);
-  find_function(library, "nvmlDeviceGetNvLinkRemotePciInfo_v2", functions.link_remote_pci);
-  find_function(library, "nvmlDeviceGetClockInfo", functions.clock);
-  find_function(library, "nvmlDeviceGetMaxClockInfo", functions.max_clock);
-  find_function(library, "nvmlDeviceGetTemperatureV", functions.temperature);
-  find_function(library, "nvmlDeviceGetTemperature", functions.old_temperature);
-  find_function(library, "nvmlDeviceGetPowerUsage", functions.power);
-  find_function(library, "nvmlDeviceGetEnforcedPowerLimit", functions.power_limit);
-  // Drivers before CUDA 12.2 know it by another name.
-  if (!find_function(library, "nvmlDeviceGetCurrentClocksEventReasons", functions.clock_reasons))
-    find_function(library, "nvmlDeviceGetCurrentClocksThrottleReasons", functions.clock_reasons);
-  find_function(library, "nvmlDeviceGetUtilizationRates", functions.utilization);
-  return nullptr;
 }
 
 /// Words of the masks of processors: room for 4096.
@@ -71,6 +31,16 @@ Bitmap bits_of(const Mask& mask) {
   Bitmap bits = new_bitmap();
   hwloc_bitmap_from_ulongs(bits.get(), kMaskWords, mask.data());
   return bits;
+}
+
+int links_to(const LinkedGpu& from, const LinkedGpu& to) {
+  return static_cast<int>(std::ranges::count_if(from.links, [&](const NvLink& link) {
+    return link.to == NvLink::To::kGpu && link.pci_bus_id == to.pci_bus_id;
+  }));
+}
+
+int links_to_switches(const LinkedGpu& from) {
+  return static_cast<int>(std::ranges::count(from.links, NvLink::To::kSwitch, &NvLink::to));
 }
 
 /// nvmlGpuTopologyLevel_t in the words of `nvidia-smi topo`.
@@ -93,40 +63,47 @@ bool is_hidden(const nvml::PciInfo& remote) {
 
 }  // namespace
 
-Nvml::Nvml(const std::string& library) {
-  void* const opened = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (opened == nullptr) {
+int nvlinks_between(const LinkedGpu& one, const LinkedGpu& other) {
+  // A link that only one end reports as up carries nothing.
+  const int direct = std::min(links_to(one, other), links_to(other, one));
+  return direct > 0 ? direct : std::min(links_to_switches(one), links_to_switches(other));
+}
+
+Nvml::Nvml(const std::string& library) : call_{::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)} {
+  if (call_.library == nullptr) {
     why_not_ = why_not_loaded(library);
     return;
   }
-  if (const char* missing = find_functions(opened, call_)) {
-    why_not_ = fmt::format("{} has no function {}: the NVIDIA driver is too old", library, missing);
+  for (const char* needed :
+       {"nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2"}) {
+    if (::dlsym(call_.library, needed) != nullptr) continue;
+    why_not_ = fmt::format("{} has no function {}: the NVIDIA driver is too old", library, needed);
     return;
   }
-  if (const nvml::Return result = call_.init(); result != nvml::kSuccess) {
+  if (const nvml::Return result = call_.init.pointer(); result != nvml::kSuccess) {
     why_not_ = reason("the NVIDIA driver does not answer", result);
     return;
   }
   initialized_ = true;
   unsigned count = 0;
-  if (const nvml::Return result = call_.count(&count); result != nvml::kSuccess) {
+  if (const nvml::Return result = call_.count.pointer(&count); result != nvml::kSuccess) {
     why_not_ = reason("the NVIDIA driver does not count its GPUs", result);
     return;
   }
   for (unsigned index = 0; index < count; ++index) {
     nvml::Device device = nullptr;
     // A container sees all GPUs of the host here, but may talk to its own only.
-    if (call_.handle(index, &device) == nvml::kSuccess) devices_.push_back(device);
+    if (call_.handle.succeeds(index, &device)) devices_.push_back(device);
   }
 }
 
 Nvml::~Nvml() {
   // The library stays loaded: it may have threads of its own.
-  if (initialized_) call_.shutdown();
+  if (initialized_) call_.shutdown.pointer();
 }
 
 std::string Nvml::reason(const char* what, nvml::Return result) const {
-  const char* text = call_.error_string != nullptr ? call_.error_string(result) : nullptr;
+  const char* text = call_.error_string.pointer != nullptr ? call_.error_string.pointer(result) : nullptr;
   return text != nullptr ? fmt::format("{}: {}", what, text) : fmt::format("{}: error {}", what, result);
 }
 
@@ -134,59 +111,66 @@ std::optional<int> Nvml::index_of(std::string_view pci_bus_id) const {
   const std::string wanted = normal_bus_id(pci_bus_id);
   for (int index = 0; index < gpus(); ++index) {
     nvml::PciInfo info{};
-    if (!ok(call_.pci_info, devices_[static_cast<size_t>(index)], &info)) continue;
+    if (!call_.pci_info.succeeds(devices_[static_cast<size_t>(index)], &info)) continue;
     if (normal_bus_id(info.bus_id) == wanted) return index;
   }
   return std::nullopt;
 }
 
-GpuReport Nvml::report() const {
-  GpuReport report;
+DeviceMap Nvml::map() const {
+  DeviceMap map;
   std::array<char, nvml::kVersionBytes> driver{};
-  if (ok(call_.driver_version, driver.data(), static_cast<unsigned>(driver.size())))
-    report.driver_version = driver.data();
+  if (call_.driver_version.succeeds(driver.data(), static_cast<unsigned>(driver.size())))
+    map.driver_version = driver.data();
   int cuda = 0;
-  if (ok(call_.cuda_version, &cuda))
-    report.cuda_version = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
-  for (const nvml::Device device : devices_) {
-    report.gpus.push_back(facts(device));
-    std::vector<Path>& row = report.pci_paths.emplace_back();
-    for (const nvml::Device other : devices_) row.push_back(pci_path(device, other));
+  if (call_.cuda_version.succeeds(&cuda))
+    map.cuda_version = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
+  std::vector<LinkedGpu> gpus;
+  for (const nvml::Device device : devices_) gpus.push_back(linked_gpu(device));
+  for (size_t one = 0; one < gpus.size(); ++one) {
+    Device& device = map.devices.emplace_back(gpus[one]);
+    device.label = fmt::format("GPU{}", one);
+    std::vector<Path>& row = map.paths.emplace_back();
+    for (size_t other = 0; other < gpus.size(); ++other) {
+      const int links = one == other ? 0 : nvlinks_between(gpus[one], gpus[other]);
+      row.push_back(links > 0 ? Path{PathKind::kNvlink, links} : pci_path(devices_[one], devices_[other]));
+    }
   }
-  return report;
+  return map;
 }
 
-GpuFacts Nvml::facts(nvml::Device device) const {
-  GpuFacts facts;
+LinkedGpu Nvml::linked_gpu(nvml::Device device) const {
+  LinkedGpu gpu;
   std::array<char, nvml::kNameBytes> name{};
-  if (ok(call_.name, device, name.data(), static_cast<unsigned>(name.size()))) facts.name = name.data();
+  if (call_.name.succeeds(device, name.data(), static_cast<unsigned>(name.size()))) gpu.name = name.data();
   nvml::PciInfo pci{};
-  if (ok(call_.pci_info, device, &pci)) facts.pci_bus_id = normal_bus_id(pci.bus_id);
+  if (call_.pci_info.succeeds(device, &pci)) gpu.pci_bus_id = normal_bus_id(pci.bus_id);
   nvml::Memory memory{};
-  if (ok(call_.memory, device, &memory)) facts.memory_bytes = static_cast<int64_t>(memory.total);
+  if (call_.memory.succeeds(device, &memory)) gpu.memory_bytes = static_cast<int64_t>(memory.total);
   Mask mask{};
-  if (ok(call_.cpu_affinity, device, kMaskWords, mask.data())) facts.cpu_affinity = list_of(*bits_of(mask));
+  if (call_.cpu_affinity.succeeds(device, kMaskWords, mask.data()))
+    gpu.cpu_affinity = list_of(*bits_of(mask));
   // Words beyond those that the driver fills must be 0.
   mask = {};
-  if (ok(call_.memory_affinity, device, kMaskWords, mask.data(), nvml::kScopeNode)) {
+  if (call_.memory_affinity.succeeds(device, kMaskWords, mask.data(), nvml::kScopeNode)) {
     const Bitmap nodes = bits_of(mask);
     // A GPU near to several nodes is near to none in particular.
-    if (hwloc_bitmap_weight(nodes.get()) == 1) facts.numa_node = hwloc_bitmap_first(nodes.get());
+    if (hwloc_bitmap_weight(nodes.get()) == 1) gpu.numa_node = hwloc_bitmap_first(nodes.get());
   }
-  facts.links = links(device);
-  return facts;
+  gpu.links = links(device);
+  return gpu;
 }
 
 std::vector<NvLink> Nvml::links(nvml::Device device) const {
   std::vector<NvLink> links;
   for (unsigned link = 0; link < nvml::kMostLinks; ++link) {
     int state = 0;
-    if (!ok(call_.link_state, device, link, &state) || state != nvml::kEnabled) continue;
+    if (!call_.link_state.succeeds(device, link, &state) || state != nvml::kEnabled) continue;
     nvml::PciInfo remote{};
-    const bool placed = ok(call_.link_remote_pci, device, link, &remote);
+    const bool placed = call_.link_remote_pci.succeeds(device, link, &remote);
     int type = nvml::kLinkToGpu;
-    // Older drivers do not tell the type of the far end: a hidden one is a switch, any other may be a GPU.
-    if (!ok(call_.link_remote_type, device, link, &type) && (!placed || is_hidden(remote)))
+    // Older drivers do not report the type of the far end: a hidden one is a switch, any other may be a GPU.
+    if (!call_.link_remote_type.succeeds(device, link, &type) && (!placed || is_hidden(remote)))
       type = nvml::kLinkToSwitch;
     NvLink found;
     if (type == nvml::kLinkToSwitch) found.to = NvLink::To::kSwitch;
@@ -202,7 +186,7 @@ std::vector<NvLink> Nvml::links(nvml::Device device) const {
 Path Nvml::pci_path(nvml::Device one, nvml::Device other) const {
   if (one == other) return {PathKind::kSelf, 0};
   int level = 0;
-  if (!ok(call_.common_ancestor, one, other, &level)) return {};
+  if (!call_.common_ancestor.succeeds(one, other, &level)) return {};
   return {kind_of(level), 0};
 }
 
@@ -210,30 +194,30 @@ GpuSample Nvml::sample(int index) const {
   const nvml::Device device = devices_.at(static_cast<size_t>(index));
   GpuSample sample;
   unsigned value = 0;
-  if (ok(call_.clock, device, nvml::kSmClock, &value)) sample.sm_clock_mhz = value;
-  if (ok(call_.max_clock, device, nvml::kSmClock, &value)) sample.max_sm_clock_mhz = value;
-  if (ok(call_.clock, device, nvml::kMemoryClock, &value)) sample.memory_clock_mhz = value;
+  if (call_.clock.succeeds(device, nvml::kSmClock, &value)) sample.sm_clock_mhz = value;
+  if (call_.max_clock.succeeds(device, nvml::kSmClock, &value)) sample.max_sm_clock_mhz = value;
+  if (call_.clock.succeeds(device, nvml::kMemoryClock, &value)) sample.memory_clock_mhz = value;
   // The versioned call is newer than many installed drivers, which have the other one only.
   nvml::Temperature temperature{nvml::kTemperatureVersion, nvml::kGpuSensor, 0};
-  if (ok(call_.temperature, device, &temperature)) {
+  if (call_.temperature.succeeds(device, &temperature)) {
     sample.temperature_c = temperature.celsius;
-  } else if (ok(call_.old_temperature, device, nvml::kGpuSensor, &value)) {
+  } else if (call_.old_temperature.succeeds(device, nvml::kGpuSensor, &value)) {
     sample.temperature_c = value;
   }
-  if (ok(call_.power, device, &value)) sample.power_w = value / 1000.0;
-  if (ok(call_.power_limit, device, &value)) sample.power_limit_w = value / 1000.0;
+  if (call_.power.succeeds(device, &value)) sample.power_w = value / 1000.0;
+  if (call_.power_limit.succeeds(device, &value)) sample.power_limit_w = value / 1000.0;
   nvml::Utilization utilization{};
-  if (ok(call_.utilization, device, &utilization)) {
+  if (call_.utilization.succeeds(device, &utilization)) {
     sample.kernel_share = utilization.gpu / 100.0;
     sample.memory_share = utilization.memory / 100.0;
   }
   nvml::Memory memory{};
-  if (ok(call_.memory, device, &memory)) {
+  if (call_.memory.succeeds(device, &memory)) {
     sample.memory_used_bytes = static_cast<int64_t>(memory.used);
     sample.memory_bytes = static_cast<int64_t>(memory.total);
   }
   unsigned long long reasons = 0;
-  if (ok(call_.clock_reasons, device, &reasons)) sample.slowed_by = slowdown_names(reasons);
+  if (call_.clock_reasons.succeeds(device, &reasons)) sample.slowed_by = slowdown_names(reasons);
   return sample;
 }
 

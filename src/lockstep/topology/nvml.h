@@ -6,12 +6,29 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/topology/gpu_report.h"
+#include "lockstep/topology/device_map.h"
 #include "lockstep/topology/nvml_api.h"
 
 namespace lockstep::topology {
 
-/// Activity of a GPU at one moment. Empty: its driver does not tell.
+/// The far end of an NVLink that is up.
+struct NvLink {
+  enum class To { kGpu, kSwitch, kOther };
+  To to = To::kOther;
+  /// Set for a GPU.
+  std::string pci_bus_id;
+};
+
+/// A GPU with its NVLinks.
+struct LinkedGpu : Device {
+  std::vector<NvLink> links;
+};
+
+/// NVLinks between two GPUs, as `nvidia-smi topo -m` counts them: those from one to the other or, if there
+/// are none, those that each has into NVSwitches (the fewer of the two). 0: none.
+int nvlinks_between(const LinkedGpu& one, const LinkedGpu& other);
+
+/// Activity of a GPU at one moment. Empty: unknown to its driver.
 struct GpuSample {
   std::optional<double> sm_clock_mhz;
   std::optional<double> max_sm_clock_mhz;
@@ -54,12 +71,13 @@ class Nvml {
   /// The index of the GPU at this place of the PCI bus, in any notation.
   std::optional<int> index_of(std::string_view pci_bus_id) const;
 
-  GpuReport report() const;
+  /// These GPUs, with the paths between them: NVLinks, or else the driver's kind of path over PCIe.
+  DeviceMap map() const;
   GpuSample sample(int index) const;
 
  private:
   std::string reason(const char* what, nvml::Return result) const;
-  GpuFacts facts(nvml::Device device) const;
+  LinkedGpu linked_gpu(nvml::Device device) const;
   std::vector<NvLink> links(nvml::Device device) const;
   Path pci_path(nvml::Device one, nvml::Device other) const;
 

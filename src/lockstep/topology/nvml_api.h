@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "lockstep/topology/driver_function.h"
+
 // The part of NVIDIA's management library (libnvidia-ml.so.1) that lockstep calls, declared here because the
 // library comes with the driver and its header with a toolkit that need not be there to build. Names and
 // layouts are those of NVIDIA's nvml.h of CUDA 13.0 ("NVML API Reference Guide", docs.nvidia.com/deploy/
@@ -86,40 +88,44 @@ constexpr unsigned long long kReasonHardwareThermal = 0x40;
 constexpr unsigned long long kReasonPowerBrake = 0x80;
 constexpr unsigned long long kReasonDisplayClock = 0x100;
 
-/// Pointers to the library's functions; all but the first four are null if the installed driver lacks them.
+/// The functions of an opened library; those that the installed driver lacks have a null pointer.
 struct Functions {
-  Return (*init)() = nullptr;
-  Return (*shutdown)() = nullptr;
-  Return (*count)(unsigned* count) = nullptr;
-  Return (*handle)(unsigned index, Device* device) = nullptr;
+  void* library = nullptr;
 
-  const char* (*error_string)(Return result) = nullptr;
-  Return (*driver_version)(char* text, unsigned bytes) = nullptr;
-  Return (*cuda_version)(int* version) = nullptr;
-  Return (*name)(Device, char* text, unsigned bytes) = nullptr;
-  Return (*pci_info)(Device, PciInfo* info) = nullptr;
-  Return (*memory)(Device, Memory* memory) = nullptr;
-  Return (*cpu_affinity)(Device, unsigned words, unsigned long* mask) = nullptr;
-  Return (*memory_affinity)(Device, unsigned words, unsigned long* mask, unsigned scope) = nullptr;
-  Return (*common_ancestor)(Device, Device other, int* level) = nullptr;
-  Return (*link_state)(Device, unsigned link, int* state) = nullptr;
-  Return (*link_remote_type)(Device, unsigned link, int* type) = nullptr;
-  Return (*link_remote_pci)(Device, unsigned link, PciInfo* info) = nullptr;
+  DriverFunction<Return()> init{library, "nvmlInit_v2"};
+  DriverFunction<Return()> shutdown{library, "nvmlShutdown"};
+  DriverFunction<Return(unsigned* count)> count{library, "nvmlDeviceGetCount_v2"};
+  DriverFunction<Return(unsigned index, Device* device)> handle{library, "nvmlDeviceGetHandleByIndex_v2"};
 
-  Return (*clock)(Device, int type, unsigned* mhz) = nullptr;
-  Return (*max_clock)(Device, int type, unsigned* mhz) = nullptr;
-  Return (*temperature)(Device, Temperature* temperature) = nullptr;
-  Return (*old_temperature)(Device, int sensor, unsigned* celsius) = nullptr;
-  Return (*power)(Device, unsigned* milliwatt) = nullptr;
-  Return (*power_limit)(Device, unsigned* milliwatt) = nullptr;
-  Return (*clock_reasons)(Device, unsigned long long* bits) = nullptr;
-  Return (*utilization)(Device, Utilization* utilization) = nullptr;
+  DriverFunction<const char*(Return result)> error_string{library, "nvmlErrorString"};
+  DriverFunction<Return(char* text, unsigned bytes)> driver_version{library, "nvmlSystemGetDriverVersion"};
+  DriverFunction<Return(int* version)> cuda_version{library, "nvmlSystemGetCudaDriverVersion_v2"};
+  DriverFunction<Return(Device, char* text, unsigned bytes)> name{library, "nvmlDeviceGetName"};
+  DriverFunction<Return(Device, PciInfo* info)> pci_info{library, "nvmlDeviceGetPciInfo_v3"};
+  DriverFunction<Return(Device, Memory* memory)> memory{library, "nvmlDeviceGetMemoryInfo"};
+  DriverFunction<Return(Device, unsigned words, unsigned long* mask)> cpu_affinity{
+      library, "nvmlDeviceGetCpuAffinity"};
+  DriverFunction<Return(Device, unsigned words, unsigned long* mask, unsigned scope)> memory_affinity{
+      library, "nvmlDeviceGetMemoryAffinity"};
+  DriverFunction<Return(Device, Device other, int* level)> common_ancestor{
+      library, "nvmlDeviceGetTopologyCommonAncestor"};
+  DriverFunction<Return(Device, unsigned link, int* state)> link_state{library, "nvmlDeviceGetNvLinkState"};
+  DriverFunction<Return(Device, unsigned link, int* type)> link_remote_type{
+      library, "nvmlDeviceGetNvLinkRemoteDeviceType"};
+  DriverFunction<Return(Device, unsigned link, PciInfo* info)> link_remote_pci{
+      library, "nvmlDeviceGetNvLinkRemotePciInfo_v2"};
+
+  DriverFunction<Return(Device, int type, unsigned* mhz)> clock{library, "nvmlDeviceGetClockInfo"};
+  DriverFunction<Return(Device, int type, unsigned* mhz)> max_clock{library, "nvmlDeviceGetMaxClockInfo"};
+  DriverFunction<Return(Device, Temperature* temperature)> temperature{library, "nvmlDeviceGetTemperatureV"};
+  DriverFunction<Return(Device, int sensor, unsigned* celsius)> old_temperature{library,
+                                                                                "nvmlDeviceGetTemperature"};
+  DriverFunction<Return(Device, unsigned* milliwatt)> power{library, "nvmlDeviceGetPowerUsage"};
+  DriverFunction<Return(Device, unsigned* milliwatt)> power_limit{library, "nvmlDeviceGetEnforcedPowerLimit"};
+  DriverFunction<Return(Device, unsigned long long* bits)> clock_reasons{
+      library, "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"};
+  DriverFunction<Return(Device, Utilization* utilization)> utilization{library,
+                                                                       "nvmlDeviceGetUtilizationRates"};
 };
-
-/// Calls a function that the installed driver may lack; whether it is there and succeeds.
-template <typename... Parameters, typename... Arguments>
-bool ok(Return (*function)(Parameters...), Arguments... arguments) {
-  return function != nullptr && function(arguments...) == kSuccess;
-}
 
 }  // namespace lockstep::topology::nvml

@@ -96,7 +96,7 @@ std::string rank_gpus_text(const std::vector<RankGpu>& by_rank) {
     names.push_back(gpu.name);
     places.push_back(gpu.pci_bus_id);
   }
-  // GPUs of one name are named once.
+  // Prints a name shared by all GPUs once.
   const bool alike = std::ranges::count(names, names.front()) == static_cast<int>(names.size());
   return fmt::format("{} ({})", alike && !names.front().empty() ? names.front() : joined(names),
                      joined(places));

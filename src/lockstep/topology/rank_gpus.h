@@ -9,7 +9,7 @@
 
 namespace lockstep::topology {
 
-/// The GPU that a rank computes on. A field is empty where the driver does not tell it.
+/// The GPU that a rank computes on. A field that the driver does not know is empty.
 struct RankGpu {
   std::string host;
   /// "NVIDIA H200".
@@ -21,19 +21,13 @@ struct RankGpu {
 
   bool operator==(const RankGpu&) const = default;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& gpu) {
-    fields("host", gpu.host, kNullable);
-    fields("name", gpu.name, kNullable);
-    fields("pci_bus_id", gpu.pci_bus_id, kNullable);
-    fields("uuid", gpu.uuid, kNullable);
-  }
+  LOCKSTEP_DESCRIBE(kNullable, host, name, pci_bus_id, uuid)
 };
 
 // Placement. Every rank of a host takes the GPU of its own number among those that its process sees, modulo
 // their count. So it does not matter whether a launcher shows every rank all GPUs of the host (mpirun,
 // torchrun) or each only its own (srun --gpus-per-task=1, where every rank sees one GPU with the number 0):
-// the ranks compare which ones they got.
+// the ranks compare their GPUs.
 
 /// `gpus`: the number that the process sees, 1 or more.
 int gpu_of_rank(int local_rank, int gpus);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/fields.h"
@@ -79,5 +80,14 @@ struct System {
     fields("why_no_gpus", system.why_no_gpus, kNullable);
   }
 };
+
+/// The whole host of the calling process as hwloc shows it: packages, caches, NUMA nodes, and on the PCI bus
+/// NVIDIA's GPUs and network devices. Memory and NVLinks of GPUs stay unknown. Never throws: facts that hwloc
+/// lacks stay empty.
+System read_host_system();
+
+/// A system that `lstopo FILE.xml` recorded, with product names of devices. Throws Error that names `name`
+/// for any other text.
+System system_from_xml(std::string_view xml, std::string_view name);
 
 }  // namespace lockstep::topology

@@ -14,7 +14,6 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/host_name.h"
 #include "lockstep/topology/system_files.h"
-#include "lockstep/topology/text_file.h"
 
 namespace lockstep::topology {
 namespace {
@@ -48,8 +47,7 @@ void read_host_use(RankUse& use) {
   use.host_stolen_s = seconds_of(8);
 }
 
-/// Mean current frequency of the processors that the calling thread may run on; 0 if the system does not
-/// tell.
+/// Mean current frequency of the processors that the calling thread may run on; 0 if unknown.
 double frequency_mhz() {
   const std::vector<int> cpus = own_cpus();
   double sum_mhz = 0;
@@ -78,7 +76,7 @@ double frequency_mhz() {
   return known > 0 ? sum_mhz / known : 0;
 }
 
-/// All counters as they are now; what cannot be read is 0.
+/// The current values of all counters; 0 for one that cannot be read.
 RankUse use_so_far() {
   RankUse use;
   use.wall_s = now_s();

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "lockstep/base/fields.h"
+
 namespace lockstep::topology {
 
 /// Restarts the peak of this process's resident memory.
@@ -30,23 +32,9 @@ struct RankUse {
   int64_t process = 0;
   int64_t host = 0;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& use) {
-    fields("wall_s", use.wall_s);
-    fields("cpu_s", use.cpu_s);
-    fields("communication_cpu_s", use.communication_cpu_s);
-    fields("peak_memory_bytes", use.peak_memory_bytes);
-    fields("page_faults", use.page_faults);
-    fields("peak_device_memory_bytes", use.peak_device_memory_bytes);
-    fields("host_busy_s", use.host_busy_s);
-    fields("host_stolen_s", use.host_stolen_s);
-    fields("host_hardware_threads", use.host_hardware_threads);
-    fields("host_swapped_out_bytes", use.host_swapped_out_bytes);
-    fields("frequency_at_begin_mhz", use.frequency_at_begin_mhz);
-    fields("frequency_at_end_mhz", use.frequency_at_end_mhz);
-    fields("process", use.process);
-    fields("host", use.host);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, wall_s, cpu_s, communication_cpu_s, peak_memory_bytes, page_faults,
+                    peak_device_memory_bytes, host_busy_s, host_stolen_s, host_hardware_threads,
+                    host_swapped_out_bytes, frequency_at_begin_mhz, frequency_at_end_mhz, process, host)
 };
 
 /// Watches one rank's row, from construction to finish().

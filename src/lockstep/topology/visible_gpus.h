@@ -6,7 +6,7 @@
 
 namespace lockstep::topology {
 
-/// A GPU that a process may compute on. Empty or 0: the driver does not tell.
+/// A GPU that a process may compute on. Empty or 0: unknown to the driver.
 struct VisibleGpu {
   /// "NVIDIA H200".
   std::string name;

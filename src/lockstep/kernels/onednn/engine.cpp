@@ -5,7 +5,6 @@
 #include <ATen/ops/empty.h>
 
 #include "lockstep/kernels/image_layout.h"
-#include "lockstep/kernels/onednn/weight_pairs.h"
 #include "lockstep/replica/precision.h"
 
 namespace lockstep::kernels::onednn {

@@ -84,6 +84,15 @@ const Plan* plan_for(Plans<Plan>& plans, const at::Tensor& x, const Make& make,
 /// than its other code.
 bool is_reference(const char* implementation);
 
+// lockstep's own packing of a convolution's weights (weight_pairs.cpp), in place of a reorder.
+
+/// Whether make_pairs() supports this: from fp32 with adjacent input channels to pairs of bf16,
+/// without groups.
+bool can_make_pairs(const dnnl::memory::desc& from, const dnnl::memory::desc& into);
+
+/// into = bf16(from), rounded to nearest even. Uses the calling thread's OpenMP team.
+void make_pairs(const dnnl::memory& from, const dnnl::memory& into);
+
 /// Converts between layouts or types. Its primitives are made on first use and kept: making them anew in
 /// every step took 2 % of it.
 class Reorder {
@@ -108,7 +117,7 @@ class Reorder {
   Made make(bool scales, bool adds) const;
 
   dnnl::memory::desc from_, into_;
-  /// Whether lockstep's own loops convert (weight_pairs.h).
+  /// Whether lockstep's own loops convert (make_pairs()).
   bool pairs_ = false;
   /// By whether it scales and whether it adds.
   mutable std::map<std::pair<bool, bool>, Made> made_;

@@ -6,7 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/topology/hwloc_system.h"
+#include "lockstep/topology/system.h"
 
 namespace lockstep {
 namespace {

@@ -117,8 +117,7 @@ models::Output DataParallelModel::forward(const at::Tensor& images, const kernel
     const auto index = static_cast<size_t>(device);
     kernels::Context own = context;
     own.first_sample += device * parts[index].size(0);
-    // Counters of one thread, or of one device.
-    if (device > 0) own.batch_counters = nullptr;
+    // The tensor is on one device.
     own.step_on_device = nullptr;
     outputs_[index] = replicas_[index]->forward(parts[index], own);
   });

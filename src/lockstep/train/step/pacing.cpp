@@ -9,8 +9,6 @@
 namespace lockstep::train {
 namespace {
 
-/// Steps that are always warm-up: DDP's reducer rebuilds its buckets after the first.
-constexpr size_t kWarmupFloor = 3;
 /// Small, so that a network whose step takes seconds does not overrun its time.
 constexpr size_t kStepsToFirstDecision = 8;
 /// Measured steps that a row usually takes on a quiet machine when the precision decides.
@@ -33,7 +31,6 @@ measure::StoppingDecision decide_by_precision(std::span<const double> step_s, do
   stopping.precision_target = options.precision_target;
   stopping.min_time_s = options.min_time_s;
   stopping.max_time_s = options.max_time_s;
-  stopping.steady_state.floor = kWarmupFloor;
   if (options.warmup_steps) stopping.fixed_warmup = static_cast<size_t>(*options.warmup_steps);
   measure::StoppingDecision decision = measure::decide_stop(step_s, elapsed_s, stopping);
   // The time may run out within warm-up; one more step is then measured, so that every row has a sample.
@@ -53,16 +50,16 @@ measure::SteadyState steady_state(std::span<const double> step_s, const PacingOp
   if (options.warmup_steps) {
     return measure::fixed_warmup(step_s, static_cast<size_t>(*options.warmup_steps));
   }
-  return measure::find_steady_state(step_s, {.floor = kWarmupFloor});
+  return measure::find_steady_state(step_s);
 }
 
 size_t certain_warmup(const PacingOptions& options) {
-  return options.warmup_steps ? static_cast<size_t>(*options.warmup_steps) : kWarmupFloor;
+  return options.warmup_steps ? static_cast<size_t>(*options.warmup_steps) : measure::kLeastWarmup;
 }
 
 size_t steps_to_first_decision(const PacingOptions& options) {
-  return certain_warmup(options) +
-         (options.steps ? static_cast<size_t>(*options.steps) : kStepsToFirstDecision - kWarmupFloor);
+  return certain_warmup(options) + (options.steps ? static_cast<size_t>(*options.steps)
+                                                  : kStepsToFirstDecision - measure::kLeastWarmup);
 }
 
 int expected_steps(const PacingOptions& options) {

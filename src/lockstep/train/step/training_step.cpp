@@ -153,7 +153,6 @@ StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, const 
   }
   StepOutcome outcome;
   at::Tensor loss, logits;
-  std::vector<at::Tensor> counters;
   {
     const replica::AutocastScope autocast(options_.precision, batch.images.device().type());
     const kernels::Context context{.training = true,
@@ -163,13 +162,11 @@ StepOutcome TrainingStep::compute_micro_batch(const inputs::Batch& batch, const 
                                    .step = number.step * options_.accumulate + index,
                                    .first_sample = batch.first_sample,
                                    .step_on_device = number.on_device,
-                                   .batch_counters = trainee_.accelerator == nullptr ? nullptr : &counters,
-                                   .weight_copies = trainee_.weight_copies != nullptr,
-                                   .cost = nullptr};
+                                   .weight_copies = trainee_.weight_copies != nullptr};
     const models::Output output = trainee_.model.forward(batch.images, context);
     if (counts_hits()) logits = output.logits.detach();
     loss = models::cross_entropy(output, batch.labels);
-    kernels::count_batch(counters);
+    kernels::count_batch(trainee_.model.parameters());
     // Autocast ends with the forward pass: backward uses the types that forward chose.
   }
   stamp(at.forward);

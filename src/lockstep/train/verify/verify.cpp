@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/strategies/wire.h"
+#include "lockstep/strategies/tensor_buffer.h"
 #include "lockstep/train/rows/agreement.h"
 #include "lockstep/train/rows/gather.h"
 #include "lockstep/train/rows/row_trainee.h"

@@ -1,4 +1,4 @@
-#include "lockstep/topology/hwloc_system.h"
+#include "lockstep/topology/system.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ std::vector<std::string> labels(const DeviceMap& map) {
   return all;
 }
 
-TEST(HwlocSystemTest, paths_follow_switches_host_bridges_and_nodes) {
+TEST(SystemTest, paths_follow_switches_host_bridges_and_nodes) {
   const DeviceMap map = recorded("two_gpus.xml").map;
   ASSERT_THAT(labels(map), ElementsAre("GPU0", "GPU1", "mlx5_0", "mlx5_1", "eth0", "eth1"));
   // mlx5_0 shares GPU0's switch, mlx5_1 is behind a second one, eth0 has a root port of its own below the
@@ -46,7 +46,7 @@ TEST(HwlocSystemTest, paths_follow_switches_host_bridges_and_nodes) {
                                       ElementsAre("NODE", "SYS", "NODE", "NODE", "NODE", "X")));
 }
 
-TEST(HwlocSystemTest, devices_have_their_names_and_what_is_near_them) {
+TEST(SystemTest, devices_have_their_names_and_what_is_near_them) {
   const DeviceMap map = recorded("two_gpus.xml").map;
   const Device& gpu = map.devices[1];
   EXPECT_EQ(gpu.kind, DeviceKind::kGpu);
@@ -61,7 +61,7 @@ TEST(HwlocSystemTest, devices_have_their_names_and_what_is_near_them) {
   EXPECT_EQ(nic.numa_node, 0);
 }
 
-TEST(HwlocSystemTest, packages_caches_and_memory_of_two_sockets) {
+TEST(SystemTest, packages_caches_and_memory_of_two_sockets) {
   const System system = recorded("two_sockets.xml");
   ASSERT_EQ(system.packages.size(), 2u);
   for (const Package& package : system.packages) {
@@ -82,8 +82,10 @@ TEST(HwlocSystemTest, packages_caches_and_memory_of_two_sockets) {
   EXPECT_TRUE(system.map.devices.empty());
 }
 
-TEST(HwlocSystemTest, without_packages_or_cores_the_machine_is_one_and_every_thread_is_one) {
-  const System system = system_from_synthetic("l3:2 pu:3");
+TEST(SystemTest, without_packages_or_cores_the_machine_is_one_and_every_thread_is_one) {
+  ::setenv("HWLOC_SYNTHETIC", "l3:2 pu:3", 1);
+  const System system = read_host_system();
+  ::unsetenv("HWLOC_SYNTHETIC");
   ASSERT_EQ(system.packages.size(), 1u);
   EXPECT_EQ(system.packages[0].cores, 6);
   EXPECT_EQ(system.packages[0].hardware_threads, 6);
@@ -91,7 +93,7 @@ TEST(HwlocSystemTest, without_packages_or_cores_the_machine_is_one_and_every_thr
   EXPECT_EQ(system.packages[0].caches[0].cores_each, 3);
 }
 
-TEST(HwlocSystemTest, what_is_no_topology_is_named) {
+TEST(SystemTest, what_is_no_topology_is_named) {
   const std::string whole = read_file(std::string(LOCKSTEP_GOLDEN) + "/topology/two_gpus.xml");
   for (const std::string& text :
        {std::string(""), std::string("<"), std::string("<html><body>502</body></html>"),
@@ -104,10 +106,9 @@ TEST(HwlocSystemTest, what_is_no_topology_is_named) {
       EXPECT_THAT(error.advice(), HasSubstr("lstopo"));
     }
   }
-  EXPECT_THROW(system_from_synthetic("package:two"), ConfigError);
 }
 
-TEST(HwlocSystemTest, this_machine_is_what_inspect_host_says) {
+TEST(SystemTest, this_machine_is_what_inspect_host_says) {
   const System system = read_host_system();
   const Machine machine = inspect_host();
   EXPECT_EQ(system.host, machine.host);
@@ -125,6 +126,68 @@ TEST(HwlocSystemTest, this_machine_is_what_inspect_host_says) {
     EXPECT_EQ(system.map.paths[i][i].kind, PathKind::kSelf);
     EXPECT_FALSE(system.map.devices[i].pci_bus_id.empty());
   }
+}
+
+/// As a driver shows them that knows no paths.
+DeviceMap driver_gpus(const std::vector<std::string>& bus_ids) {
+  DeviceMap map;
+  map.paths.assign(bus_ids.size(), std::vector<Path>(bus_ids.size()));
+  for (size_t i = 0; i < bus_ids.size(); ++i) {
+    map.devices.push_back(
+        {.label = "GPU" + std::to_string(i), .name = "NVIDIA Test", .pci_bus_id = bus_ids[i]});
+    map.paths[i][i].kind = PathKind::kSelf;
+  }
+  return map;
+}
+
+class MergedTest : public testing::Test {
+ protected:
+  std::string path(const System& system, size_t row, size_t column) {
+    return to_string(system.map.paths.at(row).at(column));
+  }
+
+  System system_ = recorded("two_gpus.xml");
+};
+
+TEST_F(MergedTest, the_driver_says_what_the_gpus_are_and_the_bus_where) {
+  // In another order than on the bus.
+  DeviceMap gpus = driver_gpus({"0000:81:00.0", "0000:03:00.0"});
+  gpus.driver_version = "580.1";
+  gpus.devices[0].memory_bytes = 80;
+  gpus.devices[1].cpu_affinity = "0-3";
+  const System merged = with_gpus(system_, gpus);
+  EXPECT_EQ(merged.map.driver_version, "580.1");
+  EXPECT_EQ(merged.packages.size(), 2u);
+  ASSERT_EQ(merged.map.devices.size(), 6u);
+  EXPECT_EQ(merged.map.devices[0].label, "GPU0");
+  EXPECT_EQ(merged.map.devices[0].name, "NVIDIA Test");
+  EXPECT_EQ(merged.map.devices[0].memory_bytes, 80);
+  EXPECT_EQ(merged.map.devices[0].numa_node, 1);
+  EXPECT_EQ(merged.map.devices[0].cpu_affinity, "8-15");
+  EXPECT_EQ(merged.map.devices[1].cpu_affinity, "0-3");
+  EXPECT_EQ(merged.map.devices[2].label, "mlx5_0");
+  EXPECT_EQ(path(merged, 0, 0), "X");
+  EXPECT_EQ(path(merged, 0, 1), "SYS");
+  EXPECT_EQ(path(merged, 1, 2), "PIX");
+  EXPECT_EQ(path(merged, 2, 1), "PIX");
+  EXPECT_EQ(path(merged, 0, 2), "SYS");
+}
+
+TEST_F(MergedTest, the_drivers_paths_go_before_those_of_the_bus) {
+  DeviceMap gpus = driver_gpus({"0000:03:00.0", "0000:81:00.0"});
+  gpus.paths[0][1] = {PathKind::kNvlink, 2};
+  EXPECT_EQ(path(with_gpus(system_, gpus), 0, 1), "NV2");
+  EXPECT_EQ(path(with_gpus(system_, gpus), 1, 0), "SYS");
+}
+
+TEST_F(MergedTest, a_gpu_that_the_bus_does_not_show_has_unknown_paths_and_a_hidden_one_goes) {
+  const System merged = with_gpus(system_, driver_gpus({"0000:03:00.0", "0001:00:00.0"}));
+  ASSERT_EQ(merged.map.gpus(), 2);
+  EXPECT_EQ(path(merged, 0, 1), "N/A");
+  EXPECT_EQ(path(merged, 1, 1), "X");
+  EXPECT_EQ(path(merged, 1, 2), "N/A");
+  EXPECT_EQ(path(merged, 0, 2), "PIX");
+  EXPECT_EQ(with_gpus(system_, {}).map.gpus(), 0);
 }
 
 }  // namespace

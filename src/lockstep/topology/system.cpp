@@ -1,4 +1,4 @@
-#include "lockstep/topology/hwloc_system.h"
+#include "lockstep/topology/system.h"
 
 #include <algorithm>
 #include <vector>
@@ -168,7 +168,7 @@ PathKind over_processors(hwloc_obj_t one, hwloc_obj_t other, hwloc_obj_t machine
   return anywhere ? PathKind::kSystem : PathKind::kNode;
 }
 
-/// The place, on the ways up of two devices of one switch, of the bridge where they meet at the latest:
+/// The last index, in way_up() of two devices on one switch, of the bridge where they meet:
 ///
 ///        upstream bridge of the switch            place 1: devices of the switch meet here
 ///          |                     |
@@ -191,7 +191,7 @@ PathKind path_between(hwloc_obj_t one, hwloc_obj_t other, hwloc_obj_t machine) {
   return over_processors(ups.back(), other_ups.back(), machine);
 }
 
-/// NVIDIA's GPUs and all network devices on the PCI bus of a loaded topology, with the paths between them.
+/// NVIDIA's GPUs and all network devices on the PCI bus, in its order, with the paths between them.
 DeviceMap pci_devices(hwloc_topology_t topology) {
   const std::vector<Found> found = find_devices(topology);
   const hwloc_obj_t machine = hwloc_get_root_obj(topology);
@@ -208,14 +208,12 @@ DeviceMap pci_devices(hwloc_topology_t topology) {
   return map;
 }
 
-/// Settings for a topology that is to be loaded, from whatever source.
-void prepare(hwloc_topology_t topology) {
-  // Cores outside of the cpuset belong to the host, too.
-  hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+/// Has hwloc find PCI devices.
+void keep_devices(hwloc_topology_t topology) {
   hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
 #if HWLOC_API_VERSION >= 0x00020100
-  // Plugins that would start a driver, or ask a display, for facts that are asked for elsewhere. The plugin
-  // of libpciaccess only adds names of devices, and leaks memory each time.
+  // Plugins that would start a driver, or ask a display, for facts that NVML reports. The plugin of
+  // libpciaccess only adds names of devices, and leaks memory each time.
   for (const char* plugin : {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero", "pci"}) {
     hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, plugin);
   }
@@ -233,41 +231,28 @@ System described(hwloc_topology_t topology) {
 }  // namespace
 
 System read_host_system() {
-  System system;
-  const HwlocTopology topology = new_hwloc_topology();
-  if (topology) {
-    prepare(topology.get());
-    if (hwloc_topology_load(topology.get()) == 0) system = described(topology.get());
-  }
+  const HwlocTopology topology = load_topology([](hwloc_topology_t raw) {
+    keep_devices(raw);
+    return true;
+  });
+  System system = topology ? described(topology.get()) : System();
   system.host = host_name();
   return system;
 }
 
 System system_from_xml(std::string_view xml, std::string_view name) {
-  const HwlocTopology topology = new_hwloc_topology();
-  if (!topology) throw Error("hwloc cannot be started");
-  prepare(topology.get());
-  // hwloc wants the terminating zero counted.
-  const std::string text(xml);
-  if (hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(), static_cast<int>(text.size() + 1)) != 0 ||
-      hwloc_topology_load(topology.get()) != 0) {
+  const HwlocTopology topology = load_topology([text = std::string(xml)](hwloc_topology_t raw) {
+    keep_devices(raw);
+    // hwloc counts the terminating zero.
+    return hwloc_topology_set_xmlbuffer(raw, text.c_str(), static_cast<int>(text.size() + 1)) == 0;
+  });
+  if (!topology) {
     throw Error(fmt::format("'{}' is no topology that hwloc can read, or is cut off", name),
                 "Write it anew: lstopo FILE.xml");
   }
   System system = described(topology.get());
   if (system.map.gpus() > 0) system.why_no_gpus = "a recording by hwloc has neither their memory nor NVLinks";
   return system;
-}
-
-System system_from_synthetic(const std::string& description) {
-  const HwlocTopology topology = new_hwloc_topology();
-  if (!topology) throw Error("hwloc cannot be started");
-  prepare(topology.get());
-  if (hwloc_topology_set_synthetic(topology.get(), description.c_str()) != 0 ||
-      hwloc_topology_load(topology.get()) != 0) {
-    throw ConfigError(fmt::format("'{}' is not a synthetic topology of hwloc's", description));
-  }
-  return described(topology.get());
 }
 
 }  // namespace lockstep::topology
