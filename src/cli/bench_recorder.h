@@ -34,7 +34,7 @@ struct RankPlace {
   /// The processors that it is pinned to ("0", "0-3"); empty where it is not.
   std::string cpus;
   topology::RankMask mask;
-  /// Of one rank per host.
+  /// Sent by one rank per host.
   std::optional<topology::Machine> machine;
 
   /// Its place in the store.

@@ -73,7 +73,7 @@ std::vector<ListedFlag> listed_flags(const std::string& command) {
   return flags;
 }
 
-/// What the command needs beside its flags.
+/// Words that the command needs beside its flags.
 Words needed_by(const std::string& command) {
   if (command == "diff") return {kAnyRecord, kAnyRecord};
   if (command == "show") return {kAnyRecord};
@@ -119,7 +119,7 @@ void add_generated(const std::string& command, std::vector<WrongUsage>& all) {
   }
 }
 
-/// What is wrong with how lockstep took a wrong command line; empty: nothing.
+/// The fault in the answer to a wrong command line; empty if there is none.
 std::string fault_in(const WrongUsage& wrong, const test::Finished& finished) {
   const std::string& text = finished.error;
   if (finished.exit_code != wrong.exit_code) return "the exit code is " + std::to_string(finished.exit_code);

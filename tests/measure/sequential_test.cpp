@@ -1,7 +1,7 @@
-#include "lockstep/measure/compare.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lockstep/measure/compare.h"
 
 namespace lockstep::measure {
 namespace {

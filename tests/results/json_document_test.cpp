@@ -51,7 +51,7 @@ TEST(JsonDocumentTest, the_reference_has_every_key_that_is_written_and_its_type)
   const std::string reference = json_reference();
   const std::set<std::string> keys = written_keys();
   EXPECT_GT(keys.size(), 100u);
-  // Of PyTorch's part of the file, and the versions of both formats.
+  // Keys of PyTorch's part of the file, and the versions of both formats.
   const std::set<std::string> others{"pytorch_version", "cuda_version",      "distributed_backend",
                                      "bucket_size",     "benchmark_results", "batch_size",
                                      "result",          "measurements",      "lockstep",

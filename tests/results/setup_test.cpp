@@ -39,8 +39,7 @@ TEST(SetupTest, every_member_has_one_entry) {
                kernels, memory_format, device, cuda_graph, input, data, input_options, image_size, bucket_mb,
                strategy_options, threads_per_rank, seed, parameters, parameter_tensors, largest_parameter,
                multiply_adds, learning_rate, momentum, weight_decay, nesterov, grad_clip, unit,
-               units_per_sample] =
-      setup;
+               units_per_sample] = setup;
   const std::set<const void*> members{&model,
                                       &batch_per_rank,
                                       &global_batch,

@@ -1,11 +1,10 @@
-#include "lockstep/strategies/buckets.h"
-
 #include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/units.h"
+#include "lockstep/strategies/buckets.h"
 
 namespace lockstep::strategies {
 namespace {

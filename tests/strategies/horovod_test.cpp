@@ -17,8 +17,8 @@
 #include "lockstep/comm/forwarding_communicator.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/threads.h"
-#include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/buckets.h"
+#include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/negotiator.h"
 
 #include "strategies/recording_communicator.h"

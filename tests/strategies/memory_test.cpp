@@ -109,8 +109,8 @@ class MemoryTest : public testing::TestWithParam<int> {
  protected:
   int ranks() const { return GetParam(); }
 
-  /// Expects the report that docs/strategies.md promises, and nothing else is kept: a second copy of the gradients
-  /// would be kP. (c10d's Reducer has a few small tensors of its own.)
+  /// Expects the report that docs/strategies.md promises, and nothing else is kept: a second copy of the
+  /// gradients would be kP. (c10d's Reducer has a few small tensors of its own.)
   void expect_all(const std::string& strategy, const MemoryUse& expected,
                   const strategies::StrategyOptions& options = {}) {
     for (const Observed& rank : observe(strategy, ranks(), options)) expect(strategy, rank, expected);

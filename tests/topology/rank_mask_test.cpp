@@ -1,6 +1,6 @@
-#include "lockstep/topology/inspect.h"
-
 #include <gtest/gtest.h>
+
+#include "lockstep/topology/inspect.h"
 
 namespace lockstep::topology {
 namespace {

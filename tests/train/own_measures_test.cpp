@@ -1,6 +1,6 @@
-#include "lockstep/train/rows/gather.h"
-
 #include <gtest/gtest.h>
+
+#include "lockstep/train/rows/gather.h"
 
 #include "strategies/trained_replica.h"
 

@@ -1,8 +1,8 @@
-#include "lockstep/train/rows/row_result.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
+
+#include "lockstep/train/rows/row_result.h"
 
 namespace lockstep::train {
 namespace {

@@ -16,8 +16,8 @@ struct DecodeOptions {
   int channels = 3;
 };
 
-/// Decodes a JPEG or PNG image; its first bytes decide which. Throws Error that names `name` for anything else,
-/// and for images that are damaged, truncated or too large.
+/// Decodes a JPEG or PNG image; its first bytes decide which. Throws Error that names `name` for anything
+/// else, and for images that are damaged, truncated or too large.
 Viewed decode(std::string_view bytes, const std::string& name, const DecodeOptions& options,
               const ChooseView& choose);
 

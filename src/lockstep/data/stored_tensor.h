@@ -20,7 +20,7 @@ struct StoredTensor {
   uint64_t position = 0;
   uint64_t bytes = 0;
 
-  /// Of a tensor whose first dimension counts samples.
+  /// The first dimension counts samples.
   int64_t samples() const { return shape.front(); }
   uint64_t bytes_per_sample() const { return bytes / static_cast<uint64_t>(samples()); }
 };

@@ -24,8 +24,8 @@ struct Batch {
   at::Tensor labels;
   /// Index of the first sample in the global batch of this step.
   int64_t first_sample = 0;
-  /// All tensors of a batch that is not images and labels: inputs, then targets (InputOptions::described). The
-  /// first and the last of them are `images` and `labels`, too.
+  /// All tensors of a batch that is not images and labels: inputs, then targets (InputOptions::described).
+  /// The first and the last of them are `images` and `labels`, too.
   std::vector<at::Tensor> samples = {};
 
   /// All tensors of any batch: inputs, then targets.

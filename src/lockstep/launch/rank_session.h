@@ -108,7 +108,7 @@ class RankSession {
   const RankEnvironment environment_;
   const Options options_;
   Progress progress_;
-  /// Of a rank alone.
+  /// The store of a rank without a job.
   comm::HashStore own_store_;
   std::mutex mutex_;
   State state_ = State::kRunning;

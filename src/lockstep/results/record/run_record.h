@@ -141,12 +141,11 @@ struct Run : Setup, measure::Ending {
   std::optional<Resources> resources;
   /// [rank]: the driver's reports on its GPU while it was measured; of the last launch. Empty on a CPU.
   std::vector<topology::GpuUse> gpu_use;
-  /// Of the last launch.
+  /// Measured in the last launch.
   std::vector<OwnMeasure> own_measures;
   /// Queues of the last launch, the one nearest to the step last; empty if all batches exist from the
   /// beginning.
   std::vector<InputQueue> input_queues;
-
 
   /// From `--verify-every`.
   std::optional<ReplicaChecks> replica_checks;

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
-#include "lockstep/measure/percentiles.h"
 #include "lockstep/measure/compare.h"
+#include "lockstep/measure/percentiles.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/tables/row_tables.h"
 
