@@ -51,7 +51,7 @@ results::RunRecord describe_job(const BenchRank& rank) {
   record.allocator = keep_freed_pages();
   record.ranks = train::most_ranks(rank.plan.job.rows);
   record.threads_per_rank = rank.binding.threads_per_rank;
-  record.strategies = options.sweep.strategies;
+  record.strategies = train::spelled_out(options.sweep.strategies);
   record.distributed_backend = rank.plan.job.site.options.backend;
   record.bucket_size_mb = options.sweep.bucket_mb.front();
   record.bucket_sizes_mb = options.sweep.bucket_mb;

@@ -122,8 +122,8 @@ void Flags::pass_on(PassedOn& words) {
   passed_on_ = &words;
   command_.allow_extras();
   command_.final_callback([this] {
-    Arguments& words = passed_on_->before = command_.remaining();
-    if (!words.empty() && !words.front().starts_with('-')) throw CLI::ExtrasError(command_.get_name(), words);
+    Arguments& rest = passed_on_->before = command_.remaining();
+    if (!rest.empty() && !rest.front().starts_with('-')) throw CLI::ExtrasError(command_.get_name(), rest);
   });
 }
 

@@ -40,6 +40,14 @@ TEST(ScalingTableTest, every_swept_setting_has_a_column_and_a_baseline_of_its_ow
   EXPECT_THAT(text, Not(HasSubstr("backend")));
 }
 
+// Files of earlier versions hold the name that stands for every strategy.
+TEST(ScalingTableTest, a_strategy_is_never_a_control_whatever_the_file_says_was_asked_for) {
+  RunRecord record = swept_record();
+  const std::string spelled_out = to_text(scaling_tables(record));
+  record.strategies = {"all"};
+  EXPECT_EQ(to_text(scaling_tables(record)), spelled_out);
+}
+
 TEST(ScalingTableTest, kernels_have_a_column_and_a_baseline_of_their_own_where_they_differ) {
   RunRecord record = swept_record();
   for (auto& run : record.runs) {

@@ -74,6 +74,31 @@ TEST(SweepTest, lists_sweep_and_repeats_are_measured_once) {
   EXPECT_EQ(rows.size(), 2u * 2 * 2 * 6);
 }
 
+TEST(SweepTest, strategies_without_buckets_are_measured_once_whatever_caps_are_compared) {
+  EXPECT_THAT(labels({.models = {"lenet5"},
+                      .batches = {8},
+                      .ranks = {2},
+                      .strategies = {"horovod", "bsp", "replicated"},
+                      .bucket_mb = {1, 25},
+                      .controls = false}),
+              ElementsAre("lenet5 horovod 2 ranks x 8", "lenet5 bsp 2 ranks x 8",
+                          "lenet5 replicated 2 ranks x 8, buckets of 1 MiB",
+                          "lenet5 replicated 2 ranks x 8, buckets of 25 MiB"));
+}
+
+TEST(SweepTest, a_cap_that_no_strategy_knows_is_refused) {
+  EXPECT_THAT(
+      refusal({.models = {"lenet5"}, .ranks = {2}, .strategies = {"horovod", "bsp"}, .bucket_mb = {1}}),
+      HasSubstr("--bucket-mb has no effect on the strategy horovod, bsp"));
+}
+
+TEST(SweepTest, all_stands_for_every_strategy_but_the_controls) {
+  const std::vector<std::string> names = train::spelled_out({"ddp", "all"});
+  EXPECT_EQ(names.front(), "ddp");
+  EXPECT_EQ(names.size(), strategies::registry().names().size() - 2);
+  for (const std::string& name : names) EXPECT_EQ(results::role_of(name), results::Role::kStrategy);
+}
+
 TEST(SweepTest, kernels_sweep_where_there_are_several) {
   const SweepOptions both{.models = {"lenet5"}, .ranks = {2}, .kernels = {"aten", "fused", "aten"}};
   if (!kernels::why_no_fused_kernels().empty()) {

@@ -170,7 +170,7 @@ const Run* single_of(const RunRecord& record, const Run& run) {
 }
 
 bool is_control(const RunRecord& record, const Run& run) {
-  if (run.role() == Role::kBaseline) return true;
+  if (run.role() != Role::kControl) return run.role() == Role::kBaseline;
   return !record.strategies.empty() &&
          std::ranges::find(record.strategies, run.strategy) == record.strategies.end();
 }

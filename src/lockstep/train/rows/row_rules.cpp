@@ -109,6 +109,14 @@ void check_any_row(const SweepOptions& /*sweep*/, const PlannedRows& rows) {
                     "'independent' needs at least 2 ranks; add one to --ranks, or leave --no-controls out.");
 }
 
+void check_any_buckets(const SweepOptions& sweep, const PlannedRows& rows) {
+  if (sweep.bucket_mb == SweepOptions().bucket_mb) return;
+  if (std::ranges::any_of(rows, [](const RowPlan& row) { return traits_of(row).has_buckets; })) return;
+  throw ConfigError(
+      fmt::format("--bucket-mb has no effect on the strategy {}", fmt::join(sweep.strategies, ", ")),
+      "It is an option of ddp, replicated, sharded and parameter_server.");
+}
+
 void check_any_cap(const SweepOptions& sweep, const PlannedRows& rows) {
   if (sweep.tune.empty() || std::ranges::any_of(rows, has_cap_to_tune)) return;
   throw ConfigError("--tune buckets finds nothing to tune: none of these rows sends buckets",
@@ -140,6 +148,7 @@ constexpr Rule<SweepOptions, PlannedRows> kPlannedRules[] = {
     &check_any_row,
     &check_grad_clip,
     [](const SweepOptions& /*sweep*/, const PlannedRows& rows) { check_inputs(rows); },
+    &check_any_buckets,
     &check_any_cap,
     &check_any_comparable,
 };

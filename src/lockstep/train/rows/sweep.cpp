@@ -15,21 +15,6 @@ namespace {
 
 constexpr double kUsualTuneBudgetS = 60;
 
-/// `all` stands for every strategy but the two controls.
-std::vector<std::string> with_all_spelled_out(const std::vector<std::string>& asked) {
-  std::vector<std::string> names;
-  for (const std::string& name : asked) {
-    if (name != kAllStrategies) {
-      names.push_back(name);
-      continue;
-    }
-    for (const std::string& known : strategies::registry().names()) {
-      if (results::role_of(known) == results::Role::kStrategy) names.push_back(known);
-    }
-  }
-  return names;
-}
-
 template <typename T>
 std::vector<T> without_repeats(std::vector<T> values) {
   std::vector<T> kept;
@@ -134,12 +119,13 @@ void plan_group(const SweepOptions& options, const RowPlan& prototype, std::vect
     const bool tunes = !options.tune.empty() && has_cap_to_tune(row);
     if (tunes) row.tune_budget_s = options.tune_budget_s.value_or(kUsualTuneBudgetS);
   };
-  // The controls send no buckets, so they need one row, whatever caps are compared.
+  // Without buckets one row is enough, whatever caps are compared.
   const double any_cap = options.bucket_mb.front();
   if (wanted(results::kSingle)) add(results::kSingle, 1, any_cap);
   for (const std::string& strategy : options.strategies) {
     if (results::role_of(strategy) != results::Role::kStrategy) continue;
-    for (const double bucket_mb : options.bucket_mb) {
+    const bool has_buckets = strategies::registry().get(strategy).traits({}).has_buckets;
+    for (const double bucket_mb : has_buckets ? options.bucket_mb : std::vector{any_cap}) {
       for (const int ranks : options.ranks) add(strategy, ranks, bucket_mb);
     }
   }
@@ -168,6 +154,20 @@ void distinguish(std::vector<RowPlan>& rows) {
 
 }  // namespace
 
+std::vector<std::string> spelled_out(const std::vector<std::string>& asked) {
+  std::vector<std::string> names;
+  for (const std::string& name : asked) {
+    if (name != kAllStrategies) {
+      names.push_back(name);
+      continue;
+    }
+    for (const std::string& known : strategies::registry().names()) {
+      if (results::role_of(known) == results::Role::kStrategy) names.push_back(known);
+    }
+  }
+  return without_repeats(std::move(names));
+}
+
 std::string InputFlags::text() const {
   std::string text;
   if (prefetch) text += fmt::format(" --prefetch {}", *prefetch);
@@ -185,7 +185,7 @@ std::string RowPlan::label() const {
 std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
   check_sweep(asked);
   SweepOptions options = asked;
-  options.strategies = without_repeats(with_all_spelled_out(options.strategies));
+  options.strategies = spelled_out(options.strategies);
   options.ranks = without_repeats(options.ranks);
   std::ranges::sort(options.ranks);
   if (options.ranks.empty()) options.ranks = {1};

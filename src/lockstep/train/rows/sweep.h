@@ -33,6 +33,9 @@ constexpr const char* kCuda = "cuda";
 /// A strategy's name for all of them but the controls.
 constexpr const char* kAllStrategies = "all";
 
+/// Strategies as asked for, each once, with kAllStrategies spelled out.
+std::vector<std::string> spelled_out(const std::vector<std::string>& asked);
+
 /// Options of a sweep. Lists vary: every combination of their values is a row.
 struct SweepOptions {
   std::vector<std::string> models{"resnet50"};
