@@ -19,7 +19,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/data/image.h"
-#include "lockstep/data/views.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/units.h"
 #include "lockstep/results/tables/row_tables.h"
-#include "lockstep/train/rows/plan_duration.h"
+#include "lockstep/train/rows/row_estimate.h"
 
 namespace lockstep::cli {
 namespace {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/data/image.h"
-#include "lockstep/data/views.h"
 
 #include "data/encoded.h"
 #include "data/messages.h"

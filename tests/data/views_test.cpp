@@ -1,9 +1,9 @@
-#include "lockstep/data/views.h"
-
 #include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lockstep/data/image.h"
 
 namespace lockstep::data {
 namespace {

@@ -4,7 +4,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/image.h"
-#include "lockstep/data/views.h"
 
 #include "fuzz/reader.h"
 

@@ -11,7 +11,7 @@
 #include <ATen/ops/randn.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/whole_step.h"
+#include "lockstep/models/model.h"
 
 namespace lockstep::models {
 namespace {

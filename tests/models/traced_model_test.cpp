@@ -15,7 +15,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/whole_step.h"
+#include "lockstep/models/model.h"
 
 namespace lockstep::models {
 namespace {

@@ -1,5 +1,3 @@
-#include "lockstep/strategies/flat_gradients.h"
-
 #include <gtest/gtest.h>
 
 #include <ATen/Parallel.h>
@@ -7,6 +5,8 @@
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/rand.h>
+
+#include "lockstep/strategies/buckets.h"
 
 namespace lockstep::strategies {
 namespace {

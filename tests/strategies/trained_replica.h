@@ -14,7 +14,7 @@
 #include "lockstep/replica/accelerator.h"
 #include "lockstep/replica/sgd.h"
 #include "lockstep/strategies/strategy.h"
-#include "lockstep/train/step/activity_log.h"
+#include "lockstep/train/step/step_clock.h"
 #include "lockstep/train/step/step_loop.h"
 
 namespace lockstep::test {

@@ -1,5 +1,3 @@
-#include "lockstep/train/rows/bucket_search.h"
-
 #include <cmath>
 #include <functional>
 #include <random>
@@ -7,6 +5,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lockstep/train/rows/tune.h"
 
 namespace lockstep::train {
 namespace {

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/train/rows/plan_duration.h"
+#include "lockstep/train/rows/row_estimate.h"
 
 #include "strategies/trained_replica.h"
 

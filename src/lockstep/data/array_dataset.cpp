@@ -2,7 +2,6 @@
 
 #include "lockstep/data/formats.h"
 #include "lockstep/data/image.h"
-#include "lockstep/data/views.h"
 
 namespace lockstep::data {
 namespace {

@@ -9,7 +9,6 @@
 #include "lockstep/data/decode.h"
 #include "lockstep/data/formats.h"
 #include "lockstep/data/image.h"
-#include "lockstep/data/views.h"
 
 namespace lockstep::data {
 namespace fs = std::filesystem;

@@ -1,14 +1,77 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "lockstep/data/stored_tensor.h"
-
 namespace lockstep::data {
+
+/// A tensor in a file: its values one after the other, little-endian, the last dimension running fastest.
+struct StoredTensor {
+  std::filesystem::path file;
+  /// As NumPy and PyTorch name it: "float32", "int64".
+  std::string type;
+  std::vector<int64_t> shape;
+  /// Place of its first byte in the file.
+  uint64_t position = 0;
+  uint64_t bytes = 0;
+
+  /// The first dimension counts samples.
+  int64_t samples() const { return shape.front(); }
+  uint64_t bytes_per_sample() const { return bytes / static_cast<uint64_t>(samples()); }
+};
+
+using StoredTensors = std::map<std::string, StoredTensor>;
+
+/// A type of numbers by its names.
+struct ElementType {
+  const char* name;
+  const char* in_npy;
+  const char* in_safetensors;
+  uint64_t bytes;
+};
+
+/// The type that has this name in `column`. Throws Error that names `file` where there is none.
+const ElementType& element_type(const char* ElementType::*column, const std::string& name,
+                                const std::string& file);
+
+/// A tensor of file `file` that begins at `position` and should end at or before `end`. Throws Error where it
+/// does not.
+StoredTensor place_tensor(const ElementType& type, std::vector<int64_t> shape, uint64_t position,
+                          uint64_t end, const std::string& file);
+
+/// A little-endian number of `size` bytes at `at` in a header. Throws Error where the header ends before it.
+uint64_t little_endian_at(std::string_view header, size_t at, size_t size, const std::string& file);
+
+/// The `size` bytes of a header's text after its prefix, at most `most`. Throws Error where there are fewer.
+std::string_view header_text(std::string_view begin, size_t prefix, uint64_t size, size_t most,
+                             const std::string& file);
+
+[[noreturn]] void refuse_header(const std::string& file, const char* what);
+
+/// A file that is read by position. All methods may be called from any thread.
+class PositionedFile {
+ public:
+  /// Throws Error that names the file.
+  explicit PositionedFile(std::filesystem::path path);
+  ~PositionedFile();
+  PositionedFile(PositionedFile&& other) noexcept;
+  PositionedFile& operator=(PositionedFile&&) = delete;
+
+  /// Fills `into`. Throws Error that names the file.
+  void read(uint64_t position, std::span<char> into) const;
+  uint64_t bytes() const { return bytes_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int file_ = -1;
+  uint64_t bytes_ = 0;
+};
 
 // Files *.safetensors: tensors by name, and texts by key, with nothing to execute in them. Python reads them
 // with safetensors.torch.load_file.

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/data/stored_tensor.h"
+#include "lockstep/data/safetensors.h"
 
 namespace lockstep::data {
 

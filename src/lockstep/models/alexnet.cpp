@@ -117,12 +117,7 @@ class AlexNetCaffe : public Model {
 
 }  // namespace
 
-std::unique_ptr<Model> create_alexnet(const ModelOptions& options) {
-  return std::make_unique<AlexNet>(options);
-}
-
-std::unique_ptr<Model> create_alexnet_caffe(const ModelOptions& options) {
-  return std::make_unique<AlexNetCaffe>(options);
-}
+const CreateModel create_alexnet = create<AlexNet>;
+const CreateModel create_alexnet_caffe = create<AlexNetCaffe>;
 
 }  // namespace lockstep::models

@@ -136,12 +136,7 @@ class GoogLeNet : public Model {
 
 }  // namespace
 
-std::unique_ptr<Model> create_googlenet(const ModelOptions& options) {
-  return std::make_unique<GoogLeNet>(options, /*auxiliary=*/false);
-}
-
-std::unique_ptr<Model> create_googlenet_aux(const ModelOptions& options) {
-  return std::make_unique<GoogLeNet>(options, /*auxiliary=*/true);
-}
+const CreateModel create_googlenet = create<GoogLeNet, /*auxiliary=*/false>;
+const CreateModel create_googlenet_aux = create<GoogLeNet, /*auxiliary=*/true>;
 
 }  // namespace lockstep::models

@@ -240,12 +240,7 @@ class InceptionV3 : public Model {
 
 }  // namespace
 
-std::unique_ptr<Model> create_inception_v3(const ModelOptions& options) {
-  return std::make_unique<InceptionV3>(options, /*auxiliary=*/false);
-}
-
-std::unique_ptr<Model> create_inception_v3_aux(const ModelOptions& options) {
-  return std::make_unique<InceptionV3>(options, /*auxiliary=*/true);
-}
+const CreateModel create_inception_v3 = create<InceptionV3, /*auxiliary=*/false>;
+const CreateModel create_inception_v3_aux = create<InceptionV3, /*auxiliary=*/true>;
 
 }  // namespace lockstep::models

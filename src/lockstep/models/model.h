@@ -43,7 +43,22 @@ struct Output {
 /// labels: [batch], int64.
 at::Tensor cross_entropy(const Output& output, const at::Tensor& labels);
 
-class WholeStep;
+/// A network whose forward and backward passes are one program, with a loss of its own. Used by the thread
+/// that trains the replica.
+class WholeStep {
+ public:
+  virtual ~WholeStep() = default;
+
+  /// Computes the loss of one micro-batch and its gradients. Each gradient goes to autograd the moment it is
+  /// final, so that hooks of its parameter run while the backward pass goes on, and `.grad` is added to, as
+  /// in Tensor::backward().
+  ///
+  /// `samples`: all inputs, then all targets. `scale`: factor of the loss in the backward pass, an fp32
+  /// scalar on the device. `forward_done` is called between the two passes. Returns the mean loss without the
+  /// factor, an fp32 scalar.
+  virtual at::Tensor run(const std::vector<at::Tensor>& samples, const kernels::Context& context,
+                         const at::Tensor& scale, const std::function<void()>& forward_done) = 0;
+};
 
 /// A network: trainable tensors and a forward pass, built from the blocks in kernels/.
 /// Not thread safe: a replica belongs to one thread.

@@ -16,9 +16,9 @@
 #include <ATen/ops/full.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/models/model.h"
 #include "lockstep/models/network_plugin.h"
 #include "lockstep/models/traced_model.h"
-#include "lockstep/models/whole_step.h"
 #include "lockstep/replica/precision.h"
 #include "lockstep/replica/torch_error.h"
 

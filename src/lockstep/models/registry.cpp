@@ -35,8 +35,7 @@ constexpr Images kCifarUp{3, 32, 32, kMaxImageSize, kCifar10Classes};
 constexpr Images kMnist{1, 28, 28, 28, 10};
 
 ModelInfo row(int64_t parameters, int64_t tensors, int64_t largest, int64_t multiply_adds,
-              const Images& images, int batch, const char* source,
-              std::unique_ptr<Model> (*create)(const ModelOptions& options)) {
+              const Images& images, int batch, const char* source, CreateModel create) {
   return {.parameters = parameters,
           .parameter_tensors = tensors,
           .largest_parameter = largest,

@@ -255,46 +255,18 @@ class CifarResNet : public Model {
 
 }  // namespace
 
-std::unique_ptr<Model> create_resnet18(const ModelOptions& options) {
-  return std::make_unique<ResNet>(options, ResNetShape{.blocks = {2, 2, 2, 2}, .bottleneck = false});
-}
-
-std::unique_ptr<Model> create_resnet34(const ModelOptions& options) {
-  return std::make_unique<ResNet>(options, ResNetShape{.blocks = {3, 4, 6, 3}, .bottleneck = false});
-}
-
-std::unique_ptr<Model> create_resnet50(const ModelOptions& options) {
-  return std::make_unique<ResNet>(options, ResNetShape{.blocks = {3, 4, 6, 3}});
-}
-
-std::unique_ptr<Model> create_resnet50_v1(const ModelOptions& options) {
-  return std::make_unique<ResNet>(options, ResNetShape{.blocks = {3, 4, 6, 3}, .stride_in_first_1x1 = true});
-}
-
-std::unique_ptr<Model> create_resnet101(const ModelOptions& options) {
-  return std::make_unique<ResNet>(options, ResNetShape{.blocks = {3, 4, 23, 3}});
-}
-
-std::unique_ptr<Model> create_resnet152(const ModelOptions& options) {
-  return std::make_unique<ResNet>(options, ResNetShape{.blocks = {3, 8, 36, 3}});
-}
-
-std::unique_ptr<Model> create_resnext50_32x4d(const ModelOptions& options) {
-  return std::make_unique<ResNet>(options,
-                                  ResNetShape{.blocks = {3, 4, 6, 3}, .groups = 32, .width_per_group = 4});
-}
-
-std::unique_ptr<Model> create_resnext101_32x8d(const ModelOptions& options) {
-  return std::make_unique<ResNet>(options,
-                                  ResNetShape{.blocks = {3, 4, 23, 3}, .groups = 32, .width_per_group = 8});
-}
-
-std::unique_ptr<Model> create_resnet20(const ModelOptions& options) {
-  return std::make_unique<CifarResNet>(options, 3);
-}
-
-std::unique_ptr<Model> create_resnet56(const ModelOptions& options) {
-  return std::make_unique<CifarResNet>(options, 9);
-}
+const CreateModel create_resnet18 = create<ResNet, ResNetShape{.blocks = {2, 2, 2, 2}, .bottleneck = false}>;
+const CreateModel create_resnet34 = create<ResNet, ResNetShape{.blocks = {3, 4, 6, 3}, .bottleneck = false}>;
+const CreateModel create_resnet50 = create<ResNet, ResNetShape{.blocks = {3, 4, 6, 3}}>;
+const CreateModel create_resnet50_v1 =
+    create<ResNet, ResNetShape{.blocks = {3, 4, 6, 3}, .stride_in_first_1x1 = true}>;
+const CreateModel create_resnet101 = create<ResNet, ResNetShape{.blocks = {3, 4, 23, 3}}>;
+const CreateModel create_resnet152 = create<ResNet, ResNetShape{.blocks = {3, 8, 36, 3}}>;
+const CreateModel create_resnext50_32x4d =
+    create<ResNet, ResNetShape{.blocks = {3, 4, 6, 3}, .groups = 32, .width_per_group = 4}>;
+const CreateModel create_resnext101_32x8d =
+    create<ResNet, ResNetShape{.blocks = {3, 4, 23, 3}, .groups = 32, .width_per_group = 8}>;
+const CreateModel create_resnet20 = create<CifarResNet, 3>;
+const CreateModel create_resnet56 = create<CifarResNet, 9>;
 
 }  // namespace lockstep::models

@@ -45,10 +45,11 @@ constexpr int64_t kInputs = 3 * 32 * 32;
 
 class Mlp : public Model {
  public:
-  Mlp(const ModelOptions& options, const std::vector<int64_t>& widths)
+  /// `layers`: hidden ones, of `width` values each.
+  Mlp(const ModelOptions& options, int layers, int64_t width)
       : Model(replica::Parameters(options.seed, options.memory_format)),
-        hidden_(build_hidden(parameters_, widths)),
-        last_(parameters_, fmt::format("fc{}", widths.size() + 1), widths.back(), kCifar10Classes) {}
+        hidden_(build_hidden(parameters_, layers, width)),
+        last_(parameters_, fmt::format("fc{}", layers + 1), width, kCifar10Classes) {}
 
   Output forward(const at::Tensor& images, const kernels::Context& context) override {
     at::Tensor x = images.flatten(1);
@@ -57,15 +58,13 @@ class Mlp : public Model {
   }
 
  private:
-  static std::vector<kernels::LinearRelu> build_hidden(replica::Parameters& parameters,
-                                                       const std::vector<int64_t>& widths) {
-    std::vector<kernels::LinearRelu> layers;
-    int64_t in = kInputs;
-    for (const int64_t out : widths) {
-      layers.emplace_back(parameters, fmt::format("fc{}", layers.size() + 1), in, out);
-      in = out;
+  static std::vector<kernels::LinearRelu> build_hidden(replica::Parameters& parameters, int layers,
+                                                       int64_t width) {
+    std::vector<kernels::LinearRelu> hidden;
+    for (int i = 0; i < layers; ++i) {
+      hidden.emplace_back(parameters, fmt::format("fc{}", i + 1), i == 0 ? kInputs : width, width);
     }
-    return layers;
+    return hidden;
   }
 
   std::vector<kernels::LinearRelu> hidden_;
@@ -74,16 +73,8 @@ class Mlp : public Model {
 
 }  // namespace
 
-std::unique_ptr<Model> create_lenet5(const ModelOptions& options) {
-  return std::make_unique<Lenet5>(options);
-}
-
-std::unique_ptr<Model> create_mlp(const ModelOptions& options) {
-  return std::make_unique<Mlp>(options, std::vector<int64_t>{512, 512, 512});
-}
-
-std::unique_ptr<Model> create_trivial(const ModelOptions& options) {
-  return std::make_unique<Mlp>(options, std::vector<int64_t>{16});
-}
+const CreateModel create_lenet5 = create<Lenet5>;
+const CreateModel create_mlp = create<Mlp, 3, 512>;
+const CreateModel create_trivial = create<Mlp, 1, 16>;
 
 }  // namespace lockstep::models

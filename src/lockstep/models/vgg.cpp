@@ -95,16 +95,8 @@ class Vgg : public Model {
 
 }  // namespace
 
-std::unique_ptr<Model> create_vgg11(const ModelOptions& options) {
-  return std::make_unique<Vgg>(options, Depths{1, 1, 2, 2, 2});
-}
-
-std::unique_ptr<Model> create_vgg16(const ModelOptions& options) {
-  return std::make_unique<Vgg>(options, Depths{2, 2, 3, 3, 3});
-}
-
-std::unique_ptr<Model> create_vgg19(const ModelOptions& options) {
-  return std::make_unique<Vgg>(options, Depths{2, 2, 4, 4, 4});
-}
+const CreateModel create_vgg11 = create<Vgg, Depths{1, 1, 2, 2, 2}>;
+const CreateModel create_vgg16 = create<Vgg, Depths{2, 2, 3, 3, 3}>;
+const CreateModel create_vgg19 = create<Vgg, Depths{2, 2, 4, 4, 4}>;
 
 }  // namespace lockstep::models

@@ -18,8 +18,8 @@
 #include "lockstep/replica/precision.h"
 #include "lockstep/replica/weight_copies.h"
 #include "lockstep/strategies/strategy.h"
-#include "lockstep/train/step/activity_log.h"
 #include "lockstep/train/step/pacing.h"
+#include "lockstep/train/step/step_clock.h"
 #include "lockstep/train/step/traced_communicator.h"
 
 namespace lockstep::train {

@@ -7,8 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/measure/phases.h"
-#include "lockstep/models/whole_step.h"
-#include "lockstep/train/step/activity_log.h"
+#include "lockstep/models/model.h"
 #include "lockstep/train/step/step_clock.h"
 #include "lockstep/train/step/step_loop.h"
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -77,5 +78,12 @@ using OnEpoch = std::function<void(const std::vector<results::EpochRecord>& epoc
 /// all ranks if a file is of another network or training, or if the ranks have read different ones.
 TrainingResult train(const TrainingPlan& plan, const RankGroup& ranks, launch::Progress& progress,
                      const OnEpoch& on_epoch);
+
+/// Trains `steps` steps of a row and writes to `folder`, which exists, what another program needs to do the
+/// same and compare: `initial.safetensors` and `final.safetensors` with the parameters by name (rank 0), and
+/// `batches.N.safetensors` of every rank N with `images.S` and `labels.S` of every step S. Collective over
+/// `group`. Throws Error if a file cannot be written.
+void export_training(const RowPlan& row, int steps, const RankGroup& group,
+                     const std::filesystem::path& folder, launch::Progress& progress);
 
 }  // namespace lockstep::train
