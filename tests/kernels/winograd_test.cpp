@@ -18,7 +18,6 @@
 
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/onednn/instruction_set.h"
-#include "lockstep/kernels/winograd_conv.h"
 
 namespace lockstep::kernels {
 namespace {

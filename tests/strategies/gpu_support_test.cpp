@@ -1,5 +1,3 @@
-#include "lockstep/strategies/gpu_support.h"
-
 #include <map>
 
 #include <gmock/gmock.h>
@@ -7,6 +5,7 @@
 
 #include <ATen/ops/full.h>
 
+#include "lockstep/strategies/strategy.h"
 #include "lockstep/strategies/tensor_buffer.h"
 
 #include "strategies/recording_communicator.h"

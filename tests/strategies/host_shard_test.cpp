@@ -1,5 +1,3 @@
-#include "lockstep/strategies/host_shard.h"
-
 #include <gtest/gtest.h>
 
 #include <ATen/Parallel.h>
@@ -7,6 +5,7 @@
 #include <ATen/ops/rand.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/strategies/parameter_shards.h"
 
 namespace lockstep::strategies {
 namespace {

@@ -9,7 +9,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 
-#include "lockstep/strategies/gpu_support.h"
+#include "lockstep/strategies/strategy.h"
 
 #include "strategies/trained_replica.h"
 

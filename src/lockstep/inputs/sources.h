@@ -18,11 +18,6 @@ constexpr int64_t kDeviceBatches = 4;
 /// Random batches made once, on the device, and used in turn: normal images, uniform labels.
 std::unique_ptr<Input> create_device_input(const InputOptions& options);
 
-/// The batches of `device` where InputOptions::described says what their tensors hold: kDeviceBatches for
-/// each micro-batch of a step, so that the same ones come again whether ranks or micro-batches share a global
-/// batch.
-std::vector<Batch> described_batches(const InputOptions& options);
-
 /// A batch of described tensors.
 Batch batch_of_tensors(std::vector<at::Tensor> tensors, const InputOptions& options);
 

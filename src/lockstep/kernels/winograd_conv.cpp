@@ -1,5 +1,3 @@
-#include "lockstep/kernels/winograd_conv.h"
-
 #include <optional>
 #include <vector>
 

@@ -1,8 +1,10 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/constant_pad_nd.h>
+
 #include "lockstep/kernels/conv.h"
 #include "lockstep/kernels/dropout.h"
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/linear.h"
-#include "lockstep/kernels/local_response_norm.h"
 #include "lockstep/kernels/pool.h"
 #include "lockstep/models/networks.h"
 
@@ -73,6 +75,38 @@ LayerInit normal(double deviation, double bias) {
   return {Init::normal(deviation), Init::constant(bias)};
 }
 
+constexpr int64_t kNeighbors = 2;
+constexpr double kBias = 2;
+constexpr double kAlpha = 1e-4;
+constexpr double kExponent = 0.75;
+
+/// Sums each channel with its neighbors, as a sum of shifted copies of the image: several times faster on a
+/// CPU than average pooling in three dimensions, and it keeps the memory format.
+at::Tensor sum_over_neighbors(const at::Tensor& squares) {
+  const int64_t channels = squares.size(1);
+  const at::Tensor padded = at::constant_pad_nd(squares, {0, 0, 0, 0, kNeighbors, kNeighbors});
+  at::Tensor sum = padded.narrow(1, 0, channels);
+  for (int64_t shift = 1; shift <= 2 * kNeighbors; ++shift) sum = sum + padded.narrow(1, shift, channels);
+  return sum;
+}
+
+/// Krizhevsky et al. 2012, section 3.3: x / (2 + 1e-4 * s)^0.75, where s is the sum of squares over the
+/// channel and up to two neighbors on either side. torch.nn.LocalResponseNorm averages instead of summing, so
+/// its equivalent has size 5, alpha 5e-4, beta 0.75 and k 2.
+class LocalResponseNorm {
+ public:
+  /// `given`: [batch, channels, height, width].
+  at::Tensor operator()(const at::Tensor& given, const Context& context) const {
+    const at::Tensor x = kernels::to_plain(given);
+    const at::Tensor base = sum_over_neighbors(x * x) * kAlpha + kBias;
+    const at::Tensor divisor = base.pow(kExponent);
+    if (context.cost != nullptr) {
+      for (const at::Tensor& kept : {x, base, divisor}) context.cost->keep(kept);
+    }
+    return x / divisor;
+  }
+};
+
 class AlexNetCaffe : public Model {
  public:
   explicit AlexNetCaffe(const ModelOptions& options)
@@ -108,7 +142,7 @@ class AlexNetCaffe : public Model {
  private:
   ConvRelu conv1_, conv2_, conv3_, conv4_, conv5_;
   kernels::MaxPool pool_{kPool};
-  kernels::LocalResponseNorm norm_;
+  LocalResponseNorm norm_;
   kernels::Dropout dropout6_{"drop6", kAlexDropProbability};
   kernels::Dropout dropout7_{"drop7", kAlexDropProbability};
   kernels::LinearRelu fc6_, fc7_;

@@ -4,7 +4,6 @@
 
 #include "lockstep/strategies/catalog.h"
 #include "lockstep/strategies/flat_strategy.h"
-#include "lockstep/strategies/host_shard.h"
 #include "lockstep/strategies/parameter_shards.h"
 
 namespace lockstep::strategies {

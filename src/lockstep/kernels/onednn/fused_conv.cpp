@@ -9,7 +9,7 @@
 #include "lockstep/kernels/image_layout.h"
 #include "lockstep/kernels/onednn/engine.h"
 #include "lockstep/kernels/onednn/fused_layers.h"
-#include "lockstep/kernels/winograd_conv.h"
+#include "lockstep/kernels/winograd.h"
 
 namespace lockstep::kernels::onednn {
 

@@ -22,7 +22,7 @@ struct ConvPlan;
 struct LinearPlan;
 
 /// A convolution with optional bias and ReLU, computed by oneDNN, or by Winograd's filtering
-/// (winograd_conv.h) where that is faster.
+/// (winograd.h) where that is faster.
 class FusedConv {
  public:
   FusedConv(const ConvShape& shape, bool relu);

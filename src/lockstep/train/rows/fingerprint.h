@@ -31,11 +31,7 @@ struct Property {
 
   bool operator==(const Property&) const = default;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& property) {
-    fields("name", property.name, kRequired);
-    fields("value", property.value, kRequired);
-  }
+  LOCKSTEP_DESCRIBE(kRequired, name, value)
 };
 
 /// All properties of something, in an order that is the same on all ranks.

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lockstep/base/error.h"
-#include "lockstep/strategies/gpu_support.h"
+#include "lockstep/strategies/strategy.h"
 #include "lockstep/train/rows/sweep.h"
 
 namespace lockstep::train {

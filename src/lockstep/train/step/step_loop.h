@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/fields.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/inputs/input.h"
@@ -74,13 +75,7 @@ struct TrainedSteps {
   double loss_first = 0;
   double loss_last = 0;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& trained) {
-    fields("warmup_s", trained.warmup_s);
-    fields("step_s", trained.step_s);
-    fields("loss_first", trained.loss_first);
-    fields("loss_last", trained.loss_last);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, warmup_s, step_s, loss_first, loss_last)
 };
 
 /// The measurements of one rank.

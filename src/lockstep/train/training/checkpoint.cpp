@@ -39,12 +39,7 @@ struct Announced {
   std::string type;
   std::vector<int64_t> shape;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& tensor) {
-    fields("name", tensor.name);
-    fields("type", tensor.type);
-    fields("shape", tensor.shape);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, name, type, shape)
 };
 
 comm::Buffer buffer_of(const at::Tensor& tensor) {

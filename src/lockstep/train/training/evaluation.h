@@ -18,12 +18,7 @@ struct Tally {
   int64_t correct = 0;
   int64_t samples = 0;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& tally) {
-    fields("loss_sum", tally.loss_sum, kRequired);
-    fields("correct", tally.correct, kRequired);
-    fields("samples", tally.samples, kRequired);
-  }
+  LOCKSTEP_DESCRIBE(kRequired, loss_sum, correct, samples)
 
   /// Counts the samples whose largest logit is that of their label.
   void add_predictions(const at::Tensor& logits, const at::Tensor& labels);
