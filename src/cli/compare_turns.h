@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/launch/child_run.h"
+#include "lockstep/launch/child_process.h"
 #include "lockstep/measure/compare.h"
 #include "lockstep/results/tables/compare_tables.h"
 

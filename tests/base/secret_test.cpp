@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/hexadecimal.h"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,3 @@
-#include "lockstep/launch/child_run.h"
-
 #include <csignal>
 #include <filesystem>
 
@@ -9,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/launch/child_process.h"
 #include "lockstep/launch/tcp_socket.h"
 
 namespace lockstep::launch {

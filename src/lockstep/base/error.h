@@ -29,12 +29,7 @@ struct Trouble {
 
   explicit operator bool() const { return !what.empty(); }
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& trouble) {
-    fields("what", trouble.what, kLines);
-    fields("advice", trouble.advice, kLines);
-    fields("exit_code", trouble.exit_code);
-  }
+  LOCKSTEP_DESCRIBE(kLines, what, advice, exit_code)
 };
 
 /// A failure: a message with the values involved, and advice for the user. Nothing in the library prints or

@@ -1,10 +1,18 @@
 #pragma once
 
+#include <climits>
 #include <string>
+
+#include <unistd.h>
 
 namespace lockstep {
 
 /// Name of this host as the system has it; empty where the system has none.
-std::string host_name();
+inline std::string host_name() {
+  // The system may leave a cut name without an end, so the last byte stays zero.
+  char name[HOST_NAME_MAX + 1] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
 
 }  // namespace lockstep

@@ -14,9 +14,15 @@
 
 #include "lockstep/base/fields.h"
 #include "lockstep/base/json_node.h"
-#include "lockstep/base/json_text.h"
 
 namespace lockstep {
+
+/// Keys in the order in which they were set.
+using Json = nlohmann::ordered_json;
+
+/// Indented by two spaces, but lists of plain values on one line, so that the samples of a step stay
+/// together. Numbers that are not finite become null, invalid UTF-8 is replaced. Ends with a newline.
+std::string json_text(const Json& json);
 
 /// A value in JSON and back. The primary template serves structs that describe themselves (base/fields.h).
 /// Keeps numbers that are not finite; json_text writes them as null.

@@ -8,7 +8,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/hexadecimal.h"
 #include "lockstep/base/plain_text.h"
 
 namespace lockstep {
@@ -43,6 +42,23 @@ std::string read_private_file(const char* name) {
 }
 
 }  // namespace
+
+std::string to_hexadecimal(std::string_view bytes) {
+  std::string digits(2 * bytes.size() + 1, '\0');
+  ::sodium_bin2hex(digits.data(), digits.size(), bytes_of(bytes), bytes.size());
+  digits.pop_back();
+  return digits;
+}
+
+std::string from_hexadecimal(std::string_view digits) {
+  std::string bytes(digits.size() / 2, '\0');
+  size_t count = 0;
+  const bool whole =
+      digits.size() % 2 == 0 && ::sodium_hex2bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(),
+                                                 digits.data(), digits.size(), nullptr, &count, nullptr) == 0;
+  if (!whole || count != bytes.size()) throw Error("these are no hexadecimal digits");
+  return bytes;
+}
 
 std::string random_secret() {
   start_sodium();

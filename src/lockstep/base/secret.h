@@ -6,7 +6,13 @@
 
 namespace lockstep {
 
-// The secrets that the processes of a job share, and proofs of holding them. Thread-safe.
+// The secrets that the processes of a job share, and proofs of holding them; bytes as text. Thread-safe.
+
+/// Two digits for every byte.
+std::string to_hexadecimal(std::string_view bytes);
+
+/// Throws Error unless `digits` is an even number of hexadecimal digits.
+std::string from_hexadecimal(std::string_view digits);
 
 /// 128 random bits as 32 hexadecimal digits.
 std::string random_secret();

@@ -16,7 +16,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/hexadecimal.h"
+#include "lockstep/base/secret.h"
 
 // Source of the layout: the README of safetensors, section "Format".
 //

@@ -53,10 +53,7 @@ constexpr std::chrono::milliseconds kPaused{1000};
 struct Text {
   std::string text;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& self) {
-    fields("text", self.text, kRequired);
-  }
+  LOCKSTEP_DESCRIBE(kRequired, text)
 };
 
 struct Hello {
@@ -67,15 +64,7 @@ struct Hello {
   std::string proof;
   std::string challenge;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& hello) {
-    fields("job", hello.job, kRequired);
-    fields("rank", hello.rank, kRequired);
-    fields("host", hello.host);
-    fields("pid", hello.pid);
-    fields("proof", hello.proof, kRequired);
-    fields("challenge", hello.challenge, kRequired);
-  }
+  LOCKSTEP_DESCRIBE(kRequired, job, rank, host, pid, proof, challenge)
 };
 
 struct Welcome {
@@ -83,12 +72,7 @@ struct Welcome {
   std::string host;
   int64_t pid = 0;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& welcome) {
-    fields("proof", welcome.proof, kRequired);
-    fields("host", welcome.host);
-    fields("pid", welcome.pid);
-  }
+  LOCKSTEP_DESCRIBE(kRequired, proof, host, pid)
 };
 
 /// A request to the store, and the answer.
@@ -97,12 +81,7 @@ struct Entry {
   std::string key;
   std::string value;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& entry) {
-    fields("id", entry.id, kRequired);
-    fields("key", entry.key);
-    fields("value", entry.value);
-  }
+  LOCKSTEP_DESCRIBE(kRequired, id, key, value)
 };
 
 struct Leave {
@@ -111,10 +90,7 @@ struct Leave {
   /// SIGINT, SIGTERM or SIGHUP; SIGTERM for anything else.
   int ending_signal() const { return signal == SIGINT || signal == SIGHUP ? signal : SIGTERM; }
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& leave) {
-    fields("signal", leave.signal);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, signal)
 };
 
 /// A received message. Its sender may be of another version, or taken over.

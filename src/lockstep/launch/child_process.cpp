@@ -97,6 +97,42 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   ::_exit(0);
 }
 
+constexpr std::initializer_list<int> kPassedOn{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGTSTP};
+constexpr int kTick_ms = 100;
+
+/// Stops the child with this process, as Ctrl-Z asks; both go on after `fg`.
+void stop_with_child(pid_t child) {
+  // Not SIGSTOP: a child with children of its own stops those too.
+  ::kill(child, SIGTSTP);
+  ::kill(::getpid(), SIGSTOP);
+  ::kill(child, SIGCONT);
+}
+
+/// Kills the child where waiting for it was left by an exception.
+class ChildGuard {
+ public:
+  explicit ChildGuard(pid_t pid) : pid_(pid) {}
+  ~ChildGuard() {
+    if (ended_) return;
+    ::kill(pid_, SIGKILL);
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
+  }
+  ChildGuard(const ChildGuard&) = delete;
+  ChildGuard& operator=(const ChildGuard&) = delete;
+
+  /// Its wait status, once it has ended.
+  std::optional<int> status() {
+    int status = 0;
+    if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+    ended_ = true;
+    return status;
+  }
+
+ private:
+  pid_t pid_;
+  bool ended_ = false;
+};
+
 }  // namespace
 
 pid_t start_child(const ChildCommand& command) {
@@ -145,6 +181,31 @@ pid_t start_child(const ChildCommand& command) {
     throw Error(fmt::format("cannot start '{}': {}", program, std::strerror(exec_error)));
   }
   return child;
+}
+
+ChildEnd run_child(const ChildCommand& command, const std::function<void()>& tick) {
+  SignalPipe signals(kPassedOn);
+  const pid_t pid = start_child(command);
+  ChildGuard child(pid);
+  ChildEnd end;
+  while (true) {
+    if (const auto status = child.status()) {
+      end.exit_code = WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
+      return end;
+    }
+    if (tick) tick();
+    pollfd wanted{signals.fd(), POLLIN, 0};
+    ::poll(&wanted, 1, kTick_ms);
+    while (const auto signal = signals.take()) {
+      if (*signal == SIGCHLD) continue;
+      if (*signal == SIGTSTP) {
+        stop_with_child(pid);
+        continue;
+      }
+      end.interrupted_by = *signal;
+      ::kill(pid, *signal);
+    }
+  }
 }
 
 std::string find_program(const std::string& name) {

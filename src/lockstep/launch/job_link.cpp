@@ -4,7 +4,7 @@
 #include <poll.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/hexadecimal.h"
+#include "lockstep/base/secret.h"
 #include "lockstep/comm/operation.h"
 
 namespace lockstep::launch {

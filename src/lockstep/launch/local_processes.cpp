@@ -1,6 +1,8 @@
 #include "lockstep/launch/local_processes.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -11,10 +13,10 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/plugin_file.h"
 #include "lockstep/base/secret.h"
 #include "lockstep/launch/binding.h"
 #include "lockstep/launch/child_process.h"
-#include "lockstep/launch/local_listeners.h"
 #include "lockstep/launch/supervisor.h"
 
 namespace lockstep::launch {
@@ -73,7 +75,33 @@ ChildCommand mpirun_command(const LocalOptions& options, const std::string& prog
   return child;
 }
 
+/// Environment variables with which an mpirun that starts ranks on this host only listens on the loopback
+/// address. Open MPI has no setting for it, so they preload the plugin `loopback`; empty without that plugin.
+std::vector<std::pair<std::string, std::string>> local_mpirun_variables() {
+  for (const std::filesystem::path& folder : plugin_folders()) {
+    const std::filesystem::path plugin = folder / "lockstep_loopback.so";
+    // LD_PRELOAD cannot name a path with a blank or a colon.
+    if (!std::filesystem::exists(plugin) || plugin.string().find_first_of(" :") != std::string::npos)
+      continue;
+    const char* before = std::getenv("LD_PRELOAD");
+    const std::string more = before == nullptr || *before == '\0' ? "" : fmt::format(":{}", before);
+    return {{"LD_PRELOAD", plugin.string() + more}, {"OMPI_MCA_oob_tcp_if_include", "lo"}};
+  }
+  return {};
+}
+
 }  // namespace
+
+void keep_listeners_local() {
+  constexpr std::pair<const char*, const char*> kVariables[] = {
+      // Excluded by name, because the component for shared memory has another name in every version.
+      {"OMPI_MCA_btl", "^tcp,openib,ofi,uct,usnic"},
+      {"OMPI_MCA_pml", "ob1"},
+      {"UCX_TLS", "self,sm"},
+      {"NCCL_SOCKET_IFNAME", "lo"},
+  };
+  for (const auto& [name, value] : kVariables) ::setenv(name, value, 0);
+}
 
 Supervision run_local_ranks(const LocalOptions& given) {
   LocalOptions options = given;

@@ -41,6 +41,11 @@ struct Supervision : Trouble {
   std::vector<LostRank> lost;
 };
 
+/// Makes communication libraries that this process opens later listen on the loopback interface or not at
+/// all: Open MPI and UCX keep to shared memory, NCCL's ranks meet on `lo`. For a rank whose job is on one
+/// host. Variables that the user has set stay. Call before other threads exist.
+void keep_listeners_local();
+
 /// Starts the ranks as processes on this host, hosts their server, watches over them, and returns when the
 /// last has ended. Call it in the main thread (the ranks' life is tied to the thread that starts them); one
 /// call at a time. While it runs, SIGINT, SIGTERM and SIGHUP end the ranks first (a second one at once, by

@@ -19,11 +19,7 @@ class Progress {
     int64_t step = 0;
     std::string label;
 
-    template <typename Fields, typename Self>
-    static void describe(Fields& fields, Self& snapshot) {
-      fields("step", snapshot.step, kNotNegative);
-      fields("label", snapshot.label);
-    }
+    LOCKSTEP_DESCRIBE(kNotNegative, step, label)
   };
 
   /// Names the row that runs from now on, "resnet50 ddp 2 ranks". Steps start over.

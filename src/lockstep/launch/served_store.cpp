@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "lockstep/base/hexadecimal.h"
+#include "lockstep/base/secret.h"
 
 namespace lockstep::launch {
 namespace {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/base/json_text.h"
+#include "lockstep/base/json_codec.h"
 #include "lockstep/base/units.h"
 
 namespace lockstep::results {

@@ -9,7 +9,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/store.h"
-#include "lockstep/launch/local_listeners.h"
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/lost_rank.h"
 #include "lockstep/launch/rank_session.h"
