@@ -40,12 +40,7 @@ struct RankPlace {
   /// Its place in the store.
   static std::string key(int rank) { return fmt::format("place/{}", rank); }
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& place) {
-    fields("cpus", place.cpus);
-    fields("mask", place.mask);
-    fields("machine", place.machine);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, cpus, mask, machine)
 };
 
 /// Keeps the record of a bench, its files and the progress line, on rank 0.

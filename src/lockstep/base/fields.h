@@ -13,7 +13,8 @@ namespace lockstep {
 //     fields("empty_s", queue.empty_s);
 //   }
 //
-// or, where all keys are the members' names and have one rule: LOCKSTEP_DESCRIBE(kOptional, name, empty_s).
+// or, where all keys are the members' names and have one rule: LOCKSTEP_DESCRIBE(kOptional, name, empty_s). A
+// describe() whose second parameter is `self` names several such members by LOCKSTEP_FIELDS(kOptional, ...).
 //
 // `Self` is const for a visitor that writes. Visitors (base/json_codec.h has the ones for JSON) also have
 //
@@ -46,11 +47,12 @@ inline constexpr FieldRule kLines{.lines = true};
 /// Must be there, and at least 1.
 inline constexpr FieldRule kAtLeastOne{.required = true, .least = 1};
 
-#define LOCKSTEP_DESCRIBE(rule, ...)                   \
-  template <typename Fields, typename Self>            \
-  static void describe(Fields& fields, Self& self) {   \
-    LOCKSTEP_RESCAN(LOCKSTEP_FIELD(rule, __VA_ARGS__)) \
+#define LOCKSTEP_DESCRIBE(rule, ...)                 \
+  template <typename Fields, typename Self>          \
+  static void describe(Fields& fields, Self& self) { \
+    LOCKSTEP_FIELDS(rule, __VA_ARGS__)               \
   }
+#define LOCKSTEP_FIELDS(rule, ...) LOCKSTEP_RESCAN(LOCKSTEP_FIELD(rule, __VA_ARGS__))
 #define LOCKSTEP_FIELD(rule, name, ...) \
   fields(#name, self.name, rule);       \
   __VA_OPT__(LOCKSTEP_NEXT_FIELD LOCKSTEP_NO_ARGUMENTS(rule, __VA_ARGS__))

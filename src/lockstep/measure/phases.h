@@ -139,12 +139,9 @@ struct BucketTimes {
   double ended_s = 0;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& bucket) {
-    fields("bytes", bucket.bytes);
-    fields("ready_s", bucket.ready_s, kRequired);
-    fields("started_s", bucket.started_s, kRequired);
-    fields("all_arrived_s", bucket.all_arrived_s, kRequired);
-    fields("ended_s", bucket.ended_s, kRequired);
+  static void describe(Fields& fields, Self& self) {
+    fields("bytes", self.bytes);
+    LOCKSTEP_FIELDS(kRequired, ready_s, started_s, all_arrived_s, ended_s);
   }
 };
 
@@ -155,11 +152,10 @@ struct RankBreakdown {
   double clock_error_s = 0;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& rank) {
-    fields("phases", rank.mean, kRequired);
-    fields("clock_offset_s", rank.clock_offset_s);
-    fields("clock_error_s", rank.clock_error_s);
-    fields("buckets", rank.buckets, kRequired);
+  static void describe(Fields& fields, Self& self) {
+    fields("phases", self.mean, kRequired);
+    LOCKSTEP_FIELDS(kOptional, clock_offset_s, clock_error_s);
+    fields("buckets", self.buckets, kRequired);
   }
 };
 
@@ -184,14 +180,11 @@ struct Breakdown {
   std::optional<double> overlap() const;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& breakdown) {
-    fields("steps", breakdown.steps);
-    fields("phases", breakdown.mean, kRequired);
-    fields("waiting_half_width_s", breakdown.waiting_half_width_s);
-    fields("transfer_half_width_s", breakdown.transfer_half_width_s);
-    fields("communication_s", breakdown.communication_s);
-    fields("straggler", breakdown.straggler);
-    fields("ranks", breakdown.ranks, kRequired);
+  static void describe(Fields& fields, Self& self) {
+    fields("steps", self.steps);
+    fields("phases", self.mean, kRequired);
+    LOCKSTEP_FIELDS(kOptional, waiting_half_width_s, transfer_half_width_s, communication_s, straggler);
+    fields("ranks", self.ranks, kRequired);
   }
 };
 

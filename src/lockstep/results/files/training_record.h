@@ -33,22 +33,14 @@ struct TrainingRecord {
   std::string incomplete;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& record) {
-    fields("lockstep", record.lockstep_version);
-    fields("torch", record.torch_version);
-    fields("host", record.host);
-    fields("command", record.command);
-    fields("backend", record.backend);
-    fields("launch", record.launch);
-    fields("threads_per_rank", record.threads_per_rank);
-    fields("kernel_detail", record.kernel_detail);
+  static void describe(Fields& fields, Self& self) {
+    fields("lockstep", self.lockstep_version);
+    fields("torch", self.torch_version);
+    LOCKSTEP_FIELDS(kOptional, host, command, backend, launch, threads_per_rank, kernel_detail);
     fields.group("settings", [&](auto& settings) {
-      for (auto& [name, value] : record.settings) settings(name.c_str(), value);
+      for (auto& [name, value] : self.settings) settings(name.c_str(), value);
     });
-    fields("resumed_at_step", record.resumed_at_step);
-    fields("epochs", record.epochs);
-    fields("parameters_hash", record.parameters_hash);
-    fields("incomplete", record.incomplete);
+    LOCKSTEP_FIELDS(kOptional, resumed_at_step, epochs, parameters_hash, incomplete);
   }
 };
 

@@ -28,15 +28,10 @@ struct EpochRecord {
   std::optional<double> images_per_s;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& epoch) {
-    fields("epoch", epoch.epoch, kRequired);
-    fields("steps", epoch.steps, kRequired);
-    fields("learning_rate", epoch.learning_rate, kRequired);
-    fields("loss", epoch.loss, {.missing_is_nan = true});
-    fields("training_accuracy", epoch.training_accuracy);
-    fields("evaluation_loss", epoch.evaluation_loss);
-    fields("evaluation_accuracy", epoch.evaluation_accuracy);
-    fields("images_per_s", epoch.images_per_s);
+  static void describe(Fields& fields, Self& self) {
+    LOCKSTEP_FIELDS(kRequired, epoch, steps, learning_rate);
+    fields("loss", self.loss, {.missing_is_nan = true});
+    LOCKSTEP_FIELDS(kOptional, training_accuracy, evaluation_loss, evaluation_accuracy, images_per_s);
   }
 
   bool operator==(const EpochRecord&) const = default;

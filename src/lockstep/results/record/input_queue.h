@@ -33,19 +33,10 @@ struct InputQueue {
   std::optional<double> producer_s;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& queue) {
-    fields("name", queue.name, kRequired);
-    fields("capacity", queue.capacity);
-    fields("producers", queue.producers);
-    fields("batches", queue.batches);
-    fields("depth", queue.depth);
-    fields("empty", queue.empty);
-    fields("empty_s", queue.empty_s);
-    fields("full", queue.full);
-    fields("full_s", queue.full_s);
-    fields("images_per_s", queue.images_per_s);
-    fields("gb_per_s", queue.gb_per_s);
-    fields("producer_s", queue.producer_s);
+  static void describe(Fields& fields, Self& self) {
+    fields("name", self.name, kRequired);
+    LOCKSTEP_FIELDS(kOptional, capacity, producers, batches, depth, empty, empty_s, full, full_s,
+                    images_per_s, gb_per_s, producer_s);
   }
 };
 

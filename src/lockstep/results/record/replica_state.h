@@ -48,14 +48,7 @@ struct ReplicaMemory {
   ByteRange buffers;
   ByteRange total;
 
-  template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& memory) {
-    fields("parameters", memory.parameters);
-    fields("gradients", memory.gradients);
-    fields("momenta", memory.momenta);
-    fields("buffers", memory.buffers);
-    fields("total", memory.total);
-  }
+  LOCKSTEP_DESCRIBE(kOptional, parameters, gradients, momenta, buffers, total)
 };
 
 /// A cap of a bucket that was tried.
@@ -70,13 +63,11 @@ struct BucketCandidate {
   double slowest_block_s = 0;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& candidate) {
-    fields("bucket_mb", candidate.bucket_mb, kRequired);
-    fields("steps", candidate.steps);
-    fields("blocks", candidate.blocks);
-    fields("step_p50_s", candidate.step_s);
-    fields("fastest_block_s", candidate.fastest_block_s);
-    fields("slowest_block_s", candidate.slowest_block_s);
+  static void describe(Fields& fields, Self& self) {
+    fields("bucket_mb", self.bucket_mb, kRequired);
+    LOCKSTEP_FIELDS(kOptional, steps, blocks);
+    fields("step_p50_s", self.step_s);
+    LOCKSTEP_FIELDS(kOptional, fastest_block_s, slowest_block_s);
   }
 };
 
@@ -96,16 +87,12 @@ struct BucketTuning {
   std::string reason;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& tuning) {
-    fields("budget_s", tuning.budget_s);
-    fields("candidates", tuning.candidates, kRequired);
-    fields("chosen_mb", tuning.chosen_mb, kRequired);
-    fields("default_mb", tuning.default_mb);
-    fields("best_mb", tuning.best_mb);
-    fields("speedup_of_best", tuning.speedup);
-    fields("speedup_low", tuning.speedup_low);
-    fields("speedup_high", tuning.speedup_high);
-    fields("reason", tuning.reason);
+  static void describe(Fields& fields, Self& self) {
+    fields("budget_s", self.budget_s);
+    LOCKSTEP_FIELDS(kRequired, candidates, chosen_mb);
+    LOCKSTEP_FIELDS(kOptional, default_mb, best_mb);
+    fields("speedup_of_best", self.speedup);
+    LOCKSTEP_FIELDS(kOptional, speedup_low, speedup_high, reason);
   }
 };
 

@@ -37,16 +37,13 @@ struct Resources {
   std::optional<double> mean_frequency_mhz;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& resources) {
+  static void describe(Fields& fields, Self& self) {
     using topology::RankUse;
-    fields("peak_memory_bytes", resources.peak_memory_bytes, PerRank{&RankUse::peak_memory_bytes});
-    fields("page_faults", resources.page_faults, PerRank{&RankUse::page_faults});
-    fields("peak_device_memory_bytes", resources.peak_device_memory_bytes,
+    fields("peak_memory_bytes", self.peak_memory_bytes, PerRank{&RankUse::peak_memory_bytes});
+    fields("page_faults", self.page_faults, PerRank{&RankUse::page_faults});
+    fields("peak_device_memory_bytes", self.peak_device_memory_bytes,
            PerRank{&RankUse::peak_device_memory_bytes, true});
-    fields("processor_utilisation", resources.processor_utilisation);
-    fields("communication_threads", resources.communication_threads);
-    fields("other_load", resources.other_load);
-    fields("mean_frequency_mhz", resources.mean_frequency_mhz);
+    LOCKSTEP_FIELDS(kOptional, processor_utilisation, communication_threads, other_load, mean_frequency_mhz);
   }
 };
 

@@ -44,11 +44,9 @@ struct Warning {
   int launches = 1;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& warning) {
-    fields("text", warning.text, kRequired);
-    fields("advice", warning.advice);
-    fields("loud", warning.loud);
-    fields("launches", warning.launches);
+  static void describe(Fields& fields, Self& self) {
+    fields("text", self.text, kRequired);
+    LOCKSTEP_FIELDS(kOptional, advice, loud, launches);
   }
 };
 
@@ -168,43 +166,27 @@ struct Run : Setup, measure::Ending {
   }
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& run) {
-    Setup::describe(fields, run);
-    fields("device_settings", run.device_settings, kNullable);
-    fields("warmup_steps", run.warmup_steps);
-    measure::Ending::describe(fields, run);
-    fields("unfinished", run.unfinished, kNullable);
-    fields("coupled", run.coupled);
-    fields("pooled", run.pooled);
-    fields("elapsed_s", run.elapsed_s);
-    fields("step_s", run.step_s, kRequired);
-    fields("step_interval_s", run.step_interval_s);
-    fields("images_per_s", run.images_per_s);
-    fields("images_per_s_interval", run.rate_interval);
-    fields("speedup", run.speedup);
-    fields("speedup_interval", run.speedup_interval);
-    fields("stated_speedup", run.stated_speedup);
-    fields("efficiency", run.efficiency);
-    fields.derived("efficiency_interval", run.efficiency_interval());
-    fields("baseline", run.baseline);
-    fields("factors", run.factors);
-    fields("breakdown", run.breakdown);
-    fields("resources", run.resources);
-    fields("gpu_use", run.gpu_use);
-    fields("memory", run.memory);
-    fields("tuning", run.tuning);
-    fields("replica_checks", run.replica_checks);
-    fields("own_measures", run.own_measures);
-    fields("input_queues", run.input_queues);
+  static void describe(Fields& fields, Self& self) {
+    Setup::describe(fields, self);
+    fields("device_settings", self.device_settings, kNullable);
+    fields("warmup_steps", self.warmup_steps);
+    measure::Ending::describe(fields, self);
+    fields("unfinished", self.unfinished, kNullable);
+    LOCKSTEP_FIELDS(kOptional, coupled, pooled, elapsed_s);
+    fields("step_s", self.step_s, kRequired);
+    LOCKSTEP_FIELDS(kOptional, step_interval_s, images_per_s);
+    fields("images_per_s_interval", self.rate_interval);
+    LOCKSTEP_FIELDS(kOptional, speedup, speedup_interval, stated_speedup, efficiency);
+    fields.derived("efficiency_interval", self.efficiency_interval());
+    LOCKSTEP_FIELDS(kOptional, baseline, factors, breakdown, resources, gpu_use, memory, tuning,
+                    replica_checks, own_measures, input_queues);
     fields.group("loss", [&](auto& loss) {
-      loss("first", run.loss_first, {.missing_is_nan = true});
-      loss("last", run.loss_last, {.missing_is_nan = true});
+      loss("first", self.loss_first, {.missing_is_nan = true});
+      loss("last", self.loss_last, {.missing_is_nan = true});
     });
-    fields("warnings", run.warnings);
-    fields("launch_steps", run.launch_steps);
-    fields("launch_warmup_steps", run.launch_warmup_steps);
-    fields("samples", run.samples, kRequired);
-    fields("warmup_samples", run.warmup_samples);
+    LOCKSTEP_FIELDS(kOptional, warnings, launch_steps, launch_warmup_steps);
+    fields("samples", self.samples, kRequired);
+    fields("warmup_samples", self.warmup_samples);
   }
 };
 
@@ -264,43 +246,36 @@ struct RunRecord {
 
   /// The part of the file that is lockstep's own, without the version of the schema.
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& record) {
-    fields("source", record.source);
-    fields("version", record.lockstep_version);
-    fields("started_at", record.started_at, kNullable);
-    fields("launches_started_at", record.launches_started_at);
-    fields("incomplete", record.incomplete, kNullable);
-    fields("command", record.command);
-    fields("launch", record.launch, kNullable);
-    fields("binding", record.binding, kNullable);
-    fields("ranks", record.ranks, kNullable);
-    fields("threads_per_rank", record.threads_per_rank, kNullable);
-    fields("rank_cpus", record.rank_cpus);
-    fields("rank_gpus", record.rank_gpus);
-    fields.derived("gpus_shared", !topology::ranks_by_shared_gpu(record.rank_gpus).empty());
-    fields("cudnn_version", record.cudnn_version, kNullable);
-    fields("allocator", record.allocator, kNullable);
-    fields("backend_detail", record.backend_detail, kNullable);
-    fields("kernels", record.kernels);
-    fields("kernel_detail", record.kernel_detail, kNullable);
-    fields("strategies", record.strategies);
-    fields("bucket_sizes_mb", record.bucket_sizes_mb);
+  static void describe(Fields& fields, Self& self) {
+    fields("source", self.source);
+    fields("version", self.lockstep_version);
+    fields("started_at", self.started_at, kNullable);
+    fields("launches_started_at", self.launches_started_at);
+    fields("incomplete", self.incomplete, kNullable);
+    fields("command", self.command);
+    LOCKSTEP_FIELDS(kNullable, launch, binding, ranks, threads_per_rank);
+    LOCKSTEP_FIELDS(kOptional, rank_cpus, rank_gpus);
+    fields.derived("gpus_shared", !topology::ranks_by_shared_gpu(self.rank_gpus).empty());
+    LOCKSTEP_FIELDS(kNullable, cudnn_version, allocator, backend_detail);
+    fields("kernels", self.kernels);
+    fields("kernel_detail", self.kernel_detail, kNullable);
+    LOCKSTEP_FIELDS(kOptional, strategies, bucket_sizes_mb);
     fields.group("baseline", [&](auto& baseline) {
-      baseline("strategy", record.baseline_strategy);
-      baseline("ranks", record.baseline_ranks, kNullable);
+      baseline("strategy", self.baseline_strategy);
+      baseline("ranks", self.baseline_ranks, kNullable);
     });
     // "machine" is the host of rank 0; the list is there only where there are several.
     std::optional<Machine> first;
-    if (!record.machines.empty()) first = record.machines.front();
+    if (!self.machines.empty()) first = self.machines.front();
     fields("machine", first);
     if constexpr (std::is_const_v<Self>) {
-      if (record.machines.size() > 1) fields("machines", record.machines);
+      if (self.machines.size() > 1) fields("machines", self.machines);
     } else {
-      fields("machines", record.machines);
-      if (record.machines.empty() && first) record.machines.push_back(*first);
+      fields("machines", self.machines);
+      if (self.machines.empty() && first) self.machines.push_back(*first);
     }
-    fields("warnings", record.warnings);
-    fields("runs", record.runs, kRequired);
+    fields("warnings", self.warnings);
+    fields("runs", self.runs, kRequired);
   }
 };
 
