@@ -6,7 +6,7 @@
 
 #include "lockstep/launch/child_process.h"
 #include "lockstep/measure/compare.h"
-#include "lockstep/results/tables/compare_tables.h"
+#include "lockstep/results/tables/diff.h"
 
 #include "flags.h"
 

@@ -1,6 +1,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/results/files/system_json.h"
-#include "lockstep/results/tables/system_text.h"
+#include "lockstep/results/tables/tables.h"
 #include "lockstep/topology/inspect.h"
 
 #include "commands.h"

@@ -1,11 +1,11 @@
+
 #include "lockstep/plots/page.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/plots/page_parts.h"
-#include "lockstep/results/tables/explanation.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "golden/golden.h"
 #include "plots/sample_records.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lockstep/plots/page_parts.h"
+#include "lockstep/plots/page.h"
 #include "lockstep/plots/text.h"
 
 #include "plots/xml_check.h"

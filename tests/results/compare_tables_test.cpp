@@ -1,9 +1,8 @@
-#include "lockstep/results/tables/compare_tables.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/measure/compare.h"
+#include "lockstep/results/tables/diff.h"
 
 namespace lockstep::results {
 namespace {

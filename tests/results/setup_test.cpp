@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/record/groups.h"
+#include "lockstep/results/tables/row_tables.h"
 
 #include "results/sample_runs.h"
 

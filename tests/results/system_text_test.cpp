@@ -1,8 +1,7 @@
-#include "lockstep/results/tables/system_text.h"
-
 #include <gmock/gmock.h>
 
 #include "lockstep/results/files/system_json.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "golden/golden.h"
 

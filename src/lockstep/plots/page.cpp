@@ -1,3 +1,4 @@
+
 #include "lockstep/plots/page.h"
 
 #include <algorithm>
@@ -6,7 +7,6 @@
 
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/curves.h"
-#include "lockstep/plots/page_parts.h"
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {

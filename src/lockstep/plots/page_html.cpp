@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/plots/page_parts.h"
+#include "lockstep/plots/page.h"
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {

@@ -1,4 +1,4 @@
-#include "lockstep/plots/page_parts.h"
+#include "lockstep/plots/page.h"
 #include "lockstep/plots/palette.h"
 
 namespace lockstep::plots {

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/plots/page_parts.h"
+#include "lockstep/plots/page.h"
 #include "lockstep/plots/text.h"
-#include "lockstep/results/tables/explanation.h"
 #include "lockstep/results/tables/notices.h"
+#include "lockstep/results/tables/tables.h"
 
 namespace lockstep::plots {
 namespace {

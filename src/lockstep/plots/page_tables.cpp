@@ -6,9 +6,8 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/plots/curves.h"
-#include "lockstep/plots/page_parts.h"
+#include "lockstep/plots/page.h"
 #include "lockstep/plots/text.h"
-#include "lockstep/results/tables/explanation.h"
 #include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/row_tables.h"
 #include "lockstep/results/tables/tables.h"

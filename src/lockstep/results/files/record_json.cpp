@@ -12,6 +12,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/json_codec.h"
 #include "lockstep/results/files/system_json.h"
+#include "lockstep/results/files/training_record.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/summarize.h"
 
@@ -201,6 +202,9 @@ void read_pytorch(RunRecord& record, const JsonNode& root) {
   assign_baselines(record);
 }
 
+/// Raised when a key changes its meaning; new keys do not need it.
+constexpr int kTrainingSchemaVersion = 1;
+
 }  // namespace
 
 std::string to_json(const RunRecord& record) {
@@ -247,6 +251,12 @@ RunRecord from_json(std::string_view text, std::string_view name) {
 
 RunRecord read_record(const std::filesystem::path& path) {
   return from_json(read_file(path), path.string());
+}
+
+std::string to_json(const TrainingRecord& record) {
+  Json json{{"schema", "lockstep training"}, {"schema_version", kTrainingSchemaVersion}};
+  json.update(encode(record));
+  return json_text(json);
 }
 
 }  // namespace lockstep::results

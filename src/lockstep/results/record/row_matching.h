@@ -19,17 +19,20 @@ struct MatchedRow {
   const Run* test;
 };
 
-/// Rows of two records that belong together. Points into the records.
-struct RowMatching {
-  /// In the order of `base`.
-  std::vector<MatchedRow> rows;
+/// Differences between two records beside those of rows that belong together. Points into the records.
+struct RecordDifferences {
+  /// Settings that were apparently changed on purpose; empty if matched rows have the same settings.
+  std::vector<SettingChange> changes;
   std::vector<const Run*> only_base;
   std::vector<const Run*> only_test;
   /// Unfinished rows (Run::unfinished), which match nothing.
   std::vector<const Run*> unfinished_base;
   std::vector<const Run*> unfinished_test;
-  /// Settings that were apparently changed on purpose; empty if matched rows have the same settings.
-  std::vector<SettingChange> changes;
+};
+
+struct RowMatching : RecordDifferences {
+  /// In the order of `base`.
+  std::vector<MatchedRow> rows;
 };
 
 /// Rows belong together when they are the same row: model, batch, ranks, image size, and every setting that

@@ -1,5 +1,3 @@
-#include "lockstep/results/tables/compare_tables.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -10,6 +8,7 @@
 #include "lockstep/measure/compare.h"
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/record/launches.h"
+#include "lockstep/results/tables/diff.h"
 #include "lockstep/results/tables/row_tables.h"
 
 namespace lockstep::results {

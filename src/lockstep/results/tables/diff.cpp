@@ -270,14 +270,13 @@ int Diff::rows_over_launches() const {
 }
 
 Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOptions& options) {
-  Diff diff;
-  diff.options = options;
+  const RowMatching matching = match_rows(base, test);
+  Diff diff{matching, options};
   std::set<int> shown{75, 95};
   // Two percentiles fill a line.
   if (!shown.contains(options.decisive)) shown = {options.decisive, options.decisive > 95 ? 75 : 95};
   diff.percentiles.assign(shown.begin(), shown.end());
   diff.header = compare_headers(base, test);
-  RowMatching matching = match_rows(base, test);
   if (matching.rows.empty()) {
     throw ConfigError(
         "base and test have no row in common",
@@ -285,12 +284,7 @@ Diff compare_records(const RunRecord& base, const RunRecord& test, const DiffOpt
                     "{}; the test has {}.",
                     what_is_in(base), what_is_in(test)));
   }
-  diff.changes = std::move(matching.changes);
-  diff.only_base = std::move(matching.only_base);
-  diff.only_test = std::move(matching.only_test);
   diff.one_after_the_other = ran_one_after_the_other(base, test);
-  diff.unfinished_base = std::move(matching.unfinished_base);
-  diff.unfinished_test = std::move(matching.unfinished_test);
   for (const MatchedRow& matched : matching.rows) diff.rows.push_back(compare_row(matched, diff));
   correct_verdicts(diff.rows);
   return diff;

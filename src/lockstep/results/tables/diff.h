@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -57,22 +58,15 @@ struct DiffRow {
 };
 
 /// Differences between two records. Points into both.
-struct Diff {
+struct Diff : RecordDifferences {
   DiffOptions options;
   /// Entries that differ first.
   std::vector<HeaderEntry> header;
-  /// Settings in which all rows differ (match_rows).
-  std::vector<SettingChange> changes;
   /// Percentiles that a row shows, ascending; the decisive one is among them.
   std::vector<int> percentiles;
   std::vector<DiffRow> rows;
-  std::vector<const Run*> only_base;
-  std::vector<const Run*> only_test;
   /// Both sides have several launches that did not alternate: a drift of the machine appears as a change.
   bool one_after_the_other = false;
-  /// Unfinished rows, which are not compared.
-  std::vector<const Run*> unfinished_base;
-  std::vector<const Run*> unfinished_test;
 
   int regressions() const;
   /// Number of rows that could turn out to be regressions: two launches or more on both sides.
@@ -94,5 +88,24 @@ std::string row_label(const DiffRow& row, const Diff& diff);
 /// network and setting with a row per number of ranks; the basis of the verdicts; rows that only one file
 /// has; and how many rows changed. At most 100 columns wide on a terminal.
 Document diff_tables(const Diff& diff);
+
+/// Why a comparison in turns ended.
+enum class TurnsEnd { kCertain, kMostLaunches, kMaxTime, kInterrupted, kFailed };
+
+/// A comparison in turns that has ended: base, test, test, base, ...
+struct Turns {
+  TurnsEnd end = TurnsEnd::kCertain;
+  /// Launches of each side.
+  size_t pairs = 0;
+  /// Interim tests that the comparison could have made (measure::LookPlan).
+  size_t looks = 1;
+  double elapsed_s = 0;
+};
+
+/// The comparison for a reader: for every row the rate of each launch in its order, the rates of both sides,
+/// their ratio with its interval, and the verdict in a sentence; then how it ended. `diff` is paired, has the
+/// confidence of a single look, and as many launches on both sides as `turns` says. Rates are those of the
+/// decisive percentile of the step time.
+Document compare_tables(const Diff& diff, const Turns& turns);
 
 }  // namespace lockstep::results

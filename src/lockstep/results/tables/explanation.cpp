@@ -1,4 +1,3 @@
-#include "lockstep/results/tables/explanation.h"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,6 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/record/groups.h"
 #include "lockstep/results/tables/row_tables.h"
 
 namespace lockstep::results {

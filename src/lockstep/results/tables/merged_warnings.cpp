@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/results/record/groups.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/row_tables.h"

@@ -8,7 +8,7 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/results/tables/row_tables.h"
-#include "lockstep/results/tables/system_text.h"
+#include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
 namespace {

@@ -19,12 +19,8 @@ std::string group_thousands(std::string digits) {
 
 }  // namespace
 
-bool positive(double value) {
-  return std::isfinite(value) && value > 0;
-}
-
 bool positive(const std::optional<double>& value) {
-  return value && positive(*value);
+  return value && std::isfinite(*value) && *value > 0;
 }
 
 std::string grouped_text(double value, int decimals) {
@@ -34,31 +30,21 @@ std::string grouped_text(double value, int decimals) {
   return group_thousands(fmt::format("{:.{}f}", value, decimals));
 }
 
-std::string number_text(double value) {
-  const double size = std::abs(value);
-  if (!std::isfinite(value)) return std::string(kMissing);
-  if (size == 0) return "0";
-  if (size < 1e-4) return fmt::format("{:.2e}", value);
-  if (size < 0.1) return fmt::format("{:.3g}", value);
-  // Bounds lie below 10 and 100 by half a digit, or 9.999 would become 10.00 instead of 10.0.
-  if (size < 9.995) return grouped_text(value, 2);
-  if (size < 99.95) return grouped_text(value, 1);
-  return grouped_text(value, 0);
-}
-
 std::string number_text(const std::optional<double>& value) {
-  return value ? number_text(*value) : std::string(kMissing);
-}
-
-std::string share_text(double share) {
-  if (!std::isfinite(share)) return std::string(kMissing);
-  const double percent = share * 100;
-  // The space is U+00A0, which does not break.
-  return grouped_text(percent, std::abs(percent) < 9.95 && percent != 0 ? 1 : 0) + "\u00A0%";
+  if (!value || !std::isfinite(*value)) return std::string(kMissing);
+  const double size = std::abs(*value);
+  if (size == 0) return "0";
+  if (size < 1e-4) return fmt::format("{:.2e}", *value);
+  if (size < 0.1) return fmt::format("{:.3g}", *value);
+  // Bounds lie below 10 and 100 by half a digit, or 9.999 would become 10.00 instead of 10.0.
+  return grouped_text(*value, size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
 }
 
 std::string share_text(const std::optional<double>& share) {
-  return share ? share_text(*share) : std::string(kMissing);
+  if (!share || !std::isfinite(*share)) return std::string(kMissing);
+  const double percent = *share * 100;
+  // The space is U+00A0, which does not break.
+  return grouped_text(percent, std::abs(percent) < 9.95 && percent != 0 ? 1 : 0) + "\u00A0%";
 }
 
 std::string count_text(int64_t count) {
@@ -79,14 +65,10 @@ TimeUnit time_unit(double seconds) {
   return {"µs", 1e6};
 }
 
-std::string time_text(double seconds) {
-  if (!std::isfinite(seconds)) return std::string(kMissing);
-  const TimeUnit unit = time_unit(seconds);
-  return fmt::format("{}\u00A0{}", number_text(seconds * unit.per_second), unit.name);
-}
-
 std::string time_text(const std::optional<double>& seconds) {
-  return seconds ? time_text(*seconds) : std::string(kMissing);
+  if (!seconds || !std::isfinite(*seconds)) return std::string(kMissing);
+  const TimeUnit unit = time_unit(*seconds);
+  return fmt::format("{}\u00A0{}", number_text(*seconds * unit.per_second), unit.name);
 }
 
 }  // namespace lockstep::results

@@ -11,18 +11,15 @@ namespace lockstep::results {
 inline constexpr std::string_view kMissing = "–";
 
 /// Finite and above zero; a damaged file may hold anything.
-bool positive(double value);
 bool positive(const std::optional<double>& value);
 
 /// Three or four significant digits: "41.5", "412", "4231", "10,231", "0.0123".
-std::string number_text(double value);
 std::string number_text(const std::optional<double>& value);
 
 /// Fixed number of decimals, with thousands separators.
 std::string grouped_text(double value, int decimals);
 
 /// "71 %", or with one decimal below 10, "3.4 %"; the space does not break.
-std::string share_text(double share);
 std::string share_text(const std::optional<double>& share);
 
 /// "1,234".
@@ -39,7 +36,6 @@ struct TimeUnit {
 TimeUnit time_unit(double seconds);
 
 /// "103 ms", "1.20 s".
-std::string time_text(double seconds);
 std::string time_text(const std::optional<double>& seconds);
 
 }  // namespace lockstep::results

@@ -9,11 +9,14 @@
 #include <fmt/format.h>
 
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/tables/explanation.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
 namespace {
+
+/// Advice for a table that needs phases which the record lacks.
+constexpr const char* kPhasesAdvice =
+    "Where the time of a step goes is not in this record; measure it with 'lockstep bench --breakdown'.";
 
 Document ddp_style(const RunRecord& record, const RenderOptions&) {
   return ddp_tables(record);

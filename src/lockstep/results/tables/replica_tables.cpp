@@ -89,6 +89,9 @@ std::string tuning_verdict(const BucketTuning& tuning) {
                      speedup_text(tuning), tuning.chosen_mb);
 }
 
+/// Widths of the columns, the same for head and lines, which are printed as they come.
+constexpr const char* kLine = "{:>5}  {:>8}  {:>10}  {:>9}  {:>10}  {:>9}  {:>10}  {:>9}\n";
+
 }  // namespace
 
 Document memory_tables(const RunRecord& record) {
@@ -142,6 +145,18 @@ Document replica_checks_remark(const RunRecord& record) {
                                  compared.empty() ? "none" : fmt::format("{}", fmt::join(compared, ", ")));
   if (!left_out.empty()) text += fmt::format(" Not compared: {}.", fmt::join(left_out, ", "));
   return Remark{"Replicas: ", text, true};
+}
+
+std::string epochs_head() {
+  return fmt::format(fmt::runtime(kLine), "epoch", "steps", "rate", "loss", "accuracy", "eval loss",
+                     "eval acc.", "images/s");
+}
+
+std::string epoch_line(const EpochRecord& epoch) {
+  return fmt::format(fmt::runtime(kLine), epoch.epoch, epoch.steps,
+                     format_number(epoch.learning_rate, 4, 1e-7), fmt::format("{:.4f}", epoch.loss),
+                     percent_text(epoch.training_accuracy, 2), fixed_text(epoch.evaluation_loss, 4),
+                     percent_text(epoch.evaluation_accuracy, 2), fixed_text(epoch.images_per_s, 1));
 }
 
 }  // namespace lockstep::results

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/results/record/baseline.h"
-#include "lockstep/results/record/groups.h"
+#include "lockstep/results/tables/row_tables.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {

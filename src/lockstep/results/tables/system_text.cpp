@@ -1,5 +1,3 @@
-#include "lockstep/results/tables/system_text.h"
-
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -8,6 +6,7 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/results/tables/row_tables.h"
+#include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
 namespace {

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <array>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "lockstep/results/record/epoch_record.h"
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/tables/document.h"
+#include "lockstep/results/tables/labels.h"
 #include "lockstep/results/tables/row_tables.h"
+#include "lockstep/topology/system.h"
 
 namespace lockstep::results {
 
@@ -71,5 +75,27 @@ std::string epoch_line(const EpochRecord& epoch);
 
 /// Replicas that were compared while they trained, how often, and which were not and why.
 Document replica_checks_remark(const RunRecord& record);
+
+/// The run that stands for the sources: the fastest one with the most ranks in the first record that has any;
+/// a control only if there is nothing else.
+std::optional<LabelledRun> headline_run(const Sources& sources);
+
+/// "one rank without a strategy", or "2 ranks with ddp".
+std::string baseline_words(const Run& run);
+
+/// The result in a sentence, and its causes: phases, factors of the efficiency, the rank that the others
+/// waited for, the uncertainty, other networks, strategies, records and publications; then missing
+/// measurements, each with the command that makes it. Facts that the records lack are left out.
+Document explanation(const Sources& sources);
+
+// Tables of a machine.
+
+/// Packages, caches, NUMA nodes and devices of a system, and where there are GPUs the paths between devices
+/// with what their names mean.
+Document system_tables(const topology::System& system);
+
+/// Paths in the layout of `nvidia-smi topo -m`: a row and a column per device, beside the rows of GPUs the
+/// hardware threads and the NUMA node near them, where they are known.
+std::string path_matrix(const topology::DeviceMap& map);
 
 }  // namespace lockstep::results
