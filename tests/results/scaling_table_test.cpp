@@ -48,6 +48,14 @@ TEST(ScalingTableTest, a_strategy_is_never_a_control_whatever_the_file_says_was_
   EXPECT_EQ(to_text(scaling_tables(record)), spelled_out);
 }
 
+TEST(ScalingTableTest, controls_are_shown_where_nothing_else_was_measured) {
+  RunRecord record = swept_record();
+  record.strategies = {"single"};
+  std::erase_if(record.runs, [](const auto& run) { return run.strategy == "ddp"; });
+  const std::string text = to_text(scaling_tables(record));
+  EXPECT_THAT(text, AllOf(HasSubstr("no ddp"), HasSubstr("independent")));
+}
+
 TEST(ScalingTableTest, kernels_have_a_column_and_a_baseline_of_their_own_where_they_differ) {
   RunRecord record = swept_record();
   for (auto& run : record.runs) {

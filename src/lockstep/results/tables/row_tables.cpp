@@ -255,6 +255,14 @@ std::vector<ModelGroup> group_by_model(const RunRecord& record) {
     // Controls stay beside the group: they are shown with every table that they fit.
     (is_control(record, run) ? group->controls : group->runs).push_back(&run);
   }
+  // Where only controls were measured, those that are no baseline are what was asked for.
+  for (auto& [model, batch, global_batch, runs, controls] : groups) {
+    if (!runs.empty()) continue;
+    const auto asked = std::ranges::stable_partition(
+        controls, [](const Run* run) { return run->role() == Role::kBaseline; });
+    runs.assign(asked.begin(), asked.end());
+    controls.erase(asked.begin(), asked.end());
+  }
   return groups;
 }
 
