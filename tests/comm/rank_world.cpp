@@ -16,8 +16,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/comm/queued_communicator.h"
 #include "lockstep/comm/store.h"
+#include "lockstep/comm/transport.h"
 
 #include "comm/device_view.h"
 #include "comm/folder_store.h"

@@ -10,8 +10,8 @@
 #include "lockstep/base/names.h"
 #include "lockstep/base/plugin_file.h"
 #include "lockstep/comm/plugin.h"
-#include "lockstep/comm/queued_communicator.h"
 #include "lockstep/comm/staging/copy_engine.h"
+#include "lockstep/comm/transport.h"
 
 namespace lockstep::comm {
 namespace {

@@ -1,5 +1,3 @@
-#include "lockstep/comm/queued_communicator.h"
-
 #include <functional>
 #include <utility>
 #include <vector>
@@ -10,6 +8,7 @@
 #include "lockstep/comm/progress_queue.h"
 #include "lockstep/comm/session.h"
 #include "lockstep/comm/staging/copy_engine.h"
+#include "lockstep/comm/transport.h"
 
 namespace lockstep::comm {
 namespace {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "lockstep/comm/argument_checks.h"
-#include "lockstep/comm/queued_communicator.h"
 #include "lockstep/comm/staging/copy_engine.h"
+#include "lockstep/comm/transport.h"
 
 namespace lockstep::comm {
 namespace {

@@ -16,7 +16,7 @@
 #include "lockstep/comm/gloo/gloo_context.h"
 #include "lockstep/comm/gloo/gloo_message.h"
 #include "lockstep/comm/plugin.h"
-#include "lockstep/comm/queued_communicator.h"
+#include "lockstep/comm/transport.h"
 
 namespace lockstep::comm {
 namespace {

@@ -11,7 +11,7 @@
 #include "lockstep/comm/mpi/mpi_message.h"
 #include "lockstep/comm/mpi/mpi_session.h"
 #include "lockstep/comm/plugin.h"
-#include "lockstep/comm/queued_communicator.h"
+#include "lockstep/comm/transport.h"
 
 namespace lockstep::comm {
 namespace {

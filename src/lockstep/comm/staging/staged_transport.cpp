@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "lockstep/comm/progress_queue.h"
-#include "lockstep/comm/queued_communicator.h"
 #include "lockstep/comm/staging/staging_pipeline.h"
+#include "lockstep/comm/transport.h"
 
 namespace lockstep::comm {
 namespace {

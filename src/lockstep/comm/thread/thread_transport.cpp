@@ -8,8 +8,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/element_reduce.h"
-#include "lockstep/comm/queued_communicator.h"
 #include "lockstep/comm/thread/hub.h"
+#include "lockstep/comm/transport.h"
 
 namespace lockstep::comm {
 namespace {
