@@ -110,7 +110,7 @@ void check_any_row(const SweepOptions& /*sweep*/, const PlannedRows& rows) {
 }
 
 void check_any_buckets(const SweepOptions& sweep, const PlannedRows& rows) {
-  if (sweep.bucket_mb == SweepOptions().bucket_mb) return;
+  if (sweep.bucket_mb.size() < 2) return;
   if (std::ranges::any_of(rows, [](const RowPlan& row) { return traits_of(row).has_buckets; })) return;
   throw ConfigError(
       fmt::format("--bucket-mb has no effect on the strategy {}", fmt::join(sweep.strategies, ", ")),
