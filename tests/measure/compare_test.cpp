@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "measure/synthetic.h"
+#include "measure/verdict_words.h"
 
 namespace lockstep::measure {
 namespace {
@@ -24,7 +25,7 @@ TEST(CompareTest, ratio_and_change_follow_the_definitions) {
   EXPECT_NEAR(row.change_percent(), -10, 1e-9);
   EXPECT_EQ(row.verdict, Verdict::kSlower);
   EXPECT_TRUE(row.is_regression());
-  EXPECT_EQ(row.text(), "slower");
+  EXPECT_EQ(verdict_words(row), "slower");
 }
 
 /// Log step times 0, 1, 2 against 3, 5, 7: difference 4, squared errors 1/3 and 4/3, so t = 4 / sqrt(5/3)
@@ -60,7 +61,7 @@ TEST(CompareTest, one_launch_a_side_is_no_regression) {
   const Comparison row = compare(base, test);
   EXPECT_TRUE(row.within_launches);
   EXPECT_EQ(row.verdict, Verdict::kSlower);
-  EXPECT_EQ(row.text(), "slower within these launches");
+  EXPECT_EQ(verdict_words(row), "slower within these launches");
   EXPECT_FALSE(row.is_regression());
   EXPECT_LT(row.ratio_interval->lower, 1.2);
   EXPECT_GT(row.ratio_interval->upper, 1.2);
@@ -87,15 +88,15 @@ TEST(CompareTest, an_unsettled_single_launch_is_not_enough_data) {
   const Comparison row = compare(base, test);
   EXPECT_EQ(row.verdict, Verdict::kNotEnoughData);
   EXPECT_EQ(row.reason, "base: level shift at step 100");
-  EXPECT_EQ(row.text(), "not enough data (base: level shift at step 100)");
+  EXPECT_EQ(verdict_words(row), "not enough data (base: level shift at step 100)");
   EXPECT_FALSE(row.p);
   EXPECT_FALSE(row.ratio_interval);
 }
 
 TEST(CompareTest, nothing_measured_is_not_enough_data) {
   const auto some = constant_launches({0.1, 0.1});
-  EXPECT_EQ(compare({}, some).text(), "not enough data (base: no steps)");
-  EXPECT_EQ(compare(some, {{}, {}}).text(), "not enough data (test: no steps)");
+  EXPECT_EQ(verdict_words(compare({}, some)), "not enough data (base: no steps)");
+  EXPECT_EQ(verdict_words(compare(some, {{}, {}})), "not enough data (test: no steps)");
   const Comparison few = compare({{0.1, 0.1, 0.1}}, {{0.2, 0.2, 0.2}});
   EXPECT_EQ(few.verdict, Verdict::kNotEnoughData);
   EXPECT_NEAR(few.change_percent(), -100, 1e-9);

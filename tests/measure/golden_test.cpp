@@ -14,6 +14,7 @@
 #include "lockstep/measure/stopping.h"
 
 #include "measure/synthetic.h"
+#include "measure/verdict_words.h"
 
 namespace lockstep::measure {
 namespace {
@@ -69,7 +70,7 @@ std::string text_of(const Comparison& row) {
   if (const auto change = row.change_percent_interval())
     text += fmt::format(" {:.4g} % [{:.4g}, {:.4g}] +-{:.3g}", row.change_percent(), change->lower,
                         change->upper, change->half_width_share);
-  return text + fmt::format(" p {}, {}, certainty {}", p_text(row.p), row.text(),
+  return text + fmt::format(" p {}, {}, certainty {}", p_text(row.p), verdict_words(row),
                             static_cast<int>(certainty_of(row)));
 }
 

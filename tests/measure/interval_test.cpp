@@ -19,7 +19,7 @@ using synthetic::Series;
 TEST(IntervalTest, surrounds_the_estimate_and_knows_its_width) {
   Generator random(70);
   const auto step_s = synthetic::draw(Series{200, 0.3, 0.1, 0.05, false}, random);
-  for (const Estimate& estimate : {median_estimate(step_s), mean_estimate(step_s)}) {
+  for (const Estimate& estimate : {quantile_estimate(step_s, 0.5), mean_estimate(step_s)}) {
     ASSERT_TRUE(estimate.interval);
     EXPECT_LT(estimate.interval->lower, estimate.value);
     EXPECT_GT(estimate.interval->upper, estimate.value);
@@ -34,8 +34,8 @@ TEST(IntervalTest, correlation_widens_it) {
   double white_width = 0;
   double correlated_width = 0;
   for (int i = 0; i < 50; ++i) {
-    white_width +=
-        median_estimate(synthetic::draw(Series{500, 0, 0.1, 0.05, false}, random)).interval->half_width_share;
+    white_width += quantile_estimate(synthetic::draw(Series{500, 0, 0.1, 0.05, false}, random), 0.5)
+                       .interval->half_width_share;
     const Estimate correlated = mean_estimate(synthetic::draw(Series{500, 0.7, 0.1, 0.05, false}, random));
     correlated_width += correlated.interval->half_width_share;
   }
@@ -45,9 +45,9 @@ TEST(IntervalTest, correlation_widens_it) {
 TEST(IntervalTest, of_the_median_does_not_care_for_the_shape) {
   Generator random(72);
   std::vector<double> step_s = synthetic::draw(Series{200, 0.5, 0.1, 0.1, false}, random);
-  const Estimate plain = median_estimate(step_s);
+  const Estimate plain = quantile_estimate(step_s, 0.5);
   for (double& step : step_s) step = std::exp(30 * step);
-  const Estimate bent = median_estimate(step_s);
+  const Estimate bent = quantile_estimate(step_s, 0.5);
   EXPECT_NEAR(std::log(bent.interval->lower) / 30, plain.interval->lower, 2e-4);
   EXPECT_NEAR(std::log(bent.interval->upper) / 30, plain.interval->upper, 2e-4);
 }
@@ -56,7 +56,7 @@ TEST(IntervalTest, trend_gets_none) {
   Generator random(73);
   std::vector<double> step_s = synthetic::draw(Series{200, 0, 0.1, 0.02, false}, random);
   for (size_t i = 0; i < step_s.size(); ++i) step_s[i] *= 1 + 0.15 * static_cast<double>(i) / 200;
-  for (const Estimate& estimate : {median_estimate(step_s), mean_estimate(step_s)}) {
+  for (const Estimate& estimate : {quantile_estimate(step_s, 0.5), mean_estimate(step_s)}) {
     EXPECT_FALSE(estimate.interval);
     EXPECT_EQ(estimate.reason_text, "trend");
     EXPECT_GT(estimate.value, 0.1);
@@ -67,7 +67,7 @@ TEST(IntervalTest, level_shift_gets_none_and_is_placed) {
   Generator random(74);
   std::vector<double> step_s = synthetic::draw(Series{200, 0, 0.1, 0.01, false}, random);
   for (size_t i = 120; i < step_s.size(); ++i) step_s[i] *= 1.2;
-  const Estimate estimate = median_estimate(step_s);
+  const Estimate estimate = quantile_estimate(step_s, 0.5);
   EXPECT_FALSE(estimate.interval);
   EXPECT_EQ(estimate.reason_text, "level shift at step 120");
 }
@@ -75,15 +75,15 @@ TEST(IntervalTest, level_shift_gets_none_and_is_placed) {
 TEST(IntervalTest, too_few_steps_get_none) {
   for (const size_t steps : {0, 1, 5, 10, 15}) {
     const std::vector<double> step_s(steps, 0.1);
-    EXPECT_FALSE(median_estimate(step_s).interval);
-    EXPECT_EQ(median_estimate(step_s).reason_text, "not enough data");
+    EXPECT_FALSE(quantile_estimate(step_s, 0.5).interval);
+    EXPECT_EQ(quantile_estimate(step_s, 0.5).reason_text, "not enough data");
     EXPECT_FALSE(mean_estimate(step_s).interval);
   }
 }
 
 TEST(IntervalTest, a_constant_series_is_known_exactly) {
   const std::vector<double> step_s(100, 0.1);
-  const Estimate median = median_estimate(step_s);
+  const Estimate median = quantile_estimate(step_s, 0.5);
   ASSERT_TRUE(median.interval);
   EXPECT_EQ(median.interval->half_width_share, 0);
   const Estimate mean = mean_estimate(step_s);
@@ -130,7 +130,7 @@ TEST(IntervalTest, two_or_three_launches_are_too_few) {
 TEST(IntervalTest, one_launch_is_one_series) {
   Generator random(77);
   const auto step_s = synthetic::draw(Series{}, random);
-  const Estimate alone = median_estimate(step_s);
+  const Estimate alone = quantile_estimate(step_s, 0.5);
   const Estimate launch = quantile_estimate(std::vector<std::vector<double>>{{}, step_s}, 0.5);
   EXPECT_EQ(alone.interval->lower, launch.interval->lower);
   EXPECT_EQ(mean_estimate(step_s).interval->upper,
@@ -141,7 +141,7 @@ TEST(IntervalTest, one_launch_is_one_series) {
 TEST(IntervalTest, a_time_that_is_no_number_is_refused) {
   std::vector<double> step_s(100, 0.1);
   step_s[50] = std::numeric_limits<double>::infinity();
-  EXPECT_THROW(median_estimate(step_s), Error);
+  EXPECT_THROW(quantile_estimate(step_s, 0.5), Error);
   EXPECT_THROW(mean_estimate(step_s), Error);
 }
 

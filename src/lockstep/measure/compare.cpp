@@ -193,13 +193,6 @@ bool Comparison::is_regression() const {
   return verdict == Verdict::kSlower && !within_launches && ratio - 1 > options.threshold;
 }
 
-std::string Comparison::text() const {
-  std::string words(verdict_text(verdict));
-  if (differs() && within_launches) words += " within these launches";
-  if (!reason.empty()) words += fmt::format(" ({})", reason);
-  return words;
-}
-
 Comparison compare(const Launches& base, const Launches& test, const CompareOptions& options) {
   const Launches base_kept = without_empty(base);
   const Launches test_kept = without_empty(test);

@@ -52,8 +52,6 @@ struct Comparison {
   bool differs() const { return verdict == Verdict::kFaster || verdict == Verdict::kSlower; }
   /// Certain and larger than the threshold, over launches.
   bool is_regression() const;
-  /// The verdict in words: "slower", or "slower within these launches" with one launch a side.
-  std::string text() const;
 };
 
 /// Compares two sides of a row; each a vector of launches, each the steady step times of one launch in order.

@@ -106,10 +106,6 @@ Estimate quantile_estimate(std::span<const double> step_s, double share, const I
   return estimate;
 }
 
-Estimate median_estimate(std::span<const double> step_s, const IntervalOptions& options) {
-  return quantile_estimate(step_s, 0.5, options);
-}
-
 Estimate mean_estimate(std::span<const double> step_s, const IntervalOptions& options) {
   if (step_s.empty()) return not_enough(0);
   require_step_times(step_s);

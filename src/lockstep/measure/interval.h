@@ -45,7 +45,6 @@ struct IntervalOptions {
 /// the indicator of lying below (after Heidelberger and Lewis 1984), so the shape of the distribution does
 /// not matter.
 Estimate quantile_estimate(std::span<const double> step_s, double share, const IntervalOptions& options = {});
-Estimate median_estimate(std::span<const double> step_s, const IntervalOptions& options = {});
 
 /// The mean of one series, from its long-run variance; Hall's transformation (1992) corrects for skewness.
 Estimate mean_estimate(std::span<const double> step_s, const IntervalOptions& options = {});

@@ -31,7 +31,7 @@ bool narrow(const Estimate& estimate, const StoppingOptions& options) {
 /// Whether both intervals were narrow at about the step count of the previous check.
 bool was_narrow(std::span<const double> steady, const StoppingOptions& options) {
   const auto earlier = steady.first(static_cast<size_t>(static_cast<double>(steady.size()) / kGrowth));
-  return narrow(median_estimate(earlier, kUnchecked), options) &&
+  return narrow(quantile_estimate(earlier, 0.5, kUnchecked), options) &&
          narrow(mean_estimate(earlier, kUnchecked), options);
 }
 
@@ -75,7 +75,7 @@ StoppingDecision decide_stop(std::span<const double> step_s, double elapsed_s,
   decision.steady =
       options.fixed_warmup ? fixed_warmup(step_s, *options.fixed_warmup) : find_steady_state(step_s);
   const auto steady = step_s.subspan(decision.steady.cut);
-  decision.median = median_estimate(steady, kUnchecked);
+  decision.median = quantile_estimate(steady, 0.5, kUnchecked);
   decision.mean = mean_estimate(steady, kUnchecked);
   require_settled(decision.median, decision.steady);
   require_settled(decision.mean, decision.steady);
