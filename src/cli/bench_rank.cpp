@@ -1,5 +1,3 @@
-#include "bench_rank.h"
-
 #include <algorithm>
 #include <chrono>
 #include <iterator>

@@ -11,9 +11,10 @@
 #include "lockstep/results/files/trace.h"
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/topology/inspect.h"
+#include "lockstep/train/job/run_job.h"
 #include "lockstep/train/rows/row_result.h"
 
-#include "bench_rank.h"
+#include "bench_plan.h"
 #include "live_record.h"
 #include "progress_line.h"
 #include "result_keeper.h"
@@ -77,5 +78,9 @@ class BenchRecorder {
   std::vector<results::TracedRow> traced_;
   std::unique_ptr<ProgressLine> line_;
 };
+
+/// The work of one rank: measures its rows; rank 0 also keeps them in `live`, and prints and writes the
+/// results. Collective over the job.
+void measure_rows(const BenchPlan& plan, const train::JobRank& rank, LiveRecord& live);
 
 }  // namespace lockstep::cli

@@ -8,7 +8,7 @@ namespace lockstep::cli {
 /// Returns the exit code.
 int run_program(const Arguments& arguments);
 
-// The sub-commands, each in the file of its name; plot is in report.cpp.
+// The sub-commands, each in the file of its name; plot and show are in report.cpp, topo in info.cpp.
 
 RunCommand add_bench(Flags& flags);
 RunCommand add_compare(Flags& flags);
@@ -21,5 +21,9 @@ RunCommand add_show(Flags& flags);
 RunCommand add_plot(Flags& flags);
 RunCommand add_feed(Flags& flags);
 RunCommand add_topo(Flags& flags);
+
+/// The text of `info model NAME` about a built-in network or one from a file: its samples and batches, and
+/// what decides how it scales. Throws ConfigError.
+std::string model_text(const std::string& name);
 
 }  // namespace lockstep::cli

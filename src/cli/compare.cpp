@@ -215,9 +215,8 @@ std::optional<ComparePlan> plan_sides(const PassedOn& words) {
 
 void print_outcome(const TurnRunner& runner, const TurnFolder& folder, const CompareOptions& options) {
   if (runner.diff()) {
-    print_result(
-        results::to_text(results::compare_tables(*runner.diff(), runner.turns()),
-                         options.markdown ? results::TextForm::kMarkdown : results::TextForm::kTerminal));
+    print_result(results::to_text(results::compare_tables(*runner.diff(), runner.turns()),
+                                  results::text_form(options.markdown)));
   } else {
     print_note("no pair of launches was measured");
   }

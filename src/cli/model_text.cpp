@@ -1,5 +1,3 @@
-#include "model_text.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -13,6 +11,8 @@
 #include "lockstep/base/units.h"
 #include "lockstep/models/model.h"
 #include "lockstep/results/tables/row_tables.h"
+
+#include "commands.h"
 
 namespace lockstep::cli {
 namespace {

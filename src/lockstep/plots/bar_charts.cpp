@@ -7,7 +7,6 @@
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
-#include "lockstep/plots/phase_looks.h"
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {

@@ -8,7 +8,6 @@
 #include "lockstep/plots/chart_data.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
-#include "lockstep/plots/phase_looks.h"
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {

@@ -26,7 +26,7 @@ std::string summary_part(const Sources& sources);
 // Tables of a page, empty where there is nothing to show.
 
 /// A row for each run: rate with its interval, speed-up, efficiency, percentiles, memory.
-results::Document results_table(const Sources& sources);
+results::Document results_table(const Sources& sources, const std::string& heading = "Rates and step times");
 /// A row for each run with a breakdown.
 results::Document phases_tables(const Sources& sources);
 /// A row for each run whose efficiency is split into factors or whose communication was hidden.

@@ -76,8 +76,9 @@ std::string loss_text(const Run& run) {
   return fmt::format("{} → {}", number_text(run.loss_first), number_text(run.loss_last));
 }
 
-/// Rates and step times of all runs.
-Document rates_table(const Sources& sources, const std::string& heading) {
+}  // namespace
+
+Document results_table(const Sources& sources, const std::string& heading) {
   // The same columns for every page; columns that no run fills are dropped.
   static const std::vector<RunColumn> kColumns{
       {"images/s",
@@ -115,12 +116,6 @@ Document rates_table(const Sources& sources, const std::string& heading) {
       remarks);
 }
 
-}  // namespace
-
-Document results_table(const Sources& sources) {
-  return rates_table(sources, "Rates and step times");
-}
-
 Document phases_tables(const Sources& sources) {
   const auto has = [](const Run& run) { return run.breakdown && positive(run.breakdown->mean.step_s); };
   // Publications do not measure phases as lockstep does.
@@ -136,7 +131,7 @@ Document factors_tables(const Sources& sources) {
 
 Document published_table(const NamedRecord& published) {
   const Sources alone{{published}, {}};
-  Document document = rates_table(alone, published.name);
+  Document document = results_table(alone, published.name);
   document.append(phases_tables(alone));
   for (const results::Warning& warning : published.record.warnings) {
     document.add(results::Remark{"", warning.text});

@@ -117,6 +117,10 @@ class Document {
 /// Medium of a text: a terminal, or GitHub's Markdown.
 enum class TextForm { kTerminal, kMarkdown };
 
+inline TextForm text_form(bool markdown) {
+  return markdown ? TextForm::kMarkdown : TextForm::kTerminal;
+}
+
 /// The document as text. Ends with a newline unless the document is empty; no line of a terminal's table ends
 /// with spaces.
 std::string to_text(const Document& document, TextForm form = TextForm::kTerminal);

@@ -18,10 +18,6 @@ namespace {
 constexpr const char* kPhasesAdvice =
     "Where the time of a step goes is not in this record; measure it with 'lockstep bench --breakdown'.";
 
-Document ddp_style(const RunRecord& record, const RenderOptions&) {
-  return ddp_tables(record);
-}
-
 Document lockstep_style(const RunRecord& record, const RenderOptions&) {
   Document document;
   for (const auto part :
@@ -221,7 +217,9 @@ const Registry<Style>& styles() {
   static const Registry<Style> kAll(
       "style", "lockstep show --help",
       {{"lockstep", {"step times, scaling, phases and what efficiency is made of", lockstep_style}},
-       {"ddp", {"step times, as PyTorch's DDP benchmark", ddp_style}},
+       {"ddp",
+        {"step times, as PyTorch's DDP benchmark",
+         [](const RunRecord& record, const RenderOptions&) { return ddp_tables(record); }}},
        {"throughput",
         {"forward, backward and overall images/s, as pytorch_throughput", throughput_style, true}},
        {"theano", {"seconds per 5120 images, and hours per epoch, as Theano-MPI", theano_style, true}},

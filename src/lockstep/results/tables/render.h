@@ -19,7 +19,7 @@ struct RenderOptions {
   /// Images per epoch, for the style "theano".
   int64_t epoch_size = kImageNetImages;
 
-  TextForm form() const { return markdown ? TextForm::kMarkdown : TextForm::kTerminal; }
+  TextForm form() const { return text_form(markdown); }
 };
 
 /// One way of writing the tables of a record.
