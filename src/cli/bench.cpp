@@ -12,7 +12,7 @@
 #include "lockstep/results/tables/row_tables.h"
 #include "lockstep/train/rows/row_estimate.h"
 
-#include "bench_plan.h"
+#include "bench_options.h"
 #include "bench_recorder.h"
 #include "commands.h"
 #include "console.h"

@@ -14,7 +14,7 @@
 #include "lockstep/train/job/run_job.h"
 #include "lockstep/train/rows/row_result.h"
 
-#include "bench_plan.h"
+#include "bench_options.h"
 #include "live_record.h"
 #include "progress_line.h"
 #include "result_keeper.h"

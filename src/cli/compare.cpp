@@ -11,7 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
 
-#include "bench_plan.h"
+#include "bench_options.h"
 #include "commands.h"
 #include "compare_turns.h"
 #include "console.h"

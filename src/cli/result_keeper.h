@@ -7,7 +7,7 @@
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/tables/render.h"
 
-#include "bench_plan.h"
+#include "bench_options.h"
 
 namespace lockstep::cli {
 

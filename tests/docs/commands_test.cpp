@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.h"
 
-#include "bench_plan.h"
+#include "bench_options.h"
 #include "cli/in_process.h"
 #include "docs/document.h"
 

@@ -3,7 +3,7 @@
 
 #include <cuda.h>
 
-#include "lockstep/topology/cuda_driver_api.h"
+#include "lockstep/topology/driver_api.h"
 
 #include "topology/same_call.h"
 

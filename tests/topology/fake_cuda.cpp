@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "lockstep/topology/cuda_driver_api.h"
+#include "lockstep/topology/driver_api.h"
 
 namespace {
 

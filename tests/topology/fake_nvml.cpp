@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "lockstep/topology/nvml_api.h"
+#include "lockstep/topology/driver_api.h"
 
 namespace {
 

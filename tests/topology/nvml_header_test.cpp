@@ -3,7 +3,7 @@
 
 #include <nvml.h>
 
-#include "lockstep/topology/nvml_api.h"
+#include "lockstep/topology/driver_api.h"
 
 #include "topology/same_call.h"
 

@@ -2,6 +2,10 @@
 
 #include <string>
 
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+
 namespace lockstep {
 
 /// The CUDA runtime's findings on a machine without a usable GPU. Versions as CUDA counts them: 12040
@@ -19,9 +23,25 @@ struct NoGpu {
 };
 
 /// "12.4" for 12040.
-std::string cuda_version_text(int version);
+inline std::string cuda_version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
 
 /// Throws BackendMissing: no driver, a driver that is too old, or no GPU.
-[[noreturn]] void throw_no_gpu(const NoGpu& found);
+[[noreturn]] inline void throw_no_gpu(const NoGpu& found) {
+  // In the order in which a user can mend it: the driver, its version, and only then the GPU itself.
+  if (found.driver_version == 0) {
+    throw BackendMissing(fmt::format("there is no NVIDIA driver on this machine ({})", found.reason),
+                         "install the driver of the machine's GPU, or use a machine with one");
+  }
+  if (found.driver_too_old || found.driver_version < found.runtime_version) {
+    throw BackendMissing(fmt::format("the NVIDIA driver supports CUDA up to {}, but {} needs CUDA {} ({})",
+                                     cuda_version_text(found.driver_version), found.runtime_of,
+                                     cuda_version_text(found.runtime_version), found.reason),
+                         "update the driver");
+  }
+  throw BackendMissing(fmt::format("this process sees no NVIDIA GPU ({})", found.reason),
+                       "see whether nvidia-smi lists one, and what CUDA_VISIBLE_DEVICES leaves of them");
+}
 
 }  // namespace lockstep

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "lockstep/cuda_kernels/norm_backward.h"
-#include "lockstep/cuda_kernels/norm_forward.h"
-#include "lockstep/cuda_kernels/pixels.h"
-#include "lockstep/cuda_kernels/sgd.h"
+#include "lockstep/cuda_kernels/elementwise.h"
+#include "lockstep/cuda_kernels/norm.h"
 
 namespace lockstep::cuda_kernels {
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -14,10 +15,30 @@
 #include "lockstep/launch/lost_rank.h"
 #include "lockstep/launch/progress.h"
 #include "lockstep/launch/reception.h"
-#include "lockstep/launch/served_store.h"
 #include "lockstep/launch/signals.h"
 
 namespace lockstep::launch {
+
+/// The values of a job's store, in its server, and the ranks that wait for one. Not thread-safe.
+class ServedStore {
+ public:
+  /// Serves a request to the store (set, get, add, drop); false for any other message. Throws Error for a
+  /// malformed one.
+  bool handle(Reception::Guest& guest, const Message& message);
+  /// For a connection that has ended.
+  void forget(const Reception::Guest& guest);
+
+ private:
+  struct Waiting {
+    Reception::Guest* guest;
+    int64_t id;
+  };
+  void change(const std::string& key, const std::string& value);
+
+  /// Keys and values in hexadecimal digits, as they travel.
+  std::map<std::string, std::string> values_;
+  std::multimap<std::string, Waiting> waiting_;
+};
 
 /// The server of a job (protocol: channel.h), in the parent that started the ranks, or in rank 0 where there
 /// is no parent. A thread of its own lets the ranks in, announces when all have come, serves their store,

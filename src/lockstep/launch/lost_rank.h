@@ -49,19 +49,14 @@ struct LostRank {
   Trouble trouble() const;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& lost) {
-    int kind = static_cast<int>(lost.kind);
-    fields("rank", lost.rank, FieldRule{.required = true, .least = kMissingRanks});
+  static void describe(Fields& fields, Self& self) {
+    int kind = static_cast<int>(self.kind);
+    fields("rank", self.rank, FieldRule{.required = true, .least = kMissingRanks});
     fields("kind", kind, FieldRule{.required = true, .most = static_cast<int>(Kind::kDisturbed)});
-    fields("host", lost.host);
-    fields("pid", lost.pid);
-    fields("reason", lost.reason, kLines);
-    fields("detail", lost.detail, kLines);
-    fields("advice", lost.advice, kLines);
-    fields("step", lost.step);
-    fields("label", lost.label);
-    fields("exit_code", lost.exit_code);
-    if constexpr (!std::is_const_v<Self>) lost.kind = static_cast<Kind>(kind);
+    LOCKSTEP_FIELDS(kOptional, host, pid)
+    LOCKSTEP_FIELDS(kLines, reason, detail, advice)
+    LOCKSTEP_FIELDS(kOptional, step, label, exit_code)
+    if constexpr (!std::is_const_v<Self>) self.kind = static_cast<Kind>(kind);
   }
 };
 

@@ -1,8 +1,7 @@
-#include "lockstep/launch/served_store.h"
-
 #include <charconv>
 
 #include "lockstep/base/secret.h"
+#include "lockstep/launch/job_server.h"
 
 namespace lockstep::launch {
 namespace {

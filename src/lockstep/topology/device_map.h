@@ -60,14 +60,12 @@ struct Device {
   std::string cpu_affinity;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& device) {
-    fields("kind", device.kind, kRequired);
-    fields("label", device.label, kRequired);
-    fields("name", device.name, kNullable);
-    fields("pci_bus_id", device.pci_bus_id, kNullable);
-    fields("memory_bytes", device.memory_bytes, kNullableCount);
-    fields("numa_node", device.numa_node);
-    fields("cpu_affinity", device.cpu_affinity, kNullable);
+  static void describe(Fields& fields, Self& self) {
+    LOCKSTEP_FIELDS(kRequired, kind, label)
+    LOCKSTEP_FIELDS(kNullable, name, pci_bus_id)
+    fields("memory_bytes", self.memory_bytes, kNullableCount);
+    fields("numa_node", self.numa_node);
+    fields("cpu_affinity", self.cpu_affinity, kNullable);
   }
 };
 
@@ -83,11 +81,10 @@ struct DeviceMap {
   int gpus() const;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& map) {
-    fields("driver_version", map.driver_version, kNullable);
-    fields("driver_cuda_version", map.cuda_version, kNullable);
-    fields("devices", map.devices, kRequired);
-    fields("paths", map.paths, kRequired);
+  static void describe(Fields& fields, Self& self) {
+    fields("driver_version", self.driver_version, kNullable);
+    fields("driver_cuda_version", self.cuda_version, kNullable);
+    LOCKSTEP_FIELDS(kRequired, devices, paths)
   }
 };
 

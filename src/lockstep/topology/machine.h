@@ -51,29 +51,16 @@ struct Machine {
   DeviceMap map;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& machine) {
-    fields("host", machine.host);
-    fields("os", machine.os, kNullable);
-    fields("kernel", machine.kernel, kNullable);
-    fields("processor", machine.processor, kNullable);
-    fields("packages", machine.packages, kNullable);
-    fields("numa_nodes", machine.numa_nodes, kNullable);
-    fields("cores", machine.cores);
-    fields("host_cores", machine.host_cores);
-    fields("hardware_threads", machine.hardware_threads);
-    fields("host_hardware_threads", machine.host_hardware_threads);
-    fields("cpu_quota", machine.cpu_quota);
-    fields("memory_bytes", machine.memory_bytes);
-    fields("host_memory_bytes", machine.host_memory_bytes);
-    fields("available_memory_bytes", machine.available_memory_bytes);
-    fields("swap_used_bytes", machine.swap_used_bytes);
-    fields("load_average", machine.load_average);
-    fields("governor", machine.governor, kNullable);
-    fields("max_frequency_mhz", machine.max_frequency_mhz);
-    fields("virtual_machine", machine.virtual_machine);
-    fields("transparent_hugepages", machine.transparent_hugepages, kNullable);
-    fields("gpus", machine.gpus);
-    fields("topology", machine.map, kNullable);
+  static void describe(Fields& fields, Self& self) {
+    fields("host", self.host);
+    LOCKSTEP_FIELDS(kNullable, os, kernel, processor, packages, numa_nodes)
+    LOCKSTEP_FIELDS(kOptional, cores, host_cores, hardware_threads, host_hardware_threads, cpu_quota,
+                    memory_bytes, host_memory_bytes, available_memory_bytes, swap_used_bytes, load_average)
+    fields("governor", self.governor, kNullable);
+    LOCKSTEP_FIELDS(kOptional, max_frequency_mhz, virtual_machine)
+    fields("transparent_hugepages", self.transparent_hugepages, kNullable);
+    fields("gpus", self.gpus);
+    fields("topology", self.map, kNullable);
   }
 };
 

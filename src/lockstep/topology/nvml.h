@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/topology/device_map.h"
-#include "lockstep/topology/nvml_api.h"
+#include "lockstep/topology/driver_api.h"
 
 namespace lockstep::topology {
 

@@ -20,11 +20,10 @@ struct CacheGroup {
   int cores_each = 0;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& cache) {
-    fields("name", cache.name, kRequired);
-    fields("bytes", cache.bytes, kNotNegative);
-    fields("count", cache.count, kAtLeastOne);
-    fields("cores_each", cache.cores_each, kAtLeastOne);
+  static void describe(Fields& fields, Self& self) {
+    fields("name", self.name, kRequired);
+    fields("bytes", self.bytes, kNotNegative);
+    LOCKSTEP_FIELDS(kAtLeastOne, count, cores_each)
   }
 };
 
@@ -39,12 +38,11 @@ struct Package {
   std::vector<CacheGroup> caches;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& package) {
-    fields("processor", package.processor, kNullable);
-    fields("cores", package.cores, kAtLeastOne);
-    fields("hardware_threads", package.hardware_threads, kAtLeastOne);
-    fields("cpus", package.cpus, kNullable);
-    fields("caches", package.caches);
+  static void describe(Fields& fields, Self& self) {
+    fields("processor", self.processor, kNullable);
+    LOCKSTEP_FIELDS(kAtLeastOne, cores, hardware_threads)
+    fields("cpus", self.cpus, kNullable);
+    fields("caches", self.caches);
   }
 };
 
@@ -72,12 +70,11 @@ struct System {
   std::string why_no_gpus;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& system) {
-    fields("host", system.host, kNullable);
-    fields("packages", system.packages);
-    fields("numa_nodes", system.numa_nodes);
-    fields("topology", system.map, kNullable);
-    fields("why_no_gpus", system.why_no_gpus, kNullable);
+  static void describe(Fields& fields, Self& self) {
+    fields("host", self.host, kNullable);
+    LOCKSTEP_FIELDS(kOptional, packages, numa_nodes)
+    fields("topology", self.map, kNullable);
+    fields("why_no_gpus", self.why_no_gpus, kNullable);
   }
 };
 

@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "lockstep/topology/cuda_driver_api.h"
+#include "lockstep/topology/driver_api.h"
 #include "lockstep/topology/device_map.h"
 
 namespace lockstep::topology {

@@ -20,10 +20,9 @@ struct ReplicaChecks {
   std::string not_applicable;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& checks) {
-    fields("every", checks.every);
-    fields("checks", checks.checks);
-    fields("not_applicable", checks.not_applicable, kNullable);
+  static void describe(Fields& fields, Self& self) {
+    LOCKSTEP_FIELDS(kOptional, every, checks)
+    fields("not_applicable", self.not_applicable, kNullable);
   }
 };
 

@@ -24,12 +24,9 @@ struct RankReport : TrainedSteps {
   std::vector<feed::QueueUse> queues;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& report) {
-    TrainedSteps::describe(fields, report);
-    fields("use", report.use);
-    fields("gpus", report.gpus);
-    fields("memory", report.memory);
-    fields("queues", report.queues);
+  static void describe(Fields& fields, Self& self) {
+    TrainedSteps::describe(fields, self);
+    LOCKSTEP_FIELDS(kOptional, use, gpus, memory, queues)
   }
 };
 

@@ -38,12 +38,9 @@ struct CheckpointHead {
   std::vector<Tally> ranks;
 
   template <typename Fields, typename Self>
-  static void describe(Fields& fields, Self& head) {
-    fields("step", head.step, kAtLeastOne);
-    fields("settings", head.settings, kRequired);
-    fields("circumstances", head.circumstances, kRequired);
-    fields("epochs", head.epochs, kRequired);
-    fields("ranks", head.ranks, kRequired);
+  static void describe(Fields& fields, Self& self) {
+    fields("step", self.step, kAtLeastOne);
+    LOCKSTEP_FIELDS(kRequired, settings, circumstances, epochs, ranks)
   }
 };
 

@@ -2,7 +2,64 @@
 
 #include <cstddef>
 
-#include "lockstep/topology/driver_function.h"
+#include <dlfcn.h>
+
+namespace lockstep::topology {
+
+/// A function of one of the libraries that come with NVIDIA's driver, which the installed version may lack.
+template <typename Function>
+struct DriverFunction {
+  /// `library`: of dlopen(); null: there is none. `older_name`: of the same function in older drivers.
+  DriverFunction(void* library, const char* name, const char* older_name = nullptr) {
+    if (library != nullptr) pointer = reinterpret_cast<Function*>(::dlsym(library, name));
+    if (library != nullptr && pointer == nullptr && older_name != nullptr)
+      pointer = reinterpret_cast<Function*>(::dlsym(library, older_name));
+  }
+
+  /// Calls the function; whether it is there and returns 0, which is success in all of these libraries.
+  template <typename... Arguments>
+  bool succeeds(Arguments... arguments) const {
+    return pointer != nullptr && pointer(arguments...) == 0;
+  }
+
+  Function* pointer = nullptr;
+};
+
+}  // namespace lockstep::topology
+
+// The part of CUDA's driver library (libcuda.so.1) that lockstep calls itself, declared here because its
+// header comes with a toolkit that need not be installed to build. Names and layouts are those
+// of NVIDIA's cuda.h of CUDA 13.0 ("CUDA Driver API", docs.nvidia.com/cuda/cuda-driver-api);
+// tests/topology/cuda_header_test.cpp compares them with that header where there is one.
+
+namespace lockstep::topology::cuda_driver {
+
+/// CUresult, passed as int.
+using Result = int;
+constexpr Result kSuccess = 0;
+
+/// CUdevice.
+using Device = int;
+
+/// CUuuid.
+struct Uuid {
+  char bytes[16];
+};
+
+/// The functions of an opened library; those that the installed driver lacks have a null pointer.
+struct Functions {
+  void* library = nullptr;
+
+  DriverFunction<Result(unsigned flags)> init{library, "cuInit"};
+  DriverFunction<Result(int* count)> count{library, "cuDeviceGetCount"};
+  DriverFunction<Result(Device* device, int number)> get{library, "cuDeviceGet"};
+  DriverFunction<Result(char* text, int bytes, Device device)> name{library, "cuDeviceGetName"};
+  DriverFunction<Result(char* text, int bytes, Device device)> pci_bus_id{library, "cuDeviceGetPCIBusId"};
+  DriverFunction<Result(Uuid* uuid, Device device)> uuid{library, "cuDeviceGetUuid_v2"};
+  DriverFunction<Result(size_t* bytes, Device device)> memory{library, "cuDeviceTotalMem_v2"};
+};
+
+}  // namespace lockstep::topology::cuda_driver
 
 // The part of NVIDIA's management library (libnvidia-ml.so.1) that lockstep calls, declared here because the
 // library comes with the driver and its header with a toolkit that need not be there to build. Names and
