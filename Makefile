@@ -6,7 +6,7 @@ BENCH_ARGS ?= --device cpu --model resnet50 --batch 4 --ranks 1,2 --max-time 25
 FILES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests setup-python build bench test test-all wheel gpu-bundle format lint clean
+.PHONY: help setup setup-tests setup-python build bench test test-all wheel man gpu-bundle format lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -37,6 +37,10 @@ test-all: setup-tests ## the same, the slow tests, everything under the sanitize
 wheel: build ## pack the program for pip: dist/lockstep-VERSION-py3-none-manylinux_*.whl
 	@setup/install.sh --wheel
 	@setup/wheel.sh
+
+man: build ## write pages for man into build/man: MANPATH=build/man man lockstep-bench
+	@setup/install.sh --wheel
+	@setup/man.sh build/lockstep build/man/man1
 
 gpu-bundle: setup-tests ## pack the program and the tests that need a GPU, for a machine with LibTorch and no compiler
 	@setup/build.sh release -DLOCKSTEP_TESTS=ON -- lockstep lockstep_plugins gpu_tests

@@ -221,7 +221,10 @@ case "${1:-}" in
     lists+=(setup/packages-python.txt)
     with_python=true
     ;;
-  --wheel) with_wheel=true ;;
+  --wheel)
+    lists+=(setup/packages-wheel.txt)
+    with_wheel=true
+    ;;
   *) fail "unknown option '$1' (there are --tests, --dev, --python and --wheel)" ;;
 esac
 

@@ -42,6 +42,9 @@ mkdir -p "$binaries/plugins" "$headers"
 cp src/lockstep/models/network_plugin.h "$headers/"
 cp "$build/lockstep" "$binaries/"
 cp "$build"/plugins/lockstep_*.so "$binaries/plugins/"
+cp -r docs "$stage/lockstep/"
+rm "$stage/lockstep/docs/picture.sh"
+setup/man.sh "$build/lockstep" "$stage/share/man/man1"
 strip --strip-unneeded "$binaries/lockstep" "$binaries"/plugins/*.so
 # Places on this machine. What is not in the wheel, plugins find by the program's RPATH.
 for plugin in "$binaries"/plugins/*.so; do "$tools/patchelf" --remove-rpath "$plugin"; done

@@ -3,16 +3,20 @@ results.
 
     import lockstep
     lockstep.export(model, loss, example_inputs, example_targets, "mine.pt2", batch=[8, 16])
+    rows = lockstep.bench(model="mine.pt2", ranks=[1, 2], json="result.json")
+    lockstep.report("result.json", "report.html")
     rows = lockstep.read("result.json")
 
-export() needs PyTorch 2.11, read() nothing. include_folder() has the header of networks in C++.
+export() needs PyTorch 2.11, bench() and report() the program, read() nothing. include_folder() has the header of networks
+in C++.
 """
 
+from lockstep.calls import RunError, bench, report
 from lockstep.program import include_folder
 from lockstep.refusals import ExportError
 from lockstep.results import read
 
-__all__ = ["ExportError", "export", "include_folder", "read"]
+__all__ = ["ExportError", "RunError", "bench", "export", "include_folder", "read", "report"]
 
 
 def __getattr__(name: str):

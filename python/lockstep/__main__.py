@@ -66,7 +66,7 @@ def _export(options: argparse.Namespace) -> int:
         path = export(
             named.model, named.loss, named.inputs, named.targets, options.output, batch=batches,
             precision=options.precision.split(","), device=options.device.split(","),
-            name=options.name.partition(":")[2], **named.options,
+            name=options.name.partition(":")[2], progress=True, **named.options,
         )  # fmt: skip
     except ExportError as error:
         print(f"lockstep export: {error}", file=sys.stderr)

@@ -20,7 +20,7 @@ logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from lockstep import samples, tracing
-from lockstep.refusals import ExportError
+from lockstep.refusals import ExportError, source_line_of
 from lockstep.version import FORMAT, TORCH, VERSION
 
 
@@ -40,6 +40,7 @@ def export(
     target_range: tuple[int, int] | None = None,
     channels_last: bool | None = None,
     name: str = "",
+    progress: bool | None = None,
 ) -> Path:
     """Traces the training step (forward, loss, backward, buffers) and writes it with the model's values to `path`.
 
@@ -55,26 +56,36 @@ def export(
     input_range, target_range: integers are drawn from [low, high); by default from the examples' range.
     channels_last: whether images and convolutions are laid out with channels last; by default they are if there are any.
     name: the network's name in the file; by default the class's.
+    progress: whether standard error says which graph is being traced; by default on a terminal.
 
     Raises ExportError where the step cannot be traced; the message says why and where.
     """
     _check_torch()
+    _check_kinds(model, loss)
     path = Path(path)
     if path.suffix != ".pt2":
         raise ExportError(f"'{path}' does not end in .pt2, by which the program knows a network's file")
+    if not path.parent.is_dir():
+        raise ExportError(f"there is no folder '{path.parent}' for '{path.name}'")
     args, kwargs = _as_arguments(example_inputs)
     targets = _as_tuple(example_targets)
     _check_examples(args, kwargs, targets)
     lasts = channels_last if channels_last is not None else _has_images(model, args)
     network = _take_apart(model, loss, lasts)
     inputs = tree_map_only(torch.Tensor, lambda tensor: _laid_out(tensor, lasts), (args, kwargs))
-    batches = [batch] if isinstance(batch, int) else list(batch or [_batch_of(inputs)])
+    batch = _batch_of(inputs) if batch is None else batch
+    batches = list(batch) if isinstance(batch, (list, tuple)) else [batch]
     precisions = [precision] if isinstance(precision, str) else list(precision)
     devices = [device] if isinstance(device, str) else list(device)
     _check_choices(batches, precisions, devices)
 
+    _check_examples_run(network, inputs, targets)
+
     programs, graphs, changed = {}, [], []
-    for place, one, size in itertools.product(devices, precisions, batches):
+    wanted = list(itertools.product(devices, precisions, batches))
+    for number, (place, one, size) in enumerate(wanted, 1):
+        if sys.stderr.isatty() if progress is None else progress:
+            print(f"graph {number} of {len(wanted)}: batch {size}, {one}, {place}", file=sys.stderr)
         own_inputs, own_targets = _sized(inputs, targets, size)
         step = tracing.trace(network, own_inputs, own_targets, one, place)
         graph = {"name": f"b{size}_{one}" + ("" if place == "cpu" else f"_{place}"), "batch": size, "precision": one,
@@ -119,6 +130,28 @@ def _check_torch() -> None:
         )
 
 
+def _check_kinds(model, loss) -> None:
+    for argument, value, wanted, right in (
+        ("model", model, "a torch.nn.Module", isinstance(model, torch.nn.Module)),
+        ("loss", loss, "a function of the output and the targets", callable(loss)),
+    ):
+        if not right:
+            raise ExportError(f"'{argument}' is {wanted}, not a {type(value).__name__}; the order is model, loss, inputs, targets, path")
+
+
+def _check_examples_run(network: tracing.Network, inputs, targets: tuple) -> None:
+    """Runs the examples forward: a label that is no class is told by PyTorch here, and not in the runner's words."""
+    try:
+        with torch.random.fork_rng(), torch.no_grad(), tracing._training(network.model):
+            own = tree_map_only(torch.Tensor, torch.clone, (network.parameters, network.buffers, inputs, targets))
+            tracing.compute_loss(network, *own, "fp32", "cpu")
+    except ExportError:
+        raise
+    except Exception as error:
+        text = str(error).strip().split("\n")[0]
+        raise ExportError(f"the network fails with the examples: {type(error).__name__}: {text}{source_line_of(error)}") from error
+
+
 def _as_tuple(given) -> tuple:
     return (given,) if isinstance(given, torch.Tensor) else tuple(given)
 
@@ -150,7 +183,7 @@ def _check_examples(args: tuple, kwargs: dict, targets: tuple) -> None:
 def _check_choices(batches: list[int], precisions: Iterable[str], devices: Iterable[str]) -> None:
     for size in batches:
         if not isinstance(size, int) or size < 1:
-            raise ExportError(f"a batch of {size} samples cannot be traced")
+            raise ExportError(f"'batch' is a whole number above 0 or a list of them, not {size!r}")
     if len(set(batches)) != len(batches):
         raise ExportError(f"a batch size is given twice: {batches}")
     for one in precisions:

@@ -22,12 +22,12 @@ BACKEND_MISSING = 4
 """Exit code of the program where something that it needs is not installed."""
 
 
-class TorchMissing(Exception):
-    """This Python has no LibTorch that the program can run with. The message says what to do."""
+class NotFound(Exception):
+    """There is no program here, or no LibTorch that it can run with. The message says what to do."""
 
 
 def is_installed() -> bool:
-    return PROGRAM.exists()
+    return os.path.exists(PROGRAM)
 
 
 def include_folder() -> str:
@@ -38,14 +38,24 @@ def include_folder() -> str:
 def run(arguments: list[str]) -> int:
     """Becomes the program, whose exit code, signals and parent are then this process's. Returns only if it cannot."""
     try:
-        environment = environment_of(_torch_folder(), os.environ)
-    except TorchMissing as error:
+        path, environment = found()
+    except NotFound as error:
         print(f"lockstep: {error}", file=sys.stderr)
         return BACKEND_MISSING
     # Python ignores these two, and a program keeps ignoring what was ignored when it was started.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    os.execve(PROGRAM, ["lockstep", *arguments], environment)
+    os.execve(path, ["lockstep", *arguments], environment)
+
+
+def found() -> tuple[Path, dict[str, str]]:
+    """The program and its environment: of the wheel, or else what was built in the sources that this package is in."""
+    if is_installed():
+        return PROGRAM, environment_of(_torch_folder(), os.environ)
+    built = PACKAGE.parents[1] / "build" / "lockstep"
+    if not built.exists():
+        raise NotFound(f"there is no program beside this package, and no {built}: install the wheel, or run 'make build'")
+    return built, dict(os.environ)
 
 
 def environment_of(torch: Path, environment) -> dict[str, str]:
@@ -68,13 +78,13 @@ def _torch_folder() -> Path:
     if not _has_library(folder):
         spec = importlib.util.find_spec("torch")
         if spec is None or not spec.submodule_search_locations:
-            raise TorchMissing(f"{sys.executable} has no torch: {install}")
+            raise NotFound(f"{sys.executable} has no torch: {install}")
         folder = Path(spec.submodule_search_locations[0])
     version = _version_of(folder)
     if not version.startswith(TORCH + "."):
-        raise TorchMissing(f"this lockstep runs with torch {TORCH}, and {folder} is {version or 'unknown'}: {install}")
+        raise NotFound(f"this lockstep runs with torch {TORCH}, and {folder} is {version or 'unknown'}: {install}")
     if not _has_library(folder):
-        raise TorchMissing(f"{folder} has no lib/libtorch_cpu.so: {install}")
+        raise NotFound(f"{folder} has no lib/libtorch_cpu.so: {install}")
     return folder
 
 

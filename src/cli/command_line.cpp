@@ -1,6 +1,7 @@
 #include "command_line.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <sstream>
 #include <string_view>
@@ -46,10 +47,21 @@ constexpr std::pair<std::string_view, const char*> kRemoved[] = {
     {"limit", "build/bench/limit measures the limit; bench/limit_share.py sets it beside a row."},
     {"layers", "ONEDNN_VERBOSE=1 prints the time of every primitive; --trace names a GPU's kernels."}};
 
+/// What `word` may mean on a command that takes no arguments: "; did you mean --model resnet18?".
+std::string meaning_of_argument(const CLI::App& command, const std::string& word) {
+  if (word.ends_with(".json"))
+    return "; 'lockstep diff BASE.json TEST.json' compares results, 'lockstep show' prints one";
+  const std::string flag = "--" + name_in(word);
+  if (command.get_option_no_throw(flag) != nullptr) return fmt::format("; did you mean {}?", flag);
+  return command.get_option_no_throw("--model") == nullptr ? ""
+                                                           : fmt::format("; did you mean --model {}?", word);
+}
+
 /// Refuses a word that the command has no use for.
 [[noreturn]] void throw_unexpected(const CLI::App& command, const std::string& word) {
   if (!word.starts_with('-')) {
-    throw ConfigError(fmt::format("'lockstep {}' takes no argument '{}'", command.get_name(), word),
+    throw ConfigError(fmt::format("'lockstep {}' takes no argument '{}'{}", command.get_name(), word,
+                                  meaning_of_argument(command, word)),
                       help_advice(command));
   }
   const auto removed = std::ranges::find(kRemoved, name_in(word), [](const auto& one) { return one.first; });
@@ -57,8 +69,7 @@ constexpr std::pair<std::string_view, const char*> kRemoved[] = {
     throw ConfigError(fmt::format("unknown flag '{}': it was removed", word), removed->second);
   std::vector<std::string> near = nearest_names(name_in(word), flags_of(command));
   for (std::string& name : near) name.insert(0, "--");
-  const std::string guess = near.empty() ? "" : fmt::format("; did you mean {}?", join_alternatives(near));
-  throw ConfigError(fmt::format("unknown flag '{}'{}", word, guess), help_advice(command));
+  throw ConfigError(fmt::format("unknown flag '{}'{}", word, did_you_mean(near)), help_advice(command));
 }
 
 /// Refuses a line that names no command.
@@ -66,9 +77,18 @@ constexpr std::pair<std::string_view, const char*> kRemoved[] = {
   const std::vector<std::string> words = app.remaining();
   if (words.empty()) throw ConfigError("a command is missing, as in 'lockstep bench'", help_advice(app));
   if (words.front().starts_with('-')) {
+    if (!nearest_names(name_in(words.front()), flags_of(app)).empty()) throw_unexpected(app, words.front());
     throw ConfigError(
         fmt::format("'{}' stands before a command, as in 'lockstep bench {}'", words.front(), words.front()),
         help_advice(app));
+  }
+  for (const char* python : {"export", "convert"}) {
+    if (words.front() != python) continue;
+    throw ConfigError(
+        fmt::format("'{}' is a command of lockstep's Python package", python),
+        fmt::format("'python3 -m lockstep {} --help' explains it, with the package installed or, in "
+                    "the sources, with PYTHONPATH=python.",
+                    python));
   }
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
@@ -143,6 +163,13 @@ void CommandLine::add(const char* name, const char* description, const AddComman
 
 RunCommand CommandLine::parse(const Arguments& arguments) {
   Arguments words(arguments.begin() + 1, arguments.end());
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    const auto is_named = [&](const Command& command) { return command.app.get_name() == words.front(); };
+    if (words.empty() || std::ranges::any_of(commands_, is_named)) words.emplace_back("--help");
+  }
+  // Bash passes the program's name and two words of the line.
+  if (!words.empty() && words.front() == "completion" && std::getenv("COMP_LINE") != nullptr) words.resize(1);
   for (const Command& command : commands_) {
     if (words.empty() || command.app.get_name() != words.front()) continue;
     if (PassedOn* rest = command.flags.passed_on()) cut_behind_divider(words, *rest);
@@ -163,6 +190,25 @@ RunCommand CommandLine::parse(const Arguments& arguments) {
   const auto parsed =
       std::ranges::find_if(commands_, [](const Command& command) { return command.app.parsed(); });
   return parsed == commands_.end() ? RunCommand() : parsed->run;
+}
+
+std::vector<std::string> CommandLine::completions(
+    const Arguments& arguments, const std::map<std::string, std::vector<std::string>>& values) const {
+  const std::string& word = arguments.back();
+  std::vector<std::string> all;
+  if (arguments.size() <= 2) {
+    for (const CLI::App* command : app_->get_subcommands({})) all.push_back(command->get_name());
+  } else if (const auto named = values.find(arguments[arguments.size() - 2]); named != values.end()) {
+    // Of a list the last entry is completed.
+    const std::string before = word.substr(0, word.rfind(',') + 1);
+    for (const std::string& value : named->second) all.push_back(before + value);
+  } else if (word.starts_with('-')) {
+    for (const CLI::App* command :
+         app_->get_subcommands([&](const CLI::App* one) { return one->get_name() == arguments[1]; }))
+      for (const std::string& name : flags_of(*command)) all.push_back("--" + name);
+  }
+  std::erase_if(all, [&](const std::string& one) { return !one.starts_with(word); });
+  return all;
 }
 
 }  // namespace lockstep::cli

@@ -2,8 +2,10 @@
 
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "flags.h"
 
@@ -27,6 +29,11 @@ class CommandLine {
   /// The sub-command that the arguments name; empty if they ask for help, which is printed. Throws
   /// ConfigError.
   RunCommand parse(const Arguments& arguments);
+
+  /// What the last of `arguments`, the beginning of a word, can become: commands, flags, or of `values` those
+  /// of the flag before it ("--model").
+  std::vector<std::string> completions(const Arguments& arguments,
+                                       const std::map<std::string, std::vector<std::string>>& values) const;
 
  private:
   struct Command;

@@ -17,6 +17,7 @@ constexpr const char* kFooter = R"(Start here:
   lockstep topo                      what this machine looks like
   lockstep report RESULT.json -o report.html
                                      explain a result on one page, with charts
+  lockstep docs                      the pages of the documentation
   python -m lockstep export torchvision:vit_b_16 -o vit.pt2
                                      put a PyTorch network into a file for --model
   lockstep diff BASE.json TEST.json  what changed between two results, and how certain that is
@@ -44,6 +45,9 @@ int run_program(const Arguments& arguments) {
   line.add("plot", "write one chart of one or several results as SVG", &add_plot);
   line.add("feed", "send random batches to a bench with --input zmq", &add_feed);
   line.add("topo", "processors, GPUs and network devices, and what connects them", &add_topo);
+  line.add("docs", "print a page of the documentation, or the list of all", &add_docs);
+  line.add("completion", "print the script that completes commands, flags and names in a shell",
+           [&line](Flags& flags) { return add_completion(flags, line); });
   try {
     RunCommand command;
     const int code = report_once([&] {

@@ -21,6 +21,8 @@ RunCommand add_show(Flags& flags);
 RunCommand add_plot(Flags& flags);
 RunCommand add_feed(Flags& flags);
 RunCommand add_topo(Flags& flags);
+RunCommand add_docs(Flags& flags);
+RunCommand add_completion(Flags& flags, const CommandLine& commands);
 
 /// The text of `info model NAME` about a built-in network or one from a file: its samples and batches, and
 /// what decides how it scales. Throws ConfigError.

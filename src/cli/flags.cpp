@@ -28,9 +28,14 @@ struct Single<std::vector<Value>> : Single<Value> {};
 
 /// Lets the option refuse values that the form does not allow. `whole`: its numbers are whole.
 void check_values(CLI::Option& option, const FlagForm& form, bool whole) {
-  const auto check = [one_of = form.one_of, numbers = form.numbers, whole](std::string& text) {
+  const auto check = [one_of = form.one_of, numbers = form.numbers, whole,
+                      delimited = option.get_delimiter() != '\0'](std::string& text) {
     const auto refused = [&](const std::string& allowed) {
-      return fmt::format("takes {}, not '{}'", allowed, text);
+      const bool range =
+          whole && delimited &&
+          (text.find_first_of("-:", 1) != std::string::npos || text.find("..") != std::string::npos);
+      return fmt::format("takes {}, not '{}'{}", allowed, text,
+                         range ? "; several are separated by commas: 1,2,4" : "");
     };
     // An unset variable of a script: --resume "$FILE" must not mean that the flag was not given.
     if (text.empty()) return std::string("was given an empty value");

@@ -1,5 +1,7 @@
-// Networks from files, through the program: tests/references/make_network.py makes the two that are used
+// Networks from files, through the program: tests/references/make_network.py makes those that are used
 // here.
+
+#include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,6 +19,7 @@ using testing::HasSubstr;
 
 const std::string kConvolutions = LOCKSTEP_SOURCE_DIR "/tests/references/small.pt2";
 const std::string kTokens = LOCKSTEP_SOURCE_DIR "/tests/references/tokens.pt2";
+const std::string kRandom = LOCKSTEP_SOURCE_DIR "/tests/references/random.pt2";
 
 test::Finished run_lockstep(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "lockstep");
@@ -41,10 +44,21 @@ TEST_P(VerifyNetworkFileTest, micro_batches_and_processes_make_no_difference) {
   EXPECT_THAT(finished.output, HasSubstr(" 0 wrong"));
 }
 
-INSTANTIATE_TEST_SUITE_P(all, VerifyNetworkFileTest, testing::Values(kConvolutions, kTokens),
+INSTANTIATE_TEST_SUITE_P(all, VerifyNetworkFileTest, testing::Values(kConvolutions, kTokens, kRandom),
                          [](const auto& tested) {
-                           return tested.param == kTokens ? "tokens" : "convolutions";
+                           return std::filesystem::path(tested.param).stem().string();
                          });
+
+TEST(NetworkFileProgramTest, random_numbers_repeat_however_ranks_are_started) {
+  for (const std::vector<std::string>& ranks :
+       {std::vector<std::string>{"--backend", "mpi"}, {"--launch", "threads"}}) {
+    std::vector<std::string> command{"verify", "--model", kRandom, "--ranks", "2", "--threads", "1"};
+    command.insert(command.end(), ranks.begin(), ranks.end());
+    const test::Finished finished = run_lockstep(command);
+    EXPECT_EQ(finished.exit_code, 0) << finished.output << finished.error;
+    EXPECT_THAT(finished.output, HasSubstr(" 0 wrong"));
+  }
+}
 
 TEST(NetworkFileProgramTest, rates_count_the_files_unit) {
   const test::ScratchFolder folder;

@@ -175,6 +175,34 @@ TEST(UsageTest, numbers_may_have_units_and_exponents) {
   EXPECT_THAT(plan.output, testing::ContainsRegex("lenet5 ddp 2 ranks x 10 +1024 "));
 }
 
+TEST(UsageTest, shells_complete_commands_flags_and_names) {
+  const auto completed = [](const std::string& line) {
+    // As bash calls it: with the program and two words of the line.
+    return test::run(
+               {"env", "COMP_LINE=" + line, LOCKSTEP_PROGRAM, "completion", "lockstep", "word", "before"})
+        .output;
+  };
+  EXPECT_EQ(completed("lockstep co"), "compare\ncompletion\n");
+  EXPECT_EQ(completed("lockstep bench --rank"), "--ranks\n");
+  EXPECT_EQ(completed("lockstep bench --model resnet1"), "resnet18\nresnet101\nresnet152\n");
+  EXPECT_EQ(completed("lockstep verify --strategy ddp,re"), "ddp,replicated\n");
+  EXPECT_EQ(completed("lockstep bench --model ./mine"), "");
+  const std::string ask =
+      std::string("eval \"$('") + LOCKSTEP_PROGRAM + "' completion bash)\" && complete -p lockstep";
+  const test::Finished registered = test::run({"bash", "-c", ask});
+  EXPECT_EQ(registered.exit_code, 0) << registered.error;
+  EXPECT_THAT(registered.output, testing::HasSubstr("completion"));
+}
+
+TEST(UsageTest, pages_are_printed_and_help_is_a_command) {
+  EXPECT_THAT(test::run({LOCKSTEP_PROGRAM, "docs"}).output, testing::HasSubstr("reading-the-report"));
+  EXPECT_TRUE(test::run({LOCKSTEP_PROGRAM, "docs", "docs/faq.md"}).output.starts_with("# "));
+  EXPECT_THAT(test::run({LOCKSTEP_PROGRAM, "docs", "reading"}).error,
+              testing::HasSubstr("unknown page 'reading'; did you mean reading-the-report?"));
+  EXPECT_EQ(test::run_here({"lockstep", "help", "diff"}).output,
+            test::run_here({"lockstep", "diff", "--help"}).output);
+}
+
 // The others run in this process.
 TEST(UsageTest, the_program_ends_with_the_code_of_its_command) {
   const std::string program = LOCKSTEP_PROGRAM;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -133,6 +134,30 @@ TEST(TracedModelTest, gradients_are_kept_without_a_copy) {
   run_step(*model);
   for (const auto& [name, value] : model->parameters().trainable())
     EXPECT_EQ(value.grad().const_data_ptr(), announced.at(name)) << name;
+}
+
+/// Ranks may be threads of one process.
+TEST(TracedModelTest, random_numbers_do_not_depend_on_what_other_threads_draw) {
+  const auto losses = [](int64_t rank) {
+    const std::unique_ptr<Model> model = info_of(LOCKSTEP_REFERENCES "/random.pt2").create({.batch = 2});
+    std::vector<at::Tensor> samples = one_batch();
+    samples.front() = samples.front().contiguous();
+    std::vector<double> values;
+    for (int64_t step = 0; step < 200; ++step) {
+      const kernels::Context context{.step = step, .first_sample = 2 * rank};
+      values.push_back(model->whole_step()->run(samples, context, scale_of(1), [] {}).item<double>());
+    }
+    return values;
+  };
+  const std::vector<std::vector<double>> alone{losses(0), losses(1)};
+  std::vector<std::vector<double>> together(2);
+  {
+    const std::jthread other([&] { together[1] = losses(1); });
+    together[0] = losses(0);
+  }
+  EXPECT_EQ(together, alone);
+  EXPECT_NE(alone[0], alone[1]);
+  EXPECT_NE(alone[0][0], alone[0][1]);
 }
 
 TEST(TracedModelTest, an_exception_of_a_callback_comes_out_as_it_was_thrown) {

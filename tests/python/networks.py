@@ -111,6 +111,21 @@ class LstmClassifier(nn.Module):
         return self.last(self.lstm(self.embedding(tokens))[0][:, -1])
 
 
+class Random(nn.Module):
+    """Each kind of random number that a layer draws."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(16, 24), nn.Linear(8, 10)
+
+    def forward(self, images):
+        noisy = F.alpha_dropout(F.dropout2d(images, 0.3), 0.1) + 0.1 * torch.randn_like(images)
+        q, k, v = self.first(noisy.reshape(len(images), 1, 12, 16)).chunk(3, -1)
+        x = F.rrelu(F.scaled_dot_product_attention(q, k, v, dropout_p=0.2).mean((1, 2)), training=True)
+        kept = torch.bernoulli(torch.full((len(x), 1), 0.8))
+        return self.last(F.dropout(x * kept + torch.rand_like(x), 0.2) * F.gumbel_softmax(x))
+
+
 def following_token_loss(logits, targets):
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
@@ -137,9 +152,11 @@ def make(name: str, batch: int = 4):
     if name == "dropout":
         model = nn.Sequential(nn.Flatten(), nn.Linear(192, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 10))
         return model, F.cross_entropy, images, labels
+    if name == "random":
+        return Random(), F.cross_entropy, images, labels
     if name == "mlp":
         return nn.Sequential(nn.Flatten(), nn.Linear(192, 16), nn.ReLU(), nn.Linear(16, 10)), F.cross_entropy, images, labels
     raise ValueError(name)
 
 
-NAMES = ["conv", "attention", "windows", "sums", "unet", "auxiliary", "lstm", "dropout", "mlp"]
+NAMES = ["conv", "attention", "windows", "sums", "unet", "auxiliary", "lstm", "dropout", "random", "mlp"]

@@ -1,6 +1,8 @@
 """An exported step computes the same as eager PyTorch; networks that cannot be traced are refused with the place."""
 
+import contextlib
 import copy
+import io
 import json
 import os
 import tempfile
@@ -185,6 +187,12 @@ class ExportTest(unittest.TestCase):
         self.assertEqual([entry["name"] for entry in about["inputs"]], ["x", "weight"])
         self.assertEqual(about["unit"], "row")
 
+    def test_progress_names_each_graph(self):
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            lockstep.export(nn.Linear(4, 2), F.cross_entropy, torch.randn(3, 4), torch.tensor([0, 1, 0]), self.path,
+                            batch=[2, 3], progress=True)  # fmt: skip
+        self.assertEqual(said.getvalue(), "graph 1 of 2: batch 2, fp32, cpu\ngraph 2 of 2: batch 3, fp32, cpu\n")
+
 
 class Branching(nn.Module):
     def __init__(self):
@@ -251,6 +259,9 @@ class RefusalTest(unittest.TestCase):
     def test_examples(self):
         self.assertIn("first dimension", self.refusal(targets=torch.tensor([0, 1])))
         self.assertIn("tensors", self.refusal(inputs=(torch.randn(3, 4), 7)))
+        message = self.refusal(targets=torch.tensor([0, 1, 11]))
+        self.assertIn("the network fails with the examples: IndexError: Target 11 is out of bounds", message)
+        self.assertIn("'model' is a torch.nn.Module, not a function", self.refusal(F.cross_entropy))
 
     def test_choices(self):
         self.assertIn("int4", self.refusal(precision="int4"))
@@ -258,7 +269,9 @@ class RefusalTest(unittest.TestCase):
         if not torch.cuda.is_available():
             self.assertIn("a machine with a GPU", self.refusal(device=["cpu", "cuda"]))
         self.assertIn("twice", self.refusal(batch=[2, 2]))
-        self.assertIn("0 samples", self.refusal(batch=0))
+        self.assertIn("'batch' is a whole number above 0", self.refusal(batch=0))
+        self.assertIn("not '8'", self.refusal(batch="8"))
+        self.assertIn("nowhere' for 'net.pt2'", self.refusal(path="nowhere/net.pt2"))
         self.assertIn(".pt2", self.refusal(path="net.onnx"))
 
 

@@ -66,6 +66,27 @@ class InstalledTest(unittest.TestCase):
         self.make_torch(self.site)
         self.assertNotIn(f"LD_LIBRARY_PATH={torch}", self.run_module(path=(elsewhere,), script=script).stdout)
 
+    def test_bench_and_report_are_functions(self):
+        self.make_torch(self.site)
+        script = """
+import lockstep
+small = dict(model="trivial", batch=2, steps=3, warmup=0, threads=1, backend="thread")
+rows = lockstep.bench(**small, ranks=[1, 2], strategy="ddp", json="run.json")
+print([(row["ranks"], row["strategy"]) for row in rows], lockstep.report("run.json", "page.html"))
+try:
+    lockstep.bench(model="trivia", ranks=1)
+except lockstep.RunError as error:
+    print(error)
+"""
+        finished = self.run_module(script=script)
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        rows, refusal = finished.stdout.split("\n", 1)
+        self.assertIn("(2, 'ddp')", rows)
+        self.assertTrue(rows.endswith(" page.html"), rows)
+        self.assertTrue((self.folder / "page.html").read_text().startswith("<!DOCTYPE html>"))
+        self.assertIn("lockstep bench ended with code 2: unknown model 'trivia'; did you mean trivial?", refusal)
+        self.assertIn("[1/", finished.stderr)
+
     def test_a_python_without_the_right_torch_is_told_what_to_install(self):
         def said(*path: Path) -> str:
             # -S: no site-packages of this Python, which may have a torch.

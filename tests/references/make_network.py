@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes two networks' files that tests read, small.pt2 and tokens.pt2, and small.json: five steps in eager PyTorch.
+"""Makes three networks' files that tests read, and small.json: five steps of small.pt2 in eager PyTorch.
 
 tests/models/traced_model_test.cpp trains small.pt2 and compares; tests/network_file breaks it in many ways. tokens.pt2 has
-no batch normalization, so tests/cli can verify all promises with it. Run as
+no batch normalization, so tests/cli can verify all promises with it. random.pt2 draws random numbers of each kind. Run as
 tests/python/CMakeLists.txt runs its tests, with the folder to write to:
 
     PYTHONPATH=python:TORCH'S-FOLDER LD_LIBRARY_PATH=build/tests/python/torch_stubs \\
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "python"))
 
 import lockstep  # noqa: E402
-from networks import Attention, ConvNet, following_token_loss  # noqa: E402
+from networks import Attention, ConvNet, Random, following_token_loss  # noqa: E402
 
 STEPS, BATCH = 5, 2
 
@@ -52,6 +52,7 @@ def main() -> None:
         Attention(), following_token_loss, tokens, torch.roll(tokens, -1, 1), folder / "tokens.pt2",
         unit="token", units_per_sample=6, input_range=(0, 40), target_range=(0, 40), name="tokens",
     )  # fmt: skip
+    lockstep.export(Random(), loss, images, labels, folder / "random.pt2", target_range=(0, 10), name="random")
 
 
 if __name__ == "__main__":

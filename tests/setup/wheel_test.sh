@@ -47,6 +47,9 @@ grep -qx 'Requires-Dist: torch==2.11.\*' "${info[0]}/METADATA" || complain "it d
 for text in LICENSE libzmq5.txt libsodium23.txt libhwloc15.txt libfmt9.txt nlohmann-json3-dev.txt; do
   compgen -G "${info[0]}/licenses/${text%[0-9]*.txt}*" >/dev/null || complain "there is no license $text"
 done
+for page in lockstep.1 lockstep-bench.1; do
+  compgen -G "${unpacked[0]}/*.data/data/share/man/man1/$page" >/dev/null || complain "there is no manual page $page"
+done
 if find "${unpacked[0]}" -name 'libtorch*' -o -name 'libc10*' -o -name 'libgomp*' -o -name 'libcud*' -o -name 'libmpi*' |
   grep .; then
   complain "these belong to torch or to the machine"
@@ -69,6 +72,8 @@ try_program() {
   expect "2 ranks" 0 "$lockstep" bench --model trivial --ranks 2 --steps 3 --warmup 1 --backend mpi
   expect "2 ranks" 0 mpirun --allow-run-as-root --oversubscribe -np 2 "$lockstep" bench --model trivial --ranks 2 \
     --steps 3 --warmup 1 --backend mpi
+  expect "lockstep docs" 0 "$lockstep" docs --help
+  expect "# " 0 "$lockstep" docs faq
   expect "" 0 "$lockstep" report "$1/result.json" -o "$1/report.html"
   grep -qF "resnet18" "$1/report.html" || complain "the report says nothing about resnet18"
   expect "did you mean" 2 "$1/bin/python3" -m lockstep bench --modell resnet18

@@ -1,7 +1,9 @@
 #include "lockstep/base/names.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,6 +11,66 @@
 
 namespace lockstep {
 namespace {
+
+/// What other tools call a thing, in lower case with underscores, and lockstep's name of it.
+constexpr std::pair<std::string_view, const char*> kElsewhere[] = {
+    {"zero", "sharded"},
+    {"zero1", "sharded"},
+    {"fsdp", "sharded"},
+    {"fsdp2", "sharded"},
+    {"deepspeed", "sharded"},
+    {"ps", "parameter_server"},
+    {"dp", "data_parallel"},
+    {"allreduce", "replicated"},
+    {"all_reduce", "replicated"},
+    {"distributed", "ddp"},
+    {"openmpi", "mpi"},
+    {"float32", "fp32"},
+    {"float16", "fp16"},
+    {"half", "fp16"},
+    {"bfloat16", "bf16"},
+    {"amp", "bf16"},
+    {"gpu", "cuda"},
+    {"n", "ranks"},
+    {"np", "ranks"},
+    {"nproc", "ranks"},
+    {"nproc_per_node", "ranks"},
+    {"world_size", "ranks"},
+    {"num_gpus", "ranks"},
+    {"gpus", "ranks"},
+    {"workers", "ranks"},
+    {"arch", "model"},
+    {"network", "model"},
+    {"m", "model"},
+    {"b", "batch"},
+    {"bs", "batch"},
+    {"batch_size", "batch"},
+    {"learning_rate", "lr"},
+    {"iterations", "steps"},
+    {"iters", "steps"},
+    {"num_batches", "steps"},
+    {"num_warmup_batches", "warmup"},
+    {"dtype", "precision"},
+    {"variable_update", "strategy"},
+    {"bucket_cap_mb", "bucket-mb"},
+    {"gradient_accumulation_steps", "accumulate"},
+    {"clip_grad_norm", "grad-clip"},
+    {"data_dir", "data"},
+    {"v", "version"},
+    {"run", "bench"},
+    {"benchmark", "bench"},
+    {"list", "info"},
+    {"chart", "plot"},
+    {"print", "show"},
+    {"view", "show"},
+    {"check", "verify"}};
+
+std::string in_lower_case(std::string_view name) {
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return c == '-' ? '_' : std::tolower(c); });
+  return lower;
+}
 
 /// Levenshtein distance, with one row of the table at a time.
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -29,10 +91,14 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> known) {
+  const std::string typed = in_lower_case(name);
+  for (const auto& [elsewhere, here] : kElsewhere)
+    if (typed == elsewhere && std::ranges::find(known, here) != known.end()) return {here};
   std::vector<std::pair<size_t, std::string>> scored;
   for (const std::string& candidate : known) {
-    const bool prefix = !name.empty() && (candidate.starts_with(name) || name.starts_with(candidate));
-    const size_t distance = edit_distance(name, candidate);
+    const std::string lower = in_lower_case(candidate);
+    const bool prefix = !typed.empty() && (lower.starts_with(typed) || typed.starts_with(lower));
+    const size_t distance = edit_distance(typed, lower);
     // Two mistakes in a short name, a third of the letters in a long one.
     if (prefix || distance <= std::max<size_t>(2, candidate.size() / 3)) {
       scored.emplace_back(prefix ? std::min<size_t>(distance, 2) : distance, candidate);
@@ -55,11 +121,13 @@ std::string join_alternatives(std::span<const std::string> names) {
   return text;
 }
 
+std::string did_you_mean(std::span<const std::string> names) {
+  return names.empty() ? "" : fmt::format("; did you mean {}?", join_alternatives(names));
+}
+
 void throw_unknown_name(std::string_view what, std::string_view name, std::span<const std::string> known,
                         std::string_view list_command) {
-  const std::vector<std::string> near = nearest_names(name, known);
-  const std::string guess = near.empty() ? "" : fmt::format("; did you mean {}?", join_alternatives(near));
-  throw ConfigError(fmt::format("unknown {} '{}'{}", what, name, guess),
+  throw ConfigError(fmt::format("unknown {} '{}'{}", what, name, did_you_mean(nearest_names(name, known))),
                     fmt::format("'{}' lists all of them.", list_command));
 }
 

@@ -7,9 +7,13 @@
 
 namespace lockstep {
 
-/// The entries of `known` that a user who typed `name` may have meant, nearest first, at most three: within a
-/// small edit distance, or with one a prefix of the other.
+/// The entries of `known` that a user who typed `name` may have meant, nearest first, at most three: what
+/// other tools call `name`, or else all within a small edit distance, or with one a prefix of the other; in
+/// any case.
 std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> known);
+
+/// "; did you mean a or b?"; empty where there are none.
+std::string did_you_mean(std::span<const std::string> names);
 
 /// "unknown model 'resnet5'; did you mean resnet50 or resnet152?" with the command that prints the
 /// whole list as advice. Throws ConfigError; `what` is the kind of thing ("model").

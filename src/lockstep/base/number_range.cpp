@@ -26,7 +26,7 @@ constexpr UnitWord kSizeWords[] = {{"", 1},          {"b", 1 / (kKi * kKi)},
                                    {"mb", 1},        {"mib", 1},
                                    {"g", kKi},       {"gb", kKi},
                                    {"gib", kKi}};
-constexpr UnitWord kSecondWords[] = {{"", 1}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
+constexpr UnitWord kSecondWords[] = {{"", 1}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}};
 constexpr UnitWord kMillisecondWords[] = {{"", 1}, {"us", 1e-3}, {"ms", 1}, {"s", 1e3}};
 constexpr UnitWord kShareWords[] = {{"", 1}, {"%", 0.01}};
 constexpr UnitWord kNoWords[] = {{"", 1}};

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -10,12 +10,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/models/generator_scope.h"
 #include "lockstep/models/model.h"
 #include "lockstep/models/network_plugin.h"
 #include "lockstep/models/traced_model.h"
@@ -97,15 +97,8 @@ const plugin::Entry& find_entry(const PluginName& name) {
 
 /// A network with the initial values of a seed.
 plugin::Network create_network(const PluginName& name, uint64_t seed) {
-  // Modules draw from the process's generator, and ranks may be threads.
-  static std::mutex creating;
-  const std::lock_guard<std::mutex> lock(creating);
   const plugin::Entry& entry = find_entry(name);
-  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
-  {
-    const std::lock_guard<std::mutex> seeding(generator.mutex());
-    generator.set_current_seed(seed);
-  }
+  const GeneratorScope random(at::kCPU, seed);
   plugin::Network network;
   try {
     network = entry.create();
@@ -250,14 +243,14 @@ bool try_network(const PluginName& name, const plugin::Network& network, const N
       samples.push_back(at::full(shape, value, type));
     }
   }
-  const at::Generator& generator = at::globalContext().defaultGenerator(at::kCPU);
-  const at::Tensor before = generator.get_state();
+  const GeneratorScope random(at::kCPU, 1);
+  const at::Tensor before = random.generator().get_state();
   try {
     loss_of(network, file, samples);
   } catch (const Error& error) {
     throw refused_plugin(name, error.what(), "");
   }
-  return !generator.get_state().equal(before);
+  return !random.generator().get_state().equal(before);
 }
 
 class PluginModel final : public Model, public WholeStep {
@@ -285,7 +278,8 @@ class PluginModel final : public Model, public WholeStep {
 
   at::Tensor run(const std::vector<at::Tensor>& samples, const kernels::Context& context,
                  const at::Tensor& scale, const std::function<void()>& forward_done) override {
-    if (file_->draws_random_numbers) seed_step(context, scale.device());
+    std::optional<GeneratorScope> random;
+    if (file_->draws_random_numbers) random.emplace(scale.device(), step_seed(context));
     at::Tensor loss;
     {
       const replica::AutocastScope autocast(precision_, scale.device().type());

@@ -1,6 +1,10 @@
+#include <filesystem>
 #include <map>
 #include <mutex>
 
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
 #include "lockstep/models/networks.h"
 #include "lockstep/models/plugin_model.h"
 #include "lockstep/models/traced_model.h"
@@ -50,6 +54,21 @@ ModelInfo row(int64_t parameters, int64_t tensors, int64_t largest, int64_t mult
           .create = create};
 }
 
+/// Refuses a file of another kind than networks are read from, by its ending.
+void refuse_other_file(const std::string& name) {
+  const std::string ending = std::filesystem::path(name).extension();
+  const bool values = ending == ".pt" || ending == ".pth" || ending == ".ckpt" || ending == ".bin" ||
+                      ending == ".safetensors";
+  const char* what = values              ? "a file of values, or TorchScript"
+                     : ending == ".onnx" ? "an ONNX graph, which has no training step"
+                     : ending == ".py"   ? "Python source"
+                                         : nullptr;
+  if (what == nullptr) return;
+  throw ConfigError(
+      fmt::format("--model {}: that is {}, and a network comes from a .pt2 file", name, what),
+      "Export the PyTorch module with lockstep.export() in Python; docs/your-network.md shows how.");
+}
+
 }  // namespace
 
 bool is_from_file(const std::string& name) {
@@ -57,7 +76,10 @@ bool is_from_file(const std::string& name) {
 }
 
 const ModelInfo& info_of(const std::string& name) {
-  if (!is_from_file(name)) return registry().get(name);
+  if (!is_from_file(name)) {
+    refuse_other_file(name);
+    return registry().get(name);
+  }
   static std::mutex mutex;
   static std::map<std::string, ModelInfo> files;
   const std::lock_guard<std::mutex> lock(mutex);

@@ -6,13 +6,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue.h>
@@ -28,6 +28,7 @@
 #include <torch/library.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/models/generator_scope.h"
 #include "lockstep/models/model.h"
 #include "lockstep/models/network_archive.h"
 #include "lockstep/replica/random.h"
@@ -120,7 +121,9 @@ class NativeRunner {
   /// Throws ConfigError, naming the file, if LibTorch cannot run the graph.
   NativeRunner(const std::string& path, const std::string& graph) : path_(path) {
     define_operators();
-    // LibTorch warns of every operator that it has no shortcut for.
+    // LibTorch warns of every operator that it has no shortcut for, by a level of the process.
+    static std::mutex mutex;
+    const std::lock_guard<std::mutex> lock(mutex);
     const int level = std::exchange(FLAGS_caffe2_log_level, kErrorsOnly);
     try {
       handle_ = std::make_unique<torch::nativert::ModelRunnerHandle>(path, graph);
@@ -197,7 +200,8 @@ class TracedModel final : public Model, public WholeStep {
 
   at::Tensor run(const std::vector<at::Tensor>& samples, const kernels::Context& context,
                  const at::Tensor& scale, const std::function<void()>& forward_done) override {
-    if (file_->draws_random_numbers) seed_step(context, scale.device());
+    std::optional<GeneratorScope> random;
+    if (file_->draws_random_numbers) random.emplace(scale.device(), step_seed(context));
     const std::vector<at::Tensor> parameters = parameters_.tensors();
     std::vector<at::Tensor> inputs = parameters;
     move_constants(scale.device());
@@ -307,13 +311,10 @@ at::ScalarType scalar_type(network_file::Type type) {
   return at::kBool;
 }
 
-void seed_step(const kernels::Context& context, at::Device device) {
+uint64_t step_seed(const kernels::Context& context) {
   const uint64_t of_step =
       replica::stream_seed(context.seed, "traced step", static_cast<uint64_t>(context.step));
-  at::Generator generator = at::globalContext().defaultGenerator(device);
-  const std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.set_current_seed(
-      replica::stream_seed(of_step, "rank", static_cast<uint64_t>(context.first_sample)));
+  return replica::stream_seed(of_step, "rank", static_cast<uint64_t>(context.first_sample));
 }
 
 ModelInfo described_network(std::shared_ptr<const NetworkFile> file, int default_batch, std::string source,

@@ -17,9 +17,8 @@ ModelInfo described_network(std::shared_ptr<const network_file::NetworkFile> fil
                             std::string source,
                             std::function<std::unique_ptr<Model>(const ModelOptions& options)> create);
 
-/// Seeds the generator of the process for a device, from which such programs draw, for one step of one rank.
-/// Ranks that are threads share the CPU's.
-void seed_step(const kernels::Context& context, at::Device device);
+/// The seed of the random numbers that such a program draws in one step of one rank.
+uint64_t step_seed(const kernels::Context& context);
 
 /// The network of a file (docs/your-network.md). Its model runs the graph for batches of options.batch in
 /// options.precision; the step is a WholeStep, and forward() throws Error. Both this and `create` throw

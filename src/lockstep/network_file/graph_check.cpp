@@ -165,7 +165,8 @@ class Checker {
     const bool reaches_out =
         has_any_of(target, {"from_file", "from_blob", "set_data", ".set_.", "save", "load"});
     require(computes && !reaches_out, fmt::format("the operation '{}', which is not allowed", target));
-    if (has_any_of(target, {"dropout", "bernoulli", ".rand", ".normal", "multinomial"}))
+    if (has_any_of(target, {"dropout", "bernoulli", "rand", "normal", "nomial", "rrelu", "uniform",
+                            "exponential", "cauchy", "geometric", "poisson"}))
       file_.draws_random_numbers = true;
   }
 
