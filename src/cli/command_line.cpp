@@ -57,6 +57,16 @@ std::string meaning_of_argument(const CLI::App& command, const std::string& word
                                                            : fmt::format("; did you mean --model {}?", word);
 }
 
+/// "; it is one of 'lockstep train'", where another command has the flag.
+std::string owner_of(const std::string& flag, const CLI::App& command) {
+  if (const CLI::App* program = command.get_parent(); program != nullptr) {
+    for (const CLI::App* other : program->get_subcommands({}))
+      if (other->get_option_no_throw("--" + name_in(flag)) != nullptr)
+        return fmt::format("; it is one of 'lockstep {}'", other->get_name());
+  }
+  return "";
+}
+
 /// Refuses a word that the command has no use for.
 [[noreturn]] void throw_unexpected(const CLI::App& command, const std::string& word) {
   if (!word.starts_with('-')) {
@@ -69,7 +79,9 @@ std::string meaning_of_argument(const CLI::App& command, const std::string& word
     throw ConfigError(fmt::format("unknown flag '{}': it was removed", word), removed->second);
   std::vector<std::string> near = nearest_names(name_in(word), flags_of(command));
   for (std::string& name : near) name.insert(0, "--");
-  throw ConfigError(fmt::format("unknown flag '{}'{}", word, did_you_mean(near)), help_advice(command));
+  throw ConfigError(
+      fmt::format("unknown flag '{}'{}", word, near.empty() ? owner_of(word, command) : did_you_mean(near)),
+      help_advice(command));
 }
 
 /// Refuses a line that names no command.
@@ -90,7 +102,7 @@ std::string meaning_of_argument(const CLI::App& command, const std::string& word
                     "the sources, with PYTHONPATH=python.",
                     python));
   }
-  std::vector<std::string> names;
+  std::vector<std::string> names{"help"};
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   throw_unknown_name("command", words.front(), names, help_of(app));
 }

@@ -100,7 +100,8 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
     const bool prefix = !typed.empty() && (lower.starts_with(typed) || typed.starts_with(lower));
     const size_t distance = edit_distance(typed, lower);
     // Two mistakes in a short name, a third of the letters in a long one.
-    if (prefix || distance <= std::max<size_t>(2, candidate.size() / 3)) {
+    if (prefix || (distance <= std::max<size_t>(2, candidate.size() / 3) &&
+                   distance < std::max(typed.size(), candidate.size()))) {
       scored.emplace_back(prefix ? std::min<size_t>(distance, 2) : distance, candidate);
     }
   }
