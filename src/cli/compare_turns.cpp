@@ -13,8 +13,8 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/tcp_socket.h"
 #include "lockstep/base/units.h"
-#include "lockstep/launch/tcp_socket.h"
 #include "lockstep/results/files/record_json.h"
 
 #include "console.h"
@@ -26,8 +26,8 @@ namespace {
 /// This program, whatever its path was when it was started.
 constexpr const char* kThisProgram = "/proc/self/exe";
 
-launch::UniqueFd open_log(const fs::path& path) {
-  launch::UniqueFd log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+UniqueFd open_log(const fs::path& path) {
+  UniqueFd log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!log) throw Error(fmt::format("cannot write '{}': {}", path.string(), std::strerror(errno)));
   return log;
 }
@@ -127,7 +127,7 @@ void TurnRunner::take_turns() {
 
 bool TurnRunner::launch(const TurnSide& side) {
   ++launches_;
-  const launch::UniqueFd log = open_log(options_.log);
+  const UniqueFd log = open_log(options_.log);
   const size_t log_begin = size_of(options_.log);
   const double began_s = now_s();
   const launch::ChildEnd end =

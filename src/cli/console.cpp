@@ -16,7 +16,6 @@
 #include "lockstep/base/plain_text.h"
 #include "lockstep/base/units.h"
 #include "lockstep/launch/rank_environment.h"
-#include "lockstep/launch/tcp_socket.h"
 #include "lockstep/train/job/run_job.h"
 
 namespace lockstep::cli {

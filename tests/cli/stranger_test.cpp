@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/launch/tcp_socket.h"
+#include "lockstep/base/tcp_socket.h"
 
 #include "cli/program.h"
 
@@ -48,7 +48,7 @@ class StrangerProgramTest : public testing::Test {
   void wait_for_server() const {
     for (int waits = 0; waits < 6000; ++waits) {
       try {
-        launch::connect_tcp(launch::kLoopback, std::stoi(port_), std::chrono::seconds(1));
+        connect_tcp(kLoopback, std::stoi(port_), Clock::now() + std::chrono::seconds(1));
         return;
       } catch (const CommError&) {
         ::usleep(10'000);
@@ -57,7 +57,7 @@ class StrangerProgramTest : public testing::Test {
     ADD_FAILURE() << "nobody listens on port " << port_;
   }
 
-  std::string port_ = std::to_string(launch::listen_tcp(launch::kLoopback, 0).port);
+  std::string port_ = std::to_string(listen_tcp(kLoopback, 0).port);
 };
 
 /// Before the ranks meet, and while they train.

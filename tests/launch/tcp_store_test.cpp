@@ -6,7 +6,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "lockstep/base/error.h"
-#include "lockstep/launch/tcp_socket.h"
+#include "lockstep/base/tcp_socket.h"
 
 namespace lockstep::launch {
 namespace {

@@ -9,7 +9,7 @@
 
 namespace lockstep::comm {
 
-constexpr uint32_t kPluginAbiVersion = 4;
+constexpr uint32_t kPluginAbiVersion = 5;
 
 /// "2.28.9", from macros that stand for numbers.
 #define LOCKSTEP_TEXT(number) #number

@@ -22,6 +22,9 @@ class Store {
 
   /// Adds to a counter that starts at 0 and returns its new value, atomically over all ranks.
   virtual int64_t add(const std::string& key, int64_t amount) = 0;
+
+  /// Has the job's user told of a process that is no rank and connected to one: "127.0.0.1:4242 said ...".
+  virtual void report_stranger(const std::string& /*sentence*/) {}
 };
 
 /// A Store in memory, for ranks that are threads of one process. Counters are kept as decimal text.

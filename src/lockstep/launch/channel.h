@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "lockstep/base/json_codec.h"
-#include "lockstep/launch/tcp_socket.h"
+#include "lockstep/base/tcp_socket.h"
 
 namespace lockstep::launch {
 
@@ -32,6 +32,7 @@ namespace lockstep::launch {
 //    |                                   |
 //    |-- beat {step, label} ------------>|  five times a second: steps completed of the row `label`
 //    |<-------------- beat {step, label} |  in answer: rank 0's
+//    |-- stranger {text} --------------->|  somebody who is no rank connected to this one
 //    |-- failed {loss} ----------------->|  this rank cannot go on, or not come; it waits for the verdict
 //    |<---------------------- lost {loss}|  the verdict, to every rank: the loss that caused all others
 //    |-- heard ------------------------->|  the verdict has come

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/tcp_socket.h"
 #include "lockstep/launch/signals.h"
-#include "lockstep/launch/tcp_socket.h"
 
 namespace lockstep::launch {
 namespace {

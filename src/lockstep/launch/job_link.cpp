@@ -72,6 +72,11 @@ int64_t JobLink::add(const std::string& key, int64_t amount) {
   return std::stoll(call("add", key, std::to_string(amount), options_.timeout));
 }
 
+void JobLink::report_stranger(const std::string& sentence) {
+  const std::lock_guard lock(mutex_);
+  post("stranger", encode(Text{sentence}));
+}
+
 std::string JobLink::call(const char* is, const std::string& key, const std::string& value, Seconds timeout) {
   const auto deadline = comm::deadline_after(timeout);
   std::unique_lock lock(mutex_);

@@ -66,6 +66,7 @@ class JobLink final : public comm::Store {
   void set(const std::string& key, const std::string& value) override;
   std::string get(const std::string& key, std::chrono::duration<double> timeout) override;
   int64_t add(const std::string& key, int64_t amount) override;
+  void report_stranger(const std::string& sentence) override;
 
   /// Reports that this rank cannot go on, and waits for the verdict: the loss that caused all others,
   /// possibly this one. Empty if none comes in time.

@@ -196,6 +196,8 @@ void JobServer::handle(Reception::Guest& guest, const Message& message) {
     peer.at = message.as<Progress::Snapshot>();
     // No more for a rank that does not read: it is stopped, and the answers would pile up here.
     if (!guest.channel.has_unsent()) guest.channel.send("beat", peer_of(0).at);
+  } else if (is == "stranger") {
+    reception_.name_stranger(message.as<Text>().text);
   } else if (is == "failed") {
     // The rank's account of itself, except for the facts that the server knows better.
     auto lost = message.as<LostRank>();

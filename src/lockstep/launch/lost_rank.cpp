@@ -8,7 +8,6 @@
 
 #include "lockstep/base/host_name.h"
 #include "lockstep/launch/child_process.h"
-#include "lockstep/launch/tcp_socket.h"
 
 namespace lockstep::launch {
 namespace {

@@ -8,9 +8,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "lockstep/base/tcp_socket.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/launch/child_process.h"
-#include "lockstep/launch/tcp_socket.h"
 
 namespace lockstep::launch {
 namespace {

@@ -78,15 +78,6 @@ std::optional<Entered> try_to_enter(Channel channel, const JobKey& job, int rank
   return Entered{std::move(channel), std::move(welcome)};
 }
 
-/// The numeric address of the other end.
-std::string address_of(const sockaddr_storage& address, socklen_t length) {
-  char host[NI_MAXHOST] = "?";
-  char port[NI_MAXSERV] = "?";
-  ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, host, sizeof host, port, sizeof port,
-                NI_NUMERICHOST | NI_NUMERICSERV);
-  return fmt::format("{}:{}", host, port);
-}
-
 }  // namespace
 
 Entered enter(const std::string& host, int port, const JobKey& job, int rank,
@@ -95,8 +86,7 @@ Entered enter(const std::string& host, int port, const JobKey& job, int rank,
   const std::string where = fmt::format("the job's server at {}:{}", host, port);
   std::string why = "it has no room";
   while (true) {
-    const std::chrono::duration<double> left = deadline - Clock::now();
-    Channel channel(connect_tcp(host, port, left));
+    Channel channel(connect_tcp(host, port, deadline));
     try {
       auto entered = try_to_enter(std::move(channel), job, rank, where, deadline, why);
       if (entered) return std::move(*entered);
@@ -190,20 +180,21 @@ void Reception::keep_out(Guest& guest, const std::string& reason) {
   guest.channel = Channel();
   // A connection that is only opened and closed again, as by a rank that was ended meanwhile, is nobody's
   // news.
-  if (reason.empty() || std::exchange(stranger_named_, true) || !options_.on_stranger) return;
-  options_.on_stranger(
-      fmt::format("a stranger at {} was kept out of this job: it {}; further strangers will not be named",
-                  guest.from, reason));
+  if (!reason.empty()) name_stranger(fmt::format("{} {}", guest.from, reason));
+}
+
+void Reception::name_stranger(const std::string& sentence) {
+  if (std::exchange(stranger_named_, true) || !options_.on_stranger) return;
+  options_.on_stranger(fmt::format(
+      "a stranger at {}, and was kept out of this job; further strangers will not be named", sentence));
 }
 
 void Reception::accept_all() {
   while (true) {
     if (unknown_ >= most_unknown()) make_room();
     if (unknown_ >= most_unknown()) return;
-    sockaddr_storage address{};
-    socklen_t length = sizeof address;
-    UniqueFd fd(::accept4(listener_.fd.get(), reinterpret_cast<sockaddr*>(&address), &length,
-                          SOCK_CLOEXEC | SOCK_NONBLOCK));
+    std::string from;
+    UniqueFd fd = accept_from(listener_, from);
     if (!fd) {
       // These errors last: the listener would stay readable, and the loop would turn without end.
       const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
@@ -216,7 +207,7 @@ void Reception::accept_all() {
     guest = Guest{.channel = Channel(std::move(fd), kMostBytesBeforeHello),
                   .rank = -1,
                   .since = Clock::now(),
-                  .from = address_of(address, length),
+                  .from = std::move(from),
                   .challenge = random_secret()};
     ++unknown_;
     guest.channel.send("challenge", Text{guest.challenge});

@@ -74,6 +74,9 @@ class Reception {
   /// Ends the connections of those that take too long to say hello.
   void drop_the_silent();
 
+  /// Calls on_stranger for the first stranger: "127.0.0.1:4242 said no hello".
+  void name_stranger(const std::string& sentence);
+
   /// The connections of ranks.
   std::vector<Guest*> guests();
 

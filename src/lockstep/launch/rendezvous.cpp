@@ -14,9 +14,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/secret.h"
+#include "lockstep/base/tcp_socket.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/launch/child_process.h"
-#include "lockstep/launch/tcp_socket.h"
 
 namespace lockstep::launch {
 namespace {

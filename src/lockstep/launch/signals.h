@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-#include "lockstep/launch/tcp_socket.h"
+#include "lockstep/base/tcp_socket.h"
 
 namespace lockstep::launch {
 

@@ -6,25 +6,31 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <semaphore>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
-#include <gloo/rendezvous/store.h>
-#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/tcp/context.h>
+#include <gloo/transport/tcp/pair.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/host_name.h"
+#include "lockstep/base/tcp_socket.h"
+#include "lockstep/comm/gloo/invitation.h"
 #include "lockstep/comm/helper_thread.h"
 
 namespace lockstep::comm {
 namespace {
+
+namespace tcp = gloo::transport::tcp;
 
 std::string first_line(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -41,30 +47,24 @@ std::string network_identity() {
   return host_name() + " " + first_line("/proc/sys/kernel/random/boot_id") + " " + space.string();
 }
 
-bool is_loopback(const sockaddr* address) {
-  if (address->sa_family == AF_INET) {
-    return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
-  }
-  return address->sa_family == AF_INET6 &&
-         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+std::string digits_of(const sockaddr_storage& address, socklen_t length) {
+  char text[NI_MAXHOST] = "";
+  ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, text, sizeof text, nullptr, 0,
+                NI_NUMERICHOST);
+  return text;
 }
 
 /// The address, in digits, from which the system sends to `to`; empty if there is no way, or only loopback.
 std::string source_towards(const addrinfo& to) {
-  const int fd = ::socket(to.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return "";
+  const UniqueFd fd(::socket(to.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage own{};
   socklen_t length = sizeof own;
-  char text[NI_MAXHOST] = "";
   // Connecting a datagram socket sends nothing: it only finds the route.
-  if (::connect(fd, to.ai_addr, to.ai_addrlen) == 0 &&
-      ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-      !is_loopback(reinterpret_cast<const sockaddr*>(&own))) {
-    ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), length, text, sizeof text, nullptr, 0,
-                  NI_NUMERICHOST);
-  }
-  ::close(fd);
-  return text;
+  if (!fd || ::connect(fd.get(), to.ai_addr, to.ai_addrlen) != 0 ||
+      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &length) != 0)
+    return "";
+  std::string source = digits_of(own, length);
+  return is_loopback(source) ? "" : source;
 }
 
 /// The same for a host by name or address, which may have several addresses.
@@ -87,7 +87,7 @@ std::string first_outward_interface() {
   std::string name;
   for (const ifaddrs* one = all; one != nullptr && name.empty(); one = one->ifa_next) {
     const bool usable = one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET &&
-                        (one->ifa_flags & IFF_RUNNING) != 0 && !is_loopback(one->ifa_addr);
+                        (one->ifa_flags & IFF_RUNNING) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0;
     if (usable) name = one->ifa_name;
   }
   ::freeifaddrs(all);
@@ -124,9 +124,9 @@ Surroundings compare_surroundings(Store& store, const std::string& prefix, int r
   return all;
 }
 
-gloo::transport::tcp::attr choose_address(const std::string& interface, const Surroundings& surroundings,
-                                          const std::string& towards_master) {
-  gloo::transport::tcp::attr attr;
+tcp::attr choose_address(const std::string& interface, const Surroundings& surroundings,
+                         const std::string& towards_master) {
+  tcp::attr attr;
   if (!interface.empty()) {
     (::if_nametoindex(interface.c_str()) != 0 ? attr.iface : attr.hostname) = interface;
   } else if (surroundings.one_host) {
@@ -165,30 +165,74 @@ pid_t thread_named(const std::string& name) {
   return -1;
 }
 
-/// lockstep's store as the one that Gloo expects.
-class StoreForGloo final : public gloo::rendezvous::Store {
+/// Stops the device's thread between two events for as long as it lives.
+class ThreadPause final : public tcp::Handler {
  public:
-  StoreForGloo(comm::Store& store, std::string prefix, Deadline deadline)
-      : store_(store), prefix_(std::move(prefix)), deadline_(deadline) {}
-
-  void set(const std::string& key, const std::vector<char>& data) override {
-    store_.set(prefix_ + "/" + key, std::string(data.begin(), data.end()));
+  explicit ThreadPause(tcp::Device& device) : device_(device), event_(::eventfd(1, EFD_CLOEXEC)) {
+    device_.registerDescriptor(event_.get(), EPOLLIN, this);
+    paused_.acquire();
   }
-
-  std::vector<char> get(const std::string& key) override {
-    const std::string value = store_.get(prefix_ + "/" + key, time_left(deadline_));
-    return {value.begin(), value.end()};
+  ~ThreadPause() override {
+    resumed_.release();
+    device_.unregisterDescriptor(event_.get(), this);
   }
+  ThreadPause(const ThreadPause&) = delete;
+  ThreadPause& operator=(const ThreadPause&) = delete;
 
-  void wait(const std::vector<std::string>& keys) override {
-    for (const std::string& key : keys) get(key);
+  void handleEvents(int /*events*/) override {
+    eventfd_t once = 0;
+    ::eventfd_read(event_.get(), &once);
+    paused_.release();
+    resumed_.acquire();
   }
-  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override { wait(keys); }
 
  private:
-  comm::Store& store_;
-  const std::string prefix_;
-  const Deadline deadline_;
+  tcp::Device& device_;
+  const UniqueFd event_;
+  std::binary_semaphore paused_{0};
+  std::binary_semaphore resumed_{0};
+};
+
+/// A pair over a connection that is there already. Gloo's own pair listens from its birth on, so make it
+/// while the device's thread pauses.
+class ConnectedPair final : public tcp::Pair {
+ public:
+  ConnectedPair(tcp::Context* context, tcp::Device* device, int rank, UniqueFd connection)
+      : Pair(context, device, rank, context->getTimeout()) {
+    const std::lock_guard lock(m_);
+    // Gloo's listener. Later versions have none in the pair.
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = connection.release();
+    self_ = tcp::Address::fromSockName(fd_);
+    peer_ = tcp::Address::fromPeerName(fd_);
+    device_->registerDescriptor(fd_, EPOLLIN, this);
+    changeState(CONNECTED);
+  }
+};
+
+class ConnectedTransport final : public tcp::Context {
+ public:
+  ConnectedTransport(std::shared_ptr<tcp::Device> device, int own_rank, int ranks)
+      : Context(std::move(device), own_rank, ranks) {}
+
+  /// `connections` by rank; none for this one.
+  void take(std::vector<UniqueFd> connections) {
+    const ThreadPause pause(*device_);
+    for (size_t peer = 0; peer < connections.size(); ++peer) {
+      if (!connections[peer]) continue;
+      pairs_[peer] =
+          std::make_unique<ConnectedPair>(this, device_.get(), int(peer), std::move(connections[peer]));
+    }
+  }
+};
+
+class ConnectedContext final : public gloo::Context {
+ public:
+  ConnectedContext(std::shared_ptr<tcp::Device> device, std::shared_ptr<ConnectedTransport> transport)
+      : Context(transport->rank, transport->size) {
+    device_ = std::move(device);
+    transportContext_ = std::move(transport);
+  }
 };
 
 bool contains_any(std::string_view text, std::initializer_list<std::string_view> parts) {
@@ -229,7 +273,11 @@ GlooDevice::GlooDevice(Store& store, const std::string& prefix, const ConnectOpt
   const SigpipeBlock no_sigpipe;
   pthread_setname_np(pthread_self(), name.c_str());
   try {
-    device_ = naming_interface(address_, [&] { return gloo::transport::tcp::CreateDevice(address); });
+    naming_interface(address_, [&] {
+      const tcp::attr resolved = tcp::CreateDeviceAttr(address);
+      address_ = digits_of(resolved.ai_addr, static_cast<socklen_t>(resolved.ai_addrlen));
+      device_ = std::make_shared<tcp::Device>(resolved);
+    });
   } catch (...) {
     pthread_setname_np(pthread_self(), own_name);
     throw;
@@ -250,14 +298,15 @@ std::chrono::milliseconds milliseconds_left(Deadline deadline) {
 }
 
 std::shared_ptr<gloo::Context> connect_gloo_context(Store& store, const std::string& prefix, int rank,
-                                                    int size, GlooDevice& device, Deadline deadline) {
+                                                    int size, const GlooDevice& device, Deadline deadline) {
   const SigpipeBlock no_sigpipe;
-  auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
-  // Gloo grants a first connection five times the context's time-out; operations set their own.
-  context->setTimeout(std::max(std::chrono::milliseconds(1), milliseconds_left(deadline) / 5));
-  StoreForGloo adapter(store, prefix, deadline);
-  naming_interface(device.address(), [&] { context->connectFullMesh(adapter, device.device()); });
-  return context;
+  auto transport = std::make_shared<ConnectedTransport>(device.device(), rank, size);
+  // Operations set their own.
+  transport->setTimeout(milliseconds_left(deadline));
+  naming_interface(device.address(), [&] {
+    transport->take(connect_ranks(store, prefix, rank, size, device.address(), deadline));
+  });
+  return std::make_shared<ConnectedContext>(device.device(), std::move(transport));
 }
 
 void break_gloo_connections(gloo::Context& context) noexcept {

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include <gloo/rendezvous/context.h>
-#include <gloo/transport/device.h>
+#include <gloo/context.h>
+#include <gloo/transport/tcp/device.h>
 #include <sys/types.h>
 
 #include "lockstep/comm/backend.h"
@@ -24,22 +24,23 @@ class GlooDevice {
   /// CommError that names --interface.
   GlooDevice(Store& store, const std::string& prefix, const ConnectOptions& options, Deadline deadline);
 
-  std::shared_ptr<gloo::transport::Device>& device() { return device_; }
-  /// The address or interface that it listens on.
+  const std::shared_ptr<gloo::transport::tcp::Device>& device() const { return device_; }
+  /// The address that its ranks listen on, in digits.
   const std::string& address() const { return address_; }
 
   /// Processor seconds of that thread; 0 if it was not found.
   double cpu_s() const;
 
  private:
-  std::shared_ptr<gloo::transport::Device> device_;
+  std::shared_ptr<gloo::transport::tcp::Device> device_;
   std::string address_;
   pid_t loop_thread_ = -1;
 };
 
-/// Collective. Connects every rank with every other; keys in `store` begin with `prefix`.
+/// Collective. Connects every rank with every other, and with nobody else; keys in `store`, which strangers
+/// cannot read, begin with `prefix`.
 std::shared_ptr<gloo::Context> connect_gloo_context(Store& store, const std::string& prefix, int rank,
-                                                    int size, GlooDevice& device, Deadline deadline);
+                                                    int size, const GlooDevice& device, Deadline deadline);
 
 /// Closes all connections in a way that everything that waits, here and on the other side, notices; only
 /// messages that may come from any rank go on waiting.

@@ -9,8 +9,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/rule.h"
+#include "lockstep/base/tcp_socket.h"
 #include "lockstep/launch/signals.h"
-#include "lockstep/launch/tcp_socket.h"
 #include "lockstep/topology/inspect.h"
 #include "lockstep/topology/visible_gpus.h"
 #include "lockstep/train/rows/row_rules.h"
@@ -31,7 +31,7 @@ bool is_on_this_host(const std::string& name) {
   if (::getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return false;
   bool here = false;
   for (const addrinfo* one = found; one != nullptr && !here; one = one->ai_next) {
-    const launch::UniqueFd fd(::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, 0));
+    const UniqueFd fd(::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, 0));
     // Only an address of this host can be bound.
     here = fd && ::bind(fd.get(), one->ai_addr, one->ai_addrlen) == 0;
   }

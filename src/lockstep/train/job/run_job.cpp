@@ -12,7 +12,6 @@
 #include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/lost_rank.h"
 #include "lockstep/launch/rank_session.h"
-#include "lockstep/launch/tcp_socket.h"
 #include "lockstep/launch/tcp_store.h"
 #include "lockstep/launch/threads.h"
 #include "lockstep/replica/torch_error.h"

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <utility>
 
 #include "lockstep/base/clock.h"
 
-namespace lockstep::launch {
+namespace lockstep {
 
 /// A file descriptor that closes itself. Not thread-safe.
 class UniqueFd {
@@ -38,9 +37,16 @@ struct Listener {
 /// names the port.
 Listener listen_tcp(const std::string& host, int port);
 
-/// Connects within `timeout`. Throws TimeoutError or CommError that name host and port, and as
+/// Listens on any free port of this very address. Throws CommError.
+Listener listen_at(const std::string& address);
+
+/// The next connection, which does not block, and the address that it comes `from`: "127.0.0.1:4242". Empty
+/// if nobody waits, or for want of a descriptor (errno).
+UniqueFd accept_from(const Listener& listener, std::string& from);
+
+/// Connects before `deadline`. Throws TimeoutError or CommError that name host and port, and as
 /// require_known_host().
-UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<double> timeout);
+UniqueFd connect_tcp(const std::string& host, int port, Clock::time_point deadline);
 
 /// Throws ConfigError for a name that this host cannot resolve.
 void require_known_host(const std::string& host);
@@ -56,4 +62,4 @@ constexpr const char* kLoopback = "127.0.0.1";
 /// Whether `host` is a name or an address of the loopback interface, and so means this host on any host.
 bool is_loopback(const std::string& host);
 
-}  // namespace lockstep::launch
+}  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "lockstep/launch/tcp_socket.h"
+#include "lockstep/base/tcp_socket.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,9 +17,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/host_name.h"
-#include "lockstep/comm/operation.h"
 
-namespace lockstep::launch {
+namespace lockstep {
 namespace {
 
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
@@ -144,8 +143,28 @@ Listener listen_tcp(const std::string& host, int port) {
   return {std::move(fd), chosen};
 }
 
-UniqueFd connect_tcp(const std::string& host, int port, std::chrono::duration<double> timeout) {
-  const auto deadline = comm::deadline_after(timeout);
+Listener listen_at(const std::string& address) {
+  UniqueFd fd;
+  if (const int error = listen_on(fd, address, 0); error != 0)
+    throw CommError(fmt::format("cannot listen at {}: {}", address, std::strerror(error)));
+  const int port = port_of(fd.get());
+  return {std::move(fd), port};
+}
+
+UniqueFd accept_from(const Listener& listener, std::string& from) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  auto* const any_address = reinterpret_cast<sockaddr*>(&address);
+  UniqueFd fd(::accept4(listener.fd.get(), any_address, &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd) return fd;
+  char host[NI_MAXHOST] = "?";
+  char port[NI_MAXSERV] = "?";
+  ::getnameinfo(any_address, length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+  from = fmt::format("{}:{}", host, port);
+  return fd;
+}
+
+UniqueFd connect_tcp(const std::string& host, int port, Clock::time_point deadline) {
   const Addresses addresses = resolve(host, port);
   int error = EADDRNOTAVAIL;
   // A name may have several addresses (IPv6 first, usually); the first that answers is taken.
@@ -180,4 +199,4 @@ bool is_loopback(const std::string& host) {
   return ::inet_pton(AF_INET6, host.c_str(), &ip6) == 1 && IN6_IS_ADDR_LOOPBACK(&ip6);
 }
 
-}  // namespace lockstep::launch
+}  // namespace lockstep
