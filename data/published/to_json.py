@@ -14,12 +14,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 PHASES = ("input_s", "forward_s", "backward_s", "waiting_s", "transfer_s", "optimizer_s", "other_s", "step_s")
 # The source of each shipped table, and what its text says of all of its rows.
 SHIPPED = {
-    "pytorch_throughput": ("README of xuewanqi/pytorch_throughput (GitHub), K80 in p2.8xlarge nodes", {"model": "resnet50", "strategy": "ddp"}, [
+    "pytorch_throughput": ("README of xuewanqi/pytorch_throughput (GitHub), K80 in p2.8xlarge nodes", {"model": "resnet50", "strategy": "ddp", "image_size": "224"}, [
         "It was measured without waiting for the device: 'forward' is mostly the time to launch kernels."]),
-    "pytorch_ddp": ("README of benchmarks/distributed/ddp in pytorch/pytorch (GitHub), V100", {"strategy": "ddp", "bucket_mb": "25"}, []),
-    "pytorch_ddp_bucket_diff": ("README of benchmarks/distributed/ddp in pytorch/pytorch (GitHub), V100", {"strategy": "ddp"}, [
+    "pytorch_ddp": ("README of benchmarks/distributed/ddp in pytorch/pytorch (GitHub), V100", {"strategy": "ddp", "bucket_mb": "25", "image_size": "224"}, []),
+    "pytorch_ddp_bucket_diff": ("README of benchmarks/distributed/ddp in pytorch/pytorch (GitHub), V100", {"strategy": "ddp", "image_size": "224"}, [
         "The source's own changes against buckets of 25 MB contradict its times in 10 of 40 places."]),
-    "tensorpack_multigpu": ("README of ResNet-MultiGPU in tensorpack/benchmarks (GitHub)", {"model": "resnet50"}, []),
+    "tensorpack_multigpu": ("README of ResNet-MultiGPU in tensorpack/benchmarks (GitHub)", {"model": "resnet50", "image_size": "224"}, []),
     "theano_mpi": ("speed-up notebook of uoguelph-mlrg/Theano-MPI (GitHub), K80", {"strategy": "bsp"}, [
         "The stated speed-ups leave synchronization out: t1 / (training + communication).",
         "AlexNet on 8 GPUs is the run whose processes were bound to their NUMA node, as in all other runs of 8; the "
@@ -42,6 +42,8 @@ def run_of(row):
            "precision": row.get("precision") or "fp32", "input": row.get("input") or "device",
            "strategy_options": "compiled" if row.get("compiled") == "yes" else None, "pooled": True, "samples": [],
            "step_s": {name[:-2]: number(name) for name in ("p50_s", "p75_s", "p90_s", "p95_s") if number(name)}}
+    if number("image_size"):
+        run["image_size"] = int(number("image_size"))
     if number("bucket_mb") and run["strategy"] != "single":
         run["bucket_mb"] = number("bucket_mb")
     train, transfer, waiting = (number(f"{part}_s_per_5120_images") for part in ("train", "communication", "synchronisation"))

@@ -42,7 +42,7 @@ int run_program(const Arguments& arguments) {
   line.add("diff", "compare two results row by row, with how certain each difference is", &add_diff);
   line.add("report", "write a page that explains one or several results", &add_report);
   line.add("show", "print the tables of a saved result, in any style", &add_show);
-  line.add("plot", "write one chart of one or several results as SVG", &add_plot);
+  line.add("plot", "write one chart of one or several results as SVG, PDF or PNG", &add_plot);
   line.add("feed", "send random batches to a bench with --input zmq", &add_feed);
   line.add("topo", "processors, GPUs and network devices, and what connects them", &add_topo);
   line.add("docs", "print a page of the documentation, or the list of all", &add_docs);

@@ -18,8 +18,8 @@ constexpr std::array<std::string_view, 6> kBeginnings{
     "{\n  \"pytorch_version\": ",  "{\n  \"schema\": \"lockstep ",
     "{\n  \"topology_version\": ", "{\n  \"displayTimeUnit\": \"ms\",\n  \"traceEvents\": ",
     "model,batch_per_rank,",       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 "};
-/// In the last line of a page.
-constexpr std::string_view kPageMark = "<footer>Made by lockstep ";
+/// In the last line of a page, and of drawings in other formats (kDrawingMark).
+constexpr std::string_view kMark = "Made by lockstep ";
 
 /// Bytes at either end of a file that show who wrote it: a page's last line and more.
 constexpr size_t kShownBytes = 4096;
@@ -29,7 +29,7 @@ bool is_own(const fs::path& path) {
   const FileEnds ends = read_ends(path, kShownBytes);
   return std::ranges::any_of(kBeginnings,
                              [&](std::string_view beginning) { return ends.first.starts_with(beginning); }) ||
-         ends.last.find(kPageMark) != std::string::npos;
+         ends.last.find(kMark) != std::string::npos;
 }
 
 }  // namespace

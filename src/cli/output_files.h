@@ -8,6 +8,9 @@
 
 namespace lockstep::cli {
 
+/// Ends drawings that another program has made of lockstep's.
+inline constexpr const char* kDrawingMark = "% Made by lockstep plot\n";
+
 /// Whether it is a file that is not empty, as mktemp's is.
 bool holds_something(const std::filesystem::path& path);
 

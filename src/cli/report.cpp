@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/child_process.h"
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/page.h"
 #include "lockstep/results/files/csv.h"
@@ -29,7 +31,7 @@ docs/reading-the-report.md explains it.
 
 constexpr const char* kPlotExamples = R"(Examples:
   lockstep plot run.json --chart speedup -o speedup.svg
-  lockstep plot before.json after.json --chart throughput -o throughput.svg
+  lockstep plot before.json after.json --chart throughput -o throughput.pdf
   lockstep plot --published data/published/theano_mpi.json --chart speedup -o theano.svg
 )";
 
@@ -41,10 +43,14 @@ struct DrawingOptions {
   /// A name of plots::charts(), for `plot` alone.
   std::string chart;
   double width = 640;
+  /// Replaces the chart's own title; empty: it stays.
+  std::string title;
 };
 
 void add_source_flags(Flags& flags, DrawingOptions& options) {
-  flags.add("runs", options.runs, "files of 'lockstep bench --json FILE', or of PyTorch's DDP benchmark");
+  flags.add(
+      "runs", options.runs,
+      "files of 'lockstep bench --json FILE' or 'lockstep train --json FILE', or of PyTorch's DDP benchmark");
   flags.add("--published", options.published, "published results to draw beside them; may be given again",
             {.value = "FILE", .repeated = true});
 }
@@ -73,6 +79,34 @@ results::Sources read_sources(const DrawingOptions& options) {
   return sources;
 }
 
+/// The drawing in another format, by librsvg's program. Text of a PDF stays text.
+std::string converted(const std::string& svg, const std::string& format) {
+  if (launch::find_program("rsvg-convert").empty()) {
+    throw Error(fmt::format("rsvg-convert, which makes {} files of drawings, is not installed", format),
+                "Install Debian's package librsvg2-bin (Fedora: librsvg2-tools), or write FILE.svg.");
+  }
+  const std::filesystem::path folder = temporary_path(fmt::format("lockstep-plot-{}", ::getpid()));
+  make_private_folder(folder);
+  const std::string from = folder / "chart.svg", to = folder / "chart";
+  write_file_atomically(from, svg);
+  // A pixel of the drawing is two of a PNG, for sharp text.
+  const launch::ChildEnd end = launch::run_child(
+      {"rsvg-convert", {"rsvg-convert", "-f", format, "-z", format == "png" ? "2" : "1", "-o", to, from}});
+  const std::string drawing = end.exit_code == 0 ? read_file(to) : "";
+  std::filesystem::remove_all(folder);
+  if (drawing.empty()) throw Error(fmt::format("rsvg-convert ended with code {}", end.exit_code));
+  // Readers of both formats ignore what follows their end.
+  return drawing + kDrawingMark;
+}
+
+/// The ending of the output, without its dot; empty for stdout. Throws ConfigError if it is none of `known`.
+std::string checked_format(const DrawingOptions& options, const std::vector<std::string>& known) {
+  if (options.output == "-") return "";
+  std::string ending = std::filesystem::path(options.output).extension();
+  if (!ending.empty() && std::ranges::find(known, ending.substr(1)) != known.end()) return ending.substr(1);
+  throw ConfigError(fmt::format("-o '{}' does not end in .{}", options.output, fmt::join(known, " or .")));
+}
+
 void check_output(const DrawingOptions& options) {
   std::vector<GivenFile> inputs;
   for (const std::string& path : options.runs) inputs.push_back({"a file to draw", path});
@@ -81,6 +115,7 @@ void check_output(const DrawingOptions& options) {
 }
 
 int run_report(const DrawingOptions& options) {
+  checked_format(options, {"html", "htm"});
   check_output(options);
   write_result(options.output, plots::report_page(read_sources(options)));
   return kExitDone;
@@ -88,13 +123,16 @@ int run_report(const DrawingOptions& options) {
 
 int run_plot(const DrawingOptions& options) {
   const plots::DrawChart draw = plots::charts().get(options.chart);
+  const std::string format = checked_format(options, {"svg", "pdf", "png"});
   check_output(options);
   const plots::ChartForm form{options.width, options.chart};
-  const plots::Chart chart = draw(read_sources(options), form);
+  plots::Chart chart = draw(read_sources(options), form);
   if (!chart.drawn()) {
     throw Error(fmt::format("chart '{}' cannot be drawn: {}", options.chart, chart.missing), chart.advice);
   }
-  write_result(options.output, plots::standalone_svg(chart, form));
+  if (!options.title.empty()) chart.title = options.title;
+  const std::string svg = plots::standalone_svg(chart, form);
+  write_result(options.output, format == "pdf" || format == "png" ? converted(svg, format) : svg);
   return kExitDone;
 }
 
@@ -146,8 +184,10 @@ RunCommand add_plot(Flags& flags) {
             {.value = "NAME", .required = true, .one_of = plots::charts().names()});
   flags.add("--width", options->width, "width of the drawing in pixels; its text is 13 pixels high",
             {.numbers = NumberRange{.least = plots::kNarrowestChart, .most = 2000}});
-  flags.add("-o,--output", options->output, "the drawing to write; - for stdout",
-            {.value = "FILE.svg", .required = true});
+  flags.add("--title", options->title, "heading of the drawing [the chart's own]", {.value = "TEXT"});
+  flags.add("-o,--output", options->output,
+            "the drawing to write, as FILE.svg, .pdf or .png, which rsvg-convert makes; - for stdout (SVG)",
+            {.value = "FILE", .required = true});
   add_force_flag(flags, options->force);
   return [options](const Arguments& /*arguments*/) { return run_plot(*options); };
 }

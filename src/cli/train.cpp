@@ -6,7 +6,8 @@
 #include "lockstep/base/rule.h"
 #include "lockstep/base/units.h"
 #include "lockstep/kernels/kernel_choice.h"
-#include "lockstep/results/files/training_record.h"
+#include "lockstep/results/files/record_json.h"
+#include "lockstep/results/record/training_record.h"
 #include "lockstep/results/tables/tables.h"
 #include "lockstep/topology/visible_gpus.h"
 #include "lockstep/train/job/job_links.h"
@@ -171,7 +172,7 @@ class TrainingReport {
  public:
   TrainingReport(const train::TrainingPlan& plan, std::string json_path, const train::JobPlan& job,
                  int threads_per_rank, const Arguments& command)
-      : json_path_(std::move(json_path)) {
+      : json_path_(std::move(json_path)), evaluated_(plan.evaluate) {
     record_.lockstep_version = train::lockstep_version();
     record_.torch_version = train::torch_version();
     record_.host = job.site.machine.host;
@@ -179,6 +180,7 @@ class TrainingReport {
     record_.backend = job.site.options.backend;
     record_.launch = job.site.options.launch;
     record_.threads_per_rank = threads_per_rank;
+    record_.unit = plan.row.unit;
     record_.kernel_detail = kernels::kernel_detail(plan.row.kernels, train::on_gpu(plan.row));
     for (const auto& [name, value] : train::settings_of(plan)) {
       record_.settings.emplace_back(name, value);
@@ -187,10 +189,10 @@ class TrainingReport {
   }
 
   void epoch_ends(const std::vector<results::EpochRecord>& epochs) {
-    if (record_.epochs.empty()) print_result(results::epochs_head());
+    if (record_.epochs.empty()) print_result(results::epochs_head(evaluated_, record_.unit));
     // Epochs before the training was resumed are printed too.
     for (size_t i = record_.epochs.size(); i < epochs.size(); ++i) {
-      print_result(results::epoch_line(epochs[i]));
+      print_result(results::epoch_line(epochs[i], evaluated_));
     }
     record_.epochs = epochs;
     write();
@@ -211,6 +213,7 @@ class TrainingReport {
   }
 
   std::string json_path_;
+  bool evaluated_;
   results::TrainingRecord record_;
 };
 

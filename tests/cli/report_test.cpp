@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -112,10 +113,39 @@ TEST(PlotTest, writes_a_drawing_or_says_why_there_is_none) {
   EXPECT_THAT(read_file(drawing), AllOf(HasSubstr("<svg "), HasSubstr("</svg>")));
 
   const test::Finished missing =
-      test::run_here({"lockstep", "plot", good, "--chart", "phases", "-o", drawing + "2"});
+      test::run_here({"lockstep", "plot", good, "--chart", "phases", "-o", folder.path("b.svg")});
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.error, AllOf(HasSubstr("'phases' cannot be drawn"), HasSubstr("--breakdown")));
   EXPECT_EQ(folder.files(), 1u);
+}
+
+TEST(PlotTest, makes_other_formats_with_a_program_that_it_names_where_it_is_missing) {
+  const test::ScratchFolder folder;
+  const std::string good = kResults / "good_pytorch.json", pdf = folder.path("a.pdf");
+  const auto plot = [&](const std::string& output) {
+    return test::run_here({"lockstep", "plot", good, "--chart", "speedup", "--title", "Mine", "-o", output});
+  };
+  const test::Finished other = plot(folder.path("a.jpg"));
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.error, AllOf(HasSubstr("a.jpg' does not end in .svg or .pdf or .png")));
+  // A stand-in, since machines that only build lack the real one: it copies what it is given.
+  const std::string path = std::getenv("PATH"), tool = folder.path("rsvg-convert");
+  write_file_atomically(tool, "#!/bin/sh\n{ echo \"$1 $2 $3 $4\"; /bin/cat \"$7\"; } >\"$6\"\n");
+  ::setenv("PATH", folder.path("").c_str(), 1);
+  const test::Finished missing = plot(pdf);
+  fs::permissions(tool, fs::perms::owner_all);
+  const std::vector<test::Finished> drawn{plot(pdf), plot(pdf)};
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.error, AllOf(HasSubstr("rsvg-convert"), HasSubstr("librsvg2-bin")));
+  for (const test::Finished& finished : drawn) EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  EXPECT_THAT(read_file(pdf), AllOf(testing::StartsWith("-f pdf -z 1\n<svg "), HasSubstr(">Mine</text>")));
+}
+
+TEST(ReportTest, writes_pages_only) {
+  const test::Finished finished = report({kResults / "good_pytorch.json", "-o", "report.pdf"});
+  EXPECT_EQ(finished.exit_code, 2);
+  EXPECT_THAT(finished.error, HasSubstr("'report.pdf' does not end in .html"));
 }
 
 }  // namespace

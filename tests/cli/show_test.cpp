@@ -37,6 +37,15 @@ TEST(ShowTest, markdown_csv_and_epochs) {
               HasSubstr("hours per 5120 images"));
 }
 
+TEST(ShowTest, a_training_is_its_epochs) {
+  const std::string training = LOCKSTEP_SOURCE_DIR "/tests/fuzz/corpus/result_file/good_training.json";
+  const test::Finished finished = show({training});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  EXPECT_THAT(finished.output,
+              AllOf(HasSubstr("lockstep 0.1.0: data-parallel training\n"), HasSubstr("* strategy: ddp"),
+                    HasSubstr("eval acc."), HasSubstr("93.75 %")));
+}
+
 TEST(ShowTest, what_cannot_be_shown_is_said) {
   const test::Finished file = show({kRecord + ".missing"});
   EXPECT_EQ(file.exit_code, 1);

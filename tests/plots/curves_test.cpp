@@ -34,7 +34,7 @@ TEST(CurvesTest, have_the_rates_and_intervals_of_their_runs) {
   const Sources sources{{{"a", sweep_record()}}, {}};
   const Curve ddp = throughput_curves(sources).front();
   ASSERT_EQ(ddp.points.size(), 4U);
-  EXPECT_EQ(ddp.points[3].workers, 8);
+  EXPECT_EQ(ddp.points[3].x, 8);
   const results::Run& run = sources.records[0].record.runs[7 - 1];
   ASSERT_EQ(run.ranks, 8);
   EXPECT_DOUBLE_EQ(ddp.points[3].value, run.images_per_s);
@@ -52,7 +52,7 @@ TEST(CurvesTest, of_all_records_and_published_tables_are_as_they_were) {
       text += fmt::format("{} | {} | {} | {}:", curve.label, curve.model, curve.strategy,
                           static_cast<int>(curve.kind));
       for (const CurvePoint& point : curve.points) {
-        text += fmt::format(" {}: {:.5g}", point.workers, point.value);
+        text += fmt::format(" {}: {:.5g}", point.x, point.value);
         if (point.interval)
           text += fmt::format(" [{:.5g}, {:.5g}]", point.interval->first, point.interval->second);
       }
@@ -87,6 +87,37 @@ TEST(CurvesTest, published_ones_find_room_beside_own) {
   EXPECT_EQ(chosen.size(), kMostCurves);
   EXPECT_THAT(curve_labels(chosen), testing::Contains("pytorch_throughput: ddp"));
   EXPECT_EQ(notes.size(), 1U);
+}
+
+TEST(CurvesTest, the_reference_is_always_among_them) {
+  std::vector<std::string> notes;
+  const auto curves = throughput_curves({{{"a", bucket_record()}}, {shipped_records()[0]}});
+  ASSERT_GT(curves.size(), kMostCurves);
+  EXPECT_THAT(curve_labels(most_telling(curves, notes)), testing::Contains("independent (control)"));
+}
+
+TEST(CurvesTest, have_each_another_name) {
+  results::RunRecord batches = sweep_record();
+  for (size_t i = batches.runs.size() - 3; i < batches.runs.size(); ++i) batches.runs[i].batch_per_rank = 16;
+  // Two controls of two batches, of which one alone has a strategy.
+  std::erase_if(batches.runs,
+                [](const results::Run& run) { return run.strategy == "ddp" && run.batch_per_rank == 16; });
+  const std::vector<std::string> twice = results::display_names({"x.json", "x.json"});
+  for (const Sources& sources : {Sources{{{"a", batches}}, {}},
+                                 Sources{{{twice[0], sweep_record()}, {twice[1], sweep_record()}}, {}}}) {
+    std::vector<std::string> labels = curve_labels(throughput_curves(sources));
+    std::ranges::sort(labels);
+    EXPECT_EQ(std::ranges::adjacent_find(labels), labels.end()) << *std::ranges::adjacent_find(labels);
+  }
+}
+
+TEST(CurvesTest, a_size_of_images_that_each_network_has_is_not_in_the_names) {
+  results::RunRecord record = networks_record();
+  for (results::Run& run : record.runs) run.image_size = run.model == "mlp" ? 28 : 224;
+  EXPECT_THAT(curve_labels(throughput_curves({{{"a", record}}, {}})), testing::Contains("mlp, ddp"));
+  record.runs.back().image_size = 32;
+  EXPECT_THAT(curve_labels(throughput_curves({{{"a", record}}, {}})),
+              testing::Contains("mlp, ddp, images of 28"));
 }
 
 TEST(CurvesTest, of_publications_alone_have_short_names) {

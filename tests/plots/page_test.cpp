@@ -33,7 +33,7 @@ TEST(ExplanationTest, says_what_came_out_and_why) {
         "- The efficiency of 71 % is a product of factors: sharing the machine 88 % × transfer that nothing "
         "hides 91 % × waiting for the slowest rank 93 % × the strategy's own work beside computing 98 %.",
         "- The others waited for rank 7 most.",
-        "- Published in pytorch_throughput, ddp: 7.32 times at 8 workers, 92 % efficient."}) {
+        "- Published in pytorch_throughput, ddp: 7.32 times at 8 ranks, 92 % efficient."}) {
     EXPECT_THAT(text, HasSubstr(sentence));
   }
   EXPECT_THAT(text, Not(HasSubstr("`lockstep bench")));
@@ -81,10 +81,67 @@ TEST(ExplanationTest, says_what_is_missing_and_how_to_get_it) {
   EXPECT_THAT(text, HasSubstr("--repeat"));
 }
 
-TEST(ExplanationTest, compares_records_without_calling_it_a_difference) {
-  const std::string text = explained({{{"before", sweep_record()}, {"after", sweep_record(0.93)}}, {}});
-  EXPECT_THAT(text, HasSubstr("The same in after: 315 images/s (7.5 % more)."));
-  EXPECT_THAT(text, HasSubstr("lockstep diff"));
+TEST(ExplanationTest, of_two_records_begins_with_the_verdict) {
+  results::RunRecord test = sweep_record(0.93);
+  for (results::Run& run : test.runs) run.bucket_mb = 1;
+  const std::string text = explained({{{"before", sweep_record()}, {"after", test}}, {}});
+  EXPECT_THAT(text, HasSubstr("after against before: 8 rows: 8 faster. They differ in bucket (25 MiB in "
+                              "before, 1 MiB in after)."));
+  EXPECT_THAT(text, HasSubstr("- resnet50 ddp at 8 ranks: faster (here), +7.0 ± "));
+  EXPECT_LT(text.find("8 faster"), text.find("before: resnet50, 32 images per rank"));
+  const std::string page = report_page({{{"before", plain_record()}, {"after", plain_record()}}, {}});
+  EXPECT_THAT(page, HasSubstr("<h1>resnet50: after against before</h1>"));
+  const std::string none = explained({{{"a", sweep_record()}, {"b", networks_record()}}, {}});
+  EXPECT_THAT(none, HasSubstr("b against a: no row in common."));
+}
+
+TEST(ExplanationTest, the_nearest_stand_beside_it_by_speed) {
+  results::RunRecord record = bucket_record();
+  double slower = 1;
+  for (results::Run& run : record.runs) run.images_per_s = 400 / (slower += 0.01);
+  EXPECT_THAT(explained({{{"a", record}}, {}}),
+              testing::ContainsRegex(
+                  "Beside ddp, buckets of 0.1 MiB at 2 ranks: ddp, buckets of 1 MiB [^;]*; ddp, "
+                  "buckets of 5 MiB [^;]*; ddp, buckets of 25 MiB [^;]*; replicated, buckets of 0.1 "
+                  "MiB [^;]*; replicated, buckets of 1 MiB [^;]*; 6 are further away"));
+}
+
+TEST(ExplanationTest, a_variant_finds_the_published_row_of_its_network) {
+  results::RunRecord record = sweep_record();
+  for (results::Run& run : record.runs) {
+    run.model = "resnet50_v1";
+    run.image_size = 64;
+    run.batch_per_rank = 64;
+  }
+  std::vector<NamedRecord> published = shipped_records();
+  std::erase_if(published, [](const NamedRecord& named) { return named.name != "tensorpack_p100"; });
+  EXPECT_THAT(explained({{{"a", record}}, published}),
+              HasSubstr("Published in tensorpack_p100, replicated, input gpu: 7.07 times at 8 ranks, 88 % "
+                        "efficient; there resnet50, images of 224."));
+}
+
+TEST(ReportPageTest, of_a_network_of_sequences_speaks_of_no_images) {
+  results::RunRecord record = bucket_record();
+  for (results::Run& run : record.runs) run.unit = "sequence", run.image_size = 0;
+  const std::string page = report_page({{{"run", record}}, {}});
+  EXPECT_THAT(page, AllOf(HasSubstr("sequences per second"), HasSubstr(">sequences/s</th>"),
+                          Not(HasSubstr("image"))));
+}
+
+TEST(ReportPageTest, of_one_number_of_ranks_has_the_chart_of_its_setting) {
+  const std::string page = report_page({{{"run", bucket_record()}}, {}});
+  EXPECT_THAT(page, AllOf(HasSubstr("data-chart=\"setting\""), Not(HasSubstr("data-chart=\"throughput\"")),
+                          HasSubstr("<h1>How resnet50 scales</h1>")));
+  EXPECT_THAT(report_page({{{"run", plain_record()}}, {}}), HasSubstr("data-chart=\"throughput\""));
+}
+
+TEST(ReportPageTest, of_a_training_has_its_curves) {
+  const std::string page = report_page({{{"run", training_record()}}, {}});
+  EXPECT_THAT(page, AllOf(HasSubstr("<h1>How lenet5 learned</h1>"), HasSubstr("data-chart=\"loss\""),
+                          HasSubstr("data-chart=\"accuracy\""), HasSubstr(">eval acc.</th>"),
+                          Not(HasSubstr("Not drawn"))));
+  EXPECT_THAT(page, HasSubstr("3 epochs (150 steps), loss 0.83; 75 % of the training samples recognized, "
+                              "60 % of the evaluation samples."));
 }
 
 TEST(ReportPageTest, many_warnings_are_folded_but_never_loud_ones) {

@@ -294,6 +294,45 @@ RunRecord networks_record() {
   return record;
 }
 
+RunRecord bucket_record() {
+  RunRecord record = header();
+  record.strategies = {"ddp", "replicated", "horovod", "bsp", "sharded", "parameter_server"};
+  Dice dice;
+  const auto add = [&](const std::string& strategy, int ranks, double bucket_mb, double step_s) {
+    Run run = base_run(strategy, ranks);
+    run.bucket_mb = bucket_mb;
+    fill_steps(run, step_s, 40, dice);
+    fill_breakdown(run, step_s, ranks > 1 ? 0.04 : 0, ranks > 1 ? 0.05 : 0);
+    fill_memory(run, 1);
+    record.runs.push_back(run);
+  };
+  add("single", 1, 0.1, 0.2);
+  for (const char* strategy : {"ddp", "replicated"}) {
+    for (const double bucket_mb : {0.1, 1.0, 5.0, 25.0})
+      add(strategy, 2, bucket_mb, 0.22 + 0.002 / bucket_mb);
+  }
+  for (const char* strategy : {"horovod", "bsp", "sharded", "parameter_server"}) add(strategy, 2, 0.1, 0.25);
+  add("independent", 2, 0.1, 0.21);
+  results::assign_baselines(record);
+  return record;
+}
+
+RunRecord training_record() {
+  RunRecord record;
+  record.training = results::TrainingRecord{.settings = {{"network", "lenet5"}}};
+  for (int epoch = 1; epoch <= 3; ++epoch) {
+    record.training->epochs.push_back({.epoch = epoch,
+                                       .steps = 50 * epoch,
+                                       .learning_rate = 0.1,
+                                       .loss = 2.5 / epoch,
+                                       .training_accuracy = 0.25 * epoch,
+                                       .evaluation_loss = 2.4 / epoch,
+                                       .evaluation_accuracy = 0.2 * epoch,
+                                       .images_per_s = 1000});
+  }
+  return record;
+}
+
 RunRecord huge_record(int ranks) {
   RunRecord record = header();
   record.ranks = ranks;

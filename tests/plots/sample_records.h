@@ -24,6 +24,12 @@ results::RunRecord networks_record();
 /// Three networks, two strategies and two bucket sizes: more curves and rows than a chart holds.
 results::RunRecord crowded_record();
 
+/// ddp and replicated at 2 ranks with buckets of 0.1, 1, 5 and 25 MiB, and four more strategies; 13 curves.
+results::RunRecord bucket_record();
+
+/// Three epochs, evaluated.
+results::RunRecord training_record();
+
 /// One run of `ranks` ranks, with breakdown and memory of each.
 results::RunRecord huge_record(int ranks);
 

@@ -41,7 +41,7 @@ TEST(ScaleTest, equal_ratios_are_equally_far_apart_on_log2) {
 }
 
 TEST(ScaleTest, workers_have_ticks_where_they_are) {
-  EXPECT_THAT(labels(Scale::log2_at({6, 1, 3, 1, 2})), testing::ElementsAre("1", "2", "3", "6"));
+  EXPECT_THAT(labels(Scale::log_at({6, 1, 3, 1, 2})), testing::ElementsAre("1", "2", "3", "6"));
 }
 
 TEST(ScaleTest, values_outside_stay_on_the_drawing) {
@@ -60,7 +60,7 @@ TEST(ScaleTest, any_range_can_be_drawn) {
                                               {2, 1},    {1, 1 + 1e-15}, {1e-300, 1e300}};
   for (const auto& [low, high] : ranges) {
     for (Scale scale : {Scale::linear(low, high, 6), Scale::linear_exactly(low, high, 6),
-                        Scale::log2(low, high), Scale::log10(low, high), Scale::log2_at({low, high})}) {
+                        Scale::log2(low, high), Scale::log10(low, high), Scale::log_at({low, high})}) {
       scale.place(0, 300);
       EXPECT_GE(scale.ticks().size(), 1U) << low << " to " << high;
       EXPECT_LE(scale.ticks().size(), 2100U) << low << " to " << high;
@@ -73,7 +73,7 @@ TEST(ScaleTest, any_range_can_be_drawn) {
 TEST(ScaleTest, labels_keep_their_distance) {
   std::vector<double> workers;
   for (int n = 1; n <= 128; ++n) workers.push_back(n);
-  Scale scale = Scale::log2_at(workers);
+  Scale scale = Scale::log_at(workers);
   scale.place(0, 300);
   double free_from = -1e9;
   std::vector<std::string> shown;

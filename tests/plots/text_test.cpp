@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/plots/page.h"
@@ -77,17 +78,20 @@ TEST(NumberTextTest, coordinates_are_short) {
   EXPECT_EQ(coordinate(-0.001), "0");
 }
 
-TEST(TextWidthTest, cuts_in_the_middle_to_what_fits) {
-  const std::string name = "results-of-a-very-long-measurement-2026-01-02.json";
-  const std::string cut = fit_text(name, 150);
-  EXPECT_LE(text_width(cut), 150);
-  EXPECT_GT(text_width(cut), 120) << "no more than needed is cut: " << cut;
-  EXPECT_TRUE(cut.starts_with("results") && cut.ends_with(".json")) << cut;
-  EXPECT_EQ(fit_text("ddp", 150), "ddp");
+TEST(LinesTest, are_broken_between_words_and_never_within_a_number) {
+  EXPECT_THAT(lines_of("ddp", 150), testing::ElementsAre("ddp"));
+  EXPECT_THAT(lines_of("ddp, buckets of 25 MiB, base", 150),
+              testing::ElementsAre("ddp, buckets of 25", "MiB, base"));
+  for (const std::string& line : lines_of("results-of-a-long-measurement-20260102.json", 120)) {
+    EXPECT_LE(text_width(line), 120) << line;
+    EXPECT_EQ(line.find("2026") != std::string::npos, line.find("20260102") != std::string::npos) << line;
+  }
 }
 
-TEST(TextWidthTest, cuts_a_text_of_a_million_characters) {
-  EXPECT_LE(text_width(fit_text(std::string(1'000'000, 'm'), 300)), 300);
+TEST(LinesTest, of_a_million_characters_are_few) {
+  const std::vector<std::string> lines = lines_of(std::string(1'000'000, 'm'), 300);
+  EXPECT_EQ(lines.size(), 4U);
+  EXPECT_TRUE(lines.back().ends_with("…"));
 }
 
 TEST(XmlCheckTest, finds_faults) {

@@ -2,7 +2,7 @@
 
 #include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
-#include "lockstep/results/files/training_record.h"
+#include "lockstep/results/record/training_record.h"
 #include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/tables.h"
 
@@ -70,8 +70,11 @@ TEST(GoldenTest, training_and_what_it_prints_as_it_goes) {
                     .evaluation_loss = std::nullopt,
                     .evaluation_accuracy = std::nullopt,
                     .images_per_s = 1234.5}};
-  std::string text = to_json(record) + epochs_head();
-  for (const EpochRecord& epoch : record.epochs) text += epoch_line(epoch);
+  std::string text = to_json(record);
+  for (const bool evaluated : {true, false}) {
+    text += epochs_head(evaluated, "sequence");
+    for (const EpochRecord& epoch : record.epochs) text += epoch_line(epoch, evaluated);
+  }
   expect_golden("training.txt", text);
 }
 

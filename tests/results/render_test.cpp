@@ -135,6 +135,16 @@ TEST(RenderTest, throughput_counts_the_images_over_the_parts_of_the_step) {
                     HasSubstr(fmt::format("{:.2f}", 16 / (rest_s * 5 / 8 + 0.1875))), HasSubstr("15.00")));
 }
 
+TEST(RenderTest, styles_have_the_unit_of_the_network) {
+  RunRecord record = small_record();
+  for (results::Run& run : record.runs) run.unit = "sequence";
+  for (const char* style : {"throughput", "theano", "tensorpack"}) {
+    const std::string text = render(record, {.style = style});
+    EXPECT_THAT(text, testing::HasSubstr("sequences")) << style;
+    EXPECT_THAT(text, testing::Not(testing::HasSubstr("image"))) << style;
+  }
+}
+
 TEST(RenderTest, hidden_communication_is_of_several_ranks_and_never_below_nothing) {
   RunRecord record = described_record();
   for (const int ranks : {1, 2}) {

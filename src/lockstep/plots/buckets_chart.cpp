@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
 #include "lockstep/plots/text.h"
+#include "lockstep/results/tables/tables.h"
 
 namespace lockstep::plots {
 namespace {
@@ -40,15 +42,19 @@ std::vector<BucketTimes> usable_buckets(const RankBreakdown& rank) {
   return buckets;
 }
 
-/// The run with the most ranks whose buckets are known, strategies before controls.
+/// Of the runs whose buckets are known the one in the headline, otherwise the one with the most ranks,
+/// strategies before controls.
 std::optional<LabelledRun> choose_run(const Sources& sources) {
+  const std::optional<LabelledRun> headline = results::headline_run(sources.records);
   std::optional<LabelledRun> best;
   for (const LabelledRun& run : labelled_runs(sources)) {
     if (!run.run->breakdown) continue;
     const auto& ranks = run.run->breakdown->ranks;
     if (std::ranges::none_of(ranks, [](const RankBreakdown& rank) { return !usable_buckets(rank).empty(); }))
       continue;
-    const auto weight = [](const LabelledRun& each) { return std::pair(!each.control, each.run->ranks); };
+    const auto weight = [&](const LabelledRun& each) {
+      return std::tuple(headline && headline->run == each.run, !each.control, each.run->ranks);
+    };
     if (!best || weight(run) > weight(*best)) best = run;
   }
   return best;

@@ -121,9 +121,16 @@ void Canvas::text(Point at, std::string_view text, const TextLook& look) {
                         kAnchors[static_cast<int>(look.anchor)],
                         look.size == kTextSize ? "" : fmt::format(" font-size=\"{}\"", coordinate(look.size)),
                         look.bold ? " font-weight=\"600\"" : "", paint(look.colour));
-  if (!look.tooltip.empty() && look.tooltip != text)
-    marks_ += fmt::format("<title>{}</title>", escape(look.tooltip));
   marks_ += escape(text) + "</text>\n";
+}
+
+double Canvas::paragraph(Point at, std::string_view text, double width, const TextLook& look) {
+  // The same text in bold is at most this much wider.
+  const std::vector<std::string> lines = lines_of(text, look.bold ? 0.85 * width : width, look.size);
+  const double height = kLineHeight * look.size / kTextSize;
+  for (size_t i = 0; i < lines.size(); ++i)
+    this->text({at.x, at.y + height * static_cast<double>(i)}, lines[i], look);
+  return height * static_cast<double>(lines.size());
 }
 
 void Canvas::whisker(double x, double low_y, double high_y, Colour colour, bool low_goes_on,

@@ -31,8 +31,6 @@ struct TextLook {
   Anchor anchor = Anchor::kStart;
   double size = kTextSize;
   bool bold = false;
-  /// Whole text where `text` was cut: shown by browsers under the pointer, and read aloud.
-  std::string tooltip;
 };
 
 /// The marks of one drawing as SVG elements. Later marks lie above earlier ones. All foreign text is escaped
@@ -53,6 +51,8 @@ class Canvas {
   void marker(Point at, const LineStyle& style, double size = 4.5, std::string_view tooltip = "");
   /// `y` is the base line.
   void text(Point at, std::string_view text, const TextLook& look = {});
+  /// Text in lines of at most `width` (lines_of()); `at` is of the first. Returns their height.
+  double paragraph(Point at, std::string_view text, double width, const TextLook& look = {});
   /// A range from `low_y` up to `high_y` (which is the smaller one) with a cap on both ends, or an arrow on
   /// an end that reaches further than is drawn.
   void whisker(double x, double low_y, double high_y, Colour colour, bool low_goes_on = false,

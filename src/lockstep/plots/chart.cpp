@@ -27,24 +27,6 @@ std::string opening(const ChartForm& form, double width, double height, std::str
       coordinate(width), coordinate(height), form.id, kFonts, coordinate(kTextSize), more);
 }
 
-/// Breaks a text at spaces into lines of at most `width`.
-std::vector<std::string> broken_lines(const std::string& text, double width, double size) {
-  std::vector<std::string> lines;
-  std::string line;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    // A word that is wider than a line gets one of its own, and is cut below.
-    if (!line.empty() && text_width(line + " " + word, size) > width)
-      lines.push_back(std::exchange(line, ""));
-    line += (line.empty() ? "" : " ") + word;
-    at = end + 1;
-  }
-  if (!line.empty()) lines.push_back(line);
-  for (std::string& each : lines) each = fit_text(each, width, size);
-  return lines;
-}
-
 }  // namespace
 
 Chart missing_chart(std::string title, std::string reason, std::string advice) {
@@ -62,11 +44,14 @@ const Registry<DrawChart>& charts() {
   static const Registry<DrawChart> all("chart", "lockstep plot --help",
                                        {{"speedup", &speedup_chart},
                                         {"throughput", &throughput_chart},
+                                        {"setting", &setting_chart},
                                         {"phases", &phases_chart},
                                         {"distribution", &distribution_chart},
                                         {"series", &series_chart},
                                         {"buckets", &buckets_chart},
-                                        {"memory", &memory_chart}});
+                                        {"memory", &memory_chart},
+                                        {"loss", &loss_chart},
+                                        {"accuracy", &accuracy_chart}});
   return all;
 }
 
@@ -80,17 +65,12 @@ std::string standalone_svg(const Chart& chart, const ChartForm& form) {
   // Three canvases, since the ground must be as high as all of it and lie below it.
   Canvas above(form.id + "-above"), below(form.id + "-below");
   double top = kMargin;
-  for (const std::string& line : broken_lines(chart.title, chart.width, kHeadingSize)) {
-    above.text({kMargin + 4, top + 14}, line, {.size = kHeadingSize, .bold = true});
-    top += 24;
-  }
-  top += 8;
+  top += 8 + above.paragraph({kMargin + 4, top + 14}, chart.title, chart.width,
+                             {.size = kHeadingSize, .bold = true});
   double bottom = top + chart.height + 4;
   for (const std::string& note : chart.notes) {
-    for (const std::string& line : broken_lines(note, chart.width - 8, kSmallTextSize)) {
-      below.text({kMargin + 4, bottom + 12}, line, {.colour = Colour::kMuted, .size = kSmallTextSize});
-      bottom += 16;
-    }
+    bottom += below.paragraph({kMargin + 4, bottom + 12}, note, chart.width - 8,
+                              {.colour = Colour::kMuted, .size = kSmallTextSize});
   }
   const double height = bottom + kMargin;
   Canvas background(form.id + "-ground");

@@ -52,14 +52,16 @@ Chart missing_chart(std::string title, std::string reason, std::string advice);
 
 using DrawChart = Chart (*)(const Sources&, const ChartForm&);
 
-/// "speedup", "throughput", "phases", "distribution", "series", "buckets", "memory". None of them
-/// throws, whatever the sources are: a chart that cannot be drawn has `missing` set.
+/// "speedup", "throughput", "setting", "phases", "distribution", "series", "buckets", "memory", "loss",
+/// "accuracy". None of them throws, whatever the sources are: a chart that cannot be drawn has `missing` set.
 const Registry<DrawChart>& charts();
 
-/// Speed-up over workers, both on log2 axes, with the line of perfect scaling.
+/// Speed-up over ranks, both on log2 axes, with the line of perfect scaling.
 Chart speedup_chart(const Sources& sources, const ChartForm& form);
-/// Images per second of the job over workers, with intervals.
+/// Rate of the job over ranks, with intervals.
 Chart throughput_chart(const Sources& sources, const ChartForm& form);
+/// Rate of the job over the setting that was swept.
+Chart setting_chart(const Sources& sources, const ChartForm& form);
 /// A bar for each run with a breakdown, divided into the phases of a step.
 Chart phases_chart(const Sources& sources, const ChartForm& form);
 /// Distribution of the step times, a row for each run.
@@ -70,6 +72,9 @@ Chart series_chart(const Sources& sources, const ChartForm& form);
 Chart buckets_chart(const Sources& sources, const ChartForm& form);
 /// Peak memory of the ranks of each run.
 Chart memory_chart(const Sources& sources, const ChartForm& form);
+/// Loss and accuracy of trainings over epochs.
+Chart loss_chart(const Sources& sources, const ChartForm& form);
+Chart accuracy_chart(const Sources& sources, const ChartForm& form);
 
 /// The chart with the marks of `canvas`, as wide as its form and `height` high.
 Chart drawn(Chart chart, const Canvas& canvas, const ChartForm& form, double height);

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <initializer_list>
 #include <map>
-#include <span>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -13,64 +15,21 @@
 namespace lockstep::plots {
 namespace {
 
-std::string point_text(const Curve& curve, const CurvePoint& point, std::string_view unit) {
-  std::string text =
-      fmt::format("{}, {}: {}{}", curve.label, counted(static_cast<int64_t>(point.workers), "worker"),
-                  number_text(point.value), unit);
-  if (point.interval) {
-    text +=
-        fmt::format(" ({} to {})", number_text(point.interval->first), number_text(point.interval->second));
-  }
-  return text;
-}
-
-/// Whether every point of `below` is so close to one of `above` that their markers coincide.
-bool hides(const Curve& above, const Curve& below) {
-  constexpr double kClose = 0.005;
-  return std::ranges::all_of(below.points, [&](const CurvePoint& point) {
-    return std::ranges::any_of(above.points, [&](const CurvePoint& other) {
-      return other.workers == point.workers && std::abs(other.value / point.value - 1) < kClose;
-    });
-  });
-}
-
-/// A style for each curve: own ones with filled markers, controls and published ones receding. Of several
-/// networks each has a hue, which its controls share.
-std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
-  std::vector<std::string> models;
-  for (const Curve& curve : curves) {
-    if (curve.kind == Curve::Kind::kPublished) continue;
-    if (std::ranges::find(models, curve.model) == models.end()) models.push_back(curve.model);
-  }
-  const bool several = models.size() > 1;
-  std::vector<LineStyle> styles;
-  // Controls are counted by strategy, so that a control has one style in all charts; own curves are counted
-  // by network if there are several.
-  std::map<std::string, size_t> controls, own;
-  size_t hues = several ? models.size() : 0;
-  for (const Curve& curve : curves) {
-    const auto hue = static_cast<size_t>(std::ranges::find(models, curve.model) - models.begin());
-    if (curve.kind == Curve::Kind::kOwn) {
-      const size_t index = several ? own[curve.model]++ : hues++;
-      styles.push_back(several ? line_style(hue, index, index) : line_style(index, index, index / kHueCount));
-      continue;
-    }
-    const bool control = curve.kind == Curve::Kind::kControl;
-    LineStyle& style = styles.emplace_back(control ? line_style(hue, 0, 1 + controls[curve.strategy]++)
-                                                   : line_style(hues, hues, 0));
-    style.hollow = true;
-    style.width = 1.75;
-    if (control) {
-      style.marker = curve.strategy == results::kSingle ? Marker::kCross : Marker::kPlus;
-      if (!several) style.colour = Colour::kMuted;
-    } else {
-      // Dotted as long as hues and markers differ, then long dashes.
-      style.dash = hues / kHueCount % 2 == 0 ? "2 4" : "9 3 2 3";
-      ++hues;
-    }
-  }
-  return styles;
-}
+/// The axes of a chart of curves.
+struct CurveAxes {
+  Scale x, y;
+  std::string x_title, y_title;
+  /// A value of x in words: "8 ranks".
+  std::function<std::string(double)> at;
+  /// Behind a value of y.
+  std::string unit;
+  /// Both ends of the line of perfect scaling; empty: none is drawn.
+  std::optional<std::pair<double, double>> ideal = {};
+  /// Whether values have intervals at all.
+  bool measured = true;
+  /// x does not concern controls: each is a level line.
+  bool level_controls = false;
+};
 
 struct ValueRange {
   double low;
@@ -86,7 +45,7 @@ ValueRange range_of(const std::vector<Curve>& curves) {
   ValueRange points{curves[0].points[0].value, curves[0].points[0].value};
   ValueRange intervals = points;
   for (const Curve& curve : curves) {
-    for (const auto& [workers, value, interval] : curve.points) {
+    for (const auto& [x, value, interval] : curve.points) {
       points = {std::min(points.low, value), std::max(points.high, value)};
       if (!interval) continue;
       intervals = {std::min(intervals.low, interval->first), std::max(intervals.high, interval->second)};
@@ -96,173 +55,254 @@ ValueRange range_of(const std::vector<Curve>& curves) {
           std::max(points.high, std::min(intervals.high, points.high * kMostBeyondPoints))};
 }
 
-/// Whether an interval reaches beyond the axis.
-bool any_goes_on(const XyFrame& frame, const std::vector<Curve>& curves) {
-  return std::ranges::any_of(curves, [&](const Curve& curve) {
-    return std::ranges::any_of(curve.points, [&](const CurvePoint& point) {
-      return point.interval && !(frame.shows(point.interval->first) && frame.shows(point.interval->second));
-    });
-  });
+/// The x of every point.
+std::vector<double> xs_of(const std::vector<Curve>& curves) {
+  std::vector<double> xs;
+  for (const Curve& curve : curves) {
+    for (const CurvePoint& point : curve.points) xs.push_back(point.x);
+  }
+  return xs;
 }
 
-/// Number of workers of every point.
-std::vector<double> workers_of(const std::vector<Curve>& curves) {
-  std::vector<double> workers;
-  for (const Curve& curve : curves) {
-    for (const CurvePoint& point : curve.points) workers.push_back(point.workers);
-  }
-  return workers;
-}
+/// Pixels between two points that stand side by side, as wide as a whisker.
+constexpr double kApart = 9;
 
 /// Draws the curves: published below, own above; whiskers where there are intervals; each marker has its
-/// numbers in a tooltip: "8 workers: 412 images/s (405 to 420)".
-void draw_curves(Canvas& canvas, const XyFrame& frame, const std::vector<Curve>& curves,
-                 const std::vector<LineStyle>& styles, std::string_view unit) {
+/// numbers in a tooltip: "ddp, 8 ranks: 412 images/s (405 to 420)". Returns whether a whisker reaches beyond
+/// the axis.
+bool draw_curves(Canvas& canvas, const XyFrame& frame, const std::vector<Curve>& curves,
+                 const std::vector<LineStyle>& styles, const CurveAxes& axes,
+                 const std::vector<size_t>& crowd) {
+  const std::vector<double> xs = xs_of(curves);
+  const double places = static_cast<double>(std::set(xs.begin(), xs.end()).size());
+  const double apart = std::min(kApart, 0.4 * frame.plot().width / places / (1.0 + crowd.size()));
+  const auto place = [&](size_t i, const CurvePoint& point) {
+    Point at = frame.at(point.x, point.value);
+    const auto found = std::ranges::find(crowd, i);
+    if (found != crowd.end()) at.x += apart * ((found - crowd.begin()) - 0.5 * (crowd.size() - 1.0));
+    return at;
+  };
+  const auto is_level = [&](const Curve& curve) {
+    return axes.level_controls && curve.kind == Curve::Kind::kControl;
+  };
   for (size_t i = curves.size(); i-- > 0;) {
     std::vector<Point> points;
-    for (const CurvePoint& point : curves[i].points) points.push_back(frame.at(point.workers, point.value));
+    for (const CurvePoint& point : curves[i].points) points.push_back(place(i, point));
+    if (is_level(curves[i])) points = {{frame.plot().x, points[0].y}, {frame.plot().right(), points[0].y}};
     canvas.polyline(points, styles[i]);
   }
+  bool goes_on = false;
   for (size_t i = curves.size(); i-- > 0;) {
     for (const CurvePoint& point : curves[i].points) {
-      const Point at = frame.at(point.workers, point.value);
+      const Point at = place(i, point);
+      std::string words = curves[i].label + (is_level(curves[i]) ? "" : ", " + axes.at(point.x));
+      words += fmt::format(": {}{}", number_text(point.value), axes.unit);
       if (point.interval) {
         const auto [low, high] = *point.interval;
+        words += fmt::format(" ({} to {})", number_text(low), number_text(high));
         canvas.whisker(at.x, frame.at(0, low).y, frame.at(0, high).y, styles[i].colour, !frame.shows(low),
                        !frame.shows(high));
+        goes_on = goes_on || !frame.shows(low) || !frame.shows(high);
       }
-      canvas.marker(at, styles[i], 4.5, point_text(curves[i], point, unit));
+      canvas.marker(at, styles[i], 4.5, words);
     }
   }
-}
-
-/// Notes which curves are invisible because one that draw_curves() draws later has the same points.
-void note_hidden(const std::vector<Curve>& curves, std::vector<std::string>& notes) {
-  for (size_t below = 1; below < curves.size(); ++below) {
-    // Single points are covered more often than not, and the table has them.
-    if (curves[below].points.size() < 2) continue;
-    const auto end = curves.begin() + below;
-    const auto above = std::find_if(curves.begin(), end, [&](const Curve& c) { return hides(c, *end); });
-    if (above != end)
-      notes.push_back(fmt::format("'{}' lies under '{}': they are the same here.", end->label, above->label));
-  }
+  return goes_on;
 }
 
 /// Largest ratio of rates on a linear axis; beyond it the small ones would vanish.
 constexpr double kMostLinearRates = 24;
 
 /// A note on whiskers: how to read them, or how to get them.
-std::string interval_note(const XyFrame& frame, const std::vector<Curve>& curves) {
+std::string interval_note(bool goes_on, const std::vector<Curve>& curves) {
   bool some = false, all = true;
   for (const Curve& curve : curves) {
     if (curve.kind == Curve::Kind::kPublished) continue;
     for (const CurvePoint& point : curve.points) (point.interval ? some : all) = point.interval.has_value();
   }
   if (some) {
-    return fmt::format(
-        "Whiskers are 95 % intervals; where there is none, too little was measured for one.{}",
-        any_goes_on(frame, curves) ? " Those that end in an arrow reach beyond the axis." : "");
+    return fmt::format("Whiskers are 95 % intervals; where there is none, too little was measured for one.{}",
+                       goes_on ? " Those that end in an arrow reach beyond the axis." : "");
   }
   return all ? "" : "No run has an interval: more steps, or `--repeat`, give one.";
 }
 
-/// Names the baseline if it is one worker without a strategy.
-std::string baseline_note(const Sources& sources) {
-  for (const NamedRecord& named : sources.records) {
-    for (const auto& run : named.record.runs) {
-      if (run.baseline && run.baseline->strategy == results::kSingle) {
-        return "Speed-up is relative to one worker without a strategy, alone on the machine.";
-      }
+/// Whether some run of the sources has a property.
+bool any_run(const Sources& sources, bool (*has)(const results::Run&)) {
+  for (const std::vector<NamedRecord>* records : {&sources.records, &sources.published}) {
+    for (const NamedRecord& named : *records) {
+      if (std::ranges::any_of(named.record.runs, has)) return true;
     }
   }
-  return "";
+  return false;
 }
 
-/// Whether a run states a speed-up of its own.
-bool any_states_speedup(std::span<const NamedRecord> records) {
-  return std::ranges::any_of(records, [](const NamedRecord& named) {
-    return std::ranges::any_of(named.record.runs,
-                               [](const results::Run& run) { return run.stated_speedup.has_value(); });
-  });
-}
-
-/// The y axis of a chart of curves.
-struct CurveAxis {
-  std::string title;
-  std::string_view unit;
-  Scale scale;
-  /// Workers at both ends of the line of perfect scaling; empty: none is drawn.
-  std::optional<std::pair<double, double>> ideal = {};
-};
-
-/// Adds the drawing, the last point of each curve to the description, and notes on intervals and hidden
-/// curves.
-Chart curves_chart(Chart chart, const ChartForm& form, const std::vector<Curve>& curves, CurveAxis axis) {
+/// Adds the drawing, the last point of each curve to the description, and a note on intervals.
+Chart curves_chart(Chart chart, const ChartForm& form, const std::vector<Curve>& curves, CurveAxes axes) {
   const LineStyle ideal{.colour = Colour::kAxis, .marker = Marker::kNone, .dash = "1.5 3", .width = 1.75};
   const std::vector<LineStyle> styles = styles_of(curves);
   std::vector<LegendEntry> legend;
   for (size_t i = 0; i < curves.size(); ++i) {
     const CurvePoint& last = curves[i].points.back();
     legend.push_back({curves[i].label, styles[i]});
-    chart.description += fmt::format(" {}: {}{} at {}.", curves[i].label, number_text(last.value), axis.unit,
-                                     counted(static_cast<int64_t>(last.workers), "worker"));
+    chart.description +=
+        fmt::format(" {}: {}{} at {}.", curves[i].label, number_text(last.value), axes.unit, axes.at(last.x));
   }
-  if (axis.ideal) legend.push_back({"ideal", ideal});
+  if (axes.ideal) legend.push_back({"ideal", ideal});
+  const std::vector<size_t> crowd = crowd_of(curves);
   Canvas canvas(form.id);
-  const XyFrame frame(
-      canvas, form,
-      {.x_title = "workers (log scale)", .y_title = std::move(axis.title), .legend = std::move(legend)},
-      Scale::log2_at(workers_of(curves)), std::move(axis.scale));
-  if (axis.ideal) {
-    const auto [least, most] = *axis.ideal;
+  const XyFrame frame(canvas, form,
+                      {.x_title = axes.x_title,
+                       .y_title = axes.y_title,
+                       .legend = std::move(legend),
+                       .x_margin = 14 + kApart / 2 * static_cast<double>(crowd.size())},
+                      axes.x, axes.y);
+  if (axes.ideal) {
+    const auto [least, most] = *axes.ideal;
     canvas.polyline({frame.at(least, least), frame.at(most, most)}, ideal);
   }
-  draw_curves(canvas, frame, curves, styles, axis.unit);
-  note_hidden(curves, chart.notes);
-  if (const std::string note = interval_note(frame, curves); !note.empty()) chart.notes.push_back(note);
+  const bool goes_on = draw_curves(canvas, frame, curves, styles, axes, crowd);
+  const std::string note = axes.measured ? interval_note(goes_on, curves) : "";
+  if (!note.empty()) chart.notes.push_back(note);
   return drawn(std::move(chart), canvas, form, frame.bottom());
+}
+
+std::string in_ranks(double x) {
+  return counted(static_cast<int64_t>(x), "rank");
+}
+
+/// Axes of rates over `x`. The y axis is logarithmic if the largest is many times the smallest.
+CurveAxes rate_axes(const Sources& sources, const std::vector<Curve>& curves, Scale x, std::string x_title,
+                    std::function<std::string(double)> at) {
+  const auto [low, high] = range_of(curves);
+  const bool logarithmic = high / low > kMostLinearRates;
+  const std::string unit = results::unit_of(sources);
+  return {.x = std::move(x),
+          .y = logarithmic ? Scale::log10(low, high) : Scale::linear(0, high, 7),
+          .x_title = std::move(x_title),
+          .y_title = fmt::format("{}s per second{}", unit, logarithmic ? " (log scale)" : ""),
+          .at = std::move(at),
+          .unit = fmt::format(" {}s/s", unit)};
+}
+
+std::optional<double> as_percent(std::optional<double> share) {
+  return share ? std::optional(100 * *share) : std::nullopt;
+}
+
+using EpochColumn = std::pair<const char*, std::optional<double> (*)(const results::EpochRecord&)>;
+
+/// Columns of the epochs of every training, a curve each.
+Chart epochs_chart(Chart chart, const Sources& sources, const ChartForm& form, std::string_view y_title,
+                   std::string_view unit, std::initializer_list<EpochColumn> columns) {
+  std::vector<Curve> curves;
+  for (const NamedRecord& named : sources.records) {
+    for (const auto& [label, value_of] : columns) {
+      if (!named.record.training) continue;
+      Curve curve{.label = label};
+      if (sources.records.size() > 1) curve.label += ", " + named.name;
+      for (const results::EpochRecord& epoch : named.record.training->epochs) {
+        const std::optional<double> value = value_of(epoch);
+        if (value && std::isfinite(*value))
+          curve.points.push_back({static_cast<double>(epoch.epoch), *value, {}});
+      }
+      if (!curve.points.empty()) curves.push_back(std::move(curve));
+    }
+  }
+  if (curves.empty()) {
+    return missing_chart(chart.title, "no training says it",
+                         "Files of `lockstep train --json FILE` do; accuracy needs labels.");
+  }
+  curves = most_telling(std::move(curves), chart.notes);
+  const auto [low, high] = range_of(curves);
+  const std::vector<double> epochs = xs_of(curves);
+  return curves_chart(
+      std::move(chart), form, curves,
+      {.x = Scale::linear_exactly(std::ranges::min(epochs), std::ranges::max(epochs), form.ticks()),
+       .y = Scale::linear(low, high, 7),
+       .x_title = "epoch",
+       .y_title = std::string(y_title),
+       .at = [](double x) { return fmt::format("epoch {:.0f}", x); },
+       .unit = std::string(unit),
+       .measured = false});
 }
 
 }  // namespace
 
+Chart loss_chart(const Sources& sources, const ChartForm& form) {
+  return epochs_chart({.title = "Loss of the training", .description = "Mean loss by epoch."}, sources, form,
+                      "loss", "",
+                      {{"training", [](const auto& epoch) { return std::optional(epoch.loss); }},
+                       {"evaluation", [](const auto& epoch) { return epoch.evaluation_loss; }}});
+}
+
+Chart accuracy_chart(const Sources& sources, const ChartForm& form) {
+  return epochs_chart(
+      {.title = "Accuracy of the training", .description = "Share of samples recognized by epoch."}, sources,
+      form, "recognized, per cent", " %",
+      {{"training", [](const auto& epoch) { return as_percent(epoch.training_accuracy); }},
+       {"evaluation", [](const auto& epoch) { return as_percent(epoch.evaluation_accuracy); }}});
+}
+
 Chart speedup_chart(const Sources& sources, const ChartForm& form) {
-  Chart chart{.title = "Speed-up against workers"};
+  Chart chart{.title = "Speed-up against ranks"};
   const std::vector<Curve> curves = most_telling(speedup_curves(sources), chart.notes);
   if (curves.empty()) {
     return missing_chart(
-        chart.title, "no run has a speed-up: that needs the rate of one worker without a strategy",
+        chart.title, "no run has a speed-up: that needs the rate of one rank without a strategy",
         "Measure with `lockstep bench --ranks 1,2,4`, which adds that control run by itself.");
   }
   chart.description =
-      "How many times faster than one worker the job runs, on log2 axes, with the line of a perfect "
-      "speed-up.";
-  if (const std::string note = baseline_note(sources); !note.empty()) chart.notes.push_back(note);
-  if (any_states_speedup(sources.records) || any_states_speedup(sources.published)) {
+      "How many times faster than one rank the job runs, on log2 axes, with the line of a perfect speed-up.";
+  if (any_run(sources, [](const results::Run& run) {
+        return run.baseline && run.baseline->strategy == results::kSingle;
+      }))
+    chart.notes.push_back("Speed-up is relative to one rank without a strategy, alone on the machine.");
+  if (any_run(sources, [](const results::Run& run) { return run.stated_speedup.has_value(); }))
     chart.notes.push_back("Published speed-ups are as stated; the tables have those of the rates, too.");
-  }
   // The axis must hold the line of perfect scaling, too.
-  const auto [least, most] = std::ranges::minmax(workers_of(curves));
+  const auto [least, most] = std::ranges::minmax(xs_of(curves));
   const ValueRange range = range_of(curves);
   return curves_chart(std::move(chart), form, curves,
-                      {.title = "speed-up, times one worker (log scale)",
+                      {.x = Scale::log_at(xs_of(curves)),
+                       .y = Scale::log2(std::min(range.low, least), std::max(range.high, most)),
+                       .x_title = "ranks (log scale)",
+                       .y_title = "speed-up, times one rank (log scale)",
+                       .at = in_ranks,
                        .unit = " times",
-                       .scale = Scale::log2(std::min(range.low, least), std::max(range.high, most)),
                        .ideal = std::pair(least, most)});
 }
 
 Chart throughput_chart(const Sources& sources, const ChartForm& form) {
-  Chart chart{.title = "Throughput against workers"};
+  Chart chart{.title = "Throughput against ranks"};
   const std::vector<Curve> curves = most_telling(throughput_curves(sources), chart.notes);
   if (curves.empty()) {
     return missing_chart(chart.title, "no run has a rate", "Measure with `lockstep bench --json FILE`.");
   }
-  chart.description = "Images per second of the whole job by number of workers.";
-  const auto [low, high] = range_of(curves);
-  const bool logarithmic = high / low > kMostLinearRates;
-  return curves_chart(std::move(chart), form, curves,
-                      {.title = logarithmic ? "images per second (log scale)" : "images per second",
-                       .unit = " images/s",
-                       .scale = logarithmic ? Scale::log10(low, high) : Scale::linear(0, high, 7)});
+  chart.description = "Rate of the whole job by number of ranks.";
+  const CurveAxes axes =
+      rate_axes(sources, curves, Scale::log_at(xs_of(curves)), "ranks (log scale)", in_ranks);
+  return curves_chart(std::move(chart), form, curves, axes);
+}
+
+Chart setting_chart(const Sources& sources, const ChartForm& form) {
+  const std::optional<SettingCurves> found = setting_curves(sources);
+  if (!found) {
+    return missing_chart("Throughput against a setting", "no setting has three values or more",
+                         "Measure a sweep over one, as `lockstep bench --bucket-mb 1,5,25` does.");
+  }
+  const std::string name = found->setting->name, unit = found->setting->prose.unit;
+  Chart chart{.title = "Throughput against " + name};
+  const std::vector<Curve> curves = most_telling(found->curves, chart.notes);
+  chart.description = fmt::format("Rate of the whole job by {}.", name);
+  const auto [least, most] = std::ranges::minmax(xs_of(curves));
+  const bool logarithmic = most >= 10 * least;
+  CurveAxes axes = rate_axes(
+      sources, curves,
+      logarithmic ? Scale::log_at(xs_of(curves)) : Scale::linear_exactly(least, most, form.ticks()),
+      fmt::format("{}{}{}", name, unit.empty() ? "" : " in" + unit, logarithmic ? " (log scale)" : ""),
+      [=](double x) { return fmt::format("{} {:g}{}", name, x, unit); });
+  axes.level_controls = found->setting->has(results::Setting::kOfCommunication);
+  return curves_chart(std::move(chart), form, curves, axes);
 }
 
 }  // namespace lockstep::plots

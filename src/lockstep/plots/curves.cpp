@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <type_traits>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@ namespace lockstep::plots {
 namespace {
 
 using results::Run;
+using results::Setting;
 
 /// Ends of an interval that can be drawn: a damaged file may have any.
 std::optional<std::pair<double, double>> drawable(const std::optional<results::Interval>& interval) {
@@ -29,7 +31,7 @@ void add_curves(std::vector<Curve>& curves, const std::vector<LabelledRun>& runs
   for (const LabelledRun& run : runs) {
     if (!run.run->finished() || run.control != (kind == Curve::Kind::kControl)) continue;
     const std::optional<CurvePoint> point = value(*run.run);
-    if (!point || !positive(point->value) || !positive(point->workers)) continue;
+    if (!point || !positive(point->value) || !positive(point->x)) continue;
     const auto [at, fresh] = known.try_emplace(run.curve, curves.size());
     if (fresh) curves.push_back({prefix + run.label, run.run->model, run.run->strategy, kind, {}});
     curves[at->second].points.push_back(*point);
@@ -39,17 +41,42 @@ void add_curves(std::vector<Curve>& curves, const std::vector<LabelledRun>& runs
 /// Own curves, their controls, then curves of the published records, without controls. `value` gives a run's
 /// point, or nothing.
 template <typename Value>
-std::vector<Curve> curves_of(const Sources& sources, Value value) {
+std::vector<Curve> curves_of(const Sources& sources, Value value, const Setting* across = nullptr) {
   std::vector<Curve> curves;
-  const std::vector<LabelledRun> own = labelled_runs(sources);
+  const std::vector<LabelledRun> own = labelled_runs(sources.records, across);
   const bool published = results::all_published(sources.records);
   add_curves(curves, own, published ? Curve::Kind::kPublished : Curve::Kind::kOwn, "", value);
   add_curves(curves, own, Curve::Kind::kControl, "", value);
   for (const NamedRecord& named : sources.published) {
+    if (across != nullptr) break;
     add_curves(curves, labelled_runs({&named, 1}), Curve::Kind::kPublished, named.name + ": ", value);
   }
-  for (Curve& curve : curves) std::ranges::stable_sort(curve.points, {}, &CurvePoint::workers);
+  for (Curve& curve : curves) std::ranges::stable_sort(curve.points, {}, &CurvePoint::x);
   return curves;
+}
+
+/// The rate of a run at `x`.
+std::optional<CurvePoint> rate_at(double x, const Run& run) {
+  return CurvePoint{x, run.images_per_s, drawable(run.rate_interval)};
+}
+
+/// The value of a setting that is a number.
+double number_of(const Setting& setting, const Run& run) {
+  return std::visit(
+      [&](auto of) -> double {
+        using T = std::remove_cvref_t<decltype(run.*of)>;
+        if constexpr (std::is_same_v<T, int> || std::is_same_v<T, double>) return run.*of;
+        return 0;
+      },
+      setting.member);
+}
+
+/// Whether two points at one x would be drawn over each other, with their whiskers.
+bool overlap(const CurvePoint& a, const CurvePoint& b) {
+  const auto range = [](const CurvePoint& point) {
+    return point.interval.value_or(std::pair(point.value * 0.9975, point.value * 1.0025));
+  };
+  return a.x == b.x && range(a).first <= range(b).second && range(b).first <= range(a).second;
 }
 
 }  // namespace
@@ -70,10 +97,7 @@ std::vector<std::vector<LabelledRun>> by_network(const std::vector<LabelledRun>&
 }
 
 std::vector<Curve> throughput_curves(const Sources& sources) {
-  return curves_of(sources, [](const Run& run) {
-    return std::optional(
-        CurvePoint{static_cast<double>(run.ranks), run.images_per_s, drawable(run.rate_interval)});
-  });
+  return curves_of(sources, [](const Run& run) { return rate_at(run.ranks, run); });
 }
 
 std::vector<Curve> speedup_curves(const Sources& sources) {
@@ -84,22 +108,115 @@ std::vector<Curve> speedup_curves(const Sources& sources) {
   });
 }
 
+std::optional<SettingCurves> setting_curves(const Sources& sources) {
+  constexpr size_t kFewestValues = 3;
+  SettingCurves found;
+  size_t most = kFewestValues - 1;
+  for (const Setting& setting : results::kSettings) {
+    const bool is_batch = setting.member == Setting::Member(&results::Setup::batch_per_rank);
+    if (!setting.is_attribute() && !is_batch) continue;
+    const auto curves = curves_of(
+        sources,
+        [&](const Run& run) -> std::optional<CurvePoint> {
+          // Under strong scaling the batch per rank follows from the number of ranks, and a tuner's choice is
+          // no sweep.
+          if ((is_batch && run.global_batch > 0) || run.tuning) return std::nullopt;
+          return rate_at(number_of(setting, run), run);
+        },
+        &setting);
+    for (const Curve& curve : curves) {
+      if (curve.kind != Curve::Kind::kOwn || curve.points.size() <= most) continue;
+      most = curve.points.size();
+      found = {&setting, curves};
+    }
+  }
+  if (found.setting == nullptr) return std::nullopt;
+  std::erase_if(found.curves, [](const Curve& curve) { return curve.strategy == results::kSingle; });
+  return found;
+}
+
 std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::string>& notes) {
   if (curves.size() <= kMostCurves) return curves;
   notes.push_back(
       fmt::format("{} of {} curves are drawn; the tables have all of them.", kMostCurves, curves.size()));
-  std::set<std::string> models;
-  for (const Curve& curve : curves) {
-    if (curve.kind != Curve::Kind::kPublished) models.insert(curve.model);
+  // Own curves are ranked by order; a network's reference comes behind its first one, published ones of the
+  // networks between the fourth and those that follow, all others last.
+  std::map<std::string, size_t> networks;
+  std::vector<std::pair<size_t, size_t>> ranked;
+  size_t published = 0;
+  for (size_t i = 0; i < curves.size(); ++i) {
+    const auto& [label, model, strategy, kind, points] = curves[i];
+    size_t rank = 4 * curves.size();
+    if (kind == Curve::Kind::kOwn) {
+      rank = 2 * i;
+      networks.try_emplace(model, i);
+    } else if (networks.contains(model) && strategy != results::kSingle) {
+      rank = 1 + 2 * (kind == Curve::Kind::kControl ? networks[model] : 3 + published++);
+    }
+    ranked.emplace_back(rank, i);
   }
-  // Published curves stand last.
-  const auto published = std::ranges::find(curves, Curve::Kind::kPublished, &Curve::kind);
-  const auto others = std::stable_partition(published, curves.end(),
-                                            [&](const Curve& curve) { return models.contains(curve.model); });
-  const auto room = std::max<std::ptrdiff_t>(kMostCurves / 2, kMostCurves - (others - published));
-  curves.erase(curves.begin() + std::min(room, published - curves.begin()), published);
-  curves.resize(std::min(kMostCurves, curves.size()));
-  return curves;
+  std::ranges::sort(ranked);
+  ranked.resize(kMostCurves);
+  std::ranges::sort(ranked, {}, &std::pair<size_t, size_t>::second);
+  std::vector<Curve> chosen;
+  for (const auto& [rank, i] : ranked) chosen.push_back(std::move(curves[i]));
+  return chosen;
+}
+
+std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
+  std::vector<std::string> models;
+  for (const Curve& curve : curves) {
+    if (curve.kind == Curve::Kind::kPublished) continue;
+    if (std::ranges::find(models, curve.model) == models.end()) models.push_back(curve.model);
+  }
+  const bool several = models.size() > 1;
+  std::vector<LineStyle> styles;
+  // Controls are counted by strategy, so that a control has one style in all charts; own curves are counted
+  // by network if there are several.
+  std::map<std::string, size_t> controls, own;
+  size_t hues = several ? models.size() : 0;
+  for (const Curve& curve : curves) {
+    const auto hue = static_cast<size_t>(std::ranges::find(models, curve.model) - models.begin());
+    if (curve.kind == Curve::Kind::kOwn) {
+      const size_t index = several ? own[curve.model]++ : hues++;
+      // A hue that comes again has another marker.
+      styles.push_back(several ? line_style(hue, index + hue / kHueCount, index)
+                               : line_style(index, index + index / kHueCount, index / kHueCount));
+      continue;
+    }
+    const bool control = curve.kind == Curve::Kind::kControl;
+    LineStyle& style = styles.emplace_back(control ? line_style(hue, 0, 1 + controls[curve.strategy]++)
+                                                   : line_style(hues, hues + hues / kHueCount, 0));
+    style.hollow = true;
+    style.width = 1.75;
+    if (control) {
+      style.marker = curve.strategy == results::kSingle ? Marker::kCross : Marker::kPlus;
+      if (!several) style.colour = Colour::kMuted;
+    } else {
+      // Dotted as long as hues and markers differ, then long dashes.
+      style.dash = hues / kHueCount % 2 == 0 ? "2 4" : "9 3 2 3";
+      ++hues;
+    }
+  }
+  return styles;
+}
+
+std::vector<size_t> crowd_of(const std::vector<Curve>& curves) {
+  const auto crowds = [](const Curve& a, const Curve& b) {
+    size_t meeting = 0;
+    for (const CurvePoint& point : a.points)
+      meeting +=
+          std::ranges::count_if(b.points, [&](const CurvePoint& other) { return overlap(point, other); });
+    const bool whiskers = a.points.back().interval && b.points.back().interval;
+    return meeting >= (whiskers ? 1 : std::min(a.points.size(), b.points.size()));
+  };
+  std::vector<size_t> crowd;
+  for (size_t i = 0; i < curves.size(); ++i) {
+    if (std::ranges::any_of(
+            curves, [&](const Curve& other) { return &other != &curves[i] && crowds(curves[i], other); }))
+      crowd.push_back(i);
+  }
+  return crowd;
 }
 
 std::vector<LabelledRun> most_telling(std::vector<LabelledRun> runs, size_t most,

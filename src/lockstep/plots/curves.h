@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/plots/chart.h"
+#include "lockstep/plots/palette.h"
 
 namespace lockstep::plots {
 
@@ -18,13 +19,14 @@ using results::with_ranks_only;
 std::vector<std::vector<LabelledRun>> by_network(const std::vector<LabelledRun>& runs);
 
 struct CurvePoint {
-  double workers = 0;
+  /// Ranks, the value of a setting, or an epoch.
+  double x = 0;
   double value = 0;
   /// 95 % interval; empty where none is known.
   std::optional<std::pair<double, double>> interval;
 };
 
-/// Points by rising number of workers, all finite and positive.
+/// Points by rising x, all finite and positive.
 struct Curve {
   enum class Kind { kOwn, kControl, kPublished };
   std::string label;
@@ -34,17 +36,32 @@ struct Curve {
   std::vector<CurvePoint> points;
 };
 
-/// Images per second over workers: own curves, then controls (`independent`, `single`), then published ones.
+/// Rates over ranks: own curves, then controls (`independent`, `single`), then published ones.
 std::vector<Curve> throughput_curves(const Sources& sources);
-/// Known speed-ups over workers. `single`, which is 1 by definition, is left out.
+/// Known speed-ups over ranks. `single`, which is 1 by definition, is left out.
 std::vector<Curve> speedup_curves(const Sources& sources);
+/// Rates over a setting that was swept, without `single` and published ones.
+struct SettingCurves {
+  const results::Setting* setting = nullptr;
+  std::vector<Curve> curves;
+};
+/// Of the setting with the most values, three or more, in runs that differ in nothing else.
+std::optional<SettingCurves> setting_curves(const Sources& sources);
 
 /// Number of curves that one chart can hold and stay legible.
 inline constexpr size_t kMostCurves = 8;
 
-/// At most kMostCurves: own ones first, but up to half of the room is for published ones of the same
-/// networks; other published ones fill the rest. `notes` gets the number of curves left out.
+/// At most kMostCurves: own ones first, each network's `independent` among them, and published ones of the
+/// same networks. `notes` gets the number of curves left out.
 std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::string>& notes);
+
+/// A style for each curve: own ones with filled markers, controls and published ones receding. Of several
+/// networks each has a hue, which its controls share.
+std::vector<LineStyle> styles_of(const std::vector<Curve>& curves);
+
+/// The curves that stand side by side with others: whiskers of both would overlap, or all points of one lie
+/// on the other's.
+std::vector<size_t> crowd_of(const std::vector<Curve>& curves);
 
 /// At most `most` runs for charts with a row for each: spread evenly, the last one always among them. Says in
 /// `notes` how many were left out.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "lockstep/plots/text.h"
 
@@ -12,27 +13,6 @@ constexpr double kSample = 26;
 constexpr double kSampleGap = 7;
 constexpr double kEntryGap = 18;
 constexpr double kRow = 20;
-
-/// Position of a legend entry relative to the corner of the legend, and its label, cut to fit.
-struct Placed {
-  double x = 0;
-  double y = 0;
-  std::string label;
-};
-
-/// Places the entries from left to right; one that does not fit begins the next row.
-std::vector<Placed> flow(const std::vector<LegendEntry>& entries, double width) {
-  std::vector<Placed> placed;
-  double x = 0, y = 0;
-  for (const LegendEntry& entry : entries) {
-    const std::string label = fit_text(entry.label, width - kSample - kSampleGap);
-    const double needed = kSample + kSampleGap + text_width(label);
-    if (x > 0 && x + needed > width) x = 0, y += kRow;
-    placed.push_back({x, y, label});
-    x += needed + kEntryGap;
-  }
-  return placed;
-}
 
 /// The sample of an entry: a line with its marker, or a box.
 void draw_sample(Canvas& canvas, Point at, const LegendEntry& entry) {
@@ -58,19 +38,26 @@ void draw_sample(Canvas& canvas, Point at, const LegendEntry& entry) {
 constexpr double kTickLength = 5;
 constexpr double kEdge = 4;
 
-/// Draws the entries from the left edge at `top` on, flowed into rows as wide as the form. Returns the
-/// height.
+/// Draws the entries from the left edge at `top` on; one that does not fit begins the next row, and one wider
+/// than the form has several lines. Returns the height.
 double draw_legend(Canvas& canvas, const ChartForm& form, double top,
                    const std::vector<LegendEntry>& entries) {
-  if (entries.empty()) return 0;
-  const std::vector<Placed> placed = flow(entries, form.width - 2 * kEdge);
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const Point at{kEdge + placed[i].x, top + placed[i].y};
-    draw_sample(canvas, at, entries[i]);
-    canvas.text({at.x + kSample + kSampleGap, at.y + kRow / 2 + 3.5}, placed[i].label,
-                {.tooltip = entries[i].label});
+  const double width = form.width - 2 * kEdge, room = width - kSample - kSampleGap;
+  double x = 0, y = 0, height = 0;
+  for (const LegendEntry& entry : entries) {
+    const double needed = std::min(room, text_width(entry.label));
+    if (x > 0 && x + needed > room) {
+      x = 0;
+      y += std::exchange(height, 0);
+    }
+    const Point at{kEdge + x, top + y};
+    draw_sample(canvas, at, entry);
+    const double lines =
+        canvas.paragraph({at.x + kSample + kSampleGap, at.y + kRow / 2 + 3.5}, entry.label, room);
+    height = std::max({height, kRow, lines});
+    x += kSample + kSampleGap + needed + kEntryGap;
   }
-  return placed.back().y + kRow;
+  return y + height;
 }
 
 /// Room that the labels of a y axis need.
@@ -91,19 +78,16 @@ double draw_x_axis(Canvas& canvas, const Scale& x, const Box& plot, const std::s
                 {.colour = Colour::kMuted, .anchor = Anchor::kMiddle});
   }
   if (title.empty()) return y + kTickLength + 14 + 8;
-  const double title_y = y + kTickLength + 14 + kLineHeight;
-  canvas.text({(plot.x + plot.right()) / 2, title_y}, fit_text(title, plot.width),
-              {.colour = Colour::kMuted, .anchor = Anchor::kMiddle, .tooltip = title});
-  return title_y + 8;
+  const double title_y = y + kTickLength + 14;
+  return title_y + 8 +
+         canvas.paragraph({(plot.x + plot.right()) / 2, title_y + kLineHeight}, title, plot.width,
+                          {.colour = Colour::kMuted, .anchor = Anchor::kMiddle});
 }
 
 /// Labels are centered on their ticks, so that half of an outer one needs room beyond the axis.
 double half_width(const Tick& tick) {
   return text_width(tick.label) / 2;
 }
-
-/// Width of regular text over that of the same text in bold, less than it ever is.
-constexpr double kRegularShare = 0.85;
 
 }  // namespace
 
@@ -112,9 +96,8 @@ XyFrame::XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Sc
   double top = layout.top + draw_legend(canvas, form, layout.top, layout.legend);
   if (!layout.legend.empty()) top += 8;
   if (!layout.y_title.empty()) {
-    canvas.text({kEdge, top + 13}, fit_text(layout.y_title, form.width - 2 * kEdge),
-                {.colour = Colour::kMuted, .tooltip = layout.y_title});
-    top += 26;
+    top += 7 + canvas.paragraph({kEdge, top + 13}, layout.y_title, form.width - 2 * kEdge,
+                                {.colour = Colour::kMuted});
   } else {
     top += 8;
   }
@@ -123,8 +106,7 @@ XyFrame::XyFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, Sc
   // Room for the half of the last label that stands out.
   const double right = std::max(10.0, half_width(x_.ticks().back()) + 2);
   plot_ = {left, top, form.width - left - right, layout.plot_height};
-  // Markers at the ends of a logarithmic axis (numbers of workers) stay clear of the plot's edges.
-  x_.place(plot_.x + (x_.logarithmic() ? 14 : 0), plot_.right() - (x_.logarithmic() ? 14 : 0));
+  x_.place(plot_.x + layout.x_margin, plot_.right() - layout.x_margin);
   y_.place(plot_.bottom(), plot_.y);
 
   if (layout.vertical_grid) {
@@ -155,18 +137,15 @@ RowFrame::RowFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, 
   x_.place(above ? left + 8 : left, form.width - right);
 
   const double first = top;
-  std::vector<double> label_y;
   std::string group;
   for (const Row& row : layout.rows) {
     if (row.group != group) {
       group = row.group;
-      top += kLineHeight;
-      canvas.text({kEdge, top - 5}, fit_text(group, kRegularShare * inner), {.bold = true, .tooltip = group});
-      top += 3;
+      top += 3 + canvas.paragraph({kEdge, top + kLineHeight - 5}, group, inner, {.bold = true});
     }
-    if (above) top += kLineHeight;
+    if (above) top += canvas.paragraph({kEdge, top + kLineHeight - 5}, row.label, inner);
     boxes_.push_back({x_(x_.low()), top, form.width - right - x_(x_.low()), row.height});
-    label_y.push_back(above ? top - 5 : top + row.height / 2 + 4.5);
+    if (!above) canvas.text({left - 8, top + row.height / 2 + 4.5}, row.label, {.anchor = Anchor::kEnd});
     top += row.height + layout.gap;
   }
   const Box plot{x_(x_.low()), first, form.width - right - x_(x_.low()), top - first};
@@ -175,14 +154,6 @@ RowFrame::RowFrame(Canvas& canvas, const ChartForm& form, const Layout& layout, 
     for (const Box& box : boxes_) {
       canvas.line({x_(tick.value), box.y - layout.gap / 2}, {x_(tick.value), box.bottom() + layout.gap / 2},
                   Colour::kGrid);
-    }
-  }
-  for (size_t i = 0; i < layout.rows.size(); ++i) {
-    const std::string& label = layout.rows[i].label;
-    if (above) {
-      canvas.text({kEdge, label_y[i]}, fit_text(label, inner), {.tooltip = label});
-    } else {
-      canvas.text({left - 8, label_y[i]}, label, {.anchor = Anchor::kEnd});
     }
   }
   bottom_ = draw_x_axis(canvas, x_, plot, layout.x_title);

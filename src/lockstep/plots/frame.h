@@ -28,6 +28,8 @@ class XyFrame {
     std::string y_title;
     std::vector<LegendEntry> legend;
     double plot_height = 290;
+    /// Free room at both ends of the x axis, for markers at its ends.
+    double x_margin = 0;
     /// Upper edge of the frame, for several frames in one drawing.
     double top = 0;
     /// Draw vertical grid lines as well.

@@ -8,6 +8,7 @@
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/text.h"
+#include "lockstep/results/tables/tables.h"
 
 namespace lockstep::plots {
 namespace {
@@ -26,6 +27,14 @@ std::string figure(std::string_view name, const Sources& sources, const std::str
   return fmt::format("<figure id=\"{}-figure\" data-chart=\"{}\"><h3>{}</h3>\n{}{}</figure>\n", id, name,
                      escape(chart.title), inline_svg(chart, form),
                      caption.empty() ? "" : "<figcaption>" + caption + "</figcaption>\n");
+}
+
+bool is_missing(const std::string& figure) {
+  return figure.starts_with("<div class=\"missing\"");
+}
+
+std::string if_drawn(const std::string& figure) {
+  return is_missing(figure) ? "" : figure;
 }
 
 std::string grid(const std::string& content) {
@@ -61,14 +70,31 @@ std::string published_part(const Sources& sources) {
   return text;
 }
 
+/// Curves and tables of trainings.
+std::string training_part(const Sources& sources) {
+  std::string tables;
+  for (const NamedRecord& named : sources.records) {
+    if (named.record.training) tables += to_html(results::epochs_table(*named.record.training, named.name));
+  }
+  if (tables.empty()) return "";
+  return section("How it learned", grid(if_drawn(figure("loss", sources, "loss")) +
+                                        if_drawn(figure("accuracy", sources, "accuracy"))) +
+                                       tables);
+}
+
 /// Charts and tables of the records. Every id begins with `prefix`, every heading with `topic`.
 std::string record_sections(const Sources& sources, const std::string& prefix, const std::string& topic) {
   const auto draw = [&](std::string_view name) {
     return figure(name, sources, fmt::format("{}{}", prefix, name));
   };
-  const auto is_missing = [](const std::string& part) { return part.starts_with("<div class=\"missing\""); };
-  std::string text = section(topic + "How it scales",
-                             grid(draw("speedup") + draw("throughput")) + to_html(results_table(sources)));
+  std::string charts = if_drawn(draw("setting"));
+  const auto scales = [](const Curve& curve) {
+    return curve.kind == Curve::Kind::kOwn && curve.points.size() > 1;
+  };
+  // At one number of ranks the setting's chart has all rates. The summary says why there is no speed-up.
+  if (charts.empty() || std::ranges::any_of(throughput_curves(sources), scales))
+    charts += if_drawn(draw("speedup")) + draw("throughput");
+  std::string text = section(topic + "How it scales", grid(charts) + to_html(results_table(sources)));
   if (sources.records.empty()) return text;
   const std::string phases = draw("phases");
   std::string buckets = draw("buckets");
@@ -140,7 +166,8 @@ std::string report_page(const Sources& sources) {
   std::string body =
       fmt::format("<header><h1>{}</h1><p class=\"sub\">{}</p></header>\n", title, escape(subtitle(sources)));
   body += summary_part(sources);
-  body += all_sections(sources);
+  body += training_part(sources);
+  if (!results::all_trainings(sources.records)) body += all_sections(sources);
   body += section("Published results", published_part(sources));
   std::string measured;
   for (const NamedRecord& record : sources.records) measured += circumstances(record);

@@ -18,26 +18,38 @@ constexpr size_t kMostCautions = 30;
 /// More warnings than these are folded away.
 constexpr size_t kMostOpenCautions = 2;
 
-/// Up to five known numbers, set large.
-std::string figures_part(const Run& found) {
-  const std::string at = counted(found.ranks, "rank");
-  std::vector<std::pair<std::string, std::string>> figures{
-      {number_text(found.images_per_s), fmt::format("{}s per second at {}", found.unit, at)}};
-  if (positive(found.speedup) && found.strategy != results::kSingle) {
-    figures.push_back(
-        {number_text(found.speedup) + " ×", fmt::format("the speed of {}", results::baseline_words(found))});
+/// Up to five known numbers, set large: of the run in the headline, or of that of each record.
+std::string figures_part(const Sources& sources) {
+  std::vector<std::pair<std::string, std::string>> figures;
+  for (const NamedRecord& named : sources.records) {
+    const auto run = results::headline_run({&named, 1});
+    if (!run) continue;
+    const Run& found = *run->run;
+    const std::string at = counted(found.ranks, "rank");
+    figures.emplace_back(number_text(found.images_per_s),
+                         fmt::format("{}s per second at {}", found.unit, at));
+    if (sources.records.size() > 1) {
+      figures.back().second += fmt::format(", {}, {}", found.strategy, named.name);
+      continue;
+    }
+    if (positive(found.speedup) && found.strategy != results::kSingle) {
+      figures.emplace_back(number_text(found.speedup) + " ×",
+                           fmt::format("the speed of {}", results::baseline_words(found)));
+    }
+    if (positive(found.efficiency) && found.strategy != results::kSingle)
+      figures.emplace_back(share_text(found.efficiency), fmt::format("efficient at {}", at));
+    if (found.breakdown && positive(found.breakdown->mean.step_s) && found.ranks > 1) {
+      const double exposed = found.breakdown->mean.exposed_s() / found.breakdown->mean.step_s;
+      figures.emplace_back(share_text(exposed), "of a step is exposed communication");
+    }
+    if (positive(found.step_s.p50)) figures.emplace_back(time_text(found.step_s.p50), "median step");
   }
-  if (positive(found.efficiency) && found.strategy != results::kSingle)
-    figures.push_back({share_text(found.efficiency), fmt::format("efficient at {}", at)});
-  if (found.breakdown && positive(found.breakdown->mean.step_s) && found.ranks > 1) {
-    const double exposed = found.breakdown->mean.exposed_s() / found.breakdown->mean.step_s;
-    figures.push_back({share_text(exposed), "of a step is exposed communication"});
-  }
-  if (positive(found.step_s.p50)) figures.push_back({time_text(found.step_s.p50), "median step"});
   std::string text;
-  for (const auto& [value, label] : figures)
-    text += fmt::format("<li><b>{}</b><span>{}</span></li>\n", escape(value), escape(label));
-  return "<ul class=\"key\">\n" + text + "</ul>\n";
+  for (size_t i = 0; i < std::min<size_t>(5, figures.size()); ++i) {
+    text += fmt::format("<li><b>{}</b><span>{}</span></li>\n", escape(figures[i].first),
+                        escape(figures[i].second));
+  }
+  return text.empty() ? "" : "<ul class=\"key\">\n" + text + "</ul>\n";
 }
 
 /// Loud ones first; each once, since files of one sweep share theirs.
@@ -94,21 +106,31 @@ std::string cautions_part(const std::vector<Warning>& cautions) {
 
 std::string page_title(const Sources& sources) {
   std::set<std::string> models;
+  std::set<int> ranks;
   for (const NamedRecord& named : sources.records) {
     for (const Run& run : named.record.runs) {
       if (!run.model.empty()) models.insert(clip(run.model, 40));
+      ranks.insert(run.ranks);
+    }
+    if (!named.record.training) continue;
+    for (const auto& [name, value] : named.record.training->settings) {
+      if (name == "network") models.insert(clip(value, 40));
     }
   }
   if (results::all_published(sources.records)) return "Published results";
   if (models.empty()) return "No results";
   // More names than three would not fit a heading.
-  if (models.size() > 3) return fmt::format("How {} networks scale", models.size());
-  return fmt::format("How {} {}", fmt::join(models, ", "), models.size() == 1 ? "scales" : "scale");
+  const std::string names = models.size() > 3 ? fmt::format("{} networks", models.size())
+                                              : fmt::format("{}", fmt::join(models, ", "));
+  if (results::all_trainings(sources.records)) return fmt::format("How {} learned", names);
+  if (sources.records.size() == 2)
+    return fmt::format("{}: {} against {}", names, sources.records[1].name, sources.records[0].name);
+  if (ranks.size() == 1) return fmt::format("{} at {}", names, counted(*ranks.begin(), "rank"));
+  return fmt::format("How {} {}", names, models.size() == 1 ? "scales" : "scale");
 }
 
 std::string summary_part(const Sources& sources) {
-  const auto run = results::headline_run(sources);
-  const std::string figures = run ? figures_part(*run->run) : "";
+  const std::string figures = figures_part(sources);
   const std::string text = to_html(results::explanation(sources));
   const std::string beside = cautions_part(cautions_of(sources));
   if (beside.empty()) return figures + text;

@@ -80,8 +80,8 @@ std::string loss_text(const Run& run) {
 
 Document results_table(const Sources& sources, const std::string& heading) {
   // The same columns for every page; columns that no run fills are dropped.
-  static const std::vector<RunColumn> kColumns{
-      {"images/s",
+  const std::vector<RunColumn> columns{
+      {results::unit_of(sources) + "s/s",
        [](const Run& run) {
          return run.images_per_s == 0 ? std::string(kMissing) : number_text(run.images_per_s);
        }},
@@ -110,8 +110,8 @@ Document results_table(const Sources& sources, const std::string& heading) {
   }
   return runs_table(
       sources, heading, [](const Run&) { return true; },
-      [](const std::vector<const Run*>& runs, const std::vector<RunColumn>& names) {
-        return results::run_table(runs, kColumns, names);
+      [&](const std::vector<const Run*>& runs, const std::vector<RunColumn>& names) {
+        return results::run_table(runs, columns, names);
       },
       remarks);
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
@@ -26,9 +28,9 @@ double nice_step(double span, int ticks) {
   return 10 * power;
 }
 
-/// "1", "2", "10,000"; numbers below 1 with their significant digits.
+/// "1", "2", "10,000", "0.25".
 std::string plain_label(double value) {
-  return value >= 1 && value == std::floor(value) ? grouped_text(value, 0) : number_text(value);
+  return value >= 1 && value == std::floor(value) ? grouped_text(value, 0) : fmt::format("{:g}", value);
 }
 
 }  // namespace
@@ -93,7 +95,7 @@ Scale Scale::log10(double low, double high) {
   return scale;
 }
 
-Scale Scale::log2_at(std::vector<double> values) {
+Scale Scale::log_at(std::vector<double> values) {
   std::erase_if(values, [](double value) { return !(value > 0) || !std::isfinite(value); });
   std::ranges::sort(values);
   values.erase(std::unique(values.begin(), values.end()), values.end());

@@ -22,8 +22,8 @@ class Scale {
   static Scale log2(double low, double high);
   /// Ticks at 1, 2 and 5 times powers of ten (or at the powers alone where those are many).
   static Scale log10(double low, double high);
-  /// log2 axis whose ticks are the given values (numbers of workers).
-  static Scale log2_at(std::vector<double> values);
+  /// Logarithmic axis whose ticks are the given values (numbers of ranks).
+  static Scale log_at(std::vector<double> values);
 
   /// Sets the coordinates of the ends of the range; `from` may be larger than `to` (y axes).
   void place(double from, double to) { from_ = from, to_ = to; }
@@ -31,7 +31,6 @@ class Scale {
   double operator()(double value) const;
   double low() const { return low_; }
   double high() const { return high_; }
-  bool logarithmic() const { return logarithmic_; }
   const std::vector<Tick>& ticks() const { return ticks_; }
   /// The ticks, some without their label, so that labels are at least `gap` apart on the drawing.
   /// `horizontal`: along an x axis.

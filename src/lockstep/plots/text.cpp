@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -35,6 +34,19 @@ double advance(char32_t point) {
 
 /// Factor by which the widest usual font, DejaVu Sans, exceeds Helvetica.
 constexpr double kOtherFonts = 1.06;
+
+/// Bytes of the longest beginning of `word` that is at most `width` wide and ends within no number.
+size_t fitting(std::string_view word, double width, double size) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  double used = 0;
+  size_t end = 0;
+  for (size_t at = 0; at < word.size();) {
+    used += advance(next_code_point(word, at)) * size * kOtherFonts;
+    if (used > width && end > 0) break;
+    if (at == word.size() || !is_digit(word[at - 1]) || !is_digit(word[at])) end = at;
+  }
+  return end;
+}
 
 }  // namespace
 
@@ -90,21 +102,30 @@ double text_width(std::string_view text, double size) {
   return width * size * kOtherFonts;
 }
 
-std::string fit_text(std::string_view text, double width, double size) {
-  if (text_width(text, size) <= width) return std::string(text);
-  std::vector<char32_t> points;
-  for (size_t at = 0; at < text.size();) points.push_back(next_code_point(text, at));
-  for (size_t keep = points.size() - 1; keep > 1; --keep) {
-    const size_t head = (keep + 1) / 2;
-    std::string cut;
-    for (size_t i = 0; i < head; ++i) append_code_point(cut, points[i]);
-    cut += "…";
-    for (size_t i = points.size() - (keep - head); i < points.size(); ++i) append_code_point(cut, points[i]);
-    if (text_width(cut, size) <= width) return cut;
-    // Dropping one character at a time would take quadratic time for a very long text.
-    if (keep > 200) keep = 200;
+std::vector<std::string> lines_of(std::string_view text, double width, double size) {
+  constexpr size_t kMostLines = 4;
+  std::vector<std::string> lines{""};
+  for (size_t at = 0; at < text.size() && lines.size() <= kMostLines;) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    std::string_view word = text.substr(at, end - at);
+    at = end + 1;
+    std::string longer = fmt::format("{}{}{}", lines.back(), lines.back().empty() ? "" : " ", word);
+    if (text_width(longer, size) <= width) {
+      lines.back() = std::move(longer);
+      continue;
+    }
+    if (!lines.back().empty()) lines.emplace_back();
+    for (; lines.size() <= kMostLines; lines.emplace_back()) {
+      const size_t fits = fitting(word, width, size);
+      lines.back() = word.substr(0, fits);
+      word.remove_prefix(fits);
+      if (word.empty()) break;
+    }
   }
-  return "…";
+  if (lines.size() <= kMostLines) return lines;
+  lines.resize(kMostLines);
+  lines.back() += "…";
+  return lines;
 }
 
 }  // namespace lockstep::plots

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/results/tables/numbers.h"
 
@@ -41,8 +42,8 @@ inline constexpr double kLineHeight = 19;
 /// upper estimate: text laid out by it neither overlaps nor is cut.
 double text_width(std::string_view text, double size = kTextSize);
 
-/// `text`, with an ellipsis in its middle if it is wider than `width`. The ends stay, because names of files
-/// differ there.
-std::string fit_text(std::string_view text, double width, double size = kTextSize);
+/// `text` broken between words into lines of at most `width`, four at most: an ellipsis replaces the rest. A
+/// word that is wider is broken, but not within a number.
+std::vector<std::string> lines_of(std::string_view text, double width, double size = kTextSize);
 
 }  // namespace lockstep::plots

@@ -20,6 +20,8 @@ EXPECTED = {
     "plain.html": ["speedup", "throughput", "distribution", "series"],
     "huge.html": ["throughput", "phases", "buckets", "distribution", "series", "memory"],
     "broken.html": ["throughput", "phases", "buckets", "distribution", "series"],
+    "setting.html": ["setting", "phases", "buckets", "distribution", "series", "memory"],
+    "training.html": ["loss", "accuracy"],
     "empty.html": [],
     "all-published.html": ALL + ["speedup", "throughput"] * 4 + ["throughput"] + ["speedup", "throughput"] * 2,
 }

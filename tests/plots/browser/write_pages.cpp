@@ -17,8 +17,10 @@ void write_charts(const std::filesystem::path& folder, const Sources& sources) {
   for (const auto& [name, draw] : charts().entries()) {
     for (const int width : {640, static_cast<int>(kNarrowestChart)}) {
       const ChartForm form{static_cast<double>(width), name};
-      write_file_atomically(folder / (name + '-' + std::to_string(width) + ".svg"),
-                            standalone_svg(draw(sources, form), form));
+      if (const Chart chart = draw(sources, form); chart.drawn()) {
+        write_file_atomically(folder / (name + '-' + std::to_string(width) + ".svg"),
+                              standalone_svg(chart, form));
+      }
     }
   }
 }
@@ -43,7 +45,10 @@ int main(int argc, char** argv) {
   page("crowded.html", {{{"crowded", crowded_record()}}, {}});
   page("huge.html", {{{"huge", huge_record(10000)}}, {}});
   page("broken.html", {{{kHostileText, broken_record()}}, {}});
+  page("setting.html", {{{"setting", bucket_record()}}, {}});
+  page("training.html", {{{"training", training_record()}}, {}});
   page("empty.html", {});
+  write_charts(folder, {{{"setting", bucket_record()}, {"training", training_record()}}, {}});
   write_charts(folder, {{{"sweep", sweep_record()}}, {published[0]}});
   return 0;
 }

@@ -11,8 +11,8 @@
 #include "lockstep/base/field_list.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json_codec.h"
+#include "lockstep/base/plain_text.h"
 #include "lockstep/results/files/system_json.h"
-#include "lockstep/results/files/training_record.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/summarize.h"
 
@@ -144,13 +144,16 @@ void check_run(const JsonNode& node, const Run& run) {
   if (run.breakdown->straggler) breakdown["straggler"].whole(0, run.ranks - 1);
 }
 
+/// The version of a file's schema, at most the one that is known.
+int read_version(const JsonNode& node, int known, std::string_view name) {
+  const int version = node["schema_version"].count(1);
+  if (version <= known) return version;
+  throw Error(fmt::format("'{}' is of schema version {}; this lockstep reads up to {}", name, version, known),
+              "Use the lockstep that wrote it, or a newer one.");
+}
+
 void read_ours(RunRecord& record, const JsonNode& node, std::string_view name) {
-  record.schema_version = node["schema_version"].count(1);
-  if (record.schema_version > kSchemaVersion) {
-    throw Error(fmt::format("'{}' is of schema version {}; this lockstep reads up to {}", name,
-                            record.schema_version, kSchemaVersion),
-                "Use the lockstep that wrote it, or a newer one.");
-  }
+  record.schema_version = read_version(node, kSchemaVersion, name);
   decode(node, record);
   const std::vector<JsonNode> runs = node["runs"].elements();
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -204,6 +207,28 @@ void read_pytorch(RunRecord& record, const JsonNode& root) {
 
 /// Raised when a key changes its meaning; new keys do not need it.
 constexpr int kTrainingSchemaVersion = 1;
+constexpr const char* kTrainingSchema = "lockstep training";
+
+RunRecord read_training(const nlohmann::json& document, std::string_view name) {
+  const JsonNode root(document, name);
+  read_version(root, kTrainingSchemaVersion, name);
+  TrainingRecord training;
+  decode(root, training);
+  if (const JsonNode settings = root["settings"]; !settings.missing()) {
+    for (const auto& [key, value] : document["settings"].items())
+      training.settings.emplace_back(plain_text(key), settings[key].text());
+  }
+  RunRecord record;
+  record.lockstep_version = training.lockstep_version;
+  record.torch_version = training.torch_version;
+  record.distributed_backend = training.backend;
+  record.command = training.command;
+  record.launch = training.launch;
+  record.threads_per_rank = training.threads_per_rank;
+  record.incomplete = training.incomplete;
+  record.training = std::move(training);
+  return record;
+}
 
 }  // namespace
 
@@ -229,12 +254,14 @@ std::string json_reference() {
 RunRecord from_json(std::string_view text, std::string_view name) {
   const nlohmann::json document = parse_json(text, name);
   const JsonNode root(document, name);
+  if (document.is_object() && root["schema"].text_or("") == kTrainingSchema)
+    return read_training(document, name);
   if (!document.is_object() || root["benchmark_results"].missing()) {
     throw Error(
         fmt::format("'{}' is JSON, but no result of lockstep bench or of PyTorch's DDP benchmark: it has no "
                     "'benchmark_results'",
                     name),
-        "Give a file that lockstep bench wrote with --json.");
+        "Give a file that lockstep bench or train wrote with --json.");
   }
   RunRecord record;
   record.torch_version = root["pytorch_version"].text_or("");
@@ -254,7 +281,7 @@ RunRecord read_record(const std::filesystem::path& path) {
 }
 
 std::string to_json(const TrainingRecord& record) {
-  Json json{{"schema", "lockstep training"}, {"schema_version", kTrainingSchemaVersion}};
+  Json json{{"schema", kTrainingSchema}, {"schema_version", kTrainingSchemaVersion}};
   json.update(encode(record));
   return json_text(json);
 }

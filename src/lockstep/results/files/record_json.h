@@ -13,11 +13,14 @@ namespace lockstep::results {
 /// replaced.
 std::string to_json(const RunRecord& record);
 
+/// As docs/training.md describes it. Numbers that are not finite or not there are null.
+std::string to_json(const TrainingRecord& record);
+
 /// Every key of to_json and of system_to_json with its type, for people.
 std::string json_reference();
 
-/// Reads a file of to_json, or of PyTorch's DDP benchmark (source = "pytorch", runs with `pooled`
-/// samples). Unknown keys are ignored; a key of another type than docs/json.md says, a key that is missing
+/// Reads a file of to_json (of a training: no runs, and `training`), or of PyTorch's DDP benchmark (source =
+/// "pytorch", runs with `pooled` samples). Unknown keys are ignored; a key of another type than docs/json.md says, a key that is missing
 /// without which a run means nothing, text that is empty, cut off, no JSON, some other JSON, or of a newer
 /// schema is an Error that names `name` (the file), the key, and what was expected.
 RunRecord from_json(std::string_view text, std::string_view name);

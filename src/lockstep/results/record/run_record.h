@@ -13,6 +13,7 @@
 #include "lockstep/results/record/replica_state.h"
 #include "lockstep/results/record/resources.h"
 #include "lockstep/results/record/setup.h"
+#include "lockstep/results/record/training_record.h"
 #include "lockstep/topology/gpu_use.h"
 #include "lockstep/topology/machine.h"
 #include "lockstep/topology/rank_gpus.h"
@@ -274,6 +275,8 @@ struct RunRecord {
   double bucket_size_mb = 25;
   /// All bucket sizes of the sweep, in MiB; empty: the one above.
   std::vector<double> bucket_sizes_mb;
+  /// The content of a file of `lockstep train`, which has no runs and a form of its own.
+  std::optional<TrainingRecord> training;
 
   /// The part of the file that is lockstep's own, without the version of the schema.
   template <typename Fields, typename Self>

@@ -8,6 +8,7 @@
 #include "lockstep/results/record/row_matching.h"
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/tables/document.h"
+#include "lockstep/results/tables/labels.h"
 
 namespace lockstep::results {
 
@@ -88,6 +89,9 @@ std::string row_label(const DiffRow& row, const Diff& diff);
 /// network and setting with a row per number of ranks; the basis of the verdicts; rows that only one file
 /// has; and how many rows changed. At most 100 columns wide on a terminal.
 Document diff_tables(const Diff& diff);
+
+/// The comparison in a few sentences: how many rows changed, and each row's change.
+Document verdicts(const NamedRecord& base, const NamedRecord& test);
 
 /// Why a comparison in turns ended.
 enum class TurnsEnd { kCertain, kMostLaunches, kMaxTime, kInterrupted, kFailed };

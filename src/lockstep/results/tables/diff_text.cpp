@@ -24,6 +24,15 @@ std::string row_name(const Run& run) {
   return fmt::format("{} {} at {}", run.model, strategy_text(run), counted(run.ranks, "rank"));
 }
 
+/// "bucket (25 in base, 1 in test)": the settings that the two are compared for.
+std::string changes_text(const Diff& diff, std::string_view base, std::string_view test) {
+  std::vector<std::string> changes;
+  for (const SettingChange& change : diff.changes)
+    changes.push_back(
+        fmt::format("{} ({} in {}, {} in {})", change.name, change.base, base, change.test, test));
+  return fmt::format("{}", fmt::join(changes, ", "));
+}
+
 /// The circumstances of both measurements, their differences, and the settings that are compared.
 void add_header(Document& document, const Diff& diff) {
   Table table{.columns = {{"", kText}, {"", kText}, {"base", kText}, {"", kText}, {"test", kText}},
@@ -49,13 +58,9 @@ void add_header(Document& document, const Diff& diff) {
                "change. 'lockstep compare' takes turns, and so does 'bench --append' to one file after "
                "the other."});
   }
-  std::vector<std::string> changes;
-  for (const SettingChange& change : diff.changes) {
-    changes.push_back(fmt::format("{} ({} in base, {} in test)", change.name, change.base, change.test));
-  }
-  if (changes.empty()) return;
-  document.add(Remark{"Compared for: ", fmt::format("{}", fmt::join(changes, ", "))});
-  if (changes.size() > 1) {
+  if (diff.changes.empty()) return;
+  document.add(Remark{"Compared for: ", changes_text(diff, "base", "test")});
+  if (diff.changes.size() > 1) {
     document.add(
         Remark{"              ",
                "Several settings differ at once, so no change below can be put down to one of them."});
@@ -248,24 +253,26 @@ void add_notes(Document& document, const Diff& diff) {
   }
 }
 
-/// "3 rows: 1 slower, 2 same within noise." and the regressions by name.
-void add_summary(Document& document, const Diff& diff) {
-  std::map<Verdict, int> count;
-  std::vector<std::string> regressions;
-  for (const DiffRow& row : diff.rows) {
-    ++count[row.verdict.verdict];
-    if (row.verdict.is_regression()) regressions.push_back(row_name(*row.base));
-  }
+/// "3 rows: 1 slower, 2 same within noise."
+std::string counts_text(const Diff& diff) {
   std::vector<std::string> words;
   for (const Verdict verdict :
        {Verdict::kFaster, Verdict::kSlower, Verdict::kSame, Verdict::kNotEnoughData}) {
-    if (count[verdict] > 0)
-      words.push_back(fmt::format("{} {}", count[verdict], measure::verdict_text(verdict)));
+    const auto count =
+        std::ranges::count_if(diff.rows, [&](const DiffRow& row) { return row.verdict.verdict == verdict; });
+    if (count > 0) words.push_back(fmt::format("{} {}", count, measure::verdict_text(verdict)));
   }
-  document.add(Remark{
-      "",
-      fmt::format("{}: {}.", counted(static_cast<int64_t>(diff.rows.size()), "row"), fmt::join(words, ", ")),
-      true});
+  return fmt::format("{}: {}.", counted(static_cast<int64_t>(diff.rows.size()), "row"),
+                     fmt::join(words, ", "));
+}
+
+/// The numbers of rows, and the regressions by name.
+void add_summary(Document& document, const Diff& diff) {
+  std::vector<std::string> regressions;
+  for (const DiffRow& row : diff.rows) {
+    if (row.verdict.is_regression()) regressions.push_back(row_name(*row.base));
+  }
+  document.add(Remark{"", counts_text(diff), true});
   const std::string all = regressions.empty() ? "none." : fmt::format("{}.", fmt::join(regressions, ", "));
   document.add(
       Remark{fmt::format("Regressions beyond {:g} %: ", 100 * diff.options.threshold),
@@ -289,6 +296,39 @@ Document diff_tables(const Diff& diff) {
   add_rows(document, diff);
   add_notes(document, diff);
   add_summary(document, diff);
+  return document;
+}
+
+Document verdicts(const NamedRecord& base, const NamedRecord& test) {
+  constexpr size_t kMostRows = 6;
+  const std::string both = fmt::format("{} against {}: ", test.name, base.name);
+  if (match_rows(base.record, test.record).rows.empty()) return Remark{both, "no row in common."};
+  const Diff diff = compare_records(base.record, test.record);
+  const std::string changes = changes_text(diff, base.name, test.name);
+  Document document =
+      Remark{both, counts_text(diff) + (changes.empty() ? "" : " They differ in " + changes + ".")};
+  // Strategies first, at their most ranks.
+  std::vector<const DiffRow*> rows;
+  for (const DiffRow& row : diff.rows) rows.push_back(&row);
+  std::ranges::stable_sort(rows, std::greater(), [](const DiffRow* row) {
+    return std::pair(communicates(*row->base), row->base->ranks);
+  });
+  rows.resize(std::min(kMostRows, rows.size()));
+  List list;
+  for (const DiffRow* row : rows) {
+    std::string text = fmt::format("{}: {}", row_label(*row, diff), verdict_cell(*row));
+    if (!row->verdict.reason.empty()) text += fmt::format(" ({})", reason_text(row->verdict));
+    if (row->verdict.base_s > 0) {
+      text += fmt::format(", {} % by p{} of the step time", change_text(row->verdict), diff.options.decisive);
+    }
+    list.items.push_back(text + ".");
+  }
+  list.items.push_back(
+      fmt::format("Positive is faster{}. `lockstep diff` has all rows, and why.",
+                  diff.rows_over_launches() < static_cast<int>(diff.rows.size())
+                      ? "; (here): these launches differ, which says nothing of the next ones"
+                      : ""));
+  document.add(std::move(list));
   return document;
 }
 

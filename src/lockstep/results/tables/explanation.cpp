@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
+#include "lockstep/results/tables/diff.h"
 #include "lockstep/results/tables/numbers.h"
 #include "lockstep/results/tables/tables.h"
 
@@ -94,59 +95,77 @@ std::string certainty_sentence(const Run& run) {
   if (!interval.missing.empty()) return fmt::format("How sure that is cannot be said: {}.", interval.missing);
   if (!positive(interval.low) || !positive(interval.high)) return "";
   return fmt::format(
-      "The median step of the throughput run, another one, is {}, with a 95 % interval from {} to {} (±{}).",
+      "The median step of the throughput run, a separate one, is {}, with a 95 % interval from {} to {} "
+      "(±{}).",
       time_text(*run.step_s.p50), time_text(interval.low), time_text(interval.high),
       share_text((interval.high - interval.low) / 2 / *run.step_s.p50));
 }
 
 /// "412 images/s (7.8 % less)".
-std::string relative(double rate, double than) {
-  const double change = rate / than - 1;
-  if (std::abs(change) < 0.0005) return fmt::format("{} images/s (the same)", number_text(rate));
-  return fmt::format("{} images/s ({} {})", number_text(rate), share_text(std::abs(change)),
-                     change > 0 ? "more" : "less");
+std::string relative(const Run& run, double than) {
+  const double change = run.images_per_s / than - 1;
+  const std::string rate = fmt::format("{} {}", number_text(run.images_per_s), run.rate_unit());
+  if (std::abs(change) < 0.0005) return rate + " (the same)";
+  return fmt::format("{} ({} {})", rate, share_text(std::abs(change)), change > 0 ? "more" : "less");
 }
 
-/// Adds other strategies of the same record on as many ranks, in one sentence, and the same run in other
-/// records.
+/// Adds the runs of the same record on as many ranks that are nearest in speed, in one sentence, the fastest
+/// first.
 void compare_own(const Sources& sources, const LabelledRun& run, std::vector<std::string>& sentences) {
-  std::vector<std::string> others, elsewhere;
-  for (const LabelledRun& other : labelled_runs(sources)) {
-    if (other.run == run.run || other.run->ranks != run.run->ranks || !positive(other.run->images_per_s))
-      continue;
-    const std::string rate = relative(other.run->images_per_s, run.run->images_per_s);
-    if (other.record != run.record) {
-      if (other.work == run.work)
-        elsewhere.push_back(fmt::format("The same in {}: {}.", sources.records[other.record].name, rate));
-    } else if (!other.control && other.run->finished() && other.run->model == run.run->model &&
-               others.size() < kMostOthers) {
-      others.push_back(fmt::format("{} {}", other.label, rate));
-    }
-  }
-  if (!others.empty()) {
-    sentences.push_back(fmt::format("Beside {} at {}: {}.", run.label, counted(run.run->ranks, "rank"),
-                                    fmt::join(others, "; ")));
-  }
-  if (elsewhere.empty()) return;
-  sentences.insert(sentences.end(), elsewhere.begin(), elsewhere.end());
-  sentences.push_back("`lockstep diff` decides whether such a difference is more than noise.");
+  std::vector<LabelledRun> others = labelled_runs(sources);
+  std::erase_if(others, [&](const LabelledRun& other) {
+    return other.run == run.run || other.record != run.record || other.control || !other.run->finished() ||
+           other.run->model != run.run->model || other.run->ranks != run.run->ranks ||
+           !positive(other.run->images_per_s);
+  });
+  if (others.empty()) return;
+  const double own = run.run->images_per_s;
+  const size_t all = others.size();
+  std::ranges::stable_sort(others, {},
+                           [&](const LabelledRun& other) { return std::abs(other.run->images_per_s - own); });
+  others.resize(std::min(kMostOthers, all));
+  std::ranges::stable_sort(others, std::greater(),
+                           [](const LabelledRun& other) { return other.run->images_per_s; });
+  std::vector<std::string> words;
+  for (const LabelledRun& other : others)
+    words.push_back(fmt::format("{} {}", other.label_in_network, relative(*other.run, own)));
+  if (all > kMostOthers) words.push_back(fmt::format("{} are further away", all - kMostOthers));
+  sentences.push_back(fmt::format("Beside {} at {}: {}.", run.label, counted(run.run->ranks, "rank"),
+                                  fmt::join(words, "; ")));
 }
 
-/// Adds published results of the same network on as many workers; at most kMostPublished.
+/// What a published row of as many ranks computes otherwise: "batch 64, images of 224"; empty: nothing known.
+std::string differences_of(const Run& published, const Run& own) {
+  std::vector<std::string> words;
+  if (published.model != own.model) words.push_back(published.model);
+  if (published.batch_per_rank != own.batch_per_rank)
+    words.push_back(fmt::format("batch {}", published.batch_per_rank));
+  if (published.image_size > 0 && own.image_size > 0 && published.image_size != own.image_size)
+    words.push_back(fmt::format("images of {}", published.image_size));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+/// Adds published results of the same network, or of the one that it is a variant of (resnet50 of
+/// resnet50_v1), on as many ranks; at most kMostPublished, those that differ least first.
 void compare_published(const Sources& sources, const Run& run, std::vector<std::string>& sentences) {
-  size_t said = 0;
+  std::vector<std::pair<std::string, std::string>> found;
   for (const NamedRecord& named : sources.published) {
     for (const LabelledRun& other : labelled_runs({&named, 1})) {
       const std::optional<double> speedup = shown_speedup(*other.run);
-      if (other.run->model != run.model || other.run->ranks != run.ranks || other.control ||
-          !positive(speedup) || said == kMostPublished)
+      const std::string& model = other.run->model;
+      if ((run.model != model && !run.model.starts_with(model + "_")) || other.run->ranks != run.ranks ||
+          other.control || !positive(speedup))
         continue;
-      sentences.push_back(fmt::format("Published in {}, {}: {} times at {}, {} efficient.", named.name,
-                                      other.label, number_text(speedup), counted(run.ranks, "worker"),
-                                      share_text(*speedup / run.ranks)));
-      ++said;
+      const std::string differences = differences_of(*other.run, run);
+      found.emplace_back(
+          differences,
+          fmt::format("Published in {}, {}: {} times at {}, {} efficient{}.", named.name, other.label,
+                      number_text(speedup), counted(run.ranks, "rank"), share_text(*speedup / run.ranks),
+                      differences.empty() ? "" : "; there " + differences));
     }
   }
+  std::ranges::stable_sort(found, {}, [](const auto& each) { return each.first.size(); });
+  for (size_t i = 0; i < std::min(kMostPublished, found.size()); ++i) sentences.push_back(found[i].second);
 }
 
 /// Phases of its step, causes of lost efficiency, the rank that the others waited for, the interval of its
@@ -209,6 +228,19 @@ void add_other_models(const Sources& sources, const LabelledRun& headline,
   for (size_t i = 0; i < std::min(kMost, best.size()); ++i) findings.push_back(headline_of(best[i]));
 }
 
+/// "6 epochs of 53 steps: loss 0.12; 96 % of the training samples recognized, and 95 % of others."
+std::string training_sentence(const TrainingRecord& training) {
+  if (training.epochs.empty()) return "no epoch has ended.";
+  const EpochRecord& last = training.epochs.back();
+  std::string text = fmt::format("{} ({}), loss {}", counted(last.epoch, "epoch"),
+                                 counted(last.steps, "step"), number_text(last.loss));
+  if (last.training_accuracy)
+    text += fmt::format("; {} of the training samples recognized", share_text(last.training_accuracy));
+  if (last.evaluation_accuracy)
+    text += fmt::format(", {} of the evaluation samples", share_text(last.evaluation_accuracy));
+  return text + ".";
+}
+
 /// Data that no run has, each with the command that measures it.
 void add_gaps(const Sources& sources, std::vector<std::string>& gaps) {
   const auto none = [&](auto has) {
@@ -250,9 +282,9 @@ std::string baseline_words(const Run& run) {
   return fmt::format("{} with {}", counted(run.baseline->ranks, "rank"), run.baseline->strategy);
 }
 
-std::optional<LabelledRun> headline_run(const Sources& sources) {
+std::optional<LabelledRun> headline_run(std::span<const NamedRecord> records) {
   std::optional<LabelledRun> best;
-  for (const LabelledRun& run : labelled_runs(sources)) {
+  for (const LabelledRun& run : labelled_runs(records)) {
     if (!positive(run.run->images_per_s) || (best && best->record != run.record)) continue;
     if (!best || weight_of(run) > weight_of(*best)) best = run;
   }
@@ -262,17 +294,26 @@ std::optional<LabelledRun> headline_run(const Sources& sources) {
 Document explanation(const Sources& sources) {
   Document document;
   std::vector<std::string> findings;
-  if (const auto run = headline_run(sources)) {
+  if (const auto run = headline_run(sources.records)) {
     document.add(Heading{"Summary"});
-    document.add(Remark{"", headline_of(*run)});
+    const NamedRecord& base = sources.records[run->record];
+    for (const NamedRecord& other : sources.records) {
+      if (&other != &base && !all_published(sources.records)) document.append(verdicts(base, other));
+    }
+    const std::string name = sources.records.size() > 1 ? base.name + ": " : "";
+    document.add(Remark{name, headline_of(*run)});
     findings = explain(*run->run);
     add_other_models(sources, *run, findings);
     compare_own(sources, *run, findings);
     compare_published(sources, *run->run, findings);
-  } else if (!sources.records.empty()) {
+  } else if (!sources.records.empty() && !all_trainings(sources.records)) {
     document.add(Remark{"", "No run in it has a rate."});
   }
-  add_gaps(sources, findings);
+  for (const NamedRecord& named : sources.records) {
+    if (named.record.training)
+      document.add(Remark{named.name + ": ", training_sentence(*named.record.training)});
+  }
+  if (!all_trainings(sources.records)) add_gaps(sources, findings);
   if (!findings.empty()) document.add(List{std::move(findings)});
   return document;
 }

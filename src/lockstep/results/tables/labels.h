@@ -21,11 +21,15 @@ struct Sources {
   std::vector<NamedRecord> published;
 };
 
-/// Names for files: without folder and ending where these names differ, otherwise the paths as given.
+/// Names for files, each another one: without folder and ending where these names differ, otherwise the paths
+/// as given.
 std::vector<std::string> display_names(const std::vector<std::string>& paths);
 
 /// Whether there is no run of the user's own, but some that others published.
 bool all_published(std::span<const NamedRecord> records);
+
+/// Whether there are files of `lockstep train`, and no others.
+bool all_trainings(std::span<const NamedRecord> records);
 
 /// Fills in speed-ups and efficiencies of records that came without any (assign_baselines). Without own
 /// records, published ones take their place.
@@ -41,15 +45,15 @@ struct LabelledRun {
   std::string label;
   /// The same without the network.
   std::string label_in_network;
-  /// The settings that `curve` consists of, in any record.
-  std::string work;
-  /// Key of the curve: equal for runs of a record that differ only in their number of ranks.
+  /// Key of the curve: equal for runs of a record that differ only in their number of ranks. Labels of
+  /// different curves differ.
   std::string curve;
 };
 
 /// All runs of all records in their order, labelled by the settings that vary among them, publications each
-/// by itself. Pointers into `records`.
-std::vector<LabelledRun> labelled_runs(std::span<const NamedRecord> records);
+/// by itself. Pointers into `records`. Curves across a setting, in place of ranks, differ in their number of
+/// ranks and not in the setting.
+std::vector<LabelledRun> labelled_runs(std::span<const NamedRecord> records, const Setting* across = nullptr);
 inline std::vector<LabelledRun> labelled_runs(const Sources& sources) {
   return labelled_runs(sources.records);
 }
@@ -61,6 +65,9 @@ std::string with_ranks_only(const LabelledRun& run);
 
 /// The highest peak of any rank in bytes; 0: not known.
 int64_t peak_memory_bytes(const Run& run);
+
+/// Unit of the rates of a page's own runs, or of all runs of a record: "image"; "unit" where they differ.
+std::string unit_of(const Sources& sources);
 
 /// The speed-up that a published run states, otherwise the one that follows from the rates.
 std::optional<double> shown_speedup(const Run& run);

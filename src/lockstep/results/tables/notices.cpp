@@ -220,7 +220,9 @@ std::string kernels_text(const RunRecord& record) {
 
 std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines) {
   // Publications lack these facts.
-  const auto unless_published = [&](std::string text) { return record.source == kPublished ? "" : text; };
+  const auto unless_published = [&](std::string text) {
+    return record.source == kPublished || record.training ? "" : text;
+  };
   std::vector<Fact> facts{
       {"PyTorch version", record.torch_version},
       {"CUDA version", record.cuda_version.empty() ? unless_published("None") : record.cuda_version},
@@ -238,6 +240,9 @@ std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines) {
   facts.push_back({"GPUs of the ranks", rank_gpus_text(record.rank_gpus)});
   facts.push_back({"Kernels", kernels_text(record)});
   facts.push_back({"Memory allocation", record.allocator});
+  if (record.training) {
+    for (const auto& [name, value] : record.training->settings) facts.push_back({name, value});
+  }
   facts.push_back({"Command", fmt::format("{}", fmt::join(record.command, " "))});
   facts.push_back({"Started", record.started_at});
   facts.push_back({"INCOMPLETE", record.incomplete});
@@ -247,11 +252,11 @@ std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines) {
 }
 
 std::string header_text(const RunRecord& record) {
-  const std::string name =
-      record.source == "lockstep"
-          ? fmt::format("lockstep {}: data-parallel training, measured", record.lockstep_version)
-      : record.source == kPublished ? "Published results"
-                                    : "Results of PyTorch's DDP benchmark";
+  const std::string name = record.source == "lockstep"
+                               ? fmt::format("lockstep {}: data-parallel training{}", record.lockstep_version,
+                                             record.training ? "" : ", measured")
+                           : record.source == kPublished ? "Published results"
+                                                         : "Results of PyTorch's DDP benchmark";
   const std::string line(name.size(), '-');
   std::string text = fmt::format("{}\n{}\n{}\n\n", line, name, line);
   for (const Fact& fact : facts_of(record)) {

@@ -56,7 +56,7 @@ Table throughput_table(const std::vector<const Run*>& rows) {
 /// the forward phase of the breakdown; backward, as there, over all from the loss to the end of the update.
 Document throughput_style(const RunRecord& record, const RenderOptions&) {
   Document document = grouped_tables(
-      record, [](const Run&) { return true; }, "Throughput: {}, images per second of the whole job",
+      record, [](const Run&) { return true; }, "Throughput: {0}, {2}s per second of the whole job",
       throughput_table);
   const auto has_breakdown = [](const Run& run) { return run.breakdown.has_value(); };
   const bool any = std::ranges::any_of(record.runs, has_breakdown);
@@ -133,15 +133,15 @@ Table theano_table(const RunRecord& record, const std::vector<const Run*>& rows,
 /// shares are those of the breakdown, applied to the mean step of the throughput run.
 Document theano_style(const RunRecord& record, const RenderOptions& options) {
   Document document = grouped_tables(
-      record, [](const Run&) { return true; }, fmt::format("{{}}: seconds per {:.0f} images", kImages),
+      record, [](const Run&) { return true; }, fmt::format("{{0}}: seconds per {:.0f} {{2}}s", kImages),
       [&](const std::vector<const Run*>& rows) { return theano_table(record, rows, options.epoch_size); },
       {{"",
         fmt::format("communication: exposed transfer; synchronisation: waiting for other ranks; train: the "
-                    "rest of the step. h/epoch: hours per {} images.",
-                    options.epoch_size),
+                    "rest of the step. h/epoch: hours per {} {}s.",
+                    options.epoch_size, record.runs.front().unit),
         true},
        {"",
-        "speed-up is of the whole job's images per second. Theano-MPI's own is t1 / (train + communication): "
+        "speed-up is of the whole job's rate. Theano-MPI's own is t1 / (train + communication): "
         "it leaves synchronisation out, and so stragglers."}});
   if (std::ranges::any_of(record.runs, [](const Run& run) { return !parts_of(run).train_s; }))
     document.add(Remark{"-: ", kPhasesAdvice});
@@ -204,8 +204,8 @@ Document tensorpack_style(const RunRecord& record, const RenderOptions&) {
         cells.push_back(rates_text(rows, ranks, strategy, inputs, digits));
       table.add_row(std::move(cells));
     }
-    document.add(
-        Heading{fmt::format("{}: images/s of the whole job (input {})", rows.title, fmt::join(inputs, "/"))});
+    document.add(Heading{fmt::format("{}: {} of the whole job (input {})", rows.title,
+                                     rows.rows.front()->rate_unit(), fmt::join(inputs, "/"))});
     document.add(std::move(table));
   }
   return document;
@@ -229,6 +229,7 @@ const Registry<Style>& styles() {
 
 std::string render(const RunRecord& record, const RenderOptions& options) {
   const Style& style = styles().get(options.style);
+  if (record.training) return to_text(epochs_table(*record.training, "Epochs"), options.form());
   return record.runs.empty() ? "Nothing was measured.\n"
                              : to_text(style.tables(record, options), options.form());
 }

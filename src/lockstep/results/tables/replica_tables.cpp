@@ -89,8 +89,37 @@ std::string tuning_verdict(const BucketTuning& tuning) {
                      speedup_text(tuning), tuning.chosen_mb);
 }
 
-/// Widths of the columns, the same for head and lines, which are printed as they come.
-constexpr const char* kLine = "{:>5}  {:>8}  {:>10}  {:>9}  {:>10}  {:>9}  {:>10}  {:>9}\n";
+/// Cells of the table of epochs.
+using EpochCells = std::array<std::string, 8>;
+
+EpochCells epoch_heads(const std::string& unit) {
+  return {"epoch", "steps", "rate", "loss", "accuracy", "eval loss", "eval acc.", unit + "s/s"};
+}
+
+EpochCells epoch_cells(const EpochRecord& epoch) {
+  return {std::to_string(epoch.epoch),
+          std::to_string(epoch.steps),
+          format_number(epoch.learning_rate, 4, 1e-7),
+          fmt::format("{:.4f}", epoch.loss),
+          percent_text(epoch.training_accuracy, 2),
+          fixed_text(epoch.evaluation_loss, 4),
+          percent_text(epoch.evaluation_accuracy, 2),
+          fixed_text(epoch.images_per_s, 1)};
+}
+
+bool of_evaluation(size_t column) {
+  return column == 5 || column == 6;
+}
+
+/// Head and lines are printed as they come, in columns of the same widths.
+std::string epochs_text(const EpochCells& cells, bool evaluated) {
+  constexpr std::array kWidths{5, 10, 12, 11, 12, 11, 12, 13};
+  std::string text;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (evaluated || !of_evaluation(i)) text += fmt::format("{:>{}}", cells[i], kWidths[i]);
+  }
+  return text + '\n';
+}
 
 }  // namespace
 
@@ -147,16 +176,31 @@ Document replica_checks_remark(const RunRecord& record) {
   return Remark{"Replicas: ", text, true};
 }
 
-std::string epochs_head() {
-  return fmt::format(fmt::runtime(kLine), "epoch", "steps", "rate", "loss", "accuracy", "eval loss",
-                     "eval acc.", "images/s");
+std::string epochs_head(bool evaluated, const std::string& unit) {
+  return epochs_text(epoch_heads(unit), evaluated);
 }
 
-std::string epoch_line(const EpochRecord& epoch) {
-  return fmt::format(fmt::runtime(kLine), epoch.epoch, epoch.steps,
-                     format_number(epoch.learning_rate, 4, 1e-7), fmt::format("{:.4f}", epoch.loss),
-                     percent_text(epoch.training_accuracy, 2), fixed_text(epoch.evaluation_loss, 4),
-                     percent_text(epoch.evaluation_accuracy, 2), fixed_text(epoch.images_per_s, 1));
+std::string epoch_line(const EpochRecord& epoch, bool evaluated) {
+  return epochs_text(epoch_cells(epoch), evaluated);
+}
+
+Document epochs_table(const TrainingRecord& training, const std::string& heading) {
+  const bool evaluated = std::ranges::any_of(
+      training.epochs, [](const EpochRecord& epoch) { return epoch.evaluation_loss.has_value(); });
+  Table table;
+  const EpochCells heads = epoch_heads(training.unit);
+  for (size_t i = 0; i < heads.size(); ++i) {
+    if (evaluated || !of_evaluation(i)) table.add_column(heads[i]);
+  }
+  for (const EpochRecord& epoch : training.epochs) {
+    const EpochCells cells = epoch_cells(epoch);
+    std::vector<Cell> row(cells.begin(), cells.end());
+    if (!evaluated) row.erase(row.begin() + 5, row.begin() + 7);
+    table.add_row(std::move(row));
+  }
+  Document document = Heading{heading};
+  document.add(std::move(table));
+  return document;
 }
 
 }  // namespace lockstep::results

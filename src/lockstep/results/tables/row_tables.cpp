@@ -137,7 +137,8 @@ Document grouped_tables(const RunRecord& record, const std::function<bool(const 
   for (RowTable& group : row_tables(record)) {
     std::erase_if(group.rows, [&](const Run* run) { return !has(*run); });
     if (group.rows.empty()) continue;
-    document.add(Heading{fmt::format(fmt::runtime(heading), group.title, group.rows.front()->input)});
+    document.add(Heading{fmt::format(fmt::runtime(heading), group.title, group.rows.front()->input,
+                                     group.rows.front()->unit)});
     document.add(table(group.rows));
   }
   // Remarks explain a table, and stay away without one.
@@ -190,7 +191,7 @@ std::string uncertainty_reasons(const std::vector<const Run*>& rows) {
       {{"short", "too few independent steps; raise --max-time, or leave --steps out"},
        {"few", "fewer than 4 launches"},
        {"trend", "the step time drifts; let the machine settle, and raise --max-time"},
-       {"shift", "the step time changes its level; 'lockstep report' shows when"},
+       {"shift", "the step time changes its level, as 'Step after step' of a report shows"},
        {"unsettled", "warm-up was not over; raise --max-time, or give --warmup and --steps"},
        {kUnfinished, "the row ended before all of it was measured"}}};
   std::vector<std::string> found;

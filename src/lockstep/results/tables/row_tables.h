@@ -50,7 +50,8 @@ Table run_table(const std::vector<const Run*>& rows, const std::vector<RunColumn
                 const std::vector<RunColumn>& names = ranks_and_strategy());
 
 /// For each RowTable of `record` a heading and a table of the runs that satisfy `has`, then `remarks`. Empty
-/// where no run does. `heading` has "{0}" for the title of the rows, "{1}" for their input.
+/// where no run does. `heading` has "{0}" for the title of the rows, "{1}" for their input, "{2}" for their
+/// unit.
 Document grouped_tables(const RunRecord& record, const std::function<bool(const Run&)>& has,
                         std::string_view heading,
                         const std::function<Table(const std::vector<const Run*>&)>& table,

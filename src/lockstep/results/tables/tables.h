@@ -2,10 +2,10 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "lockstep/results/record/epoch_record.h"
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/tables/document.h"
 #include "lockstep/results/tables/labels.h"
@@ -69,16 +69,19 @@ Document measures_tables(const RunRecord& record);
 /// Bucket cap found for each row that was tuned, and its gain.
 Document tuning_remarks(const RunRecord& record);
 
-/// The head of the table that a training prints as it goes, and a line of it, each with its end.
-std::string epochs_head();
-std::string epoch_line(const EpochRecord& epoch);
+/// The head of the table that a training prints as it goes, and a line of it, each with its end. Without
+/// `evaluated` it lacks the columns of evaluation. `unit`: Setup::unit.
+std::string epochs_head(bool evaluated, const std::string& unit);
+std::string epoch_line(const EpochRecord& epoch, bool evaluated);
+/// The whole table, below `heading`.
+Document epochs_table(const TrainingRecord& training, const std::string& heading);
 
 /// Replicas that were compared while they trained, how often, and which were not and why.
 Document replica_checks_remark(const RunRecord& record);
 
-/// The run that stands for the sources: the fastest one with the most ranks in the first record that has any;
+/// The run that stands for the records: the fastest one with the most ranks in the first record that has any;
 /// a control only if there is nothing else.
-std::optional<LabelledRun> headline_run(const Sources& sources);
+std::optional<LabelledRun> headline_run(std::span<const NamedRecord> records);
 
 /// "one rank without a strategy", or "2 ranks with ddp".
 std::string baseline_words(const Run& run);

@@ -8,7 +8,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/replica/parameters.h"
 #include "lockstep/replica/state.h"
-#include "lockstep/results/files/training_record.h"
+#include "lockstep/results/record/training_record.h"
 #include "lockstep/train/rows/fingerprint.h"
 #include "lockstep/train/training/evaluation.h"
 #include "lockstep/train/training/tensor_file.h"

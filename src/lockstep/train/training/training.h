@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/launch/progress.h"
-#include "lockstep/results/files/training_record.h"
+#include "lockstep/results/record/training_record.h"
 #include "lockstep/train/rows/fingerprint.h"
 #include "lockstep/train/rows/rank_group.h"
 #include "lockstep/train/rows/sweep.h"
