@@ -65,8 +65,8 @@ TEST_F(AcceleratedStepTest, steps_take_as_long_as_the_device_says) {
 
 TEST_F(AcceleratedStepTest, the_host_gives_work_ahead_and_not_too_much) {
   test::TrainedReplica own = replica();
-  make_busy(own, 0.02);
-  run(own, {.pacing = {.warmup_steps = 0, .steps = 10}});
+  make_busy(own, 0.2);
+  run(own, {.pacing = {.warmup_steps = 0, .steps = 5}});
   // The ends of the step that runs, of two that wait, and where the clock was set.
   EXPECT_GE(accelerator_.most_marks(), 2u);
   EXPECT_LE(accelerator_.most_marks(), 4u);
