@@ -99,12 +99,14 @@ std::string converted(const std::string& svg, const std::string& format) {
   return drawing + kDrawingMark;
 }
 
-/// The ending of the output, without its dot; empty for stdout. Throws ConfigError if it is none of `known`.
-std::string checked_format(const DrawingOptions& options, const std::vector<std::string>& known) {
-  if (options.output == "-") return "";
-  std::string ending = std::filesystem::path(options.output).extension();
-  if (!ending.empty() && std::ranges::find(known, ending.substr(1)) != known.end()) return ending.substr(1);
-  throw ConfigError(fmt::format("-o '{}' does not end in .{}", options.output, fmt::join(known, " or .")));
+/// The format that the ending of the output names; svg without one. Throws ConfigError for any other ending.
+std::string format_of(const std::string& output) {
+  const std::string ending = std::filesystem::path(output).extension();
+  if (ending.empty()) return "svg";
+  for (const char* format : {"svg", "pdf", "png"}) {
+    if (ending.substr(1) == format) return format;
+  }
+  throw ConfigError(fmt::format("plot writes .svg, .pdf and .png files, not '{}'", output));
 }
 
 void check_output(const DrawingOptions& options) {
@@ -115,7 +117,6 @@ void check_output(const DrawingOptions& options) {
 }
 
 int run_report(const DrawingOptions& options) {
-  checked_format(options, {"html", "htm"});
   check_output(options);
   write_result(options.output, plots::report_page(read_sources(options)));
   return kExitDone;
@@ -123,8 +124,8 @@ int run_report(const DrawingOptions& options) {
 
 int run_plot(const DrawingOptions& options) {
   const plots::DrawChart draw = plots::charts().get(options.chart);
-  const std::string format = checked_format(options, {"svg", "pdf", "png"});
   check_output(options);
+  const std::string format = format_of(options.output);
   const plots::ChartForm form{options.width, options.chart};
   plots::Chart chart = draw(read_sources(options), form);
   if (!chart.drawn()) {
@@ -132,7 +133,7 @@ int run_plot(const DrawingOptions& options) {
   }
   if (!options.title.empty()) chart.title = options.title;
   const std::string svg = plots::standalone_svg(chart, form);
-  write_result(options.output, format == "pdf" || format == "png" ? converted(svg, format) : svg);
+  write_result(options.output, format == "svg" ? svg : converted(svg, format));
   return kExitDone;
 }
 

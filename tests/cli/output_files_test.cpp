@@ -59,7 +59,7 @@ TEST(OutputFilesTest, two_outputs_are_two_files_and_each_has_a_name) {
 
 TEST(OutputFilesTest, a_file_that_lockstep_did_not_write_is_replaced_by_force_only) {
   const test::ScratchFolder folder;
-  const std::string notes = folder.path("notes.txt");
+  const std::string notes = folder.path("notes.svg");
   const std::string record = std::string(LOCKSTEP_GOLDEN) + "/record.json";
   const auto commands = [&](const std::string& target) {
     std::vector<std::vector<std::string>> all{
@@ -76,7 +76,7 @@ TEST(OutputFilesTest, a_file_that_lockstep_did_not_write_is_replaced_by_force_on
     const test::Finished refused = test::run_here(command);
     EXPECT_EQ(refused.exit_code, 2) << command[1];
     EXPECT_THAT(refused.error,
-                HasSubstr("notes.txt' is a file that lockstep did not write, and would be lost"));
+                HasSubstr("notes.svg' is a file that lockstep did not write, and would be lost"));
     EXPECT_THAT(refused.error, HasSubstr("--force"));
     EXPECT_EQ(read_file(notes), "thoughts of a week");
     command.emplace_back("--force");

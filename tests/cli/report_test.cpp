@@ -127,7 +127,7 @@ TEST(PlotTest, makes_other_formats_with_a_program_that_it_names_where_it_is_miss
   };
   const test::Finished other = plot(folder.path("a.jpg"));
   EXPECT_EQ(other.exit_code, 2);
-  EXPECT_THAT(other.error, AllOf(HasSubstr("a.jpg' does not end in .svg or .pdf or .png")));
+  EXPECT_THAT(other.error, AllOf(HasSubstr("plot writes .svg, .pdf and .png files, not '")));
   // A stand-in, since machines that only build lack the real one: it copies what it is given.
   const std::string path = std::getenv("PATH"), tool = folder.path("rsvg-convert");
   write_file_atomically(tool, "#!/bin/sh\n{ echo \"$1 $2 $3 $4\"; /bin/cat \"$7\"; } >\"$6\"\n");
@@ -140,12 +140,6 @@ TEST(PlotTest, makes_other_formats_with_a_program_that_it_names_where_it_is_miss
   EXPECT_THAT(missing.error, AllOf(HasSubstr("rsvg-convert"), HasSubstr("librsvg2-bin")));
   for (const test::Finished& finished : drawn) EXPECT_EQ(finished.exit_code, 0) << finished.error;
   EXPECT_THAT(read_file(pdf), AllOf(testing::StartsWith("-f pdf -z 1\n<svg "), HasSubstr(">Mine</text>")));
-}
-
-TEST(ReportTest, writes_pages_only) {
-  const test::Finished finished = report({kResults / "good_pytorch.json", "-o", "report.pdf"});
-  EXPECT_EQ(finished.exit_code, 2);
-  EXPECT_THAT(finished.error, HasSubstr("'report.pdf' does not end in .html"));
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/plots/chart_data.h"
-
 #include "golden/golden.h"
 #include "plots/sample_records.h"
 
@@ -137,46 +135,6 @@ TEST(CurvesTest, a_setting_that_a_file_lacks_is_not_in_the_names) {
 TEST(SourcesTest, files_of_one_name_are_told_apart) {
   EXPECT_THAT(results::display_names({"a/x.json", "b/y.json"}), testing::ElementsAre("x", "y"));
   EXPECT_THAT(results::display_names({"a/x.json", "b/x.json"}), testing::ElementsAre("a/x.json", "b/x.json"));
-}
-
-TEST(BucketLanesTest, buckets_that_overlap_lie_in_lanes_of_their_own) {
-  using results::BucketTimes;
-  const std::vector<BucketTimes> buckets{
-      {1, 0, 0, 0, 4}, {1, 1, 1, 1, 3}, {1, 3.5, 4, 4, 5}, {1, 2, 2, 2, 6}, {1, 2.5, 3, 3, 9}};
-  EXPECT_THAT(bucket_lanes(buckets, 5), testing::ElementsAre(0, 1, 1, 2, 3));
-  const std::vector<size_t> few = bucket_lanes(buckets, 2);
-  EXPECT_LT(*std::ranges::max_element(few), 2U);
-}
-
-TEST(BucketLanesTest, of_many_ranks_the_straggler_is_chosen) {
-  results::Breakdown breakdown;
-  breakdown.ranks.resize(10000);
-  breakdown.straggler = 4321;
-  const std::vector<size_t> chosen = chosen_ranks(breakdown, 8);
-  EXPECT_EQ(chosen.size(), 8U);
-  EXPECT_THAT(chosen, testing::IsSupersetOf({0U, 4321U, 9999U}));
-}
-
-TEST(StepSeriesTest, thinning_keeps_extremes_and_order) {
-  std::vector<double> steps(100000, 1.0);
-  steps[77777] = 9;
-  steps[12345] = 0.1;
-  const std::vector<Sample> samples = thinned(steps, 300, 0);
-  EXPECT_LE(samples.size(), 600U);
-  double low = 9, high = 0, index = -1;
-  for (const Sample& sample : samples) {
-    EXPECT_GT(sample.index, index);
-    index = sample.index;
-    low = std::min(low, sample.value);
-    high = std::max(high, sample.value);
-  }
-  EXPECT_EQ(low, 0.1);
-  EXPECT_EQ(high, 9);
-}
-
-TEST(StepSeriesTest, histogram_counts_every_step_in_range_once) {
-  const std::vector<double> steps{0, 1, 1, 2, 3, 10};
-  EXPECT_THAT(histogram(steps, 0, 3, 3), testing::ElementsAre(1, 2, 2));
 }
 
 }  // namespace

@@ -86,17 +86,6 @@ double longest_of(const std::vector<LabelledRun>& runs) {
   return longest_s;
 }
 
-struct ByteUnit {
-  const char* name;
-  double bytes;
-};
-
-/// The unit of the whole axis.
-ByteUnit byte_unit(int64_t bytes) {
-  if (bytes >= kGiB) return {"GiB", static_cast<double>(kGiB)};
-  return {"MiB", static_cast<double>(kMiB)};
-}
-
 }  // namespace
 
 Chart phases_chart(const Sources& sources, const ChartForm& form) {
@@ -148,20 +137,22 @@ Chart memory_chart(const Sources& sources, const ChartForm& form) {
   runs = most_telling(grouped(runs), kMostBars, chart.notes);
   int64_t most = 0;
   for (const LabelledRun& run : runs) most = std::max(most, results::peak_memory_bytes(*run.run));
-  const ByteUnit unit = byte_unit(most);
+  const bool large = most >= kGiB;
+  const auto unit = static_cast<double>(large ? kGiB : kMiB);
 
-  RowFrame::Layout layout{.x_title = fmt::format("highest resident memory in {}", unit.name), .right = 78};
+  RowFrame::Layout layout{.x_title = fmt::format("highest resident memory in {}", large ? "GiB" : "MiB"),
+                          .right = 78};
   layout.rows = rows_of(runs, kMemoryBar, by_network(runs).size() > 1);
   Canvas canvas(form.id);
   const RowFrame frame(canvas, form, layout,
-                       Scale::linear(0, static_cast<double>(most) / unit.bytes, form.ticks()));
+                       Scale::linear(0, static_cast<double>(most) / unit, form.ticks()));
   chart.description = "The largest peak of resident memory among the ranks of each run.";
   bool spread = false;
   for (size_t i = 0; i < runs.size(); ++i) {
     const auto [least_bytes, most_bytes] = std::ranges::minmax(runs[i].run->resources->peak_memory_bytes);
     const Box& row = frame.row(i);
     const auto x = [&](int64_t bytes) {
-      return frame.x(static_cast<double>(std::max<int64_t>(0, bytes)) / unit.bytes);
+      return frame.x(static_cast<double>(std::max<int64_t>(0, bytes)) / unit);
     };
     const std::string text = format_bytes(most_bytes);
     canvas.rect({row.x, row.y, x(most_bytes) - row.x, row.height}, Colour::kBlue, 1, 2,

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
 #include "lockstep/plots/chart.h"
-#include "lockstep/plots/chart_data.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
 #include "lockstep/plots/text.h"
@@ -58,6 +59,47 @@ std::optional<LabelledRun> choose_run(const Sources& sources) {
     if (!best || weight(run) > weight(*best)) best = run;
   }
   return best;
+}
+
+/// Lane of each bucket, so that no two buckets in one lane overlap. Once all kMostLanes are taken, a bucket
+/// goes to the lane that is free first. Greedy interval scheduling: buckets by the time they are ready, each
+/// into the first lane that is free.
+std::vector<size_t> bucket_lanes(const std::vector<BucketTimes>& buckets) {
+  std::vector<size_t> order(buckets.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return buckets[i].ready_s; });
+  std::vector<size_t> lanes(buckets.size(), 0);
+  std::vector<double> free_at;
+  for (size_t i : order) {
+    auto lane = std::ranges::find_if(free_at, [&](double end_s) { return end_s <= buckets[i].ready_s; });
+    if (lane == free_at.end()) {
+      if (free_at.size() < kMostLanes) {
+        lane = free_at.insert(free_at.end(), 0);
+      } else {
+        lane = std::ranges::min_element(free_at);
+      }
+    }
+    *lane = std::max(*lane, buckets[i].ended_s);
+    lanes[i] = lane - free_at.begin();
+  }
+  return lanes;
+}
+
+/// At most kMostRanks to show: the first, the last, the straggler, and others spread evenly between them.
+std::vector<size_t> chosen_ranks(const results::Breakdown& breakdown) {
+  const size_t all = breakdown.ranks.size();
+  std::set<size_t> chosen;
+  if (all <= kMostRanks) {
+    for (size_t i = 0; i < all; ++i) chosen.insert(i);
+    return {chosen.begin(), chosen.end()};
+  }
+  const bool extra =
+      breakdown.straggler && *breakdown.straggler >= 0 && static_cast<size_t>(*breakdown.straggler) < all;
+  if (extra) chosen.insert(*breakdown.straggler);
+  const size_t spread = std::max<size_t>(2, kMostRanks - (extra ? 1 : 0));
+  for (size_t i = 0; i < spread && chosen.size() < kMostRanks; ++i)
+    chosen.insert(i * (all - 1) / (spread - 1));
+  return {chosen.begin(), chosen.end()};
 }
 
 double finite_or_zero(double value) {
@@ -147,7 +189,7 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
   }
   chart.title += ": " + with_ranks(*run);
   const results::Breakdown& breakdown = *run->run->breakdown;
-  const std::vector<size_t> ranks = chosen_ranks(breakdown, kMostRanks);
+  const std::vector<size_t> ranks = chosen_ranks(breakdown);
 
   RowFrame::Layout layout{.right = 12, .gap = 12};
   std::vector<const results::PhaseTimes*> means;
@@ -157,7 +199,7 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
   for (size_t rank : ranks) {
     means.push_back(&breakdown.ranks[rank].mean);
     buckets.push_back(usable_buckets(breakdown.ranks[rank]));
-    lanes.push_back(bucket_lanes(buckets.back(), kMostLanes));
+    lanes.push_back(bucket_lanes(buckets.back()));
     const size_t used = lanes.back().empty() ? 0 : *std::ranges::max_element(lanes.back()) + 1;
     const bool straggler = breakdown.straggler && *breakdown.straggler == static_cast<int>(rank);
     layout.rows.push_back({fmt::format("rank {}{}", rank, straggler ? " (slowest)" : ""),

@@ -64,17 +64,29 @@ std::vector<double> xs_of(const std::vector<Curve>& curves) {
   return xs;
 }
 
-/// Pixels between two points that stand side by side, as wide as a whisker.
+/// Pixels between two whiskers that stand side by side, as many as one is wide.
 constexpr double kApart = 9;
 
-/// Draws the curves: published below, own above; whiskers where there are intervals; each marker has its
-/// numbers in a tooltip: "ddp, 8 ranks: 412 images/s (405 to 420)". Returns whether a whisker reaches beyond
-/// the axis.
+/// Curves that stand side by side, so that none lies on another: those with whiskers, or all at a single x.
+std::vector<size_t> crowd_of(const std::vector<Curve>& curves) {
+  const std::vector<double> xs = xs_of(curves);
+  const bool one_place = std::ranges::min(xs) == std::ranges::max(xs);
+  std::vector<size_t> crowd;
+  for (size_t i = 0; i < curves.size(); ++i) {
+    const auto has_whisker = [](const CurvePoint& point) { return point.interval.has_value(); };
+    if (one_place || std::ranges::any_of(curves[i].points, has_whisker)) crowd.push_back(i);
+  }
+  return crowd;
+}
+
+/// Draws the curves: published below, own above. Curves with whiskers stand side by side, so that none lies
+/// on another. Each marker has its numbers in a tooltip: "ddp, 8 ranks: 412 images/s (405 to 420)". Returns
+/// whether a whisker reaches beyond the axis.
 bool draw_curves(Canvas& canvas, const XyFrame& frame, const std::vector<Curve>& curves,
-                 const std::vector<LineStyle>& styles, const CurveAxes& axes,
-                 const std::vector<size_t>& crowd) {
+                 const std::vector<LineStyle>& styles, const CurveAxes& axes) {
   const std::vector<double> xs = xs_of(curves);
   const double places = static_cast<double>(std::set(xs.begin(), xs.end()).size());
+  const std::vector<size_t> crowd = crowd_of(curves);
   const double apart = std::min(kApart, 0.4 * frame.plot().width / places / (1.0 + crowd.size()));
   const auto place = [&](size_t i, const CurvePoint& point) {
     Point at = frame.at(point.x, point.value);
@@ -149,19 +161,18 @@ Chart curves_chart(Chart chart, const ChartForm& form, const std::vector<Curve>&
         fmt::format(" {}: {}{} at {}.", curves[i].label, number_text(last.value), axes.unit, axes.at(last.x));
   }
   if (axes.ideal) legend.push_back({"ideal", ideal});
-  const std::vector<size_t> crowd = crowd_of(curves);
   Canvas canvas(form.id);
   const XyFrame frame(canvas, form,
                       {.x_title = axes.x_title,
                        .y_title = axes.y_title,
                        .legend = std::move(legend),
-                       .x_margin = 14 + kApart / 2 * static_cast<double>(crowd.size())},
+                       .x_margin = 14 + kApart / 2 * static_cast<double>(crowd_of(curves).size())},
                       axes.x, axes.y);
   if (axes.ideal) {
     const auto [least, most] = *axes.ideal;
     canvas.polyline({frame.at(least, least), frame.at(most, most)}, ideal);
   }
-  const bool goes_on = draw_curves(canvas, frame, curves, styles, axes, crowd);
+  const bool goes_on = draw_curves(canvas, frame, curves, styles, axes);
   const std::string note = axes.measured ? interval_note(goes_on, curves) : "";
   if (!note.empty()) chart.notes.push_back(note);
   return drawn(std::move(chart), canvas, form, frame.bottom());

@@ -1,6 +1,7 @@
 #include "lockstep/plots/curves.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <type_traits>
 #include <variant>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/plots/text.h"
+#include "lockstep/results/record/summarize.h"
 
 namespace lockstep::plots {
 namespace {
@@ -71,15 +73,30 @@ double number_of(const Setting& setting, const Run& run) {
       setting.member);
 }
 
-/// Whether two points at one x would be drawn over each other, with their whiskers.
-bool overlap(const CurvePoint& a, const CurvePoint& b) {
-  const auto range = [](const CurvePoint& point) {
-    return point.interval.value_or(std::pair(point.value * 0.9975, point.value * 1.0025));
-  };
-  return a.x == b.x && range(a).first <= range(b).second && range(b).first <= range(a).second;
+/// A damaged file may hold any number.
+std::vector<double> finite(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return !std::isfinite(value) || value < 0; });
+  return values;
+}
+
+/// Whether a step has a sample of any rank.
+bool is_filled(const std::vector<double>& ranks) {
+  return !ranks.empty();
 }
 
 }  // namespace
+
+StepSeries step_series(const results::Run& run) {
+  StepSeries series;
+  // A step without any rank (a damaged file) has no time.
+  if (!run.samples.empty() && std::ranges::all_of(run.samples, is_filled)) {
+    series.measured_s = finite(results::representative_steps(run));
+  }
+  if (!run.warmup_samples.empty() && std::ranges::all_of(run.warmup_samples, is_filled)) {
+    series.warmup_s = finite(results::per_step_maxima(run.warmup_samples));
+  }
+  return series;
+}
 
 std::vector<std::vector<LabelledRun>> by_network(const std::vector<LabelledRun>& runs) {
   std::vector<std::vector<LabelledRun>> networks;
@@ -199,24 +216,6 @@ std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
     }
   }
   return styles;
-}
-
-std::vector<size_t> crowd_of(const std::vector<Curve>& curves) {
-  const auto crowds = [](const Curve& a, const Curve& b) {
-    size_t meeting = 0;
-    for (const CurvePoint& point : a.points)
-      meeting +=
-          std::ranges::count_if(b.points, [&](const CurvePoint& other) { return overlap(point, other); });
-    const bool whiskers = a.points.back().interval && b.points.back().interval;
-    return meeting >= (whiskers ? 1 : std::min(a.points.size(), b.points.size()));
-  };
-  std::vector<size_t> crowd;
-  for (size_t i = 0; i < curves.size(); ++i) {
-    if (std::ranges::any_of(
-            curves, [&](const Curve& other) { return &other != &curves[i] && crowds(curves[i], other); }))
-      crowd.push_back(i);
-  }
-  return crowd;
 }
 
 std::vector<LabelledRun> most_telling(std::vector<LabelledRun> runs, size_t most,

@@ -18,6 +18,14 @@ using results::with_ranks_only;
 /// controls of a file last.
 std::vector<std::vector<LabelledRun>> by_network(const std::vector<LabelledRun>& runs);
 
+/// Step times of a run in seconds, in the order in which the steps ran; entries that are not finite are left
+/// out.
+struct StepSeries {
+  std::vector<double> warmup_s;
+  std::vector<double> measured_s;
+};
+StepSeries step_series(const results::Run& run);
+
 struct CurvePoint {
   /// Ranks, the value of a setting, or an epoch.
   double x = 0;
@@ -58,10 +66,6 @@ std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::stri
 /// A style for each curve: own ones with filled markers, controls and published ones receding. Of several
 /// networks each has a hue, which its controls share.
 std::vector<LineStyle> styles_of(const std::vector<Curve>& curves);
-
-/// The curves that stand side by side with others: whiskers of both would overlap, or all points of one lie
-/// on the other's.
-std::vector<size_t> crowd_of(const std::vector<Curve>& curves);
 
 /// At most `most` runs for charts with a row for each: spread evenly, the last one always among them. Says in
 /// `notes` how many were left out.

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "lockstep/plots/chart.h"
-#include "lockstep/plots/chart_data.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
 #include "lockstep/plots/text.h"
@@ -55,6 +55,17 @@ std::vector<std::vector<RunSteps>> networks_with_steps(const Sources& sources,
     }
   }
   return networks;
+}
+
+/// Number of values in each of `bins` equal parts of low..high; values outside are left out.
+std::vector<double> histogram(std::span<const double> values, double low, double high, size_t bins) {
+  std::vector<double> counts(bins, 0);
+  for (double value : values) {
+    if (!(value >= low && value <= high)) continue;
+    const double share = high > low ? (value - low) / (high - low) : 0;
+    counts[std::min(bins - 1, static_cast<size_t>(share * static_cast<double>(bins)))] += 1;
+  }
+  return counts;
 }
 
 /// Draws a histogram of the step times as a hill.

@@ -74,7 +74,7 @@ std::string published_part(const Sources& sources) {
 std::string training_part(const Sources& sources) {
   std::string tables;
   for (const NamedRecord& named : sources.records) {
-    if (named.record.training) tables += to_html(results::epochs_table(*named.record.training, named.name));
+    if (named.record.training) tables += to_html(results::epochs_table(*named.record.training));
   }
   if (tables.empty()) return "";
   return section("How it learned", grid(if_drawn(figure("loss", sources, "loss")) +

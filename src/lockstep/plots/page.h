@@ -8,7 +8,7 @@
 
 namespace lockstep::plots {
 
-/// The style sheet of a report.
+/// The style sheet of a report: page.css, and the colours of drawings in dark mode.
 std::string page_style();
 
 /// Escaped text of a page; text between back quotes becomes code.

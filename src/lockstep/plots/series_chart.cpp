@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "lockstep/plots/chart.h"
-#include "lockstep/plots/chart_data.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
 #include "lockstep/plots/text.h"
@@ -48,6 +48,32 @@ struct Range {
   double low = 0;
   double high = 1;
 };
+
+struct Sample {
+  double index = 0;
+  double value = 0;
+};
+
+/// The smallest and the largest value of each of `bins` bins, in their order: all that a drawing of `bins`
+/// pixels can show of the series. Indices count from `first`.
+std::vector<Sample> thinned(std::span<const double> values, size_t bins, double first) {
+  std::vector<Sample> samples;
+  const auto add = [&](size_t i) { samples.push_back({first + static_cast<double>(i), values[i]}); };
+  if (values.size() <= 2 * bins) {
+    for (size_t i = 0; i < values.size(); ++i) add(i);
+    return samples;
+  }
+  for (size_t bin = 0; bin < bins; ++bin) {
+    const auto begin = values.begin() + bin * values.size() / bins;
+    const auto end = values.begin() + (bin + 1) * values.size() / bins;
+    const auto [least, most] = std::minmax_element(begin, end);
+    // Both ends in the order in which they occurred, so that the line does not run backwards.
+    const size_t a = std::min(least, most) - values.begin(), b = std::max(least, most) - values.begin();
+    add(a);
+    if (b != a) add(b);
+  }
+  return samples;
+}
 
 /// Range of the y axis: all measured steps unless a few lie very far out. Warm-up steps, which may take many
 /// times as long, do not widen it.

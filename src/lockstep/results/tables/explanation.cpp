@@ -129,7 +129,7 @@ void compare_own(const Sources& sources, const LabelledRun& run, std::vector<std
   std::vector<std::string> words;
   for (const LabelledRun& other : others)
     words.push_back(fmt::format("{} {}", other.label_in_network, relative(*other.run, own)));
-  if (all > kMostOthers) words.push_back(fmt::format("{} are further away", all - kMostOthers));
+  if (all > kMostOthers) words.push_back(fmt::format("{} further away", all - kMostOthers));
   sentences.push_back(fmt::format("Beside {} at {}: {}.", run.label, counted(run.run->ranks, "rank"),
                                   fmt::join(words, "; ")));
 }

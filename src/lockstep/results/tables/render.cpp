@@ -229,7 +229,7 @@ const Registry<Style>& styles() {
 
 std::string render(const RunRecord& record, const RenderOptions& options) {
   const Style& style = styles().get(options.style);
-  if (record.training) return to_text(epochs_table(*record.training, "Epochs"), options.form());
+  if (record.training) return to_text(epochs_table(*record.training), options.form());
   return record.runs.empty() ? "Nothing was measured.\n"
                              : to_text(style.tables(record, options), options.form());
 }

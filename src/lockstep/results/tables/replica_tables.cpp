@@ -89,34 +89,13 @@ std::string tuning_verdict(const BucketTuning& tuning) {
                      speedup_text(tuning), tuning.chosen_mb);
 }
 
-/// Cells of the table of epochs.
-using EpochCells = std::array<std::string, 8>;
-
-EpochCells epoch_heads(const std::string& unit) {
-  return {"epoch", "steps", "rate", "loss", "accuracy", "eval loss", "eval acc.", unit + "s/s"};
-}
-
-EpochCells epoch_cells(const EpochRecord& epoch) {
-  return {std::to_string(epoch.epoch),
-          std::to_string(epoch.steps),
-          format_number(epoch.learning_rate, 4, 1e-7),
-          fmt::format("{:.4f}", epoch.loss),
-          percent_text(epoch.training_accuracy, 2),
-          fixed_text(epoch.evaluation_loss, 4),
-          percent_text(epoch.evaluation_accuracy, 2),
-          fixed_text(epoch.images_per_s, 1)};
-}
-
-bool of_evaluation(size_t column) {
-  return column == 5 || column == 6;
-}
-
-/// Head and lines are printed as they come, in columns of the same widths.
-std::string epochs_text(const EpochCells& cells, bool evaluated) {
+/// A line of epochs; head and lines have the same widths, because they are printed as they come.
+std::string epochs_text(const std::array<std::string, 8>& cells, bool evaluated) {
   constexpr std::array kWidths{5, 10, 12, 11, 12, 11, 12, 13};
   std::string text;
   for (size_t i = 0; i < cells.size(); ++i) {
-    if (evaluated || !of_evaluation(i)) text += fmt::format("{:>{}}", cells[i], kWidths[i]);
+    const bool of_evaluation = i == 5 || i == 6;
+    if (evaluated || !of_evaluation) text += fmt::format("{:>{}}", cells[i], kWidths[i]);
   }
   return text + '\n';
 }
@@ -177,30 +156,24 @@ Document replica_checks_remark(const RunRecord& record) {
 }
 
 std::string epochs_head(bool evaluated, const std::string& unit) {
-  return epochs_text(epoch_heads(unit), evaluated);
+  return epochs_text({"epoch", "steps", "rate", "loss", "accuracy", "eval loss", "eval acc.", unit + "s/s"},
+                     evaluated);
 }
 
 std::string epoch_line(const EpochRecord& epoch, bool evaluated) {
-  return epochs_text(epoch_cells(epoch), evaluated);
+  return epochs_text({std::to_string(epoch.epoch), std::to_string(epoch.steps),
+                      format_number(epoch.learning_rate, 4, 1e-7), fmt::format("{:.4f}", epoch.loss),
+                      percent_text(epoch.training_accuracy, 2), fixed_text(epoch.evaluation_loss, 4),
+                      percent_text(epoch.evaluation_accuracy, 2), fixed_text(epoch.images_per_s, 1)},
+                     evaluated);
 }
 
-Document epochs_table(const TrainingRecord& training, const std::string& heading) {
+Document epochs_table(const TrainingRecord& training) {
   const bool evaluated = std::ranges::any_of(
       training.epochs, [](const EpochRecord& epoch) { return epoch.evaluation_loss.has_value(); });
-  Table table;
-  const EpochCells heads = epoch_heads(training.unit);
-  for (size_t i = 0; i < heads.size(); ++i) {
-    if (evaluated || !of_evaluation(i)) table.add_column(heads[i]);
-  }
-  for (const EpochRecord& epoch : training.epochs) {
-    const EpochCells cells = epoch_cells(epoch);
-    std::vector<Cell> row(cells.begin(), cells.end());
-    if (!evaluated) row.erase(row.begin() + 5, row.begin() + 7);
-    table.add_row(std::move(row));
-  }
-  Document document = Heading{heading};
-  document.add(std::move(table));
-  return document;
+  std::string text = epochs_head(evaluated, training.unit);
+  for (const EpochRecord& epoch : training.epochs) text += epoch_line(epoch, evaluated);
+  return Preformatted{text};
 }
 
 }  // namespace lockstep::results

@@ -73,8 +73,8 @@ Document tuning_remarks(const RunRecord& record);
 /// `evaluated` it lacks the columns of evaluation. `unit`: Setup::unit.
 std::string epochs_head(bool evaluated, const std::string& unit);
 std::string epoch_line(const EpochRecord& epoch, bool evaluated);
-/// The whole table, below `heading`.
-Document epochs_table(const TrainingRecord& training, const std::string& heading);
+/// The whole table.
+Document epochs_table(const TrainingRecord& training);
 
 /// Replicas that were compared while they trained, how often, and which were not and why.
 Document replica_checks_remark(const RunRecord& record);
