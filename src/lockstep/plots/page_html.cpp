@@ -85,7 +85,7 @@ class HtmlWriter {
   }
   void operator()(const results::Preformatted& lines) {
     close_box();
-    markup_ += fmt::format("<pre>{}</pre>\n", escape_lines(lines.text));
+    markup_ += fmt::format("<pre class=\"scroll\" tabindex=\"0\">{}</pre>\n", escape_lines(lines.text));
   }
 
   std::string markup() && {
