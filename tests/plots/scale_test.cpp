@@ -1,10 +1,9 @@
-#include "lockstep/plots/scale.h"
-
 #include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/plots/frame.h"
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {

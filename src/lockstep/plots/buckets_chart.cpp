@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -69,36 +71,24 @@ std::vector<size_t> bucket_lanes(const std::vector<BucketTimes>& buckets) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, [&](size_t i) { return buckets[i].ready_s; });
   std::vector<size_t> lanes(buckets.size(), 0);
-  std::vector<double> free_at;
+  std::array<double, kMostLanes> free_at;
+  free_at.fill(std::numeric_limits<double>::lowest());
   for (size_t i : order) {
     auto lane = std::ranges::find_if(free_at, [&](double end_s) { return end_s <= buckets[i].ready_s; });
-    if (lane == free_at.end()) {
-      if (free_at.size() < kMostLanes) {
-        lane = free_at.insert(free_at.end(), 0);
-      } else {
-        lane = std::ranges::min_element(free_at);
-      }
-    }
+    if (lane == free_at.end()) lane = std::ranges::min_element(free_at);
     *lane = std::max(*lane, buckets[i].ended_s);
     lanes[i] = lane - free_at.begin();
   }
   return lanes;
 }
 
-/// At most kMostRanks to show: the first, the last, the straggler, and others spread evenly between them.
+/// The ranks to show: kMostRanks from the first to the last, spread evenly, and the straggler.
 std::vector<size_t> chosen_ranks(const results::Breakdown& breakdown) {
-  const size_t all = breakdown.ranks.size();
+  const size_t all = breakdown.ranks.size(), most = std::min(all, kMostRanks);
   std::set<size_t> chosen;
-  if (all <= kMostRanks) {
-    for (size_t i = 0; i < all; ++i) chosen.insert(i);
-    return {chosen.begin(), chosen.end()};
-  }
-  const bool extra =
-      breakdown.straggler && *breakdown.straggler >= 0 && static_cast<size_t>(*breakdown.straggler) < all;
-  if (extra) chosen.insert(*breakdown.straggler);
-  const size_t spread = std::max<size_t>(2, kMostRanks - (extra ? 1 : 0));
-  for (size_t i = 0; i < spread && chosen.size() < kMostRanks; ++i)
-    chosen.insert(i * (all - 1) / (spread - 1));
+  for (size_t i = 0; i < most; ++i) chosen.insert(most == 1 ? 0 : i * (all - 1) / (most - 1));
+  if (breakdown.straggler && static_cast<size_t>(*breakdown.straggler) < all)
+    chosen.insert(*breakdown.straggler);
   return {chosen.begin(), chosen.end()};
 }
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/plots/canvas.h"
 #include "lockstep/plots/chart.h"
-#include "lockstep/plots/palette.h"
 
 namespace lockstep::plots {
 

@@ -1,8 +1,8 @@
-#include "lockstep/plots/palette.h"
-
 #include <array>
 
 #include <fmt/format.h>
+
+#include "lockstep/plots/canvas.h"
 
 namespace lockstep::plots {
 namespace {

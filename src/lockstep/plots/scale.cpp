@@ -1,10 +1,9 @@
-#include "lockstep/plots/scale.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include "lockstep/plots/frame.h"
 #include "lockstep/plots/text.h"
 
 namespace lockstep::plots {
