@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -47,7 +48,8 @@ void ProgressLine::row_begins(size_t index) {
   const std::lock_guard lock(mutex_);
   active_ = true;
   row_ = index;
-  row_began_s_ = now_s();
+  row_began_s_ = seen_at_s_ = now_s();
+  seen_steps_ = 0;
   if (!thread_.joinable()) {
     print_note(fmt::format("[{}/{}] {} ...", index + 1, rows_.size(), rows_[index].label()));
   }
@@ -66,17 +68,24 @@ void ProgressLine::row_ends(size_t index, double images_per_s) {
 void ProgressLine::run() {
   std::unique_lock lock(mutex_);
   while (running_) {
-    if (active_) draw_progress(line());
+    if (active_) draw_progress(line(now_s()));
     // Four times a second; the destructor wakes it earlier.
     wake_.wait_for(lock, std::chrono::milliseconds(250));
   }
 }
 
-std::string ProgressLine::line() const {
+std::string ProgressLine::line(double at_s) {
   const train::RowPlan& row = rows_[row_];
   const launch::Progress::Snapshot progress = progress_.snapshot();
   const auto done = static_cast<int>(progress.step);
-  const double elapsed_s = now_s() - row_began_s_;
+  if (progress.step != seen_steps_) seen_at_s_ = at_s;
+  seen_steps_ = progress.step;
+  // What has passed since then counts down.
+  const auto left = [&](double elapsed_s, double fraction) {
+    return format_duration(
+        std::max(0.0, std::floor(seconds_left(elapsed_s, fraction) - (at_s - seen_at_s_))));
+  };
+  const double elapsed_s = seen_at_s_ - row_began_s_;
   std::string text = fmt::format("[{}/{}] {}: ", row_ + 1, rows_.size(), row.label());
   if (done == 0) {
     text += "preparing";
@@ -87,15 +96,14 @@ std::string ProgressLine::line() const {
       text += fmt::format("{}, step {}", progress.label.substr(0, progress.label.find(" of ")), done);
     } else if (row.pacing.fixed()) {
       const int total = train::expected_steps(row.pacing);
-      text +=
-          fmt::format("{} {}/{}, {:.1f} {}, {} left", done <= *row.pacing.warmup_steps ? "warm-up" : "step",
-                      std::min(done, total), total, images_per_s, row.rate_unit(),
-                      format_duration(seconds_left(elapsed_s, done / double(total))));
+      text += fmt::format("{} {}/{}, {:.1f} {}, {} left",
+                          done <= *row.pacing.warmup_steps ? "warm-up" : "step", std::min(done, total), total,
+                          images_per_s, row.rate_unit(), left(elapsed_s, done / double(total)));
     } else {
       const double fraction =
           std::max(done / double(train::expected_steps(row.pacing)), elapsed_s / row.pacing.max_time_s);
       text += fmt::format("step {}, {:.1f} {}, about {} left", done, images_per_s, row.rate_unit(),
-                          format_duration(seconds_left(elapsed_s, fraction)));
+                          left(elapsed_s, fraction));
     }
   }
   return text;

@@ -25,9 +25,11 @@ class ProgressLine {
   /// `images_per_s` of the whole job; 0 when the row failed.
   void row_ends(size_t index, double images_per_s);
 
+  /// The line on the terminal at a time of base/clock.h, with the steps that are finished now.
+  std::string line(double at_s);
+
  private:
   void run();
-  std::string line() const;
   double seconds_left(double row_elapsed_s, double fraction) const;
 
   const std::vector<train::RowPlan>& rows_;
@@ -38,6 +40,10 @@ class ProgressLine {
   bool active_ = false;
   size_t row_ = 0;
   double row_began_s_ = 0;
+  /// The last finished step of the row, as far as this saw it, and when that was. Rates and the time that is
+  /// left follow from finished steps, or both would get worse until the next one ends.
+  int64_t seen_steps_ = 0;
+  double seen_at_s_ = 0;
   /// Work of the finished rows and the seconds they took, to estimate the time that is left.
   double finished_work_ = 0;
   double finished_s_ = 0;
