@@ -15,6 +15,7 @@ TEST(UnitsTest, bytes_are_binary_with_one_decimal) {
 }
 
 TEST(UnitsTest, durations_take_the_unit_that_reads_best) {
+  EXPECT_EQ(format_duration(0), "0 s");
   EXPECT_EQ(format_duration(12.3e-6), "12.3 us");
   EXPECT_EQ(format_duration(0.0456), "45.6 ms");
   EXPECT_EQ(format_duration(1.234), "1.23 s");

@@ -36,6 +36,7 @@ std::string format_number(double value, int digits, double least) {
 }
 
 std::string format_duration(double seconds) {
+  if (seconds == 0) return "0 s";
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
   if (seconds < 10) return fmt::format("{:.2f} s", seconds);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -49,6 +50,8 @@ struct Comparison {
   double change_percent() const { return -100 * (ratio - 1); }
   /// The interval of change_percent(), lower end first.
   std::optional<Interval> change_percent_interval() const;
+  /// Whether `ratio` is the median of the pairs' ratios, which need not be the quotient of the two times.
+  bool is_of_pairs() const { return std::abs(ratio * base_s - test_s) > 1e-9 * test_s; }
   bool differs() const { return verdict == Verdict::kFaster || verdict == Verdict::kSlower; }
   /// Certain and larger than the threshold, over launches.
   bool is_regression() const;

@@ -182,8 +182,13 @@ std::string method_text(const Diff& diff) {
       return row.base_launches == row.test_launches && row.base_launches >= 3;
     });
     if (diff.options.paired) {
-      text += pairs ? ", compared in pairs"
-                    : ", not in pairs where they are not as many on both sides, three or more";
+      const bool median =
+          std::ranges::any_of(diff.rows, [](const DiffRow& row) { return row.verdict.is_of_pairs(); });
+      text += median
+                  ? ", compared in pairs: a change is the median of the pairs' changes, not that of the two "
+                    "times beside it"
+              : pairs ? ", compared in pairs"
+                      : ", not in pairs where they are not as many on both sides, three or more";
     }
     text += ". ";
   }
