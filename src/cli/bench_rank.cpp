@@ -122,6 +122,15 @@ void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveRec
       train::RowResult measured = measure_row(row, i, group, rank, recorder);
       if (recorder) recorder->row_ends(i, measured);
     });
+    const std::optional<size_t> baseline = train::baseline_after(plan.job.rows, i);
+    if (!baseline) continue;
+    const auto measure_again = [&](train::RowPlan row, const train::RankGroup& group) {
+      rank.progress.begin("again, " + row.label());
+      row.pacing = train::again_pacing(row);
+      const train::RowResult measured = train::run_row(row, group, rank.progress);
+      if (recorder) recorder->measured_again(*baseline, measured.ranks.front().step_s);
+    };
+    links.run_row(*baseline, measure_again, /*turn=*/2);
   }
   links.meet();
   if (recorder) recorder->finish();

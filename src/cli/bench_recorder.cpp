@@ -15,6 +15,7 @@
 #include "lockstep/kernels/kernel_choice.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/doubt.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/record/machine_warnings.h"
 #include "lockstep/train/job/versions.h"
@@ -130,6 +131,15 @@ void BenchRecorder::keep_row(size_t index, train::RowResult result) {
   result.row = completed(std::move(result.row));
   record_.runs.resize(index);
   record_.runs.push_back(train::run_of(result));
+  keep_rows();
+}
+
+void BenchRecorder::measured_again(size_t index, const std::vector<double>& step_s) {
+  results::assign_again(record_.runs[index], step_s);
+  keep_rows();
+}
+
+void BenchRecorder::keep_rows() {
   // All rows anew: the baseline may come after rows that refer to it.
   results::assign_baselines(record_);
   results::assign_factors(record_);

@@ -59,11 +59,15 @@ class BenchRecorder {
   void keep_row(size_t index, train::RowResult result);
   /// All of the row is measured.
   void row_ends(size_t index, const train::RowResult& result);
+  /// Keeps the steps that a baseline made after the last row of its network.
+  void measured_again(size_t index, const std::vector<double>& step_s);
   void finish();
 
  private:
   /// This launch, after the earlier ones in the file.
   results::RunRecord whole_record() const;
+  /// Relates all rows to their baselines anew, and keeps them.
+  void keep_rows();
   /// The row with the settings that only the job knows.
   train::RowPlan completed(train::RowPlan row) const;
 

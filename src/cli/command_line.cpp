@@ -29,10 +29,22 @@ std::string help_advice(const CLI::App& command) {
   return fmt::format("'{}' explains every flag.", help_of(command));
 }
 
-/// "--batch=4", "-batch" and "--batch" are "batch".
-std::string name_in(std::string_view word) {
-  word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
-  return std::string(word.substr(0, word.find('=')));
+/// A help text whose lines fit a screen; descriptions stay in the column that they begin in.
+std::string fitted(const std::string& help, const results::TextForm& form) {
+  constexpr size_t kDescriptions = 30;
+  std::string text;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t begin = std::min(line.find_first_not_of(' '), line.size());
+    // Between a name and its description there are two spaces or more.
+    const bool described = line.size() > kDescriptions && line.compare(kDescriptions - 2, 2, "  ") == 0;
+    const size_t column = described ? std::max(begin, kDescriptions) : begin;
+    text += line.size() <= form.width || !form.screen
+                ? line + '\n'
+                : results::wrapped(line.substr(0, column), line.substr(column),
+                                   described ? column : begin + 4, form.width);
+  }
+  return text;
 }
 
 std::vector<std::string> flags_of(const CLI::App& command) {
@@ -51,7 +63,7 @@ constexpr std::pair<std::string_view, const char*> kRemoved[] = {
 std::string meaning_of_argument(const CLI::App& command, const std::string& word) {
   if (word.ends_with(".json"))
     return "; 'lockstep diff BASE.json TEST.json' compares results, 'lockstep show' prints one";
-  const std::string flag = "--" + name_in(word);
+  const std::string flag = "--" + flag_name(word);
   if (command.get_option_no_throw(flag) != nullptr) return fmt::format("; did you mean {}?", flag);
   return command.get_option_no_throw("--model") == nullptr ? ""
                                                            : fmt::format("; did you mean --model {}?", word);
@@ -61,7 +73,7 @@ std::string meaning_of_argument(const CLI::App& command, const std::string& word
 std::string owner_of(const std::string& flag, const CLI::App& command) {
   if (const CLI::App* program = command.get_parent(); program != nullptr) {
     for (const CLI::App* other : program->get_subcommands({}))
-      if (other->get_option_no_throw("--" + name_in(flag)) != nullptr)
+      if (other->get_option_no_throw("--" + flag_name(flag)) != nullptr)
         return fmt::format("; it is one of 'lockstep {}'", other->get_name());
   }
   return "";
@@ -74,10 +86,11 @@ std::string owner_of(const std::string& flag, const CLI::App& command) {
                                   meaning_of_argument(command, word)),
                       help_advice(command));
   }
-  const auto removed = std::ranges::find(kRemoved, name_in(word), [](const auto& one) { return one.first; });
+  const auto removed =
+      std::ranges::find(kRemoved, flag_name(word), [](const auto& one) { return one.first; });
   if (removed != std::end(kRemoved))
     throw ConfigError(fmt::format("unknown flag '{}': it was removed", word), removed->second);
-  std::vector<std::string> near = nearest_names(name_in(word), flags_of(command));
+  std::vector<std::string> near = nearest_names(flag_name(word), flags_of(command));
   for (std::string& name : near) name.insert(0, "--");
   throw ConfigError(
       fmt::format("unknown flag '{}'{}", word, near.empty() ? owner_of(word, command) : did_you_mean(near)),
@@ -89,7 +102,7 @@ std::string owner_of(const std::string& flag, const CLI::App& command) {
   const std::vector<std::string> words = app.remaining();
   if (words.empty()) throw ConfigError("a command is missing, as in 'lockstep bench'", help_advice(app));
   if (words.front().starts_with('-')) {
-    if (!nearest_names(name_in(words.front()), flags_of(app)).empty()) throw_unexpected(app, words.front());
+    if (!nearest_names(flag_name(words.front()), flags_of(app)).empty()) throw_unexpected(app, words.front());
     throw ConfigError(
         fmt::format("'{}' stands before a command, as in 'lockstep bench {}'", words.front(), words.front()),
         help_advice(app));
@@ -137,7 +150,7 @@ void refuse_long_names_behind_one_dash(const CLI::App& command, const Arguments&
   const std::vector<std::string> names = flags_of(command);
   for (const std::string& word : words) {
     if (!word.starts_with('-') || word.starts_with("--")) continue;
-    if (std::ranges::find(names, name_in(word)) != names.end()) throw_unexpected(command, word);
+    if (std::ranges::find(names, flag_name(word)) != names.end()) throw_unexpected(command, word);
   }
 }
 
@@ -194,7 +207,7 @@ RunCommand CommandLine::parse(const Arguments& arguments) {
     // --help and --version; exit() writes what belongs to each.
     std::ostringstream text;
     app_->exit(wanted, text, text);
-    print_result(text.str());
+    print_result(fitted(text.str(), stdout_form()));
     return {};
   } catch (const CLI::ParseError& error) {
     throw_reworded(error, *app_);

@@ -1,15 +1,15 @@
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/names.h"
 #include "lockstep/base/units.h"
+#include "lockstep/results/tables/tables.h"
 
 #include "bench_options.h"
 #include "commands.h"
@@ -36,11 +36,6 @@ Flags of 'lockstep bench' before '--' are those of the base; the test has them t
 their place. docs/comparing.md explains the rule that ends a comparison.
 )";
 
-/// Flags of bench that are of no use for a launch of a comparison, or that compare sets itself.
-constexpr std::array<std::string_view, 14> kOwn{"json",   "append", "csv",        "trace",    "force",
-                                                "repeat", "style",  "epoch-size", "markdown", "dry-run",
-                                                "quiet",  "q",      "tune",       "max-time"};
-
 struct CompareOptions {
   PassedOn words;
   double threshold = 0.02;
@@ -56,34 +51,6 @@ struct CompareOptions {
   bool quiet = false;
 };
 
-/// "--batch" of "--batch=4".
-std::string name_of(const std::string& word) {
-  return word.substr(0, word.find('='));
-}
-
-/// The words of each flag: its name, and its values behind it.
-std::vector<Arguments> by_flag(const Arguments& words) {
-  std::vector<Arguments> flags;
-  for (const std::string& word : words) {
-    if (word.starts_with('-') || flags.empty()) flags.emplace_back();
-    flags.back().push_back(word);
-  }
-  return flags;
-}
-
-/// The base's flags with those of the test in their place.
-Arguments with_test_flags(const Arguments& base, const Arguments& test) {
-  const std::vector<Arguments> others = by_flag(test);
-  Arguments words;
-  for (const Arguments& flag : by_flag(base)) {
-    const bool again = std::ranges::any_of(
-        others, [&](const Arguments& other) { return name_of(other.front()) == name_of(flag.front()); });
-    if (!again) words.insert(words.end(), flag.begin(), flag.end());
-  }
-  words.insert(words.end(), test.begin(), test.end());
-  return words;
-}
-
 void check_words(const PassedOn& words) {
   if (!words.divided) {
     throw ConfigError("compare needs '--' between the flags of the base and those of the test",
@@ -92,12 +59,13 @@ void check_words(const PassedOn& words) {
   }
   for (const Arguments* side : {&words.before, &words.behind}) {
     for (const std::string& word : *side) {
-      std::string name = name_of(word);
-      name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
-      if (!word.starts_with('-') || std::ranges::find(kOwn, name) == kOwn.end()) continue;
-      throw ConfigError(fmt::format("{} cannot be a flag of one side of a comparison", name_of(word)),
-                        "'lockstep compare --help' lists the flags that stand before '--' and concern both; "
-                        "'lockstep bench' has the others.");
+      if (!word.starts_with('-') ||
+          std::ranges::find(results::kFlagsOfALaunch, flag_name(word)) == results::kFlagsOfALaunch.end())
+        continue;
+      throw ConfigError(
+          fmt::format("{} cannot be a flag of one side of a comparison", word.substr(0, word.find('='))),
+          "'lockstep compare --help' lists the flags that stand before '--' and concern both; "
+          "'lockstep bench' has the others.");
     }
   }
 }
@@ -207,8 +175,7 @@ std::optional<ComparePlan> plan_sides(const PassedOn& words) {
     return plan;
   };
   std::optional<BenchPlan> base = plan_side(words.before);
-  std::optional<BenchPlan> test =
-      base ? plan_side(with_test_flags(words.before, words.behind)) : std::nullopt;
+  std::optional<BenchPlan> test = base ? plan_side(with_flags(words.before, words.behind)) : std::nullopt;
   if (!base || !test) return std::nullopt;
   return plan_of(std::move(*base), std::move(*test));
 }
@@ -216,7 +183,7 @@ std::optional<ComparePlan> plan_sides(const PassedOn& words) {
 void print_outcome(const TurnRunner& runner, const TurnFolder& folder, const CompareOptions& options) {
   if (runner.diff()) {
     print_result(results::to_text(results::compare_tables(*runner.diff(), runner.turns()),
-                                  results::text_form(options.markdown)));
+                                  stdout_form(options.markdown)));
   } else {
     print_note("no pair of launches was measured");
   }

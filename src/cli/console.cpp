@@ -27,12 +27,16 @@ constexpr size_t kLongestText = 1 << 16;
 std::atomic<bool> quiet{false};
 
 /// The rules of no-color.org: any value but the empty one turns colors off.
-bool use_colors() {
-  static const bool wanted = [] {
-    const char* no_color = std::getenv("NO_COLOR");
-    return stderr_is_terminal() && (no_color == nullptr || *no_color == '\0');
-  }();
-  return wanted;
+bool colors_are_wanted() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return no_color == nullptr || *no_color == '\0';
+}
+
+/// Columns of a terminal; 80 if unknown.
+size_t terminal_width(int fd) {
+  // The user may resize the terminal at any time. A pipe has an error or 0 columns.
+  winsize size{};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 /// One write, so that lines of several processes do not mix. On a terminal it overwrites the progress line.
@@ -44,8 +48,9 @@ void write_to_stderr(std::string text) {
 
 void print_marked(std::string_view mark, int color, std::string_view text, std::string_view advice) {
   // 1: bold; 31 red, 33 yellow.
-  const std::string shown_mark =
-      use_colors() ? fmt::format("\x1b[1;{}m{}:\x1b[0m", color, mark) : fmt::format("{}:", mark);
+  const std::string shown_mark = stderr_is_terminal() && colors_are_wanted()
+                                     ? fmt::format("\x1b[1;{}m{}:\x1b[0m", color, mark)
+                                     : fmt::format("{}:", mark);
   // Errors may hold texts of other ranks and of files.
   std::string line = fmt::format("lockstep: {} {}\n", shown_mark, printable(text, kLongestText));
   if (!advice.empty()) line += fmt::format("  {}\n", printable(advice, kLongestText));
@@ -61,7 +66,7 @@ void print_result(std::string_view text) {
 }
 
 void draw_progress(std::string_view text) {
-  write_to_stderr(std::string(text.substr(0, static_cast<size_t>(std::max(20, terminal_width() - 1)))));
+  write_to_stderr(std::string(text.substr(0, std::max<size_t>(20, terminal_width(STDERR_FILENO) - 1))));
 }
 
 void print_note(std::string_view text) {
@@ -135,11 +140,13 @@ bool stderr_is_terminal() {
   return is;
 }
 
-int terminal_width() {
-  // The user may resize the terminal at any time. A pipe has an error or 0 columns.
-  winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
+results::TextForm stdout_form(bool markdown) {
+  if (markdown || ::isatty(STDOUT_FILENO) != 1) return {.markdown = markdown};
+  // Longer lines are hard to read.
+  constexpr size_t kWidest = 120;
+  return {.width = std::min(kWidest, terminal_width(STDOUT_FILENO)),
+          .screen = true,
+          .colors = colors_are_wanted()};
 }
 
 }  // namespace lockstep::cli

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/results/tables/document.h"
 
 namespace lockstep::cli {
 
@@ -43,7 +44,8 @@ void set_quiet(bool quiet);
 bool is_quiet();
 
 bool stderr_is_terminal();
-/// Columns of the terminal on stderr; 80 if unknown.
-int terminal_width();
+/// The form of texts on stdout: of a terminal's width and with colors, where it is one and they are not
+/// Markdown.
+results::TextForm stdout_form(bool markdown = false);
 
 }  // namespace lockstep::cli

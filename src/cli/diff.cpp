@@ -40,7 +40,7 @@ int run_diff(const DiffCommandOptions& options) {
   const results::RunRecord base = results::read_record(options.base);
   const results::RunRecord test = results::read_record(options.test);
   const results::Diff diff = results::compare_records(base, test, how);
-  print_result(results::to_text(results::diff_tables(diff), results::text_form(options.markdown)));
+  print_result(results::to_text(results::diff_tables(diff), stdout_form(options.markdown)));
   if (options.fail_on.empty()) return kExitDone;
   if (diff.rows_over_launches() == 0) {
     // A gate that lets everything pass would be worse than no gate.

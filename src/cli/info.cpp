@@ -239,7 +239,7 @@ int run_topo(const TopoOptions& options) {
     write_result(options.json, results::system_to_json(system));
     return kExitDone;
   }
-  print_result(results::to_text(results::system_tables(system), results::text_form(options.markdown)));
+  print_result(results::to_text(results::system_tables(system), stdout_form(options.markdown)));
   return kExitDone;
 }
 

@@ -15,14 +15,16 @@ namespace lockstep::cli {
 namespace fs = std::filesystem;
 
 void print_header(const results::RunRecord& record, const results::RenderOptions& how) {
-  print_result(results::to_text(results::Preformatted{results::header_text(record)}, how.form()));
+  const results::TextForm form = stdout_form(how.form.markdown);
+  print_result(results::to_text(results::Preformatted{results::header_text(record, form)}, form));
 }
 
-void print_record(const results::RunRecord& record, const results::RenderOptions& how, bool with_header) {
+void print_record(const results::RunRecord& record, results::RenderOptions how, bool with_header) {
   if (with_header) print_header(record, how);
+  how.form = stdout_form(how.form.markdown);
   print_result("\n" + results::render(record, how));
-  const std::string closing = results::closing_text(record);
-  if (!closing.empty()) print_result("\n" + results::to_text(results::Preformatted{closing}, how.form()));
+  const std::string closing = results::closing_text(record, how.form);
+  if (!closing.empty()) print_result("\n" + results::to_text(results::Preformatted{closing}, how.form));
 }
 
 namespace {

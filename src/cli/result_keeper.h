@@ -15,7 +15,7 @@ namespace lockstep::cli {
 void print_header(const results::RunRecord& record, const results::RenderOptions& how);
 
 /// Prints a record: its header, unless that was printed before, its tables and its closing words.
-void print_record(const results::RunRecord& record, const results::RenderOptions& how, bool with_header);
+void print_record(const results::RunRecord& record, results::RenderOptions how, bool with_header);
 
 /// Puts out the results of one launch of a bench: tables on stdout, and the files that the user asked for. A
 /// run that ends early keeps its measurements, whichever of its processes survives (LiveRecord), and replaces

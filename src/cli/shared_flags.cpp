@@ -133,7 +133,7 @@ void add_style_flags(Flags& flags, results::RenderOptions& how) {
     styles += fmt::format("\n  {}: {}", name, style.what);
   }
   flags.add("--style", how.style, "what the tables show:" + styles, {.value = "NAME"});
-  flags.add_switch("--markdown", how.markdown, "write tables as GitHub's Markdown");
+  flags.add_switch("--markdown", how.form.markdown, "write tables as GitHub's Markdown");
   flags.add("--epoch-size", how.epoch_size, "images per epoch, for --style theano; the default is ImageNet's",
             {.numbers = NumberRange{.least = 1, .most = 1e12}});
 }

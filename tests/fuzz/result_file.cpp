@@ -21,7 +21,8 @@ bool reads(std::string_view text) {
   }
   results::header_text(record);
   for (const std::string& style : results::styles().names()) {
-    for (const bool markdown : {false, true}) results::render(record, {.style = style, .markdown = markdown});
+    for (const bool markdown : {false, true})
+      results::render(record, {.style = style, .form = {.markdown = markdown}});
   }
   results::closing_text(record);
   results::to_csv(record);

@@ -106,7 +106,7 @@ TEST(NoticesTest, a_baseline_slower_than_ranks_that_share_the_machine_is_doubted
   record.runs = {measured_run("single", 1, 40, 0.012), measured_run("independent", 2, 40, 0.010)};
   assign_baselines(record);
   EXPECT_THAT(texts_of(warnings_of_rows(record)),
-              ElementsAre(HasSubstr("independent at 2 ranks: It is 120 % efficient")));
+              ElementsAre(HasSubstr("independent at 2 ranks: It came out 120 % efficient")));
   record.runs[0].images_per_s *= 1.15;
   assign_baselines(record);
   EXPECT_THAT(warnings_of_rows(record), IsEmpty());

@@ -1,5 +1,6 @@
 #include "lockstep/results/tables/render.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -7,7 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/results/files/csv.h"
+#include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/baseline.h"
+#include "lockstep/results/tables/notices.h"
 #include "lockstep/results/tables/tables.h"
 
 #include "golden/golden.h"
@@ -57,7 +61,7 @@ RunRecord inputs_record() {
 }
 
 std::string rendered(const RunRecord& record, const std::string& style, bool markdown = false) {
-  const std::string text = render(record, {.style = style, .markdown = markdown});
+  const std::string text = render(record, {.style = style, .form = {.markdown = markdown}});
   if (!markdown && style != "lockstep" && style != "ddp") {
     for (const std::string& line : testing_golden::lines_of(text))
       EXPECT_LE(display_width(line), 100U) << line;
@@ -103,6 +107,80 @@ TEST(RenderTest, a_style_that_needs_phases_says_how_to_get_them) {
     EXPECT_THAT(rendered(explained_record(), style), Not(HasSubstr("--breakdown"))) << style;
   EXPECT_EQ(to_text(phases_tables(sweep_record())), "");
   EXPECT_EQ(to_text(factors_tables(sweep_record())), "");
+}
+
+/// Old files name the strategies as they were typed, "all".
+TEST(RenderTest, every_strategy_of_all_is_in_every_table_and_export) {
+  RunRecord record = described_record();
+  record.strategies = {"all"};
+  record.runs = {measured_run("single", 1, 20, 0.5)};
+  const std::vector<std::string> names{"ddp", "replicated", "parameter_server", "bsp", "horovod", "sharded"};
+  for (const std::string& name : names) {
+    for (const int ranks : {1, 2}) {
+      results::Run& run = record.runs.emplace_back(measured_run(name, ranks, 20, 0.51));
+      run.breakdown = breakdown_of(ranks, 0.51, 0, 0.01);
+    }
+  }
+  record.runs.push_back(measured_run("independent", 2, 20, 0.5));
+  assign_baselines(record);
+  assign_factors(record);
+  const RunRecord read = from_json(to_json(record), "all.json");
+  for (const bool markdown : {false, true}) {
+    for (const std::string& style : styles().names()) {
+      const std::string text = render(read, {.style = style, .form = {.markdown = markdown}});
+      for (const std::string& name : names)
+        EXPECT_THAT(text, HasSubstr(style == "ddp" ? ", " + name : name)) << style;
+    }
+  }
+  for (const Document& table : {scaling_tables(read), phases_tables(read), factors_tables(read)}) {
+    for (const std::string& name : names) EXPECT_THAT(to_text(table), HasSubstr(" 2  " + name));
+  }
+  for (const std::string& name : names) {
+    EXPECT_THAT(to_csv(read), HasSubstr("," + name + ","));
+    EXPECT_THAT(to_json(read), HasSubstr("\"" + name + "\""));
+  }
+  EXPECT_THAT(explanation({{{"", read}}, {}}).blocks().size(), testing::Ge(2U));
+  EXPECT_THAT(to_text(explanation({{{"", read}}, {}})), HasSubstr("ddp at 2 ranks: "));
+}
+
+/// Three buckets of 1, 2 and 3 MiB, 1/32 of the step each after the last rank has come.
+TEST(RenderTest, buckets_have_the_bandwidths_of_nccl_tests) {
+  RunRecord record = described_record();
+  record.runs = {measured_run("ddp", 4, 20, 0.512), measured_run("sharded", 4, 20, 0.512),
+                 measured_run("bsp", 4, 20, 0.512)};
+  for (results::Run& run : record.runs) run.breakdown = breakdown_of(4, 0.512, 0, 0.01);
+  EXPECT_THAT(to_text(buckets_tables(record)),
+              AllOf(HasSubstr("    4  ddp            1  1.00  16.000        0.07        0.10\n"
+                              "                      2  2.00  16.000        0.13        0.20\n"),
+                    HasSubstr("sharded        1  1.00  16.000        0.07        0.05\n"),
+                    HasSubstr("bsp            1  1.00  16.000        0.07           -\n")));
+  EXPECT_TRUE(buckets_tables(sweep_record()).empty());
+}
+
+TEST(RenderTest, a_screen_has_the_answer_first_its_own_width_and_colors) {
+  RunRecord record = small_record();
+  record.runs[1].images_per_s *= 3;
+  assign_baselines(record);
+  for (const size_t width : {80, 120}) {
+    const TextForm form{.width = width, .screen = true};
+    const std::string text = render(record, {.form = form}) + closing_text(record, form);
+    EXPECT_LT(text.find("Scaling:"), text.find("Benchmark:"));
+    EXPECT_EQ(text.find("sec/iter    ex/sec      sec/iter") != std::string::npos, width == 120) << text;
+    EXPECT_THAT(text, AllOf(HasSubstr("WARNING: "), Not(HasSubstr("!!!")), Not(HasSubstr("\x1b"))));
+    size_t longest = 0;
+    for (const std::string& line : testing_golden::lines_of(text)) {
+      longest = std::max(longest, display_width(line));
+      // Figures of GPUs take more than 80 columns.
+      if (line.find("1980") == std::string::npos && line.find("SM clock") == std::string::npos) {
+        EXPECT_LE(display_width(line), width) << line;
+      }
+    }
+    EXPECT_GT(longest, width - 10);
+  }
+  const TextForm colored{.screen = true, .colors = true};
+  EXPECT_THAT(
+      render(record, {.form = colored}) + closing_text(record, colored),
+      AllOf(HasSubstr("\x1b[1mScaling: "), HasSubstr("% ?\x1b[0m"), HasSubstr("\x1b[1;31mWARNING: \x1b[0m")));
 }
 
 /// 0.5 s a step of 2 x 8 images: 5120 images are 320 steps, 160 s, a sixteenth of it waiting, an eighth

@@ -117,7 +117,7 @@ TEST(ScalingTableTest, the_interval_of_images_per_second_or_why_there_is_none) {
   const std::string text = to_text(scaling_tables(record));
   for (const char* found :
        {" ±1.5 % ", " short ", " trend ", " shift ", " unsettled ",
-        "short: too few independent steps; raise --max-time", "unsettled: warm-up"})
+        "short: too few independent steps; raise --max-time", "unsettled: warm-up was not\n"})
     EXPECT_THAT(text, HasSubstr(found));
   for (results::Run& run : record.runs) run.rate_interval.reset();
   EXPECT_THAT(to_text(scaling_tables(record)), Not(HasSubstr("95 %"))) << "nothing to say";

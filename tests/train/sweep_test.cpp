@@ -99,6 +99,24 @@ TEST(SweepTest, all_stands_for_every_strategy_but_the_controls) {
   for (const std::string& name : names) EXPECT_EQ(results::role_of(name), results::Role::kStrategy);
 }
 
+TEST(SweepTest, a_baseline_is_measured_again_after_the_last_row_of_its_network) {
+  const std::vector<train::RowPlan> rows =
+      plan_rows({.models = {"lenet5", "mlp"}, .batches = {8}, .ranks = {1, 2}});
+  std::vector<std::string> again;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (const auto baseline = train::baseline_after(rows, i))
+      again.push_back(rows[i].label() + ": " + rows[*baseline].label());
+  }
+  EXPECT_THAT(again, ElementsAre("lenet5 independent 2 ranks x 8: lenet5 single 1 rank x 8",
+                                 "mlp independent 2 ranks x 8: mlp single 1 rank x 8"));
+  const std::vector<train::RowPlan> alone =
+      plan_rows({.models = {"lenet5"}, .ranks = {1}, .strategies = {"single"}});
+  EXPECT_FALSE(train::baseline_after(alone, 0));
+  const std::vector<train::RowPlan> none =
+      plan_rows({.models = {"lenet5"}, .ranks = {1, 2}, .controls = false});
+  EXPECT_FALSE(train::baseline_after(none, 1));
+}
+
 TEST(SweepTest, kernels_sweep_where_there_are_several) {
   const SweepOptions both{.models = {"lenet5"}, .ranks = {2}, .kernels = {"aten", "fused", "aten"}};
   if (!kernels::why_no_fused_kernels().empty()) {

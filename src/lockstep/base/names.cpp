@@ -132,4 +132,33 @@ void throw_unknown_name(std::string_view what, std::string_view name, std::span<
                     fmt::format("'{}' lists all of them.", list_command));
 }
 
+std::string flag_name(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
+  return std::string(word.substr(0, word.find('=')));
+}
+
+std::vector<std::string> without_flags(const std::vector<std::string>& words,
+                                       std::span<const std::string_view> names) {
+  std::vector<std::string> kept;
+  bool keep = true;
+  for (const std::string& word : words) {
+    // Values follow the name of their flag.
+    if (word.starts_with('-')) keep = std::ranges::find(names, flag_name(word)) == names.end();
+    if (keep) kept.push_back(word);
+  }
+  return kept;
+}
+
+std::vector<std::string> with_flags(const std::vector<std::string>& words,
+                                    const std::vector<std::string>& others) {
+  std::vector<std::string> names;
+  for (const std::string& word : others) {
+    if (word.starts_with('-')) names.push_back(flag_name(word));
+  }
+  std::vector<std::string> all =
+      without_flags(words, std::vector<std::string_view>(names.begin(), names.end()));
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
+}
+
 }  // namespace lockstep

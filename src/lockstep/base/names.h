@@ -23,4 +23,15 @@ std::string did_you_mean(std::span<const std::string> names);
 /// "a", "a or b", "a, b or c".
 std::string join_alternatives(std::span<const std::string> names);
 
+// Words of a command line: a flag is its name and the values behind it.
+
+/// "batch" of "--batch=4", "-batch" and "--batch".
+std::string flag_name(std::string_view word);
+/// `words` without the flags of these names.
+std::vector<std::string> without_flags(const std::vector<std::string>& words,
+                                       std::span<const std::string_view> names);
+/// `words` with the flags of `others` in place of those of the same names.
+std::vector<std::string> with_flags(const std::vector<std::string>& words,
+                                    const std::vector<std::string>& others);
+
 }  // namespace lockstep

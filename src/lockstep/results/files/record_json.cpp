@@ -14,6 +14,7 @@
 #include "lockstep/base/plain_text.h"
 #include "lockstep/results/files/system_json.h"
 #include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/doubt.h"
 #include "lockstep/results/record/summarize.h"
 
 namespace lockstep::results {
@@ -163,6 +164,7 @@ void read_ours(RunRecord& record, const JsonNode& node, std::string_view name) {
     std::erase_if(run.own_measures, [](const OwnMeasure& measure) { return std::isnan(measure.value); });
   }
   assign_speedup_intervals(record);
+  assign_doubts(record);
 }
 
 /// A result of PyTorch's benchmark: `measurements` holds the samples of all ranks, one rank after the other.

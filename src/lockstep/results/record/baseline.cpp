@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "lockstep/measure/interval.h"
+#include "lockstep/results/record/doubt.h"
 
 namespace lockstep::results {
 namespace {
@@ -36,14 +37,9 @@ struct Uncertain {
 
 /// Half the width of the interval of images/s, as a share of the rate.
 std::optional<double> relative_half_width(const Run& run) {
-  if (!run.rate_interval || !run.rate_interval->missing.empty() || !(run.images_per_s > 0))
-    return std::nullopt;
-  return (run.rate_interval->high - run.rate_interval->low) / 2 / run.images_per_s;
-}
-
-std::optional<measure::Bounded> bounded_rate(const Run& run) {
-  if (!run.rate_interval || !run.rate_interval->missing.empty()) return std::nullopt;
-  return measure::Bounded{run.images_per_s, run.rate_interval->low, run.rate_interval->high};
+  const auto rate = bounded_rate(run);
+  if (!rate || !(rate->value > 0)) return std::nullopt;
+  return (rate->upper - rate->lower) / 2 / rate->value;
 }
 
 /// The interval of the run's rate over the baseline's, or the reason why there is none.
@@ -189,6 +185,7 @@ void assign_baselines(RunRecord& record) {
     run.efficiency = *run.speedup * baseline->ranks / run.ranks;
   }
   assign_speedup_intervals(record);
+  assign_doubts(record);
 }
 
 void assign_speedup_intervals(RunRecord& record) {
@@ -211,6 +208,7 @@ void assign_factors(RunRecord& record) {
     if (baseline == nullptr || independent == nullptr || !(independent->images_per_s > 0)) continue;
     run.factors = FactorTimes(run, *baseline, *independent).factors();
   }
+  assign_doubts(record);
 }
 
 }  // namespace lockstep::results

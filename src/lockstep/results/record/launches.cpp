@@ -76,6 +76,7 @@ void add_launch(Run& run, Run launch) {
   run.loss_last = launch.loss_last;
   append_warnings(run.warnings, launch.warnings);
   if (launch.breakdown) run.breakdown = std::move(launch.breakdown);
+  if (launch.again) run.again = std::move(launch.again);
   run.own_measures = std::move(launch.own_measures);
   run.input_queues = std::move(launch.input_queues);
   if (launch.resources) run.resources = std::move(launch.resources);

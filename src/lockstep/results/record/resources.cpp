@@ -11,6 +11,7 @@
 #include "lockstep/measure/interval.h"
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/measure/series_diagnosis.h"
+#include "lockstep/results/record/doubt.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/record/run_record.h"
 #include "lockstep/results/record/summarize.h"
@@ -28,9 +29,6 @@ constexpr double kSlow = 1.25;
 constexpr int64_t kSwapped = 16 << 20;
 /// Least ratio of the median steps of ranks that train alone for a warning.
 constexpr double kRankDifference = 1.1;
-/// Difference of the steps of breakdown and throughput, where their noise is known and where it is not.
-constexpr double kBreakdownDiffers = 0.05;
-constexpr double kBreakdownDiffersUnknown = 0.2;
 
 using topology::RankUse;
 
@@ -197,18 +195,16 @@ std::vector<Warning> breakdown_warnings(const Run& run, const std::vector<double
   if (breakdown_step_s.empty() || !(run.images_per_s > 0)) return {};
   // Few steps: takes the uncertainty of their mean whether or not they had settled.
   const measure::Estimate broken_down = measure::mean_estimate(breakdown_step_s, {.check_settled = false});
-  const double step_s = run.ranks * run.images_per_rank_step() / run.images_per_s;
+  const double images = run.ranks * run.images_per_rank_step();
+  const double step_s = images / run.images_per_s;
   const double ratio = broken_down.value / step_s;
   std::optional<measure::Interval> interval;
-  if (broken_down.interval && run.rate_interval && run.rate_interval->missing.empty()) {
-    const double per_rate = step_s * run.images_per_s;
-    interval = measure::ratio_interval(
-        {broken_down.value, broken_down.interval->lower, broken_down.interval->upper},
-        {step_s, per_rate / run.rate_interval->high, per_rate / run.rate_interval->low});
+  if (const auto rate = bounded_rate(run); rate && broken_down.interval) {
+    interval =
+        measure::ratio_interval({broken_down.value, broken_down.interval->lower, broken_down.interval->upper},
+                                {step_s, images / rate->upper, images / rate->lower});
   }
-  const bool beyond_noise = !interval || interval->lower > 1 || interval->upper < 1;
-  if (!beyond_noise || std::abs(ratio - 1) < (interval ? kBreakdownDiffers : kBreakdownDiffersUnknown))
-    return {};
+  if (!differs_from_1(ratio, interval)) return {};
   return {
       {fmt::format(
            "A step took {} in the breakdown's run, but {} in the one that throughput is of ({:+.0f} %).",

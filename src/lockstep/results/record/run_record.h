@@ -64,6 +64,18 @@ struct Baseline {
   }
 };
 
+/// The baseline measured once more, after the last row of its network and settings (in the last launch).
+struct Again {
+  double images_per_s = 0;
+  /// That rate over the one before, and its 95 % interval.
+  double ratio = 1;
+  std::optional<Interval> ratio_interval;
+  /// Seconds of each step.
+  std::vector<double> samples;
+
+  LOCKSTEP_DESCRIBE(kOptional, images_per_s, ratio, ratio_interval, samples)
+};
+
 using measure::StepPercentiles;
 
 /// A quantity that a strategy measured of itself, over all steps of a row, warm-up included.
@@ -140,6 +152,12 @@ struct Run : Setup, measure::Ending {
   /// 95 % interval of the speed-up (assign_baselines); empty for the baseline, which is 1 by definition, and
   /// where there is no speed-up.
   std::optional<Interval> speedup_interval;
+  /// Of a baseline.
+  std::optional<Again> again;
+  /// Why its speed-up and efficiency, and why its factors cannot be true (assign_doubts); empty where nothing
+  /// speaks against them.
+  std::string doubt;
+  std::string doubt_of_factors;
   /// The speed-up that a publication states, by a formula of its own.
   std::optional<double> stated_speedup;
   double loss_first = 0;
@@ -210,8 +228,10 @@ struct Run : Setup, measure::Ending {
     fields("images_per_s_interval", self.rate_interval);
     LOCKSTEP_FIELDS(kOptional, speedup, speedup_interval, stated_speedup, efficiency);
     fields.derived("efficiency_interval", self.efficiency_interval());
-    LOCKSTEP_FIELDS(kOptional, baseline, factors, breakdown, resources, gpu_use, memory, tuning,
-                    replica_checks, own_measures, input_queues);
+    LOCKSTEP_FIELDS(kOptional, baseline, again)
+    fields("doubt", self.doubt, kNullable);
+    LOCKSTEP_FIELDS(kOptional, factors, breakdown, resources, gpu_use, memory, tuning, replica_checks,
+                    own_measures, input_queues);
     fields.group("loss", [&](auto& loss) {
       loss("first", self.loss_first, {.missing_is_nan = true});
       loss("last", self.loss_last, {.missing_is_nan = true});

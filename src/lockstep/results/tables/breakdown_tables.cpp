@@ -4,7 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/results/record/baseline.h"
+#include "lockstep/base/units.h"
+#include "lockstep/results/record/doubt.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
@@ -32,11 +33,7 @@ int milliseconds_digits(const std::vector<const Run*>& rows) {
 
 /// Whether the ranks of a row that communicates leave no core of some host to the communicator's threads.
 bool no_core_is_spare(const RunRecord& record, const Run& run) {
-  if (!communicates(run) || run.ranks == 1 || record.machines.empty()) return false;
-  const int ranks_per_host = (run.ranks + run.hosts - 1) / std::max(1, run.hosts);
-  return std::ranges::any_of(record.machines, [&](const Machine& machine) {
-    return machine.cores > 0 && ranks_per_host * run.threads_per_rank >= machine.cores;
-  });
+  return communicates(run) && run.ranks > 1 && spare_cores(record, run).value_or(1) <= 0;
 }
 
 /// "97.3 ±1.2", in per cent.
@@ -58,6 +55,40 @@ std::string hidden_text(const Run& run) {
   return run.breakdown ? percent_text(run.breakdown->overlap(), 0) : kNoValue;
 }
 
+/// Bytes that a rank sends over its link per byte of a bucket, by the formulas of nccl-tests; empty for
+/// exchanges of other kinds.
+std::optional<double> bus_factor(const Run& run) {
+  const double share = (run.ranks - 1.0) / run.ranks;
+  if (run.strategy == "sharded") return share;
+  if (run.strategy == "ddp" || run.strategy == "replicated" || run.strategy == "horovod") return 2 * share;
+  return std::nullopt;
+}
+
+/// A row for each of the first buckets of a run; the first names the run.
+Table buckets_table(const std::vector<const Run*>& rows) {
+  constexpr size_t kMostBuckets = 8;
+  Table table{.columns = {"ranks", {"strategy", kText}, "bucket", "MiB", "ms", "algbw GB/s", "busbw GB/s"}};
+  for (const Run* run : rows) {
+    const std::vector<RankBreakdown>& ranks = run->breakdown->ranks;
+    for (size_t i = 0; i < std::min(kMostBuckets, ranks.front().buckets.size()); ++i) {
+      const auto bytes = static_cast<double>(ranks.front().buckets[i].bytes);
+      // From the arrival of the last rank to the end, mean over the ranks.
+      double seconds = 0;
+      for (const RankBreakdown& rank : ranks) {
+        const BucketTimes times = i < rank.buckets.size() ? rank.buckets[i] : BucketTimes();
+        seconds += (times.ended_s - std::max(times.started_s, times.all_arrived_s)) / run->ranks;
+      }
+      std::optional<double> algbw, busbw;
+      if (seconds > 0 && bytes > 0) algbw = bytes / seconds / 1e9;
+      if (const auto factor = bus_factor(*run); algbw && factor) busbw = *algbw * *factor;
+      table.add_row({i == 0 ? fmt::format("{}", run->ranks) : "", i == 0 ? strategy_text(*run) : "",
+                     fmt::format("{}", i + 1), fixed_text(bytes / static_cast<double>(kMiB), 2),
+                     fixed_text(1000 * seconds, 3), fixed_text(algbw, 2), fixed_text(busbw, 2)});
+    }
+  }
+  return table;
+}
+
 }  // namespace
 
 Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names) {
@@ -71,6 +102,8 @@ Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunCol
                          return Cell(fixed_text(1000 * (mean.*seconds), digits),
                                      mean.step_s > 0 ? mean.*seconds / mean.step_s : kNone);
                        }});
+    columns.back().column.expendable =
+        phase.seconds == &PhaseTimes::input_s || phase.seconds == &PhaseTimes::other_s;
   };
   add({"step", &PhaseTimes::step_s});
   std::ranges::for_each(kPhases, add);
@@ -99,29 +132,48 @@ Document phases_tables(const RunRecord& record) {
       [](const std::vector<const Run*>& rows) { return phases_table(rows, ranks_and_strategy()); }, remarks);
 }
 
+Document buckets_tables(const RunRecord& record) {
+  return grouped_tables(
+      record,
+      [](const Run& run) {
+        return run.ranks > 1 && run.breakdown && !run.breakdown->ranks.empty() &&
+               !run.breakdown->ranks.front().buckets.empty();
+      },
+      "Buckets: {}", buckets_table,
+      {{"",
+        "The first eight of each row. ms: from the last rank's arrival to the end, mean over ranks and "
+        "steps. "
+        "algbw: bytes over that time; busbw: algbw times 2(n-1)/n for all-reduce, (n-1)/n for reduce_scatter "
+        "and all_gather, as in nccl-tests: comparable with the bandwidth of a link, whatever n."}});
+}
+
 bool has_factors(const Run& run) {
   return run.factors || hidden_text(run) != kNoValue;
 }
 
 Table factors_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names) {
-  std::vector<RunColumn> columns{{"efficiency", [](const Run& run) {
-                                    return run.efficiency
-                                               ? Cell(fixed_text(100 * *run.efficiency, 1), run.efficiency)
-                                               : kNoValue;
-                                  }}};
+  std::vector<RunColumn> columns{
+      {"efficiency", [](const Run& run) {
+         return run.efficiency ? Cell(marked(run, fixed_text(100 * *run.efficiency, 1)), run.efficiency)
+                               : kNoValue;
+       }}};
   // Without the control or the breakdown there are no factors: leave out four columns of "-".
   if (std::ranges::any_of(rows, [](const Run* run) { return run->factors.has_value(); })) {
     for (const Factor& factor : kFactors) {
       columns.push_back({factor.head, [factor](const Run& run) -> Cell {
                            if (!run.factors) return kNoValue;
-                           return factor_text((*run.factors).*factor.value,
-                                              run.factors->half_width.*factor.half_width);
+                           const double value = (*run.factors).*factor.value;
+                           const auto& half_width = run.factors->half_width.*factor.half_width;
+                           const std::string text = factor_text(value, half_width);
+                           return is_impossible_factor(value, half_width) ? text + " ?" : marked(run, text);
                          }});
     }
   }
   columns.push_back({"hidden", hidden_text});
+  columns.back().column.expendable = true;
   if (std::ranges::any_of(rows, [](const Run* run) { return straggler_text(*run) != kNoValue; }))
     columns.push_back({{"straggler", kText}, straggler_text});
+  columns.back().column.expendable = true;
   return run_table(rows, columns, names);
 }
 

@@ -109,6 +109,8 @@ Table ddp_table(const std::vector<const Run*>& rows) {
                        [=](const Run& run) { return seconds_text(run.step_s.*value, digits); }});
     columns.push_back(
         {"ex/sec", [=](const Run& run) { return examples_text(run, run.step_s.*value, digits); }});
+    const bool expendable = percentile.p == 75 || percentile.p == 90;
+    for (const size_t back : {1, 2}) columns[columns.size() - back].column.expendable = expendable;
   }
   Table table = run_table(rows, columns, {});
   // Markdown and pages get a real table; a terminal gets PyTorch's own layout.

@@ -39,8 +39,10 @@ struct Table {
 
     std::string head;
     Kind kind;
-    /// Replaces `head` in text when the table is wider than 100 columns otherwise.
+    /// Replaces `head` in text when the table is wider than a line otherwise.
     std::string short_head = {};
+    /// Left out where that is not enough for a screen.
+    bool expendable = false;
     /// Separates the column from those before it, on a terminal.
     bool ruled = false;
   };
@@ -51,7 +53,7 @@ struct Table {
   bool shares_below = false;
   /// On a terminal, rows with a longer cell follow the table, one line per cell with a head.
   size_t longest_cell = std::string::npos;
-  /// Replaces the whole table on a terminal: the layout of another tool. Empty: none.
+  /// Replaces the whole table on a terminal that is wide enough: the layout of another tool. Empty: none.
   std::string terminal_text = {};
 
   void add_column(Column column) {
@@ -73,7 +75,7 @@ struct Heading {
   bool compact = false;
 };
 
-/// Text around tables. On a terminal it is wrapped at 100 columns and indented below `lead` ("Warning: ").
+/// Text around tables. On a terminal it is wrapped and indented below `lead` ("Warning: ").
 struct Remark {
   std::string lead;
   std::string text;
@@ -114,20 +116,31 @@ class Document {
   std::vector<Block> blocks_;
 };
 
-/// Medium of a text: a terminal, or GitHub's Markdown.
-enum class TextForm { kTerminal, kMarkdown };
+/// Medium of a text: GitHub's Markdown, or what a terminal, a pipe or a file takes.
+struct TextForm {
+  bool markdown = false;
+  /// Lines are broken here.
+  size_t width = 100;
+  /// Somebody looks at it on a terminal: tables fit its width, the answer comes first.
+  bool screen = false;
+  /// Bold heads, red warnings.
+  bool colors = false;
 
-inline TextForm text_form(bool markdown) {
-  return markdown ? TextForm::kMarkdown : TextForm::kTerminal;
-}
+  static const TextForm kMarkdown;
+};
+
+inline constexpr TextForm TextForm::kMarkdown{.markdown = true};
 
 /// The document as text. Ends with a newline unless the document is empty; no line of a terminal's table ends
 /// with spaces.
-std::string to_text(const Document& document, TextForm form = TextForm::kTerminal);
+std::string to_text(const Document& document, const TextForm& form = {});
 
 /// `text` broken between words into lines of at most `width` characters, behind `lead`; further lines are
 /// indented by `indent` spaces. Ends with a newline.
 std::string wrapped(std::string_view lead, std::string_view text, size_t indent, size_t width = 100);
+
+/// A remark as lines, its lead in color where the form has colors.
+std::string remark_text(std::string_view lead, std::string_view text, const TextForm& form);
 
 /// Columns that UTF-8 text takes on a terminal, provided that no character has double width.
 size_t display_width(std::string_view text);

@@ -10,9 +10,11 @@ namespace lockstep::results {
 namespace {
 
 constexpr size_t kGap = 2;
-constexpr size_t kTextWidth = 100;
 constexpr std::string_view kRule = "| ";
 constexpr std::string_view kUnbreakable = "\u00A0";
+
+constexpr std::string_view kBold = "\x1b[1m", kRed = "\x1b[1;31m", kGreen = "\x1b[32m", kYellow = "\x1b[33m",
+                           kPlain = "\x1b[0m";
 
 using Lines = std::vector<std::vector<std::string>>;
 
@@ -33,13 +35,13 @@ bool is_too_long(const Table& table, const std::vector<Cell>& row) {
 }
 
 /// Heads first, then rows and their shares.
-Lines lines_of(const Table& table, bool short_heads, TextForm form) {
+Lines lines_of(const Table& table, bool short_heads, const TextForm& form) {
   Lines lines(1);
   for (const Table::Column& column : table.columns) {
     lines[0].push_back(short_heads && !column.short_head.empty() ? column.short_head : column.head);
   }
   for (const std::vector<Cell>& row : table.rows) {
-    if (form == TextForm::kTerminal && is_too_long(table, row)) continue;
+    if (!form.markdown && is_too_long(table, row)) continue;
     std::vector<std::string>& line = lines.emplace_back();
     for (const Cell& cell : row) line.push_back(cell.text);
     if (table.shares_below) lines.push_back(share_line(row));
@@ -58,26 +60,48 @@ std::vector<size_t> widths_of(const Lines& lines) {
   return widths;
 }
 
-/// Lines with short heads where long ones make the table too wide.
-Lines fitted_lines(const Table& table, TextForm form) {
-  Lines lines = lines_of(table, false, form);
+/// Whether the lines of a table are longer than those of the form.
+bool is_too_wide(const Table& table, const Lines& lines, const TextForm& form) {
   const std::vector<size_t> widths = widths_of(lines);
   size_t width =
       std::accumulate(widths.begin(), widths.end(), kGap * (std::max<size_t>(1, widths.size()) - 1));
-  if (form == TextForm::kTerminal) {
+  if (!form.markdown) {
     width +=
         kRule.size() * static_cast<size_t>(std::ranges::count(table.columns, true, &Table::Column::ruled));
   }
-  return width > kTextWidth ? lines_of(table, true, form) : lines;
+  return width > form.width;
+}
+
+/// Lines with short heads where long ones make the table too wide.
+Lines fitted_lines(const Table& table, const TextForm& form) {
+  Lines lines = lines_of(table, false, form);
+  return is_too_wide(table, lines, form) ? lines_of(table, true, form) : lines;
+}
+
+/// The table without the columns that a narrow screen has no room for.
+Table narrowed(Table table) {
+  for (size_t i = table.columns.size(); i-- > 0;) {
+    if (!table.columns[i].expendable) continue;
+    table.columns.erase(table.columns.begin() + static_cast<std::ptrdiff_t>(i));
+    for (std::vector<Cell>& row : table.rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return table;
+}
+
+/// Colors a cell, padded already, that is a verdict or in doubt.
+std::string painted(std::string field, std::string_view cell) {
+  const bool bad = cell.ends_with(" ?") || cell.starts_with("slower");
+  if (!bad && !cell.starts_with("faster")) return field;
+  return fmt::format("{}{}{}", bad ? kRed : kGreen, field, kPlain);
 }
 
 /// A row that is too long for the table: a line for the cells without a head, then one for each with a head.
-std::string long_row_text(const Table& table, const std::vector<Cell>& row) {
+std::string long_row_text(const Table& table, const std::vector<Cell>& row, const TextForm& form) {
   std::string names, values;
   for (size_t i = 0; i < row.size(); ++i) {
     if (!table.columns[i].head.empty()) {
       const std::string lead = fmt::format("     {}  ", table.columns[i].head);
-      values += wrapped(lead, row[i].text, lead.size());
+      values += wrapped(lead, row[i].text, lead.size(), form.width);
     } else if (values.empty()) {
       names += fmt::format("{}{:1}", names.empty() ? "" : "  ", row[i].text);
     }
@@ -86,9 +110,13 @@ std::string long_row_text(const Table& table, const std::vector<Cell>& row) {
 }
 
 /// Aligned columns; rows that are too long for one follow below.
-std::string terminal_table(const Table& table) {
-  if (!table.terminal_text.empty()) return table.terminal_text;
-  const Lines lines = fitted_lines(table, TextForm::kTerminal);
+std::string terminal_table(const Table& whole, const TextForm& form) {
+  if (!whole.terminal_text.empty() && (!form.screen || display_width(whole.terminal_text.substr(
+                                                           0, whole.terminal_text.find('\n'))) <= form.width))
+    return whole.terminal_text;
+  const bool narrow = form.screen && is_too_wide(whole, fitted_lines(whole, form), form);
+  const Table table = narrow ? narrowed(whole) : whole;
+  const Lines lines = fitted_lines(table, form);
   const std::vector<size_t> widths = widths_of(lines);
   std::string text;
   for (const auto& fields : lines) {
@@ -97,14 +125,16 @@ std::string terminal_table(const Table& table) {
       if (i != 0) line.append(kGap, ' ');
       if (table.columns[i].ruled) line += kRule;
       const std::string padding(widths[i] - display_width(fields[i]), ' ');
-      line += table.columns[i].kind == Table::Kind::kText ? fields[i] + padding : padding + fields[i];
+      std::string field =
+          table.columns[i].kind == Table::Kind::kText ? fields[i] + padding : padding + fields[i];
+      line += form.colors ? painted(std::move(field), fields[i]) : field;
     }
     // Trailing spaces would make a copied table differ from a file that an editor has saved.
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + '\n';
   }
   for (const std::vector<Cell>& row : table.rows) {
-    if (is_too_long(table, row)) text += long_row_text(table, row);
+    if (is_too_long(table, row)) text += long_row_text(table, row, form);
   }
   return text;
 }
@@ -142,7 +172,7 @@ bool is(const Block* block) {
 /// Writes blocks one by one; the blank lines between two depend on both.
 class TextWriter {
  public:
-  explicit TextWriter(TextForm form) : markdown_(form == TextForm::kMarkdown) {}
+  explicit TextWriter(const TextForm& form) : form_(form) {}
 
   void write(const Block& block) {
     std::visit([this](const auto& one) { add(one); }, block);
@@ -159,43 +189,47 @@ class TextWriter {
  private:
   void add(const Heading& heading) {
     if (previous_ != nullptr) text_ += '\n';
-    text_ += markdown_ ? fmt::format("### {}\n\n", escaped_markdown(heading.text)) : heading.text + '\n';
+    text_ += form_.markdown ? fmt::format("### {}\n\n", escaped_markdown(heading.text))
+             : form_.colors ? fmt::format("{}{}{}\n", kBold, heading.text, kPlain)
+                            : heading.text + '\n';
   }
 
   void add(const Remark& remark) {
     if (remark.apart && previous_ != nullptr) text_ += '\n';
     // A paragraph of Markdown begins after a blank line.
-    if (markdown_ && previous_ != nullptr) text_ += '\n';
-    text_ += markdown_ ? remark.lead + escaped_markdown(remark.text) + '\n'
-                       : wrapped(remark.lead, remark.text, remark.lead.size(), kTextWidth);
+    if (form_.markdown && previous_ != nullptr) text_ += '\n';
+    text_ += form_.markdown ? remark.lead + escaped_markdown(remark.text) + '\n'
+                            : remark_text(remark.lead, remark.text, form_);
   }
 
   void add(const List& list) {
-    if (markdown_) text_ += '\n';
+    if (form_.markdown) text_ += '\n';
     for (const std::string& item : list.items) {
-      text_ += markdown_ ? fmt::format("- {}\n", escaped_markdown(item)) : wrapped("- ", item, 2, kTextWidth);
+      text_ += form_.markdown ? fmt::format("- {}\n", escaped_markdown(item))
+                              : wrapped("- ", item, 2, form_.width);
     }
   }
 
   void add(const Table& table) {
-    const bool below_heading = !markdown_ && is<Heading>(previous_) && !std::get<Heading>(*previous_).compact;
+    const bool below_heading =
+        !form_.markdown && is<Heading>(previous_) && !std::get<Heading>(*previous_).compact;
     if (below_heading || is<Remark>(previous_)) text_ += '\n';
-    text_ += markdown_ ? markdown_table(table) : terminal_table(table);
+    text_ += form_.markdown ? markdown_table(table) : terminal_table(table, form_);
   }
 
   void add(const Preformatted& lines) {
     if (is<Preformatted>(previous_)) text_ += '\n';
-    text_ += markdown_ ? fmt::format("```\n{}```\n", lines.text) : lines.text;
+    text_ += form_.markdown ? fmt::format("```\n{}```\n", lines.text) : lines.text;
   }
 
-  bool markdown_;
+  const TextForm& form_;
   const Block* previous_ = nullptr;
   std::string text_;
 };
 
 }  // namespace
 
-std::string to_text(const Document& document, TextForm form) {
+std::string to_text(const Document& document, const TextForm& form) {
   TextWriter writer(form);
   for (const Block& block : document.blocks()) writer.write(block);
   return std::move(writer).text();
@@ -222,6 +256,15 @@ std::string wrapped(std::string_view lead, std::string_view text, size_t indent,
     first_of_line = false;
   }
   return lines + '\n';
+}
+
+std::string remark_text(std::string_view lead, std::string_view text, const TextForm& form) {
+  std::string lines = wrapped(lead, text, lead.size(), form.width);
+  if (!form.colors || lead.empty() || lead.front() == ' ') return lines;
+  const std::string_view color = lead.starts_with("WARNING")   ? kRed
+                                 : lead.starts_with("Warning") ? kYellow
+                                                               : kBold;
+  return fmt::format("{}{}{}{}", color, lead, kPlain, lines.substr(lead.size()));
 }
 
 size_t display_width(std::string_view text) {

@@ -1,12 +1,16 @@
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <ranges>
 #include <tuple>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "lockstep/base/units.h"
+#include "lockstep/base/names.h"
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/doubt.h"
+#include "lockstep/results/record/launches.h"
 #include "lockstep/results/tables/diff.h"
 #include "lockstep/results/tables/numbers.h"
 #include "lockstep/results/tables/tables.h"
@@ -15,123 +19,138 @@ namespace lockstep::results {
 namespace {
 
 constexpr size_t kMostPublished = 3;
-constexpr size_t kMostOthers = 5;
+constexpr size_t kMostOthers = 3;
+/// Sentences about one's own run, the headline among them.
+constexpr size_t kMostSentences = 3;
 /// Smaller shares of a step are not worth a sentence.
 constexpr double kWorthSaying = 0.005;
 
-/// "a", "a and b", "a, b and c".
-std::string joined(const std::vector<std::string>& parts) {
-  if (parts.size() < 2) return parts.empty() ? "" : parts[0];
-  return fmt::format("{} and {}", fmt::join(parts.begin(), parts.end() - 1, ", "), parts.back());
-}
-
-/// The cost of communication in this run, and how much of it was hidden.
-std::string communication_sentence(const Run& run) {
-  const PhaseTimes& mean = run.breakdown->mean;
-  const double exposed = mean.exposed_s() / mean.step_s;
-  const std::string at = counted(run.ranks, "rank");
-  if (!(exposed > kWorthSaying))
-    return fmt::format("At {} next to nothing of the step is exposed communication.", at);
-  std::string text = positive(run.efficiency)
-                         ? fmt::format("At {} {} efficient: ", at, share_text(*run.efficiency))
-                         : fmt::format("At {} ", at);
-  text += fmt::format("{} of the step is exposed communication ({} waiting for other ranks, {} transfer)",
-                      share_text(exposed), share_text(mean.waiting_s / mean.step_s),
-                      share_text(mean.transfer_s / mean.step_s));
-  const auto overlap = run.breakdown->overlap();
-  if (positive(overlap)) {
-    text +=
-        fmt::format("; {} of all communication was hidden behind the backward pass", share_text(*overlap));
+/// The commands that go on where a run ends: the user's own, cut to one row.
+class NextCommands {
+ public:
+  NextCommands(const RunRecord& record, const Run& run) : run_(run) {
+    const std::vector<std::string>& command = record.command;
+    const bool spaces = std::ranges::any_of(
+        command, [](const std::string& word) { return word.find_first_of(" '\"`$") != std::string::npos; });
+    // The record lacks another launcher's part of the command.
+    if (command.size() < 2 || command[1] != "bench" || record.launch != "processes" || spaces) return;
+    program_ = command[0];
+    words_ = without_flags({command.begin() + 2, command.end()}, kFlagsOfALaunch);
+    words_ = without_flags(words_, std::to_array<std::string_view>({"baseline", "breakdown", "no-controls"}));
+    // By default a sweep of more ranks gives each of them fewer threads.
+    const bool threads = run.ranks < record.ranks && run.threads_per_rank > 0;
+    std::vector<std::string> own;
+    for (const auto& [flag, value, always] :
+         {std::tuple("--model", run.model, false),
+          {"--batch", std::to_string(run.batch_per_rank), false},
+          {"--global-batch", std::to_string(run.global_batch), false},
+          {"--ranks", std::to_string(run.ranks), true},
+          {"--strategy", run.strategy, false},
+          {"--precision", run.precision, false},
+          {"--kernels", run.kernels, false},
+          {"--bucket-mb", fmt::format("{}", run.bucket_mb), run.tuning.has_value()},
+          {"--threads", std::to_string(run.threads_per_rank), threads}}) {
+      if (always || std::ranges::find(words_, flag_name(flag), flag_name) != words_.end())
+        own.insert(own.end(), {flag, value});
+    }
+    words_ = with_flags(words_, own);
   }
-  return text + ".";
-}
 
-/// The three longest phases of a mean step.
-std::string phases_sentence(const PhaseTimes& mean) {
-  std::vector<Phase> phases(kPhases.begin(), kPhases.end());
-  std::erase_if(phases, [&](const Phase& phase) { return !positive(mean.*phase.seconds); });
-  std::ranges::stable_sort(phases, std::greater(), [&](const Phase& phase) { return mean.*phase.seconds; });
-  phases.resize(std::min<size_t>(3, phases.size()));
-  std::vector<std::string> parts;
-  for (const Phase& phase : phases)
-    parts.push_back(fmt::format("{} ({})", phase.name, share_text(mean.*phase.seconds / mean.step_s)));
-  return fmt::format("A step takes {} on average in the breakdown run, most of it {}.",
-                     time_text(mean.step_s), joined(parts));
-}
+  /// "`lockstep bench ... --breakdown`": the row measured once more.
+  std::string bench(const std::string& more) const {
+    return program_.empty() ? fmt::format("`lockstep bench {}`", more) : command("bench", more);
+  }
 
-/// The factors whose product is the efficiency, smallest first; empty if none is worth a sentence.
-std::string factors_sentence(const Run& run) {
-  struct Cause {
-    double factor;
-    std::string words;
+  /// "`--wire bf16`, which `lockstep compare ... -- --wire bf16` measures in about 2 min".
+  std::string compare(const std::string& change) const {
+    if (program_.empty()) return fmt::format("`{}`", change);
+    // Six launches of each side decide most comparisons; each takes 1.5 s to start, and 10 s at most.
+    const double minutes = 12 * (1.5 + std::min(10.0, run_.elapsed_s / launches(run_))) / 60;
+    return fmt::format("`{}`, which {} measures in about {:.0f} min", change,
+                       command("compare", "-- " + change), std::max(1.0, minutes));
+  }
+
+ private:
+  std::string command(const char* name, const std::string& more) const {
+    return fmt::format("`{} {} {} {}`", program_, name, fmt::join(words_, " "), more);
+  }
+
+  const Run& run_;
+  /// Empty: not known.
+  std::string program_;
+  std::vector<std::string> words_;
+};
+
+/// What the efficiency is lost to, the largest part first, and what to try against that. Empty where nothing
+/// is known.
+std::string costs_sentence(const RunRecord& record, const Run& run, const NextCommands& next) {
+  struct Cost {
+    double share;
+    std::string name;
+    std::string advice;
   };
-  const EfficiencyFactors& factors = *run.factors;
-  std::array<Cause, 4> causes{{{factors.machine, "sharing the machine"},
-                               {factors.strategy, "the strategy's own work beside computing"},
-                               {factors.transfer, "transfer that nothing hides"},
-                               {factors.stragglers, "waiting for the slowest rank"}}};
-  std::ranges::stable_sort(causes, {}, &Cause::factor);
+  const std::string seen = ": `lockstep topo` shows what the ranks share";
+  const bool has_wire = run.strategy == "ddp" || run.strategy == "replicated" || run.strategy == "horovod";
+  const std::string less_work =
+      run.strategy == "replicated" ? "" : ": try " + next.compare("--strategy replicated");
+  const std::string fewer_bytes = has_wire && run.strategy_options.find("--wire") == std::string::npos
+                                      ? ": try " + next.compare("--wire bf16")
+                                      : less_work;
+  const Run* control = independent_of(record, run);
+  std::vector<Cost> costs;
+  if (run.factors && run.doubt_of_factors.empty()) {
+    const int straggler = run.breakdown ? run.breakdown->straggler.value_or(-1) : -1;
+    costs = {{1 - run.factors->machine, "sharing the machine", seen},
+             {1 - run.factors->strategy, "the strategy's own work", less_work},
+             {1 - run.factors->transfer, "transfer that nothing hides", fewer_bytes},
+             {1 - run.factors->stragglers,
+              straggler >= 0 ? fmt::format("waiting (for rank {})", straggler) : "waiting for others", seen}};
+  } else if (control != nullptr && control != &run && positive(control->efficiency) &&
+             positive(run.efficiency)) {
+    costs = {{1 - *control->efficiency, "sharing the machine", seen},
+             {1 - *run.efficiency / *control->efficiency, "communication",
+              fmt::format(": {} says to what", next.bench("--breakdown"))}};
+  }
+  std::erase_if(costs, [](const Cost& cost) { return !(cost.share >= kWorthSaying); });
+  std::ranges::stable_sort(costs, std::greater(), &Cost::share);
   std::vector<std::string> parts;
-  for (const Cause& cause : causes) {
-    if (!positive(cause.factor) || std::abs(1 - cause.factor) < kWorthSaying) continue;
-    parts.push_back(fmt::format("{} {}", cause.words, share_text(cause.factor)));
-  }
-  if (parts.empty()) return "";
-  std::string text = fmt::format("The efficiency{} is a product of factors: {}.",
-                                 positive(run.efficiency) ? " of " + share_text(*run.efficiency) : "",
-                                 fmt::join(parts, " × "));
-  if (factors.machine > 1 + kWorthSaying) {
-    text += run.ranks > 1
-                ? " Ranks that share the machine were faster than one alone: the baseline was disturbed."
-                : " The baseline was disturbed.";
-  }
-  return text;
+  for (const Cost& cost : costs) parts.push_back(fmt::format("{} {}", cost.name, share_text(cost.share)));
+  return costs.empty() ? "" : fmt::format("Costs: {}{}.", fmt::join(parts, ", "), costs.front().advice);
 }
 
-/// The median step with its interval, or the reason why it has none.
-std::string certainty_sentence(const Run& run) {
-  if (!run.step_interval_s || !positive(run.step_s.p50)) return "";
-  const Interval& interval = *run.step_interval_s;
-  if (!interval.missing.empty()) return fmt::format("How sure that is cannot be said: {}.", interval.missing);
-  if (!positive(interval.low) || !positive(interval.high)) return "";
-  return fmt::format(
-      "The median step of the throughput run, a separate one, is {}, with a 95 % interval from {} to {} "
-      "(±{}).",
-      time_text(*run.step_s.p50), time_text(interval.low), time_text(interval.high),
-      share_text((interval.high - interval.low) / 2 / *run.step_s.p50));
-}
-
-/// "412 images/s (7.8 % less)".
-std::string relative(const Run& run, double than) {
+/// "412 images/s (7.8 % less)"; without `than` the rate alone.
+std::string relative(const Run& run, double than = 0) {
   const double change = run.images_per_s / than - 1;
   const std::string rate = fmt::format("{} {}", number_text(run.images_per_s), run.rate_unit());
+  if (than == 0) return rate;
   if (std::abs(change) < 0.0005) return rate + " (the same)";
   return fmt::format("{} ({} {})", rate, share_text(std::abs(change)), change > 0 ? "more" : "less");
 }
 
-/// Adds the runs of the same record on as many ranks that are nearest in speed, in one sentence, the fastest
-/// first.
-void compare_own(const Sources& sources, const LabelledRun& run, std::vector<std::string>& sentences) {
+/// Other strategies and settings of the same record on as many ranks: the nearest in speed, the fastest first.
+std::string others_sentence(const Sources& sources, const LabelledRun& run, const NextCommands& next) {
   std::vector<LabelledRun> others = labelled_runs(sources);
   std::erase_if(others, [&](const LabelledRun& other) {
-    return other.run == run.run || other.record != run.record || other.control || !other.run->finished() ||
-           other.run->model != run.run->model || other.run->ranks != run.run->ranks ||
-           !positive(other.run->images_per_s);
+    return other.record != run.record || other.run == run.run || other.control || !other.run->finished() ||
+           other.run->ranks != run.run->ranks || other.run->model != run.run->model ||
+           other.run->batch_per_rank != run.run->batch_per_rank || !positive(other.run->images_per_s);
   });
-  if (others.empty()) return;
+  if (others.empty()) return "";
   const double own = run.run->images_per_s;
-  const size_t all = others.size();
   std::ranges::stable_sort(others, {},
                            [&](const LabelledRun& other) { return std::abs(other.run->images_per_s - own); });
-  others.resize(std::min(kMostOthers, all));
+  const std::string nearest = others.front().run->strategy;
+  const size_t further = others.size() - std::min(kMostOthers, others.size());
+  others.resize(others.size() - further);
   std::ranges::stable_sort(others, std::greater(),
                            [](const LabelledRun& other) { return other.run->images_per_s; });
-  std::vector<std::string> words;
+  std::vector<std::string> parts;
   for (const LabelledRun& other : others)
-    words.push_back(fmt::format("{} {}", other.label_in_network, relative(*other.run, own)));
-  if (all > kMostOthers) words.push_back(fmt::format("{} further away", all - kMostOthers));
-  sentences.push_back(fmt::format("Beside {} at {}: {}.", run.label, counted(run.run->ranks, "rank"),
-                                  fmt::join(words, "; ")));
+    parts.push_back(other.label_in_network + " " + relative(*other.run, own));
+  if (further > 0) parts.push_back(fmt::format("{} further away", further));
+  return fmt::format(
+      "Beside {}: {}{}.", run.label_in_network, fmt::join(parts, "; "),
+      nearest == run.run->strategy ? "" : "; to be certain, try " + next.compare("--strategy " + nearest));
 }
 
 /// What a published row of as many ranks computes otherwise: "batch 64, images of 224"; empty: nothing known.
@@ -168,64 +187,55 @@ void compare_published(const Sources& sources, const Run& run, std::vector<std::
   for (size_t i = 0; i < std::min(kMostPublished, found.size()); ++i) sentences.push_back(found[i].second);
 }
 
-/// Phases of its step, causes of lost efficiency, the rank that the others waited for, the interval of its
-/// median, its memory.
-std::vector<std::string> explain(const Run& run) {
-  std::vector<std::string> sentences;
-  const auto add = [&](std::string sentence) {
-    if (!sentence.empty()) sentences.push_back(std::move(sentence));
-  };
-  if (run.breakdown && positive(run.breakdown->mean.step_s)) {
-    if (run.ranks > 1) add(communication_sentence(run));
-    add(phases_sentence(run.breakdown->mean));
-    const std::optional<int> straggler = run.breakdown->straggler;
-    if (straggler && *straggler >= 0 && *straggler < run.ranks) {
-      add(fmt::format("The others waited for rank {} most.", *straggler));
-    }
-  }
-  if (run.factors) add(factors_sentence(run));
-  add(certainty_sentence(run));
-  if (const int64_t peak = peak_memory_bytes(run); peak > 0)
-    add(fmt::format("A rank took up to {} of memory.", format_bytes(peak)));
-  return sentences;
+/// ", 1.77 times one rank without a strategy, so 89 % efficient"; empty where that is not known or cannot be
+/// true. An efficiency that is above 100 % within its interval is one of 100 %.
+std::string efficiency_words(const Run& run) {
+  if (!positive(run.speedup) || !positive(run.efficiency) || run.strategy == kSingle || !run.doubt.empty())
+    return "";
+  return fmt::format(", {} times {}, so {} efficient", number_text(run.speedup), baseline_words(run),
+                     share_text(std::min(1.0, *run.efficiency)));
 }
 
 /// One sentence: network, batch, strategy, ranks, rate, and the speed-up where it is known.
 std::string headline_of(const LabelledRun& run) {
   const Run& found = *run.run;
-  std::string text = fmt::format("{}, {} {} per rank, {} at {}: {} {}s per second", found.model,
-                                 count_text(found.batch_per_rank),
-                                 found.units_per_sample == 1 ? found.unit + "s" : "samples", found.strategy,
-                                 counted(found.ranks, "rank"), number_text(found.images_per_s), found.unit);
-  if (positive(found.speedup) && positive(found.efficiency) && found.strategy != kSingle) {
-    text += fmt::format(", {} times {}, so {} efficient", number_text(found.speedup), baseline_words(found),
-                        share_text(found.efficiency));
-  }
-  return text + ".";
+  const std::string uncertainty = uncertainty_text(found);
+  return fmt::format("{}, {} {} per rank, {} at {}: {}{} {}s per second{}.", found.model,
+                     count_text(found.batch_per_rank),
+                     found.units_per_sample == 1 ? found.unit + "s" : "samples", found.strategy,
+                     counted(found.ranks, "rank"), number_text(found.images_per_s),
+                     uncertainty.starts_with("±") ? fmt::format(" ({})", uncertainty) : "", found.unit,
+                     efficiency_words(found));
 }
 
-/// The larger, the better a run stands for its network: how it scales shows at the most ranks.
-std::tuple<bool, bool, int, double> weight_of(const LabelledRun& run) {
-  return {run.run->finished(), !run.control, run.run->ranks, run.run->images_per_s};
+/// The larger, the better a run stands for its network: how it scales shows at the most ranks that do not
+/// take turns.
+std::tuple<bool, bool, bool, int, double> weight_of(const RunRecord& record, const LabelledRun& run) {
+  return {run.run->finished(), !run.control, spare_cores(record, *run.run).value_or(0) >= 0, run.run->ranks,
+          run.run->images_per_s};
 }
 
-/// Adds a sentence on every other network, at its most ranks.
-void add_other_models(const Sources& sources, const LabelledRun& headline,
-                      std::vector<std::string>& findings) {
+/// Every other network, at its most ranks.
+std::string other_models_sentence(const Sources& sources, const LabelledRun& headline) {
   constexpr size_t kMost = 8;
+  const RunRecord& record = sources.records[headline.record].record;
   std::vector<LabelledRun> best;
   for (const LabelledRun& run : labelled_runs(sources)) {
     if (run.control || run.record != headline.record || run.run->model == headline.run->model) continue;
     if (!positive(run.run->images_per_s) || !run.run->finished()) continue;
-    const auto known = std::ranges::find_if(
-        best, [&](const LabelledRun& each) { return each.run->model == run.run->model; });
+    const auto of_model = [](const LabelledRun& each) { return each.run->model; };
+    const auto known = std::ranges::find(best, run.run->model, of_model);
     if (known == best.end()) {
       best.push_back(run);
-    } else if (weight_of(run) > weight_of(*known)) {
+    } else if (weight_of(record, run) > weight_of(record, *known)) {
       *known = run;
     }
   }
-  for (size_t i = 0; i < std::min(kMost, best.size()); ++i) findings.push_back(headline_of(best[i]));
+  std::vector<std::string> parts;
+  for (const LabelledRun& run : best | std::views::take(kMost)) {
+    parts.push_back(fmt::format("{} {}{}", with_ranks(run), relative(*run.run), efficiency_words(*run.run)));
+  }
+  return parts.empty() ? "" : fmt::format("Other networks: {}.", fmt::join(parts, "; "));
 }
 
 /// "6 epochs of 53 steps: loss 0.12; 96 % of the training samples recognized, and 95 % of others."
@@ -241,37 +251,38 @@ std::string training_sentence(const TrainingRecord& training) {
   return text + ".";
 }
 
-/// Data that no run has, each with the command that measures it.
-void add_gaps(const Sources& sources, std::vector<std::string>& gaps) {
-  const auto none = [&](auto has) {
-    for (const NamedRecord& named : sources.records) {
-      if (std::ranges::any_of(named.record.runs, has)) return false;
-    }
-    return true;
+/// At most kMostSentences about a run and its record: the result, what it is lost to, what it compares with,
+/// then data that the record lacks, the most important first.
+std::vector<std::string> explain(const Sources& sources, const LabelledRun& labelled) {
+  const RunRecord& record = sources.records[labelled.record].record;
+  const Run& run = *labelled.run;
+  const NextCommands next(record, run);
+  std::vector<std::string> sentences{headline_of(labelled)};
+  const auto add = [&](std::string sentence) {
+    if (!sentence.empty() && sentences.size() < kMostSentences) sentences.push_back(std::move(sentence));
   };
-  if (all_published(sources.records)) return;
-  if (sources.records.empty()) {
-    gaps.push_back("No run of your own: `lockstep bench --json FILE` measures one.");
-    return;
+  if (!run.doubt.empty()) {
+    add(fmt::format("How efficient that is cannot be said, as the WARNING explains: {} measures it again.",
+                    next.bench(run.breakdown ? "--breakdown --repeat 4" : "--repeat 4")));
+  } else {
+    add(costs_sentence(record, run, next));
   }
-  const bool no_breakdown = none([](const Run& run) { return run.breakdown.has_value(); });
-  if (no_breakdown) {
-    gaps.push_back("Where the time of a step goes was not measured: `lockstep bench --breakdown` does.");
-  }
-  if (none([](const Run& run) { return run.step_interval_s && run.step_interval_s->missing.empty(); })) {
-    gaps.push_back(
-        "No row has a 95 % interval: measure more steps, or several launches with `lockstep bench --repeat "
-        "5`.");
-  }
-  if (none([](const Run& run) { return run.speedup.has_value(); })) {
-    gaps.push_back(
-        "Speed-up and efficiency need the rate of one rank without a strategy, which `lockstep bench --ranks "
+  const bool split = sentences.size() > 1;
+  add(other_models_sentence(sources, labelled));
+  add(others_sentence(sources, labelled, next));
+  if (all_published(sources.records)) return sentences;
+  const auto none = [&](auto has) { return std::ranges::none_of(record.runs, has); };
+  if (none([](const Run& one) { return one.speedup.has_value(); })) {
+    add("Speed-up and efficiency need the rate of one rank without a strategy, which `lockstep bench --ranks "
         "1,2,4` measures with the rest.");
-  } else if (!no_breakdown && none([](const Run& run) { return run.factors.has_value(); })) {
-    gaps.push_back(
-        "What the efficiency is lost to needs the `independent` control, which `lockstep bench` adds by "
-        "itself.");
   }
+  if (!split && none([](const Run& one) { return one.breakdown.has_value(); }))
+    add(fmt::format("Where the time of a step goes was not measured: {} does.", next.bench("--breakdown")));
+  if (none([](const Run& one) { return one.step_interval_s && one.step_interval_s->missing.empty(); })) {
+    add(fmt::format("No row has a 95 % interval: measure more steps, or several launches with {}.",
+                    next.bench("--repeat 5")));
+  }
+  return sentences;
 }
 
 }  // namespace
@@ -286,35 +297,35 @@ std::optional<LabelledRun> headline_run(std::span<const NamedRecord> records) {
   std::optional<LabelledRun> best;
   for (const LabelledRun& run : labelled_runs(records)) {
     if (!positive(run.run->images_per_s) || (best && best->record != run.record)) continue;
-    if (!best || weight_of(run) > weight_of(*best)) best = run;
+    const RunRecord& record = records[run.record].record;
+    if (!best || weight_of(record, run) > weight_of(record, *best)) best = run;
   }
   return best;
 }
 
 Document explanation(const Sources& sources) {
   Document document;
-  std::vector<std::string> findings;
+  std::vector<std::string> sentences;
   if (const auto run = headline_run(sources.records)) {
     document.add(Heading{"Summary"});
     const NamedRecord& base = sources.records[run->record];
     for (const NamedRecord& other : sources.records) {
       if (&other != &base && !all_published(sources.records)) document.append(verdicts(base, other));
     }
-    const std::string name = sources.records.size() > 1 ? base.name + ": " : "";
-    document.add(Remark{name, headline_of(*run)});
-    findings = explain(*run->run);
-    add_other_models(sources, *run, findings);
-    compare_own(sources, *run, findings);
-    compare_published(sources, *run->run, findings);
-  } else if (!sources.records.empty() && !all_trainings(sources.records)) {
+    sentences = explain(sources, *run);
+    document.add(Remark{sources.records.size() > 1 ? base.name + ": " : "", sentences.front()});
+    sentences.erase(sentences.begin());
+    compare_published(sources, *run->run, sentences);
+  } else if (sources.records.empty()) {
+    sentences.push_back("No run of your own: `lockstep bench --json FILE` measures one.");
+  } else if (!all_trainings(sources.records)) {
     document.add(Remark{"", "No run in it has a rate."});
   }
   for (const NamedRecord& named : sources.records) {
     if (named.record.training)
       document.add(Remark{named.name + ": ", training_sentence(*named.record.training)});
   }
-  if (!all_trainings(sources.records)) add_gaps(sources, findings);
-  if (!findings.empty()) document.add(List{std::move(findings)});
+  if (!sentences.empty()) document.add(List{std::move(sentences)});
   return document;
 }
 

@@ -121,8 +121,6 @@ std::string bucket_text(const RunRecord& record) {
 
 /// Rows that one warning names; the others are counted.
 constexpr size_t kMostNamedRows = 4;
-/// Efficiency of ranks that do not communicate above which their baseline cannot have been undisturbed.
-constexpr double kMostEfficient = 1.1;
 
 /// Names that tell the rows of a record apart: "lenet5 ddp at 2 ranks, buckets of 1 MiB".
 class RowNames {
@@ -185,7 +183,7 @@ std::vector<Warning>::iterator find_alike(std::vector<Warning>& among, const War
   });
 }
 
-/// Warnings of a run, of its early end, and of an efficiency that its baseline makes impossible.
+/// Warnings of a run, of its early end, and of numbers that cannot be true.
 std::vector<Warning> warnings_of(const Run& run, const RunRecord& record) {
   std::vector<Warning> warnings = run.warnings;
   if (!run.finished()) {
@@ -197,12 +195,10 @@ std::vector<Warning> warnings_of(const Run& run, const RunRecord& record) {
          "It has no interval and no speed-up, and nothing is compared with it. Measure it again.", true,
          launches(run)});
   }
-  if (run.role() == Role::kControl && run.efficiency && *run.efficiency > kMostEfficient) {
-    warnings.push_back(
-        {fmt::format("It is {:.0f} % efficient, but ranks that share a machine are no faster than one alone.",
-                     100 * *run.efficiency),
-         "Something slowed down the baseline: speed-ups and efficiencies are too high. Measure again.", false,
-         launches(run)});
+  if (!run.doubt.empty() || !run.doubt_of_factors.empty()) {
+    warnings.push_back({run.doubt.empty() ? run.doubt_of_factors : run.doubt,
+                        "Do not trust what is marked with ?: measure again while nothing else runs.", true,
+                        launches(run)});
   }
   return warnings;
 }
@@ -251,7 +247,7 @@ std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines) {
   return facts;
 }
 
-std::string header_text(const RunRecord& record) {
+std::string header_text(const RunRecord& record, const TextForm& form) {
   const std::string name = record.source == "lockstep"
                                ? fmt::format("lockstep {}: data-parallel training{}", record.lockstep_version,
                                              record.training ? "" : ", measured")
@@ -260,7 +256,7 @@ std::string header_text(const RunRecord& record) {
   const std::string line(name.size(), '-');
   std::string text = fmt::format("{}\n{}\n{}\n\n", line, name, line);
   for (const Fact& fact : facts_of(record)) {
-    text += wrapped(fmt::format("* {}: ", fact.name), fact.value, 4);
+    text += wrapped(fmt::format("* {}: ", fact.name), fact.value, 4, form.width);
     for (size_t at = 0; at < fact.lines.size();) {
       const size_t end = fact.lines.find('\n', at) + 1;
       text += "    " + fact.lines.substr(at, end - at);
@@ -268,28 +264,27 @@ std::string header_text(const RunRecord& record) {
     }
   }
   if (!record.warnings.empty()) text += '\n';
-  for (const Warning& warning : warnings_of_record(record)) text += warning_text(warning);
+  for (const Warning& warning : warnings_of_record(record)) text += warning_text(warning, form);
   return text;
 }
 
-std::string warning_text(const Warning& warning) {
-  const std::string_view head = warning.loud ? "WARNING: " : "Warning: ";
-  std::string text = wrapped(head, warning.text, head.size());
-  if (!warning.advice.empty()) text += wrapped("         -> ", warning.advice, head.size() + 3);
-  if (!warning.loud) return text;
-  const std::string line(100, '!');
+std::string warning_text(const Warning& warning, const TextForm& form) {
+  std::string text = remark_text(warning.loud ? "WARNING: " : "Warning: ", warning.text, form);
+  if (!warning.advice.empty()) text += remark_text("         -> ", warning.advice, form);
+  if (!warning.loud || form.screen) return text;
+  const std::string line(form.width, '!');
   return fmt::format("{}\n{}{}\n", line, text, line);
 }
 
-std::string closing_text(const RunRecord& record) {
+std::string closing_text(const RunRecord& record, const TextForm& form) {
   std::string text;
   // The head of the output has it; here the reader ends.
   if (std::ranges::any_of(record.warnings, &Warning::loud)) {
     text += "The WARNING at the top applies to all of these numbers.\n";
   }
-  for (const Warning& warning : warnings_of_rows(record)) text += warning_text(warning);
+  for (const Warning& warning : warnings_of_rows(record)) text += warning_text(warning, form);
   if (!record.incomplete.empty()) {
-    text += wrapped("INCOMPLETE: ", record.incomplete, 12);
+    text += remark_text("INCOMPLETE: ", record.incomplete, form);
     text += "            Only what was measured until then is here.\n";
   }
   return text;

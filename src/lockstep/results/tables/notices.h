@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lockstep/results/record/run_record.h"
+#include "lockstep/results/tables/document.h"
 
 namespace lockstep::results {
 
@@ -21,13 +22,13 @@ std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines = SIZE_
 
 /// The facts of a record as a list for a terminal, and its warnings, each with its advice. Ends with a
 /// newline.
-std::string header_text(const RunRecord& record);
+std::string header_text(const RunRecord& record, const TextForm& form = {});
 
 /// "aten, fused (oneDNN 3.2.0, avx512_core)"; empty where the record does not say.
 std::string kernels_text(const RunRecord& record);
 
-/// A warning and its advice, wrapped; a loud one between two lines that are hard to miss.
-std::string warning_text(const Warning& warning);
+/// A warning and its advice, wrapped; a loud one between two lines that are hard to miss, unless colors do.
+std::string warning_text(const Warning& warning, const TextForm& form = {});
 
 /// Warnings of the whole record. Warnings of several launches that differ in their figures only become one,
 /// with the number of launches.
@@ -39,6 +40,6 @@ std::vector<Warning> warnings_of_rows(const RunRecord& record);
 
 /// Warnings of the record and of its rows, and the reason why it is incomplete, for a terminal; empty
 /// where there are none.
-std::string closing_text(const RunRecord& record);
+std::string closing_text(const RunRecord& record, const TextForm& form = {});
 
 }  // namespace lockstep::results

@@ -18,11 +18,13 @@ namespace {
 constexpr const char* kPhasesAdvice =
     "Where the time of a step goes is not in this record; measure it with 'lockstep bench --breakdown'.";
 
-Document lockstep_style(const RunRecord& record, const RenderOptions&) {
+Document lockstep_style(const RunRecord& record, const RenderOptions& options) {
   Document document;
+  // On a screen the answer, in another file PyTorch's table first.
   for (const auto part :
-       {ddp_tables, scaling_tables, phases_tables, factors_tables, input_tables, measures_tables,
-        memory_tables, gpu_tables, tuning_remarks, replica_checks_remark}) {
+       {options.form.screen ? scaling_tables : ddp_tables, options.form.screen ? ddp_tables : scaling_tables,
+        phases_tables, factors_tables, buckets_tables, input_tables, measures_tables, memory_tables,
+        gpu_tables, tuning_remarks, replica_checks_remark}) {
     document.append(part(record));
   }
   document.append(explanation({{{"", record}}, {}}));
@@ -48,8 +50,8 @@ Table throughput_table(const std::vector<const Run*>& rows) {
                 const PhaseTimes& mean = run.breakdown->mean;
                 return rate_text(run, mean.backward_s + mean.exposed_s() + mean.optimizer_s, digits);
               }},
-             {"overall", [=](const Run& run) { return fixed_text(run.images_per_s, digits); }},
-             {"speed-up", [](const Run& run) { return fixed_text(run.speedup, 2); }}});
+             {"overall", [=](const Run& run) { return images_per_s_text(run, digits); }},
+             {"speed-up", speedup_text}});
 }
 
 /// As pytorch_throughput prints: forward, backward and overall images per second, speed-up. Forward is over
@@ -74,10 +76,9 @@ Document throughput_style(const RunRecord& record, const RenderOptions&) {
 /// Theano-MPI reports times per 5120 images, whatever the batch.
 constexpr double kImages = 5120;
 
-/// Seconds per 5120 images; the parts are empty where the record has no phases of the row.
+/// Seconds per 5120 images; empty without a rate, the parts also where the record has no phases of the row.
 struct Parts {
-  double all_s = 0;
-  std::optional<double> train_s, communication_s, synchronisation_s;
+  std::optional<double> all_s, train_s, communication_s, synchronisation_s;
 };
 
 Parts parts_of(const Run& run) {
@@ -93,9 +94,9 @@ Parts parts_of(const Run& run) {
     // Without phases the shares of communication and waiting are unknown; only a lone rank has none.
     return parts;
   }
-  parts.communication_s = transfer * parts.all_s;
-  parts.synchronisation_s = waiting * parts.all_s;
-  parts.train_s = parts.all_s - *parts.communication_s - *parts.synchronisation_s;
+  parts.communication_s = transfer * *parts.all_s;
+  parts.synchronisation_s = waiting * *parts.all_s;
+  parts.train_s = *parts.all_s - *parts.communication_s - *parts.synchronisation_s;
   return parts;
 }
 
@@ -113,19 +114,19 @@ Table theano_table(const RunRecord& record, const std::vector<const Run*>& rows,
   const auto part = [](std::optional<double> Parts::*seconds) {
     return [=](const Run& run) { return fixed_text(parts_of(run).*seconds, 2); };
   };
-  return run_table(
-      rows,
-      {{"train", part(&Parts::train_s)},
-       {"communication", part(&Parts::communication_s)},
-       {"synchronisation", part(&Parts::synchronisation_s)},
-       {"all", [](const Run& run) { return fixed_text(parts_of(run).all_s, 2); }},
-       {"h/epoch",
-        [=](const Run& run) {
-          const auto images = static_cast<double>(epoch_size);
-          return fixed_text(run.images_per_s > 0 ? images / run.images_per_s / 3600 : 0, 2);
-        }},
-       {"speed-up", [](const Run& run) { return fixed_text(run.speedup, 2); }},
-       {"Theano-MPI's", [&record](const Run& run) { return fixed_text(own_speedup(record, run), 2); }}});
+  return run_table(rows, {{"train", part(&Parts::train_s)},
+                          {"communication", part(&Parts::communication_s)},
+                          {"synchronisation", part(&Parts::synchronisation_s)},
+                          {"all", part(&Parts::all_s)},
+                          {"h/epoch",
+                           [=](const Run& run) {
+                             if (!(run.images_per_s > 0)) return std::string(kNoValue);
+                             return fixed_text(static_cast<double>(epoch_size) / run.images_per_s / 3600, 2);
+                           }},
+                          {"speed-up", speedup_text},
+                          {"Theano-MPI's", [&record](const Run& run) {
+                             return marked(run, fixed_text(own_speedup(record, run), 2));
+                           }}});
 }
 
 /// As Theano-MPI prints: seconds per 5120 images in training, communication and synchronisation, and hours
@@ -180,7 +181,7 @@ std::string rates_text(const RowTable& table, int ranks, const std::string& stra
     });
     const bool known = run != table.rows.end();
     any = any || known;
-    rates.push_back(known ? fixed_text((*run)->images_per_s, digits) : kNoValue);
+    rates.push_back(known ? images_per_s_text(**run, digits) : kNoValue);
   }
   return any ? fmt::format("{}", fmt::join(rates, "/")) : kNoValue;
 }
@@ -229,9 +230,9 @@ const Registry<Style>& styles() {
 
 std::string render(const RunRecord& record, const RenderOptions& options) {
   const Style& style = styles().get(options.style);
-  if (record.training) return to_text(epochs_table(*record.training), options.form());
+  if (record.training) return to_text(epochs_table(*record.training), options.form);
   return record.runs.empty() ? "Nothing was measured.\n"
-                             : to_text(style.tables(record, options), options.form());
+                             : to_text(style.tables(record, options), options.form);
 }
 
 }  // namespace lockstep::results

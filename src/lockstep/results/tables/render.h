@@ -15,11 +15,9 @@ constexpr int64_t kImageNetImages = 1281167;
 struct RenderOptions {
   /// A name of styles().
   std::string style = "lockstep";
-  bool markdown = false;
+  TextForm form;
   /// Images per epoch, for the style "theano".
   int64_t epoch_size = kImageNetImages;
-
-  TextForm form() const { return text_form(markdown); }
 };
 
 /// One way of writing the tables of a record.

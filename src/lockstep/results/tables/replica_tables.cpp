@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,7 +19,7 @@ struct MemoryPart {
 constexpr std::array<MemoryPart, 5> kMemoryParts{{{"parameters", &ReplicaMemory::parameters},
                                                   {"gradients", &ReplicaMemory::gradients},
                                                   {"momenta", &ReplicaMemory::momenta},
-                                                  {"buffers", &ReplicaMemory::buffers},
+                                                  {"send buffers", &ReplicaMemory::buffers},
                                                   {"together", &ReplicaMemory::total}}};
 
 /// "97.5 MiB", or "48.8 MiB to 97.5 MiB" where ranks differ.
@@ -42,6 +43,7 @@ Table memory_table(const std::vector<const Run*>& rows) {
         {part.name, [range = part.range](const Run& run) { return range_text((*run.memory).*range); }});
   }
   columns.push_back({"page faults", page_faults_text});
+  columns.back().column.expendable = true;
   return run_table(rows, columns);
 }
 
@@ -162,7 +164,7 @@ std::string epochs_head(bool evaluated, const std::string& unit) {
 
 std::string epoch_line(const EpochRecord& epoch, bool evaluated) {
   return epochs_text({std::to_string(epoch.epoch), std::to_string(epoch.steps),
-                      format_number(epoch.learning_rate, 4, 1e-7), fmt::format("{:.4f}", epoch.loss),
+                      format_number(epoch.learning_rate, 4, 1e-7), std::isnan(epoch.loss) ? "nan" : fmt::format("{:.4f}", epoch.loss),
                       percent_text(epoch.training_accuracy, 2), fixed_text(epoch.evaluation_loss, 4),
                       percent_text(epoch.evaluation_accuracy, 2), fixed_text(epoch.images_per_s, 1)},
                      evaluated);

@@ -121,6 +121,7 @@ Table input_table(const std::vector<const Run*>& rows) {
                           "ms/batch",
                           "images/s",
                           "GB/s"}};
+  for (const size_t back : {1, 2}) table.columns[table.columns.size() - back].expendable = true;
   for (const Run* run : rows) {
     for (const InputQueue& queue : run->input_queues) {
       // Later queues of a run leave the name of the run empty, so that runs stand apart.

@@ -160,16 +160,28 @@ std::string percent_text(const std::optional<double>& share, int digits) {
   return share && std::isfinite(*share) ? fmt::format("{:.{}f} %", 100 * *share, digits) : kNoValue;
 }
 
+std::string marked(const Run& run, std::string cell) {
+  return run.doubt.empty() || cell == kNoValue ? cell : cell + " ?";
+}
+
+std::string images_per_s_text(const Run& run, int digits) {
+  return run.images_per_s > 0 ? fixed_text(run.images_per_s, digits) : kNoValue;
+}
+
+std::string speedup_text(const Run& run) {
+  return marked(run, fixed_text(run.speedup, 2));
+}
+
 std::string speedup_with_interval(const Run& run) {
   if (!run.speedup || !std::isfinite(*run.speedup)) return kNoValue;
-  return fixed_text(run.speedup, 2) + half_width_text(run.speedup_interval, *run.speedup, 1, 2);
+  return marked(run, fixed_text(run.speedup, 2) + half_width_text(run.speedup_interval, *run.speedup, 1, 2));
 }
 
 std::string efficiency_with_interval(const Run& run) {
   if (!run.efficiency || !std::isfinite(*run.efficiency)) return kNoValue;
   const std::string half = half_width_text(run.efficiency_interval(), *run.efficiency, 100, 1);
   const std::string text = fixed_text(100 * *run.efficiency, 1) + half;
-  return half.ends_with('%') ? text : text + " %";
+  return marked(run, half.ends_with('%') ? text : text + " %");
 }
 
 std::string uncertainty_text(const Run& run) {
@@ -191,7 +203,7 @@ std::string uncertainty_reasons(const std::vector<const Run*>& rows) {
       {{"short", "too few independent steps; raise --max-time, or leave --steps out"},
        {"few", "fewer than 4 launches"},
        {"trend", "the step time drifts; let the machine settle, and raise --max-time"},
-       {"shift", "the step time changes its level, as 'Step after step' of a report shows"},
+       {"shift", "the step time changes its level; see Step after step in the report"},
        {"unsettled", "warm-up was not over; raise --max-time, or give --warmup and --steps"},
        {kUnfinished, "the row ended before all of it was measured"}}};
   std::vector<std::string> found;

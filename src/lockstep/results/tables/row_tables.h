@@ -31,8 +31,14 @@ std::vector<const Setting*> varied_settings(const std::vector<const Run*>& runs)
 /// ", bf16, buckets of 1 MiB": the members of `varied` that concern the run.
 std::string settings_text(const Run& run, const std::vector<const Setting*>& varied);
 
-/// "1.84 ±0.07" and "92.1 ±3.5 %": with half the width of the 95 % interval where there is one; "-" for an
-/// unknown value.
+/// The cell with " ?" where the run is in doubt; "-" stays.
+std::string marked(const Run& run, std::string cell);
+
+/// "412.1"; "-" for a row without a rate, such as one that ended within its warm-up.
+std::string images_per_s_text(const Run& run, int digits);
+/// "1.84" and "1.84 ±0.07", "92.1 ±3.5 %": with half the width of the 95 % interval where there is one, and
+/// marked() where they cannot be true; "-" for an unknown value.
+std::string speedup_text(const Run& run);
 std::string speedup_with_interval(const Run& run);
 std::string efficiency_with_interval(const Run& run);
 

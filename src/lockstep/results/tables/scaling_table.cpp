@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/doubt.h"
 #include "lockstep/results/tables/row_tables.h"
 #include "lockstep/results/tables/tables.h"
 
@@ -39,7 +40,12 @@ std::vector<Remark> baseline_remarks(const std::vector<ScalingRow>& rows,
     if (run.role() != Role::kBaseline) continue;
     std::string line = fmt::format("{} without a strategy (no ddp", counted(run.ranks, "rank"));
     line += settings_text(run, varied);
-    line += fmt::format("), {:.{}f} {}", run.images_per_s, digits, run.rate_unit());
+    line += fmt::format("), {} {}", images_per_s_text(run, digits), run.rate_unit());
+    if (run.again) {
+      line += fmt::format(", and {} after the last row", fixed_text(run.again->images_per_s, digits));
+      if (drifted(run))
+        line += fmt::format(" ({:+.0f} %: the machine drifted)", 100 * (run.again->ratio - 1));
+    }
     if (run.threads_per_rank > 0)
       line += fmt::format("; {} per rank in every row", counted(run.threads_per_rank, "thread"));
     remarks.push_back({"Baseline: ", line});
@@ -74,9 +80,7 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
          }});
     if (*setting->prose.unit != '\0') columns.back().column.short_head = setting->prose.unit + 1;
   }
-  const auto rate = [digits](const Run& run) {
-    return run.images_per_s > 0 ? fmt::format("{:.{}f}", run.images_per_s, digits) : kNoValue;
-  };
+  const auto rate = [digits](const Run& run) { return images_per_s_text(run, digits); };
   columns.push_back({rows.front().run->rate_unit(), rate});
   if (any([](const ScalingRow& row) { return row.run->rate_interval.has_value(); }))
     columns.push_back({"95 %", uncertainty_text});
@@ -96,7 +100,8 @@ Table scaling_table(const std::vector<ScalingRow>& rows, const std::vector<const
     columns.back().column.short_head = "indep.";
     // A rule separates the control, which is another job.
     columns.back().column.ruled = true;
-    columns.push_back({"eff.", of_control([](const Run& run) { return percent_text(run.efficiency); })});
+    columns.push_back(
+        {"eff.", of_control([](const Run& run) { return marked(run, percent_text(run.efficiency)); })});
   }
   return run_table(runs, columns, {});
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/results/record/run_record.h"
@@ -47,6 +48,9 @@ Document phases_tables(const RunRecord& record);
 Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names);
 std::vector<Remark> phases_remarks();
 
+/// The first buckets of rows with a breakdown, with the bandwidth that each reached.
+Document buckets_tables(const RunRecord& record);
+
 /// Efficiency and the factors that multiply to it, the share of communication that was hidden, and the rank
 /// that the others waited for, for rows that have any of these.
 Document factors_tables(const RunRecord& record);
@@ -79,16 +83,21 @@ Document epochs_table(const TrainingRecord& training);
 /// Replicas that were compared while they trained, how often, and which were not and why.
 Document replica_checks_remark(const RunRecord& record);
 
-/// The run that stands for the records: the fastest one with the most ranks in the first record that has any;
-/// a control only if there is nothing else.
+/// The run that stands for the records: the fastest one with the most ranks that have a core each, in the first
+/// record that has any; a control only if there is nothing else.
 std::optional<LabelledRun> headline_run(std::span<const NamedRecord> records);
 
 /// "one rank without a strategy", or "2 ranks with ddp".
 std::string baseline_words(const Run& run);
 
-/// The result in a sentence, and its causes: phases, factors of the efficiency, the rank that the others
-/// waited for, the uncertainty, other networks, strategies, records and publications; then missing
-/// measurements, each with the command that makes it. Facts that the records lack are left out.
+/// Flags of `lockstep bench`, without dashes, of no use for a launch of a comparison, or that `lockstep
+/// compare` sets itself.
+inline constexpr std::array<std::string_view, 14> kFlagsOfALaunch{
+    "json",       "append",   "csv",     "trace", "force", "repeat", "style",
+    "epoch-size", "markdown", "dry-run", "quiet", "q",     "tune",   "max-time"};
+
+/// The answer in three sentences at most: the result, what it is lost to or compares with, and what is
+/// missing, the last two with the command to go on with. One more for every other record and publication.
 Document explanation(const Sources& sources);
 
 // Tables of a machine.

@@ -142,10 +142,10 @@ JobLinks::JobLinks(const JobPlan& job, const JobRank& rank) : job_(job), rank_(r
   }
 }
 
-void JobLinks::run_row(size_t index, const RowWork& work) {
+void JobLinks::run_row(size_t index, const RowWork& work, int turn) {
   RowPlan row = job_.rows[index];
   if (rank_.gpu >= 0) row.device_index = rank_.gpu;
-  const std::string done = fmt::format("row/{}/done", index);
+  const std::string done = fmt::format("row/{}/done/{}", index, turn);
   drop_lanes_except(row.ranks);
   if (rank_.environment.rank >= training_ranks(row)) {
     rank_.progress.begin("waiting for " + row.label());

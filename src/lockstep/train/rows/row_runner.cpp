@@ -111,6 +111,14 @@ PacingOptions breakdown_pacing(const RowPlan& row) {
           .steps = std::min(row.pacing.steps.value_or(kBreakdownSteps), kBreakdownSteps)};
 }
 
+PacingOptions again_pacing(const RowPlan& row) {
+  PacingOptions pacing = row.pacing;
+  pacing.min_time_s /= 4;
+  pacing.max_time_s /= 4;
+  if (pacing.steps) pacing.steps = std::min(*pacing.steps, kBreakdownSteps);
+  return pacing;
+}
+
 std::string device_settings(const RowPlan& row) {
   if (!on_gpu(row)) return "";
   const at::Context& context = at::globalContext();

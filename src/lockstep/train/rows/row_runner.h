@@ -17,6 +17,9 @@ std::string device_settings(const RowPlan& row);
 /// Steps of break_down_row.
 PacingOptions breakdown_pacing(const RowPlan& row);
 
+/// Steps of a baseline that is measured again: a quarter of the row's time at most.
+PacingOptions again_pacing(const RowPlan& row);
+
 /// Trains a few steps with the row's settings in a separate run, with every phase and collective stamped.
 /// Returns the stamps of all ranks on rank 0, for measure::break_down, and nothing on the others. Collective
 /// over `ranks`.

@@ -100,6 +100,10 @@ struct RowPlan : results::Setup {
 /// ConfigError for every name and value that cannot be measured, before anything is started.
 std::vector<RowPlan> plan_rows(const SweepOptions& options);
 
+/// The baseline of rows[index], where that is the last row of its network and settings and not the baseline
+/// itself: it is measured again then, so that a machine that changed in between does not look like scaling.
+std::optional<size_t> baseline_after(const std::vector<RowPlan>& rows, size_t index);
+
 /// The promises of the row's strategy.
 strategies::Traits traits_of(const RowPlan& row);
 
