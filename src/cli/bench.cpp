@@ -58,7 +58,7 @@ int run_launches(BenchPlan plan) {
         plan.job, [&](const train::JobRank& rank) { measure_rows(plan, rank, live); },
         {.departure = [&](const Trouble& reason) { keep_what_was_measured(plan, live.place(), reason); },
          .note = print_note,
-         .stranger = print_stranger,
+         .warning = print_warning,
          .leaving = [&] { live.write_now(); }},
         variables);
   };

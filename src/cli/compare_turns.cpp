@@ -131,7 +131,7 @@ bool TurnRunner::launch(const TurnSide& side) {
   const size_t log_begin = size_of(options_.log);
   const double began_s = now_s();
   const launch::ChildEnd end =
-      launch::run_child({kThisProgram, side.command, {}, log.get()}, [&] { draw(side, began_s); });
+      launch::run_child({kThisProgram, side.command, {}, log.get(), log.get()}, [&] { draw(side, began_s); });
   if (end.interrupted_by) {
     interrupted_by_ = end.interrupted_by;
     return false;

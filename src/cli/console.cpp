@@ -89,10 +89,6 @@ void print_departure(const Trouble& reason) {
   if (reason) print_error(reason.what, reason.advice);
 }
 
-void print_stranger(const std::string& text) {
-  print_warning(text, "The job goes on without it; docs/security.md says who can reach a job.");
-}
-
 void write_result(const std::string& path, const std::string& text) {
   if (path == "-") {
     print_result(text);

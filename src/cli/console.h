@@ -26,9 +26,6 @@ void print_error(std::string_view text, std::string_view advice);
 /// Prints the reason for which a job ended early, if there is one.
 void print_departure(const Trouble& reason);
 
-/// Prints a sentence about a stranger that connected to the job.
-void print_stranger(const std::string& text);
-
 /// Writes to the file `path`, or for "-" to stdout; a note says what was written.
 void write_result(const std::string& path, const std::string& text);
 

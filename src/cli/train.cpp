@@ -303,7 +303,7 @@ int run_train(const TrainOptions& options, const Arguments& command) {
                           }
                           train_rank(plan, job, rank, report.get());
                         },
-                        {print_departure, print_note, print_stranger});
+                        {print_departure, print_note, print_warning});
 }
 
 }  // namespace

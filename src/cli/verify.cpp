@@ -168,7 +168,7 @@ int run_verify(const VerifyOptions& asked) {
                                     const int failed = verify_rows(job, rank);
                                     if (rank.environment.rank == 0) wrong = failed;
                                   },
-                                  {print_departure, print_note, print_stranger});
+                                  {print_departure, print_note, print_warning});
   if (code != kExitDone) return code;
   return wrong > 0 ? kExitFailed : kExitDone;
 }

@@ -157,7 +157,7 @@ TEST(FeedTest, a_rank_without_a_producer_and_a_producer_without_a_rank_give_up_w
       test::run(bench_with({"--input", "zmq", "--address", address, "--ranks", "1", "--timeout", "1"}));
   EXPECT_EQ(bench.exit_code, 1);
   EXPECT_THAT(bench.error, HasSubstr("no batch has come to " + address + " for 1 s"));
-  EXPECT_THAT(bench.error, HasSubstr("lockstep feed --address " + address));
+  EXPECT_THAT(bench.error, HasSubstr("lockstep feed --address " + address + " --ranks 1"));
   const test::Finished train = test::run({"lockstep", "train", "--model", "trivial", "--input", "zmq",
                                           "--address", address, "--threads", "1", "--timeout", "1"});
   EXPECT_EQ(train.exit_code, 1);

@@ -33,7 +33,7 @@ TEST(ChildRunTest, the_output_goes_where_it_was_told) {
     const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     ChildCommand command = shell("echo out; echo error >&2; echo $LOCKSTEP_CHILD_RUN");
     command.environment = {{"LOCKSTEP_CHILD_RUN", "set"}};
-    command.output_fd = file.get();
+    command.output_fd = command.error_fd = file.get();
     EXPECT_EQ(run_child(command).exit_code, 0);
   }
   EXPECT_EQ(read_file(path), "out\nerror\nset\n");

@@ -120,18 +120,27 @@ TEST_F(JobServerTest, a_rank_that_cannot_come_ends_the_job_for_all_with_its_erro
   informed.get();
 }
 
-TEST_F(JobServerTest, an_earlier_process_of_a_rank_is_waited_for_and_named) {
+TEST_F(JobServerTest, a_rank_that_is_there_already_is_named_at_once) {
   serve(2);
   const auto first = join(0);
   const auto second = join(1);
+  try {
+    const JobLink twice(options_of(1));
+    FAIL();
+  } catch (const TurnedAway& error) {
+    EXPECT_THAT(error.what(), HasSubstr("turned rank 1 away: rank 1 is there already (host "));
+  }
+  EXPECT_FALSE(second->wait_lost(100ms));
+}
+
+/// This may be the server of an earlier command, which ends soon.
+TEST_F(JobServerTest, the_end_of_a_job_whose_rank_has_left_is_waited_for) {
+  serve(2);
+  const auto first = join(0);
+  join(1)->goodbye();
   JobLink::Options options = options_of(1);
   options.join_timeout = 300ms;
-  try {
-    const JobLink twice(options);
-    FAIL();
-  } catch (const TimeoutError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("rank 1 came from host "));
-  }
+  EXPECT_THROW(const JobLink later(options), TimeoutError);
 }
 
 // The store.
@@ -286,7 +295,10 @@ TEST_F(JobServerTest, rank_0_learns_of_a_loss_when_the_others_have_been_told) {
   for (int rank = 1; rank < kWorld; ++rank) {
     others.push_back(enter(kLoopback, server_->port(), {"job", kServedToken, kWorld}, rank, 5s).channel);
   }
-  server_->declare_lost(2, "killed by signal 9", "", 1);
+  LostRank killed;
+  killed.rank = 2;
+  killed.reason = "killed by signal 9";
+  server_->declare_lost(killed);
   auto told = told_before.get_future();
   ASSERT_EQ(told.wait_for(5s), std::future_status::ready);
   EXPECT_EQ(told.get(), kWorld - 1);

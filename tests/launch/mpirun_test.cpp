@@ -1,9 +1,15 @@
+#include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/child_process.h"
 
 #include "launch/program_run.h"
 
@@ -14,6 +20,8 @@ using launch::testing::ProgramRun;
 using launch::testing::rank_program;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 class MpirunTest : public ::testing::Test {
  protected:
@@ -21,7 +29,7 @@ class MpirunTest : public ::testing::Test {
   pid_t parent(int ranks, std::vector<std::string> arguments) {
     std::vector<std::string> command{rank_program(), "--mpirun", "--ranks", std::to_string(ranks)};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    return run_.start(command);
+    return run_.start(command, {{"LOCKSTEP_PLUGIN_PATH", LAUNCH_PLUGINS}});
   }
 
   void TearDown() override { EXPECT_EQ(run_.survivors(), "") << run_.output(); }
@@ -40,12 +48,56 @@ TEST_F(MpirunTest, a_rank_killed_under_a_parent_is_named) {
   run_.wait_for_ranks(2);
   ::kill(run_.pid_of_rank(1), SIGKILL);
   EXPECT_EQ(run_.wait(started), kExitFailed);
-  // mpirun tells the signal when it was the first of the ends that it saw.
+  EXPECT_THAT(run_.output(),
+              ContainsRegex("parent: rank 1 .* was killed by SIGKILL after step [0-9]+ of resnet50"));
+  EXPECT_THAT(run_.kept(0), HasSubstr("rank 1"));
+}
+
+TEST_F(MpirunTest, a_rank_that_ends_before_it_has_come_is_named) {
+  EXPECT_EQ(run_.wait(parent(3, {"--event", "killed-early"})), kExitFailed);
   EXPECT_THAT(
       run_.output(),
-      ContainsRegex(
-          "parent: rank 1 .* (was killed by SIGKILL|ended without a goodbye) after step [0-9]+ of resnet50"));
-  EXPECT_THAT(run_.kept(0), HasSubstr("rank 1"));
+      ContainsRegex("parent: rank 1 \\(host [^ ]+, pid [1-9][0-9]*\\) was killed by SIGKILL while starting"));
+  EXPECT_EQ(run_.wait(parent(3, {"--event", "exits-early", "--who", "2"})), 7);
+  EXPECT_THAT(run_.output(), ContainsRegex("parent: rank 2 .* exited with code 7 while starting"));
+  EXPECT_THAT(run_.output(), Not(HasSubstr("told to end")));
+}
+
+TEST_F(MpirunTest, a_rank_that_is_told_to_end_is_named_with_143) {
+  const pid_t started = parent(2, {});
+  run_.wait_for_ranks(2);
+  ::kill(run_.pid_of_rank(1), SIGTERM);
+  EXPECT_EQ(run_.wait(started), kExitTerminated);
+  EXPECT_THAT(run_.output(), ContainsRegex("parent: rank 1 .* was told to end by SIGTERM after step "));
+}
+
+TEST_F(MpirunTest, a_killed_parent_is_told_of_and_leaves_no_files_of_open_mpi) {
+  const auto files = [] {
+    std::set<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+      all.insert(entry.path().string());
+    return all;
+  };
+  const std::set<std::string> before = files();
+  const pid_t started = parent(2, {"--who", "0"});
+  run_.wait_for_ranks(2);
+  EXPECT_GT(files().size(), before.size());
+  ::kill(started, SIGKILL);
+  EXPECT_EQ(run_.wait(started), 128 + SIGKILL);
+  EXPECT_EQ(run_.survivors(), "");
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  std::set<std::string> left = files();
+  for (const std::string& one : before) left.erase(one);
+  EXPECT_THAT(left, IsEmpty());
+  EXPECT_THAT(run_.output(), HasSubstr("rank 0 says: the process that started the ranks"));
+}
+
+TEST_F(MpirunTest, a_mpirun_that_hangs_in_the_end_is_ended_with_a_warning) {
+  const pid_t started = parent(2, {"--steps", "70", "--timeout", "1"});
+  run_.wait_for_ranks(2);
+  ::kill(std::stoi(process_status(run_.pid_of_rank(0)).at(1)), SIGSTOP);
+  EXPECT_EQ(run_.wait(started), 0);
+  EXPECT_THAT(run_.output(), ContainsRegex("warning: mpirun .* did not end"));
 }
 
 TEST_F(MpirunTest, a_rank_stopped_under_a_parent_is_named) {

@@ -182,8 +182,16 @@ TEST_F(ProcessesTest, a_code_after_the_goodbye_is_passed_on) {
 
 TEST_F(ProcessesTest, a_rank_that_hangs_after_its_goodbye_is_ended) {
   const pid_t parent = start({"--ranks", "2", "--event", "goodbye-hang", "--steps", "70", "--timeout", "1"});
+  EXPECT_EQ(run_.wait(parent), 0);
+  EXPECT_THAT(run_.output(), ContainsRegex("^warning: rank 1 .* did not end, and was killed"));
+}
+
+TEST_F(ProcessesTest, a_rank_that_ends_before_it_has_come_is_named) {
+  const pid_t parent = start({"--ranks", "2", "--event", "killed-early"});
   EXPECT_EQ(run_.wait(parent), kExitFailed);
-  EXPECT_THAT(run_.output(), ContainsRegex("parent: rank 1 .* did not end"));
+  EXPECT_THAT(
+      run_.output(),
+      ContainsRegex("parent: rank 1 \\(host [^ ]+, pid [1-9][0-9]*\\) was killed by SIGKILL while starting"));
 }
 
 TEST_F(ProcessesTest, a_rank_that_does_not_leave_is_ended) {

@@ -7,6 +7,7 @@
 // when some heartbeats have told of it.
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -80,6 +81,7 @@ int parent(const Options& options) {
   local.on_stranger = say;
   const launch::Supervision result = launch::run_local_ranks(local);
   if (result) say("parent: " + result.what);
+  if (!result.warning.empty()) say("warning: " + result.warning);
   if (!result.advice.empty()) say("advice: " + result.advice);
   for (const launch::LostRank& lost : result.lost) say("lost: " + std::to_string(lost.rank));
   return result.exit_code;
@@ -101,6 +103,9 @@ void happen(const std::string& event, launch::RankSession& session) {
 }
 
 int rank(const launch::RankEnvironment& environment, const Options& options) {
+  // Before it has come to the others.
+  if (options.event == "killed-early" && environment.rank == options.who) ::raise(SIGKILL);
+  if (options.event == "exits-early" && environment.rank == options.who) std::_Exit(7);
   launch::RankSession::Options session_options;
   session_options.timeout = std::chrono::duration<double>(options.timeout_s);
   session_options.join_timeout = std::chrono::duration<double>(options.join_timeout_s);

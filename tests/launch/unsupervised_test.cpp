@@ -101,12 +101,17 @@ TEST_F(MpirunByUserTest, ranks_die_with_a_killed_mpirun) {
 /// Ranks started by hand with torchrun's variables.
 class TorchrunTest : public ::testing::Test {
  protected:
-  pid_t rank(int rank, int world, std::vector<std::string> arguments) {
+  pid_t rank(int rank, int world, std::vector<std::string> arguments, int local_world = 0) {
     arguments.insert(arguments.begin(), rank_program());
-    return run_.start(arguments, {{"RANK", std::to_string(rank)},
-                                  {"WORLD_SIZE", std::to_string(world)},
-                                  {"MASTER_ADDR", "127.0.0.1"},
-                                  {"MASTER_PORT", port_}});
+    ProgramRun::Environment environment{{"RANK", std::to_string(rank)},
+                                        {"WORLD_SIZE", std::to_string(world)},
+                                        {"MASTER_ADDR", "127.0.0.1"},
+                                        {"MASTER_PORT", port_}};
+    if (local_world > 0) {
+      environment.emplace_back("LOCAL_RANK", std::to_string(rank % local_world));
+      environment.emplace_back("LOCAL_WORLD_SIZE", std::to_string(local_world));
+    }
+    return run_.start(arguments, environment);
   }
 
   void TearDown() override { EXPECT_EQ(run_.survivors(), "") << run_.output(); }
@@ -124,6 +129,28 @@ TEST_F(TorchrunTest, a_killed_rank_is_named_by_rank_0) {
   run_.wait(second);
   EXPECT_THAT(run_.output(),
               ContainsRegex("rank 0 says: rank 1 .* ended without a goodbye after step [0-9]+ of"));
+}
+
+TEST_F(TorchrunTest, a_lost_host_of_rank_0_is_named_by_a_rank_of_the_other) {
+  std::vector<pid_t> started;
+  for (int number = 0; number < 4; ++number) started.push_back(rank(number, 4, {}, 2));
+  run_.wait_for_ranks(4);
+  ::kill(started[1], SIGKILL);
+  ::kill(started[0], SIGKILL);
+  EXPECT_EQ(run_.wait(started[2]), kExitFailed);
+  EXPECT_EQ(run_.wait(started[3]), kExitFailed);
+  EXPECT_THAT(run_.output(), ContainsRegex("rank 2 says: rank [01] .* ended without a goodbye after step "));
+  EXPECT_THAT(run_.output(), Not(HasSubstr("rank 3 says")));
+}
+
+TEST_F(TorchrunTest, a_rank_that_alone_is_told_to_end_is_named) {
+  const pid_t first = rank(0, 2, {});
+  const pid_t second = rank(1, 2, {});
+  run_.wait_for_ranks(2);
+  ::kill(second, SIGTERM);
+  EXPECT_EQ(run_.wait(first), kExitTerminated);
+  EXPECT_EQ(run_.wait(second), kExitTerminated);
+  EXPECT_THAT(run_.output(), ContainsRegex("rank 0 says: rank 1 .* was told to end by SIGTERM after step "));
 }
 
 TEST_F(TorchrunTest, ctrl_c_at_one_rank_ends_all) {

@@ -95,9 +95,14 @@ TEST(SystemTest, without_packages_or_cores_the_machine_is_one_and_every_thread_i
 
 TEST(SystemTest, what_is_no_topology_is_named) {
   const std::string whole = read_file(std::string(LOCKSTEP_GOLDEN) + "/topology/two_gpus.xml");
+  // hwloc crashes where an object lacks this attribute.
+  std::string crashing = read_file(std::string(LOCKSTEP_GOLDEN) + "/topology/two_sockets.xml");
+  const std::string attribute = "complete_cpuset";
+  crashing.replace(crashing.find(attribute, crashing.find("os_index=\"5\"")), attribute.size(),
+                   "comple4e_cpuset");
   for (const std::string& text :
        {std::string(""), std::string("<"), std::string("<html><body>502</body></html>"),
-        std::string("<topology version=\"2.0\"></topology>"), whole.substr(0, whole.size() / 2)}) {
+        std::string("<topology version=\"2.0\"></topology>"), whole.substr(0, whole.size() / 2), crashing}) {
     try {
       system_from_xml(text, "node7.xml");
       ADD_FAILURE() << "read: " << text.substr(0, 60);

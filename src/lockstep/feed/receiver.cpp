@@ -245,10 +245,9 @@ void Receiver::throw_nothing_came() const {
                         kept_out.count == 1 ? "was" : "were", kept_out.first);
   }
   throw Error(
-      what,
-      fmt::format("Start a producer ('lockstep feed --address {}') of batches of the same shape, or give "
-                  "it more time with --timeout.",
-                  options.address));
+      what, fmt::format(
+                "Start a producer ('{}') of batches of the same shape, or give it more time with --timeout.",
+                options.producer));
 }
 
 void Receiver::stop() {

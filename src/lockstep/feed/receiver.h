@@ -21,6 +21,8 @@ struct ReceivedMessage {
 struct ReceiverOptions {
   /// This rank's own (address_of_rank).
   std::string address;
+  /// The command that feeds this rank and the others of its row.
+  std::string producer = "lockstep feed";
   /// Time without a message that next() returns, after which it fails.
   double timeout_s = kDefaultTimeout_s;
   /// Size of the messages that are due. Longer ones end the connection that brings them: at an address of the

@@ -2,6 +2,8 @@
 #include <cstring>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "lockstep/base/secret.h"
 #include "lockstep/feed/message.h"
 #include "lockstep/feed/receiver.h"
@@ -19,11 +21,13 @@ class MessageQueue {
   MessageQueue(const InputOptions& options, size_t message_bytes,
                std::function<void(std::string_view message, const std::string& name)> check,
                std::function<void(feed::ReceivedMessage message, Slot& slot)> take)
-      : receiver_({.address = feed::address_of_rank(options.address, options.rank),
-                   .timeout_s = options.timeout_s,
-                   .message_bytes = message_bytes,
-                   .token = secret_of_user(),
-                   .check = std::move(check)}),
+      : receiver_(
+            {.address = feed::address_of_rank(options.address, options.rank),
+             .producer = fmt::format("lockstep feed --address {} --ranks {}", options.address, options.ranks),
+             .timeout_s = options.timeout_s,
+             .message_bytes = message_bytes,
+             .token = secret_of_user(),
+             .check = std::move(check)}),
         take_(std::move(take)),
         ahead_(queue_of(options, "received", std::max(1, options.prefetch), 1), "ls-receiver",
                [this](auto& ring) { receive(ring); }) {}

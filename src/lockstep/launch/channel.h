@@ -20,8 +20,8 @@ namespace lockstep::launch {
 //    |-- hello {job, rank, host, pid, -->|  proof: the answer to the challenge, which takes the job's token
 //    |          proof, challenge}        |  (base/secret.h); a challenge in return
 //    |<----- welcome {proof, host, pid} -|  proof that the server knows the token as well
-//    |       or: refused {text}          |
-//    |       or: again {text}            |  later: an earlier process of this rank has not ended yet
+//    |       or: refused {text}          |  also where a process of this rank is there already
+//    |       or: again {text}            |  later: that process has left, and its job ends soon
 //    |<----------------------------- met-|  all ranks have come
 //    |                                   |
 //    |-- set {id, key, value} ---------->|  the store; keys and values in hexadecimal digits

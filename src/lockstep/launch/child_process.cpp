@@ -22,6 +22,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/tcp_socket.h"
+#include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/signals.h"
 
 namespace lockstep::launch {
@@ -52,16 +53,14 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 /// Runs between fork and exec in a copy of a process that had threads, so it may only call functions that are
 /// safe in a signal handler.
 [[noreturn]] void exec_child(const char* program, char* const* arguments, char* const* environment,
-                             pid_t parent, int null_fd, int output_fd, int error_fd) {
+                             pid_t parent, int null_fd, const ChildCommand& command, int exec_error_fd) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have died before the line above.
   if (::getppid() != parent) ::_exit(127);
   ::dup2(null_fd, STDIN_FILENO);
-  if (output_fd >= 0) {
-    ::dup2(output_fd, STDOUT_FILENO);
-    ::dup2(output_fd, STDERR_FILENO);
-  }
+  if (command.output_fd >= 0) ::dup2(command.output_fd, STDOUT_FILENO);
+  if (command.error_fd >= 0) ::dup2(command.error_fd, STDERR_FILENO);
   // Signals that are ignored (nohup) stay so; handlers of this program become the defaults.
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action {};
@@ -77,7 +76,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::execve(program, arguments, environment);
   const int error = errno;
-  if (::write(error_fd, &error, sizeof error) < 0) ::_exit(126);
+  if (::write(exec_error_fd, &error, sizeof error) < 0) ::_exit(126);
   ::_exit(127);
 }
 
@@ -94,6 +93,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   while (::getppid() == ward && ::poll(&parent, 1, -1) <= 0) continue;
   ::nanosleep(&grace, nullptr);
   if (::getppid() == ward) ::kill(ward, SIGKILL);
+  remove_open_mpi_folder(std::getenv(kOpenMpiFolderVariable));
   ::_exit(0);
 }
 
@@ -161,7 +161,7 @@ pid_t start_child(const ChildCommand& command) {
     child = ::fork();
     if (child == 0) {
       exec_child(program.c_str(), argument_pointers.data(), environment_pointers.data(), parent,
-                 null_fd.get(), command.output_fd, error_out.get());
+                 null_fd.get(), command, error_out.get());
     }
     fork_error = errno;
   }

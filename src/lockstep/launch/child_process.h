@@ -19,8 +19,9 @@ struct ChildCommand {
   std::vector<std::string> arguments;
   /// Added to this process's environment; replace variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment;
-  /// Open for writing: receives the program's output and errors; -1: they go where this process's own go.
+  /// Open for writing: receive the program's output and its errors; -1: they go where this process's own go.
   int output_fd = -1;
+  int error_fd = -1;
 };
 
 /// Starts a program that dies with the calling thread. It gets a process group of its own (signals of the

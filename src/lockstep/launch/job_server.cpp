@@ -4,7 +4,6 @@
 #include <functional>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -20,24 +19,8 @@ using Seconds = std::chrono::duration<double>;
 constexpr std::chrono::milliseconds kSettle{1000};
 /// Silence that makes a rank the cause of another rank's complaint.
 constexpr Seconds kSuspiciousSilence{2};
-/// Ranks that a message names.
-constexpr size_t kNamedRanks = 8;
-
-/// "rank 1", "ranks 1, 3", "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 56 others".
-std::string ranks_text(const std::vector<int>& ranks) {
-  const std::span named(ranks.data(), std::min(ranks.size(), kNamedRanks));
-  std::string text = fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(named, ", "));
-  if (ranks.size() > named.size()) text += fmt::format(" and {} others", ranks.size() - named.size());
-  return text;
-}
 
 }  // namespace
-
-std::string waiting_line(const std::string& who, Seconds since, Seconds limit, const std::string& reason) {
-  const std::string line = fmt::format("waiting for {} since {:.0f} s, for {:g} s at most (--join-timeout)",
-                                       who, since.count(), limit.count());
-  return reason.empty() ? line : fmt::format("{}: {}", line, reason);
-}
 
 JobServer::JobServer(Options options)
     : options_(std::move(options)),
@@ -60,15 +43,24 @@ JobServer::~JobServer() {
   thread_.join();
 }
 
-void JobServer::declare_lost(int rank, const std::string& reason, const std::string& advice, int exit_code) {
+void JobServer::declare_lost(LostRank lost) {
   const std::lock_guard lock(mutex_);
-  const Peer& peer = peer_of(rank);
-  if (peer.lost || peer.finished || leaving_) return;
-  LostRank lost = about(rank);
-  lost.reason = reason;
-  lost.advice = advice;
-  lost.exit_code = exit_code;
-  add_loss(std::move(lost));
+  if (!peer_of(lost.rank).finished) add_loss(with_facts(std::move(lost)));
+}
+
+void JobServer::declare_first_lost(LostRank lost) {
+  const std::lock_guard lock(mutex_);
+  using enum LostRank::Kind;
+  const bool is_certain = cause_ && cause_->kind != kGone && cause_->kind != kDisturbed;
+  if (is_certain || leaving_ || peer_of(lost.rank).finished) return;
+  const auto earlier = std::ranges::find(lost_, lost.rank, &LostRank::rank);
+  if (earlier != lost_.end()) {
+    // Its own account says more.
+    if (earlier->kind == kDisturbed) return;
+    lost_.erase(earlier);
+  }
+  lost_.push_back(with_facts(std::move(lost)));
+  set_cause(lost_.back());
 }
 
 void JobServer::announce_signal(int signal) {
@@ -170,14 +162,19 @@ void JobServer::run() {
   }
 }
 
-std::string JobServer::admit(const Hello& hello) {
+std::optional<Reception::Denial> JobServer::admit(const Hello& hello) {
   Peer& peer = peer_of(hello.rank);
-  if (peer.joined) return fmt::format("rank {} came from host {}, pid {}", hello.rank, peer.host, peer.pid);
+  if (peer.joined) {
+    // This may be the server of an earlier command, whose rank has ended while others have not.
+    const bool has_left = peer.finished || peer.lost || peer.ended_at;
+    return Reception::Denial{
+        fmt::format("rank {} is there already (host {}, pid {})", hello.rank, peer.host, peer.pid), has_left};
+  }
   peer.host = hello.host;
   peer.pid = hello.pid;
   peer.joined = true;
   peer.last_heard = Clock::now();
-  return "";
+  return std::nullopt;
 }
 
 void JobServer::entered(Reception::Guest& guest) {
@@ -304,11 +301,15 @@ void JobServer::check_silence(bool was_paused) {
 }
 
 LostRank JobServer::about(int rank) const {
-  const Peer& peer = peer_of(rank);
   LostRank lost;
   lost.rank = rank;
+  return with_facts(std::move(lost));
+}
+
+LostRank JobServer::with_facts(LostRank lost) const {
+  const Peer& peer = peer_of(lost.rank);
   lost.host = peer.host.empty() ? host_name() : peer.host;
-  lost.pid = peer.pid;
+  if (peer.pid != 0) lost.pid = peer.pid;
   lost.step = peer.at.step;
   lost.label = peer.at.label;
   return lost;

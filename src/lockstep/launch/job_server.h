@@ -85,9 +85,11 @@ class JobServer {
 
   int port() const { return reception_.port(); }
 
-  /// Reports the end of a rank's process by somebody who knows how it ended. Does nothing for a rank that has
-  /// finished or was lost before, or if the user ends the job.
-  void declare_lost(int rank, const std::string& reason, const std::string& advice, int exit_code);
+  /// Reports the end of a rank's process, by a parent that knows how it ended; the server adds the rest. Does
+  /// nothing for a rank that has finished or was lost before, or if the user ends the job.
+  void declare_lost(LostRank lost);
+  /// The same where a launcher ended the other ranks for this one: replaces a verdict by their ends.
+  void declare_first_lost(LostRank lost);
 
   /// Announces to all ranks that the user ended the job by this signal. No rank that ends from now on counts
   /// as lost.
@@ -126,7 +128,7 @@ class JobServer {
   const Peer& peer_of(int rank) const { return peers_[static_cast<size_t>(rank)]; }
   Reception::Options reception_options();
   void run();
-  std::string admit(const Hello& hello);
+  std::optional<Reception::Denial> admit(const Hello& hello);
   void entered(Reception::Guest& guest);
   void handle(Reception::Guest& guest, const Message& message);
   /// Ends the job because a signal ends a rank.
@@ -139,6 +141,8 @@ class JobServer {
   std::string check_missing(bool was_paused);
   void check_silence(bool was_paused);
   LostRank about(int rank) const;
+  /// Adds what the rank has told of itself.
+  LostRank with_facts(LostRank lost) const;
   void add_loss(LostRank lost);
   void set_cause(const LostRank& lost);
   template <typename T>
@@ -161,9 +165,5 @@ class JobServer {
   bool stop_ = false;
   std::thread thread_;
 };
-
-/// "waiting for rank 1 since 10 s, for 120 s at most (--join-timeout)", and the reason, if there is one.
-std::string waiting_line(const std::string& who, std::chrono::duration<double> since,
-                         std::chrono::duration<double> limit, const std::string& reason);
 
 }  // namespace lockstep::launch

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/plugin_file.h"
 #include "lockstep/base/secret.h"
 #include "lockstep/launch/binding.h"
@@ -75,6 +76,31 @@ ChildCommand mpirun_command(const LocalOptions& options, const std::string& prog
   return child;
 }
 
+/// A folder for the files of one Open MPI job, which leaves them behind where it is killed.
+class OpenMpiFolder {
+ public:
+  /// Where Open MPI has its shared memory by itself: in memory, not on a disk.
+  OpenMpiFolder()
+      : path_(std::filesystem::is_directory("/dev/shm") ? "/dev/shm/lockstep-mpi-XXXXXX"
+                                                        : temporary_path("lockstep-mpi-XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr) path_.clear();
+  }
+  ~OpenMpiFolder() { remove_open_mpi_folder(path_.c_str()); }
+  OpenMpiFolder(const OpenMpiFolder&) = delete;
+  OpenMpiFolder& operator=(const OpenMpiFolder&) = delete;
+
+  /// For mpirun. Other versions of Open MPI have other names for the same.
+  void add_to(std::vector<std::pair<std::string, std::string>>& variables) const {
+    if (path_.empty()) return;
+    for (const char* name : {kOpenMpiFolderVariable, "OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base",
+                             "OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"})
+      variables.emplace_back(name, path_);
+  }
+
+ private:
+  std::string path_;
+};
+
 /// Environment variables with which an mpirun that starts ranks on this host only listens on the loopback
 /// address. Open MPI has no setting for it, so they preload the plugin `loopback`; empty without that plugin.
 std::vector<std::pair<std::string, std::string>> local_mpirun_variables() {
@@ -92,6 +118,11 @@ std::vector<std::pair<std::string, std::string>> local_mpirun_variables() {
 
 }  // namespace
 
+void remove_open_mpi_folder(const char* path) {
+  std::error_code ignored;
+  if (path != nullptr && *path != '\0') std::filesystem::remove_all(path, ignored);
+}
+
 void keep_listeners_local() {
   constexpr std::pair<const char*, const char*> kVariables[] = {
       // Excluded by name, because the component for shared memory has another name in every version.
@@ -108,6 +139,8 @@ Supervision run_local_ranks(const LocalOptions& given) {
   if (options.command.empty()) options.command = own_command();
   const std::string program = options.program.empty() ? own_program() : options.program;
   const JobKey job{new_job_id(), random_secret(), options.ranks};
+  std::optional<OpenMpiFolder> mpi_files;
+  if (options.through_mpirun) mpi_files.emplace();
   // First: the ranks need its port in their environment.
   Supervisor supervisor(options, job);
 
@@ -121,6 +154,7 @@ Supervision run_local_ranks(const LocalOptions& given) {
     ChildCommand child = mpirun_command(options, program);
     child.environment = environment;
     for (auto& variable : local_mpirun_variables()) child.environment.push_back(std::move(variable));
+    mpi_files->add_to(child.environment);
     // One child, mpirun, whose ranks this process knows only through their server.
     supervisor.start(child, std::nullopt);
   } else {

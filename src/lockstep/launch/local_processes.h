@@ -37,9 +37,16 @@ struct LocalOptions {
 /// The outcome of a launch. Exit code 0 and no trouble if all ranks finished with 0; 130, 143 or 129 if this
 /// process was told to end; else that of the rank that failed first, 1 for one that died.
 struct Supervision : Trouble {
+  /// A sentence about something that went wrong after the work was done; may be empty.
+  std::string warning;
   /// The cause first, then its consequences.
   std::vector<LostRank> lost;
 };
+
+/// Set for the ranks of a mpirun that this process starts: the folder of Open MPI's files.
+constexpr const char* kOpenMpiFolderVariable = "LOCKSTEP_OPEN_MPI_FOLDER";
+/// Removes such a folder; does nothing for a null or empty path.
+void remove_open_mpi_folder(const char* path);
 
 /// Makes communication libraries that this process opens later listen on the loopback interface or not at
 /// all: Open MPI and UCX keep to shared memory, NCCL's ranks meet on `lo`. For a rank whose job is on one

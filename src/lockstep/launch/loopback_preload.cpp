@@ -1,10 +1,12 @@
 // A plugin preloaded into mpirun (LD_PRELOAD) where all ranks are on this host: redirects bind() to the
 // loopback address. Open MPI's mpirun binds its port for other hosts' daemons to every address (version 4) or
-// to that of an interface (5), and no setting changes that (docs/security.md). In other programs, which
-// inherit the variable, this library only takes itself out of it.
+// to that of an interface (5), and no setting changes that (docs/security.md). It also reports which process
+// is which rank and how each ends, about which mpirun's own messages are silent every other time. In other
+// programs, which inherit the variable, this library only takes itself out of it.
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -13,6 +15,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 namespace {
@@ -38,7 +41,34 @@ __attribute__((constructor)) void leave_no_trace() {
   }
 }
 
+/// Supervisor::take_report reads these lines and takes them out.
+void report(const char* format, int pid, int number) {
+  char text[100];
+  const int length = std::snprintf(text, sizeof text, format, pid, number);
+  if (::write(STDERR_FILENO, text, static_cast<size_t>(length)) < 0) return;
+}
+
 }  // namespace
+
+/// The system's execve(); mpirun calls it in the process that becomes a rank.
+extern "C" __attribute__((visibility("default"))) int execve(const char* path, char* const arguments[],
+                                                             char* const environment[]) noexcept {
+  constexpr std::string_view kRank = "OMPI_COMM_WORLD_RANK=";
+  for (char* const* entry = environment; is_launcher() && entry != nullptr && *entry != nullptr; ++entry) {
+    if (std::string_view(*entry).starts_with(kRank))
+      report("\x1e%d is rank %d\n", ::getpid(), std::atoi(*entry + kRank.size()));
+  }
+  return static_cast<int>(::syscall(SYS_execve, path, arguments, environment));
+}
+
+/// The system's waitpid().
+extern "C" __attribute__((visibility("default"))) pid_t waitpid(pid_t pid, int* status, int options) {
+  int ended_with = 0;
+  const auto ended = static_cast<pid_t>(::syscall(SYS_wait4, pid, &ended_with, options, nullptr));
+  if (status != nullptr && ended > 0) *status = ended_with;
+  if (is_launcher() && ended > 0 && ended_with != 0) report("\x1e%d ended with %d\n", ended, ended_with);
+  return ended;
+}
 
 /// The system's bind(), but for the address.
 extern "C" __attribute__((visibility("default"))) int bind(int fd, const sockaddr* address,

@@ -1,9 +1,12 @@
 #include "lockstep/launch/lost_rank.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <span>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "lockstep/base/host_name.h"
@@ -12,10 +15,14 @@
 namespace lockstep::launch {
 namespace {
 
+/// Ranks that a message names.
+constexpr size_t kNamedRanks = 8;
+
 std::string when(const LostRank& lost) {
   // No row has begun, or the job has none.
   if (lost.label.empty())
     return lost.step == 0 ? " while starting" : fmt::format(" after step {}", lost.step);
+  if (lost.label.starts_with("waiting for ")) return " while " + lost.label;
   if (lost.step == 0) return fmt::format(" before the end of the first step of {}", lost.label);
   return fmt::format(" after step {} of {}", lost.step, lost.label);
 }
@@ -27,7 +34,9 @@ Trouble LostRank::trouble() const {
   if (rank == kMissingRanks) return {reason, advice, code};
   const std::string who =
       rank == kParent ? "the process that started the ranks" : fmt::format("rank {}", rank);
-  std::string what = fmt::format("{} (host {}, pid {}) {}", who, host.empty() ? "?" : host, pid, reason);
+  // mpirun keeps the process ids of its ranks to itself.
+  const std::string process = pid > 0 ? fmt::format(", pid {}", pid) : "";
+  std::string what = fmt::format("{} (host {}{}) {}", who, host.empty() ? "?" : host, process, reason);
   // The parent trains nothing, so there is no step to name.
   if (rank != kParent || step > 0) what += when(*this);
   if (!detail.empty()) what += ": " + detail;
@@ -88,6 +97,20 @@ void mark_silent(LostRank& lost, double silent_s) {
   lost.reason = describe_silence(lost.host, lost.pid);
   lost.detail = fmt::format("nothing heard from it for {:.1f} s", silent_s);
   lost.advice = "If the machine is only slow, give it more time with --timeout.";
+}
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  const std::span named(ranks.data(), std::min(ranks.size(), kNamedRanks));
+  std::string text = fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(named, ", "));
+  if (ranks.size() > named.size()) text += fmt::format(" and {} others", ranks.size() - named.size());
+  return text;
+}
+
+std::string waiting_line(const std::string& who, std::chrono::duration<double> since,
+                         std::chrono::duration<double> limit, const std::string& reason) {
+  const std::string line = fmt::format("waiting for {} since {:.0f} s, for {:g} s at most (--join-timeout)",
+                                       who, since.count(), limit.count());
+  return reason.empty() ? line : fmt::format("{}: {}", line, reason);
 }
 
 }  // namespace lockstep::launch

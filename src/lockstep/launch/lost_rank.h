@@ -1,9 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/fields.h"
@@ -77,5 +79,12 @@ void mark_ended(LostRank& lost);
 /// (SIGSTOP or a debugger), "hangs in the kernel" or "has ended" for a process on this host, else "went
 /// silent".
 void mark_silent(LostRank& lost, double silent_s);
+
+/// "rank 1", "ranks 1, 3", "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 56 others".
+std::string ranks_text(const std::vector<int>& ranks);
+
+/// "waiting for rank 1 since 10 s, for 120 s at most (--join-timeout)", and the reason, if there is one.
+std::string waiting_line(const std::string& who, std::chrono::duration<double> since,
+                         std::chrono::duration<double> limit, const std::string& reason);
 
 }  // namespace lockstep::launch

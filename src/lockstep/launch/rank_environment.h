@@ -43,7 +43,8 @@ struct RankEnvironment : JobKey {
   bool bound_by_launcher = false;
 
   bool on_one_host() const { return local_world == world; }
-  /// Whether this rank reports to the user that rank 0 is missing: one of each host does, rank 1 on rank 0's.
+  /// Whether this rank reports to the user that rank 0 is missing or lost: one of each host does, rank 1 on
+  /// rank 0's.
   bool speaks_for_host() const { return rank == 1 || local_rank == 0; }
   /// Whether the ranks find the job's server through the store of torchrun's agents. Those of one host do
   /// without: it is open to everybody.

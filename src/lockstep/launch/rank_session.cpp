@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -11,6 +13,7 @@
 #include "lockstep/base/tcp_socket.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/launch/child_process.h"
+#include "lockstep/launch/local_processes.h"
 
 namespace lockstep::launch {
 namespace {
@@ -42,6 +45,15 @@ void die_with_parent() {
   if (::getppid() != parent) ::raise(SIGKILL);
 }
 
+/// Writes errors where the lockstep parent of this process's mpirun does: mpirun dies with that parent.
+void bypass_mpirun() {
+  const std::vector<std::string> mpirun = process_status(::getppid());
+  if (mpirun.size() < 2) return;
+  const UniqueFd direct(
+      ::open(fmt::format("/proc/{}/fd/2", mpirun[1]).c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  if (direct) ::dup2(direct.get(), STDERR_FILENO);
+}
+
 [[noreturn]] void wait_for_the_end() {
   while (true) ::pause();
 }
@@ -62,7 +74,10 @@ RankSession::RankSession(const RankEnvironment& environment, Options options)
   block_signals(kEndingSignals);
   signal_thread_ = std::thread([this] { wait_for_signals(); });
   // If the parent is killed, rank 0 learns it from its link, reports it and saves the results.
-  if (environment_.supervised && environment_.rank == 0) outlive_parent_by(kTimeToReport);
+  if (environment_.supervised && environment_.rank == 0) {
+    if (environment_.launcher == Launcher::kMpirun) bypass_mpirun();
+    outlive_parent_by(kTimeToReport);
+  }
 }
 
 RankSession::~RankSession() {
@@ -231,9 +246,16 @@ void RankSession::on_signal(int signal) {
     if (state_ != State::kRunning) return;
   }
   if (JobLink* const link = link_if_any()) {
-    const bool launcher_ends_it = signal == SIGTERM && environment_.launcher != Launcher::kProcesses;
-    if (launcher_ends_it && link->wait_lost(kLauncherKnowsFirst)) return;  // departs for that
-    link->report_signal(signal);
+    // A launcher sends it, too, when it has lost another rank, which the server may not know yet.
+    const bool is_launchers = signal == SIGTERM && environment_.launcher != Launcher::kProcesses;
+    if (is_launchers) {
+      LostRank own = own_failure(CommError(""));
+      own.reason = "was told to end by " + signal_name(signal);
+      own.exit_code = 128 + signal;
+      if (link->report(own, kLauncherKnowsFirst)) return;  // departs for that
+    }
+    // Without its server the others would take the end of this rank for a crash.
+    if (!is_launchers || server_) link->report_signal(signal);
   }
   depart(departure_for_signal(signal));
 }
@@ -246,6 +268,9 @@ void RankSession::depart(const Departure& departure) {
   }
   if (options_.on_departure) options_.on_departure(departure);
   let_others_learn(departure);
+  // The parent would have.
+  if (departure.lost && departure.lost->rank == kParent)
+    remove_open_mpi_folder(std::getenv(kOpenMpiFolderVariable));
   leave(departure.exit_code);
 }
 
@@ -281,9 +306,10 @@ LostRank RankSession::own_failure(const std::exception& error) const {
 }
 
 Departure RankSession::departure_for(const LostRank& lost, bool others_know) const {
-  // Rank 0 reports to the user, or rank 1 if rank 0 is lost. A rank 0 that was only stopped does not repeat
-  // it: its server has got `abandoned` by then.
-  const bool reports = environment_.rank == (rank_0_cannot_report(lost) ? 1 : 0);
+  // Rank 0 reports to the user. If it is lost, its whole host may be: then a rank of each host does. A rank 0
+  // that was only stopped does not repeat it: its server has got `abandoned` by then.
+  const bool is_rank_0 = environment_.rank == 0;
+  const bool reports = rank_0_cannot_report(lost) ? !is_rank_0 && environment_.speaks_for_host() : is_rank_0;
   const bool prints =
       lost.rank == kParent ? environment_.rank == 0 : !others_know || (!environment_.supervised && reports);
   return {lost.trouble(), lost, prints};

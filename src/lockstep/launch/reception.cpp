@@ -67,8 +67,10 @@ std::optional<Entered> try_to_enter(Channel channel, const JobKey& job, int rank
     return std::nullopt;
   }
   if (answer->is() == "refused") {
-    throw TurnedAway(fmt::format("{} turned rank {} away: {}", where, rank, answer->as<Text>().text),
-                     "Start the job anew; LOCKSTEP_TOKEN, where it is set, must be the same on all hosts.");
+    throw TurnedAway(
+        fmt::format("{} turned rank {} away: {}", where, rank, answer->as<Text>().text),
+        "Start the job anew, every rank once; LOCKSTEP_TOKEN, where it is set, must be the same on "
+        "all hosts.");
   }
   auto welcome = answer->as<Welcome>();
   if (!is_same_answer(welcome.proof, proof_of_listener(job, challenge))) {
@@ -157,8 +159,8 @@ void Reception::receive_hello(Guest& guest, const Message& message) {
   if (!is_same_answer(hello.proof, proof_of_member(job, hello.rank, guest.challenge))) {
     return refuse(guest, "did not know the token of this job");
   }
-  if (const std::string reason = options_.admit(hello); !reason.empty()) {
-    guest.channel.send("again", Text{reason});
+  if (const auto denial = options_.admit(hello)) {
+    guest.channel.send(denial->is_for_now ? "again" : "refused", Text{denial->reason});
     return keep_out(guest, "");
   }
   guest.rank = hello.rank;

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,11 +49,15 @@ class Reception {
     std::string from;
     std::string challenge;
   };
+  struct Denial {
+    std::string reason;
+    /// Whether it may come again.
+    bool is_for_now = false;
+  };
   struct Options {
     JobKey job;
-    /// Lets in a process that has proved to be of this job, as a rank of it. Otherwise the reason for which
-    /// it has to come again later.
-    std::function<std::string(const Hello& hello)> admit;
+    /// Lets in a process that has proved to be of this job, as a rank of it, or denies it.
+    std::function<std::optional<Denial>(const Hello& hello)> admit;
     /// Called after the welcome was sent.
     std::function<void(Guest&)> entered;
     /// Called for each message of one that was let in. Throws Error, which ends the connection.

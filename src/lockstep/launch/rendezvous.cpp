@@ -33,22 +33,6 @@ std::string start_time_of(int64_t pid) {
   return fields.size() > kStartTime ? fields[kStartTime] : "";
 }
 
-/// Makes a folder that only this user can write to. Throws Error if somebody else owns that name.
-void make_private_folder(const fs::path& folder) {
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw Error(fmt::format("cannot make the folder '{}': {}", folder.string(), std::strerror(errno)),
-                "Ranks of one host meet there: set TMPDIR to a folder that you may write to.");
-  }
-  struct stat status {};
-  const bool ours = ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
-                    status.st_uid == ::geteuid() && (status.st_mode & 0077) == 0;
-  // Made by another user, or a link: its owner could lead the ranks to a server of their own.
-  if (!ours) {
-    throw Error(fmt::format("'{}' is not a folder of this user alone", folder.string()),
-                "Remove it, or set TMPDIR to another folder.");
-  }
-}
-
 }  // namespace
 
 Rendezvous::Rendezvous(const RankEnvironment& environment, OpenAgentStore open_agent_store)
@@ -62,7 +46,7 @@ Rendezvous::Rendezvous(const RankEnvironment& environment, OpenAgentStore open_a
     // The agent's port is taken.
     if (environment.has_agent_store) known_.port = 0;
     known_.token = hosts_ ? random_secret() : "";
-    folder_ = fs::temp_directory_path() / fmt::format("lockstep-{}-{}", ::geteuid(), environment.job_id);
+    folder_ = temporary_path(fmt::format("lockstep-{}-{}", ::geteuid(), environment.job_id));
     return;
   }
   if (known_.host.empty()) {

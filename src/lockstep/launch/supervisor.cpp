@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -23,10 +25,21 @@ constexpr std::chrono::milliseconds kEndDeferral{1000};
 constexpr std::chrono::seconds kKillPatience{5};
 constexpr int kCheckPeriod_ms = 1000;
 
-const char* death_advice(int signal) {
-  return signal == SIGKILL
-             ? "If nobody killed it, the machine may have run out of memory: try a smaller --batch."
-             : "";
+/// By waitpid's status.
+LostRank ended_rank(int rank, pid_t pid, int status) {
+  LostRank lost;
+  lost.rank = rank;
+  lost.pid = pid;
+  if (!WIFSIGNALED(status)) {
+    const int code = WEXITSTATUS(status);
+    lost.reason = fmt::format("exited with code {}", code);
+    if (code != 0) lost.exit_code = code;
+  } else {
+    lost.reason = "was killed by " + signal_name(WTERMSIG(status));
+    if (WTERMSIG(status) == SIGKILL)
+      lost.advice = "If nobody killed it, the machine may have run out of memory: try a smaller --batch.";
+  }
+  return lost;
 }
 
 bool is_child_of_this(int64_t pid) {
@@ -45,7 +58,7 @@ Supervisor::Supervisor(const LocalOptions& options, const JobKey& job)
   server.join_timeout = std::max(options.timeout, options.join_timeout);
   server.on_waiting = options.on_waiting;
   server.on_stranger = options.on_stranger;
-  // mpirun hides how its ranks ended, so there is nothing to wait for.
+  // How ranks of mpirun ended shows only in the end.
   server.end_deferral = options.through_mpirun ? std::chrono::milliseconds(0) : kEndDeferral;
   server.on_cause = [this] { cause_known_.wake(); };
   server_ = std::make_unique<JobServer>(std::move(server));
@@ -69,7 +82,14 @@ Supervisor::~Supervisor() {
   if (!was_subreaper_) ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-void Supervisor::start(const ChildCommand& command, std::optional<int> rank) {
+void Supervisor::start(ChildCommand command, std::optional<int> rank) {
+  UniqueFd errors_out;
+  if (int ends[2]; !rank && ::pipe2(ends, O_CLOEXEC) == 0) {
+    launcher_errors_ = UniqueFd(ends[0]);
+    errors_out = UniqueFd(ends[1]);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    command.error_fd = ends[1];
+  }
   children_.push_back({start_child(command), rank, std::nullopt});
 }
 
@@ -96,9 +116,44 @@ void Supervisor::wait_for_news() {
   int timeout_ms = kCheckPeriod_ms;
   if (stage_ == Stage::kLeaving || stage_ == Stage::kTerminating)
     timeout_ms = milliseconds_until(stage_ends_);
-  pollfd wanted[] = {{signals_.fd(), POLLIN, 0}, {cause_known_.fd(), POLLIN, 0}};
-  ::poll(wanted, 2, timeout_ms);
+  pollfd wanted[] = {
+      {signals_.fd(), POLLIN, 0}, {cause_known_.fd(), POLLIN, 0}, {launcher_errors_.get(), POLLIN, 0}};
+  ::poll(wanted, 3, timeout_ms);
   cause_known_.take();
+  read_launcher();
+}
+
+void Supervisor::read_launcher() {
+  char text[4096];
+  ssize_t got = 0;
+  while (launcher_errors_ && (got = ::read(launcher_errors_.get(), text, sizeof text)) > 0)
+    launcher_said_.append(text, static_cast<size_t>(got));
+  // The end of the pipe would keep poll() awake.
+  if (got == 0) launcher_errors_ = UniqueFd();
+  size_t report = 0;
+  while ((report = launcher_said_.find('\x1e')) != std::string::npos) {
+    const size_t end = launcher_said_.find('\n', report);
+    if (end == std::string::npos) break;
+    take_report(launcher_said_.c_str() + report + 1);
+    launcher_said_.erase(report, end + 1 - report);
+  }
+  report = std::min(report, launcher_said_.size());
+  for (size_t written = 0; written < report;) {
+    const ssize_t now = ::write(STDERR_FILENO, launcher_said_.data() + written, report - written);
+    if (now <= 0) break;
+    written += static_cast<size_t>(now);
+  }
+  launcher_said_.erase(0, report);
+}
+
+void Supervisor::take_report(const char* report) {
+  int pid = 0;
+  int number = 0;
+  if (std::sscanf(report, "%d is rank %d", &pid, &number) == 2 && number >= 0 && number < options_.ranks)
+    ranks_of_launcher_[pid] = number;
+  if (std::sscanf(report, "%d ended with %d", &pid, &number) == 2 && !first_end_ &&
+      ranks_of_launcher_.contains(pid))
+    first_end_ = ended_rank(ranks_of_launcher_[pid], pid, number);
 }
 
 void Supervisor::on_signal(int signal) {
@@ -132,17 +187,11 @@ void Supervisor::classify_exit(const Child& child) {
   // Its last message may say more than its exit code.
   if (child.rank) server_->drain_messages(*child.rank);
   if (!child.rank || interrupted_by_ || server_->finished(*child.rank)) return;
-  const int status = *child.status;
-  if (WIFSIGNALED(status)) {
-    if (stage_ == Stage::kTerminating || stage_ == Stage::kKilling) return;  // killed by this process
-    const int signal = WTERMSIG(status);
-    server_->declare_lost(*child.rank, "was killed by " + signal_name(signal), death_advice(signal),
-                          kExitFailed);
-  } else if (!server_->cause()) {
-    const int code = WEXITSTATUS(status);
-    server_->declare_lost(*child.rank, fmt::format("exited with code {}", code), "",
-                          code == 0 ? static_cast<int>(kExitFailed) : code);
-  }
+  const bool was_killed = WIFSIGNALED(*child.status);
+  const bool is_this_ones_doing = was_killed && (stage_ == Stage::kTerminating || stage_ == Stage::kKilling);
+  const bool is_consequence = !was_killed && server_->cause();
+  if (is_this_ones_doing || is_consequence) return;
+  server_->declare_lost(ended_rank(*child.rank, child.pid, *child.status));
 }
 
 void Supervisor::check_ends() {
@@ -176,7 +225,10 @@ void Supervisor::end_ranks() {
   if (!options_.through_mpirun) return send_to_all(SIGTERM);
   // mpirun ends its ranks by itself when one is lost, and crashes if a signal comes meanwhile. So its ranks
   // are killed instead; it ends once they are gone.
-  for (const int64_t pid : server_->connected_pids()) ::kill(static_cast<pid_t>(pid), SIGKILL);
+  for (const int64_t pid : server_->connected_pids()) {
+    ::kill(static_cast<pid_t>(pid), SIGKILL);
+    ended_ranks_ = true;
+  }
 }
 
 void Supervisor::send_to_all(int signal) {
@@ -212,37 +264,37 @@ void Supervisor::kill_leftovers() {
 }
 
 Supervision Supervisor::result() {
-  Supervision result{{.what = "", .advice = "", .exit_code = kExitDone}, {}};
+  Supervision result;
+  result.exit_code = kExitDone;
   if (interrupted_by_) {
     result.exit_code = 128 + *interrupted_by_;
     result.what = ending_signal_text(*interrupted_by_);
     return result;
   }
   const std::optional<int> launcher = options_.through_mpirun ? children_.front().status : std::nullopt;
-  const bool launcher_failed = launcher && *launcher != 0;
+  const bool launcher_failed = launcher.value_or(0) != 0;
   if (!did_not_end_.empty()) {
-    result.exit_code = kExitFailed;
-    result.what = did_not_end_;
-    result.advice = "A communication library may hang while it shuts down; the results are complete.";
+    result.warning = did_not_end_;
+    for (const Child& child : children_) {
+      if (WIFEXITED(*child.status)) result.exit_code = std::max(result.exit_code, WEXITSTATUS(*child.status));
+    }
     return result;
   }
+  read_launcher();
+  // Where this process killed ranks, it may have been one of those.
+  if (launcher_failed && first_end_ && !ended_ranks_) server_->declare_first_lost(*first_end_);
   // Messages from the ranks of a failed launcher may still be on their way.
   if (launcher_failed && !server_->cause()) server_->wait_finished(kEndDeferral);
 
   result.lost = server_->lost();
   const std::optional<LostRank> cause = server_->cause();
   if (launcher && WIFSIGNALED(*launcher) && stage_ != Stage::kTerminating && stage_ != Stage::kKilling) {
-    result.exit_code = kExitFailed;
-    result.what = fmt::format("mpirun was killed by {}", signal_name(WTERMSIG(*launcher)));
+    const bool is_complete = server_->wait_finished({});
+    (is_complete ? result.warning : result.what) =
+        fmt::format("mpirun was killed by {}", signal_name(WTERMSIG(*launcher)));
+    if (!is_complete) result.exit_code = kExitFailed;
   } else if (cause) {
-    LostRank& first = result.lost.front();
-    // mpirun's exit code is 128 + the signal that ended the rank.
-    const int code = launcher && WIFEXITED(*launcher) ? WEXITSTATUS(*launcher) : 0;
-    if (first.kind == LostRank::Kind::kGone && code > 128 && code < 128 + NSIG) {
-      first.reason = "was killed by " + signal_name(code - 128);
-      first.advice = death_advice(code - 128);
-    }
-    static_cast<Trouble&>(result) = first.trouble();
+    static_cast<Trouble&>(result) = cause->trouble();
   } else if (launcher_failed && server_->wait_finished({})) {
     // The ranks said goodbye and then exited with the outcome of their work.
     result.exit_code = WEXITSTATUS(*launcher);

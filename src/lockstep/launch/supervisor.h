@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,7 +29,7 @@ class Supervisor {
   int port() const { return server_->port(); }
 
   /// Starts a rank or, without `rank`, the launcher of all ranks.
-  void start(const ChildCommand& command, std::optional<int> rank);
+  void start(ChildCommand command, std::optional<int> rank);
 
   Supervision run();
 
@@ -47,6 +48,9 @@ class Supervisor {
   void on_signal(int signal);
   void reap();
   void classify_exit(const Child& child);
+  /// Passes on what mpirun says, but for the reports of the plugin in it.
+  void read_launcher();
+  void take_report(const char* report);
   /// Ends ranks that said goodbye long ago and still run: a library may hang in its shutdown.
   void check_ends();
   void advance(Stage stage);
@@ -62,12 +66,21 @@ class Supervisor {
   WakeUp cause_known_;
   std::unique_ptr<JobServer> server_;
   std::vector<Child> children_;
+  /// mpirun's standard error, and what is still to be passed on.
+  UniqueFd launcher_errors_;
+  std::string launcher_said_;
+  /// By process id.
+  std::map<pid_t, int> ranks_of_launcher_;
+  /// The rank whose end made mpirun end the others.
+  std::optional<LostRank> first_end_;
   Stage stage_ = Stage::kRunning;
   Clock::time_point stage_ends_;
   std::optional<int> interrupted_by_;
   std::optional<Clock::time_point> all_finished_since_;
   /// A sentence about the rank that did not end after its goodbye.
   std::string did_not_end_;
+  /// Whether ranks of mpirun were killed here.
+  bool ended_ranks_ = false;
   bool was_subreaper_ = false;
 };
 

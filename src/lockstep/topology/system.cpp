@@ -1,9 +1,12 @@
 #include "lockstep/topology/system.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/host_name.h"
@@ -228,6 +231,19 @@ System described(hwloc_topology_t topology) {
           .why_no_gpus = ""};
 }
 
+/// Whether `work` ends without a crash, tried in a child process.
+template <typename Work>
+bool survives(const Work& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    work();
+    ::_exit(0);
+  }
+  int status = 0;
+  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return child < 0 || !WIFSIGNALED(status);
+}
+
 }  // namespace
 
 System read_host_system() {
@@ -241,11 +257,18 @@ System read_host_system() {
 }
 
 System system_from_xml(std::string_view xml, std::string_view name) {
-  const HwlocTopology topology = load_topology([text = std::string(xml)](hwloc_topology_t raw) {
-    keep_devices(raw);
-    // hwloc counts the terminating zero.
-    return hwloc_topology_set_xmlbuffer(raw, text.c_str(), static_cast<int>(text.size() + 1)) == 0;
-  });
+  const auto load = [text = std::string(xml)] {
+    return load_topology([&](hwloc_topology_t raw) {
+      keep_devices(raw);
+      // hwloc counts the terminating zero.
+      return hwloc_topology_set_xmlbuffer(raw, text.c_str(), static_cast<int>(text.size() + 1)) == 0;
+    });
+  };
+  // hwloc crashes on some broken files.
+  const auto read = [&] {
+    if (const HwlocTopology topology = load()) described(topology.get());
+  };
+  const HwlocTopology topology = survives(read) ? load() : nullptr;
   if (!topology) {
     throw Error(fmt::format("'{}' is no topology that hwloc can read, or is cut off", name),
                 "Write it anew: lstopo FILE.xml");

@@ -20,14 +20,6 @@ namespace {
 constexpr size_t kMostUnproven = 256;
 constexpr std::chrono::milliseconds kTryAgain{10};
 
-std::string proof_of_guest(const std::string& secret) {
-  return answer_to("guest", secret);
-}
-
-std::string proof_of_host(const std::string& secret) {
-  return answer_to("host", secret);
-}
-
 /// Adds what has arrived of `bytes` bytes; false once the other end has closed the connection.
 bool read_more(const UniqueFd& fd, std::string& text, size_t bytes) {
   char buffer[128];
@@ -36,13 +28,9 @@ bool read_more(const UniqueFd& fd, std::string& text, size_t bytes) {
   return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/// The few bytes of a proof fit into the buffer of a new connection.
+/// A proof fits into the buffers of a new connection.
 void send_proof(const UniqueFd& fd, const std::string& proof) {
   ::send(fd.get(), proof.data(), proof.size(), MSG_NOSIGNAL);
-}
-
-int poll_timeout_ms(Deadline deadline) {
-  return std::min(milliseconds_until(deadline), 1000);
 }
 
 }  // namespace
@@ -58,41 +46,39 @@ UniqueFd Invitation::wait(Deadline deadline,
     std::string from;
     std::string said;
   };
-  const std::string expected = proof_of_guest(secret_);
-  const auto name = [&](const Unproven& one, const char* deed) {
-    on_stranger(fmt::format("{} {}", one.from, deed));
-  };
+  const std::string expected = answer_to("guest", secret_);
   std::deque<Unproven> all;
   while (Clock::now() < deadline) {
     std::vector<pollfd> wanted{{listener_.fd.get(), POLLIN, 0}};
     for (const Unproven& one : all) wanted.push_back({one.fd.get(), POLLIN, 0});
-    ::poll(wanted.data(), wanted.size(), poll_timeout_ms(deadline));
+    ::poll(wanted.data(), wanted.size(), std::min(milliseconds_until(deadline), 1000));
     for (size_t i = 0; i < all.size(); ++i) {
       Unproven& one = all[i];
       if (wanted[i + 1].revents == 0) continue;
       const bool open = read_more(one.fd, one.said, expected.size());
       if (is_same_answer(one.said, expected)) {
-        send_proof(one.fd, proof_of_host(secret_));
+        send_proof(one.fd, answer_to("host", secret_));
         UniqueFd proven = std::move(one.fd);
         for (const Unproven& other : all) {
-          if (other.fd) name(other, "said nothing that only a rank knows");
+          if (other.fd) on_stranger(other.from + " said nothing that only a rank knows");
         }
         return proven;
       }
-      if (one.said.size() == expected.size()) name(one, "did not know the secret of this connection");
-      if (!open || one.said.size() == expected.size()) one.fd = UniqueFd();
+      const bool is_wrong = one.said.size() == expected.size();
+      if (is_wrong) on_stranger(one.from + " did not know the secret of this connection");
+      if (is_wrong || !open) one.fd = UniqueFd();
     }
     std::erase_if(all, [](const Unproven& one) { return !one.fd; });
     if (wanted[0].revents == 0) continue;
     Unproven next;
     next.fd = accept_from(listener_, next.from);
-    if (!next.fd) {
+    if (next.fd) {
+      all.push_back(std::move(next));
+    } else {
       std::this_thread::sleep_for(kTryAgain);
-      continue;
     }
-    all.push_back(std::move(next));
     if (all.size() <= kMostUnproven) continue;
-    name(all.front(), "said nothing while others waited");
+    on_stranger(all.front().from + " said nothing while others waited");
     all.pop_front();
   }
   throw TimeoutError(fmt::format("no rank connected to {}:{} in time", address_, listener_.port));
@@ -104,15 +90,16 @@ UniqueFd Invitation::follow(const std::string& text, Deadline deadline) {
   int port = 0;
   std::string secret;
   fields >> address >> port >> secret;
-  const std::string expected = proof_of_host(secret);
+  const std::string expected = answer_to("host", secret);
   while (true) {
     UniqueFd fd = connect_tcp(address, port, deadline);
-    send_proof(fd, proof_of_guest(secret));
+    send_proof(fd, answer_to("guest", secret));
     std::string answer;
     bool open = true;
     while (open && answer.size() < expected.size() && Clock::now() < deadline) {
       pollfd wanted{fd.get(), POLLIN, 0};
-      if (::poll(&wanted, 1, poll_timeout_ms(deadline)) > 0) open = read_more(fd, answer, expected.size());
+      if (::poll(&wanted, 1, std::min(milliseconds_until(deadline), 1000)) > 0)
+        open = read_more(fd, answer, expected.size());
     }
     if (is_same_answer(answer, expected)) return fd;
     if (answer.size() == expected.size()) {

@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 #include <net/if.h>
-#include <netdb.h>
-#include <sys/socket.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/rule.h"
@@ -25,18 +23,12 @@ using Launcher = std::optional<launch::RankEnvironment>;
 /// Whether `name` is a network interface of this host, or a name or number of one of its addresses.
 bool is_on_this_host(const std::string& name) {
   if (::if_nametoindex(name.c_str()) != 0) return true;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return false;
-  bool here = false;
-  for (const addrinfo* one = found; one != nullptr && !here; one = one->ai_next) {
-    const UniqueFd fd(::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, 0));
-    // Only an address of this host can be bound.
-    here = fd && ::bind(fd.get(), one->ai_addr, one->ai_addrlen) == 0;
+  try {
+    listen_at(name);
+    return true;
+  } catch (const Error&) {
+    return false;
   }
-  ::freeaddrinfo(found);
-  return here;
 }
 
 void check_interface(const JobOptions& options) {

@@ -61,11 +61,12 @@ class JobRunner {
     local.ranks = job_.ranks;
     local.through_mpirun = options_.backend == "mpi";
     local.environment = variables;
-    local.on_stranger = callbacks_.stranger;
+    local.on_stranger = [this](const std::string& text) { warn_of_stranger(text); };
     local.on_waiting = callbacks_.note;
     local.timeout = timeout_;
     local.join_timeout = join_timeout_;
     const launch::Supervision outcome = launch::run_local_ranks(local);
+    if (!outcome.warning.empty()) callbacks_.warning(outcome.warning, "The results are complete.");
     if (outcome.exit_code != 0) callbacks_.departure(outcome);
     return outcome.exit_code;
   }
@@ -145,9 +146,13 @@ class JobRunner {
     return {.timeout = timeout_,
             .join_timeout = join_timeout_,
             .on_waiting = callbacks_.note,
-            .on_stranger = callbacks_.stranger,
+            .on_stranger = [this](const std::string& text) { warn_of_stranger(text); },
             .on_departure = [this](const launch::Departure& departure) { report(departure); },
             .open_agent_store = &launch::open_agent_store};
+  }
+
+  void warn_of_stranger(const std::string& text) const {
+    callbacks_.warning(text, "The job goes on without it; docs/security.md says who can reach a job.");
   }
 
   void report(const launch::Departure& departure) const {

@@ -34,8 +34,9 @@ struct JobCallbacks {
   /// Called with a line on the state of the job: missing ranks, the threads that the ranks agreed on. From
   /// any thread.
   std::function<void(const std::string& line)> note;
-  /// Called with a sentence about a stranger that connected to the job, from any thread.
-  std::function<void(const std::string& line)> stranger;
+  /// Called with a sentence about something that does not end the job, such as a stranger that connected to
+  /// it, and advice; from any thread.
+  std::function<void(const std::string& text, const std::string& advice)> warning;
   /// Called in a rank's process that is about to end early, before `departure` and also where another process
   /// reports, to save results. From any thread, while others may be blocked for good; within half a second.
   /// Empty: there is nothing to save.
