@@ -185,7 +185,7 @@ std::string closing(const BenchPlan& plan, train::Duration launch, double took_s
   const train::PacingOptions& pacing = plan.options.sweep.pacing;
   if (!pacing.steps) {
     text += fmt::format("steps end when the median is known well enough, or after {} per row (--max-time)\n",
-                        format_duration(pacing.max_time_s));
+                        format_duration(pacing.time_limit_s()));
   }
   return text;
 }

@@ -65,7 +65,8 @@ void add_measuring_flags(Flags& flags, BenchOptions& options) {
   flags.add("--min-time", sweep.pacing.min_time_s,
             "seconds of steps that a row measures at least, unless --steps or --max-time ends it",
             {.numbers = NumberRange{.most = 1e6, .unit = Unit::kSeconds}});
-  flags.add("--max-time", sweep.pacing.max_time_s, "seconds after which a row ends in any case",
+  flags.add("--max-time", sweep.pacing.max_time_s,
+            "seconds after which a row ends in any case [60; without limit where --steps is given]",
             {.numbers = times_from(0)});
   flags.add("--steps", sweep.pacing.steps, "measured steps per row [as many as --precision-target needs]",
             {.numbers = counts_up_to(kMostSteps)});

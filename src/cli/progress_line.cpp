@@ -101,7 +101,7 @@ std::string ProgressLine::line(double at_s) {
                           images_per_s, row.rate_unit(), left(elapsed_s, done / double(total)));
     } else {
       const double fraction =
-          std::max(done / double(train::expected_steps(row.pacing)), elapsed_s / row.pacing.max_time_s);
+          std::max(done / double(train::expected_steps(row.pacing)), elapsed_s / row.pacing.time_limit_s());
       text += fmt::format("step {}, {:.1f} {}, about {} left", done, images_per_s, row.rate_unit(),
                           left(elapsed_s, fraction));
     }

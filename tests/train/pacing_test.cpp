@@ -94,11 +94,49 @@ TEST(PacingTest, a_row_that_ends_within_its_warm_up_says_so) {
   }
 }
 
-TEST(PacingTest, when_the_time_is_over_within_warm_up_one_step_is_still_measured) {
-  const StoppingDecision decision = decide_pace(steps_of(5, 0), 100, {.warmup_steps = 5}, nullptr);
+TEST(PacingTest, when_the_time_is_over_within_warm_up_its_last_step_is_the_one_that_is_measured) {
+  for (const PacingOptions& options :
+       {PacingOptions{.warmup_steps = 5}, PacingOptions{.warmup_steps = 5, .steps = 9, .max_time_s = 60}}) {
+    const StoppingDecision decision = decide_pace(steps_of(5, 0), 100, options, nullptr);
+    EXPECT_TRUE(decision.stop);
+    EXPECT_EQ(decision.steady.cut, 4u);
+    EXPECT_EQ(decision.steady.unsettled_reason, measure::kWarmupNotOver);
+  }
+}
+
+TEST(PacingTest, the_time_ends_a_row_of_a_given_number_of_steps_too) {
+  const PacingOptions options{.warmup_steps = 2, .steps = 1000, .max_time_s = 10};
+  EXPECT_EQ(train::steps_to_first_decision(options), 8u);
+  // Half of the 9 seconds that are left.
+  StoppingDecision decision = decide_pace(steps_of(10, 0), 1, options, nullptr);
   EXPECT_FALSE(decision.stop);
+  EXPECT_EQ(decision.steps_to_next, 45u);
+  decision = decide_pace(steps_of(97, 0), 9.9, options, nullptr);
   EXPECT_EQ(decision.steps_to_next, 1u);
-  EXPECT_TRUE(decide_pace(steps_of(6, 0), 100, {.warmup_steps = 5}, nullptr).stop);
+  decision = decide_pace(steps_of(98, 0), 10, options, nullptr);
+  EXPECT_TRUE(decision.stop);
+  EXPECT_EQ(decision.text, "the time of 10 s is over, and 96 of 1000 steps were measured");
+  // Where there is time, no more pauses than one and no step more than asked for.
+  EXPECT_EQ(decide_pace(steps_of(10, 0), 0.01, options, nullptr).steps_to_next, 992u);
+  EXPECT_EQ(train::steps_to_first_decision({.warmup_steps = 1, .steps = 3, .max_time_s = 10}), 4u);
+  EXPECT_EQ(decide_pace(steps_of(1, 0), 0.1, {.warmup_steps = 2, .steps = 3, .max_time_s = 10}, nullptr)
+                .steps_to_next,
+            4u);
+  EXPECT_FALSE(decide_pace(steps_of(10, 0), 1000, {.warmup_steps = 2, .steps = 1000}, nullptr).stop);
+}
+
+TEST(PacingTest, a_row_of_a_given_number_of_steps_ends_in_time_on_all_ranks) {
+  std::atomic<size_t> steps{0};
+  test::with_thread_ranks(2, [&](comm::Communicator& group) {
+    test::TrainedReplica replica = test::make_replica({.model = "lenet5", .strategy = "ddp"}, &group);
+    launch::Progress progress;
+    const train::StepLoopResult result =
+        train::run_steps({*replica.model, *replica.input, *replica.strategy, &group},
+                         {.pacing = {.warmup_steps = 1000000, .steps = 1000000, .max_time_s = 0.2}}, progress);
+    EXPECT_EQ(result.step_s.size(), 1u);
+    steps += group.rank() == 0 ? result.warmup_s.size() : -result.warmup_s.size();
+  });
+  EXPECT_EQ(steps, 0u);
 }
 
 TEST(PacingTest, all_ranks_decide_the_same_from_the_slowest_of_each_step) {

@@ -29,7 +29,7 @@ void append(Fingerprint& fingerprint, const PacingOptions& pacing) {
   fingerprint.push_back({"--steps", count_or(steps, "as found")});
   fingerprint.push_back({"--precision-target", number(precision_target)});
   fingerprint.push_back({"--min-time", number(min_time_s)});
-  fingerprint.push_back({"--max-time", number(max_time_s)});
+  fingerprint.push_back({"--max-time", max_time_s ? number(*max_time_s) : "none"});
 }
 
 std::string value_of(const Fingerprint& fingerprint, const std::string& name) {

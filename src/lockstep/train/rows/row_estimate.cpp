@@ -198,15 +198,15 @@ StepCost try_steps(const RowPlan& row) {
 }
 
 Duration duration_of(const RowPlan& row, const StepCost& cost, bool breakdown) {
-  const auto steps_s = [&](const PacingOptions& pacing) {
-    return row.accumulate * cost.step_s * static_cast<double>(steps_to_first_decision(pacing));
-  };
+  const auto time_of = [&](auto steps) { return row.accumulate * cost.step_s * static_cast<double>(steps); };
   double around_s = cost.set_up_s + row.tune_budget_s;
-  if (breakdown) around_s += cost.set_up_s + steps_s(breakdown_pacing(row));
-  const double first_s = steps_s(row.pacing);
-  if (row.pacing.steps) return {around_s + first_s, around_s + first_s};
-  const double least_s = std::max(first_s, std::min(row.pacing.min_time_s, row.pacing.max_time_s));
-  return {around_s + least_s, around_s + std::max(first_s, row.pacing.max_time_s)};
+  if (breakdown) around_s += cost.set_up_s + time_of(expected_steps(breakdown_pacing(row)));
+  const PacingOptions& pacing = row.pacing;
+  const double counted_s = time_of(expected_steps(pacing));
+  const double least_s = std::min(pacing.steps ? counted_s : pacing.min_time_s, pacing.time_limit_s());
+  const double most_s = pacing.steps ? least_s : pacing.time_limit_s();
+  const double first_s = time_of(steps_to_first_decision(pacing));
+  return {around_s + std::max(first_s, least_s), around_s + std::max(first_s, most_s)};
 }
 
 }  // namespace lockstep::train

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,13 +15,22 @@ constexpr size_t kStepsToFirstDecision = 8;
 /// Measured steps that a row usually takes on a quiet machine when the precision decides.
 constexpr int kUsualSteps = 60;
 
+/// Measured steps before the first decision, if the time allows.
+size_t first_measured(const PacingOptions& options) {
+  return options.steps ? static_cast<size_t>(*options.steps) : kStepsToFirstDecision - measure::kLeastWarmup;
+}
+
 /// As measure::decide_stop for a fixed number of steps.
-measure::StoppingDecision decide_by_count(std::span<const double> step_s, const PacingOptions& options) {
+measure::StoppingDecision decide_by_count(std::span<const double> step_s, double elapsed_s,
+                                          const PacingOptions& options) {
   measure::StoppingDecision decision{.steady = steady_state(step_s, options)};
   const size_t measured = step_s.size() - std::min(decision.steady.cut, step_s.size());
   const auto wanted = static_cast<size_t>(*options.steps);
-  decision.stop = measured >= wanted;
-  decision.text = fmt::format("the {} steps asked for were run", wanted);
+  decision.stop = measured >= wanted || elapsed_s >= options.time_limit_s();
+  decision.text = measured >= wanted
+                      ? fmt::format("the {} steps asked for were run", wanted)
+                      : fmt::format("the time of {:g} s is over, and {} of {} steps were measured",
+                                    options.time_limit_s(), measured, wanted);
   decision.steps_to_next = wanted - std::min(measured, wanted);
   return decision;
 }
@@ -30,18 +40,32 @@ measure::StoppingDecision decide_by_precision(std::span<const double> step_s, do
   measure::StoppingOptions stopping;
   stopping.precision_target = options.precision_target;
   stopping.min_time_s = options.min_time_s;
-  stopping.max_time_s = options.max_time_s;
+  stopping.max_time_s = options.time_limit_s();
   if (options.warmup_steps) stopping.fixed_warmup = static_cast<size_t>(*options.warmup_steps);
-  measure::StoppingDecision decision = measure::decide_stop(step_s, elapsed_s, stopping);
-  // The time may run out within warm-up; one more step is then measured, so that every row has a sample.
-  if (decision.stop && step_s.size() <= decision.steady.cut) decision.stop = false;
-  decision.steps_to_next = std::max<size_t>(1, decision.steps_to_next);
-  return decision;
+  return measure::decide_stop(step_s, elapsed_s, stopping);
 }
 
 measure::StoppingDecision decide(std::span<const double> step_s, double elapsed_s,
                                  const PacingOptions& options) {
-  return options.steps ? decide_by_count(step_s, options) : decide_by_precision(step_s, elapsed_s, options);
+  measure::StoppingDecision decision = options.steps ? decide_by_count(step_s, elapsed_s, options)
+                                                     : decide_by_precision(step_s, elapsed_s, options);
+  const size_t steps = step_s.size();
+  if (decision.stop && decision.steady.cut >= steps) {
+    // The time is over within warm-up, and every row has a sample.
+    decision.steady.cut = steps - 1;
+    decision.steady.unsettled_reason = measure::kWarmupNotOver;
+  }
+  const size_t warm = certain_warmup(options);
+  if (steps < warm) decision.steps_to_next = warm - steps + first_measured(options);
+  if (options.steps || steps < warm) {
+    // Those that fit into half of the time that is left: later steps may take longer.
+    const double fit =
+        0.5 * (options.time_limit_s() - elapsed_s) * static_cast<double>(steps) / elapsed_s;
+    if (fit < static_cast<double>(decision.steps_to_next))
+      decision.steps_to_next = static_cast<size_t>(std::max(fit, 0.0));
+  }
+  decision.steps_to_next = std::max<size_t>(1, decision.steps_to_next);
+  return decision;
 }
 
 }  // namespace
@@ -58,8 +82,8 @@ size_t certain_warmup(const PacingOptions& options) {
 }
 
 size_t steps_to_first_decision(const PacingOptions& options) {
-  return certain_warmup(options) + (options.steps ? static_cast<size_t>(*options.steps)
-                                                  : kStepsToFirstDecision - measure::kLeastWarmup);
+  const size_t all = certain_warmup(options) + first_measured(options);
+  return std::isinf(options.time_limit_s()) ? all : std::min(all, kStepsToFirstDecision);
 }
 
 int expected_steps(const PacingOptions& options) {

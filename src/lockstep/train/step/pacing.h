@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -19,20 +20,23 @@ struct PacingOptions {
   double precision_target = 0.02;
   /// Least seconds of measured steps before that.
   double min_time_s = 2;
-  /// Limit for the whole row, warm-up included; used only if `steps` is empty.
-  double max_time_s = 60;
+  /// Limit for the whole row, warm-up included. Empty: none if `steps` are given, otherwise a minute.
+  std::optional<double> max_time_s;
 
-  /// Whether both counts are given, so that nothing needs to be decided.
-  bool fixed() const { return warmup_steps && steps; }
+  double time_limit_s() const {
+    return max_time_s.value_or(steps ? std::numeric_limits<double>::infinity() : 60);
+  }
+  /// Whether both counts are given and no time, so that nothing needs to be decided.
+  bool fixed() const { return warmup_steps && steps && !max_time_s; }
 };
 
 /// The end of warm-up in the steps so far: `--warmup`, or where the step time becomes stationary.
 measure::SteadyState steady_state(std::span<const double> step_s, const PacingOptions& options);
 
-/// Steps at the beginning that are warm-up whatever their times are; fewer than steps_to_first_decision().
+/// Steps at the beginning that are warm-up whatever their times are, unless the time is over before.
 size_t certain_warmup(const PacingOptions& options);
 
-/// Steps to run before the first decision: all of them where their number is given.
+/// Steps to run before the first decision: all of them where their number is given, and no time.
 size_t steps_to_first_decision(const PacingOptions& options);
 
 /// Steps that a row is expected to take, warm-up included; a guess where their number is not given.

@@ -198,7 +198,8 @@ class StepLoop {
 
   void run_fixed() {
     warmup_steps_ = static_cast<size_t>(*options_.pacing.warmup_steps);
-    warm_up(warmup_steps_);
+    for (size_t i = 0; i < warmup_steps_; ++i) checked_step();
+    end_warmup();
     begin_together();
     lead_in();
     for (int i = 0; i < *options_.pacing.steps; ++i) checked_step();
@@ -211,15 +212,19 @@ class StepLoop {
     comm::Communicator* deciders = options_.coupled ? trainee_.communicator : nullptr;
     const double begin_s = end_s_;
     const size_t warm = certain_warmup(options_.pacing);
-    warm_up(warm);
-    size_t further = steps_to_first_decision(options_.pacing) - warm;
+    size_t trained = 0;
+    size_t further = steps_to_first_decision(options_.pacing);
     while (true) {
-      for (size_t i = 0; i < further; ++i) checked_step();
+      for (size_t i = 0; i < further; ++i) {
+        if (trained++ == warm) end_warmup();
+        checked_step();
+      }
       settle();
       measure::StoppingDecision decision =
           decide_pace(durations_s_, now_s() - begin_s, options_.pacing, deciders);
       warmup_steps_ = decision.steady.cut;
       if (decision.stop) {
+        if (trained <= warm) end_warmup();
         result_.ending = {std::move(decision.steady.chosen), std::move(decision.text),
                           std::move(decision.steady.unsettled_reason)};
         begin_here();
@@ -233,9 +238,8 @@ class StepLoop {
     }
   }
 
-  /// Steps that are certain to be warm-up, in which libraries try out their algorithms.
-  void warm_up(size_t steps) {
-    for (size_t i = 0; i < steps; ++i) checked_step();
+  /// The end of the steps that are certain to be warm-up, in which libraries try out their algorithms.
+  void end_warmup() const {
     if (options_.warmed_up) options_.warmed_up();
   }
 
