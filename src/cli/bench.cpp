@@ -1,11 +1,9 @@
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/units.h"
@@ -16,26 +14,28 @@
 #include "bench_recorder.h"
 #include "commands.h"
 #include "console.h"
+#include "output_files.h"
 #include "presets.h"
 #include "result_keeper.h"
 
 namespace lockstep::cli {
 namespace {
 
-/// Set by the parent, so that it finds the partial record if rank 0 dies.
-constexpr const char* kRecordPathVariable = "LOCKSTEP_RECORD_PATH";
-/// Set by the parent, which chose it by the files of earlier runs: the place of the record while rows are
-/// measured.
-constexpr const char* kPlaceVariable = "LOCKSTEP_RECORD_PLACE";
+/// Set by the parent, which reads the record if rank 0 dies: its address.
+constexpr const char* kRecordVariable = "LOCKSTEP_RECORD";
 /// Set by the parent: the number of the launch, counted from 1, that its ranks belong to.
 constexpr const char* kLaunchVariable = "LOCKSTEP_LAUNCH_NUMBER";
 
-/// Prints why the job ended, and keeps the measurements in `place`.
-void keep_what_was_measured(const BenchPlan& plan, const std::filesystem::path& place,
+/// Prints why the job ended, and keeps the measurements.
+void keep_what_was_measured(const BenchPlan& plan, const std::optional<KeptRecord>& kept,
                             const Trouble& reason) {
+  // All was measured, and a rank has told why it exits otherwise.
+  if (!reason) return;
   print_departure(reason);
+  // The ranks have not met: there is no record yet.
+  if (!kept) return print_note("nothing was measured yet");
   try {
-    ResultKeeper(plan, place).finish_incomplete(reason.what);
+    finish_incomplete(plan, *kept, reason.what);
   } catch (const std::exception& error) {
     report(error);
   }
@@ -52,22 +52,26 @@ void note_unused_gpus(const BenchOptions& options, const train::JobSite& site) {
 int run_launches(BenchPlan plan) {
   const auto run = [&](const train::Variables& variables) {
     LiveRecord live;
-    // Known to every process but a launcher's ranks other than 0, which learn it from rank 0.
-    live.set_place(plan.place);
-    return train::run_job(
-        plan.job, [&](const train::JobRank& rank) { measure_rows(plan, rank, live); },
-        {.departure = [&](const Trouble& reason) { keep_what_was_measured(plan, live.place(), reason); },
+    if (plan.kept) live.set_kept(*plan.kept);
+    int finished = kExitDone;
+    const int ended = train::run_job(
+        plan.job,
+        [&](const train::JobRank& rank) {
+          const int code = measure_rows(plan, rank, live);
+          if (rank.environment.rank == 0) finished = code;
+        },
+        {.departure = [&](const Trouble& reason) { keep_what_was_measured(plan, live.kept(), reason); },
          .note = print_note,
          .warning = print_warning,
          .leaving = [&] { live.write_now(); }},
         variables);
+    return std::max(ended, finished);
   };
-  // The ranks of a parent have the record's path and the launch in their environment.
+  // The ranks of a parent have the record and the launch in their environment.
   if (plan.job.site.environment) return run({});
   for (plan.launch = 1; plan.launch <= plan.launches; ++plan.launch) {
-    const int code = run({{kRecordPathVariable, plan.record_path},
-                          {kPlaceVariable, plan.place},
-                          {kLaunchVariable, std::to_string(plan.launch)}});
+    const int code = run(
+        {{kRecordVariable, plan.kept->address()}, {kLaunchVariable, std::to_string(plan.launch)}});
     if (code != kExitDone) return code;
   }
   return kExitDone;
@@ -78,18 +82,6 @@ int own_launch(const train::JobSite& site) {
   const char* number = std::getenv(kLaunchVariable);
   if (!site.supervised() || number == nullptr) return 1;
   return std::max(1, std::atoi(number));
-}
-
-/// The file in which rank 0 keeps the record while rows are measured.
-std::filesystem::path record_path(const BenchOptions& options,
-                                  const std::optional<launch::RankEnvironment>& environment) {
-  // Without --json the parent and its ranks must find the same file: the parent passes its path on, and a
-  // launcher's ranks share the job's number. A rank alone shares with no process, and may have no such
-  // number.
-  if (!options.json_path.empty()) return options.json_path;
-  if (const char* path = std::getenv(kRecordPathVariable); environment && path != nullptr) return path;
-  const bool shared = environment && environment->world > 1;
-  return temporary_record_path(shared ? environment->job_id : std::to_string(::getpid()));
 }
 
 BenchPlan make_plan(BenchOptions options, train::JobSite site, const Arguments& command) {
@@ -107,9 +99,8 @@ BenchPlan make_plan(BenchOptions options, train::JobSite site, const Arguments& 
   plan.baseline = choose_baseline(plan.options, rows);
   plan.launches = plan.options.repeat;
   plan.launch = own_launch(site);
-  plan.record_path = record_path(plan.options, site.environment);
-  if (const char* place = std::getenv(kPlaceVariable); site.supervised() && place != nullptr)
-    plan.place = place;
+  if (const char* address = std::getenv(kRecordVariable); site.supervised())
+    plan.kept = KeptRecord::open(address == nullptr ? "" : address);
   plan.job = train::plan_job(std::move(site), std::move(rows), sweep.strategies);
   return plan;
 }
@@ -211,7 +202,7 @@ std::string plan_text(const BenchPlan& plan) {
       time = duration_text(duration);
     }
     text += fmt::format(
-        kColumns, row.label(), width, row.tune_budget_s > 0 ? "tuned" : fmt::format("{} MiB", row.bucket_mb),
+        kColumns, row.label(), width, row.tune_budget_s > 0 ? "tuned" : results::mebibytes_text(row.bucket_mb),
         steps_text(row.pacing), format_bytes(train::estimate_memory(row).total_bytes()), time);
   }
   if (job.site.on_gpus()) return text + "the time on GPUs is not estimated\n";
@@ -232,7 +223,11 @@ int run_bench(BenchPlan plan) {
   }
   // A launcher's ranks may be on hosts that do not see the files; its rank 0 checks them before it measures.
   if (!here.environment) check_files(plan.options);
-  if (!here.supervised() && here.speaks()) plan.place = ResultKeeper(plan, plan.place).prepare();
+  std::vector<UniqueFd> claims;
+  if (!here.supervised() && here.speaks()) {
+    claims = claim_outputs(outputs_of(plan.options));
+    plan.kept = prepare_record(plan.options);
+  }
   return run_launches(std::move(plan));
 }
 

@@ -121,9 +121,20 @@ void check_append(const BenchOptions& options) {
   throw ConfigError("--append needs --json FILE, the file to add this launch to");
 }
 
+void check_ranks_of_single(const BenchOptions& options) {
+  const train::SweepOptions& sweep = options.sweep;
+  if (sweep.controls || sweep.ranks.empty() || std::ranges::max(sweep.ranks) == 1) return;
+  if (!std::ranges::all_of(sweep.strategies, [](const auto& name) { return name == results::kSingle; }))
+    return;
+  throw ConfigError(fmt::format("--ranks {} has no effect on the strategy single, which trains on one rank",
+                                std::ranges::max(sweep.ranks)),
+                    "Add a strategy, or leave out --no-controls: 'independent' is measured then.");
+}
+
 /// Checked before the job's site is inspected, which may take seconds.
 constexpr Rule<BenchOptions> kFlagRules[] = {
-    [](const BenchOptions& options) { results::styles().get(options.how.style); },
+    [](const BenchOptions& options) { check_style(options.how); },
+    &check_ranks_of_single,
     &check_tuning_of_launches,
     &check_append,
 };
@@ -212,11 +223,13 @@ BaselineChoice choose_baseline(const BenchOptions& options, const std::vector<tr
   return choice;
 }
 
+std::vector<GivenFile> outputs_of(const BenchOptions& options) {
+  return {{"--json", options.json_path}, {"--csv", options.csv_path}, {"--trace", options.trace_path}};
+}
+
 void check_files(const BenchOptions& options) {
-  const std::vector<GivenFile> outputs{
-      {"--json", options.json_path}, {"--csv", options.csv_path}, {"--trace", options.trace_path}};
-  refuse_stdout(outputs);
-  check_output_files(outputs, {}, options.force);
+  refuse_stdout(outputs_of(options));
+  check_output_files(outputs_of(options), {}, options.force);
 }
 
 }  // namespace lockstep::cli

@@ -1,15 +1,16 @@
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/base/file.h"
 #include "lockstep/results/tables/render.h"
 #include "lockstep/train/job/job_plan.h"
 #include "lockstep/train/rows/sweep.h"
 
 #include "flags.h"
+#include "kept_record.h"
 
 namespace lockstep::cli {
 
@@ -58,6 +59,9 @@ struct BaselineChoice {
 /// Throws ConfigError for a baseline that is not among `rows`.
 BaselineChoice choose_baseline(const BenchOptions& options, const std::vector<train::RowPlan>& rows);
 
+/// The files that the user asked for.
+std::vector<GivenFile> outputs_of(const BenchOptions& options);
+
 /// Throws ConfigError for an output file that cannot be written, or that is not to be lost.
 void check_files(const BenchOptions& options);
 
@@ -68,11 +72,8 @@ struct BenchPlan {
   train::JobPlan job;
   BaselineChoice baseline;
   Arguments command;
-  /// The file for the record at the end: the user's --json, or without one a file in a private folder, which
-  /// is removed then.
-  std::filesystem::path record_path;
-  /// The place of the record while rows are measured (results::PartialFile::place_for).
-  std::filesystem::path place;
+  /// The record while rows are measured; empty in a launcher's ranks other than 0, which learn it from that.
+  std::optional<KeptRecord> kept;
   /// This launch among those of --repeat, counted from 1. Launches before the last only leave the record for
   /// the next one.
   int launch = 1;

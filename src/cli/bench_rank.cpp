@@ -55,20 +55,20 @@ train::Fingerprint fingerprint_of(const BenchPlan& plan) {
   return fingerprint;
 }
 
-/// The memory that the ranks of rank 0's host keep their step times in, and the place of the record, which a
-/// rank other than 0 needs if it has to tell how rank 0 ended.
+/// The memory that the ranks of rank 0's host keep their step times in, and the record, which a rank other
+/// than 0 needs if it has to tell how rank 0 ended.
 launch::StepBoard share_steps(const BenchRank& rank, LiveRecord& live) {
   constexpr const char* kBoard = "step-board";
-  constexpr const char* kPlace = "record-place";
+  constexpr const char* kRecord = "record";
   const int world = rank.environment.world;
   if (rank.environment.rank == 0) {
     launch::StepBoard board = launch::StepBoard::make(world);
-    rank.store.set(kPlace, rank.plan.place);
+    rank.store.set(kRecord, rank.plan.kept->address());
     rank.store.set(kBoard, board.address());
     return board;
   }
   const std::chrono::duration<double> patience{60};
-  live.set_place(rank.store.get(kPlace, patience));
+  live.set_kept(KeptRecord::open(rank.store.get(kRecord, patience)));
   return launch::StepBoard::open(rank.store.get(kBoard, patience), world);
 }
 
@@ -104,7 +104,7 @@ train::RowResult measure_row(train::RowPlan row, size_t index, const train::Rank
 
 }  // namespace
 
-void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveRecord& live) {
+int measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveRecord& live) {
   BenchRank rank{job_rank, plan, train::agree_on("bench", fingerprint_of(plan), plan.job, job_rank)};
   // Before the recorder is made: rank 0's waits in it for the places of all ranks.
   publish_place(rank);
@@ -133,7 +133,13 @@ void measure_rows(const BenchPlan& plan, const train::JobRank& job_rank, LiveRec
     links.run_row(*baseline, measure_again, /*turn=*/2);
   }
   links.meet();
-  if (recorder) recorder->finish();
+  try {
+    if (recorder) recorder->finish();
+  } catch (const std::exception& error) {
+    // All was measured, so it is no failure of the rank.
+    return report(error);
+  }
+  return kExitDone;
 }
 
 }  // namespace lockstep::cli

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 #include <iterator>
 
 #include <fmt/chrono.h>
@@ -89,26 +88,25 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
   }
 }
 
-/// The file of earlier launches; empty for the first.
-std::filesystem::path earlier_launches(const BenchPlan& plan) {
-  if (plan.launch > 1) return plan.place;
-  return plan.options.append && holds_something(plan.record_path) ? plan.record_path
-                                                                  : std::filesystem::path();
+/// The record of earlier launches; empty for the first.
+std::optional<results::RunRecord> earlier_launches(const BenchPlan& plan) {
+  if (plan.launch > 1) return plan.kept->read();
+  if (!plan.options.append || !holds_something(plan.options.json_path)) return std::nullopt;
+  return results::read_record(plan.options.json_path);
 }
 
 }  // namespace
 
 BenchRecorder::BenchRecorder(const BenchRank& rank, LiveRecord& live, launch::StepBoard board)
-    : rank_(rank), live_(live), keeper_(rank.plan, rank.plan.place), record_(describe_job(rank)) {
+    : rank_(rank), live_(live), record_(describe_job(rank)) {
   check_files(rank.plan.options);
-  if (const std::filesystem::path earlier = earlier_launches(rank.plan); !earlier.empty())
-    earlier_ = results::read_record(earlier);
+  earlier_ = earlier_launches(rank.plan);
   collect_machines(rank, record_, hosts_before_);
   if (rank.plan.launch == 1) print_header(record_, rank.plan.options.how);
   if (rank.plan.launches > 1)
     print_note(fmt::format("launch {} of {}", rank.plan.launch, rank.plan.launches));
   line_ = std::make_unique<ProgressLine>(rank.plan.job.rows, rank.progress);
-  live_.start(keeper_.file(), std::move(board), whole_record());
+  live_.start(std::move(board), whole_record());
 }
 
 void BenchRecorder::row_begins(size_t index) {
@@ -158,8 +156,8 @@ void BenchRecorder::finish() {
   // Its thread must draw nothing into the tables.
   line_.reset();
   live_.stop();
-  if (!traced_.empty()) write_file_atomically(rank_.plan.options.trace_path, results::to_trace(traced_));
-  keeper_.finish(whole_record());
+  finish_results(rank_.plan, *rank_.plan.kept, whole_record(),
+                 traced_.empty() ? "" : results::to_trace(traced_));
 }
 
 results::RunRecord BenchRecorder::whole_record() const {

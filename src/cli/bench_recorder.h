@@ -61,6 +61,7 @@ class BenchRecorder {
   void row_ends(size_t index, const train::RowResult& result);
   /// Keeps the steps that a baseline made after the last row of its network.
   void measured_again(size_t index, const std::vector<double>& step_s);
+  /// As finish_results().
   void finish();
 
  private:
@@ -73,7 +74,6 @@ class BenchRecorder {
 
   const BenchRank& rank_;
   LiveRecord& live_;
-  ResultKeeper keeper_;
   /// Earlier launches in the file; empty for the first.
   std::optional<results::RunRecord> earlier_;
   results::RunRecord record_;
@@ -83,8 +83,8 @@ class BenchRecorder {
   std::unique_ptr<ProgressLine> line_;
 };
 
-/// The work of one rank: measures its rows; rank 0 also keeps them in `live`, and prints and writes the
-/// results. Collective over the job.
-void measure_rows(const BenchPlan& plan, const train::JobRank& rank, LiveRecord& live);
+/// The work of one rank: measures its rows; rank 0 also keeps them in `live`, prints and writes the results,
+/// and reports what cannot be written. Returns the exit code of this. Collective over the job.
+int measure_rows(const BenchPlan& plan, const train::JobRank& rank, LiveRecord& live);
 
 }  // namespace lockstep::cli

@@ -8,11 +8,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/plain_text.h"
 #include "lockstep/base/tcp_socket.h"
 #include "lockstep/base/units.h"
 #include "lockstep/results/files/record_json.h"
@@ -54,12 +54,11 @@ std::string so_far(const results::Diff& diff) {
 
 TurnFolder::TurnFolder(const std::string& keep, bool force) : folder_(keep), kept_(!keep.empty()) {
   if (!kept_) {
-    folder_ = temporary_path(fmt::format("lockstep-compare-{}-{}", ::geteuid(), ::getpid()));
-    make_private_folder(folder_);
+    folder_ = make_private_folder("lockstep-compare");
     return;
   }
   std::error_code failed;
-  fs::create_directories(folder_, failed);
+  fs::create_directory(folder_, failed);
   if (failed) {
     throw ConfigError(fmt::format("--keep '{}' cannot be made: {}", keep, failed.message()),
                       "Give a folder that can be written.");
@@ -167,7 +166,7 @@ void TurnRunner::fail(const TurnSide& side, int exit_code, size_t log_begin) con
     printed.erase(0, error);
   std::string text = fmt::format("launch {} ({}) ended with exit code {}", launches_, side.name, exit_code);
   if (!printed.empty()) text += fmt::format(":\n{}", printed.substr(0, printed.find_last_not_of('\n') + 1));
-  const std::string advice = fmt::format("It was: {}", fmt::join(side.command, " "));
+  const std::string advice = "It was: " + command_text(side.command);
   if (exit_code == kExitUsage) throw ConfigError(text, advice);
   if (exit_code == kExitBackendMissing) throw BackendMissing(text, advice);
   throw Error(text, advice);

@@ -32,24 +32,22 @@ LiveRecord::~LiveRecord() {
   stop();
 }
 
-void LiveRecord::set_place(std::filesystem::path place) {
+void LiveRecord::set_kept(KeptRecord kept) {
   const std::lock_guard lock(mutex_);
-  place_ = std::move(place);
+  kept_ = std::move(kept);
 }
 
-std::filesystem::path LiveRecord::place() const {
+std::optional<KeptRecord> LiveRecord::kept() const {
   const std::lock_guard lock(mutex_);
-  return place_;
+  return kept_;
 }
 
-void LiveRecord::start(results::PartialFile file, launch::StepBoard board, results::RunRecord record) {
+void LiveRecord::start(launch::StepBoard board, results::RunRecord record) {
   const std::lock_guard lock(mutex_);
-  place_ = file.place();
-  file_ = std::move(file);
   board_ = std::move(board);
   record_ = std::make_shared<const results::RunRecord>(std::move(record));
   running_ = true;
-  if (!place_.empty()) thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this] { run(); });
 }
 
 void LiveRecord::row_begins(train::RowPlan row) {
@@ -65,7 +63,7 @@ void LiveRecord::keep(results::RunRecord record) {
     row_.reset();
     record_ = std::make_shared<const results::RunRecord>(std::move(record));
   }
-  file_->update(*record_);
+  kept_->write(*record_);
 }
 
 void LiveRecord::write_now() noexcept {
@@ -91,7 +89,6 @@ void LiveRecord::run() {
   while (!wake_.wait_for(lock, pause, [this] { return !running_; })) {
     lock.unlock();
     const CpuSeconds begin = thread_time();
-    // A full disk may have room again later; if not, the end of the row reports it.
     write_now();
     pause = std::max(std::min(2 * pause, kUsualPause), kPausePerWriting * (thread_time() - begin));
     lock.lock();
@@ -116,8 +113,7 @@ void LiveRecord::write_row() {
   if (steps == written_steps_) return;
   results::RunRecord record = *measured;
   record.runs.push_back(std::move(*run));
-  // Set once, in start(), before there was anything to write.
-  file_->update(record);
+  kept_->write(record);
   written_steps_ = steps;
 }
 

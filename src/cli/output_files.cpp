@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <functional>
 
 #include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/results/files/record_json.h"
 
 namespace lockstep::cli {
 namespace fs = std::filesystem;
@@ -24,12 +29,22 @@ constexpr std::string_view kMark = "Made by lockstep ";
 /// Bytes at either end of a file that show who wrote it: a page's last line and more.
 constexpr size_t kShownBytes = 4096;
 
-/// Judges by both ends: results of many ranks take hundreds of megabytes.
-bool is_own(const fs::path& path) {
-  const FileEnds ends = read_ends(path, kShownBytes);
-  return std::ranges::any_of(kBeginnings,
-                             [&](std::string_view beginning) { return ends.first.starts_with(beginning); }) ||
-         ends.last.find(kMark) != std::string::npos;
+/// Takes `name` on this host. Where a process of this user has it, returns none, and that process.
+UniqueFd take_name(const std::string& name, pid_t& holder) {
+  UniqueFd taken(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  // An abstract name, which begins with a zero: it leaves no file, however the process ends.
+  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+  const auto* const where = reinterpret_cast<const sockaddr*>(&address);
+  // Nobody answers those who ask for the name; they need places in the queue.
+  if (::bind(taken.get(), where, sizeof address) == 0 && ::listen(taken.get(), SOMAXCONN) == 0) return taken;
+  ucred other{};
+  socklen_t size = sizeof other;
+  const bool known = ::connect(taken.get(), where, sizeof address) == 0 &&
+                     ::getsockopt(taken.get(), SOL_SOCKET, SO_PEERCRED, &other, &size) == 0;
+  // Another user could keep this one from writing.
+  if (known && other.uid == ::geteuid()) holder = other.pid;
+  return {};
 }
 
 }  // namespace
@@ -37,6 +52,14 @@ bool is_own(const fs::path& path) {
 bool holds_something(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored) && fs::file_size(path, ignored) > 0;
+}
+
+/// Judges by both ends: results of many ranks take hundreds of megabytes.
+bool is_own(const fs::path& path) {
+  const FileEnds ends = read_ends(path, kShownBytes);
+  return std::ranges::any_of(kBeginnings,
+                             [&](std::string_view beginning) { return ends.first.starts_with(beginning); }) ||
+         ends.last.find(kMark) != std::string::npos;
 }
 
 void add_force_flag(Flags& flags, bool& force) {
@@ -51,6 +74,26 @@ void refuse_stdout(const std::vector<GivenFile>& outputs) {
         "Tables go to standard output. Of a result file, 'lockstep show FILE --csv -' writes the "
         "rows there.");
   }
+}
+
+results::RunRecord read_given_record(const std::string& path) {
+  if (path != "-") return results::read_record(path);
+  return results::from_json(read_file("/dev/stdin"), "standard input");
+}
+
+std::vector<UniqueFd> claim_outputs(const std::vector<GivenFile>& outputs) {
+  std::vector<UniqueFd> claims;
+  for (const auto& [flag, path] : outputs) {
+    if (path.empty() || path == "-" || is_device_or_pipe(path)) continue;
+    const size_t hash = std::hash<std::string>()(identity_of(path));
+    pid_t holder = 0;
+    claims.push_back(take_name(fmt::format("lockstep-output-{}-{:016x}", ::geteuid(), hash), holder));
+    if (holder == 0) continue;
+    throw ConfigError(fmt::format("{} '{}' is what another lockstep (pid {}) is about to write", flag,
+                                  path.string(), holder),
+                      "Wait for its end, or give every run a file of its own.");
+  }
+  return claims;
 }
 
 void check_output_files(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs,

@@ -85,8 +85,7 @@ std::string converted(const std::string& svg, const std::string& format) {
     throw Error(fmt::format("rsvg-convert, which makes {} files of drawings, is not installed", format),
                 "Install Debian's package librsvg2-bin (Fedora: librsvg2-tools), or write FILE.svg.");
   }
-  const std::filesystem::path folder = temporary_path(fmt::format("lockstep-plot-{}", ::getpid()));
-  make_private_folder(folder);
+  const std::filesystem::path folder = make_private_folder("lockstep-plot");
   const std::string from = folder / "chart.svg", to = folder / "chart";
   write_file_atomically(from, svg);
   // A pixel of the drawing is two of a PNG, for sharp text.

@@ -1,8 +1,11 @@
 #include "result_keeper.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
+#include <filesystem>
+#include <functional>
 
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
@@ -29,14 +32,23 @@ void print_record(const results::RunRecord& record, results::RenderOptions how, 
 
 namespace {
 
+/// The first of FILE.old, FILE.old2, FILE.old3, ... that is free.
+fs::path old_name(const fs::path& file, const std::function<bool(const fs::path&)>& is_free) {
+  fs::path name = file.string() + ".old";
+  for (int number = 2; !is_free(name); ++number) name = fmt::format("{}.old{}", file.string(), number);
+  return name;
+}
+
+/// FILE.partial, the place of a record while FILE holds an earlier one.
+fs::path partial_of(const fs::path& path) {
+  return path.string() + ".partial";
+}
+
 /// Gives a record that an earlier run left at `partial` a name that nothing has.
 void set_aside(const fs::path& partial) {
   std::error_code failed;
   if (!fs::exists(partial, failed)) return;
-  fs::path aside = partial;
-  aside += ".old";
-  for (int number = 2; fs::exists(aside, failed); ++number)
-    aside.replace_extension(fmt::format(".old{}", number));
+  const fs::path aside = old_name(partial, [](const fs::path& name) { return !fs::exists(name); });
   fs::rename(partial, aside, failed);
   if (failed) throw Error(fmt::format("cannot rename '{}': {}", partial.string(), failed.message()));
   print_note(fmt::format("an earlier run left '{}'; it is '{}' now", partial.string(), aside.string()));
@@ -50,75 +62,94 @@ void mark_incomplete(results::RunRecord& record, const std::string& reason) {
   }
 }
 
+/// Takes every step, whether or not one before it failed. Throws one Error for all that failed.
+void take_all(std::initializer_list<std::function<void()>> steps) {
+  Trouble trouble;
+  for (const auto& step : steps) {
+    try {
+      step();
+    } catch (const std::exception& error) {
+      const Trouble next = trouble_of(error);
+      trouble = trouble ? Trouble{trouble.what + "; " + next.what, trouble.advice} : next;
+    }
+  }
+  if (trouble) throw Error(trouble);
+}
+
+/// Writes the whole record to the file of --json, and leaves nothing else of this run.
+void write_json(const BenchOptions& options, const KeptRecord& kept, const results::RunRecord& record) {
+  const fs::path path = options.json_path;
+  const std::string text = results::to_json(record);
+  const bool older = kept.file() != path && holds_something(path) && !options.append;
+  if (!older) {
+    write_file_atomically(path, text);
+  } else {
+    const fs::path old = old_name(fs::canonical(path), [](const fs::path& name) {
+      return !fs::exists(name) || (holds_something(name) && is_own(name));
+    });
+    write_file_atomically(path, {text}, old);
+    print_note(fmt::format("the earlier result in '{}' is '{}' now", path.string(), old.string()));
+  }
+  std::error_code ignored;
+  if (!kept.file().empty() && kept.file() != path) fs::remove(kept.file(), ignored);
+}
+
 }  // namespace
 
-ResultKeeper::ResultKeeper(const BenchPlan& plan, const fs::path& place)
-    : file_(plan.record_path, place), plan_(plan) {}
-
-fs::path ResultKeeper::prepare() const {
-  fs::path place = results::PartialFile::place_for(file_.path());
+KeptRecord prepare_record(const BenchOptions& options) {
+  const fs::path path = options.json_path;
   // Beside a device there is no room for a file.
-  if (place.empty()) place = temporary_record_path(std::to_string(::getpid()));
-  if (keeps_privately()) {
-    make_private_folder(place.parent_path());
-  } else {
-    set_aside(results::PartialFile::beside(file_.path()));
-  }
-  return place;
+  if (path.empty() || (fs::exists(path) && !fs::is_regular_file(path))) return KeptRecord::make({});
+  set_aside(partial_of(path));
+  // mktemp leaves an empty file.
+  return KeptRecord::make(holds_something(path) ? partial_of(path) : path);
 }
 
-bool ResultKeeper::keeps_privately() const {
-  return plan_.options.json_path.empty() || results::PartialFile::place_for(file_.path()).empty();
-}
-
-void ResultKeeper::finish(const results::RunRecord& record) const {
+void finish_results(const BenchPlan& plan, const KeptRecord& kept, const results::RunRecord& record,
+                    const std::string& trace) {
   // The next launch reads the record and adds itself; tables of all launches are printed once, at the end.
-  if (plan_.launch < plan_.launches) {
-    file_.update(record);
+  if (plan.launch < plan.launches) return kept.write(record);
+  const BenchOptions& options = plan.options;
+  take_all({[&] { print_record(record, options.how, /*with_header=*/false); },
+            [&] {
+              if (!options.json_path.empty()) write_json(options, kept, record);
+            },
+            [&] {
+              if (!options.csv_path.empty()) write_file_atomically(options.csv_path, results::to_csv(record));
+            },
+            [&] {
+              if (!trace.empty()) write_file_atomically(options.trace_path, trace);
+            }});
+}
+
+void finish_incomplete(const BenchPlan& plan, const KeptRecord& kept, const std::string& reason) {
+  const BenchOptions& options = plan.options;
+  std::optional<results::RunRecord> record = kept.read();
+  if (!options.trace_path.empty())
+    print_note(fmt::format("no trace was written to {}: it is made when all is measured", options.trace_path));
+  if (!record) {
+    print_note(kept.within_reach() ? "nothing was measured yet"
+                                   : "what was measured is lost with the memory of rank 0's host");
     return;
   }
-  const BenchOptions& options = plan_.options;
-  // The files first: standard output may be full.
-  if (!options.json_path.empty()) file_.finish(record);
-  if (keeps_privately()) drop_temporary();
-  if (!options.csv_path.empty()) write_file_atomically(options.csv_path, results::to_csv(record));
-  print_record(record, options.how, /*with_header=*/false);
-}
-
-void ResultKeeper::finish_incomplete(const std::string& reason) const {
-  if (!holds_something(file_.place())) {
-    print_note("nothing was measured yet");
-    if (keeps_privately()) drop_temporary();
-    return;
-  }
-  results::RunRecord record = results::read_record(file_.place());
-  mark_incomplete(record, reason);
-  keeps_privately() ? drop_temporary() : file_.update(record);
-  const std::string& csv_path = plan_.options.csv_path;
-  const bool older_csv = !csv_path.empty() && holds_something(csv_path);
-  if (!csv_path.empty() && !older_csv) write_file_atomically(csv_path, results::to_csv(record));
-  print_record(record, plan_.options.how, /*with_header=*/false);
-  if (!keeps_privately()) print_place();
-  if (older_csv) print_note(fmt::format("{} is still that of an earlier run", csv_path));
-}
-
-void ResultKeeper::print_place() const {
-  std::string line = fmt::format("what was measured is in {}, marked incomplete", file_.place().string());
-  if (file_.place() != file_.path())
-    line += fmt::format("; {} is still that of an earlier run", plan_.options.json_path);
-  print_note(line);
-}
-
-void ResultKeeper::drop_temporary() const {
-  if (file_.place().empty()) return;
-  std::error_code ignored;
-  fs::remove(file_.place(), ignored);
-  // The folder is the run's own, and stays while it holds anything else.
-  fs::remove(file_.place().parent_path(), ignored);
-}
-
-fs::path temporary_record_path(const std::string& job) {
-  return temporary_path(fmt::format("lockstep-record-{}-{}", ::geteuid(), job)) / "result.json";
+  mark_incomplete(*record, reason);
+  const auto still_older = [](const std::string& path) {
+    return fmt::format("{} is still that of an earlier run", path);
+  };
+  take_all({[&] { print_record(*record, options.how, /*with_header=*/false); },
+            [&] {
+              if (options.csv_path.empty()) return;
+              if (holds_something(options.csv_path)) return print_note(still_older(options.csv_path));
+              write_file_atomically(options.csv_path, results::to_csv(*record));
+            },
+            [&] {
+              if (kept.file().empty()) return;
+              write_file_atomically(kept.file(), results::to_json(*record));
+              std::string line =
+                  fmt::format("what was measured is in {}, marked incomplete", kept.file().string());
+              if (kept.file() != options.json_path) line += "; " + still_older(options.json_path);
+              print_note(line);
+            }});
 }
 
 }  // namespace lockstep::cli

@@ -138,4 +138,11 @@ void add_style_flags(Flags& flags, results::RenderOptions& how) {
             {.numbers = NumberRange{.least = 1, .most = 1e12}});
 }
 
+void check_style(const results::RenderOptions& how) {
+  results::styles().get(how.style);
+  if (how.epoch_size == results::kImageNetImages || how.style == "theano") return;
+  throw ConfigError(fmt::format("--epoch-size has no effect on --style {}", how.style),
+                    "It is an option of --style theano.");
+}
+
 }  // namespace lockstep::cli

@@ -51,5 +51,7 @@ void add_job_flags(Flags& flags, train::JobOptions& options);
 
 /// --style, --markdown and --epoch-size, in the group that was begun.
 void add_style_flags(Flags& flags, results::RenderOptions& how);
+/// Throws ConfigError for an unknown style, and for an epoch that it does not show.
+void check_style(const results::RenderOptions& how);
 
 }  // namespace lockstep::cli

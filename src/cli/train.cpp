@@ -70,6 +70,16 @@ void check_checkpoint_flags(const TrainOptions& options) {
   throw ConfigError("--checkpoint-every means nothing without --checkpoint FILE");
 }
 
+void check_decay(const TrainOptions& options) {
+  const train::ScheduleOptions& schedule = options.plan.schedule;
+  const train::ScheduleOptions usual;
+  const bool epochs = schedule.decay_epochs != usual.decay_epochs;
+  if (options.decay == "step" || (!epochs && schedule.decay_factor == usual.decay_factor)) return;
+  throw ConfigError(fmt::format("{} has no effect on --schedule {}",
+                                epochs ? "--decay-epochs" : "--decay-factor", options.decay),
+                    "It is an option of --schedule step.");
+}
+
 /// Checked before the row is planned; train::check_plan comes after.
 constexpr Rule<TrainOptions> kTrainRules[] = {
     &check_strategy,
@@ -77,6 +87,7 @@ constexpr Rule<TrainOptions> kTrainRules[] = {
       train::check_combines(options.sweep.strategies.front(), options.sweep.ranks.front());
     },
     &check_checkpoint_flags,
+    &check_decay,
 };
 
 /// Steps; 0 for "epoch".
@@ -294,6 +305,9 @@ int run_train(const TrainOptions& options, const Arguments& command) {
     if (job.site.speaks()) print_result(describe(plan));
     return kExitDone;
   }
+  std::vector<UniqueFd> claims;
+  if (!job.site.supervised() && job.site.speaks())
+    claims = claim_outputs({{"--json", options.json_path}, {"--checkpoint", options.plan.checkpoint_path}});
   return train::run_job(job,
                         [&](const train::JobRank& rank) {
                           std::unique_ptr<TrainingReport> report;

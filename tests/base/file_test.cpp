@@ -1,5 +1,8 @@
 #include "lockstep/base/file.h"
 
+#include <cstdlib>
+
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -35,27 +38,20 @@ TEST_F(FileTest, a_written_file_reads_back_and_leaves_no_other) {
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(FileTest, a_private_folder_is_nobody_elses) {
-  const auto refusal = [](const fs::path& folder) -> std::string {
-    try {
-      make_private_folder(folder);
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "made";
-  };
-  EXPECT_EQ(refusal(folder_ / "own"), "made");
-  struct ::stat facts {};
-  ASSERT_EQ(::stat((folder_ / "own").c_str(), &facts), 0);
-  EXPECT_EQ(facts.st_mode & 07777, 0700U);
-  EXPECT_EQ(refusal(folder_ / "own"), "made");
-  ::chmod((folder_ / "own").c_str(), 0755);
-  EXPECT_THAT(refusal(folder_ / "own"), HasSubstr("is not a folder of yours alone"));
-  fs::create_directory(folder_ / "other");
-  fs::permissions(folder_ / "other", fs::perms::owner_all);
-  fs::create_directory_symlink(folder_ / "other", folder_ / "link");
-  EXPECT_THAT(refusal(folder_ / "link"), HasSubstr("is not a folder of yours alone"));
-  EXPECT_THAT(refusal(folder_ / "missing" / "own"), HasSubstr("cannot hold temporary files: No such file"));
+TEST_F(FileTest, a_private_folder_is_nobody_elses_and_has_a_name_that_nobody_knows_before) {
+  ::setenv("TMPDIR", folder_.c_str(), 1);
+  const fs::path made = make_private_folder("own");
+  EXPECT_NE(made, make_private_folder("own"));
+  EXPECT_EQ(files(), 2u);
+  EXPECT_EQ(fs::status(made).permissions(), fs::perms::owner_all);
+  ::setenv("TMPDIR", (folder_ / "missing").c_str(), 1);
+  try {
+    make_private_folder("own");
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("missing' cannot hold temporary files: No such file"));
+  }
+  ::unsetenv("TMPDIR");
 }
 
 TEST_F(FileTest, a_missing_folder_is_named) {
@@ -107,6 +103,77 @@ TEST_F(FileTest, an_output_is_neither_an_input_nor_another_output) {
               HasSubstr("is the file to show too, which would be lost"));
   EXPECT_EQ(refusal({{"--json", a}, {"--csv", folder_ / "b.csv"}}, {{"--from", folder_ / "c"}}), "");
   EXPECT_EQ(read_file(a), "measured");
+}
+
+TEST_F(FileTest, every_spelling_of_a_path_is_one_file_whether_it_exists_or_not) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_);
+  fs::create_directory("s");
+  fs::create_directory_symlink(folder_, "again");
+  fs::create_symlink("x.json", "link");
+  fs::create_symlink("link", "link to link");
+  const std::vector<fs::path> spellings{"./x.json",    folder_ / "x.json", "s/../x.json", "s/.././x.json",
+                                        "again/x.json", "link",             "link to link"};
+  for (const bool exists : {false, true}) {
+    if (exists) write_file_atomically("x.json", "measured");
+    for (const fs::path& one : spellings) {
+      EXPECT_TRUE(is_same_file(one, "x.json")) << one;
+      EXPECT_TRUE(is_same_file(spellings.front(), one)) << one;
+      EXPECT_THAT(refusal({{"--json", "x.json"}, {"--csv", one}}), HasSubstr("both write")) << one;
+      EXPECT_FALSE(is_same_file(one, "y.json")) << one;
+    }
+  }
+  fs::create_hard_link("x.json", "hard");
+  EXPECT_TRUE(is_same_file("hard", "x.json"));
+  EXPECT_FALSE(is_same_file("s/x.json", "x.json"));
+  EXPECT_FALSE(is_same_file("/dev/null", "/dev/null"));
+  fs::current_path(before);
+}
+
+TEST_F(FileTest, a_link_to_a_file_that_is_not_there_yet_stays_a_link) {
+  fs::create_symlink("real", folder_ / "link");
+  write_file_atomically(folder_ / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  EXPECT_EQ(read_file(folder_ / "real"), "new");
+}
+
+TEST_F(FileTest, a_link_of_another_user_is_not_followed) {
+  write_file_atomically(folder_ / "precious", "kept");
+  fs::create_symlink("precious", folder_ / "link");
+  if (::lchown((folder_ / "link").c_str(), 65534, 65534) != 0) return;  // only root can play both parts
+  EXPECT_THAT(refusal({{"--json", folder_ / "link"}}), HasSubstr("is a link that another user made"));
+  EXPECT_THROW(write_file_atomically(folder_ / "link", "new"), Error);
+  EXPECT_EQ(read_file(folder_ / "precious"), "kept");
+  // In that user's own folder it is what this user wants.
+  ASSERT_EQ(::chown(folder_.c_str(), 65534, 65534), 0);
+  write_file_atomically(folder_ / "link", "new");
+  EXPECT_EQ(read_file(folder_ / "precious"), "new");
+}
+
+TEST_F(FileTest, a_pipe_that_nobody_reads_is_not_waited_for) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  try {
+    write_file_atomically(pipe, "text");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("nobody reads this pipe"));
+  }
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  write_file_atomically(pipe, "text");
+  std::string read(9, ' ');
+  EXPECT_EQ(::read(reader, read.data(), read.size()), 4);
+  ::close(reader);
+}
+
+TEST_F(FileTest, the_old_file_is_kept_under_the_name_that_it_is_given) {
+  write_file_atomically(folder_ / "a.json", {"first"}, folder_ / "a.json.old");
+  EXPECT_EQ(files(), 1u);
+  for (const char* text : {"second", "third"})
+    write_file_atomically(folder_ / "a.json", {text}, folder_ / "a.json.old");
+  EXPECT_EQ(read_file(folder_ / "a.json"), "third");
+  EXPECT_EQ(read_file(folder_ / "a.json.old"), "second");
+  EXPECT_EQ(files(), 2u);
 }
 
 TEST_F(FileTest, links_and_permissions_stay) {

@@ -41,5 +41,13 @@ TEST(PrintableTest, keeps_text_and_replaces_what_acts_on_a_terminal) {
   EXPECT_EQ(printable("abcdef", 3), "abc...");
 }
 
+TEST(CommandTextTest, a_shell_reads_the_words_again_and_a_terminal_nothing_else) {
+  EXPECT_EQ(command_text({"lockstep", "bench", "--json=a-1.json", "--bucket-mb", "1,5"}),
+            "lockstep bench --json=a-1.json --bucket-mb 1,5");
+  EXPECT_EQ(command_text({"er gebnis ö.json", "", "it's", "$HOME"}),
+            "'er gebnis ö.json' '' 'it'\\''s' '$HOME'");
+  EXPECT_EQ(command_text({"\x1b[2J\n"}), "'\uFFFD[2J '");
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -17,8 +17,8 @@ namespace {
 using Words = std::vector<std::string>;
 
 /// In a mount namespace of its own. $1: folder of the files that are there before; $2: an empty folder, where
-/// the disk is mounted; $3: full, nearly_full, read_only, vanished (before the command looks at it) or
-/// vanishing (while it runs); then the command. The exit code is the command's, or 99 when it failed and an
+/// the disk is mounted; $3: full, nearly_full, read_only, vanished (before the command looks at it), or
+/// vanishing (while it runs), or another command, which is run after the first row; then the command. The exit code is the command's, or 99 when it failed and an
 /// old file is not what it was.
 constexpr const char* kDiskScript = R"sh(
 set -e
@@ -28,7 +28,7 @@ mount -t tmpfs -o size=8m none "$place"
 mkdir "$place/disk" "$place/again"
 mount -t tmpfs -o size=512k none "$place/disk"
 mount --bind "$place/disk" "$place/again"
-cp "$seed"/* "$place/disk"
+cp -r "$seed"/* "$place/disk"
 case $state in
   full) dd if=/dev/zero of="$place/disk/filler" bs=4k 2>/dev/null || true ;;
   nearly_full) dd if=/dev/zero of="$place/disk/filler" bs=4k 2>/dev/null || true; truncate -s -4k "$place/disk/filler" ;;
@@ -48,6 +48,15 @@ case $state in
     cd "$place"
     umount -l "$place/disk"
     "$@" ;;
+  *" "*)
+    rm -f "$seed/.error"
+    "$@" 2> "$seed/.error" & export command=$!
+    while kill -0 $command && ! grep -qs '^\[1/.* took' "$seed/.error"; do sleep 0.02; done 2>/dev/null
+    sh -c "$state"
+    wait $command
+    code=$?
+    cat "$seed/.error" >&2
+    exit $code ;;
   *) "$@" ;;
 esac
 code=$?
@@ -81,7 +90,7 @@ class FailingDiskTest : public testing::Test {
     std::ofstream(scratch_.path("seed/" + name), std::ios::binary) << text;
   }
 
-  test::Finished run_on(const std::string& state, const Words& command) {
+  test::Finished run_on(const std::string& state, const Words& command, const std::string& tmpdir = "/tmp") {
     Words words{"unshare",
                 "-rm",
                 "sh",
@@ -93,7 +102,7 @@ class FailingDiskTest : public testing::Test {
                 state,
                 LOCKSTEP_PROGRAM};
     words.insert(words.end(), command.begin(), command.end());
-    return test::run(words, {{"TMPDIR", "/tmp"}}, 60);
+    return test::run(words, {{"TMPDIR", tmpdir}}, 60);
   }
 
   test::ScratchFolder scratch_;
@@ -153,6 +162,9 @@ TEST_F(FailingDiskTest, on_a_full_disk_old_files_stay) {
 // There is room for what is tried before the run, but not for what it writes.
 TEST_F(FailingDiskTest, on_a_disk_that_becomes_full_old_files_stay) {
   for (const Words& command : kWriting) {
+    // Of two files one may have room.
+    const auto names = [&](const char* flag) { return std::ranges::find(command, flag) != command.end(); };
+    if (names("--json") && names("--csv")) continue;
     const test::Finished finished = run_on("nearly_full", command);
     if (finished.exit_code == 0) continue;
     expect_one_sentence(finished, command, "No space left on device");
@@ -195,19 +207,69 @@ TEST_F(FailingDiskTest, on_a_disk_that_goes_away_old_files_stay) {
   }
 }
 
-TEST_F(FailingDiskTest, a_folder_for_temporary_files_that_is_none_is_named) {
-  for (const std::string& place : {std::string("/nonexistent"), std::string("/proc")}) {
-    Words command = writing_bench({});
-    command.insert(command.begin(), "lockstep");
-    const test::Finished finished = test::run(command, {{"TMPDIR", place}});
-    EXPECT_EQ(finished.exit_code, 2);
-    EXPECT_THAT(finished.error, testing::HasSubstr("'" + place + "' cannot hold temporary files: "));
-    EXPECT_THAT(finished.error, testing::HasSubstr("Set TMPDIR"));
-    // With a file of the user's no other is needed.
-    command.insert(command.end(), {"--json", scratch_.path("new.json")});
-    EXPECT_EQ(test::run(command, {{"TMPDIR", place}}).exit_code, 0);
-    std::filesystem::remove(scratch_.path("new.json"));
+/// A bench of two rows.
+Words two_rows(const Words& more, bool processes) {
+  Words words{"bench",    "--model", "trivial,mlp", "--batch", "2", "--no-controls", "--threads",
+              "1",        "--steps", "300",         "--warmup", "1", "--ranks",       "2"};
+  if (!processes) words.insert(words.end(), {"--launch", "threads", "--backend", "thread"});
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+void expect_tables_then_one_sentence(const test::Finished& finished, const std::string& reason) {
+  EXPECT_EQ(finished.exit_code, reason.empty() ? 0 : 1) << finished.error;
+  for (const char* model : {"trivial", "mlp"})
+    EXPECT_EQ(test::occurrences(finished.output, std::string("Benchmark: ") + model), 1U) << finished.output;
+  EXPECT_THAT(finished.output, testing::Not(testing::HasSubstr("INCOMPLETE")));
+  EXPECT_EQ(test::occurrences(finished.error, "lockstep: error: "), reason.empty() ? 0U : 1U)
+      << finished.error;
+  EXPECT_EQ(test::occurrences(finished.error, reason), reason.empty() ? finished.error.size() + 1 : 1U)
+      << finished.error;
+  EXPECT_THAT(finished.error, testing::Not(testing::HasSubstr("nothing was measured")));
+  EXPECT_THAT(finished.error, testing::Not(testing::HasSubstr("while starting")));
+}
+
+TEST_F(FailingDiskTest, what_was_measured_is_printed_although_its_file_cannot_be_written) {
+  const std::string fill = "dd if=/dev/zero of=filler bs=4k 2>/dev/null; true";
+  const std::vector<std::tuple<std::string, Words, std::string>> cases{
+      {fill, {"--json", "new.json"}, "cannot write 'new.json': No space left on device"},
+      {fill, {"--csv", "new.csv"}, "cannot write 'new.csv': No space left on device"},
+      {fill, {"--trace", "new.trace"}, "cannot write 'new.trace': No space left on device"},
+      {"rm -rf own; true", {"--json", "own/new.json"}, "cannot write 'own/new.json': No such file or directory"},
+      {"rm -rf own; touch own", {"--json", "own/new.json"}, "cannot write 'own/new.json': Not a directory"},
+      {"mount -o remount,ro .", {"--json", "new.json"}, "cannot write 'new.json': Read-only file system"},
+      {"rm -f new.json; mkfifo new.json", {"--json", "new.json"}, "cannot write 'new.json': nobody reads this"},
+      {fill, {"--json", "r.json"}, "cannot write 'r.json': No space left on device"},
+      {fill, {}, ""}};
+  std::filesystem::create_directory(scratch_.path("seed/own"));
+  for (const auto& [event, flags, reason] : cases) {
+    SCOPED_TRACE(event + " " + testing::PrintToString(flags));
+    const bool processes = flags.empty() || flags.back() == "r.json";
+    expect_tables_then_one_sentence(
+        run_on(event, two_rows(flags, processes), reason.empty() ? "." : "/tmp"), reason);
   }
+}
+
+TEST_F(FailingDiskTest, an_interrupted_run_prints_what_its_file_had_no_room_for) {
+  Words command = two_rows({"--json", "new.json", "--max-time", "2"}, true);
+  *(std::ranges::find(command, "--steps") + 1) = "900000";
+  const test::Finished finished =
+      run_on("dd if=/dev/zero of=filler bs=4k 2>/dev/null; sleep 0.3; kill -TERM $command", command);
+  EXPECT_EQ(finished.exit_code, 143) << finished.error;
+  EXPECT_THAT(finished.output, testing::HasSubstr("Benchmark: trivial"));
+  EXPECT_THAT(finished.output, testing::HasSubstr("ddp (unfinished)"));
+  EXPECT_EQ(test::occurrences(finished.error, "cannot write 'new.json': No space left"), 1U) << finished.error;
+}
+
+TEST_F(FailingDiskTest, a_bench_needs_no_folder_for_temporary_files) {
+  Words command = writing_bench({});
+  command.insert(command.begin(), "lockstep");
+  EXPECT_EQ(test::run(command, {{"TMPDIR", "/nonexistent"}}).exit_code, 0);
+  const test::Finished refused =
+      test::run({"lockstep", "compare", "--ranks", "1", "--"}, {{"TMPDIR", "/nonexistent"}});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.error, testing::HasSubstr("'/nonexistent' cannot hold temporary files: "));
+  EXPECT_THAT(refused.error, testing::HasSubstr("Set TMPDIR"));
 }
 
 }  // namespace

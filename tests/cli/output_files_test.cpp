@@ -57,6 +57,67 @@ TEST(OutputFilesTest, two_outputs_are_two_files_and_each_has_a_name) {
   }
 }
 
+TEST(OutputFilesTest, however_two_outputs_are_spelled_they_are_two_files) {
+  const test::ScratchFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path(""));
+  std::filesystem::create_directory("s");
+  std::filesystem::create_symlink("x.json", "link");
+  for (const std::string& other : {std::string("./x.json"), folder.path("x.json"), std::string("s/../x.json"),
+                                   std::string("link"), std::string("s/.././link")}) {
+    for (const auto& [one, two] : {std::pair{"--json", "--csv"}, {"--csv", "--trace"}}) {
+      const test::Finished refused = bench_one_row({one, "x.json", two, other});
+      EXPECT_EQ(refused.exit_code, 2) << other;
+      EXPECT_THAT(refused.error, HasSubstr(std::string(one) + " and " + two + " both write '" + other));
+    }
+    const test::Finished refused = test::run_here({"lockstep", "train", "--model", "trivial", "--checkpoint",
+                                                   "x.json", "--json", other});
+    EXPECT_EQ(refused.exit_code, 2) << other;
+    EXPECT_THAT(refused.error, HasSubstr("is --checkpoint too, which would be lost"));
+  }
+  EXPECT_FALSE(std::filesystem::exists("x.json"));
+  std::filesystem::current_path(before);
+}
+
+TEST(OutputFilesTest, an_earlier_result_is_kept_when_a_new_one_is_there) {
+  const test::ScratchFolder folder;
+  const std::string file = folder.path("r.json");
+  std::vector<std::string> results;
+  for (int run = 0; run < 3; ++run) {
+    ASSERT_EQ(bench_one_row({"--json", file}).exit_code, 0);
+    results.push_back(read_file(file));
+    EXPECT_EQ(folder.files(), run == 0 ? 1U : 2U);
+    if (run > 0) EXPECT_EQ(read_file(file + ".old"), results[run - 1]);
+  }
+  // Launches that are added stay in the file; nobody's file is lost.
+  ASSERT_EQ(bench_one_row({"--json", file, "--append"}).exit_code, 0);
+  EXPECT_EQ(read_file(file + ".old"), results[1]);
+  std::ofstream(file + ".old") << "thoughts of a week";
+  ASSERT_EQ(bench_one_row({"--json", file}).exit_code, 0);
+  EXPECT_EQ(read_file(file + ".old"), "thoughts of a week");
+  EXPECT_EQ(results::read_record(file + ".old2").launches_started_at.size(), 2U);
+}
+
+TEST(OutputFilesTest, two_runs_at_once_do_not_write_one_file) {
+  const test::ScratchFolder folder;
+  const std::string file = folder.path("r.json");
+  test::Program first({"lockstep", "bench", "--model", "trivial", "--ranks", "1", "--no-controls", "--steps",
+                       "900000", "--launch", "threads", "--backend", "thread", "--json", file});
+  ASSERT_TRUE(first.wait_for_error("[1/1]")) << first.error();
+  std::filesystem::create_symlink(folder.path(""), folder.path("again"));
+  const test::Finished second = bench_one_row({"--json", folder.path("again/r.json")});
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_THAT(second.error,
+              HasSubstr("is what another lockstep (pid " + std::to_string(first.pid()) + ") is about to write"));
+  const test::Finished training = test::run_here({"lockstep", "train", "--model", "trivial", "--checkpoint", file,
+                                                  "--force", "--steps-per-epoch", "1"});
+  EXPECT_EQ(training.exit_code, 2);
+  EXPECT_THAT(training.error, HasSubstr("another lockstep"));
+  first.signal(SIGKILL);
+  first.wait();
+  EXPECT_EQ(bench_one_row({"--json", file}).exit_code, 0);
+}
+
 TEST(OutputFilesTest, a_file_that_lockstep_did_not_write_is_replaced_by_force_only) {
   const test::ScratchFolder folder;
   const std::string notes = folder.path("notes.svg");

@@ -33,6 +33,21 @@ class UnfinishedRunTest : public testing::Test {
 
   std::string file() const { return folder_.path("a.json"); }
 
+  /// Waits until a process that keeps its record in memory has some steps in it.
+  static void wait_for_memory(pid_t pid) {
+    for (int waits = 0; waits < 6000; ++waits, ::usleep(20'000)) {
+      std::error_code ended;
+      for (const auto& entry :
+           std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", ended)) {
+        const std::string target = std::filesystem::read_symlink(entry.path(), ended);
+        if (target.find("lockstep-record") != std::string::npos &&
+            read_file(entry.path()).find("\"warmup_samples\"") != std::string::npos)
+          return;
+      }
+    }
+    ADD_FAILURE() << "no steps in memory";
+  }
+
   /// The first row, unfinished, with at least `steps` steps.
   void expect_kept(const std::string& reason, size_t steps) const {
     const results::RunRecord record = results::read_record(file());
@@ -107,21 +122,42 @@ TEST_F(UnfinishedRunTest, signals_to_end_keep_the_steps) {
 TEST_F(UnfinishedRunTest, without_a_file_the_tables_have_the_steps) {
   std::vector<std::string> all = command();
   all.resize(all.size() - 2);
-  test::Program program(all, {{"TMPDIR", folder_.path("")}});
-  ASSERT_TRUE(program.wait_for_error("lenet5 ddp 2 ranks"));
-  // The only folder there is the run's own.
-  for (int waits = 0; waits < 6000; ++waits) {
-    size_t steps = 0;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path(""))) {
-      if (entry.path().filename() == "result.json") steps = test::steps_in(entry.path());
+  for (const bool rank_0_dies : {false, true}) {
+    test::Program program(all, {{"TMPDIR", folder_.path("")}});
+    wait_for_memory(program.pid());
+    EXPECT_EQ(folder_.files(), 0U);
+    if (rank_0_dies) {
+      for (const pid_t process : program.descendants("LOCKSTEP_RANK", "0")) ::kill(process, SIGKILL);
+    } else {
+      program.signal(SIGINT);
     }
-    if (steps > 0) break;
-    ::usleep(20'000);
+    EXPECT_EQ(program.wait(), rank_0_dies ? 1 : 130);
+    EXPECT_THAT(program.output(), HasSubstr("ddp (unfinished)"));
+    EXPECT_EQ(folder_.files(), 0U);
   }
-  program.signal(SIGINT);
-  EXPECT_EQ(program.wait(), 130);
-  EXPECT_THAT(program.output(), HasSubstr("ddp (unfinished)"));
-  EXPECT_EQ(folder_.files(), 0U);
+}
+
+// Rank 1 prints, and reads the memory of a process that is gone.
+TEST_F(UnfinishedRunTest, without_a_file_another_rank_tells_what_a_lost_rank_0_measured) {
+  std::vector<std::string> all = command();
+  all.resize(all.size() - 2);
+  test::Program::Environment place{{"WORLD_SIZE", "2"},
+                                   {"LOCAL_WORLD_SIZE", "2"},
+                                   {"MASTER_ADDR", "127.0.0.1"},
+                                   {"MASTER_PORT", std::to_string(20000 + ::getpid() % 10000)}};
+  place["RANK"] = place["LOCAL_RANK"] = "1";
+  test::Program second(all, place);
+  place["RANK"] = place["LOCAL_RANK"] = "0";
+  test::Program first(all, place);
+  wait_for_memory(first.pid());
+  // A start that fails takes nothing from the job that has the port.
+  const test::Finished third = test::run(all, place);
+  EXPECT_EQ(third.exit_code, 2) << third.error;
+  EXPECT_THAT(third.error, HasSubstr("is in use"));
+  first.signal(SIGKILL);
+  EXPECT_EQ(second.wait(), 1);
+  EXPECT_THAT(second.output(), HasSubstr("ddp (unfinished)"));
+  EXPECT_THAT(second.error(), HasSubstr("rank 0 (host "));
 }
 
 TEST_F(UnfinishedRunTest, an_older_result_and_its_csv_stay) {

@@ -22,12 +22,38 @@ namespace {
 
 constexpr size_t kMostBytes = size_t{2} << 30;
 
-/// The file behind symbolic links, whether it exists or not.
-fs::path target_of(const fs::path& path) {
+/// As many as Linux follows.
+constexpr int kMostLinks = 40;
+
+struct Target {
+  /// The file behind symbolic links, whether it exists or not.
+  fs::path path;
+  /// Why nothing is written through them; empty: it is.
+  std::string objection = {};
+};
+
+/// "." for a name alone.
+fs::path folder_of(const fs::path& path) {
+  return path.parent_path() / ".";
+}
+
+/// Whether the link was made by this user, by root or by the owner of its folder, and not planted in a folder
+/// that others may write to, so that this user destroys a file of their own.
+bool is_trusted_link(const fs::path& link) {
+  struct ::stat made {}, folder{};
+  return ::lstat(link.c_str(), &made) == 0 && ::stat(folder_of(link).c_str(), &folder) == 0 &&
+         (made.st_uid == ::geteuid() || made.st_uid == 0 || made.st_uid == folder.st_uid);
+}
+
+Target target_of(const fs::path& path) {
+  Target target{path};
   std::error_code failed;
-  if (!fs::is_symlink(path, failed)) return path;
-  const fs::path target = fs::weakly_canonical(path, failed);
-  return failed ? path : target;
+  for (int links = 0; links < kMostLinks && fs::is_symlink(target.path, failed); ++links) {
+    if (target.objection.empty() && !is_trusted_link(target.path))
+      target.objection = fmt::format("'{}' is a link that another user made", target.path.string());
+    target.path = target.path.parent_path() / fs::read_symlink(target.path, failed);
+  }
+  return target;
 }
 
 /// A new file in the same folder, so that the rename stays within one file system.
@@ -71,30 +97,56 @@ int write_and_close(int fd, const std::vector<std::string_view>& parts) {
   return error;
 }
 
-/// A rename would replace these (/dev/stdout, /dev/full), so they are written directly.
+/// Opens a device or pipe. A pipe without a reader, whose writer would wait forever, is an error (ENXIO).
+int open_directly(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd >= 0) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  return fd;
+}
+
+[[noreturn]] void throw_unwritten(const fs::path& path, const std::string& reason) {
+  throw Error(fmt::format("cannot write '{}': {}", path.string(), reason));
+}
+
+}  // namespace
+
 bool is_device_or_pipe(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
 }
 
-}  // namespace
+std::string identity_of(const fs::path& path) {
+  const fs::path target = target_of(path).path;
+  struct ::stat folder {};
+  if (::stat(folder_of(target).c_str(), &folder) != 0) return fs::absolute(target).lexically_normal();
+  return fmt::format("{}:{}/{}", folder.st_dev, folder.st_ino, target.filename().string());
+}
 
 void write_file_atomically(const fs::path& path, std::string_view text) {
   write_file_atomically(path, std::vector{text});
 }
 
-void write_file_atomically(const fs::path& path, const std::vector<std::string_view>& parts) {
+void write_file_atomically(const fs::path& path, const std::vector<std::string_view>& parts,
+                           const fs::path& keep_old_as) {
   int error = 0;
   if (is_device_or_pipe(path)) {
-    error = write_and_close(::open(path.c_str(), O_WRONLY | O_CLOEXEC), parts);
+    error = write_and_close(open_directly(path), parts);
+    if (error == ENXIO && fs::is_fifo(path)) throw_unwritten(path, "nobody reads this pipe");
   } else {
-    const fs::path target = target_of(path);
-    const Temporary temporary = create_beside(target);
+    const Target target = target_of(path);
+    if (!target.objection.empty()) throw_unwritten(path, target.objection);
+    const Temporary temporary = create_beside(target.path);
     error = write_and_close(temporary.fd, parts);
-    if (error == 0 && ::rename(temporary.path.c_str(), target.c_str()) != 0) error = errno;
+    if (error == 0 && !keep_old_as.empty()) {
+      // A second name first, so that the file is there at any moment.
+      ::unlink(keep_old_as.c_str());
+      if (::link(target.path.c_str(), keep_old_as.c_str()) != 0)
+        ::rename(target.path.c_str(), keep_old_as.c_str());
+    }
+    if (error == 0 && ::rename(temporary.path.c_str(), target.path.c_str()) != 0) error = errno;
     if (error != 0 && temporary.fd >= 0) ::unlink(temporary.path.c_str());
   }
-  if (error != 0) throw Error(fmt::format("cannot write '{}': {}", path.string(), std::strerror(error)));
+  if (error != 0) throw_unwritten(path, std::strerror(error));
 }
 
 namespace {
@@ -110,7 +162,9 @@ void check_writable(const GivenFile& output) {
     if (::access(output.path.c_str(), W_OK) != 0) refuse(std::strerror(errno));
     return;
   }
-  const Temporary temporary = create_beside(target_of(output.path));
+  const Target target = target_of(output.path);
+  if (!target.objection.empty()) refuse(target.objection);
+  const Temporary temporary = create_beside(target.path);
   const int error = write_and_close(temporary.fd, {"lockstep"});
   if (temporary.fd >= 0) ::unlink(temporary.path.c_str());
   if (error != 0) refuse(std::strerror(error));
@@ -124,27 +178,20 @@ bool is_a_file(const GivenFile& given) {
 
 bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code failed;
-  if (fs::equivalent(a, b, failed)) return !is_device_or_pipe(a);
-  return fs::weakly_canonical(a, failed) == fs::weakly_canonical(b, failed);
+  return !is_device_or_pipe(a) && (fs::equivalent(a, b, failed) || identity_of(a) == identity_of(b));
 }
 
-fs::path temporary_path(const std::string& name) {
+fs::path temporary_folder() {
   const char* chosen = std::getenv("TMPDIR");
-  return fs::path(chosen == nullptr || *chosen == '\0' ? "/tmp" : chosen) / name;
+  return chosen == nullptr || *chosen == '\0' ? "/tmp" : chosen;
 }
 
-void make_private_folder(const fs::path& folder) {
-  const auto refuse = [&](const std::string& reason) {
-    throw ConfigError(
-        fmt::format("'{}' cannot hold temporary files: {}", folder.parent_path().string(), reason),
-        "Set TMPDIR to a folder that you may write to.");
-  };
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) refuse(std::strerror(errno));
-  struct ::stat facts {};
-  if (::lstat(folder.c_str(), &facts) != 0) refuse(std::strerror(errno));
-  if (!S_ISDIR(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 0077) != 0)
-    refuse(fmt::format("'{}' is not a folder of yours alone", folder.string()));
-  if (::access(folder.c_str(), W_OK | X_OK) != 0) refuse(std::strerror(errno));
+fs::path make_private_folder(const std::string& name) {
+  std::string made = (temporary_folder() / (name + "-XXXXXX")).string();
+  if (::mkdtemp(made.data()) != nullptr) return made;
+  throw ConfigError(
+      fmt::format("'{}' cannot hold temporary files: {}", temporary_folder().string(), std::strerror(errno)),
+      "Set TMPDIR to a folder that you may write to.");
 }
 
 void check_outputs(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs) {

@@ -10,10 +10,13 @@ namespace lockstep {
 /// Writes `text` to `path` so that a reader sees the old file or the whole new one, never a part: a temporary
 /// file beside it that no other user can prepare, flushed to disk, then renamed. A symbolic link stays
 /// one (its target is replaced), and so do the permissions of an old file. Throws Error that names the path
-/// and the system's reason (a full disk among them); the temporary file is removed then.
+/// and the system's reason (a full disk among them), for a pipe that nobody reads, and for a link that
+/// another user made; the temporary file is removed then.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
-/// The same with the parts of the text one after the other.
-void write_file_atomically(const std::filesystem::path& path, const std::vector<std::string_view>& parts);
+/// The same with the parts of the text one after the other. The old file is kept under the name
+/// `keep_old_as`, unless that is empty.
+void write_file_atomically(const std::filesystem::path& path, const std::vector<std::string_view>& parts,
+                           const std::filesystem::path& keep_old_as = {});
 
 /// A file that a flag names, to write or to read. Empty: not given; "-": standard input or output.
 struct GivenFile {
@@ -25,16 +28,23 @@ struct GivenFile {
 /// where a later write_file_atomically() cannot be expected to succeed. Leaves nothing behind.
 void check_outputs(const std::vector<GivenFile>& outputs, const std::vector<GivenFile>& inputs = {});
 
-/// Whether both name one file, by the existing files or else by their future paths. Never true for devices
-/// and pipes, to which several may write.
+/// Whether both name one file, however they are spelled: by the existing files, or else by folder and name.
+/// Links are followed. Never true for devices and pipes, to which several may write.
 bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
-/// The path of `name` among temporary files: in TMPDIR, or in /tmp.
-std::filesystem::path temporary_path(const std::string& name);
+/// The same text for every spelling of a path, whether its file exists or not; links are followed.
+std::string identity_of(const std::filesystem::path& path);
 
-/// Makes a folder for temporary files that only this user can enter, unless it is there. Throws ConfigError
-/// where it cannot be made, and for one that others can enter.
-void make_private_folder(const std::filesystem::path& folder);
+/// Whether it is there and no regular file: a rename would replace it (/dev/stdout, /dev/full), so it is
+/// written directly.
+bool is_device_or_pipe(const std::filesystem::path& path);
+
+/// TMPDIR, or /tmp.
+std::filesystem::path temporary_folder();
+
+/// Makes a new folder for temporary files that only this user can enter. Its name is `name`, a dash and
+/// something that nobody can foresee. Throws ConfigError where it cannot be made.
+std::filesystem::path make_private_folder(const std::string& name);
 
 /// The whole file, or all that a pipe holds. Throws Error that names the path and the system's reason; files
 /// of more than 2 GiB and devices without an end are refused.

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep {
 
@@ -18,6 +19,9 @@ void append_code_point(std::string& text, char32_t point);
 /// Text of any origin as one line that is harmless in a terminal or a page: line ends and tabs become spaces;
 /// controls, bidi overrides and invalid UTF-8 become kReplacement.
 std::string plain_text(std::string_view text);
+
+/// Words of a command as a shell takes them, quoted where they have to be, as one plain_text().
+std::string command_text(const std::vector<std::string>& words);
 
 /// Without spaces, tabs and line ends at both ends.
 std::string_view trimmed(std::string_view text);

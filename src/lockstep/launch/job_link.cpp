@@ -90,7 +90,7 @@ std::string JobLink::call(const char* is, const std::string& key, const std::str
   if (over_) throw_over();
   const bool waits = is == std::string_view("get");
   if (waits) post("drop", encode(Entry{.id = id, .key = "", .value = ""}));
-  throw TimeoutError(fmt::format("{} '{}' in the store at {}:{} within {} s",
+  throw TimeoutError(fmt::format("{} '{}' in the store at {}:{} within {:.3g} s",
                                  waits ? "nobody set" : "there was no answer for", key, options_.at.host,
                                  options_.at.port, timeout.count()),
                      "A rank may be missing or slow: look for its messages.");

@@ -1,7 +1,5 @@
 #include "lockstep/launch/rendezvous.h"
 
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -46,7 +44,7 @@ Rendezvous::Rendezvous(const RankEnvironment& environment, OpenAgentStore open_a
     // The agent's port is taken.
     if (environment.has_agent_store) known_.port = 0;
     known_.token = hosts_ ? random_secret() : "";
-    folder_ = temporary_path(fmt::format("lockstep-{}-{}", ::geteuid(), environment.job_id));
+    meeting_ = fmt::format("lockstep-{}-{}", ::geteuid(), environment.job_id);
     return;
   }
   if (known_.host.empty()) {
@@ -68,11 +66,11 @@ Rendezvous::Rendezvous(const RankEnvironment& environment, OpenAgentStore open_a
 
 Rendezvous::~Rendezvous() {
   std::error_code ignored;
-  if (published_) fs::remove_all(folder_, ignored);
+  if (!folder_.empty()) fs::remove_all(folder_, ignored);
 }
 
 Address Rendezvous::address(Seconds timeout) {
-  if (hosts_ || (folder_.empty() && key_.empty())) return known_;
+  if (hosts_ || (meeting_.empty() && key_.empty())) return known_;
   const auto deadline = comm::deadline_after(timeout);
   if (!key_.empty()) {
     const auto agent = open_agent_store_(known_.host, agent_port_, timeout);
@@ -85,7 +83,7 @@ Address Rendezvous::address(Seconds timeout) {
   while (true) {
     if (const auto published = read_published()) return *published;
     if (Clock::now() >= deadline) {
-      throw TimeoutError(fmt::format("it has not published its port in '{}'", folder_.string()),
+      throw TimeoutError(fmt::format("it has not published its port in '{}'", temporary_folder().string()),
                          "Look for messages of rank 0; all ranks of a host need the same TMPDIR.");
     }
     std::this_thread::sleep_for(kLookAgain);
@@ -97,25 +95,29 @@ void Rendezvous::publish(int port, Seconds timeout) {
     open_agent_store_(known_.host, agent_port_, timeout)
         ->set(key_, fmt::format("{} {}", port, token_given_ ? "" : known_.token));
   }
-  if (folder_.empty()) return;
+  if (meeting_.empty()) return;
+  folder_ = make_private_folder(meeting_);
   // Atomically, since the others poll for it.
-  make_private_folder(folder_);
-  published_ = true;
   write_file_atomically(folder_ / "server", fmt::format("{} {} {} {}\n", port, ::getpid(),
                                                         start_time_of(::getpid()), known_.token));
 }
 
 std::optional<Address> Rendezvous::read_published() const {
-  struct stat status {};
-  // A folder of another user could lead this rank to a foreign server.
-  if (::lstat(folder_.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return std::nullopt;
-  std::ifstream stream(folder_ / "server");
-  Address published{known_.host};
-  int64_t pid = 0;
-  std::string started;
-  if (!(stream >> published.port >> pid >> started >> published.token)) return std::nullopt;
-  if (start_time_of(pid) != started) return std::nullopt;
-  return published;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(temporary_folder(), ignored)) {
+    struct stat status {};
+    // A folder of another user could lead this rank to a foreign server.
+    if (!entry.path().filename().string().starts_with(meeting_ + "-") ||
+        ::lstat(entry.path().c_str(), &status) != 0 || status.st_uid != ::geteuid())
+      continue;
+    std::ifstream stream(entry.path() / "server");
+    Address published{known_.host};
+    int64_t pid = 0;
+    std::string started;
+    if (!(stream >> published.port >> pid >> started >> published.token)) continue;
+    if (start_time_of(pid) == started) return published;
+  }
+  return std::nullopt;
 }
 
 }  // namespace lockstep::launch

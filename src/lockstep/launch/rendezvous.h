@@ -19,8 +19,9 @@ namespace lockstep::launch {
 //     (rank_environment.h). The server (job_server.h) is in the lockstep parent, else in rank 0.
 //  2. The port and the token. Ranks of one host: rank 0 listens on the loopback address, on the launcher's
 //     port or on any free one, and writes "PORT PID START TOKEN\n" to the file `server` in a folder that only
-//     the user may enter, named after job and user; the others read it as soon as it is there. The process id
-//     with its start time tells the file of this job from one that a killed job left behind. Ranks that
+//     the user may enter, whose name begins with job and user and ends as nobody can foresee; the others read
+//     it as soon as it is there. The process id with its start time tells the file of this job from one that
+//     a killed job left behind. Ranks that
 //     torchrun started on several hosts: rank 0 listens on any free port and writes "PORT TOKEN" under
 //     "lockstep/JOB/server" into the store of torchrun's agent, which several commands may use one after the
 //     other; the token is left out where the user gave one. Other ranks of several hosts: the launcher's
@@ -63,9 +64,10 @@ class Rendezvous {
 
   const bool hosts_;
   Address known_;
-  /// Folder of the published file; empty if the others find the server another way.
+  /// The beginning of the folder's name; empty if the others find the server another way.
+  std::string meeting_;
+  /// Folder of the file that this process has published.
   std::filesystem::path folder_;
-  bool published_ = false;
   /// Key in the agent's store; empty if that is not used.
   std::string key_;
   bool token_given_ = false;

@@ -21,6 +21,11 @@ bool is_tuned(const Setting& setting, const Run& run) {
 
 }  // namespace
 
+std::string mebibytes_text(double mebibytes) {
+  const std::string mib = fmt::format("{}", mebibytes), kib = fmt::format("{}", 1024 * mebibytes);
+  return mib.size() > kib.size() + 2 ? kib + " KiB" : mib + " MiB";
+}
+
 std::string Setting::value_text(const Setup& setup) const {
   return std::visit(
       [&](auto of) -> std::string {
@@ -30,6 +35,11 @@ std::string Setting::value_text(const Setup& setup) const {
         return fmt::format("{}", setup.*of);
       },
       member);
+}
+
+std::string Setting::with_unit(const Setup& setup) const {
+  return member == Member(&Setup::bucket_mb) ? mebibytes_text(setup.bucket_mb)
+                                             : value_text(setup) + prose.unit;
 }
 
 std::string Setting::text(const Run& run) const {
@@ -42,7 +52,7 @@ std::string Setting::text(const Run& run) const {
         return has(kNullable) && run.*of == T();
       },
       member);
-  return unknown ? "" : value_text(run) + prose.unit;
+  return unknown ? "" : with_unit(run);
 }
 
 std::string Setting::phrase(const Run& run) const {
@@ -53,7 +63,7 @@ std::string Setting::phrase(const Run& run) const {
 
 std::string Setting::phrase(const Setup& setup) const {
   if (prose.of_default != nullptr && same(setup, default_setup())) return prose.of_default;
-  return fmt::format(fmt::runtime(prose.value), value_text(setup) + prose.unit);
+  return fmt::format(fmt::runtime(prose.value), with_unit(setup));
 }
 
 bool Setting::same(const Setup& a, const Setup& b) const {

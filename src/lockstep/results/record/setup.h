@@ -13,6 +13,9 @@ namespace lockstep::results {
 
 struct Run;
 
+/// "25 MiB", "0.5 MiB", with all digits; "25 KiB" where that is much shorter.
+std::string mebibytes_text(double mebibytes);
+
 /// The two strategies that exchange nothing: one rank alone, and all ranks at once without each other.
 inline constexpr const char* kSingle = "single";
 inline constexpr const char* kIndependent = "independent";
@@ -160,6 +163,8 @@ struct Setting {
   const char* flag_or_name() const { return flag == nullptr ? name : flag; }
   /// The exact value without its unit; "none" for an empty text.
   std::string value_text(const Setup& setup) const;
+  /// The value with its unit.
+  std::string with_unit(const Setup& setup) const;
   /// The value as a table shows it; empty: not known. Buckets that were tuned are "tuned", since every row of
   /// a sweep may have found another size.
   std::string text(const Run& run) const;
@@ -205,7 +210,7 @@ inline constexpr auto kSettings = [] {
       {"strategy_options", "strategy options", &Setup::strategy_options, kOfCommunication | kNullable,
        "options of the strategy", titled("{}", "no options")},
       {"threads_per_rank", "threads per rank", &Setup::threads_per_rank,
-       kNullable | kUnknownIfAbsent | kDerived, nullptr, titled("{} threads per rank")},
+       kNullable | kUnknownIfAbsent | kDerived, nullptr, titled("threads per rank: {}")},
       {"seed", "seed", &Setup::seed, kRecorded | kUnknownIfAbsent},
       {"parameters", "parameters", &Setup::parameters, kRecorded | kNullable | kUnknownIfAbsent | kDerived},
       {"parameter_tensors", "tensors of parameters", &Setup::parameter_tensors,

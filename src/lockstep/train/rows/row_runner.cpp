@@ -1,6 +1,7 @@
 #include "lockstep/train/rows/row_runner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -114,7 +115,7 @@ PacingOptions breakdown_pacing(const RowPlan& row) {
 PacingOptions again_pacing(const RowPlan& row) {
   PacingOptions pacing = row.pacing;
   pacing.min_time_s /= 4;
-  pacing.max_time_s /= 4;
+  if (std::isfinite(row.pacing.time_limit_s())) pacing.max_time_s = row.pacing.time_limit_s() / 4;
   if (pacing.steps) pacing.steps = std::min(*pacing.steps, kBreakdownSteps);
   return pacing;
 }

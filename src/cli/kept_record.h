@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lockstep/base/tcp_socket.h"
+#include "lockstep/results/record/run_record.h"
+
+namespace lockstep::cli {
+
+/// The record of a bench while rows are measured, so that the process that reports to the user finds it,
+/// whichever process ends: in the file of --json, and where there is none, or it cannot be written, in memory
+/// that processes of a host share. The memory has no name and is freed with its last process, however that
+/// ends. Copies are one record. Not thread-safe.
+class KeptRecord {
+ public:
+  /// A new one. `file`: a whole record at any time, which outlives all processes; empty: none.
+  static KeptRecord make(const std::filesystem::path& file);
+  /// Another process's, by its address().
+  static KeptRecord open(const std::string& address);
+
+  /// Lines: the path of the memory, its name, and the file.
+  const std::string& address() const { return address_; }
+  const std::filesystem::path& file() const { return file_; }
+
+  /// Replaces the record, marked as not ended unless record.incomplete has a reason. A reader sees the old
+  /// one or the whole new one, even if the writer is killed.
+  void write(const results::RunRecord& record) const;
+
+  /// The record that was written last; empty: none was. Throws Error for a file that cannot be read.
+  std::optional<results::RunRecord> read() const;
+
+  /// Whether this process can read all that was written: not on another host.
+  bool within_reach() const { return bool(*memory_); }
+
+ private:
+  KeptRecord(int memory, std::string address, std::filesystem::path file);
+  void write_memory(std::string_view text) const;
+
+  std::shared_ptr<const UniqueFd> memory_;
+  std::string address_;
+  std::filesystem::path file_;
+};
+
+}  // namespace lockstep::cli
