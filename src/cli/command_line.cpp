@@ -145,12 +145,26 @@ std::string owner_of(const std::string& flag, const CLI::App& command) {
   throw ConfigError(sentence, help_advice(command));
 }
 
-/// CLI11 would take -output for -o with the value "utput".
-void refuse_long_names_behind_one_dash(const CLI::App& command, const Arguments& words) {
+/// CLI11 would take -output for -o with the value "utput", and ignore the value of --help, what follows "--"
+/// and empty values of a list.
+void refuse_misread(const CLI::App& command, const Arguments& words) {
   const std::vector<std::string> names = flags_of(command);
+  const auto refuse = [&](const std::string& why) { throw ConfigError(why, help_advice(command)); };
+  const CLI::Option* option = nullptr;
   for (const std::string& word : words) {
-    if (!word.starts_with('-') || word.starts_with("--")) continue;
-    if (std::ranges::find(names, flag_name(word)) != names.end()) throw_unexpected(command, word);
+    const size_t equals = word.find('=');
+    if (word == "--") refuse(fmt::format("'lockstep {}' takes no '--'", command.get_name()));
+    if (word.starts_with("--help=")) refuse("--help takes no value");
+    if (word.starts_with('-')) {
+      const bool known = std::ranges::find(names, flag_name(word)) != names.end();
+      if (known && !word.starts_with("--")) throw_unexpected(command, word);
+      option = command.get_option_no_throw(word.substr(0, equals));
+      if (equals == std::string::npos) continue;
+    }
+    const std::string values = word.starts_with('-') ? word.substr(equals + 1) : word;
+    const bool list = option != nullptr && option->get_delimiter() == ',' && !values.empty();
+    if (list && fmt::format(",{},", values).find(",,") != std::string::npos)
+      refuse(fmt::format("{} was given an empty value in '{}'", option->get_name(), values));
   }
 }
 
@@ -198,7 +212,7 @@ RunCommand CommandLine::parse(const Arguments& arguments) {
   for (const Command& command : commands_) {
     if (words.empty() || command.app.get_name() != words.front()) continue;
     if (PassedOn* rest = command.flags.passed_on()) cut_behind_divider(words, *rest);
-    refuse_long_names_behind_one_dash(command.app, words);
+    refuse_misread(command.app, words);
   }
   try {
     // CLI11 takes them from the end.

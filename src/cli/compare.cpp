@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/names.h"
+#include "lockstep/base/plain_text.h"
 #include "lockstep/base/units.h"
 #include "lockstep/results/tables/tables.h"
 
@@ -93,14 +94,10 @@ struct ComparePlan {
   results::Diff diff;
 };
 
-std::string words_text(const Arguments& words) {
-  return fmt::format("{}", fmt::join(words, " "));
-}
-
 /// The subject of the comparison, printed before the first launch.
 std::string plan_lines(const ComparePlan& plan, const CompareOptions& options, const TurnOptions& turns) {
   std::string text =
-      fmt::format("base: {}\ntest: {}\n", words_text(plan.base.command), words_text(plan.test.command));
+      fmt::format("base: {}\ntest: {}\n", command_text(plan.base.command), command_text(plan.test.command));
   std::vector<std::string> changes;
   for (const results::SettingChange& change : plan.diff.changes)
     changes.push_back(fmt::format("{} ({} in base, {} in test)", change.name, change.base, change.test));
@@ -187,9 +184,11 @@ void print_outcome(const TurnRunner& runner, const TurnFolder& folder, const Com
   } else {
     print_note("no pair of launches was measured");
   }
-  if (!folder.kept()) return;
-  print_note(fmt::format("kept: lockstep diff {} {} --paired --by {}", folder.base().string(),
-                         folder.test().string(), options.percentile));
+  if (!folder.kept() || !runner.diff()) return;
+  // As many as `diff --paired` needs.
+  const char* paired = runner.turns().pairs < 3 ? "" : " --paired";
+  print_note(fmt::format("kept: lockstep diff {} {}{} --by {}", folder.base().string(),
+                         folder.test().string(), paired, options.percentile));
 }
 
 int run_compare(const CompareOptions& options) {

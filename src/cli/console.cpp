@@ -21,8 +21,6 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr size_t kLongestText = 1 << 16;
-
 /// The progress line's thread reads it, too.
 std::atomic<bool> quiet{false};
 
@@ -52,8 +50,8 @@ void print_marked(std::string_view mark, int color, std::string_view text, std::
                                      ? fmt::format("\x1b[1;{}m{}:\x1b[0m", color, mark)
                                      : fmt::format("{}:", mark);
   // Errors may hold texts of other ranks and of files.
-  std::string line = fmt::format("lockstep: {} {}\n", shown_mark, printable(text, kLongestText));
-  if (!advice.empty()) line += fmt::format("  {}\n", printable(advice, kLongestText));
+  std::string line = fmt::format("lockstep: {} {}\n", shown_mark, printable(text));
+  if (!advice.empty()) line += fmt::format("  {}\n", printable(advice));
   write_to_stderr(std::move(line));
 }
 
@@ -70,7 +68,7 @@ void draw_progress(std::string_view text) {
 }
 
 void print_note(std::string_view text) {
-  if (!is_quiet()) write_to_stderr(fmt::format("{}\n", printable(text, kLongestText)));
+  if (!is_quiet()) write_to_stderr(fmt::format("{}\n", printable(text)));
 }
 
 void print_warning(std::string_view text, std::string_view advice) {

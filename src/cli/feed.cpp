@@ -240,7 +240,7 @@ RunCommand add_feed(Flags& flags) {
   flags.add("--rate", options->rate, "images per second at most [as fast as they are taken]",
             {.numbers = NumberRange{.most = 1e9}});
   flags.add("--count", options->count, "batches to send [until none is taken any more]",
-            {.numbers = NumberRange{.most = 1e12}});
+            {.numbers = counts_up_to(1e12)});
   flags.add("--prefetch", options->prefetch, "batches that may wait here for each rank",
             {.numbers = counts_up_to(kMostBatches)});
   flags.add(

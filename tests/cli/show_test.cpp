@@ -52,5 +52,21 @@ TEST(ShowTest, what_cannot_be_shown_is_said) {
   EXPECT_THAT(file.error, HasSubstr("No such file"));
 }
 
+TEST(ShowTest, a_dash_is_standard_input) {
+  const std::string record = std::string(LOCKSTEP_GOLDEN) + "/record.json";
+  const std::string program = LOCKSTEP_PROGRAM;
+  const auto piped = [&](const std::string& command) {
+    return test::run({"sh", "-c", "cat " + record + " | " + program + " " + command});
+  };
+  EXPECT_EQ(piped("show -").output, test::run({"lockstep", "show", record}).output);
+  for (const char* command : {"report - -o -", "plot - --chart throughput -o -"}) {
+    const test::Finished finished = piped(command);
+    EXPECT_EQ(finished.exit_code, 0) << finished.error;
+    EXPECT_NE(finished.output, "");
+  }
+  EXPECT_EQ(piped("diff - " + record).exit_code, 0);
+  EXPECT_THAT(test::run({"lockstep", "show", "-"}).error, HasSubstr("/dev/stdin"));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -1,5 +1,8 @@
 #include "lockstep/train/training/training.h"
 
+#include <optional>
+#include <random>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -214,6 +217,38 @@ TEST_F(RefusalTest, other_files_are_refused) {
   plan_.resume_path = path("c.safetensors");
   write_tensors(plan_.resume_path, {{"fc.bias", at::ones({2})}});
   EXPECT_THAT(refusal(plan_), HasSubstr("c.safetensors' is not a checkpoint of lockstep"));
+}
+
+TEST_F(RefusalTest, no_damaged_checkpoint_gives_other_initial_values) {
+  const std::string whole = read_file(plan_.resume_path);
+  const auto values = [&](const std::string& text) -> std::optional<std::string> {
+    write_file_atomically(path("d.safetensors"), text);
+    try {
+      std::string all;
+      for (const auto& [name, value] : read_state_dict(path("d.safetensors")))
+        all.append(name).append(values_of(value));
+      return all;
+    } catch (const ConfigError&) {
+      return std::nullopt;
+    }
+  };
+  const auto intact = values(whole);
+  ASSERT_TRUE(intact);
+  std::mt19937 random(1);
+  for (int i = 0; i < 200; ++i) {
+    std::string damaged = whole;
+    // Half of them in the header.
+    const size_t at = random() % (i % 2 == 0 ? damaged.size() : 2000);
+    if (i % 5 == 0) {
+      damaged.resize(at);
+    } else if (i % 5 == 1) {
+      damaged.erase(at, 1);
+    } else {
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 << random() % 8));
+    }
+    const auto found = values(damaged);
+    EXPECT_TRUE(!found || found == intact) << "byte " << at;
+  }
 }
 
 TEST_F(RefusalTest, circumstances_that_differ_are_told) {

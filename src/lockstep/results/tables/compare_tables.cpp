@@ -51,7 +51,7 @@ Table launches_table(const DiffRow& row, int percentile) {
   if (row.verdict.base_s > 0 && row.verdict.test_s > 0) {
     table.add_row({"all", "", fmt::format("{:.{}f}", images_per_step(*row.base) / row.verdict.base_s, digits),
                    fmt::format("{:.{}f}", images_per_step(*row.test) / row.verdict.test_s, digits),
-                   fmt::format("{:.3f}", 1 / row.verdict.ratio)});
+                   fmt::format("{:.3f}", row.verdict.base_s / row.verdict.test_s)});
   }
   return table;
 }
@@ -124,7 +124,7 @@ Document compare_tables(const Diff& diff, const Turns& turns) {
   document.add(Remark{"", end_text(diff, turns), true});
   document.add(Remark{
       "", fmt::format(
-              "[ ] is the interval of the ratio. Such a comparison is looked at up to {} times; the "
+              "The ratio is that of the pairs, not of the line 'all', and [ ] its interval. Such a comparison is looked at up to {} times; the "
               "interval is one of {:.2f} % at this look, so that those of all looks hold together with 95 %.",
               turns.looks, 100 * diff.options.confidence)});
   return document;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/plain_text.h"
 #include "lockstep/base/units.h"
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/results/record/launches.h"
@@ -213,7 +214,7 @@ std::vector<std::pair<std::string, std::string>> entries(const RunRecord& record
       {"allocator", record.allocator},
       {"launches", launches_text(record)},
       {kStarted, record.started_at},
-      {"command", fmt::format("{}", fmt::join(record.command, " "))},
+      {"command", command_text(record.command)},
       {"INCOMPLETE", record.incomplete},
   };
 }

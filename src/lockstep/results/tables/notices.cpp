@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lockstep/base/plain_text.h"
 #include "lockstep/base/units.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/tables/row_tables.h"
@@ -116,6 +117,7 @@ std::string backend_text(const RunRecord& record) {
 std::string bucket_text(const RunRecord& record) {
   std::vector<double> sizes_mb = record.bucket_sizes_mb;
   if (sizes_mb.empty()) sizes_mb = {record.bucket_size_mb};
+  if (sizes_mb.size() == 1) return mebibytes_text(sizes_mb.front());
   return fmt::format("{} MiB", fmt::join(sizes_mb, ", "));
 }
 
@@ -239,7 +241,7 @@ std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines) {
   if (record.training) {
     for (const auto& [name, value] : record.training->settings) facts.push_back({name, value});
   }
-  facts.push_back({"Command", fmt::format("{}", fmt::join(record.command, " "))});
+  facts.push_back({"Command", command_text(record.command)});
   facts.push_back({"Started", record.started_at});
   facts.push_back({"INCOMPLETE", record.incomplete});
   // A fact that the record lacks has an empty value.

@@ -38,6 +38,13 @@ void check_interface(const JobOptions& options) {
                     "'ip address' lists both.");
 }
 
+void check_interface_of_backend(const JobOptions& options, const Launcher& /*environment*/) {
+  if (options.interface.empty() || (options.backend != "thread" && options.backend != "mpi")) return;
+  throw ConfigError(fmt::format("--interface has no effect on --backend {}", options.backend),
+                    options.backend == "mpi" ? "mpirun takes --mca btl_tcp_if_include INTERFACE."
+                                             : "Threads of one process need no network.");
+}
+
 void check_threads_under_launcher(const JobOptions& options, const Launcher& environment) {
   if (!environment || (options.backend != "thread" && options.launch != "threads")) return;
   throw ConfigError(fmt::format("ranks as threads cannot be started by {}", to_string(environment->launcher)),
@@ -77,6 +84,7 @@ void check_nccl_sharing(const JobOptions& options, const Launcher& /*environment
 constexpr Rule<JobOptions, Launcher> kCombinationRules[] = {
     &check_threads_under_launcher, &check_thread_backend, &check_mpi_threads,
     &check_sharing_on_cpu,         &check_nccl_on_cpu,    &check_nccl_sharing,
+    &check_interface_of_backend,
 };
 
 /// Whether flags ask for GPUs without naming the device. Such a user wants an error that says why GPUs cannot

@@ -35,7 +35,7 @@ double from_rank_0(double value, comm::Communicator& group) {
 /// The steps of the job, on all ranks. Collective.
 std::vector<double> measure_block(RowPlan row, double bucket_mb, int steps, const RankGroup& ranks,
                                   launch::Progress& progress) {
-  progress.begin(fmt::format("tuning buckets, {:g} MiB, of {}", bucket_mb, row.label()));
+  progress.begin(fmt::format("tuning buckets, {}, of {}", results::mebibytes_text(bucket_mb), row.label()));
   row.bucket_mb = bucket_mb;
   row.verify_every = 0;
   RowTrainee trainee(row, ranks);
