@@ -52,6 +52,8 @@ def measure_limit(options):
 
 
 def share_text(shares):
+    if min(shares) > 1:
+        return "- (above 1: the limit was measured while something else ran)"
     if len(shares) == 1:
         return f"{shares[0]:.3f}"
     mean, low, high = ratio_interval([math.log(share) for share in shares])

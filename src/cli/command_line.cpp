@@ -29,24 +29,6 @@ std::string help_advice(const CLI::App& command) {
   return fmt::format("'{}' explains every flag.", help_of(command));
 }
 
-/// A help text whose lines fit a screen; descriptions stay in the column that they begin in.
-std::string fitted(const std::string& help, const results::TextForm& form) {
-  constexpr size_t kDescriptions = 30;
-  std::string text;
-  std::istringstream lines(help);
-  for (std::string line; std::getline(lines, line);) {
-    const size_t begin = std::min(line.find_first_not_of(' '), line.size());
-    // Between a name and its description there are two spaces or more.
-    const bool described = line.size() > kDescriptions && line.compare(kDescriptions - 2, 2, "  ") == 0;
-    const size_t column = described ? std::max(begin, kDescriptions) : begin;
-    text += line.size() <= form.width || !form.screen
-                ? line + '\n'
-                : results::wrapped(line.substr(0, column), line.substr(column),
-                                   described ? column : begin + 4, form.width);
-  }
-  return text;
-}
-
 std::vector<std::string> flags_of(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
@@ -221,7 +203,7 @@ RunCommand CommandLine::parse(const Arguments& arguments) {
     // --help and --version; exit() writes what belongs to each.
     std::ostringstream text;
     app_->exit(wanted, text, text);
-    print_result(fitted(text.str(), stdout_form()));
+    print_result(fitted(text.str()));
     return {};
   } catch (const CLI::ParseError& error) {
     throw_reworded(error, *app_);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -141,6 +142,22 @@ results::TextForm stdout_form(bool markdown) {
   return {.width = std::min(kWidest, terminal_width(STDOUT_FILENO)),
           .screen = true,
           .colors = colors_are_wanted()};
+}
+
+std::string fitted(const std::string& text) {
+  const results::TextForm form = stdout_form();
+  if (!form.screen) return text;
+  std::string all;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    // Two spaces or more stand between columns.
+    const size_t gap = line.rfind("  ", form.width / 2);
+    const size_t column = gap == std::string::npos ? 0 : gap + 2;
+    all += results::display_width(line) <= form.width
+               ? line + '\n'
+               : results::wrapped(line.substr(0, column), line.substr(column), column, form.width);
+  }
+  return all;
 }
 
 }  // namespace lockstep::cli

@@ -44,5 +44,7 @@ bool stderr_is_terminal();
 /// The form of texts on stdout: of a terminal's width and with colors, where it is one and they are not
 /// Markdown.
 results::TextForm stdout_form(bool markdown = false);
+/// Lines that fit a terminal on stdout; what does not continues below its column.
+std::string fitted(const std::string& text);
 
 }  // namespace lockstep::cli

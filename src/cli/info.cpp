@@ -195,7 +195,7 @@ int run_info(const std::string& topic, const std::string& name) {
       throw ConfigError("'lockstep info model' needs the network that it is to describe",
                         "lockstep info model mine.pt2, or a name that 'lockstep info models' lists.");
     }
-    print_result(model_text(name));
+    print_result(fitted(model_text(name)));
     return kExitDone;
   }
   if (!name.empty()) {
@@ -203,12 +203,12 @@ int run_info(const std::string& topic, const std::string& name) {
                       fmt::format("One network is described by: lockstep info model {}", name));
   }
   if (!topic.empty()) {
-    print_result(topics().get(topic)());
+    print_result(fitted(topics().get(topic)()));
     return kExitDone;
   }
-  print_result(versions());
+  print_result(fitted(versions()));
   for (const auto& [known, describe] : topics().entries()) {
-    if (known != kJsonTopic) print_result("\n" + describe());
+    if (known != kJsonTopic) print_result(fitted("\n" + describe()));
   }
   return kExitDone;
 }

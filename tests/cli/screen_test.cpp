@@ -73,7 +73,8 @@ TEST(ScreenTest, tables_and_texts_take_the_width_of_the_terminal) {
   EXPECT_THAT(on_screen(80, {"show", kShown}, true), HasSubstr("\x1b[1;31mWARNING: \x1b[0m4 ranks"));
 }
 
-TEST(ScreenTest, help_fits_80_columns) {
+TEST(ScreenTest, help_and_lists_fit_80_columns) {
+  EXPECT_LE(longest_line(on_screen(80, {"info", "strategies"})), 80U);
   for (const char* command : {"bench", "compare", "train"}) {
     const std::string text = on_screen(80, {command, "--help"});
     EXPECT_LE(longest_line(text), 80U) << text;

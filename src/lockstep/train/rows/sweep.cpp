@@ -228,6 +228,8 @@ std::vector<RowPlan> plan_rows(const SweepOptions& asked) {
 std::optional<size_t> baseline_after(const std::vector<RowPlan>& rows, size_t index) {
   const auto is_baseline = [&](size_t row) { return rows[row].role() == results::Role::kBaseline; };
   if (is_baseline(index) || (index + 1 < rows.size() && !is_baseline(index + 1))) return std::nullopt;
+  // Another process may send as many batches as the rows need, and no more.
+  if (!rows[index].input_flags.address.empty()) return std::nullopt;
   // Every baseline is the first row of its network and settings.
   size_t first = index;
   while (first > 0 && !is_baseline(first)) --first;
