@@ -47,6 +47,9 @@ TEST_P(BackendTest, one_and_two_ranks_are_measured_and_recorded) {
   const results::RunRecord record = results::read_record(folder.path("a.json"));
   ASSERT_EQ(record.runs.size(), 4u);
   EXPECT_TRUE(record.incomplete.empty());
+  ASSERT_TRUE(record.runs[0].again) << "the baseline is measured first and last";
+  EXPECT_EQ(record.runs[0].again->samples.size(), 20U);
+  EXPECT_THAT(bench.output, HasSubstr(" after the last row"));
   const results::Run& two = record.runs[2];
   EXPECT_EQ(two.strategy, "ddp");
   EXPECT_EQ(two.ranks, 2);

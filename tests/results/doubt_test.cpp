@@ -42,7 +42,7 @@ std::string printed(const RunRecord& record) {
 TEST(DoubtTest, nothing_speaks_against_what_can_be) {
   for (const RunRecord& record :
        {record_of(0.5, "ddp", 2, 0.55, 0.51), record_of(0.5, "replicated", 1, 0.49, 0)}) {
-    for (const results::Run& run : record.runs) EXPECT_THAT(run.doubt + run.doubt_of_factors, IsEmpty());
+    for (const results::Run& run : record.runs) EXPECT_THAT(run.doubt + doubt_of_factors(run), IsEmpty());
     EXPECT_THAT(printed(record), AllOf(Not(HasSubstr(" ?")), Not(HasSubstr("nothing else runs"))));
   }
 }
@@ -60,6 +60,19 @@ TEST(DoubtTest, an_efficiency_above_100_percent_is_never_a_fact) {
                 AllOf(HasSubstr("images per second."), Not(HasSubstr("so ")), Not(HasSubstr("times one"))));
     EXPECT_TRUE(warnings_of_rows(record).front().loud);
   }
+}
+
+TEST(DoubtTest, an_efficiency_above_100_percent_within_its_interval_is_one_of_100_percent) {
+  RunRecord record = record_of(0.5, "ddp", 2, 0.48, 0);
+  record.runs[0].rate_interval = Interval{10, 30, ""};
+  assign_baselines(record);
+  EXPECT_THAT(record.runs[1].doubt, IsEmpty());
+  EXPECT_THAT(to_text(explanation({{{"", record}}, {}})),
+              AllOf(HasSubstr("100 % efficient\nwithin its uncertainty"), Not(HasSubstr("times one"))));
+  // No interval excuses more than 120 %.
+  record.runs[1].images_per_s *= 1.2;
+  assign_baselines(record);
+  EXPECT_THAT(record.runs[1].doubt, HasSubstr("It came out 125 % efficient"));
 }
 
 TEST(DoubtTest, controls_alone_are_doubted_too) {
@@ -83,7 +96,7 @@ TEST(DoubtTest, an_impossible_factor_leaves_the_efficiency_alone) {
   record.runs[1].breakdown = breakdown_of(2, 0.51, 0.1, 0.1);
   assign_factors(record);
   EXPECT_THAT(record.runs[1].doubt, IsEmpty());
-  EXPECT_THAT(record.runs[1].doubt_of_factors, HasSubstr("Its factor 'strategy' came out 165 %"));
+  EXPECT_THAT(doubt_of_factors(record.runs[1]), HasSubstr("Its factor 'strategy' came out 165 %"));
   const std::string text = printed(record);
   EXPECT_THAT(text,
               AllOf(HasSubstr("so 98 % efficient"), HasSubstr("164.5 ±0.8 ?"), Not(HasSubstr("98.0 ?"))));

@@ -33,15 +33,14 @@ std::string figures_part(const Sources& sources) {
       continue;
     }
     // A number that cannot be true is no key figure.
-    const bool relative = found.strategy != results::kSingle && found.doubt.empty();
+    const bool relative =
+        found.strategy != results::kSingle && found.doubt.empty() && found.efficiency.value_or(0) <= 1;
     if (positive(found.speedup) && relative) {
       figures.emplace_back(number_text(found.speedup) + " ×",
                            fmt::format("the speed of {}", results::baseline_words(found)));
     }
-    if (positive(found.efficiency) && relative) {
-      figures.emplace_back(share_text(std::min(1.0, *found.efficiency)),
-                           fmt::format("efficient at {}", at));
-    }
+    if (positive(found.efficiency) && relative)
+      figures.emplace_back(share_text(found.efficiency), fmt::format("efficient at {}", at));
     if (found.breakdown && positive(found.breakdown->mean.step_s) && found.ranks > 1) {
       const double exposed = found.breakdown->mean.exposed_s() / found.breakdown->mean.step_s;
       figures.emplace_back(share_text(exposed), "of a step is exposed communication");

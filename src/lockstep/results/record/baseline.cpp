@@ -208,7 +208,6 @@ void assign_factors(RunRecord& record) {
     if (baseline == nullptr || independent == nullptr || !(independent->images_per_s > 0)) continue;
     run.factors = FactorTimes(run, *baseline, *independent).factors();
   }
-  assign_doubts(record);
 }
 
 }  // namespace lockstep::results

@@ -21,8 +21,10 @@ std::optional<measure::Interval> known(const std::optional<Interval>& interval) 
   return measure::Interval{interval->low, interval->high, 0};
 }
 
-/// Whether a ratio that cannot exceed 1 does, beyond its interval.
+/// Whether a ratio that cannot exceed 1 does, beyond its interval; one of 120 % in any case, since an
+/// interval that wide comes from a disturbance, too.
 bool exceeds_1(double ratio, const std::optional<measure::Interval>& interval) {
+  if (ratio > 1 + kHarmlessUnknown) return true;
   return interval ? ratio > 1 + kHarmless && interval->lower > 1 : ratio > 1 + kHarmlessAbove1;
 }
 
@@ -55,7 +57,11 @@ std::string doubt_of(const RunRecord& record, const Run& run) {
       100 * std::abs(baseline->again->ratio - 1), baseline->again->ratio > 1 ? "faster" : "slower");
 }
 
-std::string doubt_of_factors(const EfficiencyFactors& factors) {
+}  // namespace
+
+std::string doubt_of_factors(const Run& run) {
+  if (!run.factors) return "";
+  const EfficiencyFactors& factors = *run.factors;
   const bool machine = is_impossible_factor(factors.machine, factors.half_width.machine);
   if (!machine && !is_impossible_factor(factors.strategy, factors.half_width.strategy)) return "";
   return fmt::format(
@@ -63,8 +69,6 @@ std::string doubt_of_factors(const EfficiencyFactors& factors) {
       "control was disturbed.",
       machine ? "machine" : "strategy", 100 * (machine ? factors.machine : factors.strategy));
 }
-
-}  // namespace
 
 std::optional<measure::Bounded> bounded_rate(const Run& run) {
   if (!run.rate_interval || !run.rate_interval->missing.empty()) return std::nullopt;
@@ -101,10 +105,7 @@ bool drifted(const Run& baseline) {
 }
 
 void assign_doubts(RunRecord& record) {
-  for (Run& run : record.runs) {
-    run.doubt = doubt_of(record, run);
-    run.doubt_of_factors = run.factors ? doubt_of_factors(*run.factors) : "";
-  }
+  for (Run& run : record.runs) run.doubt = doubt_of(record, run);
 }
 
 std::optional<int> spare_cores(const RunRecord& record, const Run& run) {

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 
 #include "lockstep/measure/interval.h"
 #include "lockstep/results/record/run_record.h"
@@ -16,6 +17,9 @@ std::optional<measure::Bounded> bounded_rate(const Run& run);
 /// Whether a factor of the efficiency is above 110 %, beyond its interval; none can be above 100 %.
 bool is_impossible_factor(double value, const std::optional<double>& half_width);
 
+/// Why the run's factors cannot be true; empty where nothing speaks against them.
+std::string doubt_of_factors(const Run& run);
+
 /// Whether a ratio differs from 1 by more than its noise and by 5 % or more; without an interval, by 20 %.
 bool differs_from_1(double ratio, const std::optional<measure::Interval>& interval);
 
@@ -26,8 +30,8 @@ void assign_again(Run& baseline, std::span<const double> step_s);
 bool drifted(const Run& baseline);
 
 /// Sets Run::doubt of every finished run (an efficiency above 100 % of one rank alone, a rate above that of
-/// `independent`, each beyond its interval, or a baseline that drifted by 10 %) and Run::doubt_of_factors
-/// (one above 110 %). Call after baselines and factors were assigned or read.
+/// `independent`, each beyond its interval, or a baseline that drifted by 10 %). Call after baselines were
+/// assigned or read.
 void assign_doubts(RunRecord& record);
 
 /// The cores that the run's ranks leave free on the host with the fewest; below 0 they take turns. Empty

@@ -154,10 +154,8 @@ struct Run : Setup, measure::Ending {
   std::optional<Interval> speedup_interval;
   /// Of a baseline.
   std::optional<Again> again;
-  /// Why its speed-up and efficiency, and why its factors cannot be true (assign_doubts); empty where nothing
-  /// speaks against them.
+  /// Why its speed-up and efficiency cannot be true (assign_doubts); empty where nothing speaks against them.
   std::string doubt;
-  std::string doubt_of_factors;
   /// The speed-up that a publication states, by a formula of its own.
   std::optional<double> stated_speedup;
   double loss_first = 0;

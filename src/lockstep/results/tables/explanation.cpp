@@ -98,7 +98,7 @@ std::string costs_sentence(const RunRecord& record, const Run& run, const NextCo
                                       : less_work;
   const Run* control = independent_of(record, run);
   std::vector<Cost> costs;
-  if (run.factors && run.doubt_of_factors.empty()) {
+  if (run.factors && doubt_of_factors(run).empty()) {
     const int straggler = run.breakdown ? run.breakdown->straggler.value_or(-1) : -1;
     costs = {{1 - run.factors->machine, "sharing the machine", seen},
              {1 - run.factors->strategy, "the strategy's own work", less_work},
@@ -188,12 +188,13 @@ void compare_published(const Sources& sources, const Run& run, std::vector<std::
 }
 
 /// ", 1.77 times one rank without a strategy, so 89 % efficient"; empty where that is not known or cannot be
-/// true. An efficiency that is above 100 % within its interval is one of 100 %.
+/// true.
 std::string efficiency_words(const Run& run) {
   if (!positive(run.speedup) || !positive(run.efficiency) || run.strategy == kSingle || !run.doubt.empty())
     return "";
+  if (*run.efficiency > 1) return ", 100\u00A0% efficient within its uncertainty";
   return fmt::format(", {} times {}, so {} efficient", number_text(run.speedup), baseline_words(run),
-                     share_text(std::min(1.0, *run.efficiency)));
+                     share_text(run.efficiency));
 }
 
 /// One sentence: network, batch, strategy, ranks, rate, and the speed-up where it is known.

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/plain_text.h"
 #include "lockstep/base/units.h"
+#include "lockstep/results/record/doubt.h"
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/tables/row_tables.h"
 #include "lockstep/results/tables/tables.h"
@@ -197,10 +198,9 @@ std::vector<Warning> warnings_of(const Run& run, const RunRecord& record) {
          "It has no interval and no speed-up, and nothing is compared with it. Measure it again.", true,
          launches(run)});
   }
-  if (!run.doubt.empty() || !run.doubt_of_factors.empty()) {
-    warnings.push_back({run.doubt.empty() ? run.doubt_of_factors : run.doubt,
-                        "Do not trust what is marked with ?: measure again while nothing else runs.", true,
-                        launches(run)});
+  if (const std::string doubt = run.doubt.empty() ? doubt_of_factors(run) : run.doubt; !doubt.empty()) {
+    warnings.push_back({doubt, "Do not trust what is marked with ?: measure again while nothing else runs.",
+                        true, launches(run)});
   }
   return warnings;
 }
