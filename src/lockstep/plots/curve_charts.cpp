@@ -27,8 +27,8 @@ struct CurveAxes {
   std::optional<std::pair<double, double>> ideal = {};
   /// Whether values have intervals at all.
   bool measured = true;
-  /// x does not concern controls: each is a level line.
-  bool level_controls = false;
+  /// x does not concern a curve of one point: it is a level line.
+  bool level = false;
 };
 
 struct ValueRange {
@@ -94,9 +94,7 @@ bool draw_curves(Canvas& canvas, const XyFrame& frame, const std::vector<Curve>&
     if (found != crowd.end()) at.x += apart * ((found - crowd.begin()) - 0.5 * (crowd.size() - 1.0));
     return at;
   };
-  const auto is_level = [&](const Curve& curve) {
-    return axes.level_controls && curve.kind == Curve::Kind::kControl;
-  };
+  const auto is_level = [&](const Curve& curve) { return axes.level && curve.points.size() == 1; };
   for (size_t i = curves.size(); i-- > 0;) {
     std::vector<Point> points;
     for (const CurvePoint& point : curves[i].points) points.push_back(place(i, point));
@@ -312,7 +310,7 @@ Chart setting_chart(const Sources& sources, const ChartForm& form) {
       logarithmic ? Scale::log_at(xs_of(curves)) : Scale::linear_exactly(least, most, form.ticks()),
       fmt::format("{}{}{}", name, unit.empty() ? "" : " in" + unit, logarithmic ? " (log scale)" : ""),
       [=](double x) { return fmt::format("{} {:g}{}", name, x, unit); });
-  axes.level_controls = found->setting->has(results::Setting::kOfCommunication);
+  axes.level = found->setting->has(results::Setting::kOfCommunication);
   return curves_chart(std::move(chart), form, curves, axes);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <type_traits>
 #include <variant>
 
@@ -156,27 +157,24 @@ std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::stri
   if (curves.size() <= kMostCurves) return curves;
   notes.push_back(
       fmt::format("{} of {} curves are drawn; the tables have all of them.", kMostCurves, curves.size()));
-  // Own curves are ranked by order; a network's reference comes behind its first one, published ones of the
-  // networks between the fourth and those that follow, all others last.
-  std::map<std::string, size_t> networks;
-  std::vector<std::pair<size_t, size_t>> ranked;
-  size_t published = 0;
-  for (size_t i = 0; i < curves.size(); ++i) {
-    const auto& [label, model, strategy, kind, points] = curves[i];
-    size_t rank = 4 * curves.size();
-    if (kind == Curve::Kind::kOwn) {
-      rank = 2 * i;
-      networks.try_emplace(model, i);
-    } else if (networks.contains(model) && strategy != results::kSingle) {
-      rank = 1 + 2 * (kind == Curve::Kind::kControl ? networks[model] : 3 + published++);
+  std::set<std::string> networks;
+  size_t own = 0;
+  // The half of the room for own curves, their references, published ones beside them; then more own ones.
+  const auto rank = [&](const Curve& curve) {
+    if (curve.kind == Curve::Kind::kOwn) {
+      networks.insert(curve.model);
+      return own++ < kMostCurves / 2 ? 0 : 3;
     }
-    ranked.emplace_back(rank, i);
-  }
+    if (!networks.contains(curve.model) || curve.strategy == results::kSingle) return 4;
+    return curve.kind == Curve::Kind::kControl ? 1 : 2;
+  };
+  std::vector<std::pair<int, size_t>> ranked;
+  for (size_t i = 0; i < curves.size(); ++i) ranked.emplace_back(rank(curves[i]), i);
   std::ranges::sort(ranked);
   ranked.resize(kMostCurves);
-  std::ranges::sort(ranked, {}, &std::pair<size_t, size_t>::second);
+  std::ranges::sort(ranked, {}, &std::pair<int, size_t>::second);
   std::vector<Curve> chosen;
-  for (const auto& [rank, i] : ranked) chosen.push_back(std::move(curves[i]));
+  for (const auto& [rank_of_it, i] : ranked) chosen.push_back(std::move(curves[i]));
   return chosen;
 }
 
@@ -202,12 +200,18 @@ std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
       continue;
     }
     const bool control = curve.kind == Curve::Kind::kControl;
-    LineStyle& style = styles.emplace_back(control ? line_style(hue, 0, 1 + controls[curve.strategy]++)
+    const size_t before = control ? controls[curve.strategy + (several ? curve.model : "")]++ : 0;
+    LineStyle& style = styles.emplace_back(control ? line_style(hue, before, 1 + before)
                                                    : line_style(hues, hues + hues / kHueCount, 0));
     style.hollow = true;
     style.width = 1.75;
     if (control) {
-      style.marker = curve.strategy == results::kSingle ? Marker::kCross : Marker::kPlus;
+      // The controls of further records have hollow shapes.
+      if (curve.strategy == results::kSingle) {
+        style.marker = before == 0 ? Marker::kCross : line_style(hue, before + 2, 0).marker;
+      } else if (before == 0) {
+        style.marker = Marker::kPlus;
+      }
       if (!several) style.colour = Colour::kMuted;
     } else {
       // Dotted as long as hues and markers differ, then long dashes.

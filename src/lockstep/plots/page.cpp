@@ -88,13 +88,12 @@ std::string record_sections(const Sources& sources, const std::string& prefix, c
     return figure(name, sources, fmt::format("{}{}", prefix, name));
   };
   std::string charts = if_drawn(draw("setting"));
-  const auto scales = [](const Curve& curve) {
-    return curve.kind == Curve::Kind::kOwn && curve.points.size() > 1;
-  };
+  const bool scales = std::ranges::any_of(throughput_curves(sources),
+                                          [](const Curve& curve) { return curve.points.size() > 1; });
   // At one number of ranks the setting's chart has all rates. The summary says why there is no speed-up.
-  if (charts.empty() || std::ranges::any_of(throughput_curves(sources), scales))
-    charts += if_drawn(draw("speedup")) + draw("throughput");
-  std::string text = section(topic + "How it scales", grid(charts) + to_html(results_table(sources)));
+  if (charts.empty() || scales) charts += if_drawn(draw("speedup")) + draw("throughput");
+  std::string text = section(topic + (scales ? "How it scales" : "How fast it is"),
+                             grid(charts) + to_html(results_table(sources)));
   if (sources.records.empty()) return text;
   const std::string phases = draw("phases");
   std::string buckets = draw("buckets");

@@ -225,8 +225,6 @@ RunRecord read_training(const nlohmann::json& document, std::string_view name) {
   record.torch_version = training.torch_version;
   record.distributed_backend = training.backend;
   record.command = training.command;
-  record.launch = training.launch;
-  record.threads_per_rank = training.threads_per_rank;
   record.incomplete = training.incomplete;
   record.training = std::move(training);
   return record;
