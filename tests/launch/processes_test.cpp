@@ -1,4 +1,6 @@
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -116,6 +118,16 @@ TEST_F(ProcessesTest, a_stopped_parent_is_named_by_rank_0) {
   ::kill(parent, SIGCONT);
   EXPECT_EQ(run_.wait(parent), kExitFailed);
   EXPECT_THAT(run_.output(), ContainsRegex("parent: the process that started the ranks .* is stopped"));
+}
+
+TEST_F(ProcessesTest, a_parent_that_was_stopped_while_they_start_accuses_no_rank) {
+  const pid_t parent = start({"--ranks", "2", "--event", "late", "--timeout", "1", "--steps", "60"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  ::kill(parent, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  ::kill(parent, SIGCONT);
+  EXPECT_EQ(run_.wait(parent), 0);
+  EXPECT_EQ(run_.output(), "");
 }
 
 TEST_F(ProcessesTest, ctrl_z_stops_the_ranks_and_fg_lets_them_finish) {

@@ -105,6 +105,7 @@ void happen(const std::string& event, launch::RankSession& session) {
 int rank(const launch::RankEnvironment& environment, const Options& options) {
   // Before it has come to the others.
   if (options.event == "killed-early" && environment.rank == options.who) ::raise(SIGKILL);
+  if (options.event == "late") std::this_thread::sleep_for(600ms);
   if (options.event == "exits-early" && environment.rank == options.who) std::_Exit(7);
   launch::RankSession::Options session_options;
   session_options.timeout = std::chrono::duration<double>(options.timeout_s);

@@ -22,22 +22,6 @@ TEST(ThreadsTest, every_rank_runs_once) {
   EXPECT_THAT(seen, ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6));
 }
 
-TEST(ThreadsTest, the_cause_is_thrown_not_what_followed_from_it) {
-  std::atomic<bool> failed{false};
-  const auto function = [&](int rank) {
-    if (rank == 0) throw CommError("rank 2 is gone");
-    if (rank == 2) {
-      failed.wait(false);
-      throw ConfigError("the loss is not finite");
-    }
-  };
-  const auto on_failure = [&](int, std::exception_ptr) {
-    failed = true;
-    failed.notify_all();
-  };
-  EXPECT_THROW(run_threads(3, function, on_failure), ConfigError);
-}
-
 TEST(ThreadsTest, on_failure_frees_the_others) {
   std::atomic<bool> closed{false};
   int told = -1;

@@ -100,22 +100,6 @@ std::vector<Core> usable_cores() {
   return cores_of(topology.get(), allowed.get());
 }
 
-std::vector<Core> synthetic_cores(const std::string& description,
-                                  const std::optional<std::vector<int>>& allowed) {
-  const Topology topology = new_topology();
-  if (hwloc_topology_set_synthetic(topology.get(), description.c_str()) != 0 ||
-      hwloc_topology_load(topology.get()) != 0) {
-    throw ConfigError(fmt::format("'{}' is not a synthetic topology of hwloc's", description));
-  }
-  const CpuSet set = new_cpu_set();
-  if (allowed) {
-    for (const int cpu : *allowed) hwloc_bitmap_set(set.get(), static_cast<unsigned>(cpu));
-  } else {
-    hwloc_bitmap_fill(set.get());
-  }
-  return cores_of(topology.get(), set.get());
-}
-
 int default_threads_per_rank(int cores, int ranks) {
   return std::max(1, cores / std::max(1, ranks));
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,11 +28,6 @@ struct Core {
 /// The cores that the cgroup and the affinity mask of the calling thread leave to this process, in the order
 /// of the machine: neighbors share caches. Call before binding anything.
 std::vector<Core> usable_cores();
-
-/// The cores of a machine described in hwloc's synthetic notation ("package:2 core:4 pu:2"), all of them or
-/// those of the given processors.
-std::vector<Core> synthetic_cores(const std::string& description,
-                                  const std::optional<std::vector<int>>& allowed = std::nullopt);
 
 struct BindingPlan {
   int threads_per_rank = 1;

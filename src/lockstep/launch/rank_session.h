@@ -56,7 +56,8 @@ class RankSession {
     OpenAgentStore open_agent_store = {};
   };
 
-  /// Connects to the parent's server if there is a parent. Throws CommError if that fails.
+  /// Connects to the parent's server if there is a parent, for as long as that lives. Throws CommError where
+  /// it is turned away.
   RankSession(const RankEnvironment& environment, Options options);
   /// Unless fail() or finish() was called, the others take this rank for lost.
   ~RankSession();
