@@ -9,7 +9,6 @@
 
 #include "commands.h"
 #include "console.h"
-#include "output_files.h"
 
 namespace lockstep::cli {
 namespace {
@@ -40,13 +39,10 @@ int run_diff(const DiffCommandOptions& options) {
   const results::DiffOptions how{.threshold = options.threshold,
                                  .paired = options.paired,
                                  .decisive = std::stoi(options.percentile.substr(1))};
-  const results::RunRecord base = read_given_record(options.base);
-  const results::RunRecord test = read_given_record(options.test);
+  const results::RunRecord base = results::read_record(options.base);
+  const results::RunRecord test = results::read_record(options.test);
   const results::Diff diff = results::compare_records(base, test, how);
-  const auto in_pairs = [](const results::DiffRow& row) {
-    return row.base_launches == row.test_launches && row.base_launches >= 3;
-  };
-  if (options.paired && std::ranges::none_of(diff.rows, in_pairs)) {
+  if (options.paired && std::ranges::none_of(diff.rows, &results::DiffRow::has_pairs)) {
     throw ConfigError("--paired has no effect: no row has as many launches in both files, three or more",
                       "'lockstep compare' measures pairs of launches.");
   }

@@ -1,16 +1,11 @@
 #include "kept_record.h"
 
-#include <sstream>
 #include <utility>
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/secret.h"
 #include "lockstep/results/files/record_json.h"
 
 #include "output_files.h"
@@ -32,25 +27,21 @@ Head head_of(int memory) {
 
 }  // namespace
 
-KeptRecord::KeptRecord(int memory, std::string address, std::filesystem::path file)
-    : memory_(std::make_shared<UniqueFd>(memory)),
-      address_(std::move(address)),
-      file_(std::move(file)) {}
+KeptRecord::KeptRecord(launch::SharedMemory memory, std::filesystem::path file)
+    : memory_(std::make_shared<launch::SharedMemory>(std::move(memory))), file_(std::move(file)) {}
 
 KeptRecord KeptRecord::make(const std::filesystem::path& file) {
-  // Distinguishes it from what another process may have at that path on another host, or in a container.
-  const std::string name = "lockstep-record-" + random_secret();
-  const int memory = ::memfd_create(name.c_str(), MFD_CLOEXEC);
-  return {memory, fmt::format("/proc/{}/fd/{}\n{}\n{}", ::getpid(), memory, name, file.string()), file};
+  return {launch::SharedMemory::make("record"), file};
 }
 
 KeptRecord KeptRecord::open(const std::string& address) {
-  std::istringstream lines(address);
-  std::string path, name, file;
-  std::getline(std::getline(std::getline(lines, path), name), file, '\0');
-  std::error_code failed;
-  const bool there = std::filesystem::read_symlink(path, failed).string().find(name) != std::string::npos;
-  return {there ? ::open(path.c_str(), O_RDWR | O_CLOEXEC) : -1, address, file};
+  const size_t line = address.find('\n');
+  const std::string memory = address.substr(0, line);
+  return {{launch::open_shared_memory(memory), memory}, line < address.size() ? address.substr(line + 1) : ""};
+}
+
+std::string KeptRecord::address() const {
+  return memory_->address + "\n" + file_.string();
 }
 
 void KeptRecord::write(const results::RunRecord& record) const {
@@ -70,7 +61,7 @@ void KeptRecord::write(const results::RunRecord& record) const {
 }
 
 void KeptRecord::write_memory(std::string_view text) const {
-  const int memory = memory_->get();
+  const int memory = memory_->fd.get();
   const Head old = head_of(memory);
   // Beside the old text, so that the head leads to a whole one at any moment.
   Head head{.bytes = text.size()};
@@ -80,9 +71,9 @@ void KeptRecord::write_memory(std::string_view text) const {
 }
 
 std::optional<results::RunRecord> KeptRecord::read() const {
-  const Head head = head_of(memory_->get());
+  const Head head = head_of(memory_->fd.get());
   std::string text(head.bytes, '\0');
-  if (::pread(memory_->get(), text.data(), head.bytes, static_cast<off_t>(head.begin)) > 0)
+  if (::pread(memory_->fd.get(), text.data(), head.bytes, static_cast<off_t>(head.begin)) > 0)
     return results::from_json(text, "the record of this run");
   if (file_.empty() || !holds_something(file_)) return std::nullopt;
   return results::read_record(file_);

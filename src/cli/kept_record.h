@@ -6,15 +6,14 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/base/tcp_socket.h"
+#include "lockstep/launch/shared_memory.h"
 #include "lockstep/results/record/run_record.h"
 
 namespace lockstep::cli {
 
 /// The record of a bench while rows are measured, so that the process that reports to the user finds it,
-/// whichever process ends: in the file of --json, and where there is none, or it cannot be written, in memory
-/// that processes of a host share. The memory has no name and is freed with its last process, however that
-/// ends. Copies are one record. Not thread-safe.
+/// whichever process ends: in the file of --json, and where there is none, or it cannot be written, in
+/// memory. Copies are one record. Not thread-safe.
 class KeptRecord {
  public:
   /// A new one. `file`: a whole record at any time, which outlives all processes; empty: none.
@@ -22,8 +21,8 @@ class KeptRecord {
   /// Another process's, by its address().
   static KeptRecord open(const std::string& address);
 
-  /// Lines: the path of the memory, its name, and the file.
-  const std::string& address() const { return address_; }
+  /// That of the memory, and the file in a line of its own.
+  std::string address() const;
   const std::filesystem::path& file() const { return file_; }
 
   /// Replaces the record, marked as not ended unless record.incomplete has a reason. A reader sees the old
@@ -34,14 +33,13 @@ class KeptRecord {
   std::optional<results::RunRecord> read() const;
 
   /// Whether this process can read all that was written: not on another host.
-  bool within_reach() const { return bool(*memory_); }
+  bool within_reach() const { return bool(memory_->fd); }
 
  private:
-  KeptRecord(int memory, std::string address, std::filesystem::path file);
+  KeptRecord(launch::SharedMemory memory, std::filesystem::path file);
   void write_memory(std::string_view text) const;
 
-  std::shared_ptr<const UniqueFd> memory_;
-  std::string address_;
+  std::shared_ptr<const launch::SharedMemory> memory_;
   std::filesystem::path file_;
 };
 

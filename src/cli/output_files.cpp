@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/results/files/record_json.h"
 
 namespace lockstep::cli {
 namespace fs = std::filesystem;
@@ -74,11 +73,6 @@ void refuse_stdout(const std::vector<GivenFile>& outputs) {
         "Tables go to standard output. Of a result file, 'lockstep show FILE --csv -' writes the "
         "rows there.");
   }
-}
-
-results::RunRecord read_given_record(const std::string& path) {
-  if (path != "-") return results::read_record(path);
-  return results::from_json(read_file("/dev/stdin"), "standard input");
 }
 
 std::vector<UniqueFd> claim_outputs(const std::vector<GivenFile>& outputs) {

@@ -4,7 +4,6 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/tcp_socket.h"
-#include "lockstep/results/record/run_record.h"
 
 #include "flags.h"
 
@@ -25,9 +24,6 @@ void add_force_flag(Flags& flags, bool& force);
 /// Throws ConfigError for a path of "-", which commands whose standard output is taken by tables do not write
 /// to.
 void refuse_stdout(const std::vector<GivenFile>& outputs);
-
-/// The result in a file that the user named; "-": on standard input. Throws as results::read_record().
-results::RunRecord read_given_record(const std::string& path);
 
 /// Lets no other process of this user write these files as long as the sockets are open. Throws ConfigError
 /// that names the process where one does. Those in other containers and on other hosts are not seen.

@@ -58,7 +58,7 @@ void add_source_flags(Flags& flags, DrawingOptions& options) {
 std::vector<results::NamedRecord> read_records(const std::vector<std::string>& paths) {
   const std::vector<std::string> names = results::display_names(paths);
   std::vector<results::NamedRecord> records;
-  for (size_t i = 0; i < paths.size(); ++i) records.push_back({names[i], read_given_record(paths[i])});
+  for (size_t i = 0; i < paths.size(); ++i) records.push_back({names[i], results::read_record(paths[i])});
   return records;
 }
 
@@ -160,7 +160,7 @@ int run_show(const ShowOptions& options) {
         "Write rows as CSV, or tables in a style.");
   }
   check_output_files({{"--csv", options.csv}}, {{"the file to show", options.file}}, options.force);
-  const results::RunRecord record = read_given_record(options.file);
+  const results::RunRecord record = results::read_record(options.file);
   if (!options.csv.empty()) {
     write_result(options.csv, results::to_csv(record));
     return kExitDone;

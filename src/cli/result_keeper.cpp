@@ -99,7 +99,7 @@ void write_json(const BenchOptions& options, const KeptRecord& kept, const resul
 KeptRecord prepare_record(const BenchOptions& options) {
   const fs::path path = options.json_path;
   // Beside a device there is no room for a file.
-  if (path.empty() || (fs::exists(path) && !fs::is_regular_file(path))) return KeptRecord::make({});
+  if (path.empty() || is_device_or_pipe(path)) return KeptRecord::make({});
   set_aside(partial_of(path));
   // mktemp leaves an empty file.
   return KeptRecord::make(holds_something(path) ? partial_of(path) : path);

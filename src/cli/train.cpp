@@ -71,13 +71,12 @@ void check_checkpoint_flags(const TrainOptions& options) {
 }
 
 void check_decay(const TrainOptions& options) {
-  const train::ScheduleOptions& schedule = options.plan.schedule;
-  const train::ScheduleOptions usual;
-  const bool epochs = schedule.decay_epochs != usual.decay_epochs;
-  if (options.decay == "step" || (!epochs && schedule.decay_factor == usual.decay_factor)) return;
-  throw ConfigError(fmt::format("{} has no effect on --schedule {}",
-                                epochs ? "--decay-epochs" : "--decay-factor", options.decay),
-                    "It is an option of --schedule step.");
+  const train::ScheduleOptions &given = options.plan.schedule, usual;
+  if (options.decay == "step") return;
+  if (given.decay_epochs == usual.decay_epochs && given.decay_factor == usual.decay_factor) return;
+  throw ConfigError(
+      fmt::format("--decay-epochs and --decay-factor have no effect on --schedule {}", options.decay),
+      "They are options of --schedule step.");
 }
 
 /// Checked before the row is planned; train::check_plan comes after.

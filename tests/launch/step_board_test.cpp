@@ -68,16 +68,15 @@ TEST(StepBoardTest, ranks_behind_one_that_has_no_place_are_left_out) {
 TEST(StepBoardTest, memory_that_is_not_rank_0s_is_left_alone) {
   StepBoard board = StepBoard::make(2);
   std::istringstream parts(board.address());
-  std::string host, pid, descriptor, mark;
-  parts >> host >> pid >> descriptor >> mark;
+  std::string path, name;
+  parts >> path >> name;
   const auto place = [](const std::string& address, int ranks) {
     return StepBoard::open(address, ranks).take(0);
   };
   EXPECT_NE(place(board.address(), 2), nullptr);
-  EXPECT_EQ(place("elsewhere " + pid + " " + descriptor + " " + mark, 2), nullptr);
-  EXPECT_EQ(place(host + " " + pid + " " + descriptor + " " + mark + "1", 2), nullptr);
-  EXPECT_EQ(place(host + " " + pid + " 0 " + mark, 2), nullptr);
-  EXPECT_EQ(place(host + " " + pid + " 99999 " + mark, 2), nullptr);
+  EXPECT_EQ(place(path + " " + name + "1", 2), nullptr);
+  EXPECT_EQ(place("/proc/self/fd/0 " + name, 2), nullptr);
+  EXPECT_EQ(place("/proc/self/fd/99999 " + name, 2), nullptr);
   EXPECT_EQ(place(board.address(), 3), nullptr);
   EXPECT_EQ(place("", 2), nullptr);
   EXPECT_THAT(StepBoard().read(2), IsEmpty());

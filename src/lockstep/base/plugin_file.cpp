@@ -87,6 +87,7 @@ const void* open_plugin_file(const PluginFile& file, const char* entry, unsigned
     if (!std::filesystem::exists(path, error)) continue;
     return opened[file.name] = open_at(file, path, entry, abi_version);
   }
+  if (names.empty()) names = {"the program's folder, which is not known without /proc"};
   throw BackendMissing(fmt::format("there is no lockstep_{}.so in {}", file.name, fmt::join(names, ", ")),
                        file.build_advice + "; LOCKSTEP_PLUGIN_PATH names another folder");
 }

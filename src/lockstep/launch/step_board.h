@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/base/tcp_socket.h"
+#include "lockstep/launch/shared_memory.h"
 
 namespace lockstep::launch {
 
@@ -57,8 +57,8 @@ class StepBoard {
   /// out of reach, a board that records nothing.
   static StepBoard open(const std::string& address, int ranks);
 
-  /// "HOST PID DESCRIPTOR MARK", for open(). Empty on a board that open() returned or that records nothing.
-  const std::string& address() const { return address_; }
+  /// For open(). Empty on a board that open() returned or that records nothing.
+  const std::string& address() const { return shared_.address; }
 
   /// The place of a rank, whose step times rank 0 reads from then on; null on a board that records nothing.
   /// Valid as long as the board.
@@ -69,21 +69,20 @@ class StepBoard {
   std::vector<std::vector<double>> read(int ranks) const;
 
  private:
-  struct Head;
   struct Unmap {
     size_t bytes;
     void operator()(void* memory) const;
   };
 
-  StepBoard(int fd, int ranks);
-  Head& head() const;
+  static size_t bytes_of(int ranks) { return static_cast<size_t>(ranks) * sizeof(StepTimes); }
+
+  StepBoard(SharedMemory shared, int ranks);
   StepTimes& times(int rank) const;
 
-  UniqueFd fd_;
-  /// A page with the mark, then the places.
+  SharedMemory shared_;
+  /// The places of the ranks.
   std::unique_ptr<void, Unmap> memory_;
   int ranks_ = 0;
-  std::string address_;
 };
 
 }  // namespace lockstep::launch

@@ -277,7 +277,8 @@ RunRecord from_json(std::string_view text, std::string_view name) {
 }
 
 RunRecord read_record(const std::filesystem::path& path) {
-  return from_json(read_file(path), path.string());
+  const bool given = path != "-";
+  return from_json(read_file(given ? path : "/dev/stdin"), given ? path.string() : "standard input");
 }
 
 std::string to_json(const TrainingRecord& record) {

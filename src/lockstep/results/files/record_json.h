@@ -25,7 +25,7 @@ std::string json_reference();
 /// schema is an Error that names `name` (the file), the key, and what was expected.
 RunRecord from_json(std::string_view text, std::string_view name);
 
-/// The same for a file. Throws Error also when it cannot be read.
+/// The same for a file, "-" for standard input. Throws Error also when it cannot be read.
 RunRecord read_record(const std::filesystem::path& path);
 
 }  // namespace lockstep::results

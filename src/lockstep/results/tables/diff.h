@@ -56,6 +56,8 @@ struct DiffRow {
 
   /// The launch is the unit, so that the verdict holds for the next launch too.
   bool over_launches() const { return base_launches > 1 && test_launches > 1; }
+  /// Launches can be compared in pairs.
+  bool has_pairs() const { return base_launches == test_launches && base_launches >= 3; }
 };
 
 /// Differences between two records. Points into both.

@@ -178,9 +178,7 @@ std::string method_text(const Diff& diff) {
     text += fmt::format("The launch is the unit: {} in base against {} in test",
                         span_text(diff.rows, &DiffRow::base_launches),
                         span_text(diff.rows, &DiffRow::test_launches));
-    const bool pairs = std::ranges::all_of(diff.rows, [](const DiffRow& row) {
-      return row.base_launches == row.test_launches && row.base_launches >= 3;
-    });
+    const bool pairs = std::ranges::all_of(diff.rows, &DiffRow::has_pairs);
     if (diff.options.paired) {
       const bool median =
           std::ranges::any_of(diff.rows, [](const DiffRow& row) { return row.verdict.is_of_pairs(); });
