@@ -85,7 +85,7 @@ TEST_F(MpirunTest, a_killed_parent_is_told_of_and_leaves_no_files_of_open_mpi) {
   ::kill(started, SIGKILL);
   EXPECT_EQ(run_.wait(started), 128 + SIGKILL);
   EXPECT_EQ(run_.survivors(), "");
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
   std::set<std::string> left = files();
   for (const std::string& one : before) left.erase(one);
   EXPECT_THAT(left, IsEmpty());

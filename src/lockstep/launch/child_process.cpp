@@ -5,7 +5,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <ranges>
@@ -80,25 +79,30 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   ::_exit(127);
 }
 
-/// Runs in a forked copy of a process that had threads and never calls exec, so it may only call functions
-/// that are safe in a signal handler. All signals are blocked.
-[[noreturn]] void run_guardian(pid_t ward, int parent_fd, timespec grace) {
+constexpr int kTick_ms = 100;
+
+/// Runs in a forked copy of a process that had threads, so it may only call functions that are safe in a
+/// signal handler. All signals are blocked.
+[[noreturn]] void run_guardian(pid_t ward, int ward_fd, int parent_fd, std::chrono::milliseconds grace) {
   ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_NAME, "lockstep-guard");
   // The ward's connections and its output must end with the ward, so no copy of them is kept open here.
   ::dup2(parent_fd, 0);
-  ::close_range(1, ~0U, 0);
-  pollfd parent{0, POLLIN, 0};
-  while (::getppid() == ward && ::poll(&parent, 1, -1) <= 0) continue;
-  ::nanosleep(&grace, nullptr);
+  ::dup2(ward_fd, 1);
+  ::close_range(2, ~0U, 0);
+  pollfd ended[] = {{0, POLLIN, 0}, {1, POLLIN, 0}};
+  while (::poll(ended, 2, -1) <= 0) continue;
+  // A ward that ends just before its parent may have ended because of that.
+  if (ended[0].revents == 0 && ::poll(ended, 1, kTick_ms) <= 0) ::_exit(0);
+  ::poll(ended + 1, 1, static_cast<int>(grace.count()));
   if (::getppid() == ward) ::kill(ward, SIGKILL);
-  remove_open_mpi_folder(std::getenv(kOpenMpiFolderVariable));
+  // The parent would have removed it.
+  const char* const folder = std::getenv(kOpenMpiFolderVariable);
+  if (folder != nullptr) ::execl("/bin/rm", "rm", "-rf", folder, nullptr);
   ::_exit(0);
 }
 
 constexpr std::initializer_list<int> kPassedOn{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGTSTP};
-constexpr int kTick_ms = 100;
 
 /// Stops the child with this process, as Ctrl-Z asks; both go on after `fg`.
 void stop_with_child(pid_t child) {
@@ -230,15 +234,15 @@ std::vector<std::string> process_status(int64_t pid) {
 void outlive_parent_by(std::chrono::milliseconds grace) {
   const pid_t parent = ::getppid();
   const UniqueFd parent_fd(static_cast<int>(::syscall(SYS_pidfd_open, parent, 0)));
-  // If the parent has ended meanwhile, its number may be another process's.
-  if (!parent_fd || ::getppid() != parent) return;
-  const timespec time{.tv_sec = grace.count() / 1000, .tv_nsec = grace.count() % 1000 * 1'000'000};
   const pid_t ward = ::getpid();
+  const UniqueFd ward_fd(static_cast<int>(::syscall(SYS_pidfd_open, ward, 0)));
+  // If the parent has ended meanwhile, its number may be another process's.
+  if (!parent_fd || !ward_fd || ::getppid() != parent) return;
   pid_t guardian = -1;
   {
     const BlockedSignals blocked;
     guardian = ::fork();
-    if (guardian == 0) run_guardian(ward, parent_fd.get(), time);
+    if (guardian == 0) run_guardian(ward, ward_fd.get(), parent_fd.get(), grace);
   }
   if (guardian > 0) ::prctl(PR_SET_PDEATHSIG, 0);
 }

@@ -50,7 +50,7 @@ std::string find_program(const std::string& name);
 std::vector<std::string> process_status(int64_t pid);
 
 /// Lets this process outlive the parent that it was to die with (PR_SET_PDEATHSIG), but only by `grace`: a
-/// small process, the guardian, kills it then, even if it is stopped. The guardian dies with this process.
+/// small process, the guardian, kills it then, even if it is stopped. The guardian ends with this process.
 /// Call from the main thread. Changes nothing on a system without pidfds.
 void outlive_parent_by(std::chrono::milliseconds grace);
 

@@ -85,7 +85,10 @@ class OpenMpiFolder {
                                                         : temporary_folder() / "lockstep-mpi-XXXXXX") {
     if (::mkdtemp(path_.data()) == nullptr) path_.clear();
   }
-  ~OpenMpiFolder() { remove_open_mpi_folder(path_.c_str()); }
+  ~OpenMpiFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
   OpenMpiFolder(const OpenMpiFolder&) = delete;
   OpenMpiFolder& operator=(const OpenMpiFolder&) = delete;
 
@@ -117,11 +120,6 @@ std::vector<std::pair<std::string, std::string>> local_mpirun_variables() {
 }
 
 }  // namespace
-
-void remove_open_mpi_folder(const char* path) {
-  std::error_code ignored;
-  if (path != nullptr && *path != '\0') std::filesystem::remove_all(path, ignored);
-}
 
 void keep_listeners_local() {
   constexpr std::pair<const char*, const char*> kVariables[] = {

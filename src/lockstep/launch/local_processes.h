@@ -45,8 +45,6 @@ struct Supervision : Trouble {
 
 /// Set for the ranks of a mpirun that this process starts: the folder of Open MPI's files.
 constexpr const char* kOpenMpiFolderVariable = "LOCKSTEP_OPEN_MPI_FOLDER";
-/// Removes such a folder; does nothing for a null or empty path.
-void remove_open_mpi_folder(const char* path);
 
 /// Makes communication libraries that this process opens later listen on the loopback interface or not at
 /// all: Open MPI and UCX keep to shared memory, NCCL's ranks meet on `lo`. For a rank whose job is on one

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,7 +12,6 @@
 #include "lockstep/base/tcp_socket.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/launch/child_process.h"
-#include "lockstep/launch/local_processes.h"
 
 namespace lockstep::launch {
 namespace {
@@ -270,9 +268,6 @@ void RankSession::depart(const Departure& departure) {
   }
   if (options_.on_departure) options_.on_departure(departure);
   let_others_learn(departure);
-  // The parent would have.
-  if (departure.lost && departure.lost->rank == kParent)
-    remove_open_mpi_folder(std::getenv(kOpenMpiFolderVariable));
   leave(departure.exit_code);
 }
 

@@ -296,8 +296,10 @@ Supervision Supervisor::result() {
   } else if (cause) {
     static_cast<Trouble&>(result) = cause->trouble();
   } else if (launcher_failed && server_->wait_finished({})) {
-    // The ranks said goodbye and then exited with the outcome of their work.
-    result.exit_code = WEXITSTATUS(*launcher);
+    // The ranks said goodbye and then exited with the outcome of their work, unless a signal ended one.
+    const int code = WEXITSTATUS(*launcher);
+    if (code > 128) result.warning = fmt::format("mpirun exited with code {} after the work was done", code);
+    if (code < 128) result.exit_code = code;
   } else if (launcher_failed) {
     result.exit_code = kExitFailed;
     result.what =
