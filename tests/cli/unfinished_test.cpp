@@ -165,7 +165,7 @@ TEST_F(UnfinishedRunTest, an_older_result_and_its_csv_stay) {
   const std::string older_csv = read_file(std::string(LOCKSTEP_GOLDEN) + "/everything.csv");
   std::ofstream(file()) << older;
   std::ofstream(folder_.path("a.csv")) << older_csv;
-  test::Program program(command({"--csv", folder_.path("a.csv")}));
+  test::Program program(command({"--csv", folder_.path("a.csv"), "--trace", folder_.path("t.json")}));
   const size_t steps = test::wait_for_steps(program, file() + ".partial", 0);
   program.signal(SIGINT);
   EXPECT_EQ(program.wait(), 130);
@@ -175,6 +175,7 @@ TEST_F(UnfinishedRunTest, an_older_result_and_its_csv_stay) {
   EXPECT_THAT(program.error(),
               HasSubstr("a.json.partial, marked incomplete; " + file() + " is still that of an earlier run"));
   EXPECT_THAT(program.error(), HasSubstr("a.csv is still that of an earlier run"));
+  EXPECT_THAT(program.error(), HasSubstr("no trace was written to " + folder_.path("t.json")));
 }
 
 // Launches before it are this run's own.
