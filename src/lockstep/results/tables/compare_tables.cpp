@@ -110,12 +110,6 @@ Document compare_tables(const Diff& diff, const Turns& turns) {
     document.add(Heading{fmt::format("{}: {} of each launch, at the {}", row_label(row, diff),
                                      row.base->rate_unit(), step_text(percentile))});
     document.add(launches_table(row, percentile));
-    if (row.verdict.is_of_pairs()) {
-      document.add(
-          Remark{"all: ",
-                 "test/base is the median of the pairs' ratios, which a disturbed launch hardly moves, "
-                 "not the quotient of the two rates beside it."});
-    }
   }
   for (const DiffRow& row : diff.rows) {
     const std::string lead = diff.rows.size() == 1 ? "Verdict: " : row_label(row, diff) + ": ";
