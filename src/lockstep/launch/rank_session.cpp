@@ -28,8 +28,6 @@ constexpr std::chrono::milliseconds kTimeToReport{2000};
 constexpr std::chrono::milliseconds kTimeToReportUnseen{500};
 /// Time for the other ranks to come and learn that the job ends, before its server goes away with rank 0.
 constexpr std::chrono::seconds kUntilInformed{2};
-/// A parent that is stopped answers later, and its ranks end with it.
-constexpr Seconds kWhileParentLives{1e9};
 /// For a rank that fails before it has joined: rank 0 may be slower to the meeting than this rank was to its
 /// error.
 constexpr Seconds kUntilReported{5};
@@ -69,7 +67,7 @@ RankSession::RankSession(const RankEnvironment& environment, Options options)
     : environment_(environment), options_(std::move(options)) {
   // A lockstep parent has arranged this for the ranks that it starts itself, but not for those of mpirun.
   if (environment_.launcher == Launcher::kMpirun) die_with_parent();
-  if (environment_.supervised) connect(kWhileParentLives);
+  if (environment_.supervised) connect(options_.timeout);
   // Every thread started from now on inherits the blocked signals; only the signal thread takes them.
   block_signals(kEndingSignals);
   signal_thread_ = std::thread([this] { wait_for_signals(); });
@@ -172,6 +170,10 @@ void RankSession::find_server(Rendezvous& rendezvous, Seconds limit) {
       if (!environment_.uses_agent_store()) throw;
       last = trouble_of(error);
     } catch (const CommError& error) {
+      const bool is_silent = dynamic_cast<const TimeoutError*>(&error) != nullptr;
+      // A parent listens before it starts ranks: it is gone, or stopped and answers later.
+      if (environment_.supervised && is_silent) continue;
+      if (environment_.supervised) throw;
       last = trouble_of(error);
     }
     const auto now = Clock::now();
@@ -182,7 +184,7 @@ void RankSession::find_server(Rendezvous& rendezvous, Seconds limit) {
     }
     if (now >= next_line) {
       next_line += kReportEvery;
-      if (!environment_.supervised && environment_.speaks_for_host() && options_.on_waiting) {
+      if (environment_.speaks_for_host() && options_.on_waiting) {
         options_.on_waiting(waiting_line("rank 0", now - begin, limit, last.what));
       }
     }
