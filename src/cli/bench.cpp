@@ -70,8 +70,8 @@ int run_launches(BenchPlan plan) {
   // The ranks of a parent have the record and the launch in their environment.
   if (plan.job.site.environment) return run({});
   for (plan.launch = 1; plan.launch <= plan.launches; ++plan.launch) {
-    const int code = run(
-        {{kRecordVariable, plan.kept->address()}, {kLaunchVariable, std::to_string(plan.launch)}});
+    const int code =
+        run({{kRecordVariable, plan.kept->address()}, {kLaunchVariable, std::to_string(plan.launch)}});
     if (code != kExitDone) return code;
   }
   return kExitDone;
@@ -201,9 +201,10 @@ std::string plan_text(const BenchPlan& plan) {
       launch.most_s += duration.most_s;
       time = duration_text(duration);
     }
-    text += fmt::format(
-        kColumns, row.label(), width, row.tune_budget_s > 0 ? "tuned" : results::mebibytes_text(row.bucket_mb),
-        steps_text(row.pacing), format_bytes(train::estimate_memory(row).total_bytes()), time);
+    text +=
+        fmt::format(kColumns, row.label(), width,
+                    row.tune_budget_s > 0 ? "tuned" : results::mebibytes_text(row.bucket_mb),
+                    steps_text(row.pacing), format_bytes(train::estimate_memory(row).total_bytes()), time);
   }
   if (job.site.on_gpus()) return text + "the time on GPUs is not estimated\n";
   return text + closing(plan, launch, now_s() - begin_s);

@@ -37,7 +37,8 @@ KeptRecord KeptRecord::make(const std::filesystem::path& file) {
 KeptRecord KeptRecord::open(const std::string& address) {
   const size_t line = address.find('\n');
   const std::string memory = address.substr(0, line);
-  return {{launch::open_shared_memory(memory), memory}, line < address.size() ? address.substr(line + 1) : ""};
+  return {{launch::open_shared_memory(memory), memory},
+          line < address.size() ? address.substr(line + 1) : ""};
 }
 
 std::string KeptRecord::address() const {

@@ -154,7 +154,8 @@ struct ShowOptions {
 int run_show(const ShowOptions& options) {
   // Checked before the file, which may be large, is read.
   check_style(options.how);
-  if (!options.csv.empty() && (options.how.form.markdown || options.how.style != results::RenderOptions().style)) {
+  if (!options.csv.empty() &&
+      (options.how.form.markdown || options.how.style != results::RenderOptions().style)) {
     throw ConfigError(
         fmt::format("{} has no effect on --csv", options.how.form.markdown ? "--markdown" : "--style"),
         "Write rows as CSV, or tables in a style.");

@@ -126,7 +126,8 @@ void finish_incomplete(const BenchPlan& plan, const KeptRecord& kept, const std:
   const BenchOptions& options = plan.options;
   std::optional<results::RunRecord> record = kept.read();
   if (!options.trace_path.empty())
-    print_note(fmt::format("no trace was written to {}: it is made when all is measured", options.trace_path));
+    print_note(
+        fmt::format("no trace was written to {}: it is made when all is measured", options.trace_path));
   if (!record) {
     print_note(kept.within_reach() ? "nothing was measured yet"
                                    : "what was measured is lost with the memory of rank 0's host");

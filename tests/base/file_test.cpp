@@ -112,8 +112,8 @@ TEST_F(FileTest, every_spelling_of_a_path_is_one_file_whether_it_exists_or_not) 
   fs::create_directory_symlink(folder_, "again");
   fs::create_symlink("x.json", "link");
   fs::create_symlink("link", "link to link");
-  const std::vector<fs::path> spellings{"./x.json",    folder_ / "x.json", "s/../x.json", "s/.././x.json",
-                                        "again/x.json", "link",             "link to link"};
+  const std::vector<fs::path> spellings{
+      "./x.json", folder_ / "x.json", "s/../x.json", "s/.././x.json", "again/x.json", "link", "link to link"};
   for (const bool exists : {false, true}) {
     if (exists) write_file_atomically("x.json", "measured");
     for (const fs::path& one : spellings) {

@@ -18,8 +18,8 @@ using Words = std::vector<std::string>;
 
 /// In a mount namespace of its own. $1: folder of the files that are there before; $2: an empty folder, where
 /// the disk is mounted; $3: full, nearly_full, read_only, vanished (before the command looks at it), or
-/// vanishing (while it runs), or another command, which is run after the first row; then the command. The exit code is the command's, or 99 when it failed and an
-/// old file is not what it was.
+/// vanishing (while it runs), or another command, which is run after the first row; then the command. The
+/// exit code is the command's, or 99 when it failed and an old file is not what it was.
 constexpr const char* kDiskScript = R"sh(
 set -e
 seed=$1 place=$2 state=$3
@@ -209,8 +209,8 @@ TEST_F(FailingDiskTest, on_a_disk_that_goes_away_old_files_stay) {
 
 /// A bench of two rows.
 Words two_rows(const Words& more, bool processes) {
-  Words words{"bench",    "--model", "trivial,mlp", "--batch", "2", "--no-controls", "--threads",
-              "1",        "--steps", "300",         "--warmup", "1", "--ranks",       "2"};
+  Words words{"bench", "--model", "trivial,mlp", "--batch",  "2", "--no-controls", "--threads",
+              "1",     "--steps", "300",         "--warmup", "1", "--ranks",       "2"};
   if (!processes) words.insert(words.end(), {"--launch", "threads", "--backend", "thread"});
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -235,18 +235,22 @@ TEST_F(FailingDiskTest, what_was_measured_is_printed_although_its_file_cannot_be
       {fill, {"--json", "new.json"}, "cannot write 'new.json': No space left on device"},
       {fill, {"--csv", "new.csv"}, "cannot write 'new.csv': No space left on device"},
       {fill, {"--trace", "new.trace"}, "cannot write 'new.trace': No space left on device"},
-      {"rm -rf own; true", {"--json", "own/new.json"}, "cannot write 'own/new.json': No such file or directory"},
+      {"rm -rf own; true",
+       {"--json", "own/new.json"},
+       "cannot write 'own/new.json': No such file or directory"},
       {"rm -rf own; touch own", {"--json", "own/new.json"}, "cannot write 'own/new.json': Not a directory"},
       {"mount -o remount,ro .", {"--json", "new.json"}, "cannot write 'new.json': Read-only file system"},
-      {"rm -f new.json; mkfifo new.json", {"--json", "new.json"}, "cannot write 'new.json': nobody reads this"},
+      {"rm -f new.json; mkfifo new.json",
+       {"--json", "new.json"},
+       "cannot write 'new.json': nobody reads this"},
       {fill, {"--json", "r.json"}, "cannot write 'r.json': No space left on device"},
       {fill, {}, ""}};
   std::filesystem::create_directory(scratch_.path("seed/own"));
   for (const auto& [event, flags, reason] : cases) {
     SCOPED_TRACE(event + " " + testing::PrintToString(flags));
     const bool processes = flags.empty() || flags.back() == "r.json";
-    expect_tables_then_one_sentence(
-        run_on(event, two_rows(flags, processes), reason.empty() ? "." : "/tmp"), reason);
+    expect_tables_then_one_sentence(run_on(event, two_rows(flags, processes), reason.empty() ? "." : "/tmp"),
+                                    reason);
   }
 }
 
@@ -258,7 +262,8 @@ TEST_F(FailingDiskTest, an_interrupted_run_prints_what_its_file_had_no_room_for)
   EXPECT_EQ(finished.exit_code, 143) << finished.error;
   EXPECT_THAT(finished.output, testing::HasSubstr("Benchmark: trivial"));
   EXPECT_THAT(finished.output, testing::HasSubstr("ddp (unfinished)"));
-  EXPECT_EQ(test::occurrences(finished.error, "cannot write 'new.json': No space left"), 1U) << finished.error;
+  EXPECT_EQ(test::occurrences(finished.error, "cannot write 'new.json': No space left"), 1U)
+      << finished.error;
 }
 
 TEST_F(FailingDiskTest, a_bench_needs_no_folder_for_temporary_files) {

@@ -70,8 +70,8 @@ TEST(OutputFilesTest, however_two_outputs_are_spelled_they_are_two_files) {
       EXPECT_EQ(refused.exit_code, 2) << other;
       EXPECT_THAT(refused.error, HasSubstr(std::string(one) + " and " + two + " both write '" + other));
     }
-    const test::Finished refused = test::run_here({"lockstep", "train", "--model", "trivial", "--checkpoint",
-                                                   "x.json", "--json", other});
+    const test::Finished refused = test::run_here(
+        {"lockstep", "train", "--model", "trivial", "--checkpoint", "x.json", "--json", other});
     EXPECT_EQ(refused.exit_code, 2) << other;
     EXPECT_THAT(refused.error, HasSubstr("is --checkpoint too, which would be lost"));
   }
@@ -107,10 +107,10 @@ TEST(OutputFilesTest, two_runs_at_once_do_not_write_one_file) {
   std::filesystem::create_symlink(folder.path(""), folder.path("again"));
   const test::Finished second = bench_one_row({"--json", folder.path("again/r.json")});
   EXPECT_EQ(second.exit_code, 2);
-  EXPECT_THAT(second.error,
-              HasSubstr("is what another lockstep (pid " + std::to_string(first.pid()) + ") is about to write"));
-  const test::Finished training = test::run_here({"lockstep", "train", "--model", "trivial", "--checkpoint", file,
-                                                  "--force", "--steps-per-epoch", "1"});
+  EXPECT_THAT(second.error, HasSubstr("is what another lockstep (pid " + std::to_string(first.pid()) +
+                                      ") is about to write"));
+  const test::Finished training = test::run_here(
+      {"lockstep", "train", "--model", "trivial", "--checkpoint", file, "--force", "--steps-per-epoch", "1"});
   EXPECT_EQ(training.exit_code, 2);
   EXPECT_THAT(training.error, HasSubstr("another lockstep"));
   first.signal(SIGKILL);

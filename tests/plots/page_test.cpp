@@ -133,9 +133,8 @@ TEST(ExplanationTest, the_nearest_stand_beside_it_by_speed) {
   double slower = 1;
   for (results::Run& run : record.runs) run.images_per_s = 400 / (slower += 0.01);
   EXPECT_THAT(explained({{{"a", record}}, {}}),
-              testing::ContainsRegex(
-                  "Beside ddp, buckets of 0.1 MiB: ddp, buckets of 1 MiB [^;]*; ddp, "
-                  "buckets of 5 MiB [^;]*; ddp, buckets of 25 MiB [^;]*; 8 further away"));
+              testing::ContainsRegex("Beside ddp, buckets of 0.1 MiB: ddp, buckets of 1 MiB [^;]*; ddp, "
+                                     "buckets of 5 MiB [^;]*; ddp, buckets of 25 MiB [^;]*; 8 further away"));
 }
 
 TEST(ExplanationTest, a_variant_finds_the_published_row_of_its_network) {

@@ -123,10 +123,10 @@ TEST(SetupTest, phrases_say_the_default_in_words_of_its_own) {
 
 TEST(SetupTest, the_size_of_buckets_is_in_the_unit_that_is_short) {
   for (const auto& [mebibytes, text] : {std::pair{25.0, "25 MiB"},
-                                       {0.5, "0.5 MiB"},
-                                       {0.1, "0.1 MiB"},
-                                       {1024.0, "1024 MiB"},
-                                       {25.0 / 1024, "25 KiB"}})
+                                        {0.5, "0.5 MiB"},
+                                        {0.1, "0.1 MiB"},
+                                        {1024.0, "1024 MiB"},
+                                        {25.0 / 1024, "25 KiB"}})
     EXPECT_EQ(mebibytes_text(mebibytes), text);
 }
 

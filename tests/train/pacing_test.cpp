@@ -130,9 +130,9 @@ TEST(PacingTest, a_row_of_a_given_number_of_steps_ends_in_time_on_all_ranks) {
   test::with_thread_ranks(2, [&](comm::Communicator& group) {
     test::TrainedReplica replica = test::make_replica({.model = "lenet5", .strategy = "ddp"}, &group);
     launch::Progress progress;
-    const train::StepLoopResult result =
-        train::run_steps({*replica.model, *replica.input, *replica.strategy, &group},
-                         {.pacing = {.warmup_steps = 1000000, .steps = 1000000, .max_time_s = 0.2}}, progress);
+    const train::StepLoopResult result = train::run_steps(
+        {*replica.model, *replica.input, *replica.strategy, &group},
+        {.pacing = {.warmup_steps = 1000000, .steps = 1000000, .max_time_s = 0.2}}, progress);
     EXPECT_EQ(result.step_s.size(), 1u);
     steps += group.rank() == 0 ? result.warmup_s.size() : -result.warmup_s.size();
   });

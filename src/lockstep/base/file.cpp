@@ -111,7 +111,8 @@ bool is_device_or_pipe(const fs::path& path) {
 std::string identity_of(const fs::path& path) {
   const fs::path target = target_of(path).path;
   struct ::stat folder {};
-  if (::stat((target.parent_path() / ".").c_str(), &folder) != 0) return fs::absolute(target).lexically_normal();
+  if (::stat((target.parent_path() / ".").c_str(), &folder) != 0)
+    return fs::absolute(target).lexically_normal();
   return fmt::format("{}:{}/{}", folder.st_dev, folder.st_ino, target.filename().string());
 }
 

@@ -81,8 +81,9 @@ class OpenMpiFolder {
  public:
   /// Where Open MPI has its shared memory by itself: in memory, not on a disk.
   OpenMpiFolder()
-      : path_(std::filesystem::is_directory("/dev/shm") ? std::filesystem::path("/dev/shm/lockstep-mpi-XXXXXX")
-                                                        : temporary_folder() / "lockstep-mpi-XXXXXX") {
+      : path_(std::filesystem::is_directory("/dev/shm")
+                  ? std::filesystem::path("/dev/shm/lockstep-mpi-XXXXXX")
+                  : temporary_folder() / "lockstep-mpi-XXXXXX") {
     if (::mkdtemp(path_.data()) == nullptr) path_.clear();
   }
   ~OpenMpiFolder() {

@@ -20,9 +20,9 @@ std::string to_json(const TrainingRecord& record);
 std::string json_reference();
 
 /// Reads a file of to_json (of a training: no runs, and `training`), or of PyTorch's DDP benchmark (source =
-/// "pytorch", runs with `pooled` samples). Unknown keys are ignored; a key of another type than docs/json.md says, a key that is missing
-/// without which a run means nothing, text that is empty, cut off, no JSON, some other JSON, or of a newer
-/// schema is an Error that names `name` (the file), the key, and what was expected.
+/// "pytorch", runs with `pooled` samples). Unknown keys are ignored; a key of another type than docs/json.md
+/// says, a key that is missing without which a run means nothing, text that is empty, cut off, no JSON, some
+/// other JSON, or of a newer schema is an Error that names `name` (the file), the key, and what was expected.
 RunRecord from_json(std::string_view text, std::string_view name);
 
 /// The same for a file, "-" for standard input. Throws Error also when it cannot be read.

@@ -118,7 +118,8 @@ Document compare_tables(const Diff& diff, const Turns& turns) {
   document.add(Remark{"", end_text(diff, turns), true});
   document.add(Remark{
       "", fmt::format(
-              "The ratio is that of the pairs, not of the line 'all', and [ ] its interval. Such a comparison is looked at up to {} times; the "
+              "The ratio is that of the pairs, not of the line 'all', and [ ] its interval. Such a "
+              "comparison is looked at up to {} times; the "
               "interval is one of {:.2f} % at this look, so that those of all looks hold together with 95 %.",
               turns.looks, 100 * diff.options.confidence)});
   return document;

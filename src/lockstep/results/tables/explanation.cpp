@@ -127,7 +127,8 @@ std::string relative(const Run& run, double than = 0) {
   return fmt::format("{} ({} {})", rate, share_text(std::abs(change)), change > 0 ? "more" : "less");
 }
 
-/// Other strategies and settings of the same record on as many ranks: the nearest in speed, the fastest first.
+/// Other strategies and settings of the same record on as many ranks: the nearest in speed, the fastest
+/// first.
 std::string others_sentence(const Sources& sources, const LabelledRun& run, const NextCommands& next) {
   std::vector<LabelledRun> others = labelled_runs(sources);
   std::erase_if(others, [&](const LabelledRun& other) {

@@ -163,11 +163,12 @@ std::string epochs_head(bool evaluated, const std::string& unit) {
 }
 
 std::string epoch_line(const EpochRecord& epoch, bool evaluated) {
-  return epochs_text({std::to_string(epoch.epoch), std::to_string(epoch.steps),
-                      format_number(epoch.learning_rate, 4, 1e-7), std::isnan(epoch.loss) ? "nan" : fmt::format("{:.4f}", epoch.loss),
-                      percent_text(epoch.training_accuracy, 2), fixed_text(epoch.evaluation_loss, 4),
-                      percent_text(epoch.evaluation_accuracy, 2), fixed_text(epoch.images_per_s, 1)},
-                     evaluated);
+  return epochs_text(
+      {std::to_string(epoch.epoch), std::to_string(epoch.steps), format_number(epoch.learning_rate, 4, 1e-7),
+       std::isnan(epoch.loss) ? "nan" : fmt::format("{:.4f}", epoch.loss),
+       percent_text(epoch.training_accuracy, 2), fixed_text(epoch.evaluation_loss, 4),
+       percent_text(epoch.evaluation_accuracy, 2), fixed_text(epoch.images_per_s, 1)},
+      evaluated);
 }
 
 Document epochs_table(const TrainingRecord& training) {

@@ -83,8 +83,8 @@ Document epochs_table(const TrainingRecord& training);
 /// Replicas that were compared while they trained, how often, and which were not and why.
 Document replica_checks_remark(const RunRecord& record);
 
-/// The run that stands for the records: the fastest one with the most ranks that have a core each, in the first
-/// record that has any; a control only if there is nothing else.
+/// The run that stands for the records: the fastest one with the most ranks that have a core each, in the
+/// first record that has any; a control only if there is nothing else.
 std::optional<LabelledRun> headline_run(std::span<const NamedRecord> records);
 
 /// "one rank without a strategy", or "2 ranks with ddp".

@@ -59,8 +59,7 @@ measure::StoppingDecision decide(std::span<const double> step_s, double elapsed_
   if (steps < warm) decision.steps_to_next = warm - steps + first_measured(options);
   if (options.steps || steps < warm) {
     // Those that fit into half of the time that is left: later steps may take longer.
-    const double fit =
-        0.5 * (options.time_limit_s() - elapsed_s) * static_cast<double>(steps) / elapsed_s;
+    const double fit = 0.5 * (options.time_limit_s() - elapsed_s) * static_cast<double>(steps) / elapsed_s;
     if (fit < static_cast<double>(decision.steps_to_next))
       decision.steps_to_next = static_cast<size_t>(std::max(fit, 0.0));
   }
