@@ -136,7 +136,9 @@ bool stderr_is_terminal() {
 }
 
 results::TextForm stdout_form(bool markdown) {
-  if (markdown || ::isatty(STDOUT_FILENO) != 1) return {.markdown = markdown};
+  // Open MPI gives its ranks a terminal, wherever their output goes in the end.
+  const bool of_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
+  if (markdown || of_mpirun || ::isatty(STDOUT_FILENO) != 1) return {.markdown = markdown};
   // Longer lines are hard to read.
   constexpr size_t kWidest = 120;
   return {.width = std::min(kWidest, terminal_width(STDOUT_FILENO)),

@@ -35,7 +35,7 @@ class InvitationTest : public ::testing::Test {
     auto host = std::async(std::launch::async, [&] {
       return invitation_.wait(in(20s), [&](const std::string& one) { strangers_.push_back(one); });
     });
-    const UniqueFd guest = Invitation::follow(invitation_.text(), in(20s));
+    const UniqueFd guest = Invitation::follow(invitation_.text(), "127.0.0.1", in(20s));
     const UniqueFd proven = host.get();
     ASSERT_EQ(::send(guest.get(), "g", 1, 0), 1);
     ASSERT_EQ(::send(proven.get(), "h", 1, 0), 1);
@@ -85,7 +85,7 @@ TEST_F(InvitationTest, a_crowd_of_strangers_does_not_keep_the_rank_out) {
 TEST_F(InvitationTest, one_that_takes_the_place_of_the_listener_is_found_out) {
   const Listener other = listen_at("127.0.0.1");
   auto taken_in = std::async(std::launch::async, [&] {
-    return Invitation::follow("127.0.0.1 " + std::to_string(other.port) + " " + secret_, in(20s));
+    return Invitation::follow("127.0.0.1 " + std::to_string(other.port) + " " + secret_, "127.0.0.1", in(20s));
   });
   std::string from;
   UniqueFd guest;

@@ -85,9 +85,13 @@ TEST_F(MpirunTest, a_killed_parent_is_told_of_and_leaves_no_files_of_open_mpi) {
   ::kill(started, SIGKILL);
   EXPECT_EQ(run_.wait(started), 128 + SIGKILL);
   EXPECT_EQ(run_.survivors(), "");
-  std::this_thread::sleep_for(std::chrono::milliseconds(600));
-  std::set<std::string> left = files();
-  for (const std::string& one : before) left.erase(one);
+  std::set<std::string> left;
+  for (int look = 0; look < 50; ++look) {
+    left = files();
+    for (const std::string& one : before) left.erase(one);
+    if (left.empty()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
   EXPECT_THAT(left, IsEmpty());
   EXPECT_THAT(run_.output(), HasSubstr("rank 0 says: the process that started the ranks"));
 }

@@ -164,13 +164,15 @@ UniqueFd accept_from(const Listener& listener, std::string& from) {
   return fd;
 }
 
-UniqueFd connect_tcp(const std::string& host, int port, Clock::time_point deadline) {
+UniqueFd connect_tcp(const std::string& host, int port, Clock::time_point deadline, const std::string& from) {
   const Addresses addresses = resolve(host, port);
+  const Addresses own = from.empty() ? Addresses(nullptr, ::freeaddrinfo) : resolve(from, 0);
   int error = EADDRNOTAVAIL;
   // A name may have several addresses (IPv6 first, usually); the first that answers is taken.
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    error = fd ? connect_until(fd.get(), *address, deadline) : errno;
+    const bool bound = own == nullptr || ::bind(fd.get(), own->ai_addr, own->ai_addrlen) == 0;
+    error = fd && bound ? connect_until(fd.get(), *address, deadline) : errno;
     if (error == 0 && met_itself(fd.get())) error = ECONNREFUSED;
     if (error == 0) {
       set_nodelay(fd.get());

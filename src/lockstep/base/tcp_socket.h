@@ -44,9 +44,10 @@ Listener listen_at(const std::string& address);
 /// if nobody waits, or for want of a descriptor (errno).
 UniqueFd accept_from(const Listener& listener, std::string& from);
 
-/// Connects before `deadline`. Throws TimeoutError or CommError that name host and port, and as
-/// require_known_host().
-UniqueFd connect_tcp(const std::string& host, int port, Clock::time_point deadline);
+/// Connects before `deadline`, from the address `from` of this host if it is given. Throws TimeoutError or
+/// CommError that name host and port, and as require_known_host().
+UniqueFd connect_tcp(const std::string& host, int port, Clock::time_point deadline,
+                     const std::string& from = "");
 
 /// Throws ConfigError for a name that this host cannot resolve.
 void require_known_host(const std::string& host);

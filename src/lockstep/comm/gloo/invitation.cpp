@@ -84,7 +84,7 @@ UniqueFd Invitation::wait(Deadline deadline,
   throw TimeoutError(fmt::format("no rank connected to {}:{} in time", address_, listener_.port));
 }
 
-UniqueFd Invitation::follow(const std::string& text, Deadline deadline) {
+UniqueFd Invitation::follow(const std::string& text, const std::string& from, Deadline deadline) {
   std::istringstream fields(text);
   std::string address;
   int port = 0;
@@ -92,7 +92,7 @@ UniqueFd Invitation::follow(const std::string& text, Deadline deadline) {
   fields >> address >> port >> secret;
   const std::string expected = answer_to("host", secret);
   while (true) {
-    UniqueFd fd = connect_tcp(address, port, deadline);
+    UniqueFd fd = connect_tcp(address, port, deadline, from);
     send_proof(fd, answer_to("guest", secret));
     std::string answer;
     bool open = true;
@@ -127,7 +127,7 @@ std::vector<UniqueFd> connect_ranks(Store& store, const std::string& prefix, int
     UniqueFd& connection = connections[static_cast<size_t>(peer)];
     if (peer < rank) {
       connection =
-          Invitation::follow(store.get(key(peer, rank), Duration(deadline - Clock::now())), deadline);
+          Invitation::follow(store.get(key(peer, rank), Duration(deadline - Clock::now())), address, deadline);
     } else {
       connection = invitations.front().wait(
           deadline, [&](const std::string& stranger) { store.report_stranger(stranger); });

@@ -25,8 +25,8 @@ class Invitation {
   /// Waits for that rank. Calls `on_stranger` with a sentence about each stranger. Throws TimeoutError.
   UniqueFd wait(Deadline deadline, const std::function<void(const std::string&)>& on_stranger) const;
 
-  /// The other rank's part. Throws TimeoutError, CommError.
-  static UniqueFd follow(const std::string& text, Deadline deadline);
+  /// The other rank's part; it connects from the address `from`. Throws TimeoutError, CommError.
+  static UniqueFd follow(const std::string& text, const std::string& from, Deadline deadline);
 
  private:
   const std::string address_;
@@ -34,7 +34,7 @@ class Invitation {
   const std::string secret_ = random_secret();
 };
 
-/// Collective. Connections to all other ranks, by rank; each listens at an address of its own. Keys in
+/// Collective. Connections to all other ranks, by rank; each listens at, and connects from, an address of its own. Keys in
 /// `store` begin with `prefix`. Throws TimeoutError, CommError.
 std::vector<UniqueFd> connect_ranks(Store& store, const std::string& prefix, int rank, int size,
                                     const std::string& address, Deadline deadline);
