@@ -41,7 +41,7 @@ constexpr std::pair<std::string_view, const char*> kRemoved[] = {
     {"limit", "build/bench/limit measures the limit; bench/limit_share.py sets it beside a row."},
     {"layers", "ONEDNN_VERBOSE=1 prints the time of every primitive; --trace names a GPU's kernels."}};
 
-/// What `word` may mean on a command that takes no arguments: "; did you mean --model resnet18?".
+/// A guess at the meaning of `word` on a command without arguments: "; did you mean --model resnet18?".
 std::string meaning_of_argument(const CLI::App& command, const std::string& word) {
   if (word.ends_with(".json"))
     return "; 'lockstep diff BASE.json TEST.json' compares results, 'lockstep show' prints one";
@@ -220,7 +220,7 @@ std::vector<std::string> CommandLine::completions(
   if (arguments.size() <= 2) {
     for (const CLI::App* command : app_->get_subcommands({})) all.push_back(command->get_name());
   } else if (const auto named = values.find(arguments[arguments.size() - 2]); named != values.end()) {
-    // Of a list the last entry is completed.
+    // Only the last entry of a list is completed.
     const std::string before = word.substr(0, word.rfind(',') + 1);
     for (const std::string& value : named->second) all.push_back(before + value);
   } else if (word.starts_with('-')) {

@@ -30,8 +30,8 @@ class CommandLine {
   /// ConfigError.
   RunCommand parse(const Arguments& arguments);
 
-  /// What the last of `arguments`, the beginning of a word, can become: commands, flags, or of `values` those
-  /// of the flag before it ("--model").
+  /// Completions of the last of `arguments`, which is the beginning of a word: commands, flags, or the entry
+  /// of `values` for the flag before it ("--model").
   std::vector<std::string> completions(const Arguments& arguments,
                                        const std::map<std::string, std::vector<std::string>>& values) const;
 

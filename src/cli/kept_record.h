@@ -21,7 +21,7 @@ class KeptRecord {
   /// Another process's, by its address().
   static KeptRecord open(const std::string& address);
 
-  /// That of the memory, and the file in a line of its own.
+  /// The memory's address in the first line, the file in the second.
   std::string address() const;
   const std::filesystem::path& file() const { return file_; }
 

@@ -80,7 +80,7 @@ std::string ProgressLine::line(double at_s) {
   const auto done = static_cast<int>(progress.step);
   if (progress.step != seen_steps_) seen_at_s_ = at_s;
   seen_steps_ = progress.step;
-  // What has passed since then counts down.
+  // The time since the last finished step counts down.
   const auto left = [&](double elapsed_s, double fraction) {
     return format_duration(
         std::max(0.0, std::floor(seconds_left(elapsed_s, fraction) - (at_s - seen_at_s_))));

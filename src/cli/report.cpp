@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/launch/child_process.h"

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// What other tools call a thing, in lower case with underscores, and lockstep's name of it.
+/// Names in other tools, in lower case with underscores, and lockstep's names for the same.
 constexpr std::pair<std::string_view, const char*> kElsewhere[] = {
     {"zero", "sharded"},
     {"zero1", "sharded"},

@@ -17,11 +17,6 @@ int64_t channels_of(const at::Tensor& image) {
   return is_blocked(image) ? image.size(1) * image.size(4) : image.size(1);
 }
 
-std::vector<int64_t> plain_sizes(const at::Tensor& image) {
-  if (!is_blocked(image)) return image.sizes().vec();
-  return {image.size(0), channels_of(image), image.size(2), image.size(3)};
-}
-
 bool can_block(int64_t channels) {
   return channels % channels_per_block() == 0;
 }

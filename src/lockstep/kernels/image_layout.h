@@ -30,9 +30,6 @@ inline bool is_blocked(const at::Tensor& image) {
 /// Number of channels of a plain or a blocked image.
 int64_t channels_of(const at::Tensor& image);
 
-/// [batch, channels, height, width] of a plain or a blocked image; the sizes of any other tensor.
-std::vector<int64_t> plain_sizes(const at::Tensor& image);
-
 /// Whether this many channels fill whole blocks.
 bool can_block(int64_t channels);
 

@@ -45,8 +45,8 @@ std::vector<BucketTimes> usable_buckets(const RankBreakdown& rank) {
   return buckets;
 }
 
-/// Of the runs whose buckets are known the one in the headline, otherwise the one with the most ranks,
-/// strategies before controls.
+/// Chooses among the runs whose buckets are known: the one in the headline, otherwise the one with the most
+/// ranks, strategies before controls.
 std::optional<LabelledRun> choose_run(const Sources& sources) {
   const std::optional<LabelledRun> headline = results::headline_run(sources.records);
   std::optional<LabelledRun> best;

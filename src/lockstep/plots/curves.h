@@ -53,7 +53,7 @@ struct SettingCurves {
   const results::Setting* setting = nullptr;
   std::vector<Curve> curves;
 };
-/// Of the setting with the most values, three or more, in runs that differ in nothing else.
+/// Curves over the setting that has the most values, three or more, in runs that differ in nothing else.
 std::optional<SettingCurves> setting_curves(const Sources& sources);
 
 /// Number of curves that one chart can hold and stay legible.
