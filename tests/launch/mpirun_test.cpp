@@ -1,15 +1,17 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <set>
+#include <fstream>
 #include <string>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/launch/child_process.h"
+#include "lockstep/launch/local_processes.h"
 
 #include "launch/program_run.h"
 
@@ -20,8 +22,15 @@ using launch::testing::ProgramRun;
 using launch::testing::rank_program;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
+
+/// The value of a variable that the process was started with; empty without it.
+std::string variable_of(pid_t pid, const std::string& name) {
+  std::ifstream environment(fmt::format("/proc/{}/environ", pid));
+  for (std::string entry; std::getline(environment, entry, '\0');)
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  return "";
+}
 
 class MpirunTest : public ::testing::Test {
  protected:
@@ -72,27 +81,16 @@ TEST_F(MpirunTest, a_rank_that_is_told_to_end_is_named_with_143) {
 }
 
 TEST_F(MpirunTest, a_killed_parent_is_told_of_and_leaves_no_files_of_open_mpi) {
-  const auto files = [] {
-    std::set<std::string> all;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
-      all.insert(entry.path().string());
-    return all;
-  };
-  const std::set<std::string> before = files();
   const pid_t started = parent(2, {"--who", "0"});
   run_.wait_for_ranks(2);
-  EXPECT_GT(files().size(), before.size());
+  const std::string folder = variable_of(run_.pid_of_rank(0), kOpenMpiFolderVariable);
+  EXPECT_TRUE(std::filesystem::is_directory(folder)) << folder;
   ::kill(started, SIGKILL);
   EXPECT_EQ(run_.wait(started), 128 + SIGKILL);
   EXPECT_EQ(run_.survivors(), "");
-  std::set<std::string> left;
-  for (int look = 0; look < 50; ++look) {
-    left = files();
-    for (const std::string& one : before) left.erase(one);
-    if (left.empty()) break;
+  for (int look = 0; look < 50 && std::filesystem::exists(folder); ++look)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  EXPECT_THAT(left, IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(folder)) << folder;
   EXPECT_THAT(run_.output(), HasSubstr("rank 0 says: the process that started the ranks"));
 }
 
