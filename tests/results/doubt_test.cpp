@@ -75,6 +75,24 @@ TEST(DoubtTest, an_efficiency_above_100_percent_within_its_interval_is_one_of_10
   EXPECT_THAT(record.runs[1].doubt, HasSubstr("It came out 125 % efficient"));
 }
 
+TEST(DoubtTest, a_gain_beside_a_baseline_that_came_out_the_same_twice_is_the_strategys_own) {
+  RunRecord record = record_of(0.5, "replicated", 1, 0.46, 0);
+  EXPECT_THAT(record.runs[1].doubt, HasSubstr("the baseline was disturbed"));
+  assign_again(record.runs[0], std::vector<double>(40, 0.501));
+  assign_baselines(record);
+  EXPECT_THAT(record.runs[1].doubt, IsEmpty());
+  EXPECT_THAT(to_text(explanation({{{"", record}}, {}})), HasSubstr("at least 100 %\nefficient"));
+  record = record_of(0.5, "replicated", 2, 0.46, 0.5);
+  assign_again(record.runs[0], std::vector<double>(40, 0.501));
+  assign_baselines(record);
+  EXPECT_THAT(record.runs[1].doubt, IsEmpty());
+  // No strategy gains as much as that.
+  assign_again(record.runs[0], std::vector<double>(40, 0.501));
+  record.runs[1].images_per_s *= 1.2;
+  assign_baselines(record);
+  EXPECT_THAT(record.runs[1].doubt, HasSubstr("It came out 130 % efficient"));
+}
+
 TEST(DoubtTest, controls_alone_are_doubted_too) {
   RunRecord record = record_of(0.9, "ddp", 2, 0.55, 0.51);
   record.runs.erase(record.runs.begin() + 1);

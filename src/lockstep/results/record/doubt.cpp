@@ -10,8 +10,8 @@
 namespace lockstep::results {
 namespace {
 
-/// Differences from 1 that rows of a quiet machine show, where their noise is known and where it is not: a
-/// strategy that updates a part of the parameters may gain some of it.
+/// Differences from 1 that rows of a quiet machine show, where their noise is known and where it is not. A
+/// strategy may gain some: it updates a part of the parameters, or all while they are in the cache.
 constexpr double kHarmless = 0.05;
 constexpr double kHarmlessAbove1 = 0.1;
 constexpr double kHarmlessUnknown = 0.2;
@@ -21,10 +21,12 @@ std::optional<measure::Interval> known(const std::optional<Interval>& interval) 
   return measure::Interval{interval->low, interval->high, 0};
 }
 
-/// Whether a ratio that cannot exceed 1 does, beyond its interval; one of 120 % in any case, since an
-/// interval that wide comes from a disturbance, too.
-bool exceeds_1(double ratio, const std::optional<measure::Interval>& interval) {
+/// Whether a ratio that cannot exceed 1 by more than a strategy gains does, beyond its interval. Where the
+/// baseline came out the same twice, a gain of up to 20 % is the strategy's own; one above is none in any
+/// case, since an interval that wide comes from a disturbance, too.
+bool exceeds_1(double ratio, const std::optional<measure::Interval>& interval, bool is_baseline_confirmed) {
   if (ratio > 1 + kHarmlessUnknown) return true;
+  if (is_baseline_confirmed) return false;
   return interval ? ratio > 1 + kHarmless && interval->lower > 1 : ratio > 1 + kHarmlessAbove1;
 }
 
@@ -32,8 +34,9 @@ std::string doubt_of(const RunRecord& record, const Run& run) {
   // Nobody can measure a publication again.
   const Run* baseline = record.source == kPublished || !run.finished() ? nullptr : baseline_of(record, run);
   if (baseline == nullptr || baseline == &run) return "";
+  const bool confirmed = baseline->again && !drifted(*baseline);
   if (baseline->role() == Role::kBaseline && run.efficiency &&
-      exceeds_1(*run.efficiency, known(run.efficiency_interval()))) {
+      exceeds_1(*run.efficiency, known(run.efficiency_interval()), confirmed)) {
     return fmt::format(
         "It came out {:.0f} % efficient, but no rank can be faster than one that has the "
         "machine to itself: the baseline was disturbed.",
@@ -43,7 +46,8 @@ std::string doubt_of(const RunRecord& record, const Run& run) {
   if (control != nullptr && control->images_per_s > 0) {
     const double ratio = run.images_per_s / control->images_per_s;
     const auto above = bounded_rate(run), below = bounded_rate(*control);
-    if (exceeds_1(ratio, above && below ? measure::ratio_interval(*above, *below) : std::nullopt)) {
+    if (exceeds_1(ratio, above && below ? measure::ratio_interval(*above, *below) : std::nullopt,
+                  confirmed)) {
       return fmt::format(
           "It came out {:.0f} % faster than as many ranks that do not communicate: these were "
           "disturbed.",

@@ -30,7 +30,8 @@ void assign_again(Run& baseline, std::span<const double> step_s);
 bool drifted(const Run& baseline);
 
 /// Sets Run::doubt of every finished run (an efficiency above 100 % of one rank alone, a rate above that of
-/// `independent`, each beyond its interval, or a baseline that drifted by 10 %). Call after baselines were
+/// `independent`, each beyond its interval or, where the baseline came out the same when it was measured
+/// again, by more than 20 %; or a baseline that drifted by 10 %). Call after baselines were
 /// assigned or read.
 void assign_doubts(RunRecord& record);
 

@@ -1,7 +1,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -193,7 +192,12 @@ void compare_published(const Sources& sources, const Run& run, std::vector<std::
 std::string efficiency_words(const Run& run) {
   if (!positive(run.speedup) || !positive(run.efficiency) || run.strategy == kSingle || !run.doubt.empty())
     return "";
-  if (*run.efficiency > 1) return ", 100\u00A0% efficient within its uncertainty";
+  if (*run.efficiency > 1) {
+    const std::optional<Interval> interval = run.efficiency_interval();
+    const bool gains = interval && interval->missing.empty() && interval->low > 1;
+    return fmt::format(", {}100\u00A0% efficient{}", gains ? "at least " : "",
+                       gains ? "" : " within its uncertainty");
+  }
   return fmt::format(", {} times {}, so {} efficient", number_text(run.speedup), baseline_words(run),
                      share_text(run.efficiency));
 }
@@ -234,9 +238,9 @@ std::string other_models_sentence(const Sources& sources, const LabelledRun& hea
     }
   }
   std::vector<std::string> parts;
-  for (const LabelledRun& run : best | std::views::take(kMost)) {
+  best.resize(std::min(best.size(), kMost));
+  for (const LabelledRun& run : best)
     parts.push_back(fmt::format("{} {}{}", with_ranks(run), relative(*run.run), efficiency_words(*run.run)));
-  }
   return parts.empty() ? "" : fmt::format("Other networks: {}.", fmt::join(parts, "; "));
 }
 

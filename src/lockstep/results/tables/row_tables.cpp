@@ -271,10 +271,10 @@ std::vector<ModelGroup> group_by_model(const RunRecord& record) {
   // Where only controls were measured, those that are no baseline are what was asked for.
   for (auto& [model, batch, global_batch, runs, controls] : groups) {
     if (!runs.empty()) continue;
-    const auto asked = std::ranges::stable_partition(
-        controls, [](const Run* run) { return run->role() == Role::kBaseline; });
-    runs.assign(asked.begin(), asked.end());
-    controls.erase(asked.begin(), asked.end());
+    const auto asked = std::stable_partition(controls.begin(), controls.end(),
+                                             [](const Run* run) { return run->role() == Role::kBaseline; });
+    runs.assign(asked, controls.end());
+    controls.erase(asked, controls.end());
   }
   return groups;
 }
