@@ -140,6 +140,16 @@ int64_t JsonNode::whole(int64_t least, int64_t most) const {
   return value;
 }
 
+int64_t whole_number(const json& value) {
+  return value.get_ref<const json::number_integer_t&>();
+}
+
+std::vector<int64_t> whole_numbers(const json& list) {
+  std::vector<int64_t> numbers;
+  for (const json& one : list.get_ref<const json::array_t&>()) numbers.push_back(whole_number(one));
+  return numbers;
+}
+
 bool JsonNode::flag() const {
   if (missing() || !value_->is_boolean()) refuse("true or false");
   return value_->get<bool>();

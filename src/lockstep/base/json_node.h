@@ -55,6 +55,11 @@ class JsonNode {
   std::string path_;
 };
 
+/// A whole number of a parsed text, of 64 bits (one from 2^63 on is negative). json::get would convert any
+/// number, and 1e300 without a defined result. Throws nlohmann::json::type_error for anything else.
+int64_t whole_number(const nlohmann::json& value);
+std::vector<int64_t> whole_numbers(const nlohmann::json& list);
+
 /// The CBOR that a rank has sent. Throws Error for any other bytes.
 nlohmann::json parse_bytes(std::string_view bytes);
 

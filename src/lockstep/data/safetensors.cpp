@@ -16,6 +16,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_node.h"
 #include "lockstep/base/secret.h"
 
 // Source of the layout: the README of safetensors, section "Format".
@@ -89,11 +90,12 @@ Safetensors parse_safetensors(std::string_view begin, uint64_t file_bytes, const
         found.metadata = entry.get<std::map<std::string, std::string>>();
         continue;
       }
-      const auto [from, to] = entry.at("data_offsets").get<std::pair<uint64_t, uint64_t>>();
+      const auto from = static_cast<uint64_t>(whole_number(entry.at("data_offsets").at(0)));
+      const auto to = static_cast<uint64_t>(whole_number(entry.at("data_offsets").at(1)));
       if (to > file_bytes - values) refuse_header(name, "values beyond the end of the file");
       found.tensors[tensor] =
           place_tensor(element_type(&ElementType::in_safetensors, entry.at("dtype").get<std::string>(), name),
-                       entry.at("shape").get<std::vector<int64_t>>(), values + from, values + to, name);
+                       whole_numbers(entry.at("shape")), values + from, values + to, name);
     }
   } catch (const nlohmann::json::exception&) {
     refuse_header(name, "it is no description of tensors");

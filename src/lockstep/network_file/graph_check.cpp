@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_node.h"
 
 namespace lockstep::network_file {
 namespace {
@@ -32,7 +33,7 @@ std::optional<Type> type_of_number(int64_t number) {
 
 std::vector<int64_t> numbers_of(const json& list) {
   std::vector<int64_t> numbers;
-  for (const json& one : list) numbers.push_back(one.at("as_int").get<int64_t>());
+  for (const json& one : list) numbers.push_back(whole_number(one.at("as_int")));
   return numbers;
 }
 
@@ -83,7 +84,7 @@ class Checker {
                       const std::string& what) const {
     const json& entry = graph_.at("tensor_values").at(name);
     const std::vector<int64_t> sizes = numbers_of(entry.at("sizes"));
-    require(sizes == shape && type_of_number(entry.at("dtype").get<int64_t>()) == type,
+    require(sizes == shape && type_of_number(whole_number(entry.at("dtype"))) == type,
             fmt::format("{} of shape [{}], not [{}], or of another type", what, fmt::join(sizes, ", "),
                         fmt::join(shape, ", ")));
   }
@@ -138,7 +139,7 @@ class Checker {
     }
     if (target == "torch.ops.lockstep.grad_ready.default") {
       check_gradient(tensor_name(arguments.at(0).at("arg")),
-                     arguments.at(1).at("arg").at("as_int").get<uint64_t>());
+                     static_cast<uint64_t>(whole_number(arguments.at(1).at("arg").at("as_int"))));
     } else if (target != "torch.ops.lockstep.forward_done.default") {
       check_operation(target);
       // LibTorch 2.11 runs a tensor times a number into memory that is too small if the tensor is a view with
@@ -187,7 +188,7 @@ constexpr uint64_t kTooMany = uint64_t{1} << 62;
 uint64_t elements_reached(const json& tensor) {
   const std::vector<int64_t> sizes = numbers_of(tensor.at("sizes"));
   const std::vector<int64_t> strides = numbers_of(tensor.at("strides"));
-  const auto offset = tensor.at("storage_offset").at("as_int").get<int64_t>();
+  const auto offset = whole_number(tensor.at("storage_offset").at("as_int"));
   constexpr int64_t kMost = int64_t{1} << 40;
   if (sizes.size() != strides.size() || offset < 0 || offset > kMost) return kTooMany;
   int64_t last = offset;
@@ -225,7 +226,7 @@ void check_constants(const std::string& text,
     for (const auto& [name, entry] : content.at("config").items()) {
       if (entry.at("use_pickle").get<bool>()) throw Error(fmt::format("its constant '{}' is pickled", name));
       const json& tensor = entry.at("tensor_meta");
-      const std::optional<Type> type = type_of_number(tensor.at("dtype").get<int64_t>());
+      const std::optional<Type> type = type_of_number(whole_number(tensor.at("dtype")));
       const uint64_t there = size_of(entry.at("path_name").get<std::string>());
       if (!type || elements_reached(tensor) > there / static_cast<uint64_t>(bytes_of(*type))) {
         throw Error(fmt::format("its constant '{}' lies outside of its {} bytes", name, there));

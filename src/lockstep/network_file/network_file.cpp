@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_node.h"
 #include "lockstep/base/plain_text.h"
 #include "lockstep/network_file/graph_check.h"
 
@@ -62,7 +63,7 @@ std::string name_of(const json& entry) {
 
 /// Sizes that can be multiplied without overflow.
 std::vector<int64_t> shape_of(const json& entry, const std::string& name) {
-  auto shape = entry.at("shape").get<std::vector<int64_t>>();
+  auto shape = whole_numbers(entry.at("shape"));
   int64_t count = 1;
   for (const int64_t size : shape) {
     if (size < 0 || (size > 0 && count > kMaxElements / size)) count = -1;
@@ -99,9 +100,9 @@ bool is_dense(const std::vector<int64_t>& shape, const std::vector<int64_t>& str
 Tensor tensor_of(const json& entry, uint64_t all_bytes) {
   Tensor tensor{.name = name_of(entry)};
   tensor.shape = shape_of(entry, tensor.name);
-  tensor.strides = entry.at("strides").get<std::vector<int64_t>>();
+  tensor.strides = whole_numbers(entry.at("strides"));
   tensor.type = type_of(entry);
-  tensor.position = entry.at("position").get<uint64_t>();
+  tensor.position = static_cast<uint64_t>(whole_number(entry.at("position")));
   tensor.bytes = static_cast<uint64_t>(count_of(tensor.shape) * bytes_of(tensor.type));
   tensor.changes = entry.value("changes", false);
   if (!is_dense(tensor.shape, tensor.strides)) {
@@ -127,8 +128,8 @@ Sample sample_of(const json& entry) {
     if (sample.deviation < 0)
       throw Error(fmt::format("its input '{}' has a negative deviation", sample.name));
   } else if (kind == "integers") {
-    sample.low = random.at("low").get<int64_t>();
-    sample.high = random.at("high").get<int64_t>();
+    sample.low = whole_number(random.at("low"));
+    sample.high = whole_number(random.at("high"));
     if (sample.low >= sample.high || sample.low < std::numeric_limits<int64_t>::min() / 2) {
       throw Error(
           fmt::format("its input '{}' has no number from {} to {}", sample.name, sample.low, sample.high));
@@ -141,10 +142,10 @@ Sample sample_of(const json& entry) {
 
 Graph graph_of(const json& entry) {
   Graph graph{.name = name_of(entry),
-              .batch = entry.at("batch").get<int64_t>(),
+              .batch = whole_number(entry.at("batch")),
               .precision = plain_text(entry.at("precision").get<std::string>()),
               .device = entry.value("device", "cpu"),
-              .activation_bytes = entry.at("activation_bytes").get<int64_t>()};
+              .activation_bytes = whole_number(entry.at("activation_bytes"))};
   if (graph.batch < 1 || graph.batch > std::numeric_limits<int>::max() || graph.activation_bytes < 0) {
     throw Error(fmt::format("its graph '{}' has a batch of {}", graph.name, graph.batch));
   }
@@ -171,7 +172,7 @@ std::vector<Thing> list_of(const json& content, const char* key, Make make) {
 }
 
 NetworkFile describe(const json& content, uint64_t all_bytes) {
-  const auto format = content.at("lockstep").get<int64_t>();
+  const auto format = whole_number(content.at("lockstep"));
   if (format != kFormat) {
     throw Error(fmt::format("it has format {}, and this lockstep reads format {}", format, kFormat),
                 "Export the network again with the Python package of this lockstep.");
@@ -183,8 +184,8 @@ NetworkFile describe(const json& content, uint64_t all_bytes) {
   file.torch_version = plain_text(content.at("versions").at("torch").get<std::string>());
   file.lockstep_version = plain_text(content.at("versions").value("lockstep", ""));
   file.unit = content.at("unit").get<std::string>();
-  file.units_per_sample = content.at("units_per_sample").get<int64_t>();
-  file.multiply_adds = content.at("multiply_adds").get<int64_t>();
+  file.units_per_sample = whole_number(content.at("units_per_sample"));
+  file.multiply_adds = whole_number(content.at("multiply_adds"));
   file.channels_last = content.at("channels_last").get<bool>();
   file.parameters = list_of<Tensor>(content, "parameters", tensor);
   file.buffers = list_of<Tensor>(content, "buffers", tensor);
