@@ -222,9 +222,7 @@ class Run:
         rest = [str(p.relative_to(self.folder)) for p in (self.folder / "tmp").rglob("*")]
         self.expect(not rest, f"left in TMPDIR: {rest[:4]}")
         hidden = [p.name for p in (self.folder / "out").iterdir() if p.name.startswith(".") or p.name.endswith(".tmp")]
-        # A process that is killed while it writes leaves its hidden file.
-        if self.kind not in ("kill", "parent", "mpirun"):
-            self.expect(not hidden, f"hidden files: {hidden}")
+        self.expect(not hidden, f"hidden files: {hidden}")
 
     def judge_words(self):
         who = f"rank {self.victim} (host "
