@@ -105,8 +105,9 @@ class ReplayedModel final : public Model, public WholeStep {
     // Parameters are in the reverse order, as those of a network's first layers are final last.
     for (size_t i = 0; i < parameters.size(); ++i) {
       const at::Tensor& parameter = parameters[parameters.size() - 1 - i];
+      at::Tensor gradient = parameter * factor;
       backward.wait_until(training_->gradients[i].ready * step.backward_s);
-      accumulate(parameter, parameter * factor);
+      accumulate(parameter, std::move(gradient));
     }
     backward.wait_until(step.backward_s);
     return loss;
