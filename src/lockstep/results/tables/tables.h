@@ -48,6 +48,10 @@ Document phases_tables(const RunRecord& record);
 Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names);
 std::vector<Remark> phases_remarks();
 
+/// The mean step of the first ranks, drawn: phases and buckets. For the record's only row with buckets in its
+/// breakdown; empty where there are none or several.
+Document timeline(const RunRecord& record);
+
 /// The first buckets of rows with a breakdown, with the bandwidth that each reached.
 Document buckets_tables(const RunRecord& record);
 
