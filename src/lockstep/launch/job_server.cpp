@@ -41,6 +41,13 @@ JobServer::~JobServer() {
   }
   wake_.wake();
   thread_.join();
+  // All processes of the job have come: who has said nothing by now is none.
+  if (met_) reception_.drop_the_silent(Reception::kUndisturbed);
+}
+
+void JobServer::name_stranger(const std::string& sentence) {
+  const std::lock_guard lock(mutex_);
+  reception_.name_stranger(sentence);
 }
 
 void JobServer::declare_lost(LostRank lost) {
@@ -153,7 +160,7 @@ void JobServer::run() {
       if (stop_) return;
       wake_.take();
       reception_.serve(std::span(wanted).subspan(1));
-      reception_.drop_the_silent();
+      reception_.drop_the_silent(Reception::kPatience);
       line = check_missing(was_paused);
       check_silence(was_paused);
     }
