@@ -26,20 +26,28 @@ std::string result_file(const std::string& rows) {
   return path;
 }
 
-/// Two ranks of which the second takes longer, on GPUs: nothing depends on how busy the test's machine is.
-std::string recorded_row(
-    const std::string& steps = R"([[{"input_s": 0.001, "forward_s": 0.002, "backward_s": 0.004}],
-       [{"input_s": 0.001, "forward_s": 0.02, "backward_s": 0.04}]])") {
-  return R"({"model": "mine", "unit": "token", "batch_per_rank": 4, "device": "cuda", "recorded": {"gradients": [
-      {"shape": [3], "ready": 1}, {"shape": [2, 5], "ready": 0.5}], "steps": )" +
-         steps + "}}";
+std::string rank_of(const std::string& phases, const std::string& steps = "null",
+                    const std::string& buckets = "") {
+  return fmt::format(R"({{"phases": {}, "steps": {}, "buckets": [{}]}})", phases, steps, buckets);
 }
 
-std::string broken_down_row(const std::string& phases) {
-  return R"({"model": "mine", "ranks": 1, "batch_per_rank": 4, "breakdown": {"ranks": [{"phases": )" +
-         phases +
-         R"(, "buckets": [{"bytes": 40, "ready_s": 0.03}, {"bytes": 8, "ready_s": 0.06}]}], "phases": )" +
-         phases + "}}";
+/// A row on GPUs, so that nothing depends on how busy the test's machine is.
+std::string row_of(const std::string& ranks, const std::string& gradients = "") {
+  return fmt::format(
+      R"({{"model": "mine", "unit": "token", "ranks": 2, "batch_per_rank": 4, "device": "cuda",
+          "breakdown": {{"phases": {{"backward_s": 0.04, "step_s": 0.1}}, "ranks": [{}]}},
+          "recorded": {{"gradients": [{}]}}}})",
+      ranks, gradients);
+}
+
+constexpr const char* kGradients =
+    R"({"elements": 3, "after_backward_s": 0.04}, {"elements": 10, "after_backward_s": 0.02})";
+
+/// Two ranks of which the second takes longer.
+std::string recorded_row() {
+  return row_of(rank_of(R"({"input_s": 0.001, "forward_s": 0.002, "backward_s": 0.004})") + "," +
+                    rank_of(R"({"input_s": 0.001, "forward_s": 0.02, "backward_s": 0.04})"),
+                kGradients);
 }
 
 std::string replay(const std::string& row) {
@@ -75,7 +83,7 @@ TEST(ReplayedModelTest, a_network_has_the_tensors_that_were_recorded) {
   ASSERT_EQ(tensors.size(), 2U);
   // The last to be final comes first.
   EXPECT_THAT(tensors[0].sizes(), ElementsAre(3));
-  EXPECT_THAT(tensors[1].sizes(), ElementsAre(2, 5));
+  EXPECT_THAT(tensors[1].sizes(), ElementsAre(10));
 }
 
 TEST(ReplayedModelTest, a_step_takes_the_times_of_its_rank) {
@@ -102,8 +110,10 @@ TEST(ReplayedModelTest, gradients_are_those_of_the_loss_and_final_when_they_were
 }
 
 TEST(ReplayedModelTest, means_take_the_place_of_single_steps) {
-  const std::string row =
-      recorded_row(R"([[{"forward_s": 0, "backward_s": 0}, {"forward_s": 0.04, "backward_s": 0.08}]])");
+  const std::string row = row_of(
+      rank_of("{}",
+              R"({"input_s": [0, 0], "other_s": [0, 0], "forward_s": [0, 0.04], "backward_s": [0, 0.08]})"),
+      kGradients);
   const std::unique_ptr<Model> model = replayed_network("replay-means:" + result_file(row)).create({});
   for (int step = 0; step < 3; ++step) {
     const auto [forward_s, step_s] = times_of_step(*model, 0);
@@ -112,9 +122,10 @@ TEST(ReplayedModelTest, means_take_the_place_of_single_steps) {
   }
 }
 
-TEST(ReplayedModelTest, a_row_with_a_breakdown_is_replayed_bucket_by_bucket) {
+TEST(ReplayedModelTest, a_row_without_gradients_is_replayed_bucket_by_bucket) {
   const ModelInfo info = replayed_network(
-      replay(broken_down_row(R"({"input_s": 0.01, "forward_s": 0.02, "backward_s": 0.03, "step_s": 0.1})")));
+      replay(row_of(rank_of(R"({"input_s": 0.01, "forward_s": 0.02, "backward_s": 0.03})", "null",
+                            R"({"bytes": 40, "ready_s": 0.03}, {"bytes": 8, "ready_s": 0.06})"))));
   EXPECT_EQ(info.parameters, 12);
   const auto [forward_s, step_s] = times_of_step(*info.create({}), 0);
   EXPECT_GE(forward_s, 0.03);
@@ -122,12 +133,12 @@ TEST(ReplayedModelTest, a_row_with_a_breakdown_is_replayed_bucket_by_bucket) {
 }
 
 TEST(ReplayedModelTest, a_file_that_cannot_be_replayed_is_refused_by_name) {
-  EXPECT_THAT(refusal(""), HasSubstr("replayed_run.json' has no recorded training"));
+  EXPECT_THAT(refusal(""), HasSubstr("replayed_run.json' has no row that says when which gradients"));
+  EXPECT_THAT(refusal(row_of("", kGradients)), HasSubstr("has no row that says when"));
   EXPECT_THAT(refusal(recorded_row() + "," + recorded_row()), HasSubstr("has 2 rows that could be replayed"));
-  EXPECT_THAT(refusal(recorded_row("[]")), HasSubstr("of as many steps of all ranks"));
-  EXPECT_THAT(refusal(recorded_row(R"([[{"forward_s": 1}], []])")),
+  EXPECT_THAT(refusal(row_of(rank_of("{}", R"({"input_s": [], "other_s": [], "forward_s": [], "backward_s": []})"), kGradients)),
               HasSubstr("of as many steps of all ranks"));
-  EXPECT_THAT(refusal(recorded_row("7")), HasSubstr("recorded.steps is 7"));
+  EXPECT_THAT(refusal(row_of(rank_of("7"), kGradients)), HasSubstr("phases is 7"));
   EXPECT_THROW(replayed_network("replay:no_such_file.json"), ConfigError);
 }
 

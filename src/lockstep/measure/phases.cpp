@@ -217,6 +217,18 @@ void PhaseTimes::add(const PhaseTimes& times, double weight) {
   }
 }
 
+void PhaseSeries::add(const PhaseTimes& times) {
+  for (const auto& [list, phase] : {std::pair{&PhaseSeries::input_s, &PhaseTimes::input_s},
+                                    {&PhaseSeries::forward_s, &PhaseTimes::forward_s},
+                                    {&PhaseSeries::backward_s, &PhaseTimes::backward_s},
+                                    {&PhaseSeries::waiting_s, &PhaseTimes::waiting_s},
+                                    {&PhaseSeries::transfer_s, &PhaseTimes::transfer_s},
+                                    {&PhaseSeries::optimizer_s, &PhaseTimes::optimizer_s},
+                                    {&PhaseSeries::other_s, &PhaseTimes::other_s},
+                                    {&PhaseSeries::step_s, &PhaseTimes::step_s}})
+    (this->*list).push_back(times.*phase);
+}
+
 void StepStamps::add_earlier_micro_batch(double began_s) {
   const double forward_communicating_s = length_s(communicating, {input_s, forward_s});
   const double backward_communicating_s = length_s(communicating, {forward_s, backward_s});
@@ -299,6 +311,7 @@ Breakdown break_down(const std::vector<RankStamps>& ranks) {
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       const PhaseTimes phases = step.phases(rank);
       result.ranks[rank].mean.add(phases, per_step);
+      result.ranks[rank].series.add(phases);
       result.mean.add(phases, per_step * per_rank);
       waiting_s[i] += phases.waiting_s * per_rank;
       transfer_s[i] += phases.transfer_s * per_rank;

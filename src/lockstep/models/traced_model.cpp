@@ -100,7 +100,8 @@ at::Tensor grad_ready(const at::Tensor& gradient, int64_t index) {
 
 /// The operators of python/lockstep/operators.py, which mark places in a traced step.
 void define_operators() {
-  static torch::Library* const operators = [] {
+  // Never freed, and never unreachable, which would be a leak to the address sanitizer.
+  [[gnu::used]] static torch::Library* const operators = [] {
     auto* library = new torch::Library(torch::Library::DEF, "lockstep", std::nullopt, __FILE__, __LINE__);
     library->def("forward_done(Tensor loss) -> Tensor");
     library->def("grad_ready(Tensor gradient, int index) -> Tensor");
@@ -108,7 +109,6 @@ void define_operators() {
     library->impl("grad_ready", c10::DispatchKey::CompositeExplicitAutograd, &grad_ready);
     return library;
   }();
-  static_cast<void>(operators);
 }
 
 constexpr int kErrorsOnly = 2;

@@ -18,37 +18,33 @@ constexpr int64_t kMostElements = int64_t{1} << 40;
 constexpr int64_t kMostBatch = int64_t{1} << 31;
 constexpr int kBytesOfValue = 4;
 
-constexpr const char* kAdvice =
-    "Record a training with 'lockstep record', import its traces, or measure with 'bench --breakdown'.";
-
 /// Times of a recorded step, of which none is negative.
 double seconds(const JsonNode& node) {
   const double value = node.number_or(0);
   return value > 0 ? value : 0;
 }
 
-/// The phases of every step of every rank, where they were recorded one by one.
-std::vector<std::vector<RecordedStep>> steps_of(const JsonNode& recorded) {
-  std::vector<std::vector<RecordedStep>> ranks;
-  for (const JsonNode& rank : recorded["steps"].elements()) {
-    std::vector<RecordedStep>& steps = ranks.emplace_back();
-    for (const JsonNode& step : rank.elements()) {
-      steps.push_back({.before_s = seconds(step["input_s"]) + seconds(step["other_s"]),
-                       .forward_s = seconds(step["forward_s"]),
-                       .backward_s = seconds(step["backward_s"])});
-    }
-  }
-  return ranks;
-}
-
-/// The means over the steps, of each rank.
-std::vector<std::vector<RecordedStep>> means_of(const JsonNode& breakdown) {
+/// The phases of every step of every rank; of a file without them, the means.
+std::vector<std::vector<RecordedStep>> steps_of(const JsonNode& breakdown) {
   std::vector<std::vector<RecordedStep>> ranks;
   for (const JsonNode& rank : breakdown["ranks"].elements()) {
-    const JsonNode phases = rank["phases"];
-    ranks.push_back({{.before_s = seconds(phases["input_s"]) + seconds(phases["other_s"]),
-                      .forward_s = seconds(phases["forward_s"]),
-                      .backward_s = seconds(phases["backward_s"])}});
+    std::vector<RecordedStep>& steps = ranks.emplace_back();
+    const JsonNode series = rank["steps"], means = rank["phases"];
+    if (series.missing() || series["forward_s"].missing()) {
+      steps.push_back({.before_s = seconds(means["input_s"]) + seconds(means["other_s"]),
+                       .forward_s = seconds(means["forward_s"]),
+                       .backward_s = seconds(means["backward_s"])});
+      continue;
+    }
+    const std::vector<double> input_s = series["input_s"].numbers(), other_s = series["other_s"].numbers(),
+                              forward_s = series["forward_s"].numbers(),
+                              backward_s = series["backward_s"].numbers();
+    const size_t count = std::min({input_s.size(), other_s.size(), forward_s.size(), backward_s.size()});
+    for (size_t i = 0; i < count; ++i) {
+      steps.push_back({.before_s = std::max(0.0, input_s[i]) + std::max(0.0, other_s[i]),
+                       .forward_s = std::max(0.0, forward_s[i]),
+                       .backward_s = std::max(0.0, backward_s[i])});
+    }
   }
   return ranks;
 }
@@ -70,24 +66,27 @@ std::vector<RecordedGradient> gradients_of_buckets(const JsonNode& breakdown) {
   return gradients;
 }
 
-std::vector<RecordedGradient> gradients_of(const JsonNode& recorded) {
+/// Those that the trace of a recorded training shows one by one, or else its buckets.
+std::vector<RecordedGradient> gradients_of(const JsonNode& run) {
+  const JsonNode recorded = run["recorded"], breakdown = run["breakdown"];
+  if (breakdown.missing() || breakdown["ranks"].elements().empty()) return {};
+  if (recorded.missing() || recorded["gradients"].elements().empty()) return gradients_of_buckets(breakdown);
+  const double backward_s = seconds(breakdown["phases"]["backward_s"]);
   std::vector<RecordedGradient> gradients;
-  for (const JsonNode& node : recorded["gradients"].elements()) {
-    RecordedGradient& gradient = gradients.emplace_back();
-    int64_t elements = 1;
-    for (const JsonNode& size : node["shape"].elements()) {
-      gradient.shape.push_back(size.whole(1, kMostElements / elements));
-      elements *= gradient.shape.back();
-    }
-    gradient.ready = std::clamp(node["ready"].number(), 0.0, 1.0);
+  for (const JsonNode& gradient : recorded["gradients"].elements()) {
+    const double after_s = seconds(gradient["after_backward_s"]);
+    gradients.push_back({.shape = {gradient["elements"].whole(1, kMostElements)},
+                         .ready = backward_s > 0 ? std::min(1.0, after_s / backward_s) : 1});
   }
   std::ranges::stable_sort(gradients, {}, &RecordedGradient::ready);
   return gradients;
 }
 
-/// The processor time of a thread that computes over the time in which it does, of a row of lockstep's own.
+/// RecordedTraining::processor_share.
 double processor_share(const JsonNode& record, const JsonNode& run) {
-  const JsonNode used = run["resources"];
+  if (run["device"].text_or("cpu") != "cpu") return 0;
+  const JsonNode recorded = run["recorded"], used = run["resources"];
+  if (!recorded.missing()) return std::clamp(recorded["processor_share"].number_or(1), 0.1, 1.0);
   if (used.missing() || used["processor_utilisation"].missing()) return 1;
   const double cores = record["machine"].missing() ? 0 : record["machine"]["cores"].number_or(0);
   const double threads = run["ranks"].number() * std::max(1.0, run["threads_per_rank"].number_or(1));
@@ -104,42 +103,36 @@ double processor_share(const JsonNode& record, const JsonNode& run) {
 RecordedTraining read_recorded_training(const std::string& path) {
   const std::string text = read_file(path);
   const nlohmann::json document = parse_json(text, path);
-  std::vector<JsonNode> found;
-  for (const char* kind : {"recorded", "breakdown"}) {
-    if (!found.empty()) break;
-    for (const JsonNode& run : JsonNode(document, path)["lockstep"]["runs"].elements()) {
-      if (!run[kind].missing()) found.push_back(run);
-    }
+  const JsonNode record = JsonNode(document, path)["lockstep"];
+  std::vector<std::pair<JsonNode, std::vector<RecordedGradient>>> found;
+  for (const JsonNode& run : record["runs"].elements()) {
+    if (auto gradients = gradients_of(run); !gradients.empty()) found.emplace_back(run, std::move(gradients));
   }
   const auto refuse = [&](const std::string& what, const std::string& advice) {
     throw Error(fmt::format("'{}' {}", path, what), advice);
   };
-  if (found.empty()) refuse("has no recorded training and no row with a breakdown to replay", kAdvice);
+  if (found.empty()) {
+    refuse(
+        "has no row that says when which gradients were final, which a replay needs",
+        "Record a training with 'lockstep record', import its traces, or measure a strategy with 'lockstep "
+        "bench --breakdown --ranks 2'.");
+  }
   if (found.size() > 1) {
     refuse(fmt::format("has {} rows that could be replayed, and one is needed", found.size()),
            "Measure or import the one that is wanted into a file of its own.");
   }
-  const JsonNode run = found.front(), recorded = run["recorded"], breakdown = run["breakdown"];
-  RecordedTraining training{.path = path, .name = run["model"].text(), .unit = run["unit"].text_or("image")};
-  training.batch = run["batch_per_rank"].whole(1, kMostBatch);
-  if (!recorded.missing()) {
-    training.gradients = gradients_of(recorded);
-    training.ranks = steps_of(recorded);
-    training.processor_share = std::clamp(recorded["processor_share"].number_or(1), 0.0, 1.0);
-  }
-  if (!breakdown.missing()) {
-    if (training.gradients.empty()) training.gradients = gradients_of_buckets(breakdown);
-    if (training.ranks.empty()) training.ranks = means_of(breakdown);
-    if (recorded.missing())
-      training.processor_share = processor_share(JsonNode(document, path)["lockstep"], run);
-  }
-  if (run["device"].text_or("cpu") != "cpu") training.processor_share = 0;
-  if (training.gradients.empty()) refuse("does not say when which gradients were final", kAdvice);
+  const auto& [run, gradients] = found.front();
+  RecordedTraining training{.path = path,
+                            .name = run["model"].text(),
+                            .unit = run["unit"].text_or("image"),
+                            .batch = run["batch_per_rank"].whole(1, kMostBatch),
+                            .gradients = gradients,
+                            .ranks = steps_of(run["breakdown"]),
+                            .processor_share = processor_share(record, run)};
   const bool even = std::ranges::all_of(training.ranks, [&](const auto& steps) {
     return !steps.empty() && steps.size() == training.ranks.front().size();
   });
-  if (training.ranks.empty() || !even)
-    refuse("does not have the phases of as many steps of all ranks", kAdvice);
+  if (!even) refuse("does not have the phases of as many steps of all ranks", "Measure or record it again.");
   return training;
 }
 

@@ -38,8 +38,8 @@ struct RecordedTraining {
   double processor_share = 1;
 };
 
-/// Reads the training of a result file: the row with a recorded one, or else with a breakdown. Throws
-/// Error that names the file unless there is exactly one such row.
+/// Reads the training of a result file: its row with a breakdown in which gradients or buckets are known.
+/// Throws Error that names the file unless there is exactly one.
 RecordedTraining read_recorded_training(const std::string& path);
 
 }  // namespace lockstep::network_file
