@@ -45,11 +45,6 @@ JobServer::~JobServer() {
   if (met_) reception_.drop_the_silent(Reception::kUndisturbed);
 }
 
-void JobServer::name_stranger(const std::string& sentence) {
-  const std::lock_guard lock(mutex_);
-  reception_.name_stranger(sentence);
-}
-
 void JobServer::declare_lost(LostRank lost) {
   const std::lock_guard lock(mutex_);
   if (!peer_of(lost.rank).finished) add_loss(with_facts(std::move(lost)));
@@ -74,11 +69,6 @@ void JobServer::announce_signal(int signal) {
   const std::lock_guard lock(mutex_);
   leaving_ = true;
   broadcast("leave", Leave{signal});
-}
-
-std::optional<LostRank> JobServer::cause() const {
-  const std::lock_guard lock(mutex_);
-  return cause_;
 }
 
 std::vector<LostRank> JobServer::lost() const {

@@ -92,14 +92,20 @@ class JobServer {
   void declare_first_lost(LostRank lost);
 
   /// Reports one at another listener of the job: "127.0.0.1:4242 said no hello".
-  void name_stranger(const std::string& sentence);
+  void name_stranger(const std::string& sentence) {
+    const std::lock_guard lock(mutex_);
+    reception_.name_stranger(sentence);
+  }
 
   /// Announces to all ranks that the user ended the job by this signal. No rank that ends from now on counts
   /// as lost.
   void announce_signal(int signal);
 
   /// The loss that caused the others, once it is known.
-  std::optional<LostRank> cause() const;
+  std::optional<LostRank> cause() const {
+    const std::lock_guard lock(mutex_);
+    return cause_;
+  }
   /// All losses, the cause first.
   std::vector<LostRank> lost() const;
 
