@@ -210,7 +210,9 @@ struct Breakdown {
 /// would be shorter if every rank had issued each collective when this one did; transfer is the rest. The
 /// clocks of other hosts are corrected by their offsets. One rank alone has none. A rank stands out as
 /// straggler when it is the last to issue the collective of a step that was waited for longest in at least
-/// three quarters of the steps, and makes the others wait for at least 2 % of the step.
-Breakdown break_down(const std::vector<RankStamps>& ranks);
+/// three quarters of the steps, and makes the others wait for at least 2 % of the step. `job_ranks`: where
+/// only some ranks were stamped, the number that communicated; a rank that stands for several has transfer,
+/// and no waiting that is known.
+Breakdown break_down(const std::vector<RankStamps>& ranks, size_t job_ranks = 0);
 
 }  // namespace lockstep::measure

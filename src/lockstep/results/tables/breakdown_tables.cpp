@@ -76,7 +76,8 @@ Table buckets_table(const std::vector<const Run*>& rows) {
       double seconds = 0;
       for (const RankBreakdown& rank : ranks) {
         const BucketTimes times = i < rank.buckets.size() ? rank.buckets[i] : BucketTimes();
-        seconds += (times.ended_s - std::max(times.started_s, times.all_arrived_s)) / run->ranks;
+        seconds += (times.ended_s - std::max(times.started_s, times.all_arrived_s)) /
+                   static_cast<double>(ranks.size());
       }
       std::optional<double> algbw, busbw;
       if (seconds > 0 && bytes > 0) algbw = bytes / seconds / 1e9;
