@@ -6,6 +6,9 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 namespace lockstep::recordings {
 namespace {
 
@@ -154,6 +157,14 @@ std::vector<Collective> collectives_of(const KinetoTrace& trace, int64_t origin_
                    seconds(event->end_ns), lanes.of(event->track)});
   }
   std::ranges::stable_sort(all, {}, &Collective::host_s);
+  // Where a job has one group, no event needs to name it.
+  if (trace.groups.size() == 1) {
+    for (Collective& each : all) {
+      if (each.group.empty()) each.group = trace.groups.front().name;
+      if (each.group_ranks.empty())
+        each.group_ranks = fmt::format("[{}]", fmt::join(trace.groups.front().ranks, ", "));
+    }
+  }
   return all;
 }
 

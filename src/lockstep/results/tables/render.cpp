@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/results/record/baseline.h"
+#include "lockstep/results/tables/recorded_text.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
@@ -24,7 +25,7 @@ Document lockstep_style(const RunRecord& record, const RenderOptions& options) {
   for (const auto part :
        {options.form.screen ? scaling_tables : ddp_tables, options.form.screen ? ddp_tables : scaling_tables,
         phases_tables, timeline, factors_tables, buckets_tables, input_tables, measures_tables, memory_tables,
-        gpu_tables, tuning_remarks, replica_checks_remark}) {
+        gpu_tables, tuning_remarks, replica_checks_remark, recorded_remarks}) {
     document.append(part(record));
   }
   document.append(explanation({{{"", record}}, {}}));
