@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lockstep/base/plugin_file.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/inputs/input.h"
 #include "lockstep/kernels/kernel_choice.h"
@@ -29,7 +30,7 @@ constexpr const char* kExamples = R"text(Examples:
 
 /// Lets the shell call `lockstep completion` with the line so far in COMP_LINE.
 std::string script_for(const std::string& shell) {
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string program = program_path();
   if (shell == "fish") {
     return fmt::format(
         "complete -c lockstep -a '(COMP_LINE=(commandline -cp | string collect) \"{}\" completion)'\n",

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/names.h"
+#include "lockstep/base/plugin_file.h"
 
 #include "commands.h"
 #include "console.h"
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 
 /// Where the pages are, seen from the program: beside the build folder, and in a wheel beside bin.
 fs::path docs_folder() {
-  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "docs";
+  const fs::path folder = program_path().parent_path().parent_path() / "docs";
   if (fs::is_directory(folder)) return folder;
   throw ConfigError(
       fmt::format("there is no {}: this program was moved away from its pages", folder.string()),

@@ -41,10 +41,17 @@ const void* open_at(const PluginFile& plugin, const std::filesystem::path& file,
 
 }  // namespace
 
+std::filesystem::path program_path() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) throw Error("cannot determine the path of this program: there is no /proc");
+  return program;
+}
+
 std::vector<std::filesystem::path> plugin_folders() {
-  std::vector<std::filesystem::path> folders;
   // Set: only these folders, so that a test or a second installation cannot pick up the plugins of the first.
   if (const char* path = std::getenv("LOCKSTEP_PLUGIN_PATH"); path != nullptr && *path != '\0') {
+    std::vector<std::filesystem::path> folders;
     std::string_view rest = path;
     while (!rest.empty()) {
       const size_t end = std::min(rest.find(':'), rest.size());
@@ -53,14 +60,9 @@ std::vector<std::filesystem::path> plugin_folders() {
     }
     return folders;
   }
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    // The build folder first, then the place of an installed program.
-    folders.push_back(program.parent_path() / "plugins");
-    folders.push_back(program.parent_path().parent_path() / "lib" / "lockstep");
-  }
-  return folders;
+  // The build folder first, then the place of an installed program.
+  const std::filesystem::path folder = program_path().parent_path();
+  return {folder / "plugins", folder.parent_path() / "lib" / "lockstep"};
 }
 
 const void* open_plugin_file(const PluginFile& file, const char* entry, unsigned abi_version) {

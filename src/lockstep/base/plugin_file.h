@@ -26,6 +26,9 @@ struct PluginFile {
 /// BackendMissing.
 const void* open_plugin_file(const PluginFile& file, const char* entry, unsigned abi_version);
 
+/// Path of the program that runs. Throws Error on a system without /proc.
+std::filesystem::path program_path();
+
 /// The folders that are searched for plugins: only those of LOCKSTEP_PLUGIN_PATH (separated by colons) if
 /// that is set; else plugins/ beside the program, then ../lib/lockstep/.
 std::vector<std::filesystem::path> plugin_folders();

@@ -38,13 +38,6 @@ std::vector<std::string> own_command() {
   return command;
 }
 
-std::string own_program() {
-  char path[4096] = {};
-  const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);
-  if (length <= 0) throw Error("cannot determine the path of this program: there is no /proc");
-  return std::string(path, static_cast<size_t>(length));
-}
-
 /// Unique also among hosts and after a restart of the process numbers.
 std::string new_job_id() {
   std::random_device random;
@@ -124,7 +117,7 @@ void keep_listeners_local() {
 Supervision run_local_ranks(const LocalOptions& given) {
   LocalOptions options = given;
   if (options.command.empty()) options.command = own_command();
-  const std::string program = options.program.empty() ? own_program() : options.program;
+  const std::string program = options.program.empty() ? program_path().string() : options.program;
   const JobKey job{new_job_id(), random_secret(), options.ranks};
   // Before the supervisor, which waits for all children of this process.
   const GuardedFolder mpi_files(options.through_mpirun ? make_open_mpi_folder() : "", kOpenMpiGrace);
