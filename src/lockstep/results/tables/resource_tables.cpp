@@ -119,7 +119,7 @@ Table input_table(const std::vector<const Run*>& rows) {
                           "empty",
                           "full",
                           "ms/batch",
-                          "images/s",
+                          rows.front()->unit == "image" ? "images/s" : "samples/s",
                           "GB/s"}};
   for (const size_t back : {1, 2}) table.columns[table.columns.size() - back].expendable = true;
   for (const Run* run : rows) {
