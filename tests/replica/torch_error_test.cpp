@@ -38,6 +38,11 @@ TEST(TorchErrorTest, a_stack_trace_is_left_out) {
   EXPECT_THAT(error.what(), Not(HasSubstr("Exception raised from")));
 }
 
+TEST(TorchErrorTest, the_name_of_an_exception_is_left_out) {
+  const std::runtime_error json("[json.exception.out_of_range.403] key 'graph_module' not found");
+  EXPECT_EQ(first_line(json), "key 'graph_module' not found");
+}
+
 TEST(TorchErrorTest, memory_that_ran_out_says_what_was_asked_for_and_what_is_there) {
   const Error error = thrown_by([] { C10_THROW_ERROR(OutOfMemoryError, kOutOfMemory); });
   EXPECT_THAT(error.what(), HasSubstr("Tried to allocate 20.00 GiB"));

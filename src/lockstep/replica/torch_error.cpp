@@ -30,7 +30,9 @@ void throw_plain(const c10::Error& error) {
 
 std::string first_line(const std::exception& error) {
   const auto* known = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = known == nullptr ? error.what() : known->what_without_backtrace();
+  std::string text = known == nullptr ? error.what() : known->what_without_backtrace();
+  // The name that its JSON library begins with: "[json.exception.out_of_range.403] key 'x' not found".
+  if (text.starts_with("[json.exception.")) text.erase(0, text.find(']') + 2);
   return text.substr(0, text.find('\n'));
 }
 

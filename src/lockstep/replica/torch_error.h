@@ -12,7 +12,7 @@ namespace lockstep::replica {
 /// memory ran out, with the requested and the available amount.
 [[noreturn]] void throw_plain(const c10::Error& error);
 
-/// The first line of a message, without LibTorch's stack trace.
+/// The first line of a message, without LibTorch's stack trace and names of exceptions.
 std::string first_line(const std::exception& error);
 
 /// Calls `body` and returns its result; exceptions of LibTorch become Error by throw_plain().
