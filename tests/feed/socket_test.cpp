@@ -48,6 +48,7 @@ TEST(SocketTest, a_producer_does_not_wait_for_a_rank_that_has_gone) {
   EXPECT_TRUE(send_number(sender, 7));
   EXPECT_EQ(receive_number(*receiver), 7);
   receiver.reset();
+  EXPECT_FALSE(fs::exists(address.path()));
   sender.finish();
 }
 

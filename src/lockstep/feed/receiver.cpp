@@ -172,7 +172,10 @@ Receiver::Receiver(ReceiverOptions options) : state_(std::make_unique<State>(std
   if (!is_open_to_others(address)) ::chmod(address.substr(kLocalScheme.size()).c_str(), S_IRUSR | S_IWUSR);
 }
 
-Receiver::~Receiver() = default;
+Receiver::~Receiver() {
+  // ZeroMQ leaves the socket's file. Before the socket is closed: then it may be another run's already.
+  if (!is_open_to_others(address())) ::unlink(address().substr(kLocalScheme.size()).c_str());
+}
 
 const std::string& Receiver::address() const {
   return state_->options.address;
