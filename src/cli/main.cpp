@@ -1,9 +1,14 @@
+#include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "lockstep/base/allocator.h"
+#include "lockstep/base/error.h"
 
 #include "commands.h"
 
@@ -15,6 +20,19 @@ void skip_destructors_from_before_main(int exit_code, void* /*unused*/) {
   std::fflush(nullptr);
   ::_exit(exit_code);
 }
+
+/// Runs before the libraries start, of which LibTorch's MKL ends a process without a working folder.
+void require_working_folder() {
+  char path[PATH_MAX];
+  if (::syscall(SYS_getcwd, path, sizeof path) >= 0 || errno != ENOENT) return;
+  constexpr std::string_view kText =
+      "lockstep: error: the working folder is gone\n"
+      "  It was removed: change to another folder.\n";
+  if (::write(STDERR_FILENO, kText.data(), kText.size()) >= 0) ::_exit(lockstep::kExitUsage);
+  ::_exit(lockstep::kExitFailed);
+}
+
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)() = require_working_folder;
 
 }  // namespace
 

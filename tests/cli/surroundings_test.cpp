@@ -49,6 +49,15 @@ TEST(SurroundingsTest, a_missing_mpirun_is_said_with_what_to_install) {
   EXPECT_THAT(finished.error, AllOf(HasSubstr("mpirun"), HasSubstr("openmpi-bin")));
 }
 
+TEST(SurroundingsTest, a_working_folder_that_is_gone_is_named) {
+  const test::ScratchFolder folder;
+  const test::Finished finished =
+      test::run({"sh", "-c", R"(mkdir "$1" && cd "$1" && rmdir "$1" && exec "$0" bench --model lenet5)",
+                 LOCKSTEP_PROGRAM, folder.path("gone")});
+  EXPECT_EQ(finished.exit_code, 2);
+  EXPECT_THAT(finished.error, testing::StartsWith("lockstep: error: the working folder is gone"));
+}
+
 TEST(SurroundingsTest, a_port_in_use_is_named) {
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
