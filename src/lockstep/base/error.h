@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 #include "lockstep/base/fields.h"
 
@@ -77,11 +78,18 @@ class BackendMissing : public Error {
   int exit_code() const override { return kExitBackendMissing; }
 };
 
-/// An error of another library counts as a failed run, with its own text and without advice.
+/// An error of another library counts as a failed run, with its own text and without advice, except for a
+/// thread that cannot be started.
 inline Trouble trouble_of(const std::exception& error) {
-  const auto* ours = dynamic_cast<const Error*>(&error);
-  if (ours == nullptr) return {.what = error.what(), .advice = "", .exit_code = kExitFailed};
-  return {.what = ours->what(), .advice = ours->advice(), .exit_code = ours->exit_code()};
+  if (const auto* ours = dynamic_cast<const Error*>(&error))
+    return {.what = ours->what(), .advice = ours->advice(), .exit_code = ours->exit_code()};
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  if (system == nullptr || system->code() != std::errc::resource_unavailable_try_again)
+    return {.what = error.what(), .advice = "", .exit_code = kExitFailed};
+  return {.what = std::string("cannot start a thread: ") + error.what(),
+          .advice =
+              "The limit of processes (ulimit -u) or of memory may be reached: raise it, or use fewer "
+              "ranks or threads."};
 }
 
 }  // namespace lockstep

@@ -34,7 +34,13 @@ JobLink::JobLink(Options options) : options_(std::move(options)) {
   server_pid_ = entered.welcome.pid;
   // Signals belong to the session's own thread.
   const BlockedSignals blocked;
-  thread_ = std::thread([this] { run(); });
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::exception& error) {
+    // The server lets no rank in a second time.
+    channel_.send("failed", failure_of(options_.rank, error));
+    throw;
+  }
 }
 
 JobLink::~JobLink() {

@@ -77,7 +77,13 @@ RankSession::RankSession(const RankEnvironment& environment, Options options)
   if (environment_.supervised) connect(options_.timeout);
   // Every thread started from now on inherits the blocked signals; only the signal thread takes them.
   block_signals(kEndingSignals);
-  signal_thread_ = std::thread([this] { wait_for_signals(); });
+  try {
+    signal_thread_ = std::thread([this] { wait_for_signals(); });
+  } catch (const std::exception& error) {
+    // The server lets no rank in a second time.
+    if (link_) link_->report(own_failure(error), kUntilReported);
+    throw;
+  }
   // If the parent is killed, rank 0 learns it from its link, reports it and saves the results.
   if (environment_.supervised && environment_.rank == 0) outlive_parent_by(kTimeToReport);
 }

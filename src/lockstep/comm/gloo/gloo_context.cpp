@@ -325,6 +325,8 @@ void rethrow_gloo_exception() {
     throw;
   } catch (const Error&) {
     throw;
+  } catch (const std::system_error& error) {
+    throw Error(trouble_of(error));
   } catch (const std::exception& error) {
     const std::string text = "Gloo: " + without_source_place(error.what());
     if (contains_any(
