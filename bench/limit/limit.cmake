@@ -5,4 +5,6 @@ add_library(limit_parts STATIC ${folder}/layers.cpp ${folder}/limit.cpp ${folder
             ${folder}/trial.cpp ${folder}/weighted.cpp)
 target_include_directories(limit_parts PUBLIC ${folder})
 target_link_libraries(limit_parts PUBLIC lockstep::models OneDNN::dnnl fmt::fmt PRIVATE lockstep_compiler)
+# LibTorch was built so: with assertions, its class that tells of operators would have a member more.
+target_compile_definitions(limit_parts PRIVATE NDEBUG)
 lockstep_cold(limit_parts)

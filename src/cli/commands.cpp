@@ -43,6 +43,7 @@ int run_program(const Arguments& arguments) {
   line.add("compare", "run two configurations of bench in turn until it is certain which is faster",
            &add_compare);
   line.add("diff", "compare two results row by row, with how certain each difference is", &add_diff);
+  line.add("import", "explain your own training, from traces of PyTorch's profiler", &add_import);
   line.add("report", "write a page that explains one or several results", &add_report);
   line.add("show", "print the tables of a saved result, in any style", &add_show);
   line.add("plot", "write one chart of one or several results as SVG, PDF or PNG", &add_plot);

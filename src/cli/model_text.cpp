@@ -133,11 +133,12 @@ std::string buffers_text(const NetworkFile& file) {
 std::string file_text(const std::string& name, const models::ModelInfo& info) {
   const NetworkFile& file = *info.file;
   const bool traced = file.has_fixed_batches();
-  std::string text = fmt::format(
-      "{}: {}\n", name,
-      traced ? fmt::format("the network '{}', traced by torch.export", file.name) : "a network of a plugin");
-  text += line("versions", (traced ? "exported with torch " : "built with LibTorch ") + file.torch_version +
-                               (file.lockstep_version.empty() ? "" : ", lockstep " + file.lockstep_version));
+  std::string text = fmt::format("{}: {}\n", name, file.origin);
+  if (!file.torch_version.empty()) {
+    text +=
+        line("versions", (traced ? "exported with torch " : "built with LibTorch ") + file.torch_version +
+                             (file.lockstep_version.empty() ? "" : ", lockstep " + file.lockstep_version));
+  }
   if (!file.hash.empty()) text += line("hash", file.hash);
   text += line("a sample is", counted(file.units_per_sample, file.unit));
   text += scaling_text(info, file.parameters.size(), "sample");

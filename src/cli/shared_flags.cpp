@@ -33,7 +33,7 @@ void add_row_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const st
   flags.add(
       "--model", sweep.models,
       "network to train: a name that 'lockstep info models' lists, or the file of one of your own (mine.pt2, "
-      "./libmine.so:mine)",
+      "./libmine.so:mine), or a measured training again (replay:run.json)",
       form);
   flags.add("--ranks", sweep.ranks, fmt::format("number of ranks [{}]", usual_ranks),
             {.single = single, .numbers = counts_up_to(results::kMostRanks)});

@@ -19,9 +19,9 @@ namespace {
 
 using Parts = std::set<std::string>;
 
-const Parts kTorchFree = {"base",           "comm",          "measure",        "topology",
-                          "results/record", "results/files", "results/tables", "launch",
-                          "data",           "feed",          "cuda_kernels",   "network_file"};
+const Parts kTorchFree = {"base",          "comm",           "measure",     "topology",   "results/record",
+                          "results/files", "results/tables", "launch",      "recordings", "data",
+                          "feed",          "cuda_kernels",   "network_file"};
 
 Parts with(Parts parts, const Parts& more) {
   parts.insert(more.begin(), more.end());
@@ -44,6 +44,7 @@ const std::map<std::string, Parts> kMayKnow = {
     {"results/record", {"base", "measure", "topology"}},
     {"results/files", {"base", "measure", "topology", "results/record"}},
     {"results/tables", {"base", "measure", "topology", "results/record"}},
+    {"recordings", {"base", "measure", "topology", "results/record"}},
     {"launch", {"base", "comm"}},
     {"plots", {"base", "measure", "topology", "results/record", "results/tables"}},
     {"data", {"base"}},

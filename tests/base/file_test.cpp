@@ -1,11 +1,15 @@
 #include "lockstep/base/file.h"
 
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <thread>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -182,6 +186,20 @@ TEST_F(FileTest, links_and_permissions_stay) {
   EXPECT_EQ(read_file(real), "new");
   EXPECT_EQ(fs::status(real).permissions(), fs::perms::owner_read | fs::perms::owner_write);
   EXPECT_EQ(files(), 2u);
+}
+
+TEST_F(FileTest, a_kill_while_writing_leaves_nothing) {
+  const std::string text(size_t{4} << 20, 'x');
+  write_file_atomically(folder_ / "a.json", text);
+  for (int kills = 1; kills <= 10; ++kills) {
+    const pid_t writer = ::fork();
+    while (writer == 0) write_file_atomically(folder_ / "a.json", text);
+    std::this_thread::sleep_for(std::chrono::milliseconds(3 * kills));
+    ::kill(writer, SIGKILL);
+    ::waitpid(writer, nullptr, 0);
+    ASSERT_EQ(files(), 1U);
+    EXPECT_EQ(read_file(folder_ / "a.json").size(), text.size());
+  }
 }
 
 TEST_F(FileTest, a_link_that_somebody_planted_is_not_followed) {

@@ -3,7 +3,8 @@
 
     intruder.py PROGRAM [--jobs N] [--backend gloo|mpi] [--attacks hold,relay,alter,crowd] [--launcher lockstep|mpirun]
 
-In a network namespace of its own, so that the intruder sees these jobs only. For a real root the intruder is `nobody`.
+In a network namespace of its own, so that the intruder sees these jobs only. For a real root the intruder is `nobody`;
+for others it is the same user, whom mpirun lets in, so that nobody attacks its jobs.
 It looks for new listeners on the loopback address and connects to each before the ranks do:
 
     hold    says nothing and stays
@@ -83,8 +84,12 @@ class Relay:
                 continue
 
 
+def is_root():
+    return os.geteuid() == 0 and open("/proc/self/uid_map").read().split()[2] != "1"
+
+
 def intrude(attack, stop, passed_on):
-    if os.geteuid() == 0 and open("/proc/self/uid_map").read().split()[2] != "1":
+    if is_root():
         os.setuid(NOBODY)
     os.nice(19)  # the ranks need the processors
     known, held, relays = set(), [], []
@@ -102,6 +107,7 @@ def intrude(attack, stop, passed_on):
                         pass
         for relay in relays:
             relay.step(attack == "alter")
+        time.sleep(0.0005)
     passed_on.value = sum(relay.passed_on for relay in relays)
 
 
@@ -150,11 +156,13 @@ def main():
     if error.count("stranger"):
         sys.exit(f"a stranger where there is none:\n{error}")
     failures = 0
+    if options.backend == "mpi" and not is_root():
+        sys.exit()
     for attack in options.attacks.split(","):
         for job in range(options.jobs):
             parameters, seconds, error, passed_on = train(options, attack)
             strangers = error.count("a stranger at 127.0.0.1:")
-            failed = parameters != expected or strangers > 1 or passed_on > 0
+            failed = parameters != expected or strangers != 1 or passed_on > 0
             failures += failed
             print(f"{attack} {job}: {parameters}, {seconds / alone_s:.2f} times as long, named {strangers} times, "
                   f"{passed_on} bytes passed on" + (": FAILED\n" + error if failed else ""), flush=True)

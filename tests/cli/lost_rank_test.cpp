@@ -80,7 +80,6 @@ class LostRankTest : public testing::Test {
     EXPECT_EQ(record.runs.back().model, "resnet18");
     EXPECT_EQ(record.runs.back().unfinished, record.incomplete);
     EXPECT_FALSE(record.runs.back().speedup);
-    // Rank 0 may have been killed while it wrote, which leaves a hidden file.
     EXPECT_FALSE(std::filesystem::exists(folder_.path("a.json.partial")));
   }
 

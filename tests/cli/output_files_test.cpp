@@ -87,7 +87,9 @@ TEST(OutputFilesTest, an_earlier_result_is_kept_when_a_new_one_is_there) {
     ASSERT_EQ(bench_one_row({"--json", file}).exit_code, 0);
     results.push_back(read_file(file));
     EXPECT_EQ(folder.files(), run == 0 ? 1U : 2U);
-    if (run > 0) EXPECT_EQ(read_file(file + ".old"), results[run - 1]);
+    if (run > 0) {
+      EXPECT_EQ(read_file(file + ".old"), results[run - 1]);
+    }
   }
   // Launches that are added stay in the file; nobody's file is lost.
   ASSERT_EQ(bench_one_row({"--json", file, "--append"}).exit_code, 0);

@@ -55,7 +55,6 @@ class UnfinishedRunTest : public testing::Test {
     EXPECT_THAT(record.incomplete, HasSubstr(reason));
     EXPECT_EQ(record.runs.front().unfinished, record.incomplete);
     EXPECT_GE(test::steps_in(file()), steps);
-    // What is killed while it writes leaves a hidden file.
     EXPECT_FALSE(std::filesystem::exists(file() + ".partial"));
   }
 

@@ -119,6 +119,16 @@ TEST_F(ReceptionTest, who_says_nothing_has_five_seconds) {
   EXPECT_GT(Clock::now() - begin, 3s);
 }
 
+TEST_F(ReceptionTest, who_says_nothing_until_the_end_is_named_then) {
+  const UniqueFd stranger = connect();
+  const Entered ranks[] = {join(0), join(1)};
+  std::this_thread::sleep_for(200ms);
+  EXPECT_EQ(said().size(), 0U);
+  server_.reset();
+  ASSERT_EQ(said().size(), 1U);
+  EXPECT_THAT(said().front(), HasSubstr("said no hello in time, and was kept out of this job"));
+}
+
 TEST_F(ReceptionTest, another_token_is_turned_away_and_named_once) {
   EXPECT_THROW(join(0, "ffeeddccbbaa99887766554433221100"), TurnedAway);
   EXPECT_THROW(join(1, ""), TurnedAway);

@@ -1,7 +1,9 @@
 #include "lockstep/launch/rendezvous.h"
 
+#include <csignal>
 #include <filesystem>
 #include <future>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -68,6 +70,17 @@ TEST_F(RendezvousTest, ranks_of_one_host_meet_through_a_private_file_that_goes_a
     EXPECT_EQ(address.token, host.address(0s).token);
     EXPECT_EQ(address.token.size(), 32U);
   }
+  EXPECT_EQ(published().size(), 0U);
+}
+
+TEST_F(RendezvousTest, the_file_of_a_killed_rank_0_goes_away) {
+  const auto publish_and_die = [&] {
+    Rendezvous host(rank(0));
+    host.publish(4711, 1s);
+    ::raise(published().size() == 1 ? SIGKILL : SIGABRT);
+  };
+  EXPECT_EXIT(publish_and_die(), ::testing::KilledBySignal(SIGKILL), "");
+  for (int look = 0; look < 50 && !published().empty(); ++look) std::this_thread::sleep_for(100ms);
   EXPECT_EQ(published().size(), 0U);
 }
 

@@ -92,7 +92,7 @@ class ExportTest(unittest.TestCase):
         result = Path(self.folder.name) / "result.json"
         finished = run_program(
             *("bench", "--model", self.path, "--precision", "fp32,bf16", "--ranks", "2", "--threads", "1"),
-            *("--strategy", "ddp", "--no-controls", "--steps", "4", "--warmup", "1", "--json", result),
+            *("--strategy", "ddp", "--backend", "thread", "--launch", "threads", "--no-controls", "--steps", "4", "--warmup", "1", "--json", result),
         )
         self.assertEqual(finished.returncode, 0, finished.stderr)
         full, half = (run for run in lockstep.read(result) if run["ranks"] == 2)

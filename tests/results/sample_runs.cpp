@@ -66,6 +66,7 @@ Breakdown breakdown_of(int ranks, double step_s, double waiting_s, double transf
   for (int rank = 0; rank < ranks; ++rank) {
     RankBreakdown own{
         .mean = breakdown.mean, .buckets = {}, .clock_offset_s = rank * 0.5, .clock_error_s = 1e-6};
+    for (int step = 0; step < 2; ++step) own.series.add(own.mean);
     for (int bucket = 0; bucket < 3; ++bucket) {
       const double ready_s = step_s * (4 + bucket) / 8;
       own.buckets.push_back({.bytes = (int64_t{1} + bucket) << 20,

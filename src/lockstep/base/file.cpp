@@ -53,24 +53,30 @@ Target target_of(const fs::path& path) {
 struct Temporary {
   std::string path;
   int fd = -1;
+  /// The file gets its path once it is complete, so that a kill leaves nothing.
+  bool is_nameless = false;
 };
 
 Temporary create_beside(const fs::path& path) {
   std::random_device random;
   Temporary made;
+  made.fd = ::access("/proc/self/fd", X_OK) != 0
+                ? -1
+                : ::open((path.parent_path() / ".").c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  made.is_nameless = made.fd >= 0;
   // As mkstemp, which would not apply the umask. O_EXCL does not follow a link planted by another user.
   do {
     made.path =
         (path.parent_path() / fmt::format(".{}.{:08x}.tmp", path.filename().string(), random())).string();
-    made.fd = ::open(made.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (!made.is_nameless) made.fd = ::open(made.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (made.fd < 0 && errno == EEXIST);
   struct ::stat old {};
   if (made.fd >= 0 && ::stat(path.c_str(), &old) == 0) ::fchmod(made.fd, old.st_mode & 07777);
   return made;
 }
 
-/// Takes the result of open(). 0 on success, else errno.
-int write_and_close(int fd, const std::vector<std::string_view>& parts) {
+/// Takes the result of open(), and the path of a file that has none yet. 0 on success, else errno.
+int write_and_close(int fd, const std::vector<std::string_view>& parts, const std::string& path = "") {
   if (fd < 0) return errno;
   int error = 0;
   for (std::string_view text : parts) {
@@ -86,6 +92,10 @@ int write_and_close(int fd, const std::vector<std::string_view>& parts) {
   // Flushed before the rename: otherwise a crash could leave an empty file under the final name. EINVAL comes
   // from devices, pipes and file systems that cannot flush.
   if (error == 0 && ::fsync(fd) != 0 && errno != EINVAL) error = errno;
+  const std::string nameless = fmt::format("/proc/self/fd/{}", fd);
+  if (error == 0 && !path.empty() &&
+      ::linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0)
+    error = errno;
   if (::close(fd) != 0 && error == 0) error = errno;
   return error;
 }
@@ -130,7 +140,7 @@ void write_file_atomically(const fs::path& path, const std::vector<std::string_v
     const Target target = target_of(path);
     if (!target.objection.empty()) throw_unwritten(path, target.objection);
     const Temporary temporary = create_beside(target.path);
-    error = write_and_close(temporary.fd, parts);
+    error = write_and_close(temporary.fd, parts, temporary.is_nameless ? temporary.path : "");
     if (error == 0 && !keep_old_as.empty()) {
       // A second name first, so that the file is there at any moment.
       ::unlink(keep_old_as.c_str());

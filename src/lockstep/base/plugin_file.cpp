@@ -64,14 +64,6 @@ std::vector<std::filesystem::path> plugin_folders() {
 }
 
 const void* open_plugin_file(const PluginFile& file, const char* entry, unsigned abi_version) {
-  if (kSanitized) {
-    throw BackendMissing(
-        fmt::format(
-            "{} is not in sanitizer builds: the sanitizers refuse RTLD_DEEPBIND, which keeps a plugin's "
-            "library apart from LibTorch's copy, and cannot see into the libraries",
-            file.purpose),
-        "use the thread backend, or a build without sanitizers");
-  }
   static std::mutex mutex;
   static std::map<std::string, const void*> opened;
   const std::lock_guard lock(mutex);
@@ -85,6 +77,14 @@ const void* open_plugin_file(const PluginFile& file, const char* entry, unsigned
     names.push_back(folder.string());
     std::error_code error;
     if (!std::filesystem::exists(path, error)) continue;
+    if (kSanitized) {
+      throw BackendMissing(
+          fmt::format(
+              "{} is not in sanitizer builds: the sanitizers refuse RTLD_DEEPBIND, which keeps a plugin's "
+              "library apart from LibTorch's copy, and cannot see into the libraries",
+              file.purpose),
+          "use the thread backend, or a build without sanitizers");
+    }
     return opened[file.name] = open_at(file, path, entry, abi_version);
   }
   if (names.empty()) names = {"the program's folder, which is not known without /proc"};

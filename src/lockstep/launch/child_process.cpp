@@ -21,7 +21,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/tcp_socket.h"
-#include "lockstep/launch/local_processes.h"
 #include "lockstep/launch/signals.h"
 
 namespace lockstep::launch {
@@ -96,9 +95,6 @@ constexpr int kTick_ms = 100;
   if (ended[0].revents == 0 && ::poll(ended, 1, kTick_ms) <= 0) ::_exit(0);
   ::poll(ended + 1, 1, static_cast<int>(grace.count()));
   if (::getppid() == ward) ::kill(ward, SIGKILL);
-  // The parent would have removed it.
-  const char* const folder = std::getenv(kOpenMpiFolderVariable);
-  if (folder != nullptr) ::execl("/bin/rm", "rm", "-rf", folder, nullptr);
   ::_exit(0);
 }
 

@@ -41,6 +41,8 @@ JobServer::~JobServer() {
   }
   wake_.wake();
   thread_.join();
+  // All processes of the job have come: who has said nothing by now is none.
+  if (met_) reception_.drop_the_silent(Reception::kUndisturbed);
 }
 
 void JobServer::declare_lost(LostRank lost) {
@@ -67,11 +69,6 @@ void JobServer::announce_signal(int signal) {
   const std::lock_guard lock(mutex_);
   leaving_ = true;
   broadcast("leave", Leave{signal});
-}
-
-std::optional<LostRank> JobServer::cause() const {
-  const std::lock_guard lock(mutex_);
-  return cause_;
 }
 
 std::vector<LostRank> JobServer::lost() const {
@@ -153,7 +150,7 @@ void JobServer::run() {
       if (stop_) return;
       wake_.take();
       reception_.serve(std::span(wanted).subspan(1));
-      reception_.drop_the_silent();
+      reception_.drop_the_silent(Reception::kPatience);
       line = check_missing(was_paused);
       check_silence(was_paused);
     }

@@ -71,8 +71,8 @@ class JobServer {
     std::chrono::duration<double> end_deferral{0};
     /// Called once, from any thread, when the cause is known, with the lock held: must not call back.
     std::function<void()> on_cause = {};
-    /// Called once, from the server's thread with the lock held, for the first stranger that connects, with a
-    /// sentence about it.
+    /// Called once, from any thread with the lock held, for the first stranger that connects, with a sentence
+    /// about it; at the end of the job for one that has said nothing.
     std::function<void(const std::string&)> on_stranger = {};
   };
 
@@ -91,12 +91,21 @@ class JobServer {
   /// The same where a launcher ended the other ranks for this one: replaces a verdict by their ends.
   void declare_first_lost(LostRank lost);
 
+  /// Reports one at another listener of the job: "127.0.0.1:4242 said no hello".
+  void name_stranger(const std::string& sentence) {
+    const std::lock_guard lock(mutex_);
+    reception_.name_stranger(sentence);
+  }
+
   /// Announces to all ranks that the user ended the job by this signal. No rank that ends from now on counts
   /// as lost.
   void announce_signal(int signal);
 
   /// The loss that caused the others, once it is known.
-  std::optional<LostRank> cause() const;
+  std::optional<LostRank> cause() const {
+    const std::lock_guard lock(mutex_);
+    return cause_;
+  }
   /// All losses, the cause first.
   std::vector<LostRank> lost() const;
 

@@ -18,6 +18,7 @@
 #include "lockstep/base/secret.h"
 #include "lockstep/launch/binding.h"
 #include "lockstep/launch/child_process.h"
+#include "lockstep/launch/guarded_folder.h"
 #include "lockstep/launch/supervisor.h"
 
 namespace lockstep::launch {
@@ -76,34 +77,21 @@ ChildCommand mpirun_command(const LocalOptions& options, const std::string& prog
   return child;
 }
 
-/// A folder for the files of one Open MPI job, which leaves them behind where it is killed.
-class OpenMpiFolder {
- public:
-  /// Where Open MPI has its shared memory by itself: in memory, not on a disk.
-  OpenMpiFolder()
-      : path_(std::filesystem::is_directory("/dev/shm")
-                  ? std::filesystem::path("/dev/shm/lockstep-mpi-XXXXXX")
-                  : temporary_folder() / "lockstep-mpi-XXXXXX") {
-    if (::mkdtemp(path_.data()) == nullptr) path_.clear();
-  }
-  ~OpenMpiFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  OpenMpiFolder(const OpenMpiFolder&) = delete;
-  OpenMpiFolder& operator=(const OpenMpiFolder&) = delete;
+/// Time that Open MPI's files stay after a kill of this process: rank 0 outlives it by two seconds.
+constexpr std::chrono::milliseconds kOpenMpiGrace{2500};
 
-  /// For mpirun. Other versions of Open MPI have other names for the same.
-  void add_to(std::vector<std::pair<std::string, std::string>>& variables) const {
-    if (path_.empty()) return;
-    for (const char* name : {kOpenMpiFolderVariable, "OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base",
-                             "OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"})
-      variables.emplace_back(name, path_);
-  }
+/// A folder for the files of one Open MPI job, which leaves them behind where it is killed. Where Open MPI
+/// has its shared memory by itself: in memory, not on a disk. Empty if it cannot be made.
+std::string make_open_mpi_folder() {
+  const bool in_memory = std::filesystem::is_directory("/dev/shm");
+  std::string path = ((in_memory ? "/dev/shm" : temporary_folder()) / "lockstep-mpi-XXXXXX").string();
+  return ::mkdtemp(path.data()) != nullptr ? path : "";
+}
 
- private:
-  std::string path_;
-};
+/// Other versions of Open MPI have other names for the same.
+constexpr const char* kOpenMpiFolders[] = {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base",
+                                           "OMPI_MCA_btl_vader_backing_directory",
+                                           "OMPI_MCA_btl_sm_backing_directory"};
 
 /// Environment variables with which an mpirun that starts ranks on this host only listens on the loopback
 /// address. Open MPI has no setting for it, so they preload the plugin `loopback`; empty without that plugin.
@@ -138,8 +126,8 @@ Supervision run_local_ranks(const LocalOptions& given) {
   if (options.command.empty()) options.command = own_command();
   const std::string program = options.program.empty() ? own_program() : options.program;
   const JobKey job{new_job_id(), random_secret(), options.ranks};
-  std::optional<OpenMpiFolder> mpi_files;
-  if (options.through_mpirun) mpi_files.emplace();
+  // Before the supervisor, which waits for all children of this process.
+  const GuardedFolder mpi_files(options.through_mpirun ? make_open_mpi_folder() : "", kOpenMpiGrace);
   // First: the ranks need its port in their environment.
   Supervisor supervisor(options, job);
 
@@ -153,7 +141,9 @@ Supervision run_local_ranks(const LocalOptions& given) {
     ChildCommand child = mpirun_command(options, program);
     child.environment = environment;
     for (auto& variable : local_mpirun_variables()) child.environment.push_back(std::move(variable));
-    mpi_files->add_to(child.environment);
+    if (!mpi_files.path().empty()) {
+      for (const char* name : kOpenMpiFolders) child.environment.emplace_back(name, mpi_files.path());
+    }
     // One child, mpirun, whose ranks this process knows only through their server.
     supervisor.start(child, std::nullopt);
   } else {

@@ -43,9 +43,6 @@ struct Supervision : Trouble {
   std::vector<LostRank> lost;
 };
 
-/// Set for the ranks of a mpirun that this process starts: the folder of Open MPI's files.
-constexpr const char* kOpenMpiFolderVariable = "LOCKSTEP_OPEN_MPI_FOLDER";
-
 /// Makes communication libraries that this process opens later listen on the loopback interface or not at
 /// all: Open MPI and UCX keep to shared memory, NCCL's ranks meet on `lo`. For a rank whose job is on one
 /// host. Variables that the user has set stay. Call before other threads exist.

@@ -1,8 +1,9 @@
 // A plugin preloaded into mpirun (LD_PRELOAD) where all ranks are on this host: redirects bind() to the
 // loopback address. Open MPI's mpirun binds its port for other hosts' daemons to every address (version 4) or
-// to that of an interface (5), and no setting changes that (docs/security.md). It also reports which process
-// is which rank and how each ends, about which mpirun's own messages are silent every other time. In other
-// programs, which inherit the variable, this library only takes itself out of it.
+// to that of an interface (5), and no setting changes that (docs/security.md). It also keeps out other users,
+// whose connections, open and silent, would keep mpirun from starting ranks and from ending, and reports
+// which process is which rank and how each ends, about which mpirun's own messages are silent every other
+// time. In other programs, which inherit the variable, this library only takes itself out of it.
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +18,8 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
+
+#include "lockstep/base/peer_user.h"
 
 namespace {
 
@@ -42,13 +45,30 @@ __attribute__((constructor)) void leave_no_trace() {
 }
 
 /// Supervisor::take_report reads these lines and takes them out.
-void report(const char* format, int pid, int number) {
+template <typename... Values>
+void report(const char* format, Values... values) {
   char text[100];
-  const int length = std::snprintf(text, sizeof text, format, pid, number);
+  const int length = std::snprintf(text, sizeof text, format, values...);
   if (::write(STDERR_FILENO, text, static_cast<size_t>(length)) < 0) return;
 }
 
 }  // namespace
+
+/// The system's accept(), but for connections of other users, which it ends.
+extern "C" __attribute__((visibility("default"))) int accept(int fd, sockaddr* address, socklen_t* length) {
+  const auto accepted = static_cast<int>(::syscall(SYS_accept4, fd, address, length, 0));
+  if (accepted < 0 || !is_launcher()) return accepted;
+  const lockstep::PeerUser user = lockstep::peer_user(accepted);
+  if (user == lockstep::PeerUser::kOwn) return accepted;
+  sockaddr_in other{};
+  socklen_t other_length = sizeof other;
+  if (user == lockstep::PeerUser::kOther &&
+      ::getpeername(accepted, reinterpret_cast<sockaddr*>(&other), &other_length) == 0)
+    report("\x1estranger at port %d\n", ntohs(other.sin_port));
+  ::close(accepted);
+  errno = EAGAIN;
+  return -1;
+}
 
 /// The system's execve(); mpirun calls it in the process that becomes a rank.
 extern "C" __attribute__((visibility("default"))) int execve(const char* path, char* const arguments[],

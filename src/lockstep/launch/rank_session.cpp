@@ -9,7 +9,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "lockstep/base/tcp_socket.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/launch/child_process.h"
 
@@ -43,13 +42,18 @@ void die_with_parent() {
   if (::getppid() != parent) ::raise(SIGKILL);
 }
 
-/// Writes errors where the lockstep parent of this process's mpirun does: mpirun dies with that parent.
-void bypass_mpirun() {
+/// Where the lockstep parent of this process's mpirun writes, for the time after that parent: mpirun, which
+/// passes on what its ranks write, dies with it. Not for the time before, because these descriptors have
+/// positions of their own in a file.
+std::array<UniqueFd, 3> outputs_behind_mpirun() {
+  std::array<UniqueFd, 3> outputs;
   const std::vector<std::string> mpirun = process_status(::getppid());
-  if (mpirun.size() < 2) return;
-  const UniqueFd direct(
-      ::open(fmt::format("/proc/{}/fd/2", mpirun[1]).c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
-  if (direct) ::dup2(direct.get(), STDERR_FILENO);
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (mpirun.size() < 2) break;
+    const std::string path = fmt::format("/proc/{}/fd/{}", mpirun[1], fd);
+    outputs[static_cast<size_t>(fd)] = UniqueFd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  }
+  return outputs;
 }
 
 [[noreturn]] void wait_for_the_end() {
@@ -66,16 +70,16 @@ bool rank_0_cannot_report(const LostRank& lost) {
 RankSession::RankSession(const RankEnvironment& environment, Options options)
     : environment_(environment), options_(std::move(options)) {
   // A lockstep parent has arranged this for the ranks that it starts itself, but not for those of mpirun.
-  if (environment_.launcher == Launcher::kMpirun) die_with_parent();
+  if (environment_.launcher == Launcher::kMpirun) {
+    die_with_parent();
+    if (environment_.supervised && environment_.rank == 0) outputs_ = outputs_behind_mpirun();
+  }
   if (environment_.supervised) connect(options_.timeout);
   // Every thread started from now on inherits the blocked signals; only the signal thread takes them.
   block_signals(kEndingSignals);
   signal_thread_ = std::thread([this] { wait_for_signals(); });
   // If the parent is killed, rank 0 learns it from its link, reports it and saves the results.
-  if (environment_.supervised && environment_.rank == 0) {
-    if (environment_.launcher == Launcher::kMpirun) bypass_mpirun();
-    outlive_parent_by(kTimeToReport);
-  }
+  if (environment_.supervised && environment_.rank == 0) outlive_parent_by(kTimeToReport);
 }
 
 RankSession::~RankSession() {
@@ -204,6 +208,9 @@ void RankSession::link_to(int server, const Address& at, Seconds limit) {
   options.on_lost = [this](const LostRank& lost) {
     const JobLink* link = link_if_any();
     const bool met = link != nullptr && link->met();
+    for (int fd = 0; lost.rank == kParent && fd < 3; ++fd) {
+      if (outputs_[static_cast<size_t>(fd)]) ::dup2(outputs_[static_cast<size_t>(fd)].get(), fd);
+    }
     // Before the meeting there may be no rank 1 to report that rank 0 is lost: each rank does.
     depart(departure_for(lost, met || environment_.supervised || !rank_0_cannot_report(lost)));
   };

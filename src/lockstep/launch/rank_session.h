@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/tcp_socket.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/launch/job_link.h"
 #include "lockstep/launch/job_server.h"
@@ -109,6 +111,8 @@ class RankSession {
   const RankEnvironment environment_;
   const Options options_;
   Progress progress_;
+  /// By descriptor: in place of those to a mpirun that dies with the lockstep parent.
+  std::array<UniqueFd, 3> outputs_;
   /// The store of a rank without a job.
   comm::HashStore own_store_;
   std::mutex mutex_;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/host_name.h"
+#include "lockstep/base/peer_user.h"
 #include "lockstep/base/secret.h"
 #include "lockstep/comm/operation.h"
 
@@ -20,9 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kMostBytesBeforeHello = 4096;
-constexpr std::chrono::seconds kHelloTimeout{5};
-/// Time in which the hello of a process of the job arrives: nobody is sent away earlier to make room.
-constexpr milliseconds kUndisturbed{100};
+constexpr size_t kMostAccepted = 100;
 /// Time to wait for a descriptor to become free.
 constexpr milliseconds kOutOfDescriptors{500};
 constexpr milliseconds kTryAgain{50};
@@ -192,7 +191,8 @@ void Reception::name_stranger(const std::string& sentence) {
 }
 
 void Reception::accept_all() {
-  while (true) {
+  // No endless flood of connections keeps those of ranks from being served.
+  for (size_t accepted = 0; accepted < kMostAccepted; ++accepted) {
     if (unknown_ >= most_unknown()) make_room();
     if (unknown_ >= most_unknown()) return;
     std::string from;
@@ -217,6 +217,11 @@ void Reception::accept_all() {
 }
 
 void Reception::make_room() {
+  for (auto& [fd, guest] : guests_) {
+    if (guest.rank < 0 && peer_user(fd) == PeerUser::kOther) keep_out(guest, "belongs to another user");
+  }
+  std::erase_if(guests_, [](const auto& entry) { return entry.second.channel.fd() < 0; });
+  if (unknown_ < most_unknown()) return;
   const auto now = Clock::now();
   auto eldest = guests_.end();
   for (auto entry = guests_.begin(); entry != guests_.end(); ++entry) {
@@ -228,10 +233,10 @@ void Reception::make_room() {
   guests_.erase(eldest);
 }
 
-void Reception::drop_the_silent() {
+void Reception::drop_the_silent(milliseconds patience) {
   const auto now = Clock::now();
   for (auto& [fd, guest] : guests_) {
-    if (guest.rank < 0 && now - guest.since > kHelloTimeout) keep_out(guest, "said no hello in time");
+    if (guest.rank < 0 && now - guest.since > patience) keep_out(guest, "said no hello in time");
   }
   std::erase_if(guests_, [](const auto& entry) { return entry.second.channel.fd() < 0; });
 }

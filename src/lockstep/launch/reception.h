@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -40,6 +41,10 @@ Entered enter(const std::string& host, int port, const JobKey& job, int rank,
 /// the connections; used by one thread at a time.
 class Reception {
  public:
+  /// Time for the hello of a process of the job: nobody is sent away earlier, or earlier to make room.
+  static constexpr std::chrono::milliseconds kPatience{5000};
+  static constexpr std::chrono::milliseconds kUndisturbed{100};
+
   struct Guest {
     Channel channel;
     /// -1 until its hello.
@@ -76,8 +81,8 @@ class Reception {
   void add_to(std::vector<pollfd>& wanted) const;
   /// Serves the events that poll() found: `polled` is what add_to() appended.
   void serve(std::span<const pollfd> polled);
-  /// Ends the connections of those that take too long to say hello.
-  void drop_the_silent();
+  /// Ends the connections of those that take longer than `patience` to say hello.
+  void drop_the_silent(std::chrono::milliseconds patience);
 
   /// Calls on_stranger for the first stranger: "127.0.0.1:4242 said no hello".
   void name_stranger(const std::string& sentence);

@@ -64,11 +64,6 @@ Rendezvous::Rendezvous(const RankEnvironment& environment, OpenAgentStore open_a
   }
 }
 
-Rendezvous::~Rendezvous() {
-  std::error_code ignored;
-  if (!folder_.empty()) fs::remove_all(folder_, ignored);
-}
-
 Address Rendezvous::address(Seconds timeout) {
   if (hosts_ || (meeting_.empty() && key_.empty())) return known_;
   const auto deadline = comm::deadline_after(timeout);
@@ -96,10 +91,10 @@ void Rendezvous::publish(int port, Seconds timeout) {
         ->set(key_, fmt::format("{} {}", port, token_given_ ? "" : known_.token));
   }
   if (meeting_.empty()) return;
-  folder_ = make_private_folder(meeting_);
+  folder_.emplace(make_private_folder(meeting_), std::chrono::milliseconds(0));
   // Atomically, since the others poll for it.
-  write_file_atomically(folder_ / "server", fmt::format("{} {} {} {}\n", port, ::getpid(),
-                                                        start_time_of(::getpid()), known_.token));
+  write_file_atomically(folder_->path() / "server", fmt::format("{} {} {} {}\n", port, ::getpid(),
+                                                                start_time_of(::getpid()), known_.token));
 }
 
 std::optional<Address> Rendezvous::read_published() const {

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "lockstep/comm/store.h"
+#include "lockstep/launch/guarded_folder.h"
 #include "lockstep/launch/job_link.h"
 #include "lockstep/launch/rank_environment.h"
 
@@ -42,10 +42,6 @@ class Rendezvous {
   /// `open_agent_store` is needed where the environment uses_agent_store(). Throws ConfigError if ranks on
   /// several hosts cannot know the address, or its host.
   explicit Rendezvous(const RankEnvironment& environment, OpenAgentStore open_agent_store = {});
-  /// Removes the published file.
-  ~Rendezvous();
-  Rendezvous(const Rendezvous&) = delete;
-  Rendezvous& operator=(const Rendezvous&) = delete;
 
   /// Whether this process is to host the server.
   bool hosts_server() const { return hosts_; }
@@ -66,8 +62,8 @@ class Rendezvous {
   Address known_;
   /// The beginning of the folder's name; empty if the others find the server another way.
   std::string meeting_;
-  /// Folder of the file that this process has published.
-  std::filesystem::path folder_;
+  /// Folder of the file that this process has published, and removes with itself.
+  std::optional<GuardedFolder> folder_;
   /// Key in the agent's store; empty if that is not used.
   std::string key_;
   bool token_given_ = false;

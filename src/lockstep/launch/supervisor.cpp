@@ -149,6 +149,8 @@ void Supervisor::read_launcher() {
 void Supervisor::take_report(const char* report) {
   int pid = 0;
   int number = 0;
+  if (std::sscanf(report, "stranger at port %d", &number) == 1)
+    server_->name_stranger(fmt::format("{}:{} belongs to another user", kLoopback, number));
   if (std::sscanf(report, "%d is rank %d", &pid, &number) == 2 && number >= 0 && number < options_.ranks)
     ranks_of_launcher_[pid] = number;
   if (std::sscanf(report, "%d ended with %d", &pid, &number) == 2 && !first_end_ &&

@@ -51,7 +51,8 @@ constexpr double PhaseTimes::*kTimes[] = {&PhaseTimes::input_s,     &PhaseTimes:
 ///                       waiting      transfer
 class StepAnalysis {
  public:
-  StepAnalysis(const std::vector<RankStamps>& ranks, size_t step) : ranks_(ranks), step_(step) {
+  StepAnalysis(const std::vector<RankStamps>& ranks, size_t step, bool alone)
+      : ranks_(ranks), step_(step), alone_(alone) {
     size_t collectives = stamps(0).collectives.size();
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       collectives = std::min(collectives, stamps(rank).collectives.size());
@@ -104,7 +105,7 @@ class StepAnalysis {
     times.input_s = own.earlier_input_s;
     times.forward_s = own.earlier_forward_s;
     times.backward_s = own.earlier_backward_s;
-    for (const PhaseStretch& stretch : phase_stretches(own, ranks_.size() == 1)) {
+    for (const PhaseStretch& stretch : phase_stretches(own, alone_)) {
       times.*kTimes[static_cast<size_t>(stretch.phase)] += stretch.end_s - stretch.begin_s;
       if (stretch.phase == StepPhase::kExposed) exposed.push_back({stretch.begin_s, stretch.end_s});
     }
@@ -146,6 +147,7 @@ class StepAnalysis {
 
   const std::vector<RankStamps>& ranks_;
   size_t step_;
+  bool alone_;
   std::vector<double> all_arrived_s_;
   std::optional<size_t> last_to_arrive_;
 };
@@ -217,6 +219,18 @@ void PhaseTimes::add(const PhaseTimes& times, double weight) {
   }
 }
 
+void PhaseSeries::add(const PhaseTimes& times) {
+  for (const auto& [list, phase] : {std::pair{&PhaseSeries::input_s, &PhaseTimes::input_s},
+                                    {&PhaseSeries::forward_s, &PhaseTimes::forward_s},
+                                    {&PhaseSeries::backward_s, &PhaseTimes::backward_s},
+                                    {&PhaseSeries::waiting_s, &PhaseTimes::waiting_s},
+                                    {&PhaseSeries::transfer_s, &PhaseTimes::transfer_s},
+                                    {&PhaseSeries::optimizer_s, &PhaseTimes::optimizer_s},
+                                    {&PhaseSeries::other_s, &PhaseTimes::other_s},
+                                    {&PhaseSeries::step_s, &PhaseTimes::step_s}})
+    (this->*list).push_back(times.*phase);
+}
+
 void StepStamps::add_earlier_micro_batch(double began_s) {
   const double forward_communicating_s = length_s(communicating, {input_s, forward_s});
   const double backward_communicating_s = length_s(communicating, {forward_s, backward_s});
@@ -276,7 +290,7 @@ std::optional<double> Breakdown::overlap() const {
   return std::max(0.0, 1 - mean.exposed_s() / communication_s);
 }
 
-Breakdown break_down(const std::vector<RankStamps>& ranks) {
+Breakdown break_down(const std::vector<RankStamps>& ranks, size_t job_ranks) {
   if (ranks.empty()) throw Error("a breakdown needs at least one rank");
   check_same_steps(ranks);
   const size_t steps = ranks.front().steps.size();
@@ -294,11 +308,12 @@ Breakdown break_down(const std::vector<RankStamps>& ranks) {
   std::vector<size_t> times_last(ranks.size(), 0);
   std::vector<double> waiting_s(steps, 0), transfer_s(steps, 0);
   for (size_t i = 0; i < steps; ++i) {
-    const StepAnalysis step(ranks, i);
+    const StepAnalysis step(ranks, i, std::max(ranks.size(), job_ranks) == 1);
     if (step.last_to_arrive()) ++times_last[*step.last_to_arrive()];
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       const PhaseTimes phases = step.phases(rank);
       result.ranks[rank].mean.add(phases, per_step);
+      result.ranks[rank].series.add(phases);
       result.mean.add(phases, per_step * per_rank);
       waiting_s[i] += phases.waiting_s * per_rank;
       transfer_s[i] += phases.transfer_s * per_rank;

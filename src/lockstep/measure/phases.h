@@ -127,6 +127,16 @@ struct PhaseTimes {
   void add(const PhaseTimes& times, double weight);
 };
 
+/// The phases of every step of a rank, each list in order of the steps.
+struct PhaseSeries {
+  std::vector<double> input_s, forward_s, backward_s, waiting_s, transfer_s, optimizer_s, other_s, step_s;
+
+  LOCKSTEP_DESCRIBE(kOptional, input_s, forward_s, backward_s, waiting_s, transfer_s, optimizer_s, other_s,
+                    step_s)
+
+  void add(const PhaseTimes& times);
+};
+
 /// One bucket (one collective) of a step; seconds after the step's begin, means over the steps.
 struct BucketTimes {
   int64_t bytes = 0;
@@ -147,6 +157,8 @@ struct BucketTimes {
 
 struct RankBreakdown {
   PhaseTimes mean;
+  /// Empty in files of before there were any.
+  PhaseSeries series = {};
   std::vector<BucketTimes> buckets;
   double clock_offset_s = 0;
   double clock_error_s = 0;
@@ -156,6 +168,7 @@ struct RankBreakdown {
     fields("phases", self.mean, kRequired);
     LOCKSTEP_FIELDS(kOptional, clock_offset_s, clock_error_s);
     fields("buckets", self.buckets, kRequired);
+    fields("steps", self.series);
   }
 };
 
@@ -197,7 +210,9 @@ struct Breakdown {
 /// would be shorter if every rank had issued each collective when this one did; transfer is the rest. The
 /// clocks of other hosts are corrected by their offsets. One rank alone has none. A rank stands out as
 /// straggler when it is the last to issue the collective of a step that was waited for longest in at least
-/// three quarters of the steps, and makes the others wait for at least 2 % of the step.
-Breakdown break_down(const std::vector<RankStamps>& ranks);
+/// three quarters of the steps, and makes the others wait for at least 2 % of the step. `job_ranks`: where
+/// only some ranks were stamped, the number that communicated; a rank that stands for several has transfer,
+/// and no waiting that is known.
+Breakdown break_down(const std::vector<RankStamps>& ranks, size_t job_ranks = 0);
 
 }  // namespace lockstep::measure

@@ -37,7 +37,8 @@ void with_generator(const c10::OperatorHandle& called, c10::DispatchKeySet keys,
 
 /// Registers with_generator() for all operators that take a generator. The others do not see the key.
 void register_operators() {
-  static torch::Library* const registered = [] {
+  // Never freed, and never unreachable, which would be a leak to the address sanitizer.
+  [[gnu::used]] static const auto registered = [] {
     auto* others = new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
     others->fallback(torch::CppFunction::makeFallthrough());
     auto* drawing = new torch::Library(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
@@ -49,9 +50,8 @@ void register_operators() {
                       torch::CppFunction::makeFromBoxedFunction<&with_generator>());
       }
     }
-    return drawing;
+    return std::pair(others, drawing);
   }();
-  static_cast<void>(registered);
 }
 
 }  // namespace

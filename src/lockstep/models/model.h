@@ -119,7 +119,8 @@ struct ModelInfo {
 /// All networks by name.
 const Registry<ModelInfo>& registry();
 
-/// Whether a name is that of a file with a network: mine.pt2, or ./libmine.so:mine (models/plugin_model.h).
+/// Whether a name is that of a file with a network: mine.pt2, ./libmine.so:mine (models/plugin_model.h), or
+/// replay:run.json (models/replayed_model.h).
 bool is_from_file(const std::string& name);
 
 /// The network of registry(), or of the file if is_from_file(name). A file is read once; what it was then

@@ -200,7 +200,7 @@ void check_network(const PluginName& name, const plugin::Network& network) {
 NetworkFile describe_network(const PluginName& name, const plugin::Network& network) {
   check_network(name, network);
   const ModuleTensors tensors = tensors_of(*network.module);
-  NetworkFile file{.path = name.all, .name = name.network};
+  NetworkFile file{.path = name.all, .name = name.network, .origin = "a network of a plugin"};
   file.torch_version = TORCH_VERSION;
   file.unit = network.unit;
   file.units_per_sample = network.units_per_sample;

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/models/networks.h"
 #include "lockstep/models/plugin_model.h"
+#include "lockstep/models/replayed_model.h"
 #include "lockstep/models/traced_model.h"
 
 namespace lockstep::models {
@@ -72,7 +73,7 @@ void refuse_other_file(const std::string& name) {
 }  // namespace
 
 bool is_from_file(const std::string& name) {
-  return network_file::is_network_file(name) || is_plugin_network(name);
+  return is_replay(name) || network_file::is_network_file(name) || is_plugin_network(name);
 }
 
 const ModelInfo& info_of(const std::string& name) {
@@ -85,7 +86,11 @@ const ModelInfo& info_of(const std::string& name) {
   const std::lock_guard<std::mutex> lock(mutex);
   auto known = files.find(name);
   if (known == files.end())
-    known = files.emplace(name, is_plugin_network(name) ? plugin_network(name) : traced_network(name)).first;
+    known = files
+                .emplace(name, is_replay(name)           ? replayed_network(name)
+                               : is_plugin_network(name) ? plugin_network(name)
+                                                         : traced_network(name))
+                .first;
   return known->second;
 }
 

@@ -23,11 +23,10 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Flags.h>
 #include <torch/csrc/api/include/torch/nativert/ModelRunnerHandle.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/variable.h>
 #include <torch/library.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/models/accumulate.h"
 #include "lockstep/models/generator_scope.h"
 #include "lockstep/models/model.h"
 #include "lockstep/models/network_archive.h"
@@ -101,7 +100,8 @@ at::Tensor grad_ready(const at::Tensor& gradient, int64_t index) {
 
 /// The operators of python/lockstep/operators.py, which mark places in a traced step.
 void define_operators() {
-  static torch::Library* const operators = [] {
+  // Never freed, and never unreachable, which would be a leak to the address sanitizer.
+  [[gnu::used]] static torch::Library* const operators = [] {
     auto* library = new torch::Library(torch::Library::DEF, "lockstep", std::nullopt, __FILE__, __LINE__);
     library->def("forward_done(Tensor loss) -> Tensor");
     library->def("grad_ready(Tensor gradient, int index) -> Tensor");
@@ -109,7 +109,6 @@ void define_operators() {
     library->impl("grad_ready", c10::DispatchKey::CompositeExplicitAutograd, &grad_ready);
     return library;
   }();
-  static_cast<void>(operators);
 }
 
 constexpr int kErrorsOnly = 2;
@@ -163,24 +162,6 @@ class NativeRunner {
   std::string path_;
   std::unique_ptr<torch::nativert::ModelRunnerHandle> handle_;
 };
-
-/// Hands a gradient to a parameter as a backward pass does. Autograd's engine takes ten times as long as what
-/// it does here, and copies the gradient; it is needed where a hook asks for the pass that it is part of, as
-/// DDP's Reducer does.
-void accumulate(const at::Tensor& parameter, at::Tensor gradient) {
-  const std::shared_ptr<torch::autograd::Node> accumulator =
-      torch::autograd::impl::grad_accumulator(parameter);
-  if (!accumulator->post_hooks().empty()) {
-    torch::autograd::Engine::get_default_engine().execute({torch::autograd::impl::gradient_edge(parameter)},
-                                                          {std::move(gradient)}, /*keep_graph=*/false,
-                                                          /*create_graph=*/false, /*accumulate_grad=*/true);
-    return;
-  }
-  torch::autograd::variable_list gradients;
-  gradients.push_back(std::move(gradient));
-  for (const auto& hook : accumulator->tensor_pre_hooks()) gradients = (*hook)(gradients);
-  (*accumulator)(std::move(gradients));
-}
 
 class TracedModel final : public Model, public WholeStep {
  public:

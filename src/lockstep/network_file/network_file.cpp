@@ -180,6 +180,7 @@ NetworkFile describe(const json& content, uint64_t all_bytes) {
   const auto tensor = [&](const json& entry) { return tensor_of(entry, all_bytes); };
   NetworkFile file;
   file.name = name_of(content);
+  file.origin = fmt::format("the network '{}', traced by torch.export", file.name);
   file.hash = plain_text(content.at("hash").get<std::string>());
   file.torch_version = plain_text(content.at("versions").at("torch").get<std::string>());
   file.lockstep_version = plain_text(content.at("versions").value("lockstep", ""));
@@ -268,8 +269,10 @@ const Graph& NetworkFile::graph(int64_t batch, const std::string& precision,
   }
   throw ConfigError(fmt::format("{} has no step with batches of {}; it has {}", path,
                                 step_text(batch, precision, device), fmt::join(there, ", ")),
-                    "Choose with --batch, --precision and --device, or export it again with batch=[...], "
-                    "precision=[...] and device=[...].");
+                    fmt::format("Choose with --batch, --precision and --device{}.",
+                                hash.empty() ? ""
+                                             : ", or export it again with batch=[...], precision=[...] and "
+                                               "device=[...]"));
 }
 
 bool is_network_file(const std::string& name) {

@@ -60,11 +60,14 @@ struct LabelledImages {
 };
 
 /// The description of a network from a file (docs/your-network.md): everything but the values. A shared
-/// object's network (models/plugin_model.h) has no graphs, and takes any batch and precision.
+/// object's network (models/plugin_model.h) has no graphs, and takes any batch and precision; a replayed
+/// training (models/replayed_model.h) has the batch that was recorded.
 struct NetworkFile {
   std::string path;
   std::string name;
-  /// Identifies the content, values included.
+  /// "the network 'mine', traced by torch.export".
+  std::string origin;
+  /// Identifies the content, values included; empty for all but traced networks.
   std::string hash;
   /// Versions that wrote the file.
   std::string torch_version;

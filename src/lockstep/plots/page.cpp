@@ -8,6 +8,7 @@
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/text.h"
+#include "lockstep/results/tables/recorded_text.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::plots {
@@ -101,6 +102,10 @@ std::string record_sections(const Sources& sources, const std::string& prefix, c
   if (is_missing(phases) && is_missing(buckets)) buckets.clear();
   text += section(topic + "Where the time goes", grid(phases + buckets) + to_html(phases_tables(sources)) +
                                                      to_html(factors_tables(sources)));
+  std::string recorded;
+  for (const NamedRecord& named : sources.records)
+    recorded += to_html(results::recorded_remarks(named.record));
+  text += section(topic + "How it was recorded", recorded);
   return text + section(topic + "Step times and memory",
                         grid(draw("distribution") + column(draw("series") + draw("memory"))));
 }

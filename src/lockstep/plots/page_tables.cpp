@@ -118,9 +118,12 @@ Document results_table(const Sources& sources, const std::string& heading) {
 
 Document phases_tables(const Sources& sources) {
   const auto has = [](const Run& run) { return run.breakdown && positive(run.breakdown->mean.step_s); };
+  const bool recorded = std::ranges::all_of(sources.records, [](const NamedRecord& named) {
+    return named.record.source == results::kRecordedSource;
+  });
   // Publications do not measure phases as lockstep does.
-  const auto remarks =
-      results::all_published(sources.records) ? std::vector<results::Remark>() : results::phases_remarks();
+  const auto remarks = results::all_published(sources.records) ? std::vector<results::Remark>()
+                                                               : results::phases_remarks(recorded);
   return runs_table(sources, "Phases of a mean step, milliseconds", has, results::phases_table, remarks);
 }
 

@@ -123,7 +123,7 @@ void check_samples(const JsonNode& node, const std::vector<std::vector<double>>&
 
 /// The number of ranks with samples. An unfinished run may have samples of its first host only.
 size_t sampled_ranks(const Run& run) {
-  const size_t width = run.pooled ? 1 : static_cast<size_t>(run.ranks);
+  const size_t width = run.pooled ? 1 : static_cast<size_t>(run.measured_ranks());
   const auto& samples = run.samples.empty() ? run.warmup_samples : run.samples;
   if (run.finished() || samples.empty()) return width;
   return std::clamp<size_t>(samples.front().size(), 1, width);
@@ -131,6 +131,9 @@ size_t sampled_ranks(const Run& run) {
 
 /// Throws for findings that contradict the number of ranks or of steps.
 void check_run(const JsonNode& node, const Run& run) {
+  if (run.recorded &&
+      (run.recorded->ranks.empty() || run.recorded->ranks.size() > static_cast<size_t>(run.ranks)))
+    node["recorded"]["ranks"].refuse(fmt::format("1 to {} ranks", run.ranks));
   const size_t width = sampled_ranks(run);
   check_samples(node["samples"], run.samples, width);
   if (!run.warmup_samples.empty()) check_samples(node["warmup_samples"], run.warmup_samples, width);
@@ -139,8 +142,8 @@ void check_run(const JsonNode& node, const Run& run) {
   if (!run.breakdown) return;
   const JsonNode breakdown = node["breakdown"];
   const bool means_alone = run.pooled && run.breakdown->ranks.empty();
-  if (!means_alone && run.breakdown->ranks.size() != static_cast<size_t>(run.ranks)) {
-    breakdown["ranks"].refuse(fmt::format("one entry per rank, {}", run.ranks));
+  if (!means_alone && run.breakdown->ranks.size() != static_cast<size_t>(run.measured_ranks())) {
+    breakdown["ranks"].refuse(fmt::format("one entry per rank, {}", run.measured_ranks()));
   }
   if (run.breakdown->straggler) breakdown["straggler"].whole(0, run.ranks - 1);
 }

@@ -66,13 +66,16 @@ std::optional<double> half_width_of_ratio(double ratio, const Uncertain& above, 
 /// The four times of the definition, for one run.
 class FactorTimes {
  public:
-  FactorTimes(const Run& run, const Run& baseline, const Run& independent)
-      : alone_(uncertain_step(baseline, run)), independent_(uncertain_step(independent, run)) {
+  /// `independent` is null for a recorded run without one: then `machine` is what both are, and `strategy` 1.
+  FactorTimes(const Run& run, const Run& baseline, const Run* independent)
+      : alone_(uncertain_step(baseline, run)), has_independent_(independent != nullptr) {
     job_ = uncertain_step(run, run);
     const Breakdown& breakdown = *run.breakdown;
     const double to_job = job_.value / breakdown.mean.step_s;
     waiting_ = {breakdown.mean.waiting_s * to_job, scaled(breakdown.waiting_half_width_s, to_job)};
     transfer_ = {breakdown.mean.transfer_s * to_job, scaled(breakdown.transfer_half_width_s, to_job)};
+    independent_ = independent == nullptr ? difference(difference(job_, waiting_), transfer_)
+                                          : uncertain_step(*independent, run);
   }
 
   EfficiencyFactors factors() const {
@@ -84,7 +87,8 @@ class FactorTimes {
     factors.transfer = own_work.value / without_waiting.value;
     factors.stragglers = without_waiting.value / job_.value;
     factors.half_width.machine = half_width_of_ratio(factors.machine, alone_, independent_);
-    factors.half_width.strategy = half_width_of_ratio(factors.strategy, independent_, own_work);
+    if (has_independent_)
+      factors.half_width.strategy = half_width_of_ratio(factors.strategy, independent_, own_work);
     // 1 - X / (T - W) and 1 - W / T: the subtracted part is the uncertain one.
     factors.half_width.transfer = half_width_of_share(1 - factors.transfer, transfer_, without_waiting);
     factors.half_width.stragglers = half_width_of_share(1 - factors.stragglers, waiting_, job_);
@@ -116,6 +120,7 @@ class FactorTimes {
   }
 
   Uncertain alone_, independent_, job_, waiting_, transfer_;
+  bool has_independent_;
 };
 
 }  // namespace
@@ -205,8 +210,9 @@ void assign_factors(RunRecord& record) {
     const Run* baseline = baseline_of(record, run);
     // One rank has the machine to itself: its control is the baseline.
     const Run* independent = run.ranks == 1 ? baseline : independent_of(record, run);
-    if (baseline == nullptr || independent == nullptr || !(independent->images_per_s > 0)) continue;
-    run.factors = FactorTimes(run, *baseline, *independent).factors();
+    if (baseline == nullptr || (independent == nullptr && !run.recorded)) continue;
+    if (independent != nullptr && !(independent->images_per_s > 0)) continue;
+    run.factors = FactorTimes(run, *baseline, independent).factors();
   }
 }
 

@@ -39,7 +39,8 @@ bool is_control(const RunRecord& record, const Run& run);
 
 /// Sets `factors` of every coupled run that has a baseline, a breakdown and (with 2 ranks or more) an
 /// `independent` run beside it: docs/measuring.md, "Scaling", has the formulas. Their product is the run's
-/// efficiency. Call after assign_baselines; again after runs were added.
+/// efficiency. A recorded run without `independent` has its machine and strategy in one factor, `machine`.
+/// Call after assign_baselines; again after runs were added.
 void assign_factors(RunRecord& record);
 
 }  // namespace lockstep::results

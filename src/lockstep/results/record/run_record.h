@@ -10,6 +10,7 @@
 #include "lockstep/measure/percentiles.h"
 #include "lockstep/measure/stopping.h"
 #include "lockstep/results/record/breakdown.h"
+#include "lockstep/results/record/recorded.h"
 #include "lockstep/results/record/replica_state.h"
 #include "lockstep/results/record/resources.h"
 #include "lockstep/results/record/setup.h"
@@ -33,6 +34,8 @@ constexpr const char* kNotEnded = "the run has not ended, or ended without a wor
 
 /// Source of a record of published results.
 constexpr const char* kPublished = "published";
+/// Source of a record of somebody's own training (lockstep import).
+constexpr const char* kRecordedSource = "recorded";
 
 /// A reason to trust the result less, and advice.
 struct Warning {
@@ -198,8 +201,12 @@ struct Run : Setup, measure::Ending {
   std::optional<ReplicaMemory> memory;
   /// From `--tune`.
   std::optional<BucketTuning> tuning;
+  /// Of a training that lockstep did not run itself.
+  std::optional<Recorded> recorded;
 
   bool finished() const { return unfinished.empty(); }
+  /// Ranks that the samples and the breakdown are of.
+  int measured_ranks() const { return recorded ? static_cast<int>(recorded->ranks.size()) : ranks; }
   /// 95 % interval of the efficiency, which is the speed-up times a constant.
   std::optional<Interval> efficiency_interval() const {
     if (!speedup_interval || !baseline || ranks == 0) return std::nullopt;
@@ -229,7 +236,7 @@ struct Run : Setup, measure::Ending {
     LOCKSTEP_FIELDS(kOptional, baseline, again)
     fields("doubt", self.doubt, kNullable);
     LOCKSTEP_FIELDS(kOptional, factors, breakdown, resources, gpu_use, memory, tuning, replica_checks,
-                    own_measures, input_queues);
+                    own_measures, input_queues, recorded);
     fields.group("loss", [&](auto& loss) {
       loss("first", self.loss_first, {.missing_is_nan = true});
       loss("last", self.loss_last, {.missing_is_nan = true});
@@ -243,7 +250,7 @@ struct Run : Setup, measure::Ending {
 /// All measurements of one invocation of `lockstep bench`. Writers, readers and plots are functions of it.
 struct RunRecord {
   /// The program that wrote it: "lockstep", or "pytorch" for a file of PyTorch's DDP benchmark; kPublished
-  /// for results that others published (data/published).
+  /// for results that others published (data/published); kRecordedSource.
   std::string source = "lockstep";
   int schema_version = kSchemaVersion;
   std::string lockstep_version;

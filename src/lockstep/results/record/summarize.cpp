@@ -32,7 +32,7 @@ void check(const Run& run, const RowSeries& series) {
   const auto refuse = [&](const std::string& reason) {
     throw Error(fmt::format("{} with {} at {} ranks: {}", run.model, run.strategy, run.ranks, reason));
   };
-  const auto all = static_cast<size_t>(std::max(run.ranks, 0));
+  const auto all = static_cast<size_t>(std::max(run.measured_ranks(), 0));
   if (ranks < 1 || ranks > all || (run.finished() && ranks != all))
     refuse(fmt::format("samples of {} ranks", ranks));
   if (!series.warmup_s.empty() && series.warmup_s.size() != ranks) {

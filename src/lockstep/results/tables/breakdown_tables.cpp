@@ -56,9 +56,12 @@ std::string hidden_text(const Run& run) {
 }
 
 /// Bytes that a rank sends over its link per byte of a bucket, by the formulas of nccl-tests; empty for
-/// exchanges of other kinds.
-std::optional<double> bus_factor(const Run& run) {
+/// exchanges of other kinds. `kind`: of a recorded collective; empty: that of the strategy.
+std::optional<double> bus_factor(const Run& run, const std::string& kind) {
   const double share = (run.ranks - 1.0) / run.ranks;
+  if (kind == "all-reduce") return 2 * share;
+  if (kind == "reduce-scatter") return share;
+  if (!kind.empty()) return std::nullopt;
   if (run.strategy == "sharded") return share;
   if (run.strategy == "ddp" || run.strategy == "replicated" || run.strategy == "horovod") return 2 * share;
   return std::nullopt;
@@ -68,6 +71,8 @@ std::optional<double> bus_factor(const Run& run) {
 Table buckets_table(const std::vector<const Run*>& rows) {
   constexpr size_t kMostBuckets = 8;
   Table table{.columns = {"ranks", {"strategy", kText}, "bucket", "MiB", "ms", "algbw GB/s", "busbw GB/s"}};
+  const bool recorded = std::ranges::any_of(rows, [](const Run* run) { return run->recorded.has_value(); });
+  if (recorded) table.add_column({"collective", kText});
   for (const Run* run : rows) {
     const std::vector<RankBreakdown>& ranks = run->breakdown->ranks;
     for (size_t i = 0; i < std::min(kMostBuckets, ranks.front().buckets.size()); ++i) {
@@ -76,14 +81,23 @@ Table buckets_table(const std::vector<const Run*>& rows) {
       double seconds = 0;
       for (const RankBreakdown& rank : ranks) {
         const BucketTimes times = i < rank.buckets.size() ? rank.buckets[i] : BucketTimes();
-        seconds += (times.ended_s - std::max(times.started_s, times.all_arrived_s)) / run->ranks;
+        seconds += (times.ended_s - std::max(times.started_s, times.all_arrived_s)) /
+                   static_cast<double>(ranks.size());
       }
       std::optional<double> algbw, busbw;
       if (seconds > 0 && bytes > 0) algbw = bytes / seconds / 1e9;
-      if (const auto factor = bus_factor(*run); algbw && factor) busbw = *algbw * *factor;
-      table.add_row({i == 0 ? fmt::format("{}", run->ranks) : "", i == 0 ? strategy_text(*run) : "",
-                     fmt::format("{}", i + 1), fixed_text(bytes / static_cast<double>(kMiB), 2),
-                     fixed_text(1000 * seconds, 3), fixed_text(algbw, 2), fixed_text(busbw, 2)});
+      const bool known = run->recorded && i < run->recorded->collectives.size();
+      const std::string kind = known ? run->recorded->collectives[i].kind : "";
+      if (const auto factor = bus_factor(*run, kind); algbw && factor) busbw = *algbw * *factor;
+      std::vector<Cell> cells{i == 0 ? fmt::format("{}", run->ranks) : "",
+                              i == 0 ? strategy_text(*run) : "",
+                              fmt::format("{}", i + 1),
+                              fixed_text(bytes / static_cast<double>(kMiB), 2),
+                              fixed_text(1000 * seconds, 3),
+                              fixed_text(algbw, 2),
+                              fixed_text(busbw, 2)};
+      if (recorded) cells.emplace_back(kind);
+      table.add_row(std::move(cells));
     }
   }
   return table;
@@ -112,14 +126,15 @@ Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunCol
   return table;
 }
 
-std::vector<Remark> phases_remarks() {
-  return {{"",
-           "Means over ranks and steps of a run of its own. waiting: for other ranks; transfer: the rest of "
-           "the communication that was not hidden."}};
+std::vector<Remark> phases_remarks(bool recorded) {
+  return {{"", std::string("Means over ranks and steps of ") +
+                   (recorded ? "the profiler's window" : "a run of its own") +
+                   ". waiting: for other ranks; transfer: the rest of "
+                   "the communication that was not hidden."}};
 }
 
 Document phases_tables(const RunRecord& record) {
-  std::vector<Remark> remarks = phases_remarks();
+  std::vector<Remark> remarks = phases_remarks(record.source == kRecordedSource);
   if (std::ranges::any_of(record.runs,
                           [&](const Run& run) { return run.breakdown && no_core_is_spare(record, run); })) {
     remarks.push_back(

@@ -12,6 +12,7 @@
 #include "lockstep/results/record/launches.h"
 #include "lockstep/results/tables/diff.h"
 #include "lockstep/results/tables/numbers.h"
+#include "lockstep/results/tables/recorded_text.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
@@ -262,6 +263,7 @@ std::string training_sentence(const TrainingRecord& training) {
 std::vector<std::string> explain(const Sources& sources, const LabelledRun& labelled) {
   const RunRecord& record = sources.records[labelled.record].record;
   const Run& run = *labelled.run;
+  if (run.recorded && run.breakdown) return recorded_sentences(record, run);
   const NextCommands next(record, run);
   std::vector<std::string> sentences{headline_of(labelled)};
   const auto add = [&](std::string sentence) {

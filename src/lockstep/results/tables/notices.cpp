@@ -97,7 +97,7 @@ std::string ranks_text(const RunRecord& record) {
   }
   const bool pinned =
       std::ranges::any_of(record.rank_cpus, [](const std::string& cpus) { return !cpus.empty(); });
-  if (!pinned) return text + ", not pinned";
+  if (!pinned) return record.source == kRecordedSource ? text : text + ", not pinned";
   text += fmt::format(", pinned ({}) to processors ", record.binding);
   constexpr size_t kShown = 16;
   for (size_t rank = 0; rank < std::min(kShown, record.rank_cpus.size()); ++rank) {
@@ -217,9 +217,10 @@ std::string kernels_text(const RunRecord& record) {
 }
 
 std::vector<Fact> facts_of(const RunRecord& record, size_t most_machines) {
-  // Publications lack these facts.
+  // Publications and recordings lack these facts.
   const auto unless_published = [&](std::string text) {
-    return record.source == kPublished || record.training ? "" : text;
+    const bool lacks = record.source == kPublished || record.source == kRecordedSource || record.training;
+    return lacks ? "" : text;
   };
   std::vector<Fact> facts{
       {"PyTorch version", record.torch_version},
@@ -253,8 +254,9 @@ std::string header_text(const RunRecord& record, const TextForm& form) {
   const std::string name = record.source == "lockstep"
                                ? fmt::format("lockstep {}: data-parallel training{}", record.lockstep_version,
                                              record.training ? "" : ", measured")
-                           : record.source == kPublished ? "Published results"
-                                                         : "Results of PyTorch's DDP benchmark";
+                           : record.source == kPublished      ? "Published results"
+                           : record.source == kRecordedSource ? "A training of your own, recorded"
+                                                              : "Results of PyTorch's DDP benchmark";
   const std::string line(name.size(), '-');
   std::string text = fmt::format("{}\n{}\n{}\n\n", line, name, line);
   for (const Fact& fact : facts_of(record)) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/results/record/baseline.h"
+#include "lockstep/results/tables/recorded_text.h"
 #include "lockstep/results/tables/tables.h"
 
 namespace lockstep::results {
@@ -23,8 +24,8 @@ Document lockstep_style(const RunRecord& record, const RenderOptions& options) {
   // On a screen the answer, in another file PyTorch's table first.
   for (const auto part :
        {options.form.screen ? scaling_tables : ddp_tables, options.form.screen ? ddp_tables : scaling_tables,
-        phases_tables, factors_tables, buckets_tables, input_tables, measures_tables, memory_tables,
-        gpu_tables, tuning_remarks, replica_checks_remark}) {
+        phases_tables, timeline, factors_tables, buckets_tables, input_tables, measures_tables, memory_tables,
+        gpu_tables, tuning_remarks, replica_checks_remark, recorded_remarks}) {
     document.append(part(record));
   }
   document.append(explanation({{{"", record}}, {}}));

@@ -206,10 +206,15 @@ std::string uncertainty_reasons(const std::vector<const Run*>& rows) {
        {"shift", "the step time changes its level; see Step after step in the report"},
        {"unsettled", "warm-up was not over; raise --max-time, or give --warmup and --steps"},
        {kUnfinished, "the row ended before all of it was measured"}}};
+  // A recording has no flags of lockstep bench to change.
+  const bool recorded = std::ranges::any_of(rows, [](const Run* run) { return run->recorded.has_value(); });
   std::vector<std::string> found;
   for (const auto& [word, meaning] : kReasons) {
-    if (std::ranges::any_of(rows, [word = word](const Run* run) { return uncertainty_text(*run) == word; }))
-      found.push_back(fmt::format("{}: {}", word, meaning));
+    if (std::ranges::none_of(rows, [word = word](const Run* run) { return uncertainty_text(*run) == word; }))
+      continue;
+    const std::string_view text = meaning;
+    found.push_back(fmt::format("{}: {}{}", word, recorded ? text.substr(0, text.find(';')) : text,
+                                recorded ? "; record more steps" : ""));
   }
   return fmt::format("{}", fmt::join(found, ". "));
 }

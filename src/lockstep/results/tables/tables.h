@@ -46,7 +46,12 @@ inline constexpr std::array<Phase, 7> kPhases{{{"input", &PhaseTimes::input_s},
 Document phases_tables(const RunRecord& record);
 /// One such table of runs that have a breakdown, with the caller's columns to name them.
 Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunColumn>& names);
-std::vector<Remark> phases_remarks();
+/// `recorded`: the phases are those of a recorded training.
+std::vector<Remark> phases_remarks(bool recorded = false);
+
+/// The mean step of the first ranks, drawn: phases and buckets. For the record's only row with buckets in its
+/// breakdown; empty where there are none or several.
+Document timeline(const RunRecord& record);
 
 /// The first buckets of rows with a breakdown, with the bandwidth that each reached.
 Document buckets_tables(const RunRecord& record);

@@ -1,0 +1,18 @@
+#pragma once
+
+namespace lockstep {
+
+/// Who holds the other end of a connection.
+enum class PeerUser {
+  /// This process's user, or unknown: another host's, or the system does not tell.
+  kOwn,
+  kOther,
+  /// It has been closed.
+  kNobody,
+};
+
+/// By the system's table of connections; looks only at those of the loopback interface. Takes time in
+/// proportion to the number of connections on this host.
+PeerUser peer_user(int fd);
+
+}  // namespace lockstep

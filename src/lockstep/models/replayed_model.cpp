@@ -1,0 +1,179 @@
+#include "lockstep/models/replayed_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/stream_seed.h"
+#include "lockstep/models/accumulate.h"
+#include "lockstep/models/traced_model.h"
+#include "lockstep/network_file/recorded_training.h"
+#include "lockstep/replica/random.h"
+
+namespace lockstep::models {
+namespace {
+
+using network_file::NetworkFile;
+using network_file::RecordedStep;
+using network_file::RecordedTraining;
+
+constexpr std::string_view kReplay = "replay:";
+constexpr std::string_view kReplayMeans = "replay-means:";
+
+/// The part of a step that a phase has taken, in seconds as they were recorded.
+class PhaseClock {
+ public:
+  /// `processor_share`: of RecordedTraining.
+  explicit PhaseClock(double processor_share) : share_(processor_share), begin_s_(now_s()) {}
+
+  /// Returns when `recorded_s` have passed since the phase began.
+  void wait_until(double recorded_s) const {
+    if (share_ > 0) {
+      while (now_s() - begin_s_ < recorded_s * share_) continue;
+    } else {
+      std::this_thread::sleep_for(std::chrono::duration<double>(begin_s_ + recorded_s - now_s()));
+    }
+  }
+
+ private:
+  double now_s() const {
+    timespec now{};
+    ::clock_gettime(share_ > 0 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  }
+
+  double share_;
+  double begin_s_;
+};
+
+std::vector<RecordedStep> means(const std::vector<RecordedStep>& steps) {
+  RecordedStep sum;
+  for (const RecordedStep& step : steps) {
+    sum.before_s += step.before_s;
+    sum.forward_s += step.forward_s;
+    sum.backward_s += step.backward_s;
+  }
+  const auto count = static_cast<double>(steps.size());
+  return {{sum.before_s / count, sum.forward_s / count, sum.backward_s / count}};
+}
+
+class ReplayedModel final : public Model, public WholeStep {
+ public:
+  ReplayedModel(std::shared_ptr<const RecordedTraining> training, const NetworkFile& file,
+                const ModelOptions& options)
+      : Model(replica::Parameters(options.seed, at::MemoryFormat::Contiguous)),
+        training_(std::move(training)) {
+    const at::NoGradGuard no_grad;
+    const at::Generator random = replica::stream_generator(options.seed.value_or(0), "replayed parameters");
+    for (const network_file::Tensor& tensor : file.parameters) {
+      const at::Tensor value = at::empty(tensor.shape);
+      options.seed ? value.normal_(0, 1, random) : value.zero_();
+      parameters_.add(tensor.name, value);
+    }
+  }
+
+  WholeStep* whole_step() override { return this; }
+
+  Output forward(const at::Tensor& /*images*/, const kernels::Context& /*context*/) override {
+    throw Error(training_->path + " has whole training steps only, no forward pass of its own");
+  }
+
+  at::Tensor run(const std::vector<at::Tensor>& samples, const kernels::Context& context,
+                 const at::Tensor& scale, const std::function<void()>& forward_done) override {
+    const at::NoGradGuard no_grad;
+    const RecordedStep& step = step_of(context, samples.front().size(0));
+    const PhaseClock forward(training_->processor_share);
+    const at::Tensor level = samples.front().mean();
+    const std::vector<at::Tensor> parameters = parameters_.tensors();
+    const auto smallest = std::ranges::min_element(parameters, {}, &at::Tensor::numel);
+    at::Tensor loss = smallest->square().sum() * level / 2;
+    forward.wait_until(step.before_s + step.forward_s);
+    forward_done();
+    const PhaseClock backward(training_->processor_share);
+    const at::Tensor factor = level * scale;
+    // Parameters are in the reverse order, as those of a network's first layers are final last.
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const at::Tensor& parameter = parameters[parameters.size() - 1 - i];
+      at::Tensor gradient = parameter * factor;
+      backward.wait_until(training_->gradients[i].ready * step.backward_s);
+      accumulate(parameter, std::move(gradient));
+    }
+    backward.wait_until(step.backward_s);
+    return loss;
+  }
+
+ private:
+  const RecordedStep& step_of(const kernels::Context& context, int64_t batch) const {
+    const auto rank = static_cast<uint64_t>(context.first_sample / std::max<int64_t>(1, batch));
+    const auto& ranks = training_->ranks;
+    // Recorded ranks repeat one and the same step, as what delays one delays others; any more draw their own.
+    const uint64_t seed =
+        lockstep::stream_seed(context.seed, "replayed step", static_cast<uint64_t>(context.step));
+    const uint64_t drawn = rank < ranks.size() ? seed : lockstep::stream_seed(seed, "rank", rank);
+    const auto& steps = ranks[rank % ranks.size()];
+    return steps[drawn % steps.size()];
+  }
+
+  std::shared_ptr<const RecordedTraining> training_;
+};
+
+NetworkFile described(const std::string& name, const RecordedTraining& training) {
+  NetworkFile file{.path = name, .name = training.name};
+  file.origin = fmt::format("the training of {} in {}, replayed", training.name, training.path);
+  file.unit = training.unit;
+  for (size_t i = training.gradients.size(); i-- > 0;) {
+    const std::vector<int64_t>& shape = training.gradients[i].shape;
+    network_file::Tensor tensor{.name = fmt::format("p{}", i), .shape = shape};
+    tensor.strides.assign(shape.size(), 1);
+    for (size_t d = shape.size(); d-- > 1;) tensor.strides[d - 1] = tensor.strides[d] * shape[d];
+    tensor.changes = true;
+    file.parameters.push_back(std::move(tensor));
+  }
+  for (network_file::Tensor& tensor : file.parameters) {
+    tensor.bytes = sizeof(float);
+    for (const int64_t size : tensor.shape) tensor.bytes *= static_cast<uint64_t>(size);
+  }
+  file.inputs = {{.name = "number"}};
+  for (const char* device : {"cpu", "cuda"})
+    file.graphs.push_back({.name = "replay", .batch = training.batch, .precision = "fp32", .device = device});
+  return file;
+}
+
+}  // namespace
+
+bool is_replay(const std::string& name) {
+  return name.starts_with(kReplay) || name.starts_with(kReplayMeans);
+}
+
+ModelInfo replayed_network(const std::string& name) {
+  const bool only_means = name.starts_with(kReplayMeans);
+  RecordedTraining training;
+  try {
+    training =
+        network_file::read_recorded_training(name.substr(only_means ? kReplayMeans.size() : kReplay.size()));
+  } catch (const Error& error) {
+    throw ConfigError(fmt::format("--model {}: {}", name, error.what()), error.advice());
+  }
+  if (only_means) {
+    for (auto& steps : training.ranks) steps = means(steps);
+  }
+  const auto shared = std::make_shared<const RecordedTraining>(std::move(training));
+  const auto file = std::make_shared<const NetworkFile>(described(name, *shared));
+  return described_network(file, static_cast<int>(shared->batch), "the batch that was recorded",
+                           [shared, file](const ModelOptions& options) -> std::unique_ptr<Model> {
+                             return std::make_unique<ReplayedModel>(shared, *file, options);
+                           });
+}
+
+}  // namespace lockstep::models

@@ -1,0 +1,139 @@
+#include "lockstep/network_file/recorded_training.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/json_codec.h"
+#include "lockstep/base/json_node.h"
+
+namespace lockstep::network_file {
+namespace {
+
+constexpr int64_t kMostElements = int64_t{1} << 40;
+constexpr int64_t kMostBatch = int64_t{1} << 31;
+constexpr int kBytesOfValue = 4;
+
+/// Times of a recorded step, of which none is negative.
+double seconds(const JsonNode& node) {
+  const double value = node.number_or(0);
+  return value > 0 ? value : 0;
+}
+
+/// The phases of every step of every rank; of a file without them, the means.
+std::vector<std::vector<RecordedStep>> steps_of(const JsonNode& breakdown) {
+  std::vector<std::vector<RecordedStep>> ranks;
+  for (const JsonNode& rank : breakdown["ranks"].elements()) {
+    std::vector<RecordedStep>& steps = ranks.emplace_back();
+    const JsonNode series = rank["steps"], means = rank["phases"];
+    if (series.missing() || series["forward_s"].missing()) {
+      steps.push_back({.before_s = seconds(means["input_s"]) + seconds(means["other_s"]),
+                       .forward_s = seconds(means["forward_s"]),
+                       .backward_s = seconds(means["backward_s"])});
+      continue;
+    }
+    const std::vector<double> input_s = series["input_s"].numbers(), other_s = series["other_s"].numbers(),
+                              forward_s = series["forward_s"].numbers(),
+                              backward_s = series["backward_s"].numbers();
+    const size_t count = std::min({input_s.size(), other_s.size(), forward_s.size(), backward_s.size()});
+    for (size_t i = 0; i < count; ++i) {
+      steps.push_back({.before_s = std::max(0.0, input_s[i]) + std::max(0.0, other_s[i]),
+                       .forward_s = std::max(0.0, forward_s[i]),
+                       .backward_s = std::max(0.0, backward_s[i])});
+    }
+  }
+  return ranks;
+}
+
+/// One gradient per bucket of rank 0, ready when the bucket was issued.
+std::vector<RecordedGradient> gradients_of_buckets(const JsonNode& breakdown) {
+  std::vector<RecordedGradient> gradients;
+  const JsonNode rank = breakdown["ranks"].elements().front();
+  const JsonNode phases = rank["phases"];
+  const double before_s = seconds(phases["input_s"]) + seconds(phases["forward_s"]);
+  const double backward_s = seconds(phases["backward_s"]);
+  for (const JsonNode& bucket : rank["buckets"].elements()) {
+    const int64_t elements = bucket["bytes"].whole(0, kMostElements) / kBytesOfValue;
+    if (elements == 0) continue;
+    const double ready_s = seconds(bucket["ready_s"]) - before_s;
+    gradients.push_back(
+        {.shape = {elements}, .ready = backward_s > 0 ? std::clamp(ready_s / backward_s, 0.0, 1.0) : 1});
+  }
+  return gradients;
+}
+
+/// Those that the trace of a recorded training shows one by one, or else its buckets.
+std::vector<RecordedGradient> gradients_of(const JsonNode& run) {
+  const JsonNode recorded = run["recorded"], breakdown = run["breakdown"];
+  if (breakdown.missing() || breakdown["ranks"].elements().empty()) return {};
+  if (recorded.missing() || recorded["gradients"].elements().empty()) return gradients_of_buckets(breakdown);
+  const double backward_s = seconds(breakdown["phases"]["backward_s"]);
+  std::vector<RecordedGradient> gradients;
+  for (const JsonNode& gradient : recorded["gradients"].elements()) {
+    const double after_s = seconds(gradient["after_backward_s"]);
+    gradients.push_back({.shape = {gradient["elements"].whole(1, kMostElements)},
+                         .ready = backward_s > 0 ? std::min(1.0, after_s / backward_s) : 1});
+  }
+  std::ranges::stable_sort(gradients, {}, &RecordedGradient::ready);
+  return gradients;
+}
+
+/// RecordedTraining::processor_share.
+double processor_share(const JsonNode& record, const JsonNode& run) {
+  if (run["device"].text_or("cpu") != "cpu") return 0;
+  const JsonNode recorded = run["recorded"], used = run["resources"];
+  if (!recorded.missing()) return std::clamp(recorded["processor_share"].number_or(1), 0.1, 1.0);
+  if (used.missing() || used["processor_utilisation"].missing()) return 1;
+  const double cores = record["machine"].missing() ? 0 : record["machine"]["cores"].number_or(0);
+  const double threads = run["ranks"].number() * std::max(1.0, run["threads_per_rank"].number_or(1));
+  const JsonNode phases = run["breakdown"]["phases"];
+  const double waits_s = seconds(phases["waiting_s"]) + seconds(phases["transfer_s"]);
+  const double computes = 1 - waits_s / std::max(waits_s, phases["step_s"].number());
+  const double busy = used["processor_utilisation"].number() - used["communication_threads"].number_or(0);
+  const double of_thread = busy * (cores > 0 ? std::min(1.0, cores / threads) : 1);
+  return computes > 0 && of_thread > 0 ? std::min(1.0, of_thread / computes) : 1;
+}
+
+}  // namespace
+
+RecordedTraining read_recorded_training(const std::string& path) {
+  const std::string text = read_file(path);
+  const nlohmann::json document = parse_json(text, path);
+  const JsonNode record = JsonNode(document, path)["lockstep"];
+  std::vector<std::pair<JsonNode, std::vector<RecordedGradient>>> found;
+  for (const JsonNode& run : record["runs"].elements()) {
+    if (auto gradients = gradients_of(run); !gradients.empty()) found.emplace_back(run, std::move(gradients));
+  }
+  const auto refuse = [&](const std::string& what, const std::string& advice) {
+    throw Error(fmt::format("'{}' {}", path, what), advice);
+  };
+  if (found.empty()) {
+    refuse(
+        "has no row that says when which gradients were final, which a replay needs",
+        "Record a training with 'lockstep record', import its traces, or measure a strategy with 'lockstep "
+        "bench --breakdown --ranks 2'.");
+  }
+  if (found.size() > 1) {
+    refuse(fmt::format("has {} rows that could be replayed, and one is needed", found.size()),
+           "Measure or import the one that is wanted into a file of its own.");
+  }
+  const auto& [run, gradients] = found.front();
+  RecordedTraining training{.path = path,
+                            .name = run["model"].text(),
+                            .unit = run["unit"].text_or("image"),
+                            .batch = run["batch_per_rank"].whole(1, kMostBatch),
+                            .gradients = gradients,
+                            .ranks = steps_of(run["breakdown"]),
+                            .processor_share = processor_share(record, run)};
+  const bool even = std::ranges::all_of(training.ranks, [&](const auto& steps) {
+    return !steps.empty() && steps.size() == training.ranks.front().size();
+  });
+  if (!even) refuse("does not have the phases of as many steps of all ranks", "Measure or record it again.");
+  return training;
+}
+
+}  // namespace lockstep::network_file

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep::network_file {
+
+/// A tensor of a recorded training whose gradient is one: a parameter, or where only buckets are known, the
+/// gradients of a bucket.
+struct RecordedGradient {
+  std::vector<int64_t> shape;
+  /// The share of the backward pass after which it was final.
+  double ready = 1;
+};
+
+/// What one rank did in one recorded step, in seconds.
+struct RecordedStep {
+  /// Input, and all that is no other phase.
+  double before_s = 0;
+  double forward_s = 0;
+  double backward_s = 0;
+};
+
+/// What a result file knows of how a training computes, with which it can be replayed.
+struct RecordedTraining {
+  std::string path;
+  /// The network's name in the file.
+  std::string name;
+  std::string unit;
+  int64_t batch = 1;
+  /// In the order in which they became final.
+  std::vector<RecordedGradient> gradients;
+  /// [rank][step]; every rank has as many.
+  std::vector<std::vector<RecordedStep>> ranks;
+  /// The processor time of the computing threads over the time of these phases; 0: it was a GPU that
+  /// computed.
+  double processor_share = 1;
+};
+
+/// Reads the training of a result file: its row with a breakdown in which gradients or buckets are known.
+/// Throws Error that names the file unless there is exactly one.
+RecordedTraining read_recorded_training(const std::string& path);
+
+}  // namespace lockstep::network_file

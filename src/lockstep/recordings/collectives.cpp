@@ -1,0 +1,171 @@
+#include "lockstep/recordings/collectives.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace lockstep::recordings {
+namespace {
+
+/// An event and those of its details that another event may have in its place.
+struct Described {
+  std::string kind, group, group_ranks;
+  int64_t bytes = 0;
+};
+
+Described described(const KinetoTrace& trace, const Event& event) {
+  Described found{.kind = collective_kind(trace.name_of(event)), .group = {}, .group_ranks = {}};
+  const Details* details = trace.details_of(event);
+  if (details == nullptr) return found;
+  if (!details->collective.empty()) found.kind = collective_kind(details->collective);
+  found.group = details->group;
+  found.group_ranks = details->group_ranks;
+  int64_t bytes = 0;
+  if (!__builtin_mul_overflow(details->elements, static_cast<int64_t>(details->element_bytes), &bytes))
+    found.bytes = bytes;
+  return found;
+}
+
+/// A lone send or receive kernel is also how NCCL exchanges between all.
+bool says_less(const std::string& kind) {
+  return kind == "other" || kind == "send-receive";
+}
+
+/// The innermost event of `events`, in order of begin, that holds `time_ns` on the track.
+const Event* holder(const std::vector<const Event*>& events, uint32_t track, int64_t time_ns) {
+  auto after =
+      std::ranges::upper_bound(events, time_ns, {}, [](const Event* event) { return event->begin_ns; });
+  // Annotations nest a few deep at most.
+  for (int looked = 0; after != events.begin() && looked < 16; ++looked) {
+    const Event* event = *--after;
+    if (event->track == track && event->end_ns >= time_ns) return event;
+  }
+  return nullptr;
+}
+
+/// The first issue that has no collective yet, of the same kind and size, and is not later than its begin.
+const Event* take_issue(const KinetoTrace& trace, std::vector<const Event*>& issues,
+                        const Event& collective) {
+  const Described wanted = described(trace, collective);
+  for (const Event*& issue : issues) {
+    if (issue == nullptr) continue;
+    if (issue->begin_ns > collective.end_ns) break;
+    const Described found = described(trace, *issue);
+    if (found.kind != wanted.kind) continue;
+    if (found.bytes > 0 && wanted.bytes > 0 &&
+        trace.details_of(*issue)->elements != trace.details_of(collective)->elements)
+      continue;
+    return std::exchange(issue, nullptr);
+  }
+  return nullptr;
+}
+
+class Lanes {
+ public:
+  int of(uint32_t track) {
+    return numbers_.try_emplace(track, static_cast<int>(numbers_.size())).first->second;
+  }
+
+ private:
+  std::map<uint32_t, int> numbers_;
+};
+
+}  // namespace
+
+std::string collective_kind(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if (c >= 'A' && c <= 'Z') letters += static_cast<char>(c - 'A' + 'a');
+    if (c >= 'a' && c <= 'z') letters += c;
+  }
+  static constexpr std::array<std::pair<const char*, const char*>, 12> kKinds{
+      {{"allreduce", "all-reduce"},
+       {"reducescatter", "reduce-scatter"},
+       {"allgather", "all-gather"},
+       {"alltoall", "all-to-all"},
+       {"broadcast", "broadcast"},
+       {"barrier", "barrier"},
+       {"sendrecv", "send-receive"},
+       {"send", "send"},
+       {"recv", "receive"},
+       {"reduce", "reduce"},
+       {"gather", "gather"},
+       {"scatter", "scatter"}}};
+  for (const auto& [part, kind] : kKinds) {
+    if (letters.find(part) != std::string::npos) return kind;
+  }
+  return "other";
+}
+
+Launches::Launches(const KinetoTrace& trace) : trace_(trace) {
+  for (size_t i = 0; i < trace.events.size(); ++i) {
+    const Event& event = trace.events[i];
+    if (event.kind == EventKind::kLaunch && event.correlation >= 0)
+      by_correlation_.emplace_back(event.correlation, i);
+  }
+  std::ranges::sort(by_correlation_);
+}
+
+const Event* Launches::of(const Event& kernel) const {
+  const auto found =
+      std::ranges::lower_bound(by_correlation_, kernel.correlation, {}, &std::pair<int64_t, size_t>::first);
+  if (kernel.correlation < 0 || found == by_correlation_.end() || found->first != kernel.correlation)
+    return nullptr;
+  return &trace_.events[found->second];
+}
+
+std::vector<Collective> collectives_of(const KinetoTrace& trace, int64_t origin_ns) {
+  std::vector<const Event*> on_host, on_device, issues, launching;
+  for (const Event& event : trace.events) {
+    if (event.role == EventRole::kCommunication) on_device.push_back(&event);
+    if (event.role == EventRole::kIssue) issues.push_back(&event);
+    if (event.role != EventRole::kCollective) continue;
+    // NCCL's events on the host are launches.
+    (trace.name_of(event).starts_with("nccl:") ? launching : on_host).push_back(&event);
+  }
+  const auto seconds = [&](int64_t time_ns) { return seconds_since(origin_ns, time_ns); };
+  std::vector<Collective> all;
+  Lanes lanes;
+  for (const Event* event : on_host) {
+    const Event* issue = take_issue(trace, issues, *event);
+    Described what = described(trace, *event);
+    if (issue != nullptr && what.bytes == 0) what.bytes = described(trace, *issue).bytes;
+    const double issued_s =
+        seconds(issue == nullptr ? event->begin_ns : std::min(issue->begin_ns, event->begin_ns));
+    all.push_back({what.kind, what.group, what.group_ranks, what.bytes, issued_s, issued_s,
+                   seconds(event->begin_ns), seconds(event->end_ns), lanes.of(event->track)});
+  }
+  const Launches launches(trace);
+  for (const Event* event : on_device) {
+    Described what = described(trace, *event);
+    const Event* launch = launches.of(*event);
+    const Event* annotation =
+        launch == nullptr ? nullptr : holder(launching, launch->track, launch->begin_ns);
+    if (annotation != nullptr) {
+      const Described more = described(trace, *annotation);
+      if (says_less(what.kind)) what.kind = more.kind;
+      if (what.bytes == 0) what.bytes = more.bytes;
+    }
+    const double begin_s = seconds(event->begin_ns);
+    all.push_back({what.kind, what.group, what.group_ranks, what.bytes,
+                   launch == nullptr ? begin_s : seconds(launch->begin_ns), begin_s, begin_s,
+                   seconds(event->end_ns), lanes.of(event->track)});
+  }
+  std::ranges::stable_sort(all, {}, &Collective::host_s);
+  // Where a job has one group, no event needs to name it.
+  if (trace.groups.size() == 1) {
+    for (Collective& each : all) {
+      if (each.group.empty()) each.group = trace.groups.front().name;
+      if (each.group_ranks.empty())
+        each.group_ranks = fmt::format("[{}]", fmt::join(trace.groups.front().ranks, ", "));
+    }
+  }
+  return all;
+}
+
+}  // namespace lockstep::recordings

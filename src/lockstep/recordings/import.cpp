@@ -1,0 +1,336 @@
+#include "lockstep/recordings/import.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/measure/steady_state.h"
+#include "lockstep/recordings/job_files.h"
+#include "lockstep/recordings/kineto_trace.h"
+#include "lockstep/recordings/together.h"
+#include "lockstep/recordings/window.h"
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/record/resources.h"
+#include "lockstep/results/record/summarize.h"
+
+namespace lockstep::recordings {
+namespace {
+
+using results::Recorded;
+
+/// Fewer steps outside of the window are no series.
+constexpr size_t kLeastOutside = 8;
+
+std::string listed(const std::vector<int>& ranks) {
+  constexpr size_t kMost = 8;
+  const std::vector<int> first(ranks.begin(),
+                               ranks.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, ranks.size())));
+  return fmt::format("{}{}", fmt::join(first, ", "), ranks.size() > kMost ? ", ..." : "");
+}
+
+std::string most_common(const std::vector<std::string>& texts) {
+  std::map<std::string, int> counts;
+  for (const std::string& text : texts) {
+    if (!text.empty()) ++counts[text];
+  }
+  return counts.empty()
+             ? ""
+             : std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
+}
+
+class Importer {
+ public:
+  explicit Importer(const ImportOptions& options) : options_(options) {}
+
+  results::RunRecord import() {
+    if (options_.paths.empty())
+      throw ConfigError("no trace to import", "Name traces, or the folder of a recording.");
+    members_ = members_of(options_.paths);
+    read_traces();
+    if (placed_.empty()) throw Error("none of these files has a trace", notes_.empty() ? "" : notes_.front());
+    std::ranges::sort(placed_, {}, &PlacedSteps::rank);
+    std::ranges::sort(members_, {}, &Member::rank);
+    fill_setup();
+    explain();
+    add_rates();
+    return record();
+  }
+
+ private:
+  void note(std::string text) { notes_.push_back(std::move(text)); }
+
+  void read_traces() {
+    std::set<int> known;
+    int64_t origin_ns = 0;
+    for (Member& member : members_) {
+      if (member.file) {
+        world_ = std::max(world_, member.file->world);
+        if (member.trace.empty()) note(fmt::format("Rank {} has no trace.", member.rank));
+        for (const std::string& warning : member.file->warnings)
+          note(fmt::format("Rank {}: {}", member.rank, warning));
+        if (!member.file->ended.empty() && member.file->ended != "finished")
+          note(fmt::format("The training of rank {} ended early: {}.", member.rank, member.file->ended));
+      }
+      if (member.trace.empty()) {
+        check_new(known, member.rank);
+        continue;
+      }
+      std::error_code error;
+      if (member.file && !std::filesystem::exists(member.trace, error)) {
+        check_new(known, member.rank);
+        note(fmt::format("Rank {}'s trace, {}, is missing.", member.rank, member.trace.filename().string()));
+        continue;
+      }
+      if (options_.progress) options_.progress(member.trace.string());
+      const KinetoTrace trace = read_kineto_trace(member.trace);
+      if (trace.events.empty())
+        throw Error(fmt::format("'{}' holds no events of a training", member.trace.string()),
+                    "Record with the activities CPU and, on GPUs, CUDA.");
+      place(member, trace, known);
+      if (placed_.empty()) origin_ns = trace.events.front().begin_ns;
+      placed_.push_back({member.rank, member.file ? member.file->host : "", stamp_steps(trace, origin_ns)});
+      // The windows of a recording begin with the same step on every rank.
+      RankSteps& steps = placed_.back().steps;
+      if (member.file && !member.file->window.empty()) {
+        for (size_t i = 0; i < steps.numbers.size(); ++i)
+          steps.numbers[i] = member.file->window[0] + steps.indexes[i];
+      }
+      know(trace);
+    }
+  }
+
+  /// Finds out which rank a trace is of.
+  void place(Member& member, const KinetoTrace& trace, std::set<int>& known) {
+    const int said = trace.rank.value_or(rank_in_name(member.trace));
+    if (!member.file) member.rank = said >= 0 ? said : static_cast<int>(known.size());
+    world_ = std::max({world_, trace.world.value_or(1), member.rank + 1});
+    check_new(known, member.rank);
+  }
+  static void check_new(std::set<int>& known, int rank) {
+    if (known.insert(rank).second) return;
+    throw Error(fmt::format("rank {} is there twice, so the traces are not of one recording", rank),
+                "Name one trace per rank.");
+  }
+
+  void know(const KinetoTrace& trace) {
+    backends_.push_back(trace.backend);
+    gpus_.push_back(trace.gpu);
+    for (const Event& event : trace.events) {
+      if (event.role != EventRole::kForward) continue;
+      forwards_.insert(trace.name_of(event));
+      break;
+    }
+    const bool has_kernels = placed_.back().steps.work.on_device;
+    if (!has_kernels && trace.backend.find("nccl") != std::string::npos)
+      note(
+          fmt::format("The trace of rank {} has no kernels: its times are the host's.", placed_.back().rank));
+  }
+
+  /// Every value that the members' files agree on, or most of them.
+  template <typename Get>
+  std::string of_files(Get get) const {
+    std::vector<std::string> texts;
+    for (const Member& member : members_) {
+      if (member.file) texts.push_back(get(*member.file));
+    }
+    return most_common(texts);
+  }
+
+  void fill_setup() {
+    static_cast<results::Setup&>(run_) = results::unknown_setup();
+    const auto named = std::ranges::find_if(
+        members_, [](const Member& member) { return member.file && !member.file->command.empty(); });
+    run_.model = options_.name;
+    if (run_.model.empty() && named != members_.end()) run_.model = script_name(named->file->command);
+    if (run_.model.empty()) run_.model = "training";
+    run_.ranks = world_;
+    std::set<std::string> hosts;
+    for (const Member& member : members_) {
+      if (member.file) hosts.insert(member.file->host);
+    }
+    run_.hosts = std::max(1, static_cast<int>(hosts.size()));
+    const bool fsdp =
+        std::ranges::any_of(forwards_, [](const std::string& name) { return name.starts_with("Fully"); });
+    run_.strategy = of_files(&strategy_of);
+    if (run_.strategy.empty()) run_.strategy = fsdp ? "fsdp" : forwards_.empty() ? "recorded" : "ddp";
+    if (world_ == 1) run_.strategy = results::kSingle;
+    run_.backend = world_ == 1 ? "" : of_files([](const RankFile& file) { return file.backend; });
+    if (run_.backend.empty() && world_ > 1) run_.backend = most_common(backends_);
+    run_.device =
+        std::ranges::any_of(placed_, [](const PlacedSteps& each) { return each.steps.work.on_device; })
+            ? "cuda"
+            : "cpu";
+    run_.accumulate = placed_.front().steps.passes;
+    run_.input = "own";
+    run_.kernels = "own";
+    run_.precision = "own";
+    run_.memory_format = "own";
+    for (const results::RecordedGradient& gradient : placed_.front().steps.gradients) {
+      run_.parameters += gradient.elements;
+      run_.largest_parameter = std::max(run_.largest_parameter, gradient.elements);
+    }
+    run_.parameter_tensors = static_cast<int64_t>(placed_.front().steps.gradients.size());
+    fill_batch();
+  }
+
+  static std::string strategy_of(const RankFile& file) { return file.strategy; }
+
+  /// "train" for {"python", "train.py", "--lr", "1"}.
+  static std::string script_name(const std::vector<std::string>& command) {
+    for (const std::string& word : command) {
+      if (word.ends_with(".py")) return std::filesystem::path(word).stem().string();
+    }
+    return std::filesystem::path(command.front()).filename().string();
+  }
+
+  void fill_batch() {
+    std::vector<int64_t> batches;
+    for (const PlacedSteps& each : placed_) batches.push_back(each.steps.batch);
+    const int64_t most = std::ranges::max(batches);
+    std::optional<int64_t> samples;
+    if (options_.samples_per_step) samples = *options_.samples_per_step;
+    for (const Member& member : members_) {
+      if (!samples && member.file) samples = member.file->samples_per_step;
+    }
+    const bool told = samples.has_value();
+    if (!told && most > 0) samples = most;
+    if (std::ranges::any_of(batches, [&](int64_t batch) { return batch > 0 && batch != most; }))
+      recorded_.batches = batches;
+    run_.unit = samples ? "sample" : "step";
+    const int64_t per_pass = std::max<int64_t>(1, samples.value_or(1) / run_.accumulate);
+    run_.batch_per_rank = static_cast<int>(std::min<int64_t>(per_pass, std::numeric_limits<int>::max()));
+    if (!samples) {
+      run_.batch_per_rank = run_.accumulate = 1;
+      note(
+          "How many samples a step has is not known, so rates count steps of a rank: --samples-per-step says "
+          "it.");
+    } else if (!told) {
+      note(fmt::format("{} samples in a step of a rank, by the shapes in the trace.", *samples));
+    }
+  }
+
+  void explain() {
+    for (const PlacedSteps& each : placed_) {
+      recorded_.ranks.push_back(each.rank);
+      recorded_.work.push_back(each.steps.work);
+      recorded_.evaluation_steps = std::max(recorded_.evaluation_steps, each.steps.evaluation_steps);
+      recorded_.incomplete_steps = std::max(recorded_.incomplete_steps, each.steps.incomplete_steps);
+    }
+    recorded_.gradients = placed_.front().steps.gradients;
+    const std::string torch = of_files([](const RankFile& file) { return file.torch; });
+    recorded_.by = torch.empty() ? "PyTorch's profiler" : fmt::format("PyTorch {}'s profiler", torch);
+    JobSteps job = put_together(placed_);
+    recorded_.irregular_steps = job.irregular;
+    recorded_.collectives = std::move(job.collectives);
+    recorded_.groups = std::move(job.groups);
+    recorded_.steps = static_cast<int>(job.ranks.front().steps.size());
+    for (std::string& each : job.notes) note(std::move(each));
+    const auto present = recorded_.ranks.size();
+    if (present < static_cast<size_t>(world_)) {
+      note(fmt::format(
+          "{} of {} ranks have a trace ({}): how long they wait for the others is part of transfer.", present,
+          world_, listed(recorded_.ranks)));
+    }
+    run_.breakdown = measure::break_down(job.ranks, static_cast<size_t>(world_));
+    if (run_.breakdown->straggler)
+      run_.breakdown->straggler = recorded_.ranks[static_cast<size_t>(*run_.breakdown->straggler)];
+    stamps_ = std::move(job.ranks);
+  }
+
+  /// [rank][step] of the ranks with a trace, cut to the shortest.
+  template <typename Get>
+  std::vector<std::vector<double>> series(Get get) const {
+    std::vector<std::vector<double>> all;
+    size_t least = std::numeric_limits<size_t>::max();
+    for (const int rank : recorded_.ranks) {
+      const auto member = std::ranges::find(members_, rank, &Member::rank);
+      all.push_back(member->file ? get(*member->file) : std::vector<double>());
+      least = std::min(least, all.back().size());
+    }
+    for (auto& each : all) each.resize(least);
+    return all;
+  }
+
+  void add_rates() {
+    run_.loss_first = run_.loss_last = std::numeric_limits<double>::quiet_NaN();
+    auto steps = series(steps_outside);
+    recorded_.rates_outside = steps.front().size() >= kLeastOutside;
+    results::RowSeries rows;
+    if (recorded_.rates_outside) {
+      const std::vector<double> job = longest_steps(steps);
+      const measure::SteadyState steady = measure::find_steady_state(job);
+      const size_t cut = std::min(steady.cut, job.size() - 1);
+      run_.warmup_choice = steady.chosen;
+      run_.unsettled = steady.unsettled_reason;
+      for (const auto& rank : steps) {
+        const auto warm = rank.begin() + static_cast<std::ptrdiff_t>(cut);
+        rows.warmup_s.emplace_back(rank.begin(), warm);
+        rows.step_s.emplace_back(warm, rank.end());
+      }
+      const std::vector<double> steady_s(job.begin() + static_cast<std::ptrdiff_t>(cut), job.end());
+      assign_window_cost(recorded_, longest_steps(series(steps_inside)), steady_s);
+    } else {
+      for (const measure::RankStamps& rank : stamps_) {
+        std::vector<double>& own = rows.step_s.emplace_back();
+        for (const measure::StepStamps& step : rank.steps) own.push_back(step.end_s - step.begin_s);
+      }
+      run_.warmup_choice = "no steps: the window is all that was recorded";
+      note(
+          "Rates are those of the profiler's window, which slows a training down: `python -m lockstep "
+          "record` measures "
+          "steps outside of it, too.");
+    }
+    run_.stopped = "the recording ended";
+    run_.recorded = recorded_;
+    results::summarize(run_, rows);
+    for (results::Warning& warning : results::series_warnings(run_))
+      run_.warnings.push_back(std::move(warning));
+  }
+
+  results::RunRecord record() {
+    results::RunRecord record;
+    record.source = results::kRecordedSource;
+    record.torch_version = of_files([](const RankFile& file) { return file.torch; });
+    record.started_at = of_files([](const RankFile& file) { return file.started_at; });
+    for (const Member& member : members_) {
+      if (member.file && record.command.empty()) record.command = member.file->command;
+    }
+    const std::string gpu = most_common(gpus_);
+    if (run_.device == "cuda" && !gpu.empty()) {
+      for (const Member& member : members_)
+        record.rank_gpus.push_back({member.file ? member.file->host : "", gpu, "", ""});
+    }
+    record.ranks = world_;
+    record.strategies = {run_.strategy};
+    record.distributed_backend = run_.backend;
+    record.bucket_size_mb = 0;
+    run_.recorded->notes = notes_;
+    record.runs.push_back(std::move(run_));
+    results::assign_baselines(record);
+    results::assign_factors(record);
+    return record;
+  }
+
+  const ImportOptions& options_;
+  std::vector<Member> members_;
+  std::vector<PlacedSteps> placed_;
+  std::vector<std::string> backends_, gpus_, notes_;
+  std::set<std::string> forwards_;
+  int world_ = 1;
+  results::Run run_;
+  Recorded recorded_;
+  std::vector<measure::RankStamps> stamps_;
+};
+
+}  // namespace
+
+results::RunRecord import_job(const ImportOptions& options) {
+  return Importer(options).import();
+}
+
+}  // namespace lockstep::recordings

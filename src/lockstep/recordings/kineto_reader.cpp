@@ -1,0 +1,348 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/plain_text.h"
+#include "lockstep/recordings/event_names.h"
+#include "lockstep/recordings/kineto_trace.h"
+#include "lockstep/recordings/trace_metadata.h"
+#include "lockstep/recordings/trace_text.h"
+
+namespace lockstep::recordings {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kAdvice = "Give a trace that torch.profiler's export_chrome_trace() wrote.";
+/// Times beyond these are none; nanoseconds still fit 64 bits.
+constexpr double kMostMicroseconds = 2.5e15;
+/// What nlohmann's parser calls, value by value. Only the event that is being read is held as text.
+class Handler : public nlohmann::json_sax<json> {
+ public:
+  explicit Handler(TraceText& text) : text_(text) { trace_.file = text.name(); }
+
+  KinetoTrace take() {
+    if (!has_events_) refuse("has no list of events (traceEvents)");
+    for (Event& event : trace_.events) {
+      event.begin_ns += base_ns_;
+      event.end_ns += base_ns_;
+    }
+    // An event that holds others comes before them.
+    std::ranges::sort(trace_.events, [](const Event& a, const Event& b) {
+      return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
+    });
+    return std::move(trace_);
+  }
+
+  bool null() override {
+    return scalar(nullptr, [] {});
+  }
+  bool boolean(bool value) override {
+    return scalar(value, [] {});
+  }
+  bool number_integer(int64_t value) override {
+    return scalar(value, [&] { number(static_cast<double>(value), value); });
+  }
+  bool number_unsigned(uint64_t value) override {
+    const auto whole = static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX));
+    return scalar(value, [&] { number(static_cast<double>(value), whole); });
+  }
+  bool number_float(double value, const std::string& /*text*/) override {
+    return scalar(value, [&] { number(value, -1); });
+  }
+  bool string(std::string& value) override {
+    return scalar(value, [&] { text(value); });
+  }
+  bool binary(json::binary_t& /*value*/) override { return true; }
+
+  bool start_object(size_t /*size*/) override {
+    ++depth_;
+    if (metadata_ != Top::kOther) return add(json::object(), true);
+    if (depth_ == 2 && top_is_metadata()) return begin_metadata(json::object());
+    if (depth_ == 3 && top_ == Top::kEvents) event_ = {};
+    in_arguments_ = in_arguments_ || (depth_ == 4 && top_ == Top::kEvents && key_ == Key::kArguments);
+    return true;
+  }
+  bool end_object() override {
+    if (metadata_ != Top::kOther) {
+      close();
+    } else if (depth_ == 3 && top_ == Top::kEvents) {
+      finish_event();
+    } else if (depth_ == 4) {
+      in_arguments_ = false;
+    }
+    --depth_;
+    return true;
+  }
+  bool start_array(size_t /*size*/) override {
+    if (depth_ == 0) refuse("is a list, not a trace of PyTorch's profiler");
+    ++depth_;
+    if (metadata_ != Top::kOther) return add(json::array(), true);
+    if (depth_ == 2 && top_is_metadata()) return begin_metadata(json::array());
+    if (depth_ == 2 && top_ == Top::kEvents) has_events_ = true;
+    if (in_arguments_) begin_list();
+    return true;
+  }
+  bool end_array() override {
+    if (metadata_ != Top::kOther) {
+      close();
+    } else if (in_arguments_) {
+      end_list();
+    }
+    --depth_;
+    return true;
+  }
+  bool key(std::string& name) override {
+    if (metadata_ != Top::kOther) {
+      builder_.key(name);
+    } else if (depth_ == 1) {
+      top_ = top_of(name);
+    } else if (depth_ == 3 || (depth_ == 4 && in_arguments_)) {
+      key_ = key_of(name);
+    }
+    return true;
+  }
+  bool parse_error(size_t /*position*/, const std::string& /*token*/,
+                   const nlohmann::detail::exception& error) override {
+    if (text_.position() == 0) throw Error(fmt::format("'{}' is empty", text_.name()), kAdvice);
+    if (text_.ended()) {
+      throw Error(fmt::format("'{}' is cut off after {} bytes: JSON that does not end", text_.name(),
+                              text_.position()),
+                  "Copy it again; a profiler that was ended while it wrote leaves such a file.");
+    }
+    throw Error(fmt::format("'{}' is damaged at byte {}: {}", text_.name(), text_.position(),
+                            error.id == 406 ? "a number that is too large to be one" : "no JSON"),
+                kAdvice);
+  }
+
+ private:
+  enum class Top { kOther, kEvents, kDistributed, kDevices, kBase };
+  enum class Key {
+    kOther,
+    kPhase,
+    kCategory,
+    kName,
+    kProcess,
+    kThread,
+    kBegin,
+    kDuration,
+    kArguments,
+    kCorrelation,
+    kDimensions,
+    kType,
+    kCollective,
+    kElements,
+    kElementType,
+    kGroup,
+    kGroupDescription,
+    kGroupRanks,
+    kGroupSize
+  };
+  struct RawEvent {
+    std::string phase, category, name, type;
+    int64_t process = 0, thread = 0;
+    std::optional<double> begin_us;
+    /// Microseconds without a fraction, which a double might round.
+    int64_t begin_whole_us = -1;
+    double duration_us = 0;
+    int64_t correlation = -1;
+    Details details;
+    int64_t product = -1;
+    int argument = -1;
+  };
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Error(fmt::format("'{}' {}", text_.name(), what), kAdvice);
+  }
+
+  static Top top_of(std::string_view name) {
+    if (name == "traceEvents") return Top::kEvents;
+    if (name == "distributedInfo") return Top::kDistributed;
+    if (name == "deviceProperties") return Top::kDevices;
+    return name == "baseTimeNanoseconds" ? Top::kBase : Top::kOther;
+  }
+  static Key key_of(std::string_view name) {
+    static const std::unordered_map<std::string_view, Key> kKeys{
+        {"ph", Key::kPhase},
+        {"cat", Key::kCategory},
+        {"name", Key::kName},
+        {"pid", Key::kProcess},
+        {"tid", Key::kThread},
+        {"ts", Key::kBegin},
+        {"dur", Key::kDuration},
+        {"args", Key::kArguments},
+        {"correlation", Key::kCorrelation},
+        {"Input Dims", Key::kDimensions},
+        {"Input type", Key::kType},
+        {"Collective name", Key::kCollective},
+        {"In msg nelems", Key::kElements},
+        {"dtype", Key::kElementType},
+        {"Process Group Name", Key::kGroup},
+        {"Process Group Description", Key::kGroupDescription},
+        {"Process Group Ranks", Key::kGroupRanks},
+        {"Group size", Key::kGroupSize}};
+    const auto found = kKeys.find(name);
+    return found == kKeys.end() ? Key::kOther : found->second;
+  }
+
+  bool top_is_metadata() const { return top_ == Top::kDistributed || top_ == Top::kDevices; }
+  bool begin_metadata(json value) {
+    metadata_ = top_;
+    builder_.begin();
+    return add(std::move(value), true);
+  }
+  bool add(json value, bool container) {
+    if (!builder_.add(std::move(value), container)) refuse("has too many metadata to be a trace");
+    return true;
+  }
+  void close() {
+    if (!builder_.close()) return;
+    if (metadata_ == Top::kDistributed) read_distributed(builder_.value(), trace_);
+    if (metadata_ == Top::kDevices) read_devices(builder_.value(), trace_);
+    metadata_ = Top::kOther;
+  }
+
+  template <typename Value, typename Use>
+  bool scalar(const Value& value, const Use& use) {
+    if (metadata_ != Top::kOther) return add(json(value), false);
+    if (depth_ == 0) refuse("is a single value, not a trace of PyTorch's profiler");
+    use();
+    return true;
+  }
+
+  void number(double value, int64_t whole) {
+    if (depth_ == 1 && top_ == Top::kBase) base_ns_ = base_of(value, whole);
+    if (top_ != Top::kEvents) return;
+    if (depth_ == 3) {
+      if (key_ == Key::kBegin) {
+        event_.begin_us = value;
+        event_.begin_whole_us = whole;
+      }
+      if (key_ == Key::kDuration) event_.duration_us = value;
+      if (key_ == Key::kProcess) event_.process = whole;
+      if (key_ == Key::kThread) event_.thread = whole;
+    } else if (in_arguments_) {
+      argument_number(whole);
+    }
+  }
+  void argument_number(int64_t whole) {
+    if (key_ == Key::kDimensions && event_.argument == 0 && depth_ > 5) {
+      const int64_t size = std::max<int64_t>(whole, 0);
+      if (event_.product < 0 && event_.details.elements == 0) event_.details.first_size = size;
+      if (__builtin_mul_overflow(std::abs(event_.product), size, &event_.product)) event_.product = 0;
+    }
+    if (depth_ > 4) return;
+    if (key_ == Key::kCorrelation) event_.correlation = whole;
+    if (key_ == Key::kElements) event_.details.elements = std::max<int64_t>(whole, 0);
+    if (key_ == Key::kGroupSize)
+      event_.details.group_size = static_cast<int>(std::clamp<int64_t>(whole, 0, kMostRanks));
+  }
+
+  void text(const std::string& value) {
+    if (top_ != Top::kEvents) return;
+    if (depth_ == 3) {
+      if (key_ == Key::kPhase) event_.phase = value;
+      if (key_ == Key::kCategory) event_.category = value;
+      if (key_ == Key::kName) event_.name = value;
+      // Threads of the profiler's own events have names.
+      if (key_ == Key::kThread) event_.thread = -1;
+    } else if (in_arguments_) {
+      if (key_ == Key::kType && event_.type.empty()) event_.type = value;
+      if (key_ == Key::kElementType) event_.details.element_bytes = bytes_of_type(value);
+      if (key_ == Key::kCollective) event_.details.collective = plain_text(value);
+      if (key_ == Key::kGroup) event_.details.group = plain_text(value);
+      if (key_ == Key::kGroupDescription) event_.details.group_description = plain_text(value);
+      if (key_ == Key::kGroupRanks) event_.details.group_ranks = plain_text(value);
+    }
+  }
+
+  // Dimensions are a list of arguments, each a list of sizes, or for a list of tensors of lists of sizes.
+  void begin_list() {
+    if (key_ != Key::kDimensions) return;
+    if (depth_ == 6) ++event_.argument;
+    if (depth_ >= 6) event_.product = -1;
+  }
+  void end_list() {
+    if (key_ != Key::kDimensions || depth_ < 6 || event_.argument != 0 || event_.product < 0) return;
+    if (__builtin_add_overflow(event_.details.elements, event_.product, &event_.details.elements))
+      event_.details.elements = 0;
+    event_.product = -1;
+  }
+
+  int64_t base_of(double value, int64_t whole) const {
+    if (!(value >= 0) || value > 1e3 * kMostMicroseconds || whole < 0) refuse("has a base time that is none");
+    return whole;
+  }
+  int64_t nanoseconds(double microseconds, int64_t whole) const {
+    if (!(std::abs(microseconds) <= kMostMicroseconds)) {
+      throw Error(fmt::format("'{}' is damaged before byte {}: an event at {} us", text_.name(),
+                              text_.position(), microseconds),
+                  kAdvice);
+    }
+    return whole >= 0 ? whole * 1000 : std::llround(microseconds * 1000);
+  }
+
+  void finish_event() {
+    if (event_.phase != "X" || !event_.begin_us) return;
+    const int64_t begin_ns = nanoseconds(*event_.begin_us, event_.begin_whole_us);
+    // Old versions wrote -1 for what had not ended.
+    const int64_t end_ns = begin_ns + nanoseconds(std::max(0.0, event_.duration_us), -1);
+    const auto kind = kind_of(event_.category);
+    if (!kind) return;
+    const auto [name, is_new] = names_.try_emplace(event_.name, static_cast<uint32_t>(trace_.names.size()));
+    if (is_new) trace_.names.push_back(plain_text(event_.name));
+    const auto track = static_cast<uint32_t>(
+        tracks_.try_emplace({event_.process, event_.thread}, static_cast<uint32_t>(tracks_.size()))
+            .first->second);
+    Event event{begin_ns, end_ns, event_.correlation,         name->second, track,
+                -1,       *kind,  role_of(*kind, event_.name)};
+    if (event_.details.element_bytes == 0) event_.details.element_bytes = bytes_of_type(event_.type);
+    const bool wanted = event.role != EventRole::kPlain && event.role != EventRole::kBackward &&
+                        event.role != EventRole::kSynchronize;
+    if (wanted && (event_.details.elements > 0 || !event_.details.collective.empty())) {
+      event.details = static_cast<int32_t>(trace_.details.size());
+      trace_.details.push_back(std::move(event_.details));
+    }
+    trace_.events.push_back(event);
+  }
+
+  TraceText& text_;
+  KinetoTrace trace_;
+  int depth_ = 0;
+  Top top_ = Top::kOther;
+  /// The metadata that are being built.
+  Top metadata_ = Top::kOther;
+  Key key_ = Key::kOther;
+  bool in_arguments_ = false;
+  bool has_events_ = false;
+  int64_t base_ns_ = 0;
+  RawEvent event_;
+  ValueBuilder builder_;
+  std::unordered_map<std::string, uint32_t> names_;
+  std::map<std::pair<int64_t, int64_t>, uint32_t> tracks_;
+};
+
+KinetoTrace parse(TraceText text) {
+  Handler handler(text);
+  json::sax_parse(text.begin(), text.end(), &handler);
+  return handler.take();
+}
+
+}  // namespace
+
+KinetoTrace read_kineto_trace(const std::filesystem::path& path) {
+  return parse(TraceText::open(path));
+}
+
+KinetoTrace parse_kineto_trace(std::string_view text, const std::string& name) {
+  return parse(TraceText(text, name));
+}
+
+}  // namespace lockstep::recordings

@@ -1,0 +1,54 @@
+#include "lockstep/recordings/recording.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/json_codec.h"
+
+namespace lockstep::recordings {
+namespace {
+
+constexpr const char* kVersionKey = "lockstep_recording";
+constexpr int kVersion = 1;
+constexpr const char* kRecordingAdvice =
+    "Give a folder that `python -m lockstep record` wrote, or a trace of PyTorch's profiler.";
+
+}  // namespace
+
+bool is_rank_file(const std::filesystem::path& path) {
+  return read_ends(path, 256).first.find(fmt::format("\"{}\"", kVersionKey)) != std::string::npos;
+}
+
+RankFile parse_rank_file(std::string_view text, const std::string& name) {
+  const nlohmann::json document = parse_json(text, name, kRecordingAdvice);
+  const JsonNode root(document, name);
+  const int version = root[kVersionKey].count(1);
+  if (version > kVersion)
+    throw Error(fmt::format("'{}' is of version {} of recordings; this lockstep reads version {}", name,
+                            version, kVersion),
+                "Use the lockstep that wrote it, or a newer one.");
+  RankFile file;
+  decode(root, file);
+  if (file.rank >= file.world) root["rank"].refuse(fmt::format("a rank below world, {}", file.world));
+  for (size_t i = 0; i < file.step_end_s.size(); ++i) {
+    if (!std::isfinite(file.step_end_s[i]) || (i > 0 && file.step_end_s[i] <= file.step_end_s[i - 1]))
+      root["step_end_s"].elements()[i].refuse("a time after the one before");
+  }
+  const auto steps = static_cast<int64_t>(file.step_end_s.size());
+  const bool in_order = file.window.size() == 2 && file.window[0] >= 0 && file.window[0] <= file.window[1];
+  if (!file.window.empty() && !in_order) root["window"].refuse("two indexes in order");
+  for (int64_t& index : file.window) index = std::min(index, steps);
+  if (std::filesystem::path(file.trace).has_parent_path()) root["trace"].refuse("a file of the same folder");
+  if (file.samples_per_step && (*file.samples_per_step < 1 || *file.samples_per_step > 1'000'000'000))
+    root["samples_per_step"].refuse("a whole number from 1 to 1000000000");
+  return file;
+}
+
+RankFile read_rank_file(const std::filesystem::path& path) {
+  return parse_rank_file(read_file(path), path.string());
+}
+
+}  // namespace lockstep::recordings

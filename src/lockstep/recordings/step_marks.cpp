@@ -1,0 +1,225 @@
+#include "lockstep/recordings/step_marks.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/recordings/collectives.h"
+
+namespace lockstep::recordings {
+namespace {
+
+/// Events in order of begin with a position, for questions about stretches of time.
+using Events = std::vector<const Event*>;
+
+/// Those that begin in [begin_ns, end_ns).
+std::pair<Events::const_iterator, Events::const_iterator> beginning_in(const Events& events, int64_t begin_ns,
+                                                                       int64_t end_ns) {
+  const auto begin_of = [](const Event* event) { return event->begin_ns; };
+  return {std::ranges::lower_bound(events, begin_ns, {}, begin_of),
+          std::ranges::lower_bound(events, end_ns, {}, begin_of)};
+}
+
+bool any_in(const Events& events, int64_t begin_ns, int64_t end_ns) {
+  const auto [first, last] = beginning_in(events, begin_ns, end_ns);
+  return first != last;
+}
+
+int64_t number_of(const std::string& profiler_step) {
+  int64_t number = -1;
+  const size_t at = profiler_step.find('#') + 1;
+  std::from_chars(profiler_step.data() + at, profiler_step.data() + profiler_step.size(), number);
+  return number;
+}
+
+/// Events of a role on the thread that trains, without those inside another of the same role.
+Events outermost(const KinetoTrace& trace, EventRole role, std::optional<uint32_t> track) {
+  Events all;
+  for (const Event& event : trace.events) {
+    if (event.role != role || (track && event.track != *track)) continue;
+    if (all.empty() || event.begin_ns >= all.back()->end_ns) all.push_back(&event);
+  }
+  return all;
+}
+
+class StepFinder {
+ public:
+  StepFinder(const KinetoTrace& trace, int64_t origin_ns) : trace_(trace), origin_ns_(origin_ns) {
+    for (const EventRole role : {EventRole::kOptimizer, EventRole::kProfilerStep}) {
+      const Events all = outermost(trace, role, {});
+      if (!all.empty() && !track_) track_ = all.front()->track;
+    }
+    if (!track_) {
+      throw Error(
+          fmt::format("'{}' has no steps: neither Optimizer.step nor ProfilerStep occurs in it", trace.file),
+          "Record with torch.profiler while a torch.optim optimizer steps, or call the profiler's step().");
+    }
+    updates_ = outermost(trace, EventRole::kOptimizer, track_);
+    numbered_ = outermost(trace, EventRole::kProfilerStep, track_);
+    loaders_ = outermost(trace, EventRole::kLoader, track_);
+    for (const Event& event : trace.events) {
+      if (event.role == EventRole::kBackward || event.role == EventRole::kGradient)
+        backward_.push_back(&event);
+      if (event.track != *track_) continue;
+      const bool operation = event.kind == EventKind::kOperator && event.role != EventRole::kBackward &&
+                             event.role != EventRole::kGradient;
+      if (operation || event.role == EventRole::kForward) operations_.push_back(&event);
+      if (event.role == EventRole::kLayer || event.role == EventRole::kForward) forwards_.push_back(&event);
+    }
+  }
+
+  TraceMarks find() {
+    // A loader that is asked now and then says nothing about batches.
+    marks_.has_loader =
+        3 * loaders_.size() >= std::max(updates_.size(), numbered_.size()) && !loaders_.empty();
+    if (!updates_.empty()) {
+      add_updates();
+    } else {
+      for (const Event* step : numbered_) add_step(step->begin_ns, step->end_ns, {}, true);
+    }
+    if (marks_.steps.empty()) {
+      throw Error(fmt::format("'{}' has no complete step: {} incomplete, {} of evaluation", trace_.file,
+                              marks_.incomplete_steps, marks_.evaluation_steps),
+                  "Record a window of several steps of training.");
+    }
+    return std::move(marks_);
+  }
+
+ private:
+  double seconds(int64_t time_ns) const { return seconds_since(origin_ns_, time_ns); }
+
+  /// Whether two updates are of one step: of one backward pass, or of one batch.
+  bool same_step(const Event& before, const Event& after) const {
+    if (!any_in(backward_, before.end_ns, after.begin_ns)) return true;
+    if (marks_.has_loader) return !any_in(loaders_, before.end_ns, after.begin_ns);
+    const auto [first, last] = beginning_in(numbered_, before.begin_ns, after.begin_ns);
+    return !numbered_.empty() && first == last;
+  }
+
+  void add_updates() {
+    int64_t begin_ns = updates_.front()->begin_ns;
+    for (const Events* marks : {&numbered_, &loaders_, &operations_}) {
+      if (!marks->empty()) begin_ns = std::min(begin_ns, marks->front()->begin_ns);
+    }
+    bool certain = false;
+    std::vector<Stretch> calls;
+    for (size_t i = 0; i < updates_.size(); ++i) {
+      const Event& update = *updates_[i];
+      calls.push_back({seconds(update.begin_ns), seconds(update.end_ns)});
+      if (i + 1 < updates_.size() && same_step(update, *updates_[i + 1])) continue;
+      add_step(begin_ns, update.end_ns, std::exchange(calls, {}), certain);
+      certain = true;
+      begin_ns = update.end_ns;
+    }
+    const bool more = any_in(backward_, begin_ns, INT64_MAX) ||
+                      (any_in(forwards_, begin_ns, INT64_MAX) && !evaluated(begin_ns));
+    if (more) ++marks_.incomplete_steps;
+  }
+
+  /// Counts what follows the last update as evaluation where it is more than one batch without backward.
+  bool evaluated(int64_t begin_ns) {
+    const auto [first, last] = beginning_in(loaders_, begin_ns, INT64_MAX);
+    if (last - first < 2) return false;
+    marks_.evaluation_steps += static_cast<int>(last - first);
+    return true;
+  }
+
+  /// Begins of batches: at every next of a loader that is followed by operations of a forward pass, and at
+  /// the begin of the step.
+  std::vector<int64_t> batches_in(int64_t begin_ns, int64_t end_ns) const {
+    const auto& marks = marks_.has_loader ? loaders_ : data_parallel_forwards();
+    const auto [first, last] = beginning_in(marks, begin_ns, end_ns);
+    std::vector<int64_t> begins{begin_ns};
+    for (auto mark = first; mark != last; ++mark) {
+      const int64_t at_ns = (*mark)->begin_ns;
+      // What precedes the first batch belongs to it, as do loaders that are asked one after the other.
+      const EventRole any = (*mark)->role;
+      const bool worked = any == EventRole::kLoader ? any_in(forwards_, begins.back(), at_ns)
+                                                    : any_in(backward_, begins.back(), at_ns);
+      if (worked) begins.push_back(at_ns);
+    }
+    return begins;
+  }
+
+  const Events& data_parallel_forwards() const {
+    if (module_forwards_.empty()) module_forwards_ = outermost(trace_, EventRole::kForward, track_);
+    return module_forwards_;
+  }
+
+  /// `certain`: its begin is in the trace.
+  void add_step(int64_t begin_ns, int64_t end_ns, std::vector<Stretch> updates, bool certain) {
+    StepMarks step{.begin_s = seconds(begin_ns),
+                   .end_s = seconds(end_ns),
+                   .updates = std::move(updates),
+                   .index = ended_++};
+    std::vector<int64_t> begins = batches_in(begin_ns, end_ns);
+    begins.push_back(end_ns);
+    for (size_t i = 0; i + 1 < begins.size(); ++i) {
+      const auto pass = pass_of(begins[i], begins[i + 1]);
+      if (pass) {
+        if (step.passes.empty()) step.begin_s = pass->begin_s;
+        step.passes.push_back(*pass);
+      } else if (marks_.has_loader && step.passes.empty() && any_in(forwards_, begins[i], begins[i + 1])) {
+        ++marks_.evaluation_steps;
+      }
+    }
+    if (step.passes.empty()) {
+      if (step.updates.empty() && !marks_.has_loader) ++marks_.evaluation_steps;
+      if (!step.updates.empty()) ++marks_.incomplete_steps;
+      return;
+    }
+    const Pass& first = step.passes.front();
+    const bool no_input = marks_.has_loader && !any_in(loaders_, begin_ns, end_ns);
+    if (!certain && (no_input || first.forward_s <= first.input_s)) {
+      ++marks_.incomplete_steps;
+      return;
+    }
+    const auto [one, past] = beginning_in(numbered_, INT64_MIN, end_ns);
+    if (one != past) step.number = number_of(trace_.name_of(**(past - 1)));
+    marks_.steps.push_back(std::move(step));
+  }
+
+  /// Empty without a backward pass.
+  std::optional<Pass> pass_of(int64_t begin_ns, int64_t end_ns) const {
+    const auto [first, last] = beginning_in(backward_, begin_ns, end_ns);
+    if (first == last) return std::nullopt;
+    int64_t gradient_ns = -1, node_ns = -1;
+    for (auto node = first; node != last; ++node) {
+      auto& until_ns = (*node)->role == EventRole::kGradient ? gradient_ns : node_ns;
+      until_ns = std::max(until_ns, (*node)->end_ns);
+    }
+    int64_t loaded_ns = begin_ns;
+    const auto [next, end] = beginning_in(loaders_, begin_ns, (*first)->begin_ns);
+    if (marks_.has_loader && next != end) loaded_ns = (*(end - 1))->end_ns;
+    const int64_t forward_ns = (*first)->begin_ns;
+    const auto [operation, past] = beginning_in(operations_, loaded_ns, forward_ns);
+    Pass pass{.begin_s = seconds(begin_ns),
+              .input_s = seconds(operation == past ? loaded_ns : (*operation)->begin_ns),
+              .forward_s = seconds(forward_ns),
+              .backward_s = seconds(gradient_ns >= 0 ? gradient_ns : node_ns)};
+    for (auto layer = operation; layer != past && pass.batch == 0; ++layer) {
+      const Details* details = (*layer)->role == EventRole::kLayer ? trace_.details_of(**layer) : nullptr;
+      if (details != nullptr) pass.batch = details->first_size;
+    }
+    return pass;
+  }
+
+  const KinetoTrace& trace_;
+  int64_t origin_ns_;
+  std::optional<uint32_t> track_;
+  Events updates_, numbered_, loaders_, backward_, operations_, forwards_;
+  mutable Events module_forwards_;
+  TraceMarks marks_;
+  int64_t ended_ = 0;
+};
+
+}  // namespace
+
+TraceMarks find_steps(const KinetoTrace& trace, int64_t origin_ns) {
+  return StepFinder(trace, origin_ns).find();
+}
+
+}  // namespace lockstep::recordings

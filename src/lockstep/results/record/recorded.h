@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/fields.h"
+#include "lockstep/results/record/breakdown.h"
+
+namespace lockstep::results {
+
+/// Work of one rank in the profiler's window, as unions of times, in seconds.
+struct RecordedWork {
+  /// By the device's kernels; otherwise by operations on the host.
+  bool on_device = false;
+  double window_s = 0;
+  double communication_s = 0;
+  /// Communication while nothing computes.
+  double exposed_s = 0;
+  double compute_s = 0;
+  /// Calls that wait for the device.
+  int synchronizations = 0;
+
+  LOCKSTEP_DESCRIBE(kOptional, on_device, window_s, communication_s, exposed_s, compute_s, synchronizations)
+};
+
+/// One collective of every step, in the order of the breakdown's buckets.
+struct RecordedCollective {
+  /// "all-reduce", "all-gather", "broadcast", ...
+  std::string kind;
+  /// Name of the process group; empty: the trace does not say.
+  std::string group;
+  int64_t bytes = 0;
+
+  LOCKSTEP_DESCRIBE(kOptional, kind, group, bytes)
+};
+
+/// A process group, or the collectives of the trace that belong to it.
+struct RecordedGroup {
+  std::string name;
+  /// As PyTorch lists it: "[0, 1]"; may be empty.
+  std::string ranks;
+  /// Kinds of its collectives and how many a step has: "5 all-reduce, 2 broadcast".
+  std::string collectives;
+
+  LOCKSTEP_DESCRIBE(kOptional, name, ranks, collectives)
+};
+
+/// A gradient in the order in which backward makes them.
+struct RecordedGradient {
+  int64_t elements = 0;
+  /// Mean time from the begin of backward to its end.
+  double after_backward_s = 0;
+
+  LOCKSTEP_DESCRIBE(kOptional, elements, after_backward_s)
+};
+
+/// How a run was recorded that lockstep did not train itself: by PyTorch's profiler, in a training of the
+/// user's.
+struct Recorded {
+  /// "PyTorch 2.11.0's profiler".
+  std::string by;
+  /// Ranks with a trace, in order: those of the samples and of the breakdown.
+  std::vector<int> ranks;
+  /// Whether rates rest on steps outside of the profiler's window, not on those in it.
+  bool rates_outside = false;
+  /// Steps in the window that the breakdown rests on, and those left out: evaluation (no backward),
+  /// incomplete (at either end of the window), and irregular (other collectives than most, or not on all
+  /// ranks).
+  int steps = 0;
+  int evaluation_steps = 0;
+  int incomplete_steps = 0;
+  int irregular_steps = 0;
+  /// Time of a step in the window over one outside; empty: not known.
+  std::optional<double> window_cost;
+  std::optional<Interval> window_cost_interval;
+  /// Samples of a step per rank, by shapes in the traces; empty: not known, or all alike.
+  std::vector<int64_t> batches;
+  std::vector<RecordedWork> work;
+  std::vector<RecordedGroup> groups;
+  std::vector<RecordedCollective> collectives;
+  std::vector<RecordedGradient> gradients;
+  /// What is missing or was assumed, each a sentence.
+  std::vector<std::string> notes;
+
+  LOCKSTEP_DESCRIBE(kOptional, by, ranks, rates_outside, steps, evaluation_steps, incomplete_steps,
+                    irregular_steps, window_cost, window_cost_interval, batches, work, groups, collectives,
+                    gradients, notes)
+};
+
+}  // namespace lockstep::results

@@ -1,0 +1,145 @@
+#include "lockstep/results/tables/recorded_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/tables/causes.h"
+#include "lockstep/results/tables/numbers.h"
+#include "lockstep/results/tables/tables.h"
+
+namespace lockstep::results {
+namespace {
+
+constexpr size_t kMostCauses = 3;
+constexpr size_t kMostGroups = 6;
+/// A smaller share of a step is called hidden.
+constexpr double kHidden = 0.02;
+
+/// "28 ms waiting for rank 1, whose input takes 25 ms longer, and 9 ms transfer".
+std::string exposed_parts(const Run& run, const std::vector<Cause>& causes) {
+  const PhaseTimes& mean = run.breakdown->mean;
+  std::vector<std::string> parts;
+  if (mean.waiting_s > 0) {
+    std::string waiting = fmt::format("{} waiting", time_text(mean.waiting_s));
+    if (run.breakdown->straggler) waiting += fmt::format(" for rank {}", *run.breakdown->straggler);
+    const auto slow = std::ranges::find_if(causes, [](const Cause& cause) {
+      return cause.kind == Cause::Kind::kSlowRank || cause.kind == Cause::Kind::kUnequalBatches;
+    });
+    if (slow != causes.end()) waiting += fmt::format(" ({})", slow->text);
+    parts.push_back(std::move(waiting));
+  }
+  parts.push_back(fmt::format("{} {}transfer", time_text(mean.transfer_s), mean.waiting_s > 0 ? "" : "of "));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string first_sentence(const Run& run, const std::vector<Cause>& causes) {
+  const PhaseTimes& mean = run.breakdown->mean;
+  std::string text;
+  if (positive(run.speedup) && run.role() != Role::kBaseline && run.doubt.empty()) {
+    text = fmt::format("{} reach {} times one, so {} efficient; ", counted(run.ranks, "rank"),
+                       number_text(run.speedup), share_text(run.efficiency));
+  } else {
+    text = fmt::format("{}: {} {}; ", counted(run.ranks, "rank"), number_text(run.images_per_s),
+                       run.rate_unit());
+  }
+  if (run.ranks == 1) {
+    return text + fmt::format("of a step's {}, {} are input, {} forward, {} backward and {} optimizer.",
+                              time_text(mean.step_s), time_text(mean.input_s), time_text(mean.forward_s),
+                              time_text(mean.backward_s), time_text(mean.optimizer_s));
+  }
+  const double share = mean.exposed_s() / mean.step_s;
+  if (share < kHidden)
+    return text + fmt::format("communication is hidden: {} of a step is exposed.", share_text(share));
+  return text + fmt::format("{} of a step is exposed communication: {}.", share_text(share),
+                            exposed_parts(run, causes));
+}
+
+/// "6 of evaluation, 1 incomplete".
+std::string left_out_text(const Recorded& recorded) {
+  std::vector<std::string> parts;
+  for (const auto& [count, words] :
+       {std::pair(recorded.evaluation_steps, "of evaluation"),
+        {recorded.incomplete_steps, "incomplete at an end of the window"},
+        {recorded.irregular_steps, "with other collectives or not on all ranks"}}) {
+    if (count > 0) parts.push_back(fmt::format("{} {}", count, words));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// "In the window a step takes 1.50 times as long [1.42, 1.58]."
+std::string cost_text(const Recorded& recorded) {
+  if (!recorded.window_cost) return "";
+  std::string text =
+      fmt::format(" In its window a step takes {:.2f} times as long as outside", *recorded.window_cost);
+  const auto& interval = recorded.window_cost_interval;
+  if (interval && interval->missing.empty())
+    text += fmt::format(" [{:.2f}, {:.2f}]", interval->low, interval->high);
+  return text + ".";
+}
+
+std::string recorded_line(const Run& run) {
+  const Recorded& recorded = *run.recorded;
+  std::string text = recorded.by;
+  constexpr size_t kMostRanks = 8;
+  const size_t ranks = recorded.ranks.size();
+  if (ranks < static_cast<size_t>(run.ranks)) {
+    text += fmt::format(", {} of {}", counted(static_cast<int64_t>(ranks), "rank"), run.ranks);
+    if (ranks <= kMostRanks) text += fmt::format(" ({})", fmt::join(recorded.ranks, ", "));
+  } else {
+    text += fmt::format(", {}", counted(run.ranks, "rank"));
+  }
+  text += fmt::format(". Phases are means of {}", counted(recorded.steps, "step"));
+  const std::string left_out = left_out_text(recorded);
+  if (!left_out.empty()) text += fmt::format("; left out: {}", left_out);
+  return text + "." + cost_text(recorded);
+}
+
+}  // namespace
+
+std::vector<std::string> recorded_sentences(const RunRecord& record, const Run& run) {
+  const std::vector<Cause> causes = causes_of(run);
+  std::vector<std::string> sentences{fmt::format("{}, {}", run.model, first_sentence(run, causes))};
+  for (size_t i = 0; i < std::min(kMostCauses, causes.size()); ++i) {
+    std::string text = causes[i].text;
+    text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+    sentences.push_back(fmt::format("{} ({} of a step). {}", text,
+                                    share_text(causes[i].lost_s / run.breakdown->mean.step_s),
+                                    causes[i].advice));
+  }
+  if (run.ranks > 1 && !run.speedup) {
+    sentences.emplace_back(
+        "Speed-up and efficiency need one rank of the same script: record it, and add it with "
+        "`lockstep import ... --alone`.");
+  } else if (run.ranks > 1 && run.factors && independent_of(record, run) == nullptr) {
+    sentences.emplace_back(
+        "The factor machine has what the strategy itself costs in it: only ranks that train at the "
+        "same time without communication would tell them apart.");
+  }
+  return sentences;
+}
+
+Document recorded_remarks(const RunRecord& record) {
+  Document document;
+  for (const Run& run : record.runs) {
+    if (!run.recorded) continue;
+    document.add(Remark{"Recorded: ", recorded_line(run), true});
+    const auto& groups = run.recorded->groups;
+    for (size_t i = 0; i < std::min(kMostGroups, groups.size()); ++i) {
+      const std::string name = groups[i].name.empty() ? "Process groups without a name"
+                                                      : fmt::format("Process group {}", groups[i].name);
+      document.add(
+          Remark{"", fmt::format("{}{}: {} in a step of a rank.", name,
+                                 groups[i].ranks.empty() ? "" : fmt::format(" of ranks {}", groups[i].ranks),
+                                 groups[i].collectives)});
+    }
+    if (groups.size() > kMostGroups)
+      document.add(Remark{"", fmt::format("{} more process groups.", groups.size() - kMostGroups)});
+    for (const std::string& note : run.recorded->notes) document.add(Remark{"", note});
+  }
+  return document;
+}
+
+}  // namespace lockstep::results

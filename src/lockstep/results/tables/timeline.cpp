@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/results/tables/numbers.h"
+#include "lockstep/results/tables/row_tables.h"
+#include "lockstep/results/tables/tables.h"
+
+namespace lockstep::results {
+namespace {
+
+constexpr size_t kColumns = 70;
+constexpr size_t kMostRanks = 4;
+constexpr size_t kLead = 9;
+
+constexpr std::pair<char, double PhaseTimes::*> kLetters[] = {
+    {'i', &PhaseTimes::input_s},   {'f', &PhaseTimes::forward_s},  {'b', &PhaseTimes::backward_s},
+    {'w', &PhaseTimes::waiting_s}, {'t', &PhaseTimes::transfer_s}, {'o', &PhaseTimes::optimizer_s},
+    {'.', &PhaseTimes::other_s},
+};
+
+/// Fills the columns of a stretch of time; at least one, unless it is shorter than a quarter of one.
+void draw(std::string& line, double begin_s, double end_s, double step_s, char mark) {
+  if (!((end_s - begin_s) / step_s * kColumns > 0.25)) return;
+  const auto column = [&](double seconds) {
+    const double place = std::round(std::clamp(seconds / step_s, 0.0, 1.0) * kColumns);
+    return std::min(static_cast<size_t>(place), kColumns - 1);
+  };
+  const size_t first = column(begin_s), last = std::max(first + 1, column(end_s));
+  std::fill(line.begin() + static_cast<std::ptrdiff_t>(first),
+            line.begin() + static_cast<std::ptrdiff_t>(std::min(last, kColumns)), mark);
+}
+
+std::string phases_line(const RankBreakdown& rank, double step_s) {
+  std::string line(kColumns, ' ');
+  double at_s = 0;
+  for (const auto& [letter, seconds] : kLetters) {
+    draw(line, at_s, at_s + rank.mean.*seconds, step_s, letter);
+    at_s += std::max(0.0, rank.mean.*seconds);
+  }
+  return line;
+}
+
+std::string buckets_line(const RankBreakdown& rank, double step_s) {
+  std::string line(kColumns, ' ');
+  for (size_t i = 0; i < rank.buckets.size(); ++i) {
+    const BucketTimes& bucket = rank.buckets[i];
+    const double arrived_s = std::max(bucket.started_s, bucket.all_arrived_s);
+    draw(line, bucket.started_s, arrived_s, step_s, '-');
+    draw(line, arrived_s, bucket.ended_s, step_s, static_cast<char>('0' + (i + 1) % 10));
+  }
+  return line;
+}
+
+/// The first ranks, and the straggler in place of the last of them.
+std::vector<size_t> shown_ranks(const Breakdown& breakdown) {
+  std::vector<size_t> ranks;
+  for (size_t rank = 0; rank < std::min(kMostRanks, breakdown.ranks.size()); ++rank) ranks.push_back(rank);
+  const auto straggler = static_cast<size_t>(breakdown.straggler.value_or(0));
+  if (straggler >= ranks.size() && straggler < breakdown.ranks.size()) ranks.back() = straggler;
+  return ranks;
+}
+
+std::string line_of(const std::string& lead, std::string columns) {
+  columns.erase(columns.find_last_not_of(' ') + 1);
+  return fmt::format("{:<{}}{}\n", lead, kLead, columns);
+}
+
+}  // namespace
+
+Document timeline(const RunRecord& record) {
+  const auto has_buckets = [](const Run& run) {
+    return run.ranks > 1 && run.breakdown && run.breakdown->mean.step_s > 0 &&
+           !run.breakdown->ranks.empty() && !run.breakdown->ranks.front().buckets.empty();
+  };
+  const auto found = std::ranges::find_if(record.runs, has_buckets);
+  if (std::ranges::count_if(record.runs, has_buckets) != 1) return {};
+  const Breakdown& breakdown = *found->breakdown;
+  const double step_s = breakdown.mean.step_s;
+  std::string text;
+  for (const size_t rank : shown_ranks(breakdown)) {
+    text += line_of(fmt::format("rank {}", rank), phases_line(breakdown.ranks[rank], step_s));
+    text += line_of("", buckets_line(breakdown.ranks[rank], step_s));
+  }
+  const std::string middle = time_text(step_s / 2), end = time_text(step_s);
+  text += fmt::format("{:{}}0{:>{}}{:>{}}\n", "", kLead, middle, kColumns / 2 - 1, end, kColumns / 2);
+  Document document;
+  document.add(Heading{fmt::format("A mean step: {}, {} at {}", found->model, found->strategy,
+                                   counted(found->ranks, "rank"))});
+  document.add(Preformatted{std::move(text)});
+  document.add(
+      Remark{"",
+             "i: input, f: forward, b: backward, w: waiting for other ranks, t: transfer, o: "
+             "optimizer. Below, each bucket: - until the last rank has it, its number until all do."});
+  return document;
+}
+
+}  // namespace lockstep::results

@@ -1,0 +1,136 @@
+#include "lockstep/recordings/import.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/results/files/record_json.h"
+
+#include "recordings/made_traces.h"
+
+namespace lockstep::recordings {
+namespace {
+
+using nlohmann::json;
+using testing::Contains;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+/// A folder for the files of one test.
+class ImportTest : public testing::Test {
+ protected:
+  ImportTest() : folder_(make_private_folder("lockstep-import-test")) {}
+  ~ImportTest() override { fs::remove_all(folder_); }
+
+  fs::path write(const std::string& name, const std::string& text) const {
+    write_file_atomically(folder_ / name, text);
+    return folder_ / name;
+  }
+  fs::path write_gz(const std::string& name, const std::string& text) const {
+    const gzFile file = gzopen((folder_ / name).c_str(), "wb");
+    gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+    gzclose(file);
+    return folder_ / name;
+  }
+  std::vector<fs::path> write_traces(const MadeJob& job) const {
+    std::vector<fs::path> paths;
+    for (const json& trace : made_traces(job))
+      paths.push_back(write_gz(fmt::format("rank-{}.trace.json.gz", paths.size()), trace.dump()));
+    return paths;
+  }
+  /// A recording's folder: 40 steps of 10 ms, from the 20th to the 26th in the profiler's window, of 15 ms.
+  void write_recording(const MadeJob& job) const {
+    const size_t ranks = write_traces(job).size();
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      json ends = json::array();
+      double at_s = 100;
+      for (int i = 0; i < 40; ++i)
+        ends.push_back(at_s += i >= 20 && i < 26 ? 0.015 : 0.01 + 1e-5 * (i * 7 % 5));
+      write(fmt::format("rank-{}.json", rank), json{{"lockstep_recording", 1},
+                                                    {"rank", rank},
+                                                    {"world", ranks},
+                                                    {"host", "box"},
+                                                    {"torch", "2.11.0"},
+                                                    {"backend", "gloo"},
+                                                    {"strategy", "ddp"},
+                                                    {"command", {"python", "my_train.py"}},
+                                                    {"started_at", "2026-11-25T12:00:00Z"},
+                                                    {"step_end_s", ends},
+                                                    {"window", {20, 26}},
+                                                    {"trace", fmt::format("rank-{}.trace.json.gz", rank)},
+                                                    {"samples_per_step", 32},
+                                                    {"ended", "finished"},
+                                                    {"warnings", json::array()}}
+                                                   .dump());
+    }
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ImportTest, traces_become_a_record_that_is_read_again) {
+  const results::RunRecord record = import_job({.paths = write_traces({})});
+  ASSERT_EQ(record.runs.size(), 1);
+  const results::Run& run = record.runs.front();
+  EXPECT_EQ(run.ranks, 2);
+  EXPECT_EQ(run.strategy, "ddp");
+  EXPECT_EQ(run.batch_per_rank, 32);
+  EXPECT_NEAR(run.images_per_s, 2 * 32 / 0.015, 5);
+  EXPECT_EQ(run.recorded->ranks, (std::vector<int>{0, 1}));
+  const results::RunRecord again = results::from_json(results::to_json(record), "run.json");
+  EXPECT_EQ(again.source, results::kRecordedSource);
+  EXPECT_EQ(again.runs.front().recorded->gradients.size(), 4);
+  EXPECT_EQ(results::to_json(again), results::to_json(record));
+}
+
+TEST_F(ImportTest, rates_of_a_recording_are_those_outside_of_the_window) {
+  write_recording({});
+  const results::RunRecord record = import_job({.paths = {folder_}});
+  const results::Run& run = record.runs.front();
+  EXPECT_EQ(run.model, "my_train");
+  EXPECT_TRUE(run.recorded->rates_outside);
+  EXPECT_NEAR(run.images_per_s, 64 / 0.01, 64);
+  EXPECT_NEAR(run.recorded->window_cost.value_or(0), 1.5, 0.01);
+  EXPECT_EQ(run.recorded->by, "PyTorch 2.11.0's profiler");
+  EXPECT_EQ(record.torch_version, "2.11.0");
+}
+
+TEST_F(ImportTest, a_recording_with_files_missing_is_imported_as_far_as_it_goes) {
+  write_recording({});
+  fs::remove(folder_ / "rank-1.trace.json.gz");
+  const results::RunRecord record = import_job({.paths = {folder_}});
+  EXPECT_EQ(record.runs.front().ranks, 2);
+  EXPECT_EQ(record.runs.front().recorded->ranks, std::vector<int>{0});
+  EXPECT_THAT(record.runs.front().recorded->notes, Contains(HasSubstr("is missing")));
+  EXPECT_NO_THROW(results::from_json(results::to_json(record), "run.json"));
+}
+
+TEST_F(ImportTest, one_rank_alone_completes_speed_up_and_factors) {
+  results::RunRecord record = import_job({.paths = write_traces({.late_us = {0, 3000}})});
+  const results::RunRecord alone =
+      import_job({.paths = write_traces({.world = 1, .transfer_us = 0, .late_us = {0}})});
+  EXPECT_EQ(alone.runs.front().strategy, results::kSingle);
+  add_alone(record, alone);
+  ASSERT_EQ(record.runs.size(), 2);
+  const results::Run& run = record.runs.back();
+  EXPECT_NEAR(run.speedup.value_or(0), 2 * 13.5 / 18, 0.01);
+  ASSERT_TRUE(run.factors);
+  const results::EfficiencyFactors& factors = *run.factors;
+  EXPECT_NEAR(factors.machine * factors.strategy * factors.transfer * factors.stragglers, *run.efficiency,
+              1e-6);
+}
+
+TEST_F(ImportTest, what_is_not_of_one_job_is_refused) {
+  const std::vector<fs::path> paths = write_traces({});
+  EXPECT_THROW(import_job({.paths = {paths[0], paths[0]}}), Error);
+  EXPECT_THROW(import_job({.paths = {}}), ConfigError);
+  EXPECT_THROW(import_job({.paths = {folder_ / "none.json"}}), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::recordings

@@ -1,0 +1,173 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/measure/phases.h"
+#include "lockstep/recordings/kineto_trace.h"
+#include "lockstep/recordings/together.h"
+
+#include "recordings/made_traces.h"
+
+namespace lockstep::recordings {
+namespace {
+
+struct Explained {
+  std::vector<RankSteps> ranks;
+  JobSteps job;
+  measure::Breakdown breakdown;
+
+  const measure::PhaseTimes& rank(size_t rank) const { return breakdown.ranks[rank].mean; }
+};
+
+Explained explained(const MadeJob& job, const std::vector<std::string>& hosts = {}) {
+  Explained result;
+  std::vector<PlacedSteps> placed;
+  int64_t origin_ns = 0;
+  for (const nlohmann::json& made : made_traces(job)) {
+    const KinetoTrace trace = parse_kineto_trace(made.dump(), "made.json");
+    if (placed.empty()) origin_ns = trace.events.front().begin_ns;
+    result.ranks.push_back(stamp_steps(trace, origin_ns));
+    const std::string host = hosts.empty() ? "" : hosts[placed.size()];
+    placed.push_back({static_cast<int>(placed.size()), host, result.ranks.back()});
+  }
+  result.job = put_together(std::move(placed));
+  result.breakdown = measure::break_down(result.job.ranks, static_cast<size_t>(job.world));
+  return result;
+}
+
+constexpr double kMs = 1e-3;
+/// Gradients are final a microsecond before their node ends.
+constexpr double kNear = 5e-6;
+
+class FormatTest : public testing::TestWithParam<std::tuple<bool, bool>> {
+ protected:
+  MadeJob job() const {
+    MadeJob made;
+    std::tie(made.device, made.old_format) = GetParam();
+    // The device of a host that is ahead has its batch in time.
+    if (made.device) made.input_us = 0;
+    return made;
+  }
+};
+
+TEST_P(FormatTest, phases_of_a_step_are_those_that_it_was_made_of) {
+  const Explained found = explained(job());
+  const double input_s = job().input_us * 1e-6;
+  EXPECT_EQ(found.breakdown.steps, 6);
+  EXPECT_NEAR(found.rank(0).input_s, input_s, kNear);
+  EXPECT_NEAR(found.rank(0).forward_s, 4 * kMs, kNear);
+  EXPECT_NEAR(found.rank(0).backward_s, 8 * kMs, kNear);
+  EXPECT_NEAR(found.rank(0).waiting_s, 0, kNear);
+  EXPECT_NEAR(found.rank(0).transfer_s, 1.5 * kMs, kNear);
+  EXPECT_NEAR(found.rank(0).optimizer_s, 0.5 * kMs, kNear);
+  EXPECT_NEAR(found.breakdown.communication_s, 3 * kMs, kNear);
+  ASSERT_EQ(found.job.collectives.size(), 2);
+  EXPECT_EQ(found.job.collectives[0].kind, "all-reduce");
+  EXPECT_EQ(found.job.collectives[0].bytes, 4000);
+  EXPECT_EQ(found.ranks[0].batch, 32);
+  ASSERT_EQ(found.ranks[0].gradients.size(), 4);
+  EXPECT_EQ(found.ranks[0].gradients[3].elements, 500);
+}
+
+TEST_P(FormatTest, the_rank_that_comes_last_is_waited_for) {
+  MadeJob made = job();
+  made.late_us = {0, 3000};
+  const Explained found = explained(made);
+  EXPECT_EQ(found.breakdown.straggler, 1);
+  EXPECT_NEAR(found.rank(0).waiting_s, 3 * kMs, kNear);
+  EXPECT_NEAR(found.rank(1).waiting_s, 0, kNear);
+  EXPECT_NEAR(found.rank(1).transfer_s, 1.5 * kMs, kNear);
+}
+
+TEST_P(FormatTest, micro_batches_are_added_up) {
+  MadeJob made = job();
+  made.passes = 3;
+  const Explained found = explained(made);
+  EXPECT_EQ(found.breakdown.steps, 6);
+  EXPECT_EQ(found.ranks[0].passes, 3);
+  EXPECT_NEAR(found.rank(0).forward_s, 12 * kMs, 4 * kNear);
+  EXPECT_NEAR(found.rank(0).backward_s, 24 * kMs, 4 * kNear);
+  EXPECT_NEAR(found.rank(0).transfer_s, 1.5 * kMs, 4 * kNear);
+  EXPECT_EQ(found.ranks[0].batch, 96);
+}
+
+TEST_P(FormatTest, communication_of_earlier_micro_batches_is_exposed) {
+  MadeJob made = job();
+  made.passes = 3;
+  made.reduce_each_pass = true;
+  const Explained found = explained(made);
+  EXPECT_NEAR(found.rank(0).transfer_s, 4.5 * kMs, 8 * kNear);
+  EXPECT_NEAR(found.rank(0).backward_s, 24 * kMs, 8 * kNear);
+  EXPECT_EQ(found.job.collectives.size(), 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, FormatTest, testing::Combine(testing::Bool(), testing::Bool()));
+
+TEST(StepsTest, steps_that_are_torn_do_not_count) {
+  const Explained found = explained({.torn = true});
+  EXPECT_EQ(found.breakdown.steps, 4);
+  EXPECT_EQ(found.ranks[0].incomplete_steps, 2);
+}
+
+TEST(StepsTest, batches_without_backward_are_evaluation) {
+  MadeJob made;
+  made.evaluate_every = 3;
+  const Explained found = explained(made);
+  EXPECT_EQ(found.breakdown.steps, 6);
+  EXPECT_EQ(found.ranks[0].evaluation_steps, 6);
+  EXPECT_NEAR(found.rank(0).step_s, 15 * kMs, kNear);
+}
+
+TEST(StepsTest, without_an_optimizer_the_profiler_counts_steps) {
+  MadeJob made;
+  made.optimizer = false;
+  made.profiler_steps = true;
+  const Explained found = explained(made);
+  EXPECT_EQ(found.breakdown.steps, 6);
+  EXPECT_EQ(found.ranks[0].numbers.front(), 3);
+  EXPECT_NEAR(found.rank(0).transfer_s, 1.5 * kMs, kNear);
+}
+
+TEST(StepsTest, without_marks_there_are_no_steps) {
+  MadeJob made;
+  made.optimizer = false;
+  EXPECT_THROW(explained(made), Error);
+}
+
+TEST(StepsTest, broadcasts_in_forward_are_communication) {
+  MadeJob made;
+  made.broadcast_us = 700;
+  const Explained found = explained(made);
+  EXPECT_NEAR(found.rank(0).forward_s, 3.3 * kMs, kNear);
+  EXPECT_NEAR(found.rank(0).transfer_s, 2.2 * kMs, kNear);
+  EXPECT_EQ(found.job.collectives.front().kind, "broadcast");
+}
+
+TEST(StepsTest, other_kinds_of_collectives_keep_their_names) {
+  MadeJob made;
+  made.kind = "reduce_scatter";
+  EXPECT_EQ(explained(made).job.collectives.front().kind, "reduce-scatter");
+}
+
+TEST(StepsTest, clocks_of_two_hosts_are_compared_by_what_they_exchange) {
+  MadeJob made;
+  made.clock_offset_us = 4000;
+  const Explained found = explained(made, {"a", "b"});
+  const measure::RankStamps& other = found.job.ranks[1];
+  EXPECT_NEAR(other.clock_offset_s, 4 * kMs, other.clock_error_s);
+  EXPECT_GT(other.clock_error_s, 0);
+  EXPECT_LE(other.clock_error_s, 1.6 * kMs);
+  EXPECT_EQ(found.breakdown.steps, 6);
+}
+
+TEST(StepsTest, one_trace_of_two_ranks_has_transfer_and_no_waiting) {
+  MadeJob made;
+  const KinetoTrace trace = parse_kineto_trace(made_traces(made)[0].dump(), "made.json");
+  const JobSteps job = put_together({{0, "", stamp_steps(trace, trace.events.front().begin_ns)}});
+  const measure::Breakdown found = measure::break_down(job.ranks, 2);
+  EXPECT_NEAR(found.mean.transfer_s, 1.5 * kMs, kNear);
+  EXPECT_EQ(found.mean.waiting_s, 0);
+}
+
+}  // namespace
+}  // namespace lockstep::recordings

@@ -1,0 +1,166 @@
+#include "lockstep/results/tables/causes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/results/record/baseline.h"
+#include "lockstep/results/tables/render.h"
+
+#include "results/sample_runs.h"
+
+namespace lockstep::results {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Kind = Cause::Kind;
+
+constexpr double kStep = 0.1;
+
+/// Two ranks whose communication is hidden, with two buckets of an all-reduce each.
+Run recorded_run(double waiting_s = 0, double transfer_s = 0) {
+  auto run = measured_run("ddp", 2, 40, kStep);
+  run.breakdown = breakdown_of(2, kStep, waiting_s, transfer_s);
+  run.recorded = Recorded{.by = "PyTorch 2.11.0's profiler", .ranks = {0, 1}, .steps = 8};
+  run.recorded->collectives = {{"all-reduce", "0", 1 << 20}, {"all-reduce", "0", 1 << 20}};
+  return run;
+}
+
+/// Gives a bucket of all ranks its times after the begin of a step.
+void set_bucket(Run& run, size_t bucket, double arrived_s, double ended_s) {
+  for (RankBreakdown& rank : run.breakdown->ranks) {
+    rank.buckets.resize(run.recorded->collectives.size());
+    rank.buckets[bucket] = {run.recorded->collectives[bucket].bytes, arrived_s, arrived_s, arrived_s,
+                            ended_s};
+  }
+}
+
+/// Makes rank 1 the one that is waited for, because `phase` takes longer by `longer_s`.
+void slow_down(Run& run, double PhaseTimes::*phase, double longer_s) {
+  run.breakdown->straggler = 1;
+  run.breakdown->ranks[1].mean.*phase += longer_s;
+  run.breakdown->ranks[1].mean.waiting_s = 0;
+}
+
+std::vector<Kind> kinds_of(const Run& run) {
+  std::vector<Kind> kinds;
+  for (const Cause& cause : causes_of(run)) kinds.push_back(cause.kind);
+  return kinds;
+}
+
+TEST(CausesTest, a_healthy_run_has_none) {
+  auto run = recorded_run(0.0005, 0.001);
+  set_bucket(run, 0, 0.05, 0.051);
+  set_bucket(run, 1, 0.07, 0.071);
+  EXPECT_THAT(kinds_of(run), ElementsAre());
+  EXPECT_THAT(kinds_of(measured_run("ddp", 2, 40, kStep)), ElementsAre());
+}
+
+TEST(CausesTest, a_slow_rank_is_named_with_its_phase) {
+  auto run = recorded_run(0.02, 0.001);
+  slow_down(run, &PhaseTimes::input_s, 0.019);
+  const std::vector<Cause> causes = causes_of(run);
+  ASSERT_EQ(causes.size(), 1);
+  EXPECT_EQ(causes[0].kind, Kind::kSlowRank);
+  EXPECT_THAT(causes[0].text, HasSubstr("rank 1's input takes 19"));
+}
+
+TEST(CausesTest, a_phase_that_explains_half_of_the_waiting_is_not_named) {
+  auto run = recorded_run(0.02, 0.001);
+  slow_down(run, &PhaseTimes::forward_s, 0.01);
+  EXPECT_THAT(kinds_of(run), ElementsAre());
+}
+
+TEST(CausesTest, unequal_batches_explain_a_slow_rank) {
+  auto run = recorded_run(0.02, 0.001);
+  slow_down(run, &PhaseTimes::backward_s, 0.02);
+  run.recorded->batches = {32, 48};
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kUnequalBatches));
+}
+
+TEST(CausesTest, an_input_that_starves_every_rank) {
+  auto run = recorded_run();
+  for (RankBreakdown& rank : run.breakdown->ranks) rank.mean.input_s = 0.03;
+  run.breakdown->mean.input_s = 0.03;
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kInput));
+}
+
+TEST(CausesTest, an_all_reduce_in_every_micro_batch) {
+  auto run = recorded_run(0, 0.02);
+  run.accumulate = 2;
+  set_bucket(run, 0, 0.03, 0.04);
+  set_bucket(run, 1, 0.08, 0.09);
+  const std::vector<Cause> causes = causes_of(run);
+  ASSERT_EQ(causes.size(), 1);
+  EXPECT_EQ(causes[0].kind, Kind::kReducedTooOften);
+  EXPECT_NEAR(causes[0].lost_s, 0.01, 1e-9);
+  EXPECT_THAT(causes[0].advice, HasSubstr("no_sync()"));
+}
+
+TEST(CausesTest, buffers_broadcast_in_forward) {
+  auto run = recorded_run(0, 0.01);
+  run.recorded->collectives[0].kind = "broadcast";
+  set_bucket(run, 0, 0.001, 0.011);
+  set_bucket(run, 1, 0.06, 0.061);
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kBuffers));
+}
+
+TEST(CausesTest, one_large_bucket) {
+  auto run = recorded_run(0, 0.02);
+  run.recorded->collectives[1].bytes = 100 << 20;
+  set_bucket(run, 0, 0.04, 0.041);
+  set_bucket(run, 1, 0.07, 0.09);
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kLargeBucket));
+}
+
+TEST(CausesTest, a_last_bucket_that_nothing_hides) {
+  auto run = recorded_run(0, 0.01);
+  run.recorded->collectives.push_back({"all-reduce", "0", 1 << 20});
+  set_bucket(run, 0, 0.04, 0.05);
+  set_bucket(run, 1, 0.05, 0.06);
+  set_bucket(run, 2, 0.08, 0.09);
+  const std::vector<Cause> causes = causes_of(run);
+  ASSERT_EQ(causes.size(), 1);
+  EXPECT_EQ(causes[0].kind, Kind::kLateBucket);
+  EXPECT_THAT(causes[0].text, HasSubstr("0.105 GB/s"));
+}
+
+TEST(CausesTest, a_link_that_is_slower_than_backward) {
+  auto run = recorded_run(0, 0.03);
+  set_bucket(run, 0, 0.02, 0.06);
+  set_bucket(run, 1, 0.06, 0.09);
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kSlowLink));
+}
+
+TEST(CausesTest, a_device_that_waits_for_a_host_that_waits_for_it) {
+  auto run = recorded_run();
+  run.recorded->work = {
+      {.on_device = true, .window_s = 1, .exposed_s = 0.1, .compute_s = 0.4, .synchronizations = 80}};
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kSynchronizing));
+  run.recorded->work[0].compute_s = 0.85;
+  EXPECT_THAT(kinds_of(run), ElementsAre());
+}
+
+TEST(CausesTest, every_tenth_step_takes_longer) {
+  auto run = recorded_run();
+  for (size_t i = 3; i < run.samples.size(); i += 10) run.samples[i][0] += 0.2;
+  const std::vector<Cause> causes = causes_of(run);
+  ASSERT_EQ(causes.size(), 1);
+  EXPECT_EQ(causes[0].kind, Kind::kPeriodic);
+  EXPECT_THAT(causes[0].text, HasSubstr("every 10 steps one takes 200"));
+}
+
+TEST(CausesTest, the_summary_begins_with_the_answer) {
+  RunRecord record;
+  record.source = kRecordedSource;
+  auto run = recorded_run(0.02, 0.001);
+  slow_down(run, &PhaseTimes::input_s, 0.019);
+  record.runs = {measured_run(kSingle, 1, 40, kStep / 1.5), std::move(run)};
+  assign_baselines(record);
+  const std::string text = render(record, {});
+  EXPECT_THAT(text, HasSubstr("2 ranks reach 1.33 times one"));
+  EXPECT_THAT(text, HasSubstr("20.0 ms waiting for rank 1 (rank 1's input"));
+}
+
+}  // namespace
+}  // namespace lockstep::results
