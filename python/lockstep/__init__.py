@@ -7,16 +7,21 @@ results.
     lockstep.report("result.json", "report.html")
     rows = lockstep.read("result.json")
 
-export() needs PyTorch 2.11, bench() and report() the program, read() nothing. include_folder() has the header of networks
-in C++.
+    with lockstep.record("run.json"):
+        trainer.fit(model)
+
+export() needs PyTorch 2.11, and record() 2.0 or newer; bench(), report() and record() need the program, read() nothing.
+include_folder() has the header of networks in C++.
 """
 
 from lockstep.calls import RunError, bench, report
+from lockstep.own_loop import record
 from lockstep.program import include_folder
+from lockstep.recorder import step
 from lockstep.refusals import ExportError
 from lockstep.results import read
 
-__all__ = ["ExportError", "RunError", "bench", "export", "include_folder", "read", "report"]
+__all__ = ["ExportError", "RunError", "bench", "export", "include_folder", "read", "record", "report", "step"]
 
 
 def __getattr__(name: str):

@@ -28,14 +28,14 @@ def bench(json: str | os.PathLike | None = None, **flags) -> list[dict]:
     """
     with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
         result = Path(json) if json is not None else Path(folder) / "result.json"
-        _run(["bench", "--json", str(result), *_as_arguments(flags)])
+        run(["bench", "--json", str(result), *_as_arguments(flags)])
         return read(result)
 
 
 def report(results: str | os.PathLike | Iterable[str | os.PathLike], page: str | os.PathLike, **flags) -> Path:
     """Writes the page that explains one or several results of bench(json=...). Raises RunError."""
     files = [results] if isinstance(results, (str, os.PathLike)) else results
-    _run(["report", *map(str, files), "-o", str(page), *_as_arguments(flags)])
+    run(["report", *map(str, files), "-o", str(page), *_as_arguments(flags)])
     return Path(page)
 
 
@@ -52,15 +52,16 @@ def _as_arguments(flags: dict) -> list[str]:
     return arguments
 
 
-def _run(arguments: list[str]) -> None:
+def run(arguments: list[str]) -> str:
+    """Runs the program and returns its output. Raises RunError."""
     try:
         command, environment = program.found()
     except program.NotFound as error:
         raise RunError(str(error)) from error
     said = []
     # By way of sys.stderr, which is what a notebook shows.
-    with subprocess.Popen(
-        [command, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    with tempfile.TemporaryFile("w+") as output, subprocess.Popen(
+        [command, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, text=True
     ) as process:  # fmt: skip
         try:
             for line in process.stderr:
@@ -70,7 +71,11 @@ def _run(arguments: list[str]) -> None:
             # Ctrl-C in a notebook reaches Python alone.
             process.send_signal(signal.SIGINT)
             raise
+        process.wait()
+        output.seek(0)
+        printed = output.read()
     if process.returncode != 0:
         errors = [number for number, line in enumerate(said) if line.startswith("lockstep: error: ")]
         text = "".join(said[errors[-1] :]).removeprefix("lockstep: error: ").strip() if errors else "".join(said[-3:]).strip()
         raise RunError(f"lockstep {arguments[0]} ended with code {process.returncode}: {text}")
+    return printed

@@ -43,6 +43,7 @@ constexpr std::pair<std::string_view, const char*> kRemoved[] = {
 
 /// A guess at the meaning of `word` on a command without arguments: "; did you mean --model resnet18?".
 std::string meaning_of_argument(const CLI::App& command, const std::string& word) {
+  if (command.get_name() == "record") return "; the command to record stands behind '--'";
   if (word.ends_with(".json"))
     return "; 'lockstep diff BASE.json TEST.json' compares results, 'lockstep show' prints one";
   const std::string flag = "--" + flag_name(word);

@@ -23,6 +23,8 @@ constexpr const char* kFooter = R"(Start here:
   lockstep diff BASE.json TEST.json  what changed between two results, and how certain that is
   lockstep compare --bucket-mb 25 -- --bucket-mb 1
                                      which of two settings is faster, launched in turn until it is certain
+  lockstep record -- torchrun --nproc-per-node 2 train.py
+                                     where the time of your own training goes
 
 Exit codes: 0 done, 1 the run or a check failed, 2 wrong usage, 3 a regression was found,
 4 a backend is missing, 130 interrupted (Ctrl-C), 143 terminated.
@@ -36,6 +38,7 @@ int run_program(const Arguments& arguments) {
   line.add("bench", "train on 1, 2 and more ranks and print how it scales", &add_bench);
   line.add("train", "train a network, with checkpoints to resume from", &add_train);
   line.add("verify", "check that strategies compute what they promise", &add_verify);
+  line.add("record", "record your own PyTorch training, without a change of its script", &add_record);
   line.add("info", "versions, devices, backends, models, strategies, inputs, kernels and presets", &add_info);
   line.add("compare", "run two configurations of bench in turn until it is certain which is faster",
            &add_compare);

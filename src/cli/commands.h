@@ -14,6 +14,7 @@ RunCommand add_bench(Flags& flags);
 RunCommand add_compare(Flags& flags);
 RunCommand add_train(Flags& flags);
 RunCommand add_verify(Flags& flags);
+RunCommand add_record(Flags& flags);
 RunCommand add_import(Flags& flags);
 RunCommand add_info(Flags& flags);
 RunCommand add_diff(Flags& flags);

@@ -66,6 +66,8 @@ class Flags {
   /// Lets the command take flags that it lacks, and a "--": parsing puts them into `words`, which outlives
   /// it.
   void pass_on(PassedOn& words);
+  /// Lets the command take a "--" and what is behind it; a flag that it lacks stays wrong.
+  void take_behind_divider(PassedOn& words) { passed_on_ = &words; }
   /// Null: nothing is passed on.
   PassedOn* passed_on() const { return passed_on_; }
 

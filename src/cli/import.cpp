@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kImportExamples = R"(Examples:
   lockstep import rank0.json.gz rank1.json.gz -o run.json
-  lockstep import recording/ -o run.json              a folder of `python -m lockstep record`
+  lockstep import recording/ -o run.json              a folder of 'lockstep record --keep recording'
   lockstep import two/ --alone one/ -o run.json       beside one rank of the same script
   lockstep report run.json -o report.html             the result, on a page
 Traces are those of torch.profiler (export_chrome_trace, tensorboard_trace_handler), of torch 1.13 to 2.11, on

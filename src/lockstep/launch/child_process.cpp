@@ -52,11 +52,11 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 /// safe in a signal handler.
 [[noreturn]] void exec_child(const char* program, char* const* arguments, char* const* environment,
                              pid_t parent, int null_fd, const ChildCommand& command, int exec_error_fd) {
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (!command.in_terminal) ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, command.in_terminal ? SIGTERM : SIGKILL);
   // The parent may have died before the line above.
   if (::getppid() != parent) ::_exit(127);
-  ::dup2(null_fd, STDIN_FILENO);
+  if (!command.in_terminal) ::dup2(null_fd, STDIN_FILENO);
   if (command.output_fd >= 0) ::dup2(command.output_fd, STDOUT_FILENO);
   if (command.error_fd >= 0) ::dup2(command.error_fd, STDERR_FILENO);
   // Signals that are ignored (nohup) stay so; handlers of this program become the defaults.
@@ -67,8 +67,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
     action.sa_handler = SIG_DFL;
     ::sigaction(signal, &action, nullptr);
   }
-  // The rank is outside of the terminal's foreground group; under `stty tostop` writing would stop it.
-  ::signal(SIGTTOU, SIG_IGN);
+  // Outside of the terminal's foreground group writing would stop it, under `stty tostop`.
+  if (!command.in_terminal) ::signal(SIGTTOU, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -106,6 +106,12 @@ void stop_with_child(pid_t child) {
   ::kill(child, SIGTSTP);
   ::kill(::getpid(), SIGSTOP);
   ::kill(child, SIGCONT);
+}
+
+/// Whether the terminal's signals reach this process and its group.
+bool is_in_foreground() {
+  const UniqueFd terminal(::open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  return terminal && ::tcgetpgrp(terminal.get()) == ::getpgrp();
 }
 
 /// Kills the child where waiting for it was left by an exception.
@@ -169,7 +175,7 @@ pid_t start_child(const ChildCommand& command) {
     throw Error(fmt::format("cannot start '{}': {}", program, std::strerror(fork_error)),
                 "The limit of processes or memory may be reached: start fewer ranks.");
   }
-  ::setpgid(child, child);  // in both processes: either may run first
+  if (!command.in_terminal) ::setpgid(child, child);  // in both processes: either may run first
   error_out = UniqueFd();
   int exec_error = 0;
   ssize_t got = 0;
@@ -198,12 +204,17 @@ ChildEnd run_child(const ChildCommand& command, const std::function<void()>& tic
     ::poll(&wanted, 1, kTick_ms);
     while (const auto signal = signals.take()) {
       if (*signal == SIGCHLD) continue;
+      const bool has_it = command.in_terminal && is_in_foreground();
+      if (*signal == SIGTSTP && has_it) {
+        ::kill(::getpid(), SIGSTOP);
+        continue;
+      }
       if (*signal == SIGTSTP) {
         stop_with_child(pid);
         continue;
       }
       end.interrupted_by = *signal;
-      ::kill(pid, *signal);
+      if (*signal != SIGINT || !has_it) ::kill(pid, *signal);
     }
   }
 }

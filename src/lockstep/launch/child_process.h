@@ -22,11 +22,14 @@ struct ChildCommand {
   /// Open for writing: receive the program's output and its errors; -1: they go where this process's own go.
   int output_fd = -1;
   int error_fd = -1;
+  /// Lets it read this process's input and belong to its group, as a command of a shell: signals of the
+  /// terminal reach it directly.
+  bool in_terminal = false;
 };
 
-/// Starts a program that dies with the calling thread. It gets a process group of its own (signals of the
-/// terminal do not reach it), default signal handling and input from /dev/null. Throws Error that names the
-/// program.
+/// Starts a program that dies with the calling thread (one in the terminal gets SIGTERM then). Unless it is
+/// in the terminal, it gets a process group of its own (signals of the terminal do not reach it) and input
+/// from /dev/null. Its signal handling is the default. Throws Error that names the program.
 pid_t start_child(const ChildCommand& command);
 
 /// How a program that was run as a child ended.
@@ -38,8 +41,9 @@ struct ChildEnd {
 };
 
 /// Runs a program and waits for its end; calls `tick`, if given, ten times a second. Meanwhile SIGINT,
-/// SIGTERM and SIGHUP go to the child, which ends in its own order, and Ctrl-Z stops it too. Call in the main
-/// thread, one call at a time. Throws Error if the program cannot be started.
+/// SIGTERM and SIGHUP go to the child, which ends in its own order, and Ctrl-Z stops it too; Ctrl-C is not
+/// passed on to a child in the terminal, which has it already. Call in the main thread, one call at a time.
+/// Throws Error if the program cannot be started.
 ChildEnd run_child(const ChildCommand& command, const std::function<void()>& tick = {});
 
 /// The path of the program in PATH; empty if it is not there.

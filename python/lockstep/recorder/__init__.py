@@ -1,0 +1,163 @@
+"""Records a PyTorch training from inside, without a change of its script.
+
+`lockstep record -- COMMAND` puts these files into a folder that every Python of the command looks into first
+(sitecustomize.py). A process records from its first optimizer step on: the time at which each step ends, and a trace of
+torch.profiler over a window of steps. It writes rank-R.json and rank-R.trace.json.gz (docs/your-training.md), which
+`lockstep import` reads.
+
+Whatever fails in here leaves the training as it was: one warning, and the training goes on. Any Python may import these
+files, so they have the syntax of Python 3.6 and need nothing but the standard library.
+"""
+
+import os
+import sys
+
+_options = None
+_recorder = None
+_cause = "finished"
+
+
+def begin(options):
+    """Lets this process record once it has PyTorch.
+
+    options: a dictionary with folder (of the recording), shared (a folder of this host's ranks), steps (first and one
+    past the last of the window, or None), max_trace (bytes) and command (a list); or a file with that as JSON.
+    """
+    global _options
+    _options = options
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forget)
+    if "torch" in sys.modules:
+        _attach(sys.modules["torch"])
+    else:
+        sys.meta_path.insert(0, _TorchFinder())
+
+
+def end(ended=None):
+    """Ends the recording of this process, if there is one. Returns its rank and the number of ranks, or (None, 0)."""
+    global _options, _recorder
+    recorder, _recorder, _options = _recorder, None, None
+    return recorder.finish(ended or _cause) if recorder is not None else (None, 0)
+
+
+def step():
+    """Ends a step, where the optimizer is not one of torch.optim's kind. Does nothing unless something records."""
+    if _options is not None:
+        try:
+            _started().explicit_step()
+        except Exception as error:
+            _give_up(error)
+
+
+def is_active():
+    """Whether this process records, or will."""
+    return _options is not None
+
+
+def warn(text):
+    try:
+        sys.stderr.write("lockstep record: warning: {}\n".format(text))
+    except Exception:
+        pass
+
+
+class _TorchFinder:
+    """Attaches the recorder to torch as soon as it is imported."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        from importlib.util import find_spec
+
+        spec = find_spec(name)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                _attach(module)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+_is_attached = False
+
+
+def _attach(torch):
+    """Hooks into the steps of all optimizers."""
+    global _options, _is_attached
+    try:
+        # Later the folder may be gone.
+        from . import recording  # noqa: F401
+
+        if isinstance(_options, str):
+            import json
+
+            with open(_options, encoding="utf-8") as file:
+                _options = json.load(file)
+        if _is_attached:
+            return
+        try:
+            from torch.optim.optimizer import register_optimizer_step_post_hook
+        except ImportError:
+            raise RuntimeError("torch {} is older than 2.0".format(torch.__version__)) from None
+        register_optimizer_step_post_hook(_after_optimizer)
+        _note_exceptions()
+        _is_attached = True
+    except Exception as error:
+        _give_up(error)
+
+
+def _give_up(error):
+    global _options
+    _options = None
+    warn("this process is not recorded: {}".format(error))
+
+
+def _after_optimizer(optimizer, args, kwargs):
+    if _options is not None:
+        try:
+            _started().optimizer_step(optimizer)
+        except Exception as error:
+            _give_up(error)
+
+
+# A compiled optimizer calls it between its graphs.
+_after_optimizer._torchdynamo_disable = True
+
+
+def _started():
+    global _recorder
+    if _recorder is None:
+        from .recording import Recorder
+
+        _recorder = Recorder(_options)
+        import atexit
+
+        atexit.register(end)
+        if "multiprocessing.util" in sys.modules:
+            # A process that multiprocessing forked ends without atexit.
+            sys.modules["multiprocessing.util"].Finalize(None, end, exitpriority=0)
+    return _recorder
+
+
+def _note_exceptions():
+    """Keeps the cause of this process's end."""
+    earlier = sys.excepthook
+
+    def hook(kind, error, trace):
+        global _cause
+        _cause = "interrupted" if issubclass(kind, KeyboardInterrupt) else "exception: " + kind.__name__
+        earlier(kind, error, trace)
+
+    sys.excepthook = hook
+
+
+def _forget():
+    """A forked process is another one: it may record steps of its own, and its signals are not its parent's."""
+    global _recorder
+    recorder, _recorder = _recorder, None
+    if recorder is not None:
+        recorder.lifeline.release()

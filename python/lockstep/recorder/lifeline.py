@@ -1,0 +1,74 @@
+"""Lets a recording survive the end of its process."""
+
+import ctypes
+import os
+import select
+import signal
+import threading
+from time import perf_counter
+
+REFRESH_S = 10
+"""Time between two versions of the file, for a rank that is killed."""
+
+
+class Lifeline:
+    """A thread that calls `write` from time to time, and `terminated` when SIGTERM comes, which then ends the process as
+    it would have. The script's own handlers are left alone."""
+
+    def __init__(self, write, terminated):
+        self._write = write
+        self._terminated = terminated
+        self._pipe = None
+        self._handles = False
+        self._ended = False
+
+    def hold(self):
+        """Begins."""
+        self._pipe = os.pipe()
+        for side in self._pipe:
+            os.set_blocking(side, False)
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            # Python's handler waits for the main thread, which may be in a collective for ever.
+            earlier = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+            if earlier == -1:
+                signal.signal(signal.SIGTERM, self._terminate)
+                self._handles = True
+            else:
+                signal.set_wakeup_fd(earlier)
+        threading.Thread(target=self._run, name="lockstep-record", daemon=True).start()
+
+    def let_go(self):
+        """Ends; SIGTERM is as before."""
+        self._ended = True
+        self.release()
+        if self._pipe is not None:
+            os.write(self._pipe[1], b"\0")
+
+    def release(self):
+        """Restores what SIGTERM does, as in a forked process."""
+        try:
+            if self._handles and signal.getsignal(signal.SIGTERM) == self._terminate:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                signal.set_wakeup_fd(-1)
+        except ValueError:
+            # Not in the main thread.
+            pass
+
+    def _run(self):
+        pause = REFRESH_S
+        while not self._ended:
+            if select.select(self._pipe[:1], [], [], pause)[0]:
+                signals = os.read(self._pipe[0], 512)
+                if signal.SIGTERM in signals and signal.getsignal(signal.SIGTERM) == self._terminate:
+                    self._terminate()
+            else:
+                began = perf_counter()
+                self._write()
+                pause = max(REFRESH_S, 300 * (perf_counter() - began))
+
+    def _terminate(self, *_):
+        self._terminated()
+        # signal.signal() is for the main thread only.
+        ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
+        os.kill(os.getpid(), signal.SIGTERM)

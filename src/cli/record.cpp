@@ -1,0 +1,113 @@
+#include <cstdlib>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/number_range.h"
+#include "lockstep/base/units.h"
+#include "lockstep/launch/child_process.h"
+
+#include "commands.h"
+#include "console.h"
+#include "recording_folder.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kRecordExamples = R"(Examples:
+  lockstep record -- python3 train.py
+      one process; the 20 steps after warm-up are traced
+  lockstep record -- torchrun --nproc-per-node 2 train.py --epochs 1
+      every rank that torchrun starts; mpirun, srun and accelerate launch as well
+  lockstep record --steps 200:210 -- python3 train.py
+      the steps 200 to 209
+  lockstep record --keep /shared/run -- srun -N 2 python3 train.py
+      ranks on several hosts, which all see this folder
+The script runs as it would without lockstep: record ends with its exit code, and what goes wrong in the
+recorder is a warning. docs/your-training.md explains what is measured.
+)";
+
+struct RecordOptions {
+  PassedOn words;
+  std::string steps;
+  std::string keep;
+  double max_trace_mib = 1024;
+  bool force = false;
+  bool quiet = false;
+};
+
+/// "FIRST:LAST". Step 0 begins before anything is recorded, and the profiler warms up in two more.
+std::optional<std::pair<int64_t, int64_t>> window_of(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const size_t colon = text.find(':');
+  const NumberRange steps{.least = 4, .most = 1e9};
+  const auto first = parse_whole(text.substr(0, colon), steps);
+  const auto last = parse_whole(colon == std::string::npos ? "" : text.substr(colon + 1), steps);
+  if (first && last && *first < *last) return std::pair{*first, *last};
+  throw ConfigError(fmt::format("--steps takes FIRST:LAST, as in 100:120, not '{}'", text),
+                    "The first step of a training is 0. FIRST is 4 or more; LAST itself is not traced.");
+}
+
+void check_command(const PassedOn& words) {
+  if (words.divided && !words.behind.empty()) return;
+  throw ConfigError("record needs a command behind '--'",
+                    "As in 'lockstep record -- torchrun --nproc-per-node 2 train.py'.");
+}
+
+/// The recorder's folder before those of the user.
+std::string python_path(const std::string& first) {
+  const char* before = std::getenv("PYTHONPATH");
+  return before == nullptr || *before == '\0' ? first : fmt::format("{}:{}", first, before);
+}
+
+int run_record(const RecordOptions& options) {
+  check_command(options.words);
+  const Arguments& command = options.words.behind;
+  const RecordingFolder folder(
+      options.keep, options.force,
+      {.steps = window_of(options.steps),
+       .max_trace_bytes = static_cast<int64_t>(options.max_trace_mib * static_cast<double>(kMiB)),
+       .command = command});
+  const launch::ChildEnd end =
+      launch::run_child({.program = command.front(),
+                         .arguments = command,
+                         .environment = {{"PYTHONPATH", python_path(folder.recorder())}},
+                         .in_terminal = true});
+  const size_t ranks = folder.ranks().size();
+  if (ranks == 0) {
+    print_warning(
+        "nothing was recorded: no process of the command made a step with an optimizer of torch.optim",
+        "Python's options -I, -E and -S keep the recorder out; a loop without such an optimizer calls "
+        "lockstep.step(). docs/your-training.md has more.");
+  } else {
+    print_note(
+        fmt::format("recorded: {} rank{} in {}", ranks, ranks == 1 ? "" : "s", folder.path().string()));
+  }
+  return end.exit_code;
+}
+
+}  // namespace
+
+RunCommand add_record(Flags& flags) {
+  const auto options = std::make_shared<RecordOptions>();
+  flags.take_behind_divider(options->words);
+  flags.set_examples(kRecordExamples);
+  flags.begin_group("Options, before '--'");
+  flags.add("--steps", options->steps,
+            "steps to trace, the first being 0 [20 after warm-up; 50:70 on several hosts]",
+            {.value = "FIRST:LAST"});
+  flags.add("--keep", options->keep,
+            "folder for the recording, which 'lockstep import' reads [a temporary one]", {.value = "FOLDER"});
+  flags.add("--max-trace", options->max_trace_mib,
+            "trace fewer steps where a rank's trace would be larger [1GB]",
+            {.value = "SIZE", .numbers = NumberRange{.most = 1e6, .above = true, .unit = Unit::kMebibytes}});
+  flags.add_switch("--force", options->force, "replace an earlier recording in that folder");
+  flags.add_switch("-q,--quiet", options->quiet, "print no notes");
+  return [options](const Arguments& /*arguments*/) {
+    if (options->quiet) set_quiet(true);
+    return run_record(*options);
+  };
+}
+
+}  // namespace lockstep::cli

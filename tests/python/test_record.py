@@ -1,0 +1,267 @@
+"""`lockstep record` with trainings of tests/python/trainings, which do not know of it."""
+
+import gzip
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+TRAININGS = Path(__file__).resolve().parent / "trainings"
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+class RecordTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.kept = self.folder / "kept"
+        (self.folder / "tmp").mkdir()
+
+    def environment(self, **variables):
+        return {**os.environ, "TMPDIR": str(self.folder / "tmp"), **variables}
+
+    def command(self, *arguments, flags=()):
+        return [os.environ["LOCKSTEP_PROGRAM"], "record", "--keep", self.kept, *flags, "--", sys.executable, *arguments]
+
+    def record(self, *arguments, flags=(), variables=None, **options):
+        return subprocess.run(
+            self.command(*arguments, flags=flags), env=self.environment(**(variables or {})), capture_output=True, text=True,
+            timeout=60, **options,
+        )  # fmt: skip
+
+    def ranks(self):
+        files = [path for path in sorted(self.kept.glob("rank-*.json")) if ".trace." not in path.name]
+        return [json.loads(path.read_text()) for path in files]
+
+    def names_in_trace(self, rank):
+        path = self.kept / rank["trace"]
+        text = gzip.open(path, "rt").read() if path.suffix == ".gz" else path.read_text()
+        return [event["name"] for event in json.loads(text)["traceEvents"] if "name" in event]
+
+    def check_whole(self, ranks, count, steps=80):
+        """All ranks are there, with the same window."""
+        self.assertEqual([(rank["rank"], rank["world"]) for rank in ranks], [(i, count) for i in range(count)])
+        for rank in ranks:
+            self.assertEqual(rank["lockstep_recording"], 1)
+            self.assertEqual(len(rank["step_end_s"]), steps)
+            self.assertEqual(rank["step_end_s"], sorted(rank["step_end_s"]))
+            self.assertEqual(rank["window"], ranks[0]["window"])
+            self.assertEqual(rank["window"][1] - rank["window"][0], 20)
+            self.assertEqual(rank["warnings"], [])
+            self.assertEqual(rank["ended"], "finished")
+            # Those of the window, and an unfinished one at either end.
+            updates = [name for name in self.names_in_trace(rank) if name.startswith("Optimizer.step#")]
+            self.assertGreaterEqual(len(updates), 22)
+
+    def check_nothing_left(self, *others):
+        self.assertEqual(list((self.folder / "tmp").glob("lockstep-*")), [])
+        names = {path.name for path in self.kept.iterdir()} if self.kept.exists() else set()
+        expected = {f"rank-{rank['rank']}.json" for rank in self.ranks()} | {rank["trace"] for rank in self.ranks()}
+        self.assertEqual(names, (expected - {None}) | set(others))
+
+
+class LaunchTest(RecordTest):
+    def test_torchrun(self):
+        finished = self.record(*TORCHRUN, str(TRAININGS / "ddp.py"), "--accumulate", "2")
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("trained 80 steps", finished.stdout)
+        self.assertNotIn("warning", finished.stderr)
+        ranks = self.ranks()
+        self.check_whole(ranks, 2)
+        self.check_nothing_left()
+        for rank in ranks:
+            self.assertEqual((rank["backend"], rank["strategy"], rank["device"]), ("gloo", "ddp", "cpu"))
+            self.assertEqual(rank["samples_per_step"], 8)
+            self.assertTrue(any("gloo:all_reduce" in name for name in self.names_in_trace(rank)))
+
+    def test_fsdp(self):
+        finished = self.record(*TORCHRUN, str(TRAININGS / "fsdp.py"))
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.check_whole(self.ranks(), 2)
+        self.assertEqual(self.ranks()[0]["strategy"], "fsdp")
+
+    def test_spawn_and_fork(self):
+        for how in ("spawn", "fork"):
+            finished = self.record(str(TRAININGS / "spawn.py"), how, flags=["--force"])
+            self.assertEqual(finished.returncode, 0, finished.stderr)
+            self.check_whole(self.ranks(), 2)
+
+    def test_one_process_with_workers_of_a_loader(self):
+        finished = self.record(str(TRAININGS / "ddp.py"), "--workers", "2")
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertEqual(finished.stderr, f"recorded: 1 rank in {self.kept}\n")
+        self.check_whole(self.ranks(), 1)
+        self.check_nothing_left()
+
+    def test_two_optimizers(self):
+        self.assertEqual(self.record(str(TRAININGS / "gan.py")).returncode, 0)
+        [rank] = self.ranks()
+        self.assertEqual(len(rank["step_end_s"]), 80)
+        self.assertEqual(rank["warnings"], [])
+
+    def test_own_optimizers(self):
+        for arguments in ([], ["foreign"]):
+            finished = self.record(str(TRAININGS / "own_optimizer.py"), *arguments, flags=["--force"])
+            self.assertEqual(finished.returncode, 0, finished.stderr)
+            [rank] = self.ranks()
+            self.assertEqual((len(rank["step_end_s"]), rank["warnings"]), (80, []))
+
+    def test_steps_of_choice_and_a_limit_of_the_trace(self):
+        finished = self.record(str(TRAININGS / "ddp.py"), flags=["--steps", "10:40"])
+        self.assertEqual(self.ranks()[0]["window"], [10, 40], finished.stderr)
+        finished = self.record(str(TRAININGS / "ddp.py"), flags=["--steps", "10:40", "--max-trace", "64KB", "--force"])
+        first, last = self.ranks()[0]["window"]
+        self.assertEqual(first, 10)
+        self.assertLess(last, 20)
+        self.assertIn("the window ends after", finished.stderr)
+
+
+class FailsOpenTest(RecordTest):
+    """Whatever happens, the training ends as it would have."""
+
+    def test_exit_codes(self):
+        for end, code, ended in (("exit", 3, "finished"), ("raise", 1, "exception: ValueError"), ("kill", 128 + 9, "running")):
+            finished = self.record(str(TRAININGS / "ddp.py"), "--end", end, flags=["--force"])
+            self.assertEqual(finished.returncode, code, finished.stderr)
+            [rank] = self.ranks()
+            self.assertEqual(rank["ended"], ended)
+            # What a killed rank wrote when its window was over.
+            self.assertIsNotNone(rank["trace"])
+            self.assertGreater(len(rank["step_end_s"]), rank["window"][1])
+        self.assertEqual(self.record("-c", "print('no torch')", flags=["--force"]).returncode, 0)
+
+    def test_interrupted_as_by_the_terminal(self):
+        finished = self.record(str(TRAININGS / "ddp.py"), "--end", "interrupt")
+        self.assertEqual(finished.returncode, 128 + signal.SIGINT)
+        self.assertIn("KeyboardInterrupt", finished.stderr)
+        self.assertEqual(self.ranks()[0]["ended"], "interrupted")
+        self.check_nothing_left()
+
+    def stop(self, number, *arguments):
+        process = subprocess.Popen(
+            self.command(*arguments), env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        while "trained" not in process.stdout.readline():
+            self.assertIsNone(process.poll())
+        time.sleep(0.2)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        return process.returncode
+
+    def test_sigterm_of_the_launcher_finds_a_rank_in_a_collective(self):
+        self.assertNotEqual(self.stop(signal.SIGTERM, *TORCHRUN, str(TRAININGS / "ddp.py"), "--end", "hang"), 0)
+        self.assertEqual([rank["ended"] for rank in self.ranks()], ["terminated"] * 2)
+        self.check_nothing_left()
+
+    def test_sigint_to_record_reaches_the_training(self):
+        self.assertEqual(self.stop(signal.SIGINT, str(TRAININGS / "ddp.py"), "--end", "hang"), 128 + signal.SIGINT)
+        self.assertEqual(self.ranks()[0]["ended"], "interrupted")
+
+    def test_an_interrupt_within_the_window_keeps_what_was_traced(self):
+        finished = self.record(
+            str(TRAININGS / "ddp.py"), "--steps", "20", "--end", "interrupt", flags=["--steps", "10:40"]
+        )
+        self.assertEqual(finished.returncode, 128 + signal.SIGINT)
+        self.assertEqual(self.ranks()[0]["window"], [10, 20])
+
+    def test_a_training_that_is_too_short(self):
+        self.assertEqual(self.record(str(TRAININGS / "ddp.py"), "--steps", "5").returncode, 0)
+        [rank] = self.ranks()
+        self.assertEqual((rank["window"], rank["trace"]), (None, None))
+        self.assertEqual(rank["warnings"], ["ended after 5 steps, before its window"])
+
+    def test_another_folder_and_an_empty_environment(self):
+        finished = self.record(str(TRAININGS / "ddp.py"), "--move")
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.check_whole(self.ranks(), 1)
+
+    def test_a_profiler_of_the_script(self):
+        finished = self.record(str(TRAININGS / "ddp.py"), "--profile")
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("the script's own profile has True", finished.stdout)
+        self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
+        self.assertIn("profiler of its own", finished.stderr)
+
+    def test_a_profiler_that_the_script_starts_within_the_window(self):
+        script = TRAININGS / "own_optimizer.py"
+        text = script.read_text().replace(
+            "    optimizer.zero_grad()\n",
+            "    if _ == 20:\n        own = torch.profiler.profile()\n        own.start()\n"
+            "    if _ == 22:\n        own.stop()\n    optimizer.zero_grad()\n",
+            1,
+        )  # fmt: skip
+        changed = self.folder / "changed.py"
+        changed.write_text(text.replace("for _ in range(80):", "for _ in range(80):  # changed"))
+        finished = self.record(str(changed), flags=["--steps", "10:40"])
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIsNone(self.ranks()[0]["trace"])
+        self.assertEqual(len(self.ranks()[0]["step_end_s"]), 80)
+
+    def test_a_disk_that_is_full(self):
+        # A limit of the size of files is what a test can have of a full disk.
+        limit = 200_000
+        finished = self.record(
+            str(TRAININGS / "ddp.py"),
+            preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))),
+        )  # fmt: skip
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("trained 80 steps", finished.stdout)
+        self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
+        self.assertEqual(len(self.ranks()[0]["step_end_s"]), 80)
+        self.assertIsNone(self.ranks()[0]["trace"])
+        self.check_nothing_left()
+
+    def test_a_folder_that_goes_away(self):
+        script = f"import shutil; shutil.rmtree('{self.kept}'); import runpy; runpy.run_path('{TRAININGS / 'gan.py'}')"
+        finished = self.record("-c", script)
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("trained 80 steps", finished.stdout)
+        self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
+
+    def test_a_torch_without_hooks(self):
+        old = self.folder / "torch" / "optim"
+        old.mkdir(parents=True)
+        (old.parent / "__init__.py").write_text("__version__ = '1.13.1'\n")
+        (old / "__init__.py").touch()
+        (old / "optimizer.py").touch()
+        finished = self.record("-c", "import torch; print('ran')", variables={"PYTHONPATH": str(self.folder)})
+        self.assertEqual((finished.returncode, finished.stdout), (0, "ran\n"))
+        self.assertIn("torch 1.13.1 is older than 2.0", finished.stderr)
+
+    def test_the_users_sitecustomize_runs_and_may_fail(self):
+        (self.folder / "sitecustomize.py").write_text("import builtins\nbuiltins.customized = __file__\n")
+        print_it = "import sitecustomize; print(customized == sitecustomize.__file__)"
+        finished = self.record("-c", print_it, variables={"PYTHONPATH": str(self.folder)})
+        self.assertEqual(finished.stdout, "True\n", finished.stderr)
+        (self.folder / "sitecustomize.py").write_text("raise ValueError('mine')\n")
+        environment = {"PYTHONPATH": str(self.folder)}
+        recorded = self.record("-c", "print('ran')", variables=environment)
+        bare = subprocess.run([sys.executable, "-c", "print('ran')"], env=self.environment(**environment), capture_output=True, text=True)
+        self.assertEqual(recorded.stdout, bare.stdout)
+        self.assertIn(bare.stderr, recorded.stderr)
+        self.assertNotIn("lockstep record: warning", recorded.stderr)
+
+    def test_two_trainings_of_one_command(self):
+        script = f"import subprocess, sys\nfor _ in range(2): subprocess.run([sys.executable, '{TRAININGS / 'gan.py'}'], check=True)"
+        finished = self.record("-c", script)
+        self.assertEqual(finished.stdout, "trained 80 steps\n" * 2)
+        self.assertIn("rank 0 is that of process", finished.stderr)
+        self.assertEqual(self.ranks()[0]["ended"], "finished")
+        self.check_nothing_left()
+
+    def test_an_earlier_recording_is_not_lost(self):
+        self.kept.mkdir()
+        (self.kept / "rank-0.json").write_text("{}")
+        self.assertEqual(self.record("-c", "1").returncode, 2)
+        self.assertEqual((self.kept / "rank-0.json").read_text(), "{}")
+
+
+if __name__ == "__main__":
+    unittest.main()
