@@ -8,7 +8,7 @@ import weakref
 from time import perf_counter
 
 from . import warn
-from .facts import Loaders, facts_of, is_on_several_hosts
+from .facts import Loaders, computing_s, facts_of, is_on_several_hosts
 from .files import remove, replace
 from .lifeline import Lifeline
 from .steady import is_steady
@@ -120,9 +120,11 @@ class Recorder:
             self._warn("the window ends after {} steps: {}".format(last - first, size))
         self._tracer.open()
         self._window = [first, last]
+        self._computed_s = -computing_s()
         # The annotation of an optimizer's step ends after its hooks: one step more has the end of the last.
         yield last + 1
         self._facts["samples_per_step"] = samples or loaders.samples_per_step(len(self._ends))
+        self._facts["compute_s"] = (self._computed_s + computing_s()) / (len(self._ends) - first + 1)
         self._keep_trace()
         self.write()
         yield from self._keep_times()

@@ -77,6 +77,9 @@ struct Recorded {
   std::optional<Interval> window_cost_interval;
   /// Samples of a step per rank, by shapes in the traces; empty: not known, or all alike.
   std::vector<int64_t> batches;
+  /// Processor time of the threads that compute over the time that is not exposed communication, mean over
+  /// ranks; empty: not known.
+  std::optional<double> processor_share;
   std::vector<RecordedWork> work;
   std::vector<RecordedGroup> groups;
   std::vector<RecordedCollective> collectives;
@@ -85,8 +88,8 @@ struct Recorded {
   std::vector<std::string> notes;
 
   LOCKSTEP_DESCRIBE(kOptional, by, ranks, rates_outside, steps, evaluation_steps, incomplete_steps,
-                    irregular_steps, window_cost, window_cost_interval, batches, work, groups, collectives,
-                    gradients, notes)
+                    irregular_steps, window_cost, window_cost_interval, batches, processor_share, work,
+                    groups, collectives, gradients, notes)
 };
 
 }  // namespace lockstep::results
