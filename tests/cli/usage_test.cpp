@@ -77,6 +77,7 @@ std::vector<ListedFlag> listed_flags(const std::string& command) {
 Words needed_by(const std::string& command) {
   if (command == "diff") return {kAnyRecord, kAnyRecord};
   if (command == "show") return {kAnyRecord};
+  if (command == "import") return {"rank0.json"};
   if (command == "report") return {kAnyRecord, "-o", "page.html"};
   if (command == "plot") return {kAnyRecord, "--chart", "throughput", "-o", "chart.svg"};
   if (command == "feed") return {"--address", "ipc:///tmp/lockstep-nobody"};
@@ -160,7 +161,7 @@ TEST(UsageTest, every_wrong_command_line_is_answered_with_one_sentence) {
 TEST(UsageTest, every_flag_answers_mistakes_with_one_sentence) {
   std::vector<WrongUsage> all;
   for (const char* command :
-       {"bench", "train", "verify", "diff", "report", "show", "plot", "feed", "topo", "compare"})
+       {"bench", "train", "verify", "diff", "import", "report", "show", "plot", "feed", "topo", "compare"})
     add_generated(command, all);
   EXPECT_GE(all.size(), 900U);
   expect_answers(all);

@@ -55,6 +55,7 @@ class Importer {
     if (placed_.empty()) throw Error("none of these files has a trace", notes_.empty() ? "" : notes_.front());
     std::ranges::sort(placed_, {}, &PlacedSteps::rank);
     std::ranges::sort(members_, {}, &Member::rank);
+    number_steps();
     fill_setup();
     explain();
     add_rates();
@@ -94,14 +95,17 @@ class Importer {
       place(member, trace, known);
       if (placed_.empty()) origin_ns = trace.events.front().begin_ns;
       placed_.push_back({member.rank, member.file ? member.file->host : "", stamp_steps(trace, origin_ns)});
-      // The windows of a recording begin with the same step on every rank.
-      RankSteps& steps = placed_.back().steps;
-      if (member.file && !member.file->window.empty()) {
-        for (size_t i = 0; i < steps.numbers.size(); ++i)
-          steps.numbers[i] = member.file->window[0] + steps.indexes[i];
-      }
       know(trace);
     }
+  }
+
+  /// Hosts whose clocks may differ by more than a step match steps by their place in the window, which is the
+  /// same.
+  void number_steps() {
+    const auto host = [](const PlacedSteps& each) { return each.host; };
+    const bool known = std::ranges::none_of(placed_, &std::string::empty, host);
+    if (!known || std::ranges::count(placed_, placed_.front().host, host) == std::ssize(placed_)) return;
+    for (PlacedSteps& each : placed_) each.steps.numbers = each.steps.indexes;
   }
 
   /// Finds out which rank a trace is of.

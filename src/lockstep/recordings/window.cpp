@@ -5,12 +5,18 @@
 #include "lockstep/measure/interval.h"
 
 namespace lockstep::recordings {
+namespace {
+
+/// Steps before the window in which the recorder tries the profiler and starts it.
+constexpr int64_t kBefore = 3;
+
+}  // namespace
 
 std::vector<double> steps_outside(const RankFile& file) {
   std::vector<double> step_s;
   for (size_t i = 1; i < file.step_end_s.size(); ++i) {
     const auto at = static_cast<int64_t>(i);
-    if (!file.window.empty() && at >= file.window[0] && at <= file.window[1]) continue;
+    if (!file.window.empty() && at >= file.window[0] - kBefore && at <= file.window[1]) continue;
     step_s.push_back(file.step_end_s[i] - file.step_end_s[i - 1]);
   }
   return step_s;
@@ -20,7 +26,7 @@ std::vector<double> steps_inside(const RankFile& file) {
   std::vector<double> step_s;
   for (size_t i = 1; i < file.step_end_s.size() && !file.window.empty(); ++i) {
     const auto at = static_cast<int64_t>(i);
-    if (at > file.window[0] && at < file.window[1])
+    if (at >= file.window[0] && at < file.window[1])
       step_s.push_back(file.step_end_s[i] - file.step_end_s[i - 1]);
   }
   return step_s;

@@ -1,0 +1,69 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/file.h"
+#include "lockstep/results/files/record_json.h"
+
+#include "cli/program.h"
+#include "recordings/made_traces.h"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+/// Writes the traces of a job and returns their paths.
+std::vector<std::string> write_traces(const test::ScratchFolder& folder, const std::string& name,
+                                      const recordings::MadeJob& job) {
+  std::vector<std::string> paths;
+  for (const auto& trace : recordings::made_traces(job)) {
+    paths.push_back(folder.path(name + std::to_string(paths.size()) + ".json"));
+    write_file_atomically(paths.back(), trace.dump());
+  }
+  return paths;
+}
+
+TEST(ImportTest, a_result_of_traces_is_one_like_any_other) {
+  const test::ScratchFolder folder;
+  const auto traces = write_traces(folder, "two", {.late_us = {0, 3000}});
+  const auto alone = write_traces(folder, "one", {.world = 1, .transfer_us = 0, .late_us = {0}});
+  const std::string result = folder.path("run.json");
+  const test::Finished finished = test::run_here(
+      {"lockstep", "import", traces[0], traces[1], "--alone", alone[0], "--name", "mine", "-o", result});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  EXPECT_THAT(finished.output, HasSubstr("mine, 2 ranks reach 1.50 times one"));
+  EXPECT_THAT(finished.output, HasSubstr("waiting for rank 1 (rank 1's input takes"));
+  EXPECT_EQ(results::read_record(result).runs.size(), 2u);
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"lockstep", "show", result},
+        {"lockstep", "diff", result, result},
+        {"lockstep", "report", result, "-o", folder.path("run.html")},
+        {"lockstep", "import", traces[0], "--alone", result, "-o", folder.path("again.json")}}) {
+    const test::Finished next = test::run_here(command);
+    EXPECT_EQ(next.exit_code, 0) << command[1] << ": " << next.error;
+  }
+}
+
+TEST(ImportTest, wrong_files_are_answered_with_one_sentence) {
+  const test::ScratchFolder folder;
+  const auto traces = write_traces(folder, "two", {});
+  const auto refused = [&](const std::vector<std::string>& words, int code, const std::string& text) {
+    std::vector<std::string> command{"lockstep", "import"};
+    command.insert(command.end(), words.begin(), words.end());
+    const test::Finished finished = test::run_here(command);
+    EXPECT_EQ(finished.exit_code, code) << finished.error;
+    EXPECT_THAT(finished.error, HasSubstr(text));
+  };
+  write_file_atomically(folder.path("cut.json"), read_file(traces[0]).substr(0, 1000));
+  write_file_atomically(folder.path("other.json"), "{}");
+  refused({folder.path("none.json")}, 1, "No such file");
+  refused({folder.path("cut.json")}, 1, "is cut off after 1000 bytes");
+  refused({folder.path("other.json")}, 1, "has no list of events");
+  refused({traces[0], traces[0]}, 1, "rank 0 is there twice");
+  refused({traces[0], "-o", traces[0]}, 2, "would be lost");
+  refused({traces[0], "--alone", traces[1]}, 2, "--alone has no run of one rank");
+  refused({}, 2, "needs");
+}
+
+}  // namespace
+}  // namespace lockstep
