@@ -150,6 +150,12 @@ TEST(CausesTest, every_tenth_step_takes_longer) {
   EXPECT_THAT(causes[0].text, HasSubstr("every 10 steps one takes 200"));
 }
 
+TEST(CausesTest, long_steps_without_a_period_are_noise) {
+  auto run = recorded_run();
+  for (const size_t i : {3U, 5U, 14U, 17U, 33U}) run.samples[i][0] += 0.2;
+  EXPECT_THAT(kinds_of(run), ElementsAre());
+}
+
 TEST(CausesTest, the_summary_begins_with_the_answer) {
   RunRecord record;
   record.source = kRecordedSource;

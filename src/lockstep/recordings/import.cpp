@@ -203,8 +203,10 @@ class Importer {
     }
     const bool told = samples.has_value();
     if (!told && most > 0) samples = most;
-    if (std::ranges::any_of(batches, [&](int64_t batch) { return batch > 0 && batch != most; }))
+    if (std::ranges::any_of(batches, [&](int64_t batch) { return batch > 0 && batch != most; })) {
       recorded_.batches = batches;
+      note("Ranks train different numbers of samples; rates count one of them for all.");
+    }
     run_.unit = samples ? "sample" : "step";
     const int64_t per_pass = std::max<int64_t>(1, samples.value_or(1) / run_.accumulate);
     run_.batch_per_rank = static_cast<int>(std::min<int64_t>(per_pass, std::numeric_limits<int>::max()));

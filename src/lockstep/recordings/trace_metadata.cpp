@@ -15,6 +15,8 @@ void read_distributed(const nlohmann::json& value, KinetoTrace& trace) {
   trace.backend = node["backend"].text_or("");
   const auto groups = value.find("pg_config");
   if (groups == value.end() || !groups->is_array()) return;
+  // A file may repeat the key.
+  trace.groups.clear();
   for (const JsonNode& each : node["pg_config"].elements()) {
     ProcessGroup group{each["pg_name"].text_or(""), each["pg_desc"].text_or(""), {}};
     if (const JsonNode ranks = each["ranks"]; !ranks.missing()) {

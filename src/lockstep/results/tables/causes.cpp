@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -27,6 +28,9 @@ constexpr double kStarved = 0.1;
 constexpr double kIdle = 0.2;
 /// A step that takes this much longer than the median is another kind of step.
 constexpr double kLongStep = 1.3;
+
+/// The share of the distances between long steps that must be alike.
+constexpr double kRegular = 0.6;
 
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) /
@@ -172,7 +176,7 @@ class Causes {
     } else if (transfer_s.size() > 1 && of(largest) >= 0.5 * bytes &&
                transfer_s[largest] >= kCovers * exposed_s) {
       add(Kind::kLargeBucket, exposed_s,
-          fmt::format("one of {} buckets has {} of {} and takes {}", transfer_s.size(),
+          fmt::format("one of {} collectives has {} of {} and takes {}", transfer_s.size(),
                       format_bytes(recorded_.collectives[largest].bytes),
                       format_bytes(static_cast<int64_t>(bytes)), time_text(transfer_s[largest])),
           "A smaller bucket_cap_mb lets its first gradients leave earlier; a single large gradient stays one "
@@ -229,11 +233,14 @@ class Causes {
       excess_s += step_s[i] - median_s;
     }
     if (places.size() < 3) return;
-    const size_t apart = places[1] - places[0];
-    for (size_t i = 2; i < places.size(); ++i) {
-      if (places[i] - places[i - 1] != apart) return;
-    }
-    if (apart < 2) return;
+    std::map<size_t, size_t> gaps;
+    for (size_t i = 1; i < places.size(); ++i) ++gaps[places[i] - places[i - 1]];
+    const auto [apart, count] =
+        *std::ranges::max_element(gaps, {}, [](const auto& gap) { return gap.second; });
+    // Steps of the profiler's window are missing in between, and a step may be long by chance.
+    if (apart < 2 || count < 2 ||
+        static_cast<double>(count) < kRegular * static_cast<double>(places.size() - 1))
+      return;
     add(Kind::kPeriodic, excess_s / static_cast<double>(step_s.size()),
         fmt::format(
             "every {} steps one takes {} longer: evaluation, a checkpoint or a log, by the looks of it",
