@@ -81,11 +81,6 @@ std::vector<LostRank> JobServer::lost() const {
   return all;
 }
 
-bool JobServer::finished(int rank) const {
-  const std::lock_guard lock(mutex_);
-  return peer_of(rank).finished;
-}
-
 void JobServer::drain_messages(int rank) {
   std::unique_lock lock(mutex_);
   const Peer& peer = peer_of(rank);

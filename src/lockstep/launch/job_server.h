@@ -109,7 +109,10 @@ class JobServer {
   /// All losses, the cause first.
   std::vector<LostRank> lost() const;
 
-  bool finished(int rank) const;
+  bool finished(int rank) const {
+    const std::lock_guard lock(mutex_);
+    return peer_of(rank).finished;
+  }
   /// For a rank whose process has ended: waits, a second at most, until its last messages have been read.
   void drain_messages(int rank);
   /// Waits until every rank has said goodbye (true), or the time is over or a rank is lost (false).
