@@ -111,8 +111,9 @@ TEST(ReplayedModelTest, gradients_are_those_of_the_loss_and_final_when_they_were
 
 TEST(ReplayedModelTest, means_take_the_place_of_single_steps) {
   const std::string row = row_of(
-      rank_of("{}",
-              R"({"input_s": [0, 0], "other_s": [0, 0], "forward_s": [0, 0.04], "backward_s": [0, 0.08]})"),
+      rank_of(
+          "{}",
+          R"({"input_s": [0, 0], "other_s": [0, 0], "optimizer_s": [0, 0], "forward_s": [0, 0.04], "backward_s": [0, 0.08]})"),
       kGradients);
   const std::unique_ptr<Model> model = replayed_network("replay-means:" + result_file(row)).create({});
   for (int step = 0; step < 3; ++step) {
@@ -136,8 +137,12 @@ TEST(ReplayedModelTest, a_file_that_cannot_be_replayed_is_refused_by_name) {
   EXPECT_THAT(refusal(""), HasSubstr("replayed_run.json' has no row that says when which gradients"));
   EXPECT_THAT(refusal(row_of("", kGradients)), HasSubstr("has no row that says when"));
   EXPECT_THAT(refusal(recorded_row() + "," + recorded_row()), HasSubstr("has 2 rows that could be replayed"));
-  EXPECT_THAT(refusal(row_of(rank_of("{}", R"({"input_s": [], "other_s": [], "forward_s": [], "backward_s": []})"), kGradients)),
-              HasSubstr("of as many steps of all ranks"));
+  EXPECT_THAT(
+      refusal(row_of(
+          rank_of("{}",
+                  R"({"input_s": [], "other_s": [], "optimizer_s": [], "forward_s": [], "backward_s": []})"),
+          kGradients)),
+      HasSubstr("of as many steps of all ranks"));
   EXPECT_THAT(refusal(row_of(rank_of("7"), kGradients)), HasSubstr("phases is 7"));
   EXPECT_THROW(replayed_network("replay:no_such_file.json"), ConfigError);
 }

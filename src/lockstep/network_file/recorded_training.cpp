@@ -33,17 +33,21 @@ std::vector<std::vector<RecordedStep>> steps_of(const JsonNode& breakdown) {
     if (series.missing() || series["forward_s"].missing()) {
       steps.push_back({.before_s = seconds(means["input_s"]) + seconds(means["other_s"]),
                        .forward_s = seconds(means["forward_s"]),
-                       .backward_s = seconds(means["backward_s"])});
+                       .backward_s = seconds(means["backward_s"]),
+                       .optimizer_s = seconds(means["optimizer_s"])});
       continue;
     }
     const std::vector<double> input_s = series["input_s"].numbers(), other_s = series["other_s"].numbers(),
                               forward_s = series["forward_s"].numbers(),
-                              backward_s = series["backward_s"].numbers();
-    const size_t count = std::min({input_s.size(), other_s.size(), forward_s.size(), backward_s.size()});
+                              backward_s = series["backward_s"].numbers(),
+                              optimizer_s = series["optimizer_s"].numbers();
+    const size_t count =
+        std::min({input_s.size(), other_s.size(), forward_s.size(), backward_s.size(), optimizer_s.size()});
     for (size_t i = 0; i < count; ++i) {
       steps.push_back({.before_s = std::max(0.0, input_s[i]) + std::max(0.0, other_s[i]),
                        .forward_s = std::max(0.0, forward_s[i]),
-                       .backward_s = std::max(0.0, backward_s[i])});
+                       .backward_s = std::max(0.0, backward_s[i]),
+                       .optimizer_s = std::max(0.0, optimizer_s[i])});
     }
   }
   return ranks;

@@ -20,6 +20,7 @@ struct RecordedStep {
   double before_s = 0;
   double forward_s = 0;
   double backward_s = 0;
+  double optimizer_s = 0;
 };
 
 /// What a result file knows of how a training computes, with which it can be replayed.
