@@ -26,11 +26,6 @@ std::string refusal(const std::string& text) {
   return "";
 }
 
-struct BadTrace {
-  const char* name;
-  const char* text;
-};
-
 std::string event(const std::string& members) {
   return R"({"traceEvents": [{)" + members + "}]}";
 }

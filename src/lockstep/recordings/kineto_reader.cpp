@@ -141,9 +141,7 @@ class Handler : public nlohmann::json_sax<json> {
     kElements,
     kElementType,
     kGroup,
-    kGroupDescription,
-    kGroupRanks,
-    kGroupSize
+    kGroupRanks
   };
   struct RawEvent {
     std::string phase, category, name, type;
@@ -169,25 +167,22 @@ class Handler : public nlohmann::json_sax<json> {
     return name == "baseTimeNanoseconds" ? Top::kBase : Top::kOther;
   }
   static Key key_of(std::string_view name) {
-    static const std::unordered_map<std::string_view, Key> kKeys{
-        {"ph", Key::kPhase},
-        {"cat", Key::kCategory},
-        {"name", Key::kName},
-        {"pid", Key::kProcess},
-        {"tid", Key::kThread},
-        {"ts", Key::kBegin},
-        {"dur", Key::kDuration},
-        {"args", Key::kArguments},
-        {"correlation", Key::kCorrelation},
-        {"Input Dims", Key::kDimensions},
-        {"Input type", Key::kType},
-        {"Collective name", Key::kCollective},
-        {"In msg nelems", Key::kElements},
-        {"dtype", Key::kElementType},
-        {"Process Group Name", Key::kGroup},
-        {"Process Group Description", Key::kGroupDescription},
-        {"Process Group Ranks", Key::kGroupRanks},
-        {"Group size", Key::kGroupSize}};
+    static const std::unordered_map<std::string_view, Key> kKeys{{"ph", Key::kPhase},
+                                                                 {"cat", Key::kCategory},
+                                                                 {"name", Key::kName},
+                                                                 {"pid", Key::kProcess},
+                                                                 {"tid", Key::kThread},
+                                                                 {"ts", Key::kBegin},
+                                                                 {"dur", Key::kDuration},
+                                                                 {"args", Key::kArguments},
+                                                                 {"correlation", Key::kCorrelation},
+                                                                 {"Input Dims", Key::kDimensions},
+                                                                 {"Input type", Key::kType},
+                                                                 {"Collective name", Key::kCollective},
+                                                                 {"In msg nelems", Key::kElements},
+                                                                 {"dtype", Key::kElementType},
+                                                                 {"Process Group Name", Key::kGroup},
+                                                                 {"Process Group Ranks", Key::kGroupRanks}};
     const auto found = kKeys.find(name);
     return found == kKeys.end() ? Key::kOther : found->second;
   }
@@ -241,8 +236,6 @@ class Handler : public nlohmann::json_sax<json> {
     if (depth_ > 4) return;
     if (key_ == Key::kCorrelation) event_.correlation = whole;
     if (key_ == Key::kElements) event_.details.elements = std::max<int64_t>(whole, 0);
-    if (key_ == Key::kGroupSize)
-      event_.details.group_size = static_cast<int>(std::clamp<int64_t>(whole, 0, kMostRanks));
   }
 
   void text(const std::string& value) {
@@ -258,7 +251,6 @@ class Handler : public nlohmann::json_sax<json> {
       if (key_ == Key::kElementType) event_.details.element_bytes = bytes_of_type(value);
       if (key_ == Key::kCollective) event_.details.collective = plain_text(value);
       if (key_ == Key::kGroup) event_.details.group = plain_text(value);
-      if (key_ == Key::kGroupDescription) event_.details.group_description = plain_text(value);
       if (key_ == Key::kGroupRanks) event_.details.group_ranks = plain_text(value);
     }
   }

@@ -77,14 +77,11 @@ struct Details {
   int64_t first_size = 0;
   std::string collective;
   std::string group;
-  std::string group_description;
   std::string group_ranks;
-  int group_size = 0;
 };
 
 struct ProcessGroup {
   std::string name;
-  std::string description;
   std::vector<int> ranks;
 };
 

@@ -19,8 +19,8 @@ using Events = std::vector<const Event*>;
 std::pair<Events::const_iterator, Events::const_iterator> beginning_in(const Events& events, int64_t begin_ns,
                                                                        int64_t end_ns) {
   const auto begin_of = [](const Event* event) { return event->begin_ns; };
-  return {std::ranges::lower_bound(events, begin_ns, {}, begin_of),
-          std::ranges::lower_bound(events, end_ns, {}, begin_of)};
+  const auto first = std::ranges::lower_bound(events, begin_ns, {}, begin_of);
+  return {first, std::ranges::lower_bound(first, events.end(), end_ns, {}, begin_of)};
 }
 
 bool any_in(const Events& events, int64_t begin_ns, int64_t end_ns) {

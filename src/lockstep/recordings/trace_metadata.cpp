@@ -18,7 +18,7 @@ void read_distributed(const nlohmann::json& value, KinetoTrace& trace) {
   // A file may repeat the key.
   trace.groups.clear();
   for (const JsonNode& each : node["pg_config"].elements()) {
-    ProcessGroup group{each["pg_name"].text_or(""), each["pg_desc"].text_or(""), {}};
+    ProcessGroup group{each["pg_name"].text_or(""), {}};
     if (const JsonNode ranks = each["ranks"]; !ranks.missing()) {
       const nlohmann::json& listed = (*groups)[trace.groups.size()]["ranks"];
       if (listed.is_string()) {
