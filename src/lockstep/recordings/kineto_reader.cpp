@@ -23,6 +23,48 @@ using nlohmann::json;
 constexpr const char* kAdvice = "Give a trace that torch.profiler's export_chrome_trace() wrote.";
 /// Times beyond these are none; nanoseconds still fit 64 bits.
 constexpr double kMostMicroseconds = 2.5e15;
+/// Keys of an event and of its arguments.
+enum class Key {
+  kOther,
+  kPhase,
+  kCategory,
+  kName,
+  kProcess,
+  kThread,
+  kBegin,
+  kDuration,
+  kArguments,
+  kCorrelation,
+  kDimensions,
+  kType,
+  kCollective,
+  kElements,
+  kElementType,
+  kGroup,
+  kGroupRanks
+};
+
+Key key_of(std::string_view name) {
+  static const std::unordered_map<std::string_view, Key> kKeys{{"ph", Key::kPhase},
+                                                               {"cat", Key::kCategory},
+                                                               {"name", Key::kName},
+                                                               {"pid", Key::kProcess},
+                                                               {"tid", Key::kThread},
+                                                               {"ts", Key::kBegin},
+                                                               {"dur", Key::kDuration},
+                                                               {"args", Key::kArguments},
+                                                               {"correlation", Key::kCorrelation},
+                                                               {"Input Dims", Key::kDimensions},
+                                                               {"Input type", Key::kType},
+                                                               {"Collective name", Key::kCollective},
+                                                               {"In msg nelems", Key::kElements},
+                                                               {"dtype", Key::kElementType},
+                                                               {"Process Group Name", Key::kGroup},
+                                                               {"Process Group Ranks", Key::kGroupRanks}};
+  const auto found = kKeys.find(name);
+  return found == kKeys.end() ? Key::kOther : found->second;
+}
+
 /// What nlohmann's parser calls, value by value. Only the event that is being read is held as text.
 class Handler : public nlohmann::json_sax<json> {
  public:
@@ -124,25 +166,6 @@ class Handler : public nlohmann::json_sax<json> {
 
  private:
   enum class Top { kOther, kEvents, kDistributed, kDevices, kBase };
-  enum class Key {
-    kOther,
-    kPhase,
-    kCategory,
-    kName,
-    kProcess,
-    kThread,
-    kBegin,
-    kDuration,
-    kArguments,
-    kCorrelation,
-    kDimensions,
-    kType,
-    kCollective,
-    kElements,
-    kElementType,
-    kGroup,
-    kGroupRanks
-  };
   struct RawEvent {
     std::string phase, category, name, type;
     int64_t process = 0, thread = 0;
@@ -165,26 +188,6 @@ class Handler : public nlohmann::json_sax<json> {
     if (name == "distributedInfo") return Top::kDistributed;
     if (name == "deviceProperties") return Top::kDevices;
     return name == "baseTimeNanoseconds" ? Top::kBase : Top::kOther;
-  }
-  static Key key_of(std::string_view name) {
-    static const std::unordered_map<std::string_view, Key> kKeys{{"ph", Key::kPhase},
-                                                                 {"cat", Key::kCategory},
-                                                                 {"name", Key::kName},
-                                                                 {"pid", Key::kProcess},
-                                                                 {"tid", Key::kThread},
-                                                                 {"ts", Key::kBegin},
-                                                                 {"dur", Key::kDuration},
-                                                                 {"args", Key::kArguments},
-                                                                 {"correlation", Key::kCorrelation},
-                                                                 {"Input Dims", Key::kDimensions},
-                                                                 {"Input type", Key::kType},
-                                                                 {"Collective name", Key::kCollective},
-                                                                 {"In msg nelems", Key::kElements},
-                                                                 {"dtype", Key::kElementType},
-                                                                 {"Process Group Name", Key::kGroup},
-                                                                 {"Process Group Ranks", Key::kGroupRanks}};
-    const auto found = kKeys.find(name);
-    return found == kKeys.end() ? Key::kOther : found->second;
   }
 
   bool top_is_metadata() const { return top_ == Top::kDistributed || top_ == Top::kDevices; }

@@ -22,11 +22,13 @@ class TraceText {
   /// Iterates over the characters once; all copies share one position.
   class Iterator {
    public:
+    // NOLINTBEGIN(readability-identifier-naming): std::iterator_traits looks for these names.
     using iterator_category = std::input_iterator_tag;
     using value_type = char;
     using difference_type = std::ptrdiff_t;
     using pointer = const char*;
     using reference = const char&;
+    // NOLINTEND(readability-identifier-naming)
 
     /// The end.
     Iterator() = default;
