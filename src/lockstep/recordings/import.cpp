@@ -93,10 +93,14 @@ class Importer {
                     "Record with the activities CPU and, on GPUs, CUDA.");
       place(member, trace, known);
       if (placed_.empty()) origin_ns = trace.events.front().begin_ns;
-      placed_.push_back({member.rank, member.file ? member.file->host : "", stamp_steps(trace, origin_ns)});
+      // An optimizer that was at work when the profiler stopped ends with it, behind the window.
+      const bool windowed = member.file && !member.file->window.empty();
+      const int64_t past = windowed ? member.file->window[1] - member.file->window[0] : INT64_MAX;
+      placed_.push_back(
+          {member.rank, member.file ? member.file->host : "", stamp_steps(trace, origin_ns, past)});
       // The windows of a recording begin with the same step on every rank.
       RankSteps& steps = placed_.back().steps;
-      if (member.file && !member.file->window.empty()) {
+      if (windowed) {
         for (size_t i = 0; i < steps.numbers.size(); ++i)
           steps.numbers[i] = member.file->window[0] + steps.indexes[i];
       }
@@ -281,7 +285,7 @@ class Importer {
       }
       run_.warmup_choice = "no steps: the window is all that was recorded";
       note(
-          "Rates are those of the profiler's window, which slows a training down: `python -m lockstep "
+          "Rates are those of the profiler's window, which slows a training down: `lockstep "
           "record` measures "
           "steps outside of it, too.");
     }

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kVersionKey = "lockstep_recording";
 constexpr int kVersion = 1;
 constexpr const char* kRecordingAdvice =
-    "Give a folder that `python -m lockstep record` wrote, or a trace of PyTorch's profiler.";
+    "Give a folder that `lockstep record` wrote, or a trace of PyTorch's profiler.";
 
 }  // namespace
 

@@ -10,7 +10,8 @@ std::vector<double> steps_outside(const RankFile& file) {
   std::vector<double> step_s;
   for (size_t i = 1; i < file.step_end_s.size(); ++i) {
     const auto at = static_cast<int64_t>(i);
-    if (!file.window.empty() && at >= file.window[0] && at <= file.window[1]) continue;
+    // The recorder starts its profiler two steps before, to warm up, and stops it a step after.
+    if (!file.window.empty() && at >= file.window[0] - 2 && at <= file.window[1] + 1) continue;
     step_s.push_back(file.step_end_s[i] - file.step_end_s[i - 1]);
   }
   return step_s;
