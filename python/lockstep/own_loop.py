@@ -54,9 +54,9 @@ class record:
     def _default_folder(self) -> Path:
         """One for all ranks, and a private one for a single process."""
         if "WORLD_SIZE" not in os.environ:
-            return Path(tempfile.mkdtemp(prefix="lockstep-record-"))
+            return Path(tempfile.mkdtemp(prefix="lockstep-recording-"))
         # Ranks of torchrun have their parent in common.
-        folder = Path(tempfile.gettempdir()) / f"lockstep-record-{os.getuid()}-{os.getppid()}"
+        folder = Path(tempfile.gettempdir()) / f"lockstep-recording-{os.getuid()}-{os.getppid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
             raise PermissionError(f"'{folder}' is another user's")

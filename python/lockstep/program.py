@@ -66,6 +66,8 @@ def environment_of(torch: Path, environment) -> dict[str, str]:
     # The wheels of CUDA lie beside torch, each with a folder of libraries.
     folders = [torch / "lib", *sorted(torch.parent.glob("nvidia/*/lib"))]
     before = changed.get("LD_LIBRARY_PATH")
+    # For commands that `lockstep record` runs, whose torch may be another.
+    changed["LOCKSTEP_USERS_LIBRARY_PATH"] = before or ""
     changed["LD_LIBRARY_PATH"] = ":".join([*map(str, folders), *([before] if before else [])])
     return changed
 

@@ -7,10 +7,16 @@
 #include "lockstep/base/number_range.h"
 #include "lockstep/base/units.h"
 #include "lockstep/launch/child_process.h"
+#include "lockstep/recordings/import.h"
+#include "lockstep/results/files/record_json.h"
+#include "lockstep/train/job/versions.h"
 
 #include "commands.h"
 #include "console.h"
+#include "output_files.h"
 #include "recording_folder.h"
+#include "result_keeper.h"
+#include "shared_flags.h"
 
 namespace lockstep::cli {
 namespace {
@@ -20,8 +26,8 @@ constexpr const char* kRecordExamples = R"(Examples:
       one process; the 20 steps after warm-up are traced
   lockstep record -- torchrun --nproc-per-node 2 train.py --epochs 1
       every rank that torchrun starts; mpirun, srun and accelerate launch as well
-  lockstep record --steps 200:210 -- python3 train.py
-      the steps 200 to 209
+  lockstep record --steps 200:210 -o run.json -- python3 train.py
+      the steps 200 to 209; 'lockstep report run.json -o run.html' explains the result on a page
   lockstep record --keep /shared/run -- srun -N 2 python3 train.py
       ranks on several hosts, which all see this folder
 The script runs as it would without lockstep: record ends with its exit code, and what goes wrong in the
@@ -33,20 +39,24 @@ struct RecordOptions {
   std::string steps;
   std::string keep;
   double max_trace_mib = 1024;
+  std::string name;
+  std::string output;
   bool force = false;
   bool quiet = false;
+  results::RenderOptions how;
 };
 
-/// "FIRST:LAST". Step 0 begins before anything is recorded, and the profiler warms up in two more.
+/// "FIRST:LAST". Step 0 begins before anything is recorded, and the profiler warms up in the two before
+/// FIRST.
 std::optional<std::pair<int64_t, int64_t>> window_of(const std::string& text) {
   if (text.empty()) return std::nullopt;
   const size_t colon = text.find(':');
-  const NumberRange steps{.least = 4, .most = 1e9};
+  const NumberRange steps{.least = 3, .most = 1e9};
   const auto first = parse_whole(text.substr(0, colon), steps);
   const auto last = parse_whole(colon == std::string::npos ? "" : text.substr(colon + 1), steps);
   if (first && last && *first < *last) return std::pair{*first, *last};
   throw ConfigError(fmt::format("--steps takes FIRST:LAST, as in 100:120, not '{}'", text),
-                    "The first step of a training is 0. FIRST is 4 or more; LAST itself is not traced.");
+                    "The first step of a training is 0. FIRST is 3 or more; LAST itself is not traced.");
 }
 
 void check_command(const PassedOn& words) {
@@ -61,29 +71,61 @@ std::string python_path(const std::string& first) {
   return before == nullptr || *before == '\0' ? first : fmt::format("{}:{}", first, before);
 }
 
-int run_record(const RecordOptions& options) {
-  check_command(options.words);
-  const Arguments& command = options.words.behind;
-  const RecordingFolder folder(
-      options.keep, options.force,
-      {.steps = window_of(options.steps),
-       .max_trace_bytes = static_cast<int64_t>(options.max_trace_mib * static_cast<double>(kMiB)),
-       .command = command});
-  const launch::ChildEnd end =
-      launch::run_child({.program = command.front(),
-                         .arguments = command,
-                         .environment = {{"PYTHONPATH", python_path(folder.recorder())}},
-                         .in_terminal = true});
+void import_recording(const std::filesystem::path& folder, const RecordOptions& options) {
+  results::RunRecord record = recordings::import_job(
+      {.paths = {folder}, .name = options.name, .samples_per_step = {}, .progress = {}});
+  record.lockstep_version = train::lockstep_version();
+  if (!options.output.empty()) write_result(options.output, results::to_json(record));
+  print_record(record, options.how, /*with_header=*/true);
+}
+
+/// Leaves the exit code to the command: what cannot be imported is a warning, and stays.
+void conclude(RecordingFolder& folder, const RecordOptions& options) {
   const size_t ranks = folder.ranks().size();
   if (ranks == 0) {
     print_warning(
         "nothing was recorded: no process of the command made a step with an optimizer of torch.optim",
         "Python's options -I, -E and -S keep the recorder out; a loop without such an optimizer calls "
         "lockstep.step(). docs/your-training.md has more.");
-  } else {
-    print_note(
-        fmt::format("recorded: {} rank{} in {}", ranks, ranks == 1 ? "" : "s", folder.path().string()));
+    return;
   }
+  try {
+    import_recording(folder.path(), options);
+  } catch (const std::exception& error) {
+    const Trouble trouble = trouble_of(error);
+    print_warning("the recording could not be imported: " + trouble.what, trouble.advice);
+    folder.keep();
+  }
+  if (folder.kept()) {
+    print_note(fmt::format("kept: {} rank{}; lockstep import {}", ranks, ranks == 1 ? "" : "s",
+                           folder.path().string()));
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> environment_for(const RecordingFolder& folder) {
+  std::vector<std::pair<std::string, std::string>> variables{{"PYTHONPATH", python_path(folder.recorder())}};
+  // python/lockstep/program.py led this program to its own LibTorch.
+  if (const char* before = std::getenv("LOCKSTEP_USERS_LIBRARY_PATH"))
+    variables.emplace_back("LD_LIBRARY_PATH", before);
+  return variables;
+}
+
+int run_record(const RecordOptions& options) {
+  check_command(options.words);
+  check_style(options.how);
+  refuse_stdout({{"-o", options.output}});
+  check_output_files({{"-o", options.output}}, {}, options.force);
+  const Arguments& command = options.words.behind;
+  RecordingFolder folder(
+      options.keep, options.force,
+      {.steps = window_of(options.steps),
+       .max_trace_bytes = static_cast<int64_t>(options.max_trace_mib * static_cast<double>(kMiB)),
+       .command = command});
+  const launch::ChildEnd end = launch::run_child({.program = command.front(),
+                                                  .arguments = command,
+                                                  .environment = environment_for(folder),
+                                                  .in_terminal = true});
+  conclude(folder, options);
   return end.exit_code;
 }
 
@@ -102,7 +144,11 @@ RunCommand add_record(Flags& flags) {
   flags.add("--max-trace", options->max_trace_mib,
             "trace fewer steps where a rank's trace would be larger [1GB]",
             {.value = "SIZE", .numbers = NumberRange{.most = 1e6, .above = true, .unit = Unit::kMebibytes}});
-  flags.add_switch("--force", options->force, "replace an earlier recording in that folder");
+  flags.add("--name", options->name, "name of the network [that of the script]", {.value = "NAME"});
+  flags.add("-o,--output", options->output, "the result to write, as JSON", {.value = "FILE.json"});
+  add_style_flags(flags, options->how);
+  flags.add_switch("--force", options->force,
+                   "replace an earlier recording in --keep, and a file of -o that lockstep did not write");
   flags.add_switch("-q,--quiet", options->quiet, "print no notes");
   return [options](const Arguments& /*arguments*/) {
     if (options->quiet) set_quiet(true);

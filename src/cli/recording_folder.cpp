@@ -64,7 +64,8 @@ std::string options_text(const fs::path& folder, const fs::path& shared, const R
 }  // namespace
 
 RecordingFolder::RecordingFolder(const std::string& keep, bool force, const RecorderOptions& options)
-    : folder_(keep.empty() ? make_private_folder("lockstep-record") : make_kept_folder(keep, force)),
+    : kept_(!keep.empty()),
+      folder_(keep.empty() ? make_private_folder("lockstep-recording") : make_kept_folder(keep, force)),
       // Each host of a job may have a recorder of its own in one folder.
       recorder_(folder_ / fmt::format(".recorder-{}-{}", host_name(), ::getpid())) {
   try {
@@ -85,9 +86,9 @@ RecordingFolder::RecordingFolder(const std::string& keep, bool force, const Reco
 
 RecordingFolder::~RecordingFolder() {
   std::error_code ignored;
-  fs::remove_all(recorder_, ignored);
+  fs::remove_all(kept_ ? recorder_ : folder_, ignored);
   // Fails unless nothing was recorded.
-  fs::remove(folder_, ignored);
+  if (kept_) fs::remove(folder_, ignored);
 }
 
 std::vector<fs::path> RecordingFolder::ranks() const {

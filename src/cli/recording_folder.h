@@ -31,6 +31,9 @@ class RecordingFolder {
   RecordingFolder(const RecordingFolder&) = delete;
   RecordingFolder& operator=(const RecordingFolder&) = delete;
 
+  /// Lets a private folder stay.
+  void keep() { kept_ = true; }
+  bool kept() const { return kept_; }
   const std::filesystem::path& path() const { return folder_; }
   /// First on PYTHONPATH.
   const std::filesystem::path& recorder() const { return recorder_; }
@@ -38,6 +41,7 @@ class RecordingFolder {
   std::vector<std::filesystem::path> ranks() const;
 
  private:
+  bool kept_;
   std::filesystem::path folder_;
   std::filesystem::path recorder_;
 };

@@ -117,7 +117,8 @@ class Training {
         train_pass(job_.reduce_each_pass || pass + 1 == job_.passes);
       if (job_.optimizer) {
         for (Rank& rank : ranks_) {
-          rank.note("Optimizer.step#SGD.step", at_us_, at_us_ + job_.optimizer_us);
+          rank.note("Optimizer.step#SGD.step", job_.closure ? begin_us + job_.input_us : at_us_,
+                    at_us_ + job_.optimizer_us);
           rank.work("aten::_foreach_add_", at_us_, at_us_ + job_.optimizer_us);
         }
         at_us_ += job_.optimizer_us;

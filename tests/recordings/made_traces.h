@@ -33,6 +33,8 @@ struct MadeJob {
   int evaluate_every = 0;
   bool loader = true;
   bool optimizer = true;
+  /// The optimizer calls a closure with forward and backward.
+  bool closure = false;
   bool profiler_steps = false;
   /// Broadcasts of buffers in the forward pass, which the host waits for.
   double broadcast_us = 0;

@@ -128,6 +128,17 @@ TEST(StepsTest, without_an_optimizer_the_profiler_counts_steps) {
   EXPECT_NEAR(found.rank(0).transfer_s, 1.5 * kMs, kNear);
 }
 
+TEST(StepsTest, an_optimizer_may_call_forward_and_backward) {
+  MadeJob made;
+  made.closure = true;
+  const Explained found = explained(made);
+  EXPECT_EQ(found.breakdown.steps, 6);
+  EXPECT_NEAR(found.rank(0).forward_s, 4 * kMs, kNear);
+  EXPECT_NEAR(found.rank(0).backward_s, 8 * kMs, kNear);
+  EXPECT_NEAR(found.rank(0).transfer_s, 1.5 * kMs, kNear);
+  EXPECT_NEAR(found.rank(0).optimizer_s, 0.5 * kMs, kNear);
+}
+
 TEST(StepsTest, without_marks_there_are_no_steps) {
   MadeJob made;
   made.optimizer = false;

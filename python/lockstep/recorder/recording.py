@@ -100,18 +100,18 @@ class Recorder:
         self.lifeline.hold()
         self.write()
         first, last = self._options["steps"] or (yield from self._steps_after_warm_up())
-        if len(self._ends) < first - 3:
-            yield first - 3
-        if len(self._ends) > first - 3:
-            first, last = len(self._ends) + 3, max(last, len(self._ends) + 4)
+        if len(self._ends) < first - 2:
+            yield first - 2
+        if len(self._ends) > first - 2:
+            first, last = len(self._ends) + 2, max(last, len(self._ends) + 3)
             self._warn("the window begins at step {}, which is later than wanted".format(first))
         loaders = Loaders(len(self._ends))
         # The trace of one step tells its size, and the profiler warms up.
         self._tracer.open()
-        yield first - 2
+        yield first - 1
         step_bytes = self._tracer.measure(self._path(".size.json"))
         # A step between two uses of the profiler: what began under the first may end under the second no more.
-        yield first - 1
+        yield first
         samples = loaders.samples_per_step(len(self._ends))
         most = int(self._options["max_trace"] / max(step_bytes, 1))
         if most < last - first:

@@ -94,7 +94,11 @@ class Importer {
                     "Record with the activities CPU and, on GPUs, CUDA.");
       place(member, trace, known);
       if (placed_.empty()) origin_ns = trace.events.front().begin_ns;
-      placed_.push_back({member.rank, member.file ? member.file->host : "", stamp_steps(trace, origin_ns)});
+      // An optimizer that was at work when the profiler stopped ends with it, behind the window.
+      const bool windowed = member.file && !member.file->window.empty();
+      const int64_t past = windowed ? member.file->window[1] - member.file->window[0] : INT64_MAX;
+      placed_.push_back(
+          {member.rank, member.file ? member.file->host : "", stamp_steps(trace, origin_ns, past)});
       know(trace);
     }
   }

@@ -111,13 +111,14 @@ class Stamper {
                     [](const Stretch& each) { return each.end_s - each.begin_s < kBetweenOperations; });
   }
 
-  RankSteps stamp() {
+  RankSteps stamp(int64_t past) {
     const TraceMarks marks = find_steps(trace_, origin_ns_);
     result_.evaluation_steps = marks.evaluation_steps;
     result_.incomplete_steps = marks.incomplete_steps;
     result_.work = work();
     std::map<size_t, int> passes;
     for (const StepMarks& step : marks.steps) {
+      if (step.index >= past) continue;
       ++passes[step.passes.size()];
       result_.batch = std::max(result_.batch, batch_of(step));
       add(step);
@@ -273,8 +274,8 @@ class Stamper {
 
 }  // namespace
 
-RankSteps stamp_steps(const KinetoTrace& trace, int64_t origin_ns) {
-  return Stamper(trace, origin_ns).stamp();
+RankSteps stamp_steps(const KinetoTrace& trace, int64_t origin_ns, int64_t past) {
+  return Stamper(trace, origin_ns).stamp(past);
 }
 
 }  // namespace lockstep::recordings

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -32,7 +33,7 @@ struct RankSteps {
 
 /// Stamps the steps of a trace as docs/your-training.md explains, in seconds after `origin_ns`: on a CPU by
 /// the host's events; where the trace has kernels, by the last kernel that was launched within a phase.
-/// Throws Error as find_steps() does.
-RankSteps stamp_steps(const KinetoTrace& trace, int64_t origin_ns);
+/// Of the steps that end in the trace, those from `past` on are left out. Throws Error as find_steps() does.
+RankSteps stamp_steps(const KinetoTrace& trace, int64_t origin_ns, int64_t past = INT64_MAX);
 
 }  // namespace lockstep::recordings

@@ -93,7 +93,8 @@ class StepFinder {
 
   /// Whether two updates are of one step: of one backward pass, or of one batch.
   bool same_step(const Event& before, const Event& after) const {
-    if (!any_in(backward_, before.end_ns, after.begin_ns)) return true;
+    // An update with a closure, as Lightning's, has its backward pass within.
+    if (!any_in(backward_, before.end_ns, after.end_ns)) return true;
     if (marks_.has_loader) return !any_in(loaders_, before.end_ns, after.begin_ns);
     const auto [first, last] = beginning_in(numbered_, before.begin_ns, after.begin_ns);
     return !numbered_.empty() && first == last;
@@ -108,7 +109,10 @@ class StepFinder {
     std::vector<Stretch> calls;
     for (size_t i = 0; i < updates_.size(); ++i) {
       const Event& update = *updates_[i];
-      calls.push_back({seconds(update.begin_ns), seconds(update.end_ns)});
+      int64_t update_ns = update.begin_ns;
+      const auto [first, last] = beginning_in(backward_, update.begin_ns, update.end_ns);
+      for (auto node = first; node != last; ++node) update_ns = std::max(update_ns, (*node)->end_ns);
+      calls.push_back({seconds(std::min(update_ns, update.end_ns)), seconds(update.end_ns)});
       if (i + 1 < updates_.size() && same_step(update, *updates_[i + 1])) continue;
       add_step(begin_ns, update.end_ns, std::exchange(calls, {}), certain);
       certain = true;

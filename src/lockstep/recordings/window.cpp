@@ -9,6 +9,8 @@ namespace {
 
 /// Steps before the window in which the recorder tries the profiler and starts it.
 constexpr int64_t kBefore = 3;
+/// Steps after it in which the recorder stops the profiler.
+constexpr int64_t kAfter = 1;
 
 }  // namespace
 
@@ -16,7 +18,7 @@ std::vector<double> steps_outside(const RankFile& file) {
   std::vector<double> step_s;
   for (size_t i = 1; i < file.step_end_s.size(); ++i) {
     const auto at = static_cast<int64_t>(i);
-    if (!file.window.empty() && at >= file.window[0] - kBefore && at <= file.window[1]) continue;
+    if (!file.window.empty() && at >= file.window[0] - kBefore && at <= file.window[1] + kAfter) continue;
     step_s.push_back(file.step_end_s[i] - file.step_end_s[i - 1]);
   }
   return step_s;

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""What `lockstep record` costs a training while its window is closed: the training bare and recorded, in turn.
+
+    bench/record_cost.py [--pairs 10] [--steps 600] [--features 512] PYTHON
+
+PYTHON: one with torch. Its training prints the median of its own step times; recorded, the window lies behind its last
+step. Prints the ratio of both with its 95 % interval over the pairs (Student's t on logarithms), and the step time.
+"""
+
+import argparse
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PROGRAM = Path(__file__).resolve().parents[1] / "build" / "lockstep"
+
+TRAINING = """
+import statistics, sys, time, torch
+torch.set_num_threads(1)
+steps, features = map(int, sys.argv[1:])
+model = torch.nn.Sequential(*[torch.nn.Linear(features, features) for _ in range(4)])
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+x = torch.randn(8, features)
+ends = []
+for _ in range(steps):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+    ends.append(time.perf_counter())
+print(statistics.median(b - a for a, b in zip(ends[steps // 3 :], ends[steps // 3 + 1 :])))
+"""
+
+# Student's 97.5 % quantiles by degrees of freedom; more than 30 count as 30.
+QUANTILES = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10,
+             2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--features", type=int, default=512)
+    parser.add_argument("python")
+    options = parser.parse_args()
+    if options.pairs < 2:
+        parser.error("--pairs: two or more, for an interval")
+    ratios, bare_s = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        bare = [options.python, "-c", TRAINING, options.steps, options.features]
+        record = [PROGRAM, "record", "--quiet", "--force", "--steps", f"{options.steps + 9}:{options.steps + 10}"]
+        for pair in range(options.pairs):
+            sides = {"bare": bare, "recorded": [*record, "--keep", f"{folder}/{pair}", "--", *bare]}
+            order = list(sides) if pair % 2 == 0 else list(sides)[::-1]
+            seconds = {}
+            for side in order:
+                text = subprocess.run(
+                    list(map(str, sides[side])), check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+                ).stdout  # fmt: skip
+                seconds[side] = float(text.split()[0])
+            ratios.append(math.log(seconds["recorded"] / seconds["bare"]))
+            bare_s.append(seconds["bare"])
+            print(f"pair {pair + 1}: {100 * math.expm1(ratios[-1]):+.2f} %", file=sys.stderr)
+    mean = statistics.mean(ratios)
+    half = QUANTILES[min(len(ratios) - 1, 30) - 1] * statistics.stdev(ratios) / math.sqrt(len(ratios))
+    print(
+        f"recorded / bare: {100 * math.expm1(mean):+.2f} % [{100 * math.expm1(mean - half):+.2f}, "
+        f"{100 * math.expm1(mean + half):+.2f}] of {1e3 * statistics.median(bare_s):.3f} ms a step, {len(ratios)} pairs"
+    )
+
+
+if __name__ == "__main__":
+    main()
