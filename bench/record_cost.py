@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """What `lockstep record` costs a training while its window is closed: the training bare and recorded, in turn.
 
-    bench/record_cost.py [--pairs 10] [--steps 600] [--features 512] PYTHON
+    bench/record_cost.py [--pairs 10] [--steps 600] [--features 512] [--free-malloc] PYTHON
 
 PYTHON: one with torch. Its training prints the median of its own step times; recorded, the window lies behind its last
 step. Prints the ratio of both with its 95 % interval over the pairs (Student's t on logarithms), and the step time.
+
+glibc's malloc adapts to what a process frees: bare steps of this training differ by 20 % from process to process, by the
+pages that they touch anew. Both sides have a fixed threshold instead, unless --free-malloc leaves it to glibc.
 """
 
 import argparse
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -43,10 +47,14 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--features", type=int, default=512)
+    parser.add_argument("--free-malloc", action="store_true")
     parser.add_argument("python")
     options = parser.parse_args()
     if options.pairs < 2:
         parser.error("--pairs: two or more, for an interval")
+    environment = dict(os.environ)
+    if not options.free_malloc:
+        environment["MALLOC_MMAP_THRESHOLD_"] = "131072"
     ratios, bare_s = [], []
     with tempfile.TemporaryDirectory() as folder:
         bare = [options.python, "-c", TRAINING, options.steps, options.features]
@@ -57,7 +65,8 @@ def main() -> None:
             seconds = {}
             for side in order:
                 text = subprocess.run(
-                    list(map(str, sides[side])), check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+                    list(map(str, sides[side])), env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                    text=True,
                 ).stdout  # fmt: skip
                 seconds[side] = float(text.split()[0])
             ratios.append(math.log(seconds["recorded"] / seconds["bare"]))
