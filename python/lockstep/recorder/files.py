@@ -3,10 +3,12 @@
 import os
 
 
-def replace(path, text):
+def replace(path, parts):
+    """parts: texts that follow each other."""
     try:
         with open(path + ".new", "w", encoding="utf-8") as file:
-            file.write(text)
+            for text in parts:
+                file.write(text)
         os.replace(path + ".new", path)
     except BaseException:
         remove(path + ".new")

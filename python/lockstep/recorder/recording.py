@@ -153,7 +153,7 @@ class Recorder:
             count = count * 5 // 4
             yield count
         first = len(self._ends) + AHEAD
-        replace(path, "{} {}".format(first, first + WINDOW_STEPS))
+        replace(path, ["{} {}".format(first, first + WINDOW_STEPS)])
         return first, first + WINDOW_STEPS
 
     def _claim(self):
@@ -221,17 +221,25 @@ class Recorder:
         with self._lock:
             record = dict(
                 self._facts,
-                step_end_s=[round(time, 6) for time in self._ends.tolist()],
                 window=self._window if self._trace else None,
                 trace=self._trace,
                 ended=self._ended or "running",
                 warnings=self._warnings,
             )
             try:
-                replace(self._path(".json"), json.dumps(record))
+                replace(self._path(".json"), self._parts(record))
             except OSError as error:
                 self._writable = False
                 self._failed(error)
+
+    def _parts(self, record):
+        """The text in small parts: large ones would change how malloc serves the training."""
+        yield json.dumps(record)[:-1] + ', "step_end_s": ['
+        count = len(self._ends)
+        for first in range(0, count, 1000):
+            times = self._ends[first : min(first + 1000, count)]
+            yield (", " if first else "") + ", ".join("{:.6f}".format(time) for time in times)
+        yield "]}"
 
     def _path(self, end):
         return os.path.join(self._options["folder"], "rank-{}{}".format(self._facts["rank"], end))
