@@ -20,6 +20,10 @@ constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
 #endif
+constexpr const char* kNoPlugins =
+    "the sanitizers refuse RTLD_DEEPBIND, which keeps a plugin's library apart from LibTorch's copy, and "
+    "cannot "
+    "see into the libraries";
 
 const void* open_at(const PluginFile& plugin, const std::filesystem::path& file, const char* entry,
                     unsigned abi_version) {
@@ -80,17 +84,14 @@ const void* open_plugin_file(const PluginFile& file, const char* entry, unsigned
     std::error_code error;
     if (!std::filesystem::exists(path, error)) continue;
     if (kSanitized) {
-      throw BackendMissing(
-          fmt::format(
-              "{} is not in sanitizer builds: the sanitizers refuse RTLD_DEEPBIND, which keeps a plugin's "
-              "library apart from LibTorch's copy, and cannot see into the libraries",
-              file.purpose),
-          "use the thread backend, or a build without sanitizers");
+      throw BackendMissing(fmt::format("{} is not in sanitizer builds: {}", file.purpose, kNoPlugins),
+                           "use the thread backend, or a build without sanitizers");
     }
     return opened[file.name] = open_at(file, path, entry, abi_version);
   }
   if (names.empty()) names = {"the program's folder, which is not known without /proc"};
-  throw BackendMissing(fmt::format("there is no lockstep_{}.so in {}", file.name, fmt::join(names, ", ")),
+  throw BackendMissing(fmt::format("there is no lockstep_{}.so in {}{}", file.name, fmt::join(names, ", "),
+                                   kSanitized ? fmt::format("; {}", kNoPlugins) : ""),
                        file.build_advice + "; LOCKSTEP_PLUGIN_PATH names another folder");
 }
 

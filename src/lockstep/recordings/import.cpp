@@ -247,22 +247,10 @@ class Importer {
           world_, listed(recorded_.ranks)));
     }
     run_.breakdown = measure::break_down(job.ranks, static_cast<size_t>(world_));
-    assign_processor_share();
+    recorded_.processor_share = processor_share(*run_.breakdown, series(compute_s));
     if (run_.breakdown->straggler)
       run_.breakdown->straggler = recorded_.ranks[static_cast<size_t>(*run_.breakdown->straggler)];
     stamps_ = std::move(job.ranks);
-  }
-
-  void assign_processor_share() {
-    double computed_s = 0, busy_s = 0;
-    for (size_t i = 0; i < recorded_.ranks.size(); ++i) {
-      const auto member = std::ranges::find(members_, recorded_.ranks[i], &Member::rank);
-      if (!member->file || !member->file->compute_s) return;
-      const measure::PhaseTimes& mean = run_.breakdown->ranks[i].mean;
-      computed_s += *member->file->compute_s;
-      busy_s += mean.step_s - mean.exposed_s();
-    }
-    if (computed_s > 0 && busy_s > 0) recorded_.processor_share = std::min(1.0, computed_s / busy_s);
   }
 
   /// [rank][step] of the ranks with a trace, cut to the shortest.
