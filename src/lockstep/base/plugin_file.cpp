@@ -22,8 +22,7 @@ constexpr bool kSanitized = false;
 #endif
 constexpr const char* kNoPlugins =
     "the sanitizers refuse RTLD_DEEPBIND, which keeps a plugin's library apart from LibTorch's copy, and "
-    "cannot "
-    "see into the libraries";
+    "cannot see into the libraries";
 
 const void* open_at(const PluginFile& plugin, const std::filesystem::path& file, const char* entry,
                     unsigned abi_version) {
@@ -64,9 +63,13 @@ std::vector<std::filesystem::path> plugin_folders() {
     }
     return folders;
   }
-  // The build folder first, then the place of an installed program.
-  const std::filesystem::path folder = program_path().parent_path();
-  return {folder / "plugins", folder.parent_path() / "lib" / "lockstep"};
+  try {
+    // The build folder first, then the place of an installed program.
+    const std::filesystem::path folder = program_path().parent_path();
+    return {folder / "plugins", folder.parent_path() / "lib" / "lockstep"};
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 const void* open_plugin_file(const PluginFile& file, const char* entry, unsigned abi_version) {
