@@ -11,11 +11,11 @@
 
 namespace lockstep::cli {
 
-/// What the recorder in each process is told.
+/// Settings of the recorder in each process.
 struct RecorderOptions {
   /// First step of the profiler's window and one past the last; empty: after warm-up.
   std::optional<std::pair<int64_t, int64_t>> steps;
-  /// Of one rank's trace, before compression.
+  /// The most of one rank's trace, before compression.
   int64_t max_trace_bytes = 0;
   Arguments command;
 };

@@ -2,7 +2,7 @@
 
 namespace lockstep {
 
-/// Who holds the other end of a connection.
+/// Owner of a connection's other end.
 enum class PeerUser {
   /// This process's user, or unknown: another host's, or the system does not tell.
   kOwn,

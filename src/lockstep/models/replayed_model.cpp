@@ -145,7 +145,7 @@ class ReplayedModel final : public Model, public WholeStep {
   }
 
   std::shared_ptr<const RecordedTraining> training_;
-  /// What lockstep's own update takes of the recorded one's time.
+  /// Seconds of lockstep's own update, which the recorded one's time includes.
   double update_s_ = 0;
 };
 

@@ -30,17 +30,13 @@ std::vector<std::vector<RecordedStep>> steps_of(const JsonNode& breakdown) {
   for (const JsonNode& rank : breakdown["ranks"].elements()) {
     std::vector<RecordedStep>& steps = ranks.emplace_back();
     const JsonNode series = rank["steps"], means = rank["phases"];
-    if (series.missing() || series["forward_s"].missing()) {
-      steps.push_back({.before_s = seconds(means["input_s"]) + seconds(means["other_s"]),
-                       .forward_s = seconds(means["forward_s"]),
-                       .backward_s = seconds(means["backward_s"]),
-                       .optimizer_s = seconds(means["optimizer_s"])});
-      continue;
-    }
-    const std::vector<double> input_s = series["input_s"].numbers(), other_s = series["other_s"].numbers(),
-                              forward_s = series["forward_s"].numbers(),
-                              backward_s = series["backward_s"].numbers(),
-                              optimizer_s = series["optimizer_s"].numbers();
+    const bool has_steps = !series.missing() && !series["forward_s"].missing();
+    const auto times = [&](const char* phase) {
+      return has_steps ? series[phase].numbers() : std::vector{means[phase].number_or(0)};
+    };
+    const std::vector<double> input_s = times("input_s"), other_s = times("other_s"),
+                              forward_s = times("forward_s"), backward_s = times("backward_s"),
+                              optimizer_s = times("optimizer_s");
     const size_t count =
         std::min({input_s.size(), other_s.size(), forward_s.size(), backward_s.size(), optimizer_s.size()});
     for (size_t i = 0; i < count; ++i) {

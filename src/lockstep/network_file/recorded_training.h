@@ -14,7 +14,7 @@ struct RecordedGradient {
   double ready = 1;
 };
 
-/// What one rank did in one recorded step, in seconds.
+/// The phases of one rank in one recorded step, in seconds.
 struct RecordedStep {
   /// Input, and all that is no other phase.
   double before_s = 0;
@@ -23,7 +23,7 @@ struct RecordedStep {
   double optimizer_s = 0;
 };
 
-/// What a result file knows of how a training computes, with which it can be replayed.
+/// The knowledge of a result file with which a training can be replayed.
 struct RecordedTraining {
   std::string path;
   /// The network's name in the file.

@@ -20,7 +20,7 @@ struct Collective {
   std::string group;
   /// Ranks of the group, as PyTorch lists them; may be empty.
   std::string group_ranks;
-  /// Of the input; 0: the trace does not say.
+  /// Size of the input; 0: the trace does not say.
   int64_t bytes = 0;
   /// Issue on the host, which decides to which step it belongs.
   double host_s = 0;

@@ -64,8 +64,6 @@ EventRole role_of(EventKind kind, std::string_view name) {
   return EventRole::kPlain;
 }
 
-/// Bytes of an element, by the names that operators ("float", "c10::Half") and NCCL's notes ("Float") have
-/// for its type; 0: not known.
 int bytes_of_type(std::string_view type) {
   static const std::unordered_map<std::string_view, int> kBytes{
       {"float", 4},         {"Float", 4},         {"double", 8},      {"Double", 8}, {"c10::Half", 2},

@@ -65,7 +65,7 @@ Key key_of(std::string_view name) {
   return found == kKeys.end() ? Key::kOther : found->second;
 }
 
-/// What nlohmann's parser calls, value by value. Only the event that is being read is held as text.
+/// Callee of nlohmann's parser, value by value. Only the event that is being read is held as text.
 class Handler : public nlohmann::json_sax<json> {
  public:
   explicit Handler(TraceText& text) : text_(text) { trace_.file = text.name(); }

@@ -12,26 +12,27 @@ constexpr int64_t kBefore = 3;
 /// Steps after it in which the recorder stops the profiler.
 constexpr int64_t kAfter = 1;
 
-}  // namespace
-
-std::vector<double> steps_outside(const RankFile& file) {
+/// Times of the steps whose index `counts`.
+template <typename Counts>
+std::vector<double> steps_where(const RankFile& file, Counts counts) {
   std::vector<double> step_s;
   for (size_t i = 1; i < file.step_end_s.size(); ++i) {
-    const auto at = static_cast<int64_t>(i);
-    if (!file.window.empty() && at >= file.window[0] - kBefore && at <= file.window[1] + kAfter) continue;
-    step_s.push_back(file.step_end_s[i] - file.step_end_s[i - 1]);
+    if (counts(static_cast<int64_t>(i))) step_s.push_back(file.step_end_s[i] - file.step_end_s[i - 1]);
   }
   return step_s;
 }
 
+}  // namespace
+
+std::vector<double> steps_outside(const RankFile& file) {
+  return steps_where(file, [&](int64_t at) {
+    return file.window.empty() || at < file.window[0] - kBefore || at > file.window[1] + kAfter;
+  });
+}
+
 std::vector<double> steps_inside(const RankFile& file) {
-  std::vector<double> step_s;
-  for (size_t i = 1; i < file.step_end_s.size() && !file.window.empty(); ++i) {
-    const auto at = static_cast<int64_t>(i);
-    if (at >= file.window[0] && at < file.window[1])
-      step_s.push_back(file.step_end_s[i] - file.step_end_s[i - 1]);
-  }
-  return step_s;
+  return steps_where(
+      file, [&](int64_t at) { return !file.window.empty() && at >= file.window[0] && at < file.window[1]; });
 }
 
 std::vector<double> longest_steps(const std::vector<std::vector<double>>& ranks) {

@@ -17,11 +17,10 @@ constexpr size_t kColumns = 70;
 constexpr size_t kMostRanks = 4;
 constexpr size_t kLead = 9;
 
-constexpr std::pair<char, double PhaseTimes::*> kLetters[] = {
-    {'i', &PhaseTimes::input_s},   {'f', &PhaseTimes::forward_s},  {'b', &PhaseTimes::backward_s},
-    {'w', &PhaseTimes::waiting_s}, {'t', &PhaseTimes::transfer_s}, {'o', &PhaseTimes::optimizer_s},
-    {'.', &PhaseTimes::other_s},
-};
+/// The first letter of its name; what is no phase has a dot.
+char mark_of(const Phase& phase) {
+  return phase.seconds == &PhaseTimes::other_s ? '.' : *phase.name;
+}
 
 /// Fills the columns of a stretch of time; at least one, unless it is shorter than a quarter of one.
 void draw(std::string& line, double begin_s, double end_s, double step_s, char mark) {
@@ -38,9 +37,10 @@ void draw(std::string& line, double begin_s, double end_s, double step_s, char m
 std::string phases_line(const RankBreakdown& rank, double step_s) {
   std::string line(kColumns, ' ');
   double at_s = 0;
-  for (const auto& [letter, seconds] : kLetters) {
-    draw(line, at_s, at_s + rank.mean.*seconds, step_s, letter);
-    at_s += std::max(0.0, rank.mean.*seconds);
+  for (const Phase& phase : kPhases) {
+    const double seconds = rank.mean.*phase.seconds;
+    draw(line, at_s, at_s + seconds, step_s, mark_of(phase));
+    at_s += std::max(0.0, seconds);
   }
   return line;
 }
