@@ -1,9 +1,9 @@
-// Time that lockstep adds to a training step: stamping, bookkeeping and the strategy's hooks, against the bare
-// loop of the same network, loss and optimizer; what keeping every step's time adds (so that a run which is
-// killed loses none), and what the stamps of --breakdown add; and the same where steps are issued ahead and
-// stamped by marks in a queue, as on a GPU, with a thread in the GPU's place (what a GPU's own calls take comes
-// on top). Blocks of both alternate in one process; printed are the medians over the blocks of each block's
-// median step, and the difference with the 2.5 % and 97.5 % quantiles of a bootstrap over blocks.
+// Time that lockstep adds to a training step: stamping, bookkeeping and the strategy's hooks, against the
+// bare loop of the same network, loss and optimizer; what keeping every step's time adds (so that a run which
+// is killed loses none), and what the stamps of --breakdown add; and the same where steps are issued ahead
+// and stamped by marks in a queue, as on a GPU, with a thread in the GPU's place (what a GPU's own calls take
+// comes on top). Blocks of both alternate in one process; printed are the medians over the blocks of each
+// block's median step, and the difference with the 2.5 % and 97.5 % quantiles of a bootstrap over blocks.
 //
 //   step_overhead [MODEL=trivial] [BATCH=1] [IMAGE_SIZE=32] [BLOCKS=15] [STEPS_PER_BLOCK=200]
 

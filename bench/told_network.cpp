@@ -1,6 +1,6 @@
-// A network whose training steps take as long as a file says, for series of which the truth is known. It is the
-// program's --model and, for its clock, in LD_PRELOAD: from its first step on, the thread that trains reads a
-// steady clock that stands still but for the told times. All other threads read the real one.
+// A network whose training steps take as long as a file says, for series of which the truth is known. It is
+// the program's --model and, for its clock, in LD_PRELOAD: from its first step on, the thread that trains
+// reads a steady clock that stands still but for the told times. All other threads read the real one.
 //
 // LOCKSTEP_TOLD names the file: a launch per line, the seconds of its steps one after another, from the start
 // again behind the last. A process takes a line by chance.

@@ -85,7 +85,8 @@ TEST_F(InvitationTest, a_crowd_of_strangers_does_not_keep_the_rank_out) {
 TEST_F(InvitationTest, one_that_takes_the_place_of_the_listener_is_found_out) {
   const Listener other = listen_at("127.0.0.1");
   auto taken_in = std::async(std::launch::async, [&] {
-    return Invitation::follow("127.0.0.1 " + std::to_string(other.port) + " " + secret_, "127.0.0.1", in(20s));
+    return Invitation::follow("127.0.0.1 " + std::to_string(other.port) + " " + secret_, "127.0.0.1",
+                              in(20s));
   });
   std::string from;
   UniqueFd guest;

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -75,8 +76,8 @@ Temporary create_beside(const fs::path& path) {
   return made;
 }
 
-/// Takes the result of open(), and the path of a file that has none yet. 0 on success, else errno.
-int write_and_close(int fd, const std::vector<std::string_view>& parts, const std::string& path = "") {
+/// 0 on success, else errno. Takes the result of open().
+int write_all(int fd, const std::vector<std::string_view>& parts) {
   if (fd < 0) return errno;
   int error = 0;
   for (std::string_view text : parts) {
@@ -92,12 +93,34 @@ int write_and_close(int fd, const std::vector<std::string_view>& parts, const st
   // Flushed before the rename: otherwise a crash could leave an empty file under the final name. EINVAL comes
   // from devices, pipes and file systems that cannot flush.
   if (error == 0 && ::fsync(fd) != 0 && errno != EINVAL) error = errno;
-  const std::string nameless = fmt::format("/proc/self/fd/{}", fd);
-  if (error == 0 && !path.empty() &&
-      ::linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0)
-    error = errno;
-  if (::close(fd) != 0 && error == 0) error = errno;
   return error;
+}
+
+/// The same, and closes it.
+int write_and_close(int fd, const std::vector<std::string_view>& parts) {
+  const int error = write_all(fd, parts);
+  if (fd >= 0 && ::close(fd) != 0 && error == 0) return errno;
+  return error;
+}
+
+/// Names a complete file and puts it in the place of `target`: two calls, which a kill of this process must
+/// not separate. A child that leaves its group makes them; a rank is killed there when its launcher dies. 0
+/// on success, else errno.
+int replace(const fs::path& target, const Temporary& file) {
+  const std::string nameless = fmt::format("/proc/self/fd/{}", file.fd);
+  const auto name_it = [&] {
+    const bool named = !file.is_nameless || ::linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, file.path.c_str(),
+                                                     AT_SYMLINK_FOLLOW) == 0;
+    return named && ::rename(file.path.c_str(), target.c_str()) == 0 ? 0 : errno;
+  };
+  const pid_t child = ::vfork();
+  if (child == 0) {
+    ::setpgid(0, 0);
+    ::_exit(name_it());
+  }
+  int status = 0;
+  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return child > 0 ? WEXITSTATUS(status) : name_it();
 }
 
 /// Opens a device or pipe. A pipe without a reader, whose writer would wait forever, is an error (ENXIO).
@@ -140,15 +163,16 @@ void write_file_atomically(const fs::path& path, const std::vector<std::string_v
     const Target target = target_of(path);
     if (!target.objection.empty()) throw_unwritten(path, target.objection);
     const Temporary temporary = create_beside(target.path);
-    error = write_and_close(temporary.fd, parts, temporary.is_nameless ? temporary.path : "");
+    error = write_all(temporary.fd, parts);
     if (error == 0 && !keep_old_as.empty()) {
       // A second name first, so that the file is there at any moment.
       ::unlink(keep_old_as.c_str());
       if (::link(target.path.c_str(), keep_old_as.c_str()) != 0)
         ::rename(target.path.c_str(), keep_old_as.c_str());
     }
-    if (error == 0 && ::rename(temporary.path.c_str(), target.path.c_str()) != 0) error = errno;
+    if (error == 0) error = replace(target.path, temporary);
     if (error != 0 && temporary.fd >= 0) ::unlink(temporary.path.c_str());
+    if (temporary.fd >= 0) ::close(temporary.fd);
   }
   if (error != 0) throw_unwritten(path, std::strerror(error));
 }

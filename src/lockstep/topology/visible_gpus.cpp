@@ -5,8 +5,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "lockstep/topology/driver_api.h"
 #include "lockstep/topology/device_map.h"
+#include "lockstep/topology/driver_api.h"
 
 namespace lockstep::topology {
 namespace {

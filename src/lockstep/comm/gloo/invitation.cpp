@@ -126,8 +126,8 @@ std::vector<UniqueFd> connect_ranks(Store& store, const std::string& prefix, int
     if (peer == rank) continue;
     UniqueFd& connection = connections[static_cast<size_t>(peer)];
     if (peer < rank) {
-      connection =
-          Invitation::follow(store.get(key(peer, rank), Duration(deadline - Clock::now())), address, deadline);
+      connection = Invitation::follow(store.get(key(peer, rank), Duration(deadline - Clock::now())), address,
+                                      deadline);
     } else {
       connection = invitations.front().wait(
           deadline, [&](const std::string& stranger) { store.report_stranger(stranger); });

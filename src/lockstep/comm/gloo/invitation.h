@@ -34,8 +34,8 @@ class Invitation {
   const std::string secret_ = random_secret();
 };
 
-/// Collective. Connections to all other ranks, by rank; each listens at, and connects from, an address of its own. Keys in
-/// `store` begin with `prefix`. Throws TimeoutError, CommError.
+/// Collective. Connections to all other ranks, by rank; each listens at, and connects from, an address of its
+/// own. Keys in `store` begin with `prefix`. Throws TimeoutError, CommError.
 std::vector<UniqueFd> connect_ranks(Store& store, const std::string& prefix, int rank, int size,
                                     const std::string& address, Deadline deadline);
 
