@@ -122,6 +122,7 @@ sanitize() {
   if [ "$preset" = tsan ]; then without_randomisation; fi
   "${wrapper[@]}" setup/build.sh "$preset" -B "$folder" "$@" "${targets[@]}"
   export ASAN_OPTIONS=abort_on_error=1:detect_stack_use_after_return=1
+  export LSAN_OPTIONS=suppressions=$PWD/tests/lsan-suppressions.txt:print_suppressions=0
   export UBSAN_OPTIONS=print_stacktrace=1
   export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$PWD/tests/tsan-suppressions.txt
   if [ "$which" = concurrent ]; then
@@ -134,7 +135,7 @@ sanitize() {
     run "$folder, unit" "$folder" "$jobs" -LE '^(comm|ranks|cli|browser|slow|gpu)$'
     run "$folder, several ranks" "$folder" 1 -L '^comm$'
   fi
-  unset ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
+  unset ASAN_OPTIONS LSAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
   wrapper=()
 }
 
