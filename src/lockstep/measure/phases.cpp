@@ -6,33 +6,13 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/measure/interval.h"
+#include "lockstep/measure/stretches.h"
 
 namespace lockstep::measure {
 namespace {
 
 constexpr double kStragglerShare = 0.75;
 constexpr double kStragglerWait = 0.02;
-
-/// The time that is in at least one of the stretches.
-double covered_s(std::vector<Stretch> stretches) {
-  std::ranges::sort(stretches, {}, &Stretch::begin_s);
-  double sum_s = 0, until_s = 0;
-  for (const Stretch& stretch : stretches) {
-    sum_s += std::max(0.0, stretch.end_s - std::max(stretch.begin_s, until_s));
-    until_s = std::max(until_s, stretch.end_s);
-  }
-  return sum_s;
-}
-
-double common_s(const Stretch& a, const Stretch& b) {
-  return std::max(0.0, std::min(a.end_s, b.end_s) - std::max(a.begin_s, b.begin_s));
-}
-
-double length_s(const std::vector<Stretch>& stretches, const Stretch& within) {
-  double sum_s = 0;
-  for (const Stretch& stretch : stretches) sum_s += common_s(stretch, within);
-  return sum_s;
-}
 
 /// The sums of the phases, in the order of StepPhase; exposed communication is transfer until the waiting in
 /// it is known.
@@ -94,7 +74,7 @@ class StepAnalysis {
     for (size_t i = 0; i < collectives(); ++i) {
       stretches.push_back({started_s(rank, i), stamps(rank).collectives[i].ended_s});
     }
-    return covered_s(std::move(stretches));
+    return total_s(merged(std::move(stretches)));
   }
 
   PhaseTimes phases(size_t rank) const {
@@ -232,8 +212,8 @@ void PhaseSeries::add(const PhaseTimes& times) {
 }
 
 void StepStamps::add_earlier_micro_batch(double began_s) {
-  const double forward_communicating_s = length_s(communicating, {input_s, forward_s});
-  const double backward_communicating_s = length_s(communicating, {forward_s, backward_s});
+  const double forward_communicating_s = total_s(within(communicating, input_s, forward_s));
+  const double backward_communicating_s = total_s(within(communicating, forward_s, backward_s));
   earlier_input_s += input_s - began_s;
   earlier_forward_s += forward_s - input_s - forward_communicating_s;
   earlier_backward_s += backward_s - forward_s - backward_communicating_s;

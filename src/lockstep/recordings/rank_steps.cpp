@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "lockstep/recordings/stretches.h"
+#include "lockstep/measure/stretches.h"
 
 namespace lockstep::recordings {
 namespace {

@@ -3,10 +3,12 @@
 #include <optional>
 #include <vector>
 
+#include "lockstep/measure/stretches.h"
 #include "lockstep/recordings/kineto_trace.h"
-#include "lockstep/recordings/stretches.h"
 
 namespace lockstep::recordings {
+
+using measure::Stretch;
 
 /// Forward and backward of one batch as its host issued them, in seconds after an origin.
 struct Pass {

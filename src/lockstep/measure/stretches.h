@@ -4,9 +4,7 @@
 
 #include "lockstep/measure/phases.h"
 
-namespace lockstep::recordings {
-
-using measure::Stretch;
+namespace lockstep::measure {
 
 /// The same times in order, without overlaps; gaps of at most `gap_s` are closed.
 std::vector<Stretch> merged(std::vector<Stretch> stretches, double gap_s = 0);
@@ -20,4 +18,4 @@ std::vector<Stretch> within(const std::vector<Stretch>& stretches, double begin_
 /// Sum of the lengths.
 double total_s(const std::vector<Stretch>& stretches);
 
-}  // namespace lockstep::recordings
+}  // namespace lockstep::measure

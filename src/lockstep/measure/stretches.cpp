@@ -1,8 +1,8 @@
-#include "lockstep/recordings/stretches.h"
+#include "lockstep/measure/stretches.h"
 
 #include <algorithm>
 
-namespace lockstep::recordings {
+namespace lockstep::measure {
 
 std::vector<Stretch> merged(std::vector<Stretch> stretches, double gap_s) {
   std::ranges::sort(stretches, {}, &Stretch::begin_s);
@@ -48,4 +48,4 @@ double total_s(const std::vector<Stretch>& stretches) {
   return sum_s;
 }
 
-}  // namespace lockstep::recordings
+}  // namespace lockstep::measure
