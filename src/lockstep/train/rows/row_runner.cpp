@@ -114,7 +114,6 @@ PacingOptions breakdown_pacing(const RowPlan& row) {
 
 PacingOptions again_pacing(const RowPlan& row) {
   PacingOptions pacing = row.pacing;
-  pacing.min_time_s /= 4;
   if (std::isfinite(row.pacing.time_limit_s())) pacing.max_time_s = row.pacing.time_limit_s() / 4;
   if (pacing.steps) pacing.steps = std::min(*pacing.steps, kBreakdownSteps);
   return pacing;

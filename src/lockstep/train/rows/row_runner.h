@@ -17,7 +17,8 @@ std::string device_settings(const RowPlan& row);
 /// Steps of break_down_row.
 PacingOptions breakdown_pacing(const RowPlan& row);
 
-/// Steps of a baseline that is measured again: a quarter of the row's time at most.
+/// Steps of a baseline that is measured again: as long as the row at least, since a shorter one meets waves
+/// of a machine that the row outlasts, and a quarter of its longest time at most.
 PacingOptions again_pacing(const RowPlan& row);
 
 /// Trains a few steps with the row's settings in a separate run, with every phase and collective stamped.
