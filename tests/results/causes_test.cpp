@@ -11,8 +11,10 @@
 namespace lockstep::results {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using Kind = Cause::Kind;
 
 constexpr double kStep = 0.1;
@@ -26,12 +28,12 @@ Run recorded_run(double waiting_s = 0, double transfer_s = 0) {
   return run;
 }
 
-/// Gives a bucket of all ranks its times after the begin of a step.
-void set_bucket(Run& run, size_t bucket, double arrived_s, double ended_s) {
+/// Gives a bucket of all ranks its times after the begin of a step, and how much of its transfer is exposed.
+void set_bucket(Run& run, size_t bucket, double arrived_s, double ended_s, double exposed_s = 0) {
   for (RankBreakdown& rank : run.breakdown->ranks) {
     rank.buckets.resize(run.recorded->collectives.size());
-    rank.buckets[bucket] = {run.recorded->collectives[bucket].bytes, arrived_s, arrived_s, arrived_s,
-                            ended_s};
+    rank.buckets[bucket] = {
+        run.recorded->collectives[bucket].bytes, arrived_s, arrived_s, arrived_s, ended_s, exposed_s};
   }
 }
 
@@ -71,6 +73,17 @@ TEST(CausesTest, a_phase_that_explains_half_of_the_waiting_is_not_named) {
   EXPECT_THAT(kinds_of(run), ElementsAre());
 }
 
+TEST(CausesTest, a_slow_rank_whose_phases_only_together_explain_the_waiting) {
+  auto run = recorded_run(0.02, 0.001);
+  slow_down(run, &PhaseTimes::forward_s, 0.013);
+  slow_down(run, &PhaseTimes::backward_s, 0.006);
+  const std::vector<Cause> causes = causes_of(run);
+  ASSERT_EQ(causes.size(), 1);
+  EXPECT_THAT(causes[0].text, HasSubstr("rank 1's forward pass takes 13"));
+  slow_down(run, &PhaseTimes::input_s, 0.008);
+  EXPECT_THAT(causes_of(run).at(0).text, HasSubstr("together take 27"));
+}
+
 TEST(CausesTest, unequal_batches_explain_a_slow_rank) {
   auto run = recorded_run(0.02, 0.001);
   slow_down(run, &PhaseTimes::backward_s, 0.02);
@@ -97,32 +110,75 @@ TEST(CausesTest, an_all_reduce_in_every_micro_batch) {
   EXPECT_THAT(causes[0].advice, HasSubstr("no_sync()"));
 }
 
+TEST(CausesTest, an_all_reduce_in_every_micro_batch_that_backward_hides) {
+  auto run = recorded_run(0, 0.001);
+  run.accumulate = 2;
+  set_bucket(run, 0, 0.03, 0.04);
+  set_bucket(run, 1, 0.08, 0.09, 0.001);
+  const std::vector<Cause> causes = causes_of(run);
+  ASSERT_EQ(causes.size(), 1);
+  EXPECT_EQ(causes[0].kind, Kind::kReducedTooOften);
+  EXPECT_THAT(causes[0].text, HasSubstr("ms of needless communication"));
+}
+
 TEST(CausesTest, buffers_broadcast_in_forward) {
   auto run = recorded_run(0, 0.01);
   run.recorded->collectives[0].kind = "broadcast";
-  set_bucket(run, 0, 0.001, 0.011);
+  set_bucket(run, 0, 0.001, 0.011, 0.01);
   set_bucket(run, 1, 0.06, 0.061);
   EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kBuffers));
+}
+
+TEST(CausesTest, buffers_beside_a_large_bucket_that_is_hidden) {
+  auto run = recorded_run(0, 0.012);
+  run.recorded->collectives = {
+      {"broadcast", "0", 16 << 20}, {"all-reduce", "0", 100 << 20}, {"all-reduce", "0", 1 << 20}};
+  set_bucket(run, 0, 0.001, 0.009, 0.008);
+  set_bucket(run, 1, 0.04, 0.055);
+  set_bucket(run, 2, 0.07, 0.075, 0.004);
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kBuffers));
+}
+
+TEST(CausesTest, parameters_that_are_broadcast_after_their_update_are_no_buffers) {
+  auto run = recorded_run(0, 0.01);
+  run.recorded->collectives[1].kind = "broadcast";
+  set_bucket(run, 0, 0.05, 0.051);
+  set_bucket(run, 1, 0.09, 0.1, 0.01);
+  EXPECT_THAT(kinds_of(run), Not(Contains(Kind::kBuffers)));
 }
 
 TEST(CausesTest, one_large_bucket) {
   auto run = recorded_run(0, 0.02);
   run.recorded->collectives[1].bytes = 100 << 20;
   set_bucket(run, 0, 0.04, 0.041);
-  set_bucket(run, 1, 0.07, 0.09);
+  set_bucket(run, 1, 0.07, 0.09, 0.02);
   EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kLargeBucket));
 }
 
 TEST(CausesTest, a_last_bucket_that_nothing_hides) {
   auto run = recorded_run(0, 0.01);
-  run.recorded->collectives.push_back({"all-reduce", "0", 1 << 20});
+  run.recorded->collectives.assign(3, {"all-reduce", "0", 2 << 20});
   set_bucket(run, 0, 0.04, 0.05);
   set_bucket(run, 1, 0.05, 0.06);
-  set_bucket(run, 2, 0.08, 0.09);
+  set_bucket(run, 2, 0.08, 0.09, 0.01);
   const std::vector<Cause> causes = causes_of(run);
   ASSERT_EQ(causes.size(), 1);
   EXPECT_EQ(causes[0].kind, Kind::kLateBucket);
-  EXPECT_THAT(causes[0].text, HasSubstr("0.105 GB/s"));
+  EXPECT_THAT(causes[0].text, HasSubstr("0.21 GB/s"));
+}
+
+TEST(CausesTest, a_small_last_bucket_is_as_good_as_it_gets) {
+  auto run = recorded_run(0, 0.003);
+  set_bucket(run, 0, 0.04, 0.05);
+  set_bucket(run, 1, 0.08, 0.083, 0.003);
+  EXPECT_THAT(kinds_of(run), ElementsAre());
+}
+
+TEST(CausesTest, buckets_of_two_lanes_that_move_at_the_same_time_are_no_slow_link) {
+  auto run = recorded_run(0, 0.004);
+  set_bucket(run, 0, 0.045, 0.08, 0.002);
+  set_bucket(run, 1, 0.047, 0.082, 0.002);
+  EXPECT_THAT(kinds_of(run), Not(Contains(Kind::kSlowLink)));
 }
 
 TEST(CausesTest, a_link_that_is_slower_than_backward) {
@@ -147,6 +203,19 @@ TEST(CausesTest, every_tenth_step_takes_longer) {
   const std::vector<Cause> causes = causes_of(run);
   ASSERT_EQ(causes.size(), 1);
   EXPECT_EQ(causes[0].kind, Kind::kPeriodic);
+  EXPECT_THAT(causes[0].text, HasSubstr("every 10 steps one takes 200"));
+}
+
+TEST(CausesTest, periods_go_on_in_warm_up_and_behind_the_window) {
+  auto run = recorded_run();
+  run.recorded->window_at = run.recorded->window_steps = 25;
+  const auto cut = run.samples.begin() + 25;
+  run.warmup_samples.assign(run.samples.begin(), cut);
+  run.samples.erase(run.samples.begin(), cut);
+  for (const size_t i : {0U, 1U, 9U, 19U}) run.warmup_samples[i][0] += 0.2;
+  for (const size_t i : {9U}) run.samples[i][0] += 0.2;
+  const std::vector<Cause> causes = causes_of(run);
+  ASSERT_EQ(causes.size(), 1);
   EXPECT_THAT(causes[0].text, HasSubstr("every 10 steps one takes 200"));
 }
 
