@@ -24,8 +24,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 from faults import make_hosts  # noqa: E402
 
 PROGRAM = ROOT / "build" / "lockstep"
-TRAINING = [ROOT / "tests" / "python" / "trainings" / "ddp.py", "--deep", "--steps", "100"]
-BATCH = ["--batches", "16"]
+TRAINING = [ROOT / "tests" / "python" / "trainings" / "ddp.py", "--deep", "--steps", "90"]
+BATCH = ["--batches", "8"]
 RIGHT = 19 / 20
 
 # By name: flags of the training, with {parts} of a step in seconds, and how the right cause begins.
@@ -35,7 +35,7 @@ CAUSES = {
     # Backward takes less time than 6.2 MB over that link.
     "link": (["--batches", "4"], "Communication takes .* GB/s"),
     "reduce-each": ([*BATCH, "--accumulate", "2", "--reduce-each"], "Each of 2 micro-batches reduces all gradients"),
-    "batches": (["--batches", "8,16"], "Rank 1 trains 16 samples in a step, the others 8"),
+    "batches": (["--batches", "4,8"], "Rank 1 trains 8 samples in a step, the others 4"),
     "healthy": (BATCH, None),
     "buffers": ([*BATCH, "--buffers", "16"], "Forward passes broadcast buffers"),
     "evaluation": ([*BATCH, "--evaluate", "10"], "Every 10 steps one takes"),
