@@ -16,6 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 using Kind = Cause::Kind;
+using measure::PhaseSeries;
 
 constexpr double kStep = 0.1;
 
@@ -38,9 +39,9 @@ void set_bucket(Run& run, size_t bucket, double arrived_s, double ended_s, doubl
 }
 
 /// Makes rank 1 the one that is waited for, because `phase` takes longer by `longer_s`.
-void slow_down(Run& run, double PhaseTimes::*phase, double longer_s) {
+void slow_down(Run& run, std::vector<double> PhaseSeries::*phase, double longer_s) {
   run.breakdown->straggler = 1;
-  run.breakdown->ranks[1].mean.*phase += longer_s;
+  for (double& each : run.breakdown->ranks[1].series.*phase) each += longer_s;
   run.breakdown->ranks[1].mean.waiting_s = 0;
 }
 
@@ -60,7 +61,7 @@ TEST(CausesTest, a_healthy_run_has_none) {
 
 TEST(CausesTest, a_slow_rank_is_named_with_its_phase) {
   auto run = recorded_run(0.02, 0.001);
-  slow_down(run, &PhaseTimes::input_s, 0.019);
+  slow_down(run, &PhaseSeries::input_s, 0.019);
   const std::vector<Cause> causes = causes_of(run);
   ASSERT_EQ(causes.size(), 1);
   EXPECT_EQ(causes[0].kind, Kind::kSlowRank);
@@ -69,24 +70,40 @@ TEST(CausesTest, a_slow_rank_is_named_with_its_phase) {
 
 TEST(CausesTest, a_phase_that_explains_half_of_the_waiting_is_not_named) {
   auto run = recorded_run(0.02, 0.001);
-  slow_down(run, &PhaseTimes::forward_s, 0.01);
+  slow_down(run, &PhaseSeries::forward_s, 0.01);
   EXPECT_THAT(kinds_of(run), ElementsAre());
 }
 
 TEST(CausesTest, a_slow_rank_whose_phases_only_together_explain_the_waiting) {
   auto run = recorded_run(0.02, 0.001);
-  slow_down(run, &PhaseTimes::forward_s, 0.013);
-  slow_down(run, &PhaseTimes::backward_s, 0.006);
+  slow_down(run, &PhaseSeries::forward_s, 0.013);
+  slow_down(run, &PhaseSeries::backward_s, 0.006);
   const std::vector<Cause> causes = causes_of(run);
   ASSERT_EQ(causes.size(), 1);
   EXPECT_THAT(causes[0].text, HasSubstr("rank 1's forward pass takes 13"));
-  slow_down(run, &PhaseTimes::input_s, 0.008);
-  EXPECT_THAT(causes_of(run).at(0).text, HasSubstr("together take 27"));
+  slow_down(run, &PhaseSeries::input_s, 0.008);
+  EXPECT_THAT(causes_of(run).at(0).text, HasSubstr("rank 1's step without communication takes 27"));
+}
+
+TEST(CausesTest, a_phase_that_is_longer_while_others_are_shorter_is_named) {
+  auto run = recorded_run(0.02, 0.001);
+  slow_down(run, &PhaseSeries::forward_s, 0.018);
+  slow_down(run, &PhaseSeries::backward_s, -0.006);
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kSlowRank));
+}
+
+TEST(CausesTest, a_rank_that_is_slow_by_chance_is_not_named) {
+  auto run = recorded_run(0.02, 0.001);
+  slow_down(run, &PhaseSeries::backward_s, 0.018);
+  auto& backward_s = run.breakdown->ranks[1].series.backward_s;
+  backward_s.front() -= 0.02;
+  backward_s.back() += 0.02;
+  EXPECT_THAT(kinds_of(run), ElementsAre());
 }
 
 TEST(CausesTest, unequal_batches_explain_a_slow_rank) {
   auto run = recorded_run(0.02, 0.001);
-  slow_down(run, &PhaseTimes::backward_s, 0.02);
+  slow_down(run, &PhaseSeries::backward_s, 0.02);
   run.recorded->batches = {32, 48};
   EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kUnequalBatches));
 }
@@ -229,7 +246,7 @@ TEST(CausesTest, the_summary_begins_with_the_answer) {
   RunRecord record;
   record.source = kRecordedSource;
   auto run = recorded_run(0.02, 0.001);
-  slow_down(run, &PhaseTimes::input_s, 0.019);
+  slow_down(run, &PhaseSeries::input_s, 0.019);
   record.runs = {measured_run(kSingle, 1, 40, kStep / 1.5), std::move(run)};
   assign_baselines(record);
   const std::string text = render(record, {});

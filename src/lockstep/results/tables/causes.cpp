@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -17,6 +18,7 @@ namespace lockstep::results {
 namespace {
 
 using Kind = Cause::Kind;
+using measure::PhaseSeries;
 
 /// The share of a loss that a cause must explain to be named.
 constexpr double kCovers = 0.8;
@@ -42,6 +44,15 @@ double mean_of(const std::vector<double>& values) {
          static_cast<double>(std::max<size_t>(1, values.size()));
 }
 
+/// Whether the mean is more than three standard errors above 0, which chance does once in 700 times.
+bool is_beyond_chance(const std::vector<double>& values) {
+  const double mean = mean_of(values);
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  const auto count = static_cast<double>(values.size());
+  return count > 1 && mean > 3 * std::sqrt(squares / (count - 1) / count);
+}
+
 /// Finds the causes of one run, which has a breakdown with ranks.
 class Causes {
  public:
@@ -60,7 +71,7 @@ class Causes {
  private:
   struct NamedPhase {
     const char* name;
-    double PhaseTimes::*seconds;
+    std::vector<double> PhaseSeries::*series;
     const char* advice;
   };
 
@@ -75,43 +86,55 @@ class Causes {
     const auto place = std::ranges::find(recorded_.ranks, rank) - recorded_.ranks.begin();
     const std::vector<RankBreakdown>& ranks = run_.breakdown->ranks;
     if (ranks.size() < 2 || place >= std::ssize(ranks)) return;
-    const auto others = [&](double PhaseTimes::*phase) {
-      double sum_s = 0;
-      for (std::ptrdiff_t i = 0; i < std::ssize(ranks); ++i)
-        sum_s += i == place ? 0 : ranks[static_cast<size_t>(i)].mean.*phase;
-      return sum_s / static_cast<double>(ranks.size() - 1);
-    };
-    const double waited_s = others(&PhaseTimes::waiting_s);
-    static constexpr std::array<NamedPhase, 3> kPhasesOfARank{
-        {{"input", &PhaseTimes::input_s,
+    double waited_s = 0;
+    for (std::ptrdiff_t i = 0; i < std::ssize(ranks); ++i)
+      waited_s += i == place ? 0 : ranks[static_cast<size_t>(i)].mean.waiting_s;
+    waited_s /= static_cast<double>(ranks.size() - 1);
+    if (add_unequal_batches(place, waited_s)) return;
+    static constexpr const char* kDevice =
+        "Compare that rank's device, its clock and its load with the others'.";
+    static constexpr std::array<NamedPhase, 4> kPhases{
+        {{"input", &PhaseSeries::input_s,
           "Look at that rank's DataLoader: workers, disk, and the size of its samples."},
-         {"forward pass", &PhaseTimes::forward_s,
+         {"forward pass", &PhaseSeries::forward_s,
           "Compare that rank's device and its samples with the others'."},
-         {"backward pass", &PhaseTimes::backward_s,
-          "Compare that rank's device, its clock and its load with the others'."}}};
-    const NamedPhase* longest = nullptr;
-    double longer_s = 0, together_s = 0;
-    for (const NamedPhase& phase : kPhasesOfARank) {
-      const double by_s = ranks[static_cast<size_t>(place)].mean.*phase.seconds - others(phase.seconds);
-      together_s += by_s;
-      if (by_s <= longer_s) continue;
-      longest = &phase;
-      longer_s = by_s;
+         {"backward pass", &PhaseSeries::backward_s, kDevice},
+         {"optimizer", &PhaseSeries::optimizer_s, kDevice}}};
+    NamedPhase named{};
+    std::vector<double> longest, together;
+    for (const NamedPhase& phase : kPhases) {
+      const std::vector<double> by_s = longer_s(static_cast<size_t>(place), phase.series);
+      // While it is late, others may take longer for what they do meanwhile.
+      if (mean_of(by_s) <= 0) continue;
+      together.resize(by_s.size());
+      std::ranges::transform(together, by_s, together.begin(), std::plus());
+      if (mean_of(by_s) <= mean_of(longest)) continue;
+      longest = by_s;
+      named = phase;
     }
-    if (add_unequal_batches(place, waited_s) || together_s < kCovers * waited_s) return;
-    // Ranks compete for the link and for cores, so a late phase makes the next one longer, too.
-    if (longer_s > together_s / 2) {
-      add(Kind::kSlowRank, mean_.waiting_s,
-          fmt::format("rank {}'s {} takes {} longer than that of the others", rank, longest->name,
-                      time_text(longer_s)),
-          longest->advice);
-    } else {
-      add(Kind::kSlowRank, mean_.waiting_s,
-          fmt::format(
-              "rank {}'s input, forward and backward together take {} longer than those of the others", rank,
-              time_text(together_s)),
-          "Compare that rank's device, its clock and its load with the others'.");
+    if (mean_of(together) < kCovers * waited_s) return;
+    if (2 * mean_of(longest) < mean_of(together)) {
+      named = {"step without communication", nullptr, kDevice};
+      longest = together;
     }
+    if (!is_beyond_chance(longest)) return;
+    add(Kind::kSlowRank, mean_.waiting_s,
+        fmt::format("rank {}'s {} takes {} longer than that of the others", rank, named.name,
+                    time_text(mean_of(longest))),
+        named.advice);
+  }
+
+  /// By how much a phase of the rank at `place` is longer than the mean of the others, in every step.
+  std::vector<double> longer_s(size_t place, std::vector<double> PhaseSeries::*phase) const {
+    const std::vector<RankBreakdown>& ranks = run_.breakdown->ranks;
+    std::vector<double> by_s = ranks[place].series.*phase;
+    for (const RankBreakdown& rank : ranks) {
+      const std::vector<double>& other_s = rank.series.*phase;
+      if (&rank == &ranks[place]) continue;
+      for (size_t i = 0; i < std::min(by_s.size(), other_s.size()); ++i)
+        by_s[i] -= other_s[i] / static_cast<double>(ranks.size() - 1);
+    }
+    return by_s;
   }
 
   bool add_unequal_batches(std::ptrdiff_t place, double waited_s) {
