@@ -368,7 +368,9 @@ class TwoHosts(Run):
 def make_hosts():
     hosts = []
     for name in ("hosta", "hostb"):
-        hosts.append(subprocess.Popen(["unshare", "--net", "--uts", "sh", "-c", f"hostname {name}; exec sleep 86400"]).pid)
+        # However this process ends, its hosts end with it.
+        hosts.append(subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--uts", "sh", "-c",
+                                       f"hostname {name}; exec sleep 86400"]).pid)
     time.sleep(0.5)
     inside = [["nsenter", "--target", str(host), "--net", "ip"] for host in hosts]
     subprocess.run(inside[0] + ["link", "add", "b0", "type", "veth", "peer", "name", "b0", "netns", str(hosts[1])],
@@ -418,4 +420,5 @@ def main():
     sys.exit(1 if counts["problem"] else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -96,6 +96,8 @@ TEST_F(ImportTest, rates_of_a_recording_are_those_outside_of_the_window) {
   EXPECT_TRUE(run.recorded->rates_outside);
   EXPECT_NEAR(run.images_per_s, 64 / 0.01, 64);
   EXPECT_NEAR(run.recorded->window_cost.value_or(0), 1.5, 0.01);
+  EXPECT_EQ(run.recorded->window_at, 16);
+  EXPECT_EQ(run.recorded->window_steps + run.samples.size() + run.warmup_samples.size(), 39);
   EXPECT_EQ(run.recorded->by, "PyTorch 2.11.0's profiler");
   EXPECT_EQ(record.torch_version, "2.11.0");
 }

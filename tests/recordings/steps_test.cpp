@@ -61,6 +61,8 @@ TEST_P(FormatTest, phases_of_a_step_are_those_that_it_was_made_of) {
   EXPECT_NEAR(found.rank(0).transfer_s, 1.5 * kMs, kNear);
   EXPECT_NEAR(found.rank(0).optimizer_s, 0.5 * kMs, kNear);
   EXPECT_NEAR(found.breakdown.communication_s, 3 * kMs, kNear);
+  EXPECT_NEAR(found.breakdown.ranks[0].buckets[0].exposed_s, 0, kNear);
+  EXPECT_NEAR(found.breakdown.ranks[0].buckets[1].exposed_s, 1.5 * kMs, kNear);
   ASSERT_EQ(found.job.collectives.size(), 2);
   EXPECT_EQ(found.job.collectives[0].kind, "all-reduce");
   EXPECT_EQ(found.job.collectives[0].bytes, 4000);
@@ -152,6 +154,7 @@ TEST(StepsTest, broadcasts_in_forward_are_communication) {
   EXPECT_NEAR(found.rank(0).forward_s, 3.3 * kMs, kNear);
   EXPECT_NEAR(found.rank(0).transfer_s, 2.2 * kMs, kNear);
   EXPECT_EQ(found.job.collectives.front().kind, "broadcast");
+  EXPECT_NEAR(found.breakdown.ranks[0].buckets[0].exposed_s, 0.7 * kMs, kNear);
 }
 
 TEST(StepsTest, other_kinds_of_collectives_keep_their_names) {

@@ -11,9 +11,12 @@
 namespace lockstep::results {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using Kind = Cause::Kind;
+using measure::PhaseSeries;
 
 constexpr double kStep = 0.1;
 
@@ -26,19 +29,19 @@ Run recorded_run(double waiting_s = 0, double transfer_s = 0) {
   return run;
 }
 
-/// Gives a bucket of all ranks its times after the begin of a step.
-void set_bucket(Run& run, size_t bucket, double arrived_s, double ended_s) {
+/// Gives a bucket of all ranks its times after the begin of a step, and how much of its transfer is exposed.
+void set_bucket(Run& run, size_t bucket, double arrived_s, double ended_s, double exposed_s = 0) {
   for (RankBreakdown& rank : run.breakdown->ranks) {
     rank.buckets.resize(run.recorded->collectives.size());
-    rank.buckets[bucket] = {run.recorded->collectives[bucket].bytes, arrived_s, arrived_s, arrived_s,
-                            ended_s};
+    rank.buckets[bucket] = {
+        run.recorded->collectives[bucket].bytes, arrived_s, arrived_s, arrived_s, ended_s, exposed_s};
   }
 }
 
 /// Makes rank 1 the one that is waited for, because `phase` takes longer by `longer_s`.
-void slow_down(Run& run, double PhaseTimes::*phase, double longer_s) {
+void slow_down(Run& run, std::vector<double> PhaseSeries::*phase, double longer_s) {
   run.breakdown->straggler = 1;
-  run.breakdown->ranks[1].mean.*phase += longer_s;
+  for (double& each : run.breakdown->ranks[1].series.*phase) each += longer_s;
   run.breakdown->ranks[1].mean.waiting_s = 0;
 }
 
@@ -58,7 +61,7 @@ TEST(CausesTest, a_healthy_run_has_none) {
 
 TEST(CausesTest, a_slow_rank_is_named_with_its_phase) {
   auto run = recorded_run(0.02, 0.001);
-  slow_down(run, &PhaseTimes::input_s, 0.019);
+  slow_down(run, &PhaseSeries::input_s, 0.019);
   const std::vector<Cause> causes = causes_of(run);
   ASSERT_EQ(causes.size(), 1);
   EXPECT_EQ(causes[0].kind, Kind::kSlowRank);
@@ -67,13 +70,40 @@ TEST(CausesTest, a_slow_rank_is_named_with_its_phase) {
 
 TEST(CausesTest, a_phase_that_explains_half_of_the_waiting_is_not_named) {
   auto run = recorded_run(0.02, 0.001);
-  slow_down(run, &PhaseTimes::forward_s, 0.01);
+  slow_down(run, &PhaseSeries::forward_s, 0.01);
+  EXPECT_THAT(kinds_of(run), ElementsAre());
+}
+
+TEST(CausesTest, a_slow_rank_whose_phases_only_together_explain_the_waiting) {
+  auto run = recorded_run(0.02, 0.001);
+  slow_down(run, &PhaseSeries::forward_s, 0.013);
+  slow_down(run, &PhaseSeries::backward_s, 0.006);
+  const std::vector<Cause> causes = causes_of(run);
+  ASSERT_EQ(causes.size(), 1);
+  EXPECT_THAT(causes[0].text, HasSubstr("rank 1's forward pass takes 13"));
+  slow_down(run, &PhaseSeries::input_s, 0.008);
+  EXPECT_THAT(causes_of(run).at(0).text, HasSubstr("rank 1's step without communication takes 27"));
+}
+
+TEST(CausesTest, a_phase_that_is_longer_while_others_are_shorter_is_named) {
+  auto run = recorded_run(0.02, 0.001);
+  slow_down(run, &PhaseSeries::forward_s, 0.018);
+  slow_down(run, &PhaseSeries::backward_s, -0.006);
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kSlowRank));
+}
+
+TEST(CausesTest, a_rank_that_is_slow_by_chance_is_not_named) {
+  auto run = recorded_run(0.02, 0.001);
+  slow_down(run, &PhaseSeries::backward_s, 0.018);
+  auto& backward_s = run.breakdown->ranks[1].series.backward_s;
+  backward_s.front() -= 0.02;
+  backward_s.back() += 0.02;
   EXPECT_THAT(kinds_of(run), ElementsAre());
 }
 
 TEST(CausesTest, unequal_batches_explain_a_slow_rank) {
   auto run = recorded_run(0.02, 0.001);
-  slow_down(run, &PhaseTimes::backward_s, 0.02);
+  slow_down(run, &PhaseSeries::backward_s, 0.02);
   run.recorded->batches = {32, 48};
   EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kUnequalBatches));
 }
@@ -97,32 +127,75 @@ TEST(CausesTest, an_all_reduce_in_every_micro_batch) {
   EXPECT_THAT(causes[0].advice, HasSubstr("no_sync()"));
 }
 
+TEST(CausesTest, an_all_reduce_in_every_micro_batch_that_backward_hides) {
+  auto run = recorded_run(0, 0.001);
+  run.accumulate = 2;
+  set_bucket(run, 0, 0.03, 0.04);
+  set_bucket(run, 1, 0.08, 0.09, 0.001);
+  const std::vector<Cause> causes = causes_of(run);
+  ASSERT_EQ(causes.size(), 1);
+  EXPECT_EQ(causes[0].kind, Kind::kReducedTooOften);
+  EXPECT_THAT(causes[0].text, HasSubstr("ms of needless communication"));
+}
+
 TEST(CausesTest, buffers_broadcast_in_forward) {
   auto run = recorded_run(0, 0.01);
   run.recorded->collectives[0].kind = "broadcast";
-  set_bucket(run, 0, 0.001, 0.011);
+  set_bucket(run, 0, 0.001, 0.011, 0.01);
   set_bucket(run, 1, 0.06, 0.061);
   EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kBuffers));
+}
+
+TEST(CausesTest, buffers_beside_a_large_bucket_that_is_hidden) {
+  auto run = recorded_run(0, 0.012);
+  run.recorded->collectives = {
+      {"broadcast", "0", 16 << 20}, {"all-reduce", "0", 100 << 20}, {"all-reduce", "0", 1 << 20}};
+  set_bucket(run, 0, 0.001, 0.009, 0.008);
+  set_bucket(run, 1, 0.04, 0.055);
+  set_bucket(run, 2, 0.07, 0.075, 0.004);
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kBuffers));
+}
+
+TEST(CausesTest, parameters_that_are_broadcast_after_their_update_are_no_buffers) {
+  auto run = recorded_run(0, 0.01);
+  run.recorded->collectives[1].kind = "broadcast";
+  set_bucket(run, 0, 0.05, 0.051);
+  set_bucket(run, 1, 0.09, 0.1, 0.01);
+  EXPECT_THAT(kinds_of(run), Not(Contains(Kind::kBuffers)));
 }
 
 TEST(CausesTest, one_large_bucket) {
   auto run = recorded_run(0, 0.02);
   run.recorded->collectives[1].bytes = 100 << 20;
   set_bucket(run, 0, 0.04, 0.041);
-  set_bucket(run, 1, 0.07, 0.09);
+  set_bucket(run, 1, 0.07, 0.09, 0.02);
   EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kLargeBucket));
 }
 
 TEST(CausesTest, a_last_bucket_that_nothing_hides) {
   auto run = recorded_run(0, 0.01);
-  run.recorded->collectives.push_back({"all-reduce", "0", 1 << 20});
+  run.recorded->collectives.assign(3, {"all-reduce", "0", 2 << 20});
   set_bucket(run, 0, 0.04, 0.05);
   set_bucket(run, 1, 0.05, 0.06);
-  set_bucket(run, 2, 0.08, 0.09);
+  set_bucket(run, 2, 0.08, 0.09, 0.01);
   const std::vector<Cause> causes = causes_of(run);
   ASSERT_EQ(causes.size(), 1);
   EXPECT_EQ(causes[0].kind, Kind::kLateBucket);
-  EXPECT_THAT(causes[0].text, HasSubstr("0.105 GB/s"));
+  EXPECT_THAT(causes[0].text, HasSubstr("0.21 GB/s"));
+}
+
+TEST(CausesTest, a_small_last_bucket_is_as_good_as_it_gets) {
+  auto run = recorded_run(0, 0.003);
+  set_bucket(run, 0, 0.04, 0.05);
+  set_bucket(run, 1, 0.08, 0.083, 0.003);
+  EXPECT_THAT(kinds_of(run), ElementsAre());
+}
+
+TEST(CausesTest, buckets_of_two_lanes_that_move_at_the_same_time_are_no_slow_link) {
+  auto run = recorded_run(0, 0.004);
+  set_bucket(run, 0, 0.045, 0.08, 0.002);
+  set_bucket(run, 1, 0.047, 0.082, 0.002);
+  EXPECT_THAT(kinds_of(run), Not(Contains(Kind::kSlowLink)));
 }
 
 TEST(CausesTest, a_link_that_is_slower_than_backward) {
@@ -150,6 +223,19 @@ TEST(CausesTest, every_tenth_step_takes_longer) {
   EXPECT_THAT(causes[0].text, HasSubstr("every 10 steps one takes 200"));
 }
 
+TEST(CausesTest, periods_go_on_in_warm_up_and_behind_the_window) {
+  auto run = recorded_run();
+  run.recorded->window_at = run.recorded->window_steps = 25;
+  const auto cut = run.samples.begin() + 25;
+  run.warmup_samples.assign(run.samples.begin(), cut);
+  run.samples.erase(run.samples.begin(), cut);
+  for (const size_t i : {0U, 1U, 9U, 19U}) run.warmup_samples[i][0] += 0.2;
+  for (const size_t i : {9U}) run.samples[i][0] += 0.2;
+  const std::vector<Cause> causes = causes_of(run);
+  ASSERT_EQ(causes.size(), 1);
+  EXPECT_THAT(causes[0].text, HasSubstr("every 10 steps one takes 200"));
+}
+
 TEST(CausesTest, long_steps_without_a_period_are_noise) {
   auto run = recorded_run();
   for (const size_t i : {3U, 5U, 14U, 17U, 33U}) run.samples[i][0] += 0.2;
@@ -160,7 +246,7 @@ TEST(CausesTest, the_summary_begins_with_the_answer) {
   RunRecord record;
   record.source = kRecordedSource;
   auto run = recorded_run(0.02, 0.001);
-  slow_down(run, &PhaseTimes::input_s, 0.019);
+  slow_down(run, &PhaseSeries::input_s, 0.019);
   record.runs = {measured_run(kSingle, 1, 40, kStep / 1.5), std::move(run)};
   assign_baselines(record);
   const std::string text = render(record, {});

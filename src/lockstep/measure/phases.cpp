@@ -68,6 +68,19 @@ class StepAnalysis {
 
   double started_s(size_t rank, size_t i) const { return turn_s(stamps(rank).collectives, i); }
 
+  /// When collective i moves: its turn came, and all ranks have issued it.
+  Stretch transfer(size_t rank, size_t i) const {
+    return {std::max(started_s(rank, i), all_arrived_s(rank, i)), stamps(rank).collectives[i].ended_s};
+  }
+
+  std::vector<Stretch> exposed(size_t rank) const {
+    std::vector<Stretch> stretches;
+    for (const PhaseStretch& stretch : phase_stretches(stamps(rank), alone_)) {
+      if (stretch.phase == StepPhase::kExposed) stretches.push_back({stretch.begin_s, stretch.end_s});
+    }
+    return stretches;
+  }
+
   /// The time in which a collective had its turn and was not complete.
   double communication_s(size_t rank) const {
     std::vector<Stretch> stretches;
@@ -79,7 +92,6 @@ class StepAnalysis {
 
   PhaseTimes phases(size_t rank) const {
     const StepStamps& own = stamps(rank);
-    std::vector<Stretch> exposed;
     PhaseTimes times;
     times.step_s = own.end_s - own.begin_s;
     times.input_s = own.earlier_input_s;
@@ -87,9 +99,8 @@ class StepAnalysis {
     times.backward_s = own.earlier_backward_s;
     for (const PhaseStretch& stretch : phase_stretches(own, alone_)) {
       times.*kTimes[static_cast<size_t>(stretch.phase)] += stretch.end_s - stretch.begin_s;
-      if (stretch.phase == StepPhase::kExposed) exposed.push_back({stretch.begin_s, stretch.end_s});
     }
-    times.waiting_s = std::min(waiting_s(rank, exposed), times.transfer_s);
+    times.waiting_s = std::min(waiting_s(rank, exposed(rank)), times.transfer_s);
     times.transfer_s -= times.waiting_s;
     return times;
   }
@@ -114,8 +125,7 @@ class StepAnalysis {
         if (own[before].ended_s <= own[i].issued_s)
           delay_before_s = std::max(delay_before_s, delay_s[before]);
       }
-      const double moves_from_s = std::max(started_s(rank, i), all_arrived_s(rank, i));
-      punctual_s.push_back(lane_free_s + std::max(0.0, own[i].ended_s - moves_from_s));
+      punctual_s.push_back(lane_free_s + std::max(0.0, own[i].ended_s - transfer(rank, i).begin_s));
       const bool blocks = std::ranges::any_of(exposed, [&](const Stretch& stretch) {
         return own[i].ended_s > stretch.begin_s && own[i].ended_s <= stretch.end_s;
       });
@@ -135,6 +145,7 @@ class StepAnalysis {
 void add_buckets(std::vector<BucketTimes>& mean, const StepAnalysis& step, size_t rank, double weight) {
   if (mean.size() < step.collectives()) mean.resize(step.collectives());
   const double begin_s = step.stamps(rank).begin_s;
+  const std::vector<Stretch> exposed = step.exposed(rank);
   for (size_t i = 0; i < step.collectives(); ++i) {
     const CollectiveStamp& stamp = step.stamps(rank).collectives[i];
     mean[i].bytes = stamp.bytes;
@@ -142,6 +153,7 @@ void add_buckets(std::vector<BucketTimes>& mean, const StepAnalysis& step, size_
     mean[i].started_s += weight * (step.started_s(rank, i) - begin_s);
     mean[i].all_arrived_s += weight * (step.all_arrived_s(rank, i) - begin_s);
     mean[i].ended_s += weight * (stamp.ended_s - begin_s);
+    mean[i].exposed_s += weight * length_s(exposed, step.transfer(rank, i));
   }
 }
 
@@ -253,6 +265,16 @@ std::vector<PhaseStretch> phase_stretches(const StepStamps& step, bool alone) {
   add_cut(StepPhase::kOptimizer, step.applied_s);
   add_cut(StepPhase::kOther, step.end_s);
   return stretches;
+}
+
+double covered_s(std::vector<Stretch> stretches) {
+  std::ranges::sort(stretches, {}, &Stretch::begin_s);
+  double sum_s = 0, until_s = 0;
+  for (const Stretch& stretch : stretches) {
+    sum_s += std::max(0.0, stretch.end_s - std::max(stretch.begin_s, until_s));
+    until_s = std::max(until_s, stretch.end_s);
+  }
+  return sum_s;
 }
 
 double turn_s(const std::vector<CollectiveStamp>& collectives, size_t index) {

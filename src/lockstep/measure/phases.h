@@ -70,6 +70,9 @@ struct StepStamps {
   void add_earlier_micro_batch(double began_s);
 };
 
+/// The time that is in at least one of the stretches.
+double covered_s(std::vector<Stretch> stretches);
+
 enum class StepPhase { kInput, kForward, kBackward, kExposed, kOptimizer, kOther };
 
 struct PhaseStretch {
@@ -147,11 +150,14 @@ struct BucketTimes {
   /// The last rank has issued it.
   double all_arrived_s = 0;
   double ended_s = 0;
+  /// Its transfer that nothing hid: from the arrival of all ranks to the end, as far as it was exposed.
+  double exposed_s = 0;
 
   template <typename Fields, typename Self>
   static void describe(Fields& fields, Self& self) {
     fields("bytes", self.bytes);
     LOCKSTEP_FIELDS(kRequired, ready_s, started_s, all_arrived_s, ended_s);
+    LOCKSTEP_FIELDS(kOptional, exposed_s);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -284,6 +285,7 @@ class Importer {
         rows.step_s.emplace_back(warm, rank.end());
       }
       const std::vector<double> steady_s(job.begin() + static_cast<std::ptrdiff_t>(cut), job.end());
+      std::tie(recorded_.window_at, recorded_.window_steps) = steps_left_out(*members_.front().file);
       assign_window_cost(recorded_, longest_steps(series(steps_inside)), steady_s);
     } else {
       for (const measure::RankStamps& rank : stamps_) {

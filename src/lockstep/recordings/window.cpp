@@ -30,6 +30,13 @@ std::vector<double> steps_outside(const RankFile& file) {
   });
 }
 
+std::pair<int, int> steps_left_out(const RankFile& file) {
+  if (file.window.empty()) return {0, 0};
+  // The first step is not timed.
+  const int64_t first = std::max<int64_t>(1, file.window[0] - kBefore);
+  return {static_cast<int>(first - 1), static_cast<int>(file.window[1] + kAfter + 1 - first)};
+}
+
 std::vector<double> steps_inside(const RankFile& file) {
   return steps_where(
       file, [&](int64_t at) { return !file.window.empty() && at >= file.window[0] && at < file.window[1]; });

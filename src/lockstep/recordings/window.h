@@ -1,5 +1,6 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "lockstep/recordings/recording.h"
@@ -10,6 +11,8 @@ namespace lockstep::recordings {
 /// Times of the steps of one rank outside of the profiler's window, each from the end of the one before it,
 /// without those in which the profiler started and stopped.
 std::vector<double> steps_outside(const RankFile& file);
+/// Their number before the window, and how many are left out there.
+std::pair<int, int> steps_left_out(const RankFile& file);
 /// Likewise of those inside.
 std::vector<double> steps_inside(const RankFile& file);
 /// RankFile::compute_s; empty where it is not known.

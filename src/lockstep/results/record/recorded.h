@@ -75,6 +75,9 @@ struct Recorded {
   /// Time of a step in the window over one outside; empty: not known.
   std::optional<double> window_cost;
   std::optional<Interval> window_cost_interval;
+  /// The place in the series of steps, warm-up included, at which it lacks those of the window, and how many.
+  int window_at = 0;
+  int window_steps = 0;
   /// Samples of a step per rank, by shapes in the traces; empty: not known, or all alike.
   std::vector<int64_t> batches;
   /// Processor time of the threads that compute over the time that is not exposed communication, mean over
@@ -88,8 +91,8 @@ struct Recorded {
   std::vector<std::string> notes;
 
   LOCKSTEP_DESCRIBE(kOptional, by, ranks, rates_outside, steps, evaluation_steps, incomplete_steps,
-                    irregular_steps, window_cost, window_cost_interval, batches, processor_share, work,
-                    groups, collectives, gradients, notes)
+                    irregular_steps, window_cost, window_cost_interval, window_at, window_steps, batches,
+                    processor_share, work, groups, collectives, gradients, notes)
 };
 
 }  // namespace lockstep::results

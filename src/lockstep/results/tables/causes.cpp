@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -17,6 +18,7 @@ namespace lockstep::results {
 namespace {
 
 using Kind = Cause::Kind;
+using measure::PhaseSeries;
 
 /// The share of a loss that a cause must explain to be named.
 constexpr double kCovers = 0.8;
@@ -24,17 +26,31 @@ constexpr double kCovers = 0.8;
 constexpr double kLeastCause = 0.02;
 /// An input that takes more of a step than this starves it.
 constexpr double kStarved = 0.1;
+/// DistributedDataParallel's own size of a bucket that is to leave without delay, in bytes: smaller ones save
+/// little.
+constexpr int64_t kSmallBucket = int64_t{1} << 20;
 /// A device that is idle for more of the time than this has a host that cannot keep up.
 constexpr double kIdle = 0.2;
 /// A step that takes this much longer than the median is another kind of step.
 constexpr double kLongStep = 1.3;
 
-/// The share of the distances between long steps that must be alike.
+/// The share of the long steps, and of the steps in their turn, that must be both.
 constexpr double kRegular = 0.6;
+/// Two long steps have some distance in any case.
+constexpr size_t kLeastLong = 3;
 
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) /
          static_cast<double>(std::max<size_t>(1, values.size()));
+}
+
+/// Whether the mean is more than three standard errors above 0, which chance does once in 700 times.
+bool is_beyond_chance(const std::vector<double>& values) {
+  const double mean = mean_of(values);
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  const auto count = static_cast<double>(values.size());
+  return count > 1 && mean > 3 * std::sqrt(squares / (count - 1) / count);
 }
 
 /// Finds the causes of one run, which has a breakdown with ranks.
@@ -48,7 +64,6 @@ class Causes {
     find_communication();
     find_synchronizing();
     find_periodic();
-    std::erase_if(causes_, [&](const Cause& cause) { return !(cause.lost_s >= kLeastCause * mean_.step_s); });
     std::ranges::stable_sort(causes_, std::greater(), &Cause::lost_s);
     return std::move(causes_);
   }
@@ -56,12 +71,13 @@ class Causes {
  private:
   struct NamedPhase {
     const char* name;
-    double PhaseTimes::*seconds;
+    std::vector<double> PhaseSeries::*series;
     const char* advice;
   };
 
   void add(Kind kind, double lost_s, std::string text, std::string advice) {
-    causes_.push_back({kind, lost_s, std::move(text), std::move(advice)});
+    if (lost_s >= kLeastCause * mean_.step_s)
+      causes_.push_back({kind, lost_s, std::move(text), std::move(advice)});
   }
 
   void find_slow_rank() {
@@ -70,33 +86,55 @@ class Causes {
     const auto place = std::ranges::find(recorded_.ranks, rank) - recorded_.ranks.begin();
     const std::vector<RankBreakdown>& ranks = run_.breakdown->ranks;
     if (ranks.size() < 2 || place >= std::ssize(ranks)) return;
-    const auto others = [&](double PhaseTimes::*phase) {
-      double sum_s = 0;
-      for (std::ptrdiff_t i = 0; i < std::ssize(ranks); ++i)
-        sum_s += i == place ? 0 : ranks[static_cast<size_t>(i)].mean.*phase;
-      return sum_s / static_cast<double>(ranks.size() - 1);
-    };
-    const double waited_s = others(&PhaseTimes::waiting_s);
-    static constexpr std::array<NamedPhase, 3> kPhasesOfARank{
-        {{"input", &PhaseTimes::input_s,
+    double waited_s = 0;
+    for (std::ptrdiff_t i = 0; i < std::ssize(ranks); ++i)
+      waited_s += i == place ? 0 : ranks[static_cast<size_t>(i)].mean.waiting_s;
+    waited_s /= static_cast<double>(ranks.size() - 1);
+    if (add_unequal_batches(place, waited_s)) return;
+    static constexpr const char* kDevice =
+        "Compare that rank's device, its clock and its load with the others'.";
+    static constexpr std::array<NamedPhase, 4> kPhases{
+        {{"input", &PhaseSeries::input_s,
           "Look at that rank's DataLoader: workers, disk, and the size of its samples."},
-         {"forward pass", &PhaseTimes::forward_s,
+         {"forward pass", &PhaseSeries::forward_s,
           "Compare that rank's device and its samples with the others'."},
-         {"backward pass", &PhaseTimes::backward_s,
-          "Compare that rank's device, its clock and its load with the others'."}}};
-    const NamedPhase* longest = nullptr;
-    double longer_s = 0;
-    for (const NamedPhase& phase : kPhasesOfARank) {
-      const double by_s = ranks[static_cast<size_t>(place)].mean.*phase.seconds - others(phase.seconds);
-      if (by_s <= longer_s) continue;
-      longest = &phase;
-      longer_s = by_s;
+         {"backward pass", &PhaseSeries::backward_s, kDevice},
+         {"optimizer", &PhaseSeries::optimizer_s, kDevice}}};
+    NamedPhase named{};
+    std::vector<double> longest, together;
+    for (const NamedPhase& phase : kPhases) {
+      const std::vector<double> by_s = longer_s(static_cast<size_t>(place), phase.series);
+      // While it is late, others may take longer for what they do meanwhile.
+      if (mean_of(by_s) <= 0) continue;
+      together.resize(by_s.size());
+      std::ranges::transform(together, by_s, together.begin(), std::plus());
+      if (mean_of(by_s) <= mean_of(longest)) continue;
+      longest = by_s;
+      named = phase;
     }
-    if (add_unequal_batches(place, waited_s) || longest == nullptr || longer_s < kCovers * waited_s) return;
+    if (mean_of(together) < kCovers * waited_s) return;
+    if (2 * mean_of(longest) < mean_of(together)) {
+      named = {"step without communication", nullptr, kDevice};
+      longest = together;
+    }
+    if (!is_beyond_chance(longest)) return;
     add(Kind::kSlowRank, mean_.waiting_s,
-        fmt::format("rank {}'s {} takes {} longer than that of the others", rank, longest->name,
-                    time_text(longer_s)),
-        longest->advice);
+        fmt::format("rank {}'s {} takes {} longer than that of the others", rank, named.name,
+                    time_text(mean_of(longest))),
+        named.advice);
+  }
+
+  /// By how much a phase of the rank at `place` is longer than the mean of the others, in every step.
+  std::vector<double> longer_s(size_t place, std::vector<double> PhaseSeries::*phase) const {
+    const std::vector<RankBreakdown>& ranks = run_.breakdown->ranks;
+    std::vector<double> by_s = ranks[place].series.*phase;
+    for (const RankBreakdown& rank : ranks) {
+      const std::vector<double>& other_s = rank.series.*phase;
+      if (&rank == &ranks[place]) continue;
+      for (size_t i = 0; i < std::min(by_s.size(), other_s.size()); ++i)
+        by_s[i] -= other_s[i] / static_cast<double>(ranks.size() - 1);
+    }
+    return by_s;
   }
 
   bool add_unequal_batches(std::ptrdiff_t place, double waited_s) {
@@ -123,86 +161,106 @@ class Causes {
         "decode less.");
   }
 
-  /// [bucket]: from the arrival of all ranks to the end, mean over ranks.
-  std::vector<double> transfers() const {
-    std::vector<double> all(recorded_.collectives.size(), 0);
-    const auto& ranks = run_.breakdown->ranks;
-    for (const RankBreakdown& rank : ranks) {
-      for (size_t i = 0; i < std::min(all.size(), rank.buckets.size()); ++i) {
+  /// Transfer of bucket i that nothing hid, mean over ranks.
+  double exposed_s(size_t i) const {
+    double sum_s = 0;
+    for (const RankBreakdown& rank : run_.breakdown->ranks)
+      sum_s += i < rank.buckets.size() ? rank.buckets[i].exposed_s : 0;
+    return sum_s / static_cast<double>(run_.breakdown->ranks.size());
+  }
+
+  /// The time in which at least one of these buckets moves, hidden or not, mean over ranks.
+  double moving_s(const std::vector<size_t>& buckets) const {
+    double sum_s = 0;
+    for (const RankBreakdown& rank : run_.breakdown->ranks) {
+      std::vector<measure::Stretch> stretches;
+      for (const size_t i : buckets) {
+        if (i >= rank.buckets.size()) continue;
         const BucketTimes& times = rank.buckets[i];
-        all[i] += std::max(0.0, times.ended_s - std::max(times.started_s, times.all_arrived_s)) /
-                  static_cast<double>(ranks.size());
+        stretches.push_back({std::max(times.started_s, times.all_arrived_s), times.ended_s});
       }
+      sum_s += measure::covered_s(std::move(stretches));
     }
-    return all;
+    return sum_s / static_cast<double>(run_.breakdown->ranks.size());
   }
 
   void find_communication() {
-    const double exposed_s = mean_.transfer_s;
-    if (exposed_s < kLeastCause * mean_.step_s || recorded_.collectives.empty()) return;
-    const std::vector<double> transfer_s = transfers();
-    double all_s = 0, broadcast_s = 0, bytes = 0;
-    size_t largest = 0, last = 0;
-    for (size_t i = 0; i < transfer_s.size(); ++i) {
-      all_s += transfer_s[i];
-      bytes += static_cast<double>(recorded_.collectives[i].bytes);
-      if (recorded_.collectives[i].kind == "broadcast") broadcast_s += transfer_s[i];
-      if (recorded_.collectives[i].bytes > recorded_.collectives[largest].bytes) largest = i;
-      if (transfer_s[i] > 0) last = i;
-    }
-    if (const double saved_s = reduced_too_often_s(); saved_s > 0) {
-      add(Kind::kReducedTooOften, saved_s,
-          fmt::format("each of {} micro-batches reduces all gradients, where one all-reduce a step would do",
-                      run_.accumulate),
-          "Put every backward pass but the last of a step into DistributedDataParallel's no_sync().");
-      return;
-    }
-    if (broadcast_s >= kCovers * exposed_s) {
-      add(Kind::kBuffers, std::min(broadcast_s, exposed_s),
-          fmt::format("forward passes broadcast buffers for {}", time_text(broadcast_s)),
-          "DistributedDataParallel(..., broadcast_buffers=False) leaves that out where ranks need no common "
-          "running statistics.");
-      return;
-    }
-    const double rate = all_s > 0 ? bytes / all_s / 1e9 : 0;
-    const auto of = [&](size_t i) { return static_cast<double>(recorded_.collectives[i].bytes); };
-    const double hiding_s = mean_.backward_s;
-    if (all_s > hiding_s) {
-      add(Kind::kSlowLink, exposed_s,
+    const std::vector<RecordedCollective>& all = recorded_.collectives;
+    std::vector<size_t> rest(all.size());
+    std::iota(rest.begin(), rest.end(), size_t{0});
+    if (rest.empty() || find_reduced_too_often(rest)) return;
+    // What is broadcast after the last all-reduce is no buffer, but updated parameters.
+    const auto reduced =
+        std::ranges::find(all.rbegin(), all.rend(), "all-reduce", &RecordedCollective::kind).base() -
+        all.begin();
+    double buffers_s = 0;
+    std::erase_if(rest, [&](size_t i) {
+      if (all[i].kind != "broadcast" || static_cast<std::ptrdiff_t>(i) >= reduced) return false;
+      buffers_s += exposed_s(i);
+      return true;
+    });
+    add(Kind::kBuffers, buffers_s,
+        fmt::format("forward passes broadcast buffers for {}", time_text(buffers_s)),
+        "DistributedDataParallel(..., broadcast_buffers=False) leaves that out where ranks need no common "
+        "running statistics.");
+    if (!rest.empty()) find_transfer(rest, mean_.transfer_s - buffers_s);
+  }
+
+  /// What exposes `lost_s` of the transfers of these collectives.
+  void find_transfer(const std::vector<size_t>& collectives, double lost_s) {
+    const auto bytes_of = [&](size_t i) { return recorded_.collectives[i].bytes; };
+    const size_t largest = *std::ranges::max_element(collectives, {}, bytes_of), last = collectives.back();
+    int64_t bytes = 0;
+    for (const size_t i : collectives) bytes += bytes_of(i);
+    const auto covers = [&](size_t i) { return exposed_s(i) >= kCovers * lost_s; };
+    const auto rate = [](int64_t moved, double in_s) {
+      return in_s > 0 ? static_cast<double>(moved) / in_s / 1e9 : 0;
+    };
+    const double all_s = moving_s(collectives);
+    if (all_s > mean_.backward_s) {
+      add(Kind::kSlowLink, lost_s,
           fmt::format("communication takes {} at {:.3g} GB/s, and backward, which could hide it, {}",
-                      time_text(all_s), rate, time_text(hiding_s)),
+                      time_text(all_s), rate(bytes, all_s), time_text(mean_.backward_s)),
           "Look for a faster path between the ranks, send less (a bf16 communication hook), or train more "
           "samples per step.");
-    } else if (transfer_s.size() > 1 && of(largest) >= 0.5 * bytes &&
-               transfer_s[largest] >= kCovers * exposed_s) {
-      add(Kind::kLargeBucket, exposed_s,
-          fmt::format("one of {} collectives has {} of {} and takes {}", transfer_s.size(),
-                      format_bytes(recorded_.collectives[largest].bytes),
-                      format_bytes(static_cast<int64_t>(bytes)), time_text(transfer_s[largest])),
+    } else if (collectives.size() > 1 && 2 * bytes_of(largest) >= bytes && covers(largest)) {
+      add(Kind::kLargeBucket, lost_s,
+          fmt::format("one of {} collectives has {} of {} and takes {}", collectives.size(),
+                      format_bytes(bytes_of(largest)), format_bytes(bytes), time_text(moving_s({largest}))),
           "A smaller bucket_cap_mb lets its first gradients leave earlier; a single large gradient stays one "
           "bucket.");
-    } else if (transfer_s[last] >= kCovers * exposed_s) {
-      add(Kind::kLateBucket, exposed_s,
+    } else if (covers(last) && (bytes_of(last) > kSmallBucket || lost_s >= kStarved * mean_.step_s)) {
+      const double last_s = moving_s({last});
+      add(Kind::kLateBucket, lost_s,
           fmt::format("the last bucket, of {}, is ready when backward ends, and takes {} at {:.3g} GB/s",
-                      format_bytes(recorded_.collectives[last].bytes), time_text(transfer_s[last]),
-                      transfer_s[last] > 0 ? of(last) / transfer_s[last] / 1e9 : 0),
+                      format_bytes(bytes_of(last)), time_text(last_s), rate(bytes_of(last), last_s)),
           "A smaller bucket_cap_mb makes the last bucket smaller; more samples per step hide more.");
     }
   }
 
-  /// The transfer of a step that no_sync() would save; 0: none.
-  double reduced_too_often_s() const {
-    std::vector<int64_t> sizes;
-    for (const RecordedCollective& each : recorded_.collectives) {
-      if (each.kind == "all-reduce") sizes.push_back(each.bytes);
-    }
+  /// Each micro-batch has the same all-reduces, of which no_sync() would save all but the last one's. They
+  /// cost what they expose, and those that are hidden cores or bandwidth, so that their time decides.
+  bool find_reduced_too_often(std::vector<size_t> reduced) {
     const auto passes = static_cast<size_t>(std::max(1, run_.accumulate));
-    if (passes < 2 || sizes.size() < passes || sizes.size() % passes != 0) return 0;
-    const size_t own = sizes.size() / passes;
-    for (size_t i = own; i < sizes.size(); ++i) {
-      if (sizes[i] != sizes[i - own]) return 0;
+    std::erase_if(reduced, [&](size_t i) { return recorded_.collectives[i].kind != "all-reduce"; });
+    if (passes < 2 || reduced.empty() || reduced.size() % passes != 0) return false;
+    const size_t own = reduced.size() / passes;
+    for (size_t i = own; i < reduced.size(); ++i) {
+      if (recorded_.collectives[reduced[i]].bytes != recorded_.collectives[reduced[i - own]].bytes)
+        return false;
     }
-    return mean_.exposed_s() * static_cast<double>(passes - 1) / static_cast<double>(passes);
+    reduced.resize(reduced.size() - own);
+    const double needless_s = moving_s(reduced);
+    if (needless_s < kLeastCause * mean_.step_s) return false;
+    causes_.push_back(
+        {Kind::kReducedTooOften,
+         mean_.exposed_s() * static_cast<double>(passes - 1) / static_cast<double>(passes),
+         fmt::format(
+             "each of {} micro-batches reduces all gradients, where one all-reduce a step would do: {} of "
+             "needless communication, hidden or not",
+             passes, time_text(needless_s)),
+         "Put every backward pass but the last of a step into DistributedDataParallel's no_sync()."});
+    return true;
   }
 
   void find_synchronizing() {
@@ -220,31 +278,49 @@ class Causes {
   }
 
   void find_periodic() {
-    const std::vector<double> step_s = per_step_maxima(run_.samples);
+    // What comes every so many steps did so in warm-up, too.
+    std::vector<double> step_s = per_step_maxima(run_.warmup_samples);
+    for (const double each : per_step_maxima(run_.samples)) step_s.push_back(each);
     if (step_s.size() < 8) return;
     std::vector<double> sorted = step_s;
     std::ranges::nth_element(sorted, sorted.begin() + std::ssize(sorted) / 2);
     const double median_s = sorted[sorted.size() / 2];
+    const auto is_long = [&](size_t i) { return step_s[i] >= kLongStep * median_s; };
+    // The steps of the profiler's window are missing in between.
+    const auto place = [&](size_t i) {
+      return i + static_cast<size_t>(static_cast<int>(i) < recorded_.window_at ? 0 : recorded_.window_steps);
+    };
+    // A training begins slowly.
+    size_t first = 0;
+    while (first < step_s.size() && is_long(first)) ++first;
     std::vector<size_t> places;
-    double excess_s = 0;
-    for (size_t i = 0; i < step_s.size(); ++i) {
-      if (step_s[i] < kLongStep * median_s) continue;
-      places.push_back(i);
-      excess_s += step_s[i] - median_s;
+    for (size_t i = first; i < step_s.size(); ++i) {
+      if (is_long(i)) places.push_back(place(i));
     }
-    if (places.size() < 3) return;
+    if (places.size() < kLeastLong) return;
     std::map<size_t, size_t> gaps;
     for (size_t i = 1; i < places.size(); ++i) ++gaps[places[i] - places[i - 1]];
-    const auto [apart, count] =
-        *std::ranges::max_element(gaps, {}, [](const auto& gap) { return gap.second; });
-    // Steps of the profiler's window are missing in between, and a step may be long by chance.
-    if (apart < 2 || count < 2 ||
-        static_cast<double>(count) < kRegular * static_cast<double>(places.size() - 1))
-      return;
+    const auto most_of = [](const std::map<size_t, size_t>& counts) {
+      return std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
+    };
+    const size_t apart = most_of(gaps);
+    std::map<size_t, size_t> turns;
+    for (const size_t each : places) ++turns[each % apart];
+    const size_t turn = most_of(turns), count = turns[turn];
+    size_t in_turn = 0;
+    double excess_s = 0;
+    for (size_t i = first; i < step_s.size(); ++i) {
+      if (place(i) % apart != turn) continue;
+      ++in_turn;
+      if (is_long(i)) excess_s += step_s[i] - median_s;
+    }
+    // A step may be long by chance.
+    const double regular = kRegular * static_cast<double>(std::max(in_turn, places.size()));
+    if (apart < 2 || count < kLeastLong || static_cast<double>(count) < regular) return;
     add(Kind::kPeriodic, excess_s / static_cast<double>(step_s.size()),
         fmt::format(
             "every {} steps one takes {} longer: evaluation, a checkpoint or a log, by the looks of it",
-            apart, time_text(excess_s / static_cast<double>(places.size()))),
+            apart, time_text(excess_s / static_cast<double>(count))),
         "Do that less often, or beside the training.");
   }
 
