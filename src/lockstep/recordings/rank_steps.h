@@ -16,7 +16,7 @@ struct RankSteps {
   measure::RankStamps stamps;
   /// [step]: collectives in the order of the stamps, which have the same.
   std::vector<std::vector<Collective>> collectives;
-  /// [step]: of ProfilerStep#N; -1 without.
+  /// [step]: StepMarks::number.
   std::vector<int64_t> numbers;
   /// [step]: place among all steps that end in the trace.
   std::vector<int64_t> indexes;
