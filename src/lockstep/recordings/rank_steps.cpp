@@ -279,4 +279,16 @@ RankSteps stamp_steps(const KinetoTrace& trace, int64_t origin_ns, int64_t past)
   return Stamper(trace, origin_ns).stamp(past);
 }
 
+std::vector<measure::KernelSpan> events_within(const std::vector<measure::StepStamps>& steps,
+                                               const KinetoTrace& trace, int64_t origin_ns, size_t most) {
+  std::vector<measure::KernelSpan> spans;
+  for (const Event& event : trace.events) {
+    const double begin_s = seconds_since(origin_ns, event.begin_ns);
+    if (begin_s < steps.front().begin_s) continue;
+    if (begin_s >= steps.back().end_s || spans.size() == most) break;
+    spans.push_back({trace.name_of(event), begin_s, seconds_since(origin_ns, event.end_ns), event.track});
+  }
+  return spans;
+}
+
 }  // namespace lockstep::recordings

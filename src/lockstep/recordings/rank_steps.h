@@ -36,4 +36,8 @@ struct RankSteps {
 /// Of the steps that end in the trace, those from `past` on are left out. Throws Error as find_steps() does.
 RankSteps stamp_steps(const KinetoTrace& trace, int64_t origin_ns, int64_t past = INT64_MAX);
 
+/// The first `most` events that begin within the steps.
+std::vector<measure::KernelSpan> events_within(const std::vector<measure::StepStamps>& steps,
+                                               const KinetoTrace& trace, int64_t origin_ns, size_t most);
+
 }  // namespace lockstep::recordings

@@ -12,6 +12,10 @@ struct TracedRow {
   /// "resnet50 ddp 2 ranks x 8".
   std::string label;
   std::vector<measure::RankStamps> ranks;
+  /// Numbers of these ranks; empty: from 0 on.
+  std::vector<int> numbers = {};
+  /// What the ranks' kernels are, before the number of their stream.
+  std::string kernels = "kernels, stream";
 };
 
 /// A trace in Chrome's event format, which Perfetto (ui.perfetto.dev) opens: a process per row of the sweep,
