@@ -19,7 +19,8 @@ results::RunRecord import_with_trace(recordings::ImportOptions options, const st
     write_result(trace, results::to_trace({{.label = fmt::format("{} {}", run.model, run.strategy),
                                             .ranks = std::move(stamps),
                                             .numbers = run.recorded->ranks,
-                                            .kernels = "PyTorch, track"}}));
+                                            .kernels = "PyTorch, track",
+                                            .job_ranks = static_cast<size_t>(run.ranks)}}));
   }
   return record;
 }

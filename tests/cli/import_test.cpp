@@ -54,7 +54,8 @@ TEST(ImportTest, a_trace_has_the_steps_above_the_events_of_pytorch) {
   EXPECT_EQ(finished.exit_code, 0) << finished.error;
   std::vector<std::string> tracks;
   std::set<std::string> names;
-  for (const nlohmann::json& event : nlohmann::json::parse(read_file(path))["traceEvents"]) {
+  const nlohmann::json trace = nlohmann::json::parse(read_file(path));
+  for (const nlohmann::json& event : trace["traceEvents"]) {
     if (event["name"] == "thread_name") tracks.push_back(event["args"]["name"]);
     if (event["ph"] == "X") names.insert(event["name"]);
   }

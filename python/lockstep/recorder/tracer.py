@@ -76,10 +76,12 @@ class Tracer:
         profiler = self._stop()
         try:
             profiler.export_chrome_trace(path)
+            # Kineto does not say when the disk is full: it leaves a part of the file, or none.
+            if not os.path.exists(path):
+                raise OSError("'{}' could not be written: the disk may be full".format(path))
             with open(path, "rb") as file:
                 size = file.seek(0, 2)
                 file.seek(max(0, size - 8))
-                # Kineto does not say when the disk is full.
                 if not file.read().rstrip().endswith(b"}"):
                     raise OSError("'{}' is cut off: the disk may be full".format(path))
         except BaseException:

@@ -124,7 +124,8 @@ class RowTrace {
         {StepPhase::kInput, "input"},         {StepPhase::kForward, "forward"},
         {StepPhase::kBackward, "backward"},   {StepPhase::kExposed, "exposed communication"},
         {StepPhase::kOptimizer, "optimizer"}, {StepPhase::kOther, "other"}};
-    for (const measure::PhaseStretch& stretch : measure::phase_stretches(step, row_.ranks.size() == 1)) {
+    const bool alone = std::max(row_.ranks.size(), row_.job_ranks) == 1;
+    for (const measure::PhaseStretch& stretch : measure::phase_stretches(step, alone)) {
       slice(rank, track, kNames.at(stretch.phase), stretch.begin_s, stretch.end_s);
     }
   }

@@ -16,6 +16,8 @@ struct TracedRow {
   std::vector<int> numbers = {};
   /// What the ranks' kernels are, before the number of their stream.
   std::string kernels = "kernels, stream";
+  /// Ranks of the job where only some of them are here.
+  size_t job_ranks = 0;
 };
 
 /// A trace in Chrome's event format, which Perfetto (ui.perfetto.dev) opens: a process per row of the sweep,
