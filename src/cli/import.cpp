@@ -4,11 +4,11 @@
 
 #include "lockstep/recordings/recording.h"
 #include "lockstep/results/files/record_json.h"
-#include "lockstep/train/job/versions.h"
 
 #include "commands.h"
 #include "console.h"
 #include "output_files.h"
+#include "recorded_trace.h"
 #include "result_keeper.h"
 #include "shared_flags.h"
 
@@ -30,6 +30,7 @@ struct ImportCommandOptions {
   std::string name;
   std::optional<int> samples_per_step;
   std::string output;
+  std::string trace;
   bool force = false;
   results::RenderOptions how;
 };
@@ -54,12 +55,13 @@ int run_import(const ImportCommandOptions& options) {
   std::vector<GivenFile> inputs;
   for (const std::string& trace : options.traces) inputs.push_back({"a trace", trace});
   if (!options.alone.empty()) inputs.push_back({"--alone", options.alone});
-  check_output_files({{"-o", options.output}}, inputs, options.force);
-  results::RunRecord record = recordings::import_job({.paths = {options.traces.begin(), options.traces.end()},
-                                                      .name = options.name,
-                                                      .samples_per_step = options.samples_per_step,
-                                                      .progress = say_progress});
-  record.lockstep_version = train::lockstep_version();
+  refuse_stdout({{"--trace", options.trace}});
+  check_output_files({{"-o", options.output}, {"--trace", options.trace}}, inputs, options.force);
+  results::RunRecord record = import_with_trace({.paths = {options.traces.begin(), options.traces.end()},
+                                                 .name = options.name,
+                                                 .samples_per_step = options.samples_per_step,
+                                                 .progress = say_progress},
+                                                options.trace);
   if (!options.alone.empty()) recordings::add_alone(record, read_alone(options));
   if (!options.output.empty()) write_result(options.output, results::to_json(record));
   if (options.output != "-") print_record(record, options.how, /*with_header=*/true);
@@ -85,6 +87,8 @@ RunCommand add_import(Flags& flags) {
             {.value = "N", .numbers = counts_up_to(1e9)});
   flags.add("-o,--output", options->output, "the result to write, as JSON; - for stdout",
             {.value = "FILE.json"});
+  flags.add("--trace", options->trace, "a trace to write, for Perfetto: the steps above PyTorch's events",
+            {.value = "FILE"});
   add_style_flags(flags, options->how);
   add_force_flag(flags, options->force);
   return [options](const Arguments& /*arguments*/) { return run_import(*options); };

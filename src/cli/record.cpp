@@ -7,13 +7,12 @@
 #include "lockstep/base/number_range.h"
 #include "lockstep/base/units.h"
 #include "lockstep/launch/child_process.h"
-#include "lockstep/recordings/import.h"
 #include "lockstep/results/files/record_json.h"
-#include "lockstep/train/job/versions.h"
 
 #include "commands.h"
 #include "console.h"
 #include "output_files.h"
+#include "recorded_trace.h"
 #include "recording_folder.h"
 #include "result_keeper.h"
 #include "shared_flags.h"
@@ -41,6 +40,7 @@ struct RecordOptions {
   double max_trace_mib = 1024;
   std::string name;
   std::string output;
+  std::string trace;
   bool force = false;
   bool quiet = false;
   results::RenderOptions how;
@@ -72,9 +72,8 @@ std::string python_path(const std::string& first) {
 }
 
 void import_recording(const std::filesystem::path& folder, const RecordOptions& options) {
-  results::RunRecord record = recordings::import_job(
-      {.paths = {folder}, .name = options.name, .samples_per_step = {}, .progress = {}});
-  record.lockstep_version = train::lockstep_version();
+  const results::RunRecord record =
+      import_with_trace({.paths = {folder}, .name = options.name}, options.trace);
   if (!options.output.empty()) write_result(options.output, results::to_json(record));
   print_record(record, options.how, /*with_header=*/true);
 }
@@ -113,8 +112,9 @@ std::vector<std::pair<std::string, std::string>> environment_for(const Recording
 int run_record(const RecordOptions& options) {
   check_command(options.words);
   check_style(options.how);
-  refuse_stdout({{"-o", options.output}});
-  check_output_files({{"-o", options.output}}, {}, options.force);
+  const std::vector<GivenFile> outputs{{"-o", options.output}, {"--trace", options.trace}};
+  refuse_stdout(outputs);
+  check_output_files(outputs, {}, options.force);
   const Arguments& command = options.words.behind;
   RecordingFolder folder(
       options.keep, options.force,
@@ -146,6 +146,8 @@ RunCommand add_record(Flags& flags) {
             {.value = "SIZE", .numbers = NumberRange{.most = 1e6, .above = true, .unit = Unit::kMebibytes}});
   flags.add("--name", options->name, "name of the network [that of the script]", {.value = "NAME"});
   flags.add("-o,--output", options->output, "the result to write, as JSON", {.value = "FILE.json"});
+  flags.add("--trace", options->trace, "a trace to write, for Perfetto: the steps above PyTorch's events",
+            {.value = "FILE"});
   add_style_flags(flags, options->how);
   flags.add_switch("--force", options->force,
                    "replace an earlier recording in --keep, and a file of -o that lockstep did not write");

@@ -1,3 +1,5 @@
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,6 +44,24 @@ TEST(ImportTest, a_result_of_traces_is_one_like_any_other) {
     const test::Finished next = test::run_here(command);
     EXPECT_EQ(next.exit_code, 0) << command[1] << ": " << next.error;
   }
+}
+
+TEST(ImportTest, a_trace_has_the_steps_above_the_events_of_pytorch) {
+  const test::ScratchFolder folder;
+  const auto traces = write_traces(folder, "rank", {});
+  const std::string path = folder.path("trace.json");
+  const test::Finished finished = test::run_here({"lockstep", "import", traces[1], "--trace", path});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  std::vector<std::string> tracks;
+  std::set<std::string> names;
+  const nlohmann::json trace = nlohmann::json::parse(read_file(path));
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event["name"] == "thread_name") tracks.push_back(event["args"]["name"]);
+    if (event["ph"] == "X") names.insert(event["name"]);
+  }
+  EXPECT_THAT(tracks, testing::ElementsAre("rank 1", "rank 1 buckets", "rank 1 PyTorch, track 0",
+                                           "rank 1 PyTorch, track 1"));
+  EXPECT_THAT(names, testing::IsSupersetOf({"step 6", "exposed communication", "Optimizer.step#SGD.step"}));
 }
 
 TEST(ImportTest, wrong_files_are_answered_with_one_sentence) {

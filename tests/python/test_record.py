@@ -103,7 +103,9 @@ class LaunchTest(RecordTest):
         self.check_nothing_left()
 
     def test_two_optimizers(self):
-        self.assertEqual(self.record(str(TRAININGS / "gan.py")).returncode, 0)
+        finished = self.record(str(TRAININGS / "gan.py"))
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("Phases are means of 20 steps", finished.stdout)
         [rank] = self.ranks()
         self.assertEqual(len(rank["step_end_s"]), 80)
         self.assertEqual(rank["warnings"], [])
@@ -114,6 +116,7 @@ class LaunchTest(RecordTest):
             self.assertEqual(finished.returncode, 0, finished.stderr)
             [rank] = self.ranks()
             self.assertEqual((len(rank["step_end_s"]), rank["warnings"]), (80, []))
+            self.assertIn("Phases are means of 20 steps", finished.stdout)
 
     def test_steps_of_choice_and_a_limit_of_the_trace(self):
         finished = self.record(str(TRAININGS / "ddp.py"), flags=["--steps", "3:40"])
@@ -236,6 +239,67 @@ class FailsOpenTest(RecordTest):
         self.assertEqual(len(self.ranks()[0]["step_end_s"]), 80)
         self.assertIsNone(self.ranks()[0]["trace"])
         self.check_nothing_left()
+
+    def own_disk(self, size):
+        """Mounts a small disk at the recording's folder; False where a test must not."""
+        self.kept.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(self.kept)]
+        if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode != 0:
+            return False
+        self.addCleanup(subprocess.run, ["umount", "-l", str(self.kept)], check=True)
+        return True
+
+    def test_a_disk_that_has_no_place_for_traces(self):
+        if not self.own_disk("300k"):
+            return
+        finished = self.record(*TORCHRUN, str(TRAININGS / "ddp.py"))
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("trained 80 steps", finished.stdout)
+        self.assertLessEqual(finished.stderr.count("lockstep record: warning: "), 2, finished.stderr)
+        self.assertIn("the disk may be full", finished.stderr)
+        self.check_nothing_left()
+
+    def test_a_disk_that_becomes_read_only(self):
+        if not self.own_disk("64m"):
+            return
+        script = f"""
+import runpy, subprocess
+subprocess.run(["mount", "-o", "remount,ro", "{self.kept}"], check=True)
+runpy.run_path("{TRAININGS / 'own_optimizer.py'}")
+"""
+        finished = self.record("-c", script)
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("trained 80 steps", finished.stdout)
+        self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
+        self.assertIn("Read-only file system", finished.stderr)
+
+    def test_a_killed_rank_leaves_what_can_be_imported(self):
+        script = self.folder / "killed.py"
+        script.write_text((TRAININGS / "ddp.py").read_text().replace(
+            'elif options.end == "kill":', 'elif options.end == "kill" and os.environ["RANK"] == "1":'
+        ))  # fmt: skip
+        finished = self.record(*TORCHRUN, str(script), "--end", "kill")
+        self.assertEqual(finished.returncode, 1, finished.stderr)
+        self.assertIn("The training of rank 1 ended early: running.", finished.stdout)
+        self.assertIn("Phases are means of 20 steps", finished.stdout)
+        self.check_nothing_left()
+
+    def test_steps_of_less_than_a_millisecond(self):
+        script = """
+import time, torch
+weight = torch.nn.Parameter(torch.zeros(4))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+began = time.perf_counter()
+for _ in range(5000):
+    optimizer.zero_grad()
+    weight.sum().backward()
+    optimizer.step()
+print("steps per second", 5000 / (time.perf_counter() - began))
+"""
+        finished = self.record("-c", script)
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.check_whole(self.ranks(), 1, 5000)
+        self.assertIn("Phases are means of 20 steps", finished.stdout)
 
     def test_a_folder_that_goes_away(self):
         script = f"import shutil; shutil.rmtree('{self.kept}'); import runpy; runpy.run_path('{TRAININGS / 'gan.py'}')"

@@ -113,16 +113,16 @@ class Training {
   std::vector<json> train() {
     for (int step = 0; step < job_.steps; ++step) {
       const double begin_us = at_us_;
-      for (int pass = 0; pass < job_.passes; ++pass)
-        train_pass(job_.reduce_each_pass || pass + 1 == job_.passes);
-      if (job_.optimizer) {
-        for (Rank& rank : ranks_) {
-          rank.note("Optimizer.step#SGD.step", job_.closure ? begin_us + job_.input_us : at_us_,
-                    at_us_ + job_.optimizer_us);
-          rank.work("aten::_foreach_add_", at_us_, at_us_ + job_.optimizer_us);
-        }
-        at_us_ += job_.optimizer_us;
+      for (int pass = 0; pass < job_.passes; ++pass) {
+        const bool last = pass + 1 == job_.passes;
+        train_pass(job_.reduce_each_pass || last);
+        if (last || job_.update_each_pass) update(begin_us);
       }
+      for (Rank& rank : ranks_) {
+        if (job_.marked) rank.note("lockstep.step#" + std::to_string(step + 40), at_us_ - 3, at_us_ - 2);
+        if (job_.after_us > 0) rank.work("aten::lerp_", at_us_, at_us_ + job_.after_us);
+      }
+      at_us_ += job_.after_us;
       for (Rank& rank : ranks_) {
         if (job_.profiler_steps) rank.note("ProfilerStep#" + std::to_string(step + 3), begin_us, at_us_);
       }
@@ -134,6 +134,15 @@ class Training {
   }
 
  private:
+  void update(double begin_us) {
+    for (Rank& rank : ranks_) {
+      if (job_.optimizer)
+        rank.note("Optimizer.step#SGD.step", job_.closure ? begin_us + job_.input_us : at_us_,
+                  at_us_ + job_.optimizer_us);
+      rank.work("aten::_foreach_add_", at_us_, at_us_ + job_.optimizer_us);
+    }
+    at_us_ += job_.optimizer_us;
+  }
   void load(Rank& rank, double begin_us) const {
     if (job_.loader)
       rank.note("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", begin_us,
@@ -143,8 +152,10 @@ class Training {
     rank.note("DistributedDataParallel.forward", begin_us, begin_us + job_.forward_us);
     const double from_us = begin_us + job_.broadcast_us;
     if (job_.broadcast_us > 0) rank.collective(begin_us, begin_us + 1, from_us, 100, "broadcast");
-    rank.work("aten::conv2d", from_us, begin_us + job_.forward_us,
-              {{"Input Dims", {{job_.batch, 3, 8, 8}, {4, 3, 3, 3}}}, {"Input type", {"float", "float"}}});
+    const json image{job_.batch, 3, 8, 8}, weights{4, 3, 3, 3}, tokens{job_.batch, 16}, rows{500, 8};
+    rank.work(job_.embedding ? "aten::embedding" : "aten::conv2d", from_us, begin_us + job_.forward_us,
+              {{"Input Dims", job_.embedding ? json{rows, tokens} : json{image, weights}},
+               {"Input type", {"float", job_.embedding ? "long int" : "float"}}});
   }
 
   void train_pass(bool reduces) {

@@ -33,6 +33,14 @@ struct MadeJob {
   int evaluate_every = 0;
   bool loader = true;
   bool optimizer = true;
+  /// An optimizer steps after every micro-batch, as the two of a GAN do.
+  bool update_each_pass = false;
+  /// The recorder marks the ends of steps.
+  bool marked = false;
+  /// Work between the optimizer and the next batch.
+  double after_us = 0;
+  /// The first layer is an embedding.
+  bool embedding = false;
   /// The optimizer calls a closure with forward and backward.
   bool closure = false;
   bool profiler_steps = false;

@@ -141,6 +141,44 @@ TEST(StepsTest, an_optimizer_may_call_forward_and_backward) {
   EXPECT_NEAR(found.rank(0).optimizer_s, 0.5 * kMs, kNear);
 }
 
+TEST(StepsTest, marks_of_the_recorder_end_steps_whatever_optimizers_do) {
+  MadeJob made;
+  made.loader = false;
+  made.marked = true;
+  made.passes = 2;
+  made.reduce_each_pass = made.update_each_pass = true;
+  const Explained two = explained(made);
+  EXPECT_EQ(two.breakdown.steps, 6);
+  EXPECT_EQ(two.ranks[0].numbers.front(), 40);
+  EXPECT_NEAR(two.rank(0).backward_s, 16 * kMs, 4 * kNear);
+  EXPECT_NEAR(two.rank(0).optimizer_s, 1 * kMs, 4 * kNear);
+  EXPECT_NEAR(two.rank(0).transfer_s, 3 * kMs, 4 * kNear);
+  made = {};
+  made.marked = true;
+  made.optimizer = false;
+  const Explained foreign = explained(made);
+  EXPECT_EQ(foreign.breakdown.steps, 6);
+  EXPECT_NEAR(foreign.rank(0).optimizer_s, 0.5 * kMs, kNear);
+  EXPECT_NEAR(foreign.rank(0).transfer_s, 1.5 * kMs, kNear);
+}
+
+TEST_P(FormatTest, work_between_the_optimizer_and_the_next_batch_is_no_wait_for_it) {
+  MadeJob made = job();
+  made.after_us = 2000;
+  made.marked = true;
+  const Explained found = explained(made);
+  EXPECT_NEAR(found.rank(0).input_s, made.input_us * 1e-6, kNear);
+  EXPECT_NEAR(found.rank(0).optimizer_s, 0.5 * kMs, kNear);
+  // Nothing tells how long it takes behind the last step.
+  EXPECT_NEAR(found.rank(0).other_s, 2 * kMs * 5 / 6, kNear);
+}
+
+TEST(StepsTest, the_batch_of_an_embedding_is_that_of_its_indexes) {
+  MadeJob made;
+  made.embedding = true;
+  EXPECT_EQ(explained(made).ranks[0].batch, 32);
+}
+
 TEST(StepsTest, without_marks_there_are_no_steps) {
   MadeJob made;
   made.optimizer = false;

@@ -86,6 +86,8 @@ class Recorder:
     def _step(self):
         self._since_closing = 0
         self._ends.append(perf_counter())
+        if self._window is not None:
+            self._tracer.mark(len(self._ends) - 1)
         if len(self._ends) >= self._next:
             try:
                 self._next = next(self._course, NEVER)

@@ -42,6 +42,8 @@ class Tracer:
         torch = sys.modules["torch"]
         if getattr(torch.autograd.profiler, "_is_profiler_enabled", False):
             raise RuntimeError("the script runs a profiler of its own")
+        if getattr(torch._C, "_current_graph_task_id", lambda: -1)() != -1:
+            raise RuntimeError("its optimizer steps within backward, where no profiler can start")
         kinds = torch.profiler.ProfilerActivity
         activities = [kinds.CPU] + ([kinds.CUDA] if torch.cuda.is_initialized() else [])
         profiler = _start(torch, activities)
@@ -57,6 +59,12 @@ class Tracer:
 
         self._profile._prepare_trace = prepare_trace
 
+    def mark(self, step):
+        """Marks the end of a step in the trace, if one is being taken."""
+        if self._profiler is not None:
+            with sys.modules["torch"].autograd.profiler.record_function("lockstep.step#{}".format(step)):
+                pass
+
     def _stop(self):
         profiler, self._profiler = self._profiler, None
         self._profile._prepare_trace = self._prepare
@@ -68,10 +76,12 @@ class Tracer:
         profiler = self._stop()
         try:
             profiler.export_chrome_trace(path)
+            # Kineto does not say when the disk is full: it leaves a part of the file, or none.
+            if not os.path.exists(path):
+                raise OSError("'{}' could not be written: the disk may be full".format(path))
             with open(path, "rb") as file:
                 size = file.seek(0, 2)
                 file.seek(max(0, size - 8))
-                # Kineto does not say when the disk is full.
                 if not file.read().rstrip().endswith(b"}"):
                     raise OSError("'{}' is cut off: the disk may be full".format(path))
         except BaseException:

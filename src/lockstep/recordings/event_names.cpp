@@ -36,6 +36,7 @@ EventRole role_of(EventKind kind, std::string_view name) {
   switch (kind) {
     case EventKind::kAnnotation:
       if (starts("ProfilerStep#")) return EventRole::kProfilerStep;
+      if (starts("lockstep.step#")) return EventRole::kStepEnd;
       if (starts("enumerate(DataLoader)#")) return EventRole::kLoader;
       if (starts("Optimizer.step#")) return EventRole::kOptimizer;
       if (name == "DistributedDataParallel.forward" || name == "FullyShardedDataParallel.forward")

@@ -100,6 +100,8 @@ class Importer {
       const int64_t past = windowed ? member.file->window[1] - member.file->window[0] : INT64_MAX;
       placed_.push_back(
           {member.rank, member.file ? member.file->host : "", stamp_steps(trace, origin_ns, past)});
+      measure::RankStamps& stamps = placed_.back().steps.stamps;
+      if (options_.stamps) stamps.kernels = events_within(stamps.steps, trace, origin_ns, 200'000);
       know(trace);
     }
   }
@@ -325,6 +327,7 @@ class Importer {
     record.runs.push_back(std::move(run_));
     results::assign_baselines(record);
     results::assign_factors(record);
+    if (options_.stamps) *options_.stamps = std::move(stamps_);
     return record;
   }
 

@@ -19,6 +19,9 @@ struct ImportOptions {
   std::optional<int> samples_per_step;
   /// Called with each file before it is read.
   std::function<void(const std::string& file)> progress;
+  /// Receives the stamped steps of every rank with a trace, and PyTorch's events in them as kernels, whose
+  /// queue is the thread or stream; the first 200,000 events of a rank.
+  std::vector<measure::RankStamps>* stamps = nullptr;
 };
 
 /// Reads the ranks of one job into a record with one run (source kRecordedSource). Throws Error of one

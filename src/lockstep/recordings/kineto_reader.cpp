@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <string_view>
@@ -177,6 +178,8 @@ class Handler : public nlohmann::json_sax<json> {
     Details details;
     int64_t product = -1;
     int argument = -1;
+    /// Of the first tensors of two arguments; -1: none.
+    std::array<int64_t, 2> first_sizes = {-1, -1};
   };
 
   [[noreturn]] void refuse(const std::string& what) const {
@@ -231,9 +234,10 @@ class Handler : public nlohmann::json_sax<json> {
     }
   }
   void argument_number(int64_t whole) {
-    if (key_ == Key::kDimensions && event_.argument == 0 && depth_ > 5) {
+    if (key_ == Key::kDimensions && (event_.argument == 0 || event_.argument == 1) && depth_ > 5) {
       const int64_t size = std::max<int64_t>(whole, 0);
-      if (event_.product < 0 && event_.details.elements == 0) event_.details.first_size = size;
+      int64_t& first_size = event_.first_sizes[static_cast<size_t>(event_.argument)];
+      if (first_size < 0) first_size = size;
       if (__builtin_mul_overflow(std::abs(event_.product), size, &event_.product)) event_.product = 0;
     }
     if (depth_ > 4) return;
@@ -298,6 +302,8 @@ class Handler : public nlohmann::json_sax<json> {
             .first->second);
     Event event{begin_ns, end_ns, event_.correlation,         name->second, track,
                 -1,       *kind,  role_of(*kind, event_.name)};
+    // An embedding's first argument are its weights.
+    event_.details.batch = std::max<int64_t>(0, event_.first_sizes[event_.name == "aten::embedding" ? 1 : 0]);
     if (event_.details.element_bytes == 0) event_.details.element_bytes = bytes_of_type(event_.type);
     const bool wanted = event.role != EventRole::kPlain && event.role != EventRole::kBackward &&
                         event.role != EventRole::kSynchronize;

@@ -28,6 +28,8 @@ enum class EventRole : uint8_t {
   kPlain,
   /// "ProfilerStep#7".
   kProfilerStep,
+  /// "lockstep.step#7", by which the recorder marks the end of a step.
+  kStepEnd,
   /// "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__".
   kLoader,
   /// Forward of a data-parallel module.
@@ -45,7 +47,7 @@ enum class EventRole : uint8_t {
   kCollective,
   /// PyTorch's note of a collective's parameters, without work of its own.
   kNote,
-  /// A layer whose first input's first size is the batch.
+  /// A layer whose input's first size is the batch.
   kLayer,
   /// A call that waits for the device.
   kSynchronize,
@@ -73,8 +75,8 @@ struct Details {
   /// Of the tensors that are its first argument.
   int64_t elements = 0;
   int element_bytes = 0;
-  /// First size of the first tensor.
-  int64_t first_size = 0;
+  /// First size of a layer's input.
+  int64_t batch = 0;
   std::string collective;
   std::string group;
   std::string group_ranks;

@@ -158,7 +158,7 @@ class Stamper {
       if (const double from_s = std::max(idle_s, ended_s_); from_s != kNever) step.begin_s = from_s;
     }
     double began_s = step.begin_s;
-    const double update_s = marks.updates.empty() ? marks.end_s : marks.updates.front().begin_s;
+    const double update_s = marks.updates.empty() ? marks.updated_s : marks.updates.front().begin_s;
     for (const Pass& pass : marks.passes) {
       if (&pass != &marks.passes.front()) {
         // All-reduces of an earlier micro-batch, which no_sync() would leave out.
@@ -172,19 +172,20 @@ class Stamper {
       began_host_s_ = pass.begin_s;
     }
     const double ended_s =
-        last_collective_end_s(began_host_s_, marks.updates.size() == 1 ? update_s : marks.end_s);
+        last_collective_end_s(began_host_s_, marks.updates.size() == 1 ? update_s : marks.updated_s);
     const double applied_s =
-        on_device() ? device_end_s(began_host_s_, marks.end_s, step.backward_s) : marks.end_s;
+        on_device() ? device_end_s(began_host_s_, marks.updated_s, step.backward_s) : marks.updated_s;
     step.applied_s = std::max(applied_s, step.backward_s);
-    const double last_update_s = marks.updates.empty() ? marks.end_s : marks.updates.back().begin_s;
+    const double last_update_s = marks.updates.empty() ? marks.updated_s : marks.updates.back().begin_s;
     const double waits_until_s = on_device() ? step.applied_s : last_update_s;
     step.combined_s = std::clamp(ended_s, step.backward_s, std::max(step.backward_s, waits_until_s));
     if (!on_device()) {
       for (size_t i = 0; i + 1 < marks.updates.size(); ++i) step.applying.push_back(marks.updates[i]);
     }
-    step.end_s = step.applied_s;
+    step.end_s = on_device() ? device_end_s(marks.updated_s, marks.end_s, step.applied_s)
+                             : std::max(marks.end_s, step.applied_s);
     append(step.communicating, within(exposed_, began_s, step.backward_s));
-    append(step.communicating, within(exposed_, step.combined_s, step.applied_s));
+    append(step.communicating, within(exposed_, step.combined_s, step.end_s));
     ended_s_ = step.end_s;
     ended_host_s_ = marks.end_s;
     add_collectives(step, marks);
@@ -276,6 +277,18 @@ class Stamper {
 
 RankSteps stamp_steps(const KinetoTrace& trace, int64_t origin_ns, int64_t past) {
   return Stamper(trace, origin_ns).stamp(past);
+}
+
+std::vector<measure::KernelSpan> events_within(const std::vector<measure::StepStamps>& steps,
+                                               const KinetoTrace& trace, int64_t origin_ns, size_t most) {
+  std::vector<measure::KernelSpan> spans;
+  for (const Event& event : trace.events) {
+    const double begin_s = seconds_since(origin_ns, event.begin_ns);
+    if (begin_s < steps.front().begin_s) continue;
+    if (begin_s >= steps.back().end_s || spans.size() == most) break;
+    spans.push_back({trace.name_of(event), begin_s, seconds_since(origin_ns, event.end_ns), event.track});
+  }
+  return spans;
 }
 
 }  // namespace lockstep::recordings

@@ -16,7 +16,7 @@ struct RankSteps {
   measure::RankStamps stamps;
   /// [step]: collectives in the order of the stamps, which have the same.
   std::vector<std::vector<Collective>> collectives;
-  /// [step]: of ProfilerStep#N; -1 without.
+  /// [step]: StepMarks::number.
   std::vector<int64_t> numbers;
   /// [step]: place among all steps that end in the trace.
   std::vector<int64_t> indexes;
@@ -35,5 +35,9 @@ struct RankSteps {
 /// the host's events; where the trace has kernels, by the last kernel that was launched within a phase.
 /// Of the steps that end in the trace, those from `past` on are left out. Throws Error as find_steps() does.
 RankSteps stamp_steps(const KinetoTrace& trace, int64_t origin_ns, int64_t past = INT64_MAX);
+
+/// The first `most` events that begin within the steps.
+std::vector<measure::KernelSpan> events_within(const std::vector<measure::StepStamps>& steps,
+                                               const KinetoTrace& trace, int64_t origin_ns, size_t most);
 
 }  // namespace lockstep::recordings

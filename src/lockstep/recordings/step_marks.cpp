@@ -48,7 +48,7 @@ Events outermost(const KinetoTrace& trace, EventRole role, std::optional<uint32_
 class StepFinder {
  public:
   StepFinder(const KinetoTrace& trace, int64_t origin_ns) : trace_(trace), origin_ns_(origin_ns) {
-    for (const EventRole role : {EventRole::kOptimizer, EventRole::kProfilerStep}) {
+    for (const EventRole role : {EventRole::kStepEnd, EventRole::kOptimizer, EventRole::kProfilerStep}) {
       const Events all = outermost(trace, role, {});
       if (!all.empty() && !track_) track_ = all.front()->track;
     }
@@ -57,6 +57,7 @@ class StepFinder {
           fmt::format("'{}' has no steps: neither Optimizer.step nor ProfilerStep occurs in it", trace.file),
           "Record with torch.profiler while a torch.optim optimizer steps, or call the profiler's step().");
     }
+    ends_ = outermost(trace, EventRole::kStepEnd, track_);
     updates_ = outermost(trace, EventRole::kOptimizer, track_);
     numbered_ = outermost(trace, EventRole::kProfilerStep, track_);
     loaders_ = outermost(trace, EventRole::kLoader, track_);
@@ -74,8 +75,10 @@ class StepFinder {
   TraceMarks find() {
     // A loader that is asked now and then says nothing about batches.
     marks_.has_loader =
-        3 * loaders_.size() >= std::max(updates_.size(), numbered_.size()) && !loaders_.empty();
-    if (!updates_.empty()) {
+        3 * loaders_.size() >= std::max({ends_.size(), updates_.size(), numbered_.size()}) && !loaders_.empty();
+    if (!ends_.empty()) {
+      add_marked();
+    } else if (!updates_.empty()) {
       add_updates();
     } else {
       for (const Event* step : numbered_) add_step(step->begin_ns, step->end_ns, {}, true);
@@ -100,24 +103,56 @@ class StepFinder {
     return !numbered_.empty() && first == last;
   }
 
-  void add_updates() {
-    int64_t begin_ns = updates_.front()->begin_ns;
-    for (const Events* marks : {&numbered_, &loaders_, &operations_}) {
+  int64_t first_ns() const {
+    int64_t begin_ns = INT64_MAX;
+    for (const Events* marks : {&ends_, &updates_, &numbered_, &loaders_, &operations_}) {
       if (!marks->empty()) begin_ns = std::min(begin_ns, marks->front()->begin_ns);
     }
+    return begin_ns;
+  }
+
+  /// An update's own work: it may call a closure with forward and backward.
+  Stretch work_of(const Event& update) const {
+    int64_t begin_ns = update.begin_ns;
+    const auto [first, last] = beginning_in(backward_, update.begin_ns, update.end_ns);
+    for (auto node = first; node != last; ++node) begin_ns = std::max(begin_ns, (*node)->end_ns);
+    return {seconds(std::min(begin_ns, update.end_ns)), seconds(update.end_ns)};
+  }
+
+  /// The recorder's marks lie in the last update of a step or, of an optimizer that is not traced, behind it.
+  void add_marked() {
+    int64_t begin_ns = first_ns();
+    auto update = updates_.cbegin();
+    for (const Event* mark : ends_) {
+      int64_t end_ns = mark->end_ns;
+      std::vector<Stretch> calls;
+      for (; update != updates_.cend() && (*update)->begin_ns < mark->begin_ns; ++update) {
+        calls.push_back(work_of(**update));
+        end_ns = std::max(end_ns, (*update)->end_ns);
+      }
+      add_step(begin_ns, end_ns, std::move(calls), mark != ends_.front());
+      begin_ns = end_ns;
+    }
+    count_torn(begin_ns);
+  }
+
+  void add_updates() {
+    int64_t begin_ns = first_ns();
     bool certain = false;
     std::vector<Stretch> calls;
     for (size_t i = 0; i < updates_.size(); ++i) {
       const Event& update = *updates_[i];
-      int64_t update_ns = update.begin_ns;
-      const auto [first, last] = beginning_in(backward_, update.begin_ns, update.end_ns);
-      for (auto node = first; node != last; ++node) update_ns = std::max(update_ns, (*node)->end_ns);
-      calls.push_back({seconds(std::min(update_ns, update.end_ns)), seconds(update.end_ns)});
+      calls.push_back(work_of(update));
       if (i + 1 < updates_.size() && same_step(update, *updates_[i + 1])) continue;
       add_step(begin_ns, update.end_ns, std::exchange(calls, {}), certain);
       certain = true;
       begin_ns = update.end_ns;
     }
+    count_torn(begin_ns);
+  }
+
+  /// Counts a step that begins and does not end in the trace.
+  void count_torn(int64_t begin_ns) {
     const bool more = any_in(backward_, begin_ns, INT64_MAX) ||
                       (any_in(forwards_, begin_ns, INT64_MAX) && !evaluated(begin_ns));
     if (more) ++marks_.incomplete_steps;
@@ -148,6 +183,17 @@ class StepFinder {
     return begins;
   }
 
+  /// When the first batch of a step is asked for; what a script does before (averages of weights, metrics,
+  /// checkpoints) is of the step before, and no wait for its batch.
+  int64_t asked_ns(int64_t begin_ns, int64_t end_ns) {
+    const auto [next, last] = beginning_in(loaders_, begin_ns, end_ns);
+    const int64_t asked_ns = next == last ? begin_ns : (*next)->begin_ns;
+    if (any_in(forwards_, begin_ns, asked_ns) || any_in(backward_, begin_ns, asked_ns)) return begin_ns;
+    if (!marks_.steps.empty() && marks_.steps.back().index + 1 == ended_)
+      marks_.steps.back().end_s = seconds(asked_ns);
+    return asked_ns;
+  }
+
   const Events& data_parallel_forwards() const {
     if (module_forwards_.empty()) module_forwards_ = outermost(trace_, EventRole::kForward, track_);
     return module_forwards_;
@@ -155,7 +201,9 @@ class StepFinder {
 
   /// `certain`: its begin is in the trace.
   void add_step(int64_t begin_ns, int64_t end_ns, std::vector<Stretch> updates, bool certain) {
+    if (marks_.has_loader) begin_ns = asked_ns(begin_ns, end_ns);
     StepMarks step{.begin_s = seconds(begin_ns),
+                   .updated_s = seconds(end_ns),
                    .end_s = seconds(end_ns),
                    .updates = std::move(updates),
                    .index = ended_++};
@@ -181,7 +229,7 @@ class StepFinder {
       ++marks_.incomplete_steps;
       return;
     }
-    const auto [one, past] = beginning_in(numbered_, INT64_MIN, end_ns);
+    const auto [one, past] = beginning_in(ends_.empty() ? numbered_ : ends_, INT64_MIN, end_ns);
     if (one != past) step.number = number_of(trace_.name_of(**(past - 1)));
     marks_.steps.push_back(std::move(step));
   }
@@ -206,7 +254,7 @@ class StepFinder {
               .backward_s = seconds(gradient_ns >= 0 ? gradient_ns : node_ns)};
     for (auto layer = operation; layer != past && pass.batch == 0; ++layer) {
       const Details* details = (*layer)->role == EventRole::kLayer ? trace_.details_of(**layer) : nullptr;
-      if (details != nullptr) pass.batch = details->first_size;
+      if (details != nullptr) pass.batch = details->batch;
     }
     return pass;
   }
@@ -214,7 +262,7 @@ class StepFinder {
   const KinetoTrace& trace_;
   int64_t origin_ns_;
   std::optional<uint32_t> track_;
-  Events updates_, numbered_, loaders_, backward_, operations_, forwards_;
+  Events ends_, updates_, numbered_, loaders_, backward_, operations_, forwards_;
   mutable Events module_forwards_;
   TraceMarks marks_;
   int64_t ended_ = 0;

@@ -25,12 +25,15 @@ struct Pass {
 
 struct StepMarks {
   double begin_s = 0;
+  /// The last update is complete.
+  double updated_s = 0;
+  /// The next batch is asked for, where a DataLoader says when; else the last update is complete.
   double end_s = 0;
   /// Several where gradients are accumulated.
   std::vector<Pass> passes;
   /// Calls of optimizers, in order; the last ends the step. Empty where the trace has no optimizer.
   std::vector<Stretch> updates;
-  /// Of ProfilerStep#N; -1 without.
+  /// Of the recorder's mark or ProfilerStep#N; -1 without.
   int64_t number = -1;
   /// Place among all steps that end in the trace, complete or not.
   int64_t index = 0;
@@ -46,8 +49,9 @@ struct TraceMarks {
   bool has_loader = false;
 };
 
-/// Finds the steps of a trace: a step ends with the last update before the next batch; without an optimizer,
-/// with ProfilerStep. Throws Error where the trace has neither, or no complete step.
+/// Finds the steps of a trace: a step ends where the recorder marked it; without marks, with the last update
+/// before the next batch; without an optimizer, with ProfilerStep. Throws Error where the trace has none of
+/// these, or no complete step.
 TraceMarks find_steps(const KinetoTrace& trace, int64_t origin_ns);
 
 }  // namespace lockstep::recordings

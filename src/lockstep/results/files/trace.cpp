@@ -38,10 +38,11 @@ class RowTrace {
   void write() {
     name("process_name", 0, row_.label);
     for (size_t rank = 0; rank < row_.ranks.size(); ++rank) {
-      name("thread_name", phases_track(rank), fmt::format("rank {}", rank));
+      name("thread_name", phases_track(rank), fmt::format("rank {}", number_of(rank)));
       for (int lane = 0; lane < lanes_; ++lane) {
         const std::string which = lane == 0 ? "" : fmt::format(", lane {}", lane + 1);
-        name("thread_name", buckets_track(rank, lane), fmt::format("rank {} buckets{}", rank, which));
+        name("thread_name", buckets_track(rank, lane),
+             fmt::format("rank {} buckets{}", number_of(rank), which));
       }
       for (size_t step = 0; step < row_.ranks[rank].steps.size(); ++step) {
         write_step(rank, step);
@@ -56,6 +57,10 @@ class RowTrace {
     return static_cast<int>(rank) * (1 + lanes_ + static_cast<int>(streams_.size())) + 1;
   }
   int buckets_track(size_t rank, int lane) const { return phases_track(rank) + 1 + lane; }
+
+  int number_of(size_t rank) const {
+    return row_.numbers.empty() ? static_cast<int>(rank) : row_.numbers[rank];
+  }
 
   int kernels_track(size_t rank, size_t stream) const {
     return buckets_track(rank, lanes_) + static_cast<int>(stream);
@@ -119,7 +124,8 @@ class RowTrace {
         {StepPhase::kInput, "input"},         {StepPhase::kForward, "forward"},
         {StepPhase::kBackward, "backward"},   {StepPhase::kExposed, "exposed communication"},
         {StepPhase::kOptimizer, "optimizer"}, {StepPhase::kOther, "other"}};
-    for (const measure::PhaseStretch& stretch : measure::phase_stretches(step, row_.ranks.size() == 1)) {
+    const bool alone = std::max(row_.ranks.size(), row_.job_ranks) == 1;
+    for (const measure::PhaseStretch& stretch : measure::phase_stretches(step, alone)) {
       slice(rank, track, kNames.at(stretch.phase), stretch.begin_s, stretch.end_s);
     }
   }
@@ -137,7 +143,7 @@ class RowTrace {
           std::min(bucket.ended_s, last.on_rank_0_s + row_.ranks[rank].clock_offset_s);
       // The last rank waits for no other.
       if (last.rank != rank && waited_until_s > from_s) {
-        slice(rank, track, fmt::format("waiting for rank {}", last.rank), from_s, waited_until_s);
+        slice(rank, track, fmt::format("waiting for rank {}", number_of(last.rank)), from_s, waited_until_s);
       }
     }
   }
@@ -149,7 +155,7 @@ class RowTrace {
       double& last_s = ended_s[stream];
       if (last_s == 0) {
         name("thread_name", kernels_track(rank, stream),
-             fmt::format("rank {} kernels, stream {}", rank, kernel.queue));
+             fmt::format("rank {} {} {}", number_of(rank), row_.kernels, kernel.queue));
       }
       Json arguments = Json::object();
       if (last_s > 0) arguments["gap_us_before"] = std::max(0.0, 1e6 * (kernel.begin_s - last_s));

@@ -12,6 +12,12 @@ struct TracedRow {
   /// "resnet50 ddp 2 ranks x 8".
   std::string label;
   std::vector<measure::RankStamps> ranks;
+  /// Numbers of these ranks; empty: from 0 on.
+  std::vector<int> numbers = {};
+  /// What the ranks' kernels are, before the number of their stream.
+  std::string kernels = "kernels, stream";
+  /// Ranks of the job where only some of them are here.
+  size_t job_ranks = 0;
 };
 
 /// A trace in Chrome's event format, which Perfetto (ui.perfetto.dev) opens: a process per row of the sweep,
