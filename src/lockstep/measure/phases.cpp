@@ -153,7 +153,8 @@ void add_buckets(std::vector<BucketTimes>& mean, const StepAnalysis& step, size_
     mean[i].started_s += weight * (step.started_s(rank, i) - begin_s);
     mean[i].all_arrived_s += weight * (step.all_arrived_s(rank, i) - begin_s);
     mean[i].ended_s += weight * (stamp.ended_s - begin_s);
-    mean[i].exposed_s += weight * length_s(exposed, step.transfer(rank, i));
+    const Stretch transfer = step.transfer(rank, i);
+    mean[i].exposed_s += weight * total_s(within(exposed, transfer.begin_s, transfer.end_s));
   }
 }
 
@@ -265,16 +266,6 @@ std::vector<PhaseStretch> phase_stretches(const StepStamps& step, bool alone) {
   add_cut(StepPhase::kOptimizer, step.applied_s);
   add_cut(StepPhase::kOther, step.end_s);
   return stretches;
-}
-
-double covered_s(std::vector<Stretch> stretches) {
-  std::ranges::sort(stretches, {}, &Stretch::begin_s);
-  double sum_s = 0, until_s = 0;
-  for (const Stretch& stretch : stretches) {
-    sum_s += std::max(0.0, stretch.end_s - std::max(stretch.begin_s, until_s));
-    until_s = std::max(until_s, stretch.end_s);
-  }
-  return sum_s;
 }
 
 double turn_s(const std::vector<CollectiveStamp>& collectives, size_t index) {

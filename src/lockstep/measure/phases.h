@@ -70,9 +70,6 @@ struct StepStamps {
   void add_earlier_micro_batch(double began_s);
 };
 
-/// The time that is in at least one of the stretches.
-double covered_s(std::vector<Stretch> stretches);
-
 enum class StepPhase { kInput, kForward, kBackward, kExposed, kOptimizer, kOther };
 
 struct PhaseStretch {

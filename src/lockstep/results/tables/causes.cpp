@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
+#include "lockstep/measure/stretches.h"
 #include "lockstep/results/record/summarize.h"
 #include "lockstep/results/tables/numbers.h"
 
@@ -179,7 +180,7 @@ class Causes {
         const BucketTimes& times = rank.buckets[i];
         stretches.push_back({std::max(times.started_s, times.all_arrived_s), times.ended_s});
       }
-      sum_s += measure::covered_s(std::move(stretches));
+      sum_s += total_s(measure::merged(std::move(stretches)));
     }
     return sum_s / static_cast<double>(run_.breakdown->ranks.size());
   }
