@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/recordings/recording.h"
 #include "lockstep/results/files/record_json.h"
+#include "lockstep/results/record/launches.h"
 
 #include "commands.h"
 #include "console.h"
@@ -31,6 +33,7 @@ struct ImportCommandOptions {
   std::optional<int> samples_per_step;
   std::string output;
   std::string trace;
+  bool append = false;
   bool force = false;
   results::RenderOptions how;
 };
@@ -55,6 +58,8 @@ int run_import(const ImportCommandOptions& options) {
   std::vector<GivenFile> inputs;
   for (const std::string& trace : options.traces) inputs.push_back({"a trace", trace});
   if (!options.alone.empty()) inputs.push_back({"--alone", options.alone});
+  if (options.append && (options.output.empty() || options.output == "-"))
+    throw ConfigError("--append needs -o FILE.json, the file to add this recording to");
   refuse_stdout({{"--trace", options.trace}});
   check_output_files({{"-o", options.output}, {"--trace", options.trace}}, inputs, options.force);
   results::RunRecord record = import_with_trace({.paths = {options.traces.begin(), options.traces.end()},
@@ -63,6 +68,11 @@ int run_import(const ImportCommandOptions& options) {
                                                  .progress = say_progress},
                                                 options.trace);
   if (!options.alone.empty()) recordings::add_alone(record, read_alone(options));
+  if (options.append && std::filesystem::exists(options.output)) {
+    results::RunRecord whole = results::read_record(options.output);
+    results::add_launch(whole, std::move(record));
+    record = std::move(whole);
+  }
   if (!options.output.empty()) write_result(options.output, results::to_json(record));
   if (options.output != "-") print_record(record, options.how, /*with_header=*/true);
   return kExitDone;
@@ -87,6 +97,9 @@ RunCommand add_import(Flags& flags) {
             {.value = "N", .numbers = counts_up_to(1e9)});
   flags.add("-o,--output", options->output, "the result to write, as JSON; - for stdout",
             {.value = "FILE.json"});
+  flags.add_switch(
+      "--append", options->append,
+      "add this recording to those that the -o file holds: other numbers of ranks, or the same again");
   flags.add("--trace", options->trace, "a trace to write, for Perfetto: the steps above PyTorch's events",
             {.value = "FILE"});
   add_style_flags(flags, options->how);

@@ -46,6 +46,25 @@ TEST(ImportTest, a_result_of_traces_is_one_like_any_other) {
   }
 }
 
+TEST(ImportTest, recordings_of_several_numbers_of_ranks_make_one_result) {
+  const test::ScratchFolder folder;
+  const std::string result = folder.path("run.json");
+  const auto add = [&](const std::string& name, const recordings::MadeJob& job) {
+    std::vector<std::string> command{"lockstep", "import", "-o", result, "--append"};
+    for (const std::string& trace : write_traces(folder, name, job)) command.push_back(trace);
+    const test::Finished finished = test::run_here(command);
+    EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  };
+  add("one", {.world = 1, .transfer_us = 0, .late_us = {0}});
+  add("two", {});
+  add("again", {});
+  const results::RunRecord record = results::read_record(result);
+  ASSERT_EQ(record.runs.size(), 2u);
+  EXPECT_GT(record.runs[1].speedup.value_or(0), 1);
+  EXPECT_EQ(record.runs[1].launch_steps.size(), 2u);
+  EXPECT_EQ(record.ranks, 2);
+}
+
 TEST(ImportTest, a_trace_has_the_steps_above_the_events_of_pytorch) {
   const test::ScratchFolder folder;
   const auto traces = write_traces(folder, "rank", {});

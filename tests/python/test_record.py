@@ -111,7 +111,7 @@ class LaunchTest(RecordTest):
         self.assertEqual(rank["warnings"], [])
 
     def test_own_optimizers(self):
-        for arguments in ([], ["foreign"]):
+        for arguments in ([], ["foreign"], ["compiled"]):
             finished = self.record(str(TRAININGS / "own_optimizer.py"), *arguments, flags=["--force"])
             self.assertEqual(finished.returncode, 0, finished.stderr)
             [rank] = self.ranks()

@@ -106,11 +106,11 @@ std::string record_sections(const Sources& sources, const std::string& prefix, c
   for (const NamedRecord& named : sources.records)
     recorded += to_html(results::recorded_remarks(named.record));
   text += section(topic + "How it was recorded", recorded);
-  return text +
-         section(
-             topic + "Step times and memory",
-             grid(draw("distribution") +
-                  column(draw("series") + (recorded.empty() ? draw("memory") : if_drawn(draw("memory"))))));
+  // A recording has no memory, and lockstep cannot measure it.
+  const std::string memory = draw("memory");
+  return text + section(topic + "Step times and memory",
+                        grid(draw("distribution") +
+                             column(draw("series") + (recorded.empty() ? memory : if_drawn(memory)))));
 }
 
 /// The networks of the records, in their order, if each deserves sections of its own: more runs than one

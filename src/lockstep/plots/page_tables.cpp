@@ -72,7 +72,7 @@ Document runs_table(
 
 /// First and last loss. Both are 0 in files that do not have them.
 std::string loss_text(const Run& run) {
-  if (run.loss_first == 0 && run.loss_last == 0) return std::string(kMissing);
+  if (run.recorded || (run.loss_first == 0 && run.loss_last == 0)) return std::string(kMissing);
   return fmt::format("{} → {}", number_text(run.loss_first), number_text(run.loss_last));
 }
 

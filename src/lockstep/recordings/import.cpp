@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -29,8 +30,7 @@ constexpr size_t kLeastOutside = 8;
 
 std::string listed(const std::vector<int>& ranks) {
   constexpr size_t kMost = 8;
-  const std::vector<int> first(ranks.begin(),
-                               ranks.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, ranks.size())));
+  const auto first = std::span(ranks).first(std::min(kMost, ranks.size()));
   return fmt::format("{}{}", fmt::join(first, ", "), ranks.size() > kMost ? ", ..." : "");
 }
 

@@ -1,5 +1,5 @@
-"""An optimizer that derives from torch.optim.Optimizer, or one that does not and calls lockstep.step():
-python own_optimizer.py [foreign]"""
+"""An optimizer that derives from torch.optim.Optimizer, the same compiled, or one that does not derive from it and calls
+lockstep.step(): python own_optimizer.py [compiled | foreign]"""
 
 import sys
 
@@ -34,12 +34,13 @@ class Foreign:
 foreign = sys.argv[1:] == ["foreign"]
 model = torch.nn.Linear(64, 64)
 optimizer = Foreign(model.parameters()) if foreign else Sign(model.parameters())
+update = torch.compile(optimizer.step, backend="eager") if sys.argv[1:] == ["compiled"] else optimizer.step
 if foreign:
     import lockstep
 for _ in range(80):
     optimizer.zero_grad()
     model(torch.randn(8, 64)).square().mean().backward()
-    optimizer.step()
+    update()
     if foreign:
         lockstep.step()
 print("trained 80 steps")

@@ -75,7 +75,10 @@ void add_launch(Run& run, Run launch) {
   if (!launch.unsettled.empty()) run.unsettled = std::move(launch.unsettled);
   run.loss_last = launch.loss_last;
   append_warnings(run.warnings, launch.warnings);
-  if (launch.breakdown) run.breakdown = std::move(launch.breakdown);
+  if (launch.breakdown) {
+    run.breakdown = std::move(launch.breakdown);
+    run.recorded = std::move(launch.recorded);
+  }
   if (launch.again) run.again = std::move(launch.again);
   run.own_measures = std::move(launch.own_measures);
   run.input_queues = std::move(launch.input_queues);
@@ -109,7 +112,7 @@ void require_same(const char* what, const std::string& before, const std::string
   throw ConfigError(
       fmt::format("a launch cannot be added to a record of another {}: '{}' there, '{}' now", what, before,
                   now),
-      "Write it to a file of its own (--json without --append), and compare the two with 'lockstep diff'.");
+      "Write it to a file of its own, without --append, and compare the two with 'lockstep diff'.");
 }
 
 /// The processor of rank 0's host; empty for a record without machines.
@@ -187,6 +190,10 @@ void add_launch(RunRecord& record, RunRecord launch) {
   for (Run& run : record.runs) {
     if (run.unfinished == kNotEnded) run.unfinished = "its run ended without a word";
   }
+  if ((record.source == kRecordedSource) != (launch.source == kRecordedSource)) {
+    throw ConfigError("a recording of PyTorch's profiler and a launch of lockstep's own cannot be one record",
+                      "Write it to a file of its own, without --append.");
+  }
   require_same("version of lockstep", record.lockstep_version, launch.lockstep_version);
   require_same("version of LibTorch", record.torch_version, launch.torch_version);
   require_same("processor", processor_of(record), processor_of(launch));
@@ -221,6 +228,7 @@ void add_launch(RunRecord& record, RunRecord launch) {
     }
   }
   record.incomplete = launch.incomplete;
+  record.ranks = std::max(record.ranks, launch.ranks);
   assign_baselines(record);
   assign_factors(record);
 }
