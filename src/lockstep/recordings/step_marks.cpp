@@ -74,8 +74,8 @@ class StepFinder {
 
   TraceMarks find() {
     // A loader that is asked now and then says nothing about batches.
-    marks_.has_loader =
-        3 * loaders_.size() >= std::max({ends_.size(), updates_.size(), numbered_.size()}) && !loaders_.empty();
+    marks_.has_loader = 3 * loaders_.size() >= std::max({ends_.size(), updates_.size(), numbered_.size()}) &&
+                        !loaders_.empty();
     if (!ends_.empty()) {
       add_marked();
     } else if (!updates_.empty()) {
