@@ -30,8 +30,8 @@ constexpr size_t kLeastOutside = 8;
 
 std::string listed(const std::vector<int>& ranks) {
   constexpr size_t kMost = 8;
-  const auto first = std::span(ranks).first(std::min(kMost, ranks.size()));
-  return fmt::format("{}{}", fmt::join(first, ", "), ranks.size() > kMost ? ", ..." : "");
+  return fmt::format("{}{}", fmt::join(std::span(ranks).first(std::min(kMost, ranks.size())), ", "),
+                     ranks.size() > kMost ? ", ..." : "");
 }
 
 std::string most_common(const std::vector<std::string>& texts) {
@@ -50,7 +50,7 @@ class Importer {
 
   results::RunRecord import() {
     if (options_.paths.empty())
-      throw ConfigError("no trace to import", "Name traces, or the folder of a recording.");
+      throw ConfigError("no trace to import", "Name traces or a recording's folder.");
     members_ = members_of(options_.paths);
     read_traces();
     if (placed_.empty()) throw Error("none of these files has a trace", notes_.empty() ? "" : notes_.front());
@@ -78,14 +78,12 @@ class Importer {
         if (!member.file->ended.empty() && member.file->ended != "finished")
           note(fmt::format("The training of rank {} ended early: {}.", member.rank, member.file->ended));
       }
-      if (member.trace.empty()) {
-        check_new(known, member.rank);
-        continue;
-      }
       std::error_code error;
-      if (member.file && !std::filesystem::exists(member.trace, error)) {
-        check_new(known, member.rank);
+      const bool is_missing = member.file && !std::filesystem::exists(member.trace, error);
+      if (is_missing && !member.trace.empty())
         note(fmt::format("Rank {}'s trace, {}, is missing.", member.rank, member.trace.filename().string()));
+      if (is_missing || member.trace.empty()) {
+        check_new(known, member.rank);
         continue;
       }
       if (options_.progress) options_.progress(member.trace.string());
