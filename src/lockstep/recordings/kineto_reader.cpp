@@ -178,7 +178,7 @@ class Handler : public nlohmann::json_sax<json> {
     Details details;
     int64_t product = -1;
     int argument = -1;
-    /// Of the first tensors of two arguments; -1: none.
+    /// Sizes of the first tensors of two arguments; -1: none.
     std::array<int64_t, 2> first_sizes = {-1, -1};
   };
 

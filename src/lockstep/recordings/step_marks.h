@@ -33,7 +33,7 @@ struct StepMarks {
   std::vector<Pass> passes;
   /// Calls of optimizers, in order; the last ends the step. Empty where the trace has no optimizer.
   std::vector<Stretch> updates;
-  /// Of the recorder's mark or ProfilerStep#N; -1 without.
+  /// Number in the recorder's mark or in ProfilerStep#N; -1 without.
   int64_t number = -1;
   /// Place among all steps that end in the trace, complete or not.
   int64_t index = 0;

@@ -14,7 +14,7 @@ struct TracedRow {
   std::vector<measure::RankStamps> ranks;
   /// Numbers of these ranks; empty: from 0 on.
   std::vector<int> numbers = {};
-  /// What the ranks' kernels are, before the number of their stream.
+  /// Name of the ranks' kernels, before the number of their stream.
   std::string kernels = "kernels, stream";
   /// Ranks of the job where only some of them are here.
   size_t job_ranks = 0;

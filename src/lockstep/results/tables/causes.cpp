@@ -190,7 +190,7 @@ class Causes {
     std::vector<size_t> rest(all.size());
     std::iota(rest.begin(), rest.end(), size_t{0});
     if (rest.empty() || find_reduced_too_often(rest)) return;
-    // What is broadcast after the last all-reduce is no buffer, but updated parameters.
+    // Broadcasts after the last all-reduce are of updated parameters, not of buffers.
     const auto reduced =
         std::ranges::find(all.rbegin(), all.rend(), "all-reduce", &RecordedCollective::kind).base() -
         all.begin();
@@ -207,7 +207,7 @@ class Causes {
     if (!rest.empty()) find_transfer(rest, mean_.transfer_s - buffers_s);
   }
 
-  /// What exposes `lost_s` of the transfers of these collectives.
+  /// Finds why `lost_s` of the transfers of these collectives is exposed.
   void find_transfer(const std::vector<size_t>& collectives, double lost_s) {
     const auto bytes_of = [&](size_t i) { return recorded_.collectives[i].bytes; };
     const size_t largest = *std::ranges::max_element(collectives, {}, bytes_of), last = collectives.back();
@@ -279,7 +279,7 @@ class Causes {
   }
 
   void find_periodic() {
-    // What comes every so many steps did so in warm-up, too.
+    // Warm-up has its periods, too.
     std::vector<double> step_s = per_step_maxima(run_.warmup_samples);
     for (const double each : per_step_maxima(run_.samples)) step_s.push_back(each);
     if (step_s.size() < 8) return;
