@@ -111,7 +111,7 @@ class FailingDiskTest : public testing::Test {
 const std::string kDiskRecord = std::string(LOCKSTEP_GOLDEN) + "/record.json";
 
 /// Steps that take some seconds, also where nothing else runs.
-constexpr const char* kManySteps = "6000";
+constexpr const char* kManySteps = "3000";
 
 Words writing_bench(const Words& more, const std::string& steps = "3") {
   Words words{"bench",    "--model", "trivial",  "--ranks", "1",         "--no-controls", "--steps", steps,
@@ -210,7 +210,7 @@ TEST_F(FailingDiskTest, on_a_disk_that_goes_away_old_files_stay) {
 /// A bench of two rows.
 Words two_rows(const Words& more, bool processes) {
   Words words{"bench", "--model", "trivial,mlp", "--batch",  "2", "--no-controls", "--threads",
-              "1",     "--steps", "300",         "--warmup", "1", "--ranks",       "2"};
+              "1",     "--steps", "100",         "--warmup", "1", "--ranks",       "2"};
   if (!processes) words.insert(words.end(), {"--launch", "threads", "--backend", "thread"});
   words.insert(words.end(), more.begin(), more.end());
   return words;

@@ -57,6 +57,7 @@ if ! ranks "" ""; then
   cat "$folder/first" "$folder/second"
   exit 1
 fi
+began=$(date +%s)
 if ranks "" "--interface a0"; then
   echo "ranks met over a network that leads nowhere"
   exit 1
@@ -64,5 +65,10 @@ fi
 if ! grep -q -e "--interface" "$folder/first" "$folder/second"; then
   echo "no word of --interface where the wrong one was named:"
   cat "$folder/first" "$folder/second"
+  exit 1
+fi
+# The system alone would try to connect for more than two minutes.
+if [ $(($(date +%s) - began)) -gt 90 ]; then
+  echo "the wrong network was named after $(($(date +%s) - began)) s only"
   exit 1
 fi

@@ -81,18 +81,6 @@ class LaunchTest(RecordTest):
             self.assertEqual(rank["samples_per_step"], 8)
             self.assertTrue(any("gloo:all_reduce" in name for name in self.names_in_trace(rank)))
 
-    def test_fsdp(self):
-        finished = self.record(*TORCHRUN, str(TRAININGS / "fsdp.py"))
-        self.assertEqual(finished.returncode, 0, finished.stderr)
-        self.check_whole(self.ranks(), 2)
-        self.assertEqual(self.ranks()[0]["strategy"], "fsdp")
-
-    def test_spawn_and_fork(self):
-        for how in ("spawn", "fork"):
-            finished = self.record(str(TRAININGS / "spawn.py"), how, flags=["--force"])
-            self.assertEqual(finished.returncode, 0, finished.stderr)
-            self.check_whole(self.ranks(), 2)
-
     def test_one_process_with_workers_of_a_loader(self):
         finished = self.record(str(TRAININGS / "ddp.py"), "--workers", "2")
         self.assertEqual(finished.returncode, 0, finished.stderr)
@@ -110,14 +98,6 @@ class LaunchTest(RecordTest):
         self.assertEqual(len(rank["step_end_s"]), 80)
         self.assertEqual(rank["warnings"], [])
 
-    def test_own_optimizers(self):
-        for arguments in ([], ["foreign"], ["compiled"]):
-            finished = self.record(str(TRAININGS / "own_optimizer.py"), *arguments, flags=["--force"])
-            self.assertEqual(finished.returncode, 0, finished.stderr)
-            [rank] = self.ranks()
-            self.assertEqual((len(rank["step_end_s"]), rank["warnings"]), (80, []))
-            self.assertIn("Phases are means of 20 steps", finished.stdout)
-
     def test_steps_of_choice_and_a_limit_of_the_trace(self):
         finished = self.record(str(TRAININGS / "ddp.py"), flags=["--steps", "3:40"])
         self.assertEqual(self.ranks()[0]["window"], [3, 40], finished.stderr)
@@ -126,6 +106,30 @@ class LaunchTest(RecordTest):
         self.assertEqual(first, 10)
         self.assertLess(last, 20)
         self.assertIn("the window ends after", finished.stderr)
+
+
+class MoreLaunchTest(RecordTest):
+    """Other ways to start ranks and to update parameters."""
+
+    def test_fsdp(self):
+        finished = self.record(*TORCHRUN, str(TRAININGS / "fsdp.py"))
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.check_whole(self.ranks(), 2)
+        self.assertEqual(self.ranks()[0]["strategy"], "fsdp")
+
+    def test_spawn_and_fork(self):
+        for how in ("spawn", "fork"):
+            finished = self.record(str(TRAININGS / "spawn.py"), how, flags=["--force"])
+            self.assertEqual(finished.returncode, 0, finished.stderr)
+            self.check_whole(self.ranks(), 2)
+
+    def test_own_optimizers(self):
+        for arguments in ([], ["foreign"], ["compiled"]):
+            finished = self.record(str(TRAININGS / "own_optimizer.py"), *arguments, flags=["--force"])
+            self.assertEqual(finished.returncode, 0, finished.stderr)
+            [rank] = self.ranks()
+            self.assertEqual((len(rank["step_end_s"]), rank["warnings"]), (80, []))
+            self.assertIn("Phases are means of 20 steps", finished.stdout)
 
 
 class OwnLoopTest(RecordTest):
@@ -186,23 +190,11 @@ class FailsOpenTest(RecordTest):
         self.assertEqual(self.stop(signal.SIGINT, str(TRAININGS / "ddp.py"), "--end", "hang"), 128 + signal.SIGINT)
         self.assertEqual(self.ranks()[0]["ended"], "interrupted")
 
-    def test_an_interrupt_within_the_window_keeps_what_was_traced(self):
-        finished = self.record(
-            str(TRAININGS / "ddp.py"), "--steps", "20", "--end", "interrupt", flags=["--steps", "10:40"]
-        )
-        self.assertEqual(finished.returncode, 128 + signal.SIGINT)
-        self.assertEqual(self.ranks()[0]["window"], [10, 20])
-
     def test_a_training_that_is_too_short(self):
         self.assertEqual(self.record(str(TRAININGS / "ddp.py"), "--steps", "5").returncode, 0)
         [rank] = self.ranks()
         self.assertEqual((rank["window"], rank["trace"]), (None, None))
         self.assertEqual(rank["warnings"], ["ended after 5 steps, before its window"])
-
-    def test_another_folder_and_an_empty_environment(self):
-        finished = self.record(str(TRAININGS / "ddp.py"), "--move")
-        self.assertEqual(finished.returncode, 0, finished.stderr)
-        self.check_whole(self.ranks(), 1)
 
     def test_a_profiler_of_the_script(self):
         finished = self.record(str(TRAININGS / "ddp.py"), "--profile")
@@ -210,21 +202,6 @@ class FailsOpenTest(RecordTest):
         self.assertIn("the script's own profile has True", finished.stdout)
         self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
         self.assertIn("profiler of its own", finished.stderr)
-
-    def test_a_profiler_that_the_script_starts_within_the_window(self):
-        script = TRAININGS / "own_optimizer.py"
-        text = script.read_text().replace(
-            "    optimizer.zero_grad()\n",
-            "    if _ == 20:\n        own = torch.profiler.profile()\n        own.start()\n"
-            "    if _ == 22:\n        own.stop()\n    optimizer.zero_grad()\n",
-            1,
-        )  # fmt: skip
-        changed = self.folder / "changed.py"
-        changed.write_text(text.replace("for _ in range(80):", "for _ in range(80):  # changed"))
-        finished = self.record(str(changed), flags=["--steps", "10:40"])
-        self.assertEqual(finished.returncode, 0, finished.stderr)
-        self.assertIsNone(self.ranks()[0]["trace"])
-        self.assertEqual(len(self.ranks()[0]["step_end_s"]), 80)
 
     def test_a_disk_that_is_full(self):
         # A limit of the size of files is what a test can have of a full disk.
@@ -301,13 +278,6 @@ print("steps per second", 5000 / (time.perf_counter() - began))
         self.check_whole(self.ranks(), 1, 5000)
         self.assertIn("Phases are means of 20 steps", finished.stdout)
 
-    def test_a_folder_that_goes_away(self):
-        script = f"import shutil; shutil.rmtree('{self.kept}'); import runpy; runpy.run_path('{TRAININGS / 'gan.py'}')"
-        finished = self.record("-c", script)
-        self.assertEqual(finished.returncode, 0, finished.stderr)
-        self.assertIn("trained 80 steps", finished.stdout)
-        self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
-
     def test_a_torch_without_hooks(self):
         old = self.folder / "torch" / "optim"
         old.mkdir(parents=True)
@@ -331,6 +301,50 @@ print("steps per second", 5000 / (time.perf_counter() - began))
         self.assertIn(bare.stderr, recorded.stderr)
         self.assertNotIn("lockstep record: warning", recorded.stderr)
 
+    def test_an_earlier_recording_is_not_lost(self):
+        self.kept.mkdir()
+        (self.kept / "rank-0.json").write_text("{}")
+        self.assertEqual(self.record("-c", "1").returncode, 2)
+        self.assertEqual((self.kept / "rank-0.json").read_text(), "{}")
+
+
+class MoreFailsOpenTest(RecordTest):
+    """Likewise, in rarer surroundings."""
+
+    def test_an_interrupt_within_the_window_keeps_what_was_traced(self):
+        finished = self.record(
+            str(TRAININGS / "ddp.py"), "--steps", "20", "--end", "interrupt", flags=["--steps", "10:40"]
+        )
+        self.assertEqual(finished.returncode, 128 + signal.SIGINT)
+        self.assertEqual(self.ranks()[0]["window"], [10, 20])
+
+    def test_another_folder_and_an_empty_environment(self):
+        finished = self.record(str(TRAININGS / "ddp.py"), "--move")
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.check_whole(self.ranks(), 1)
+
+    def test_a_profiler_that_the_script_starts_within_the_window(self):
+        script = TRAININGS / "own_optimizer.py"
+        text = script.read_text().replace(
+            "    optimizer.zero_grad()\n",
+            "    if _ == 20:\n        own = torch.profiler.profile()\n        own.start()\n"
+            "    if _ == 22:\n        own.stop()\n    optimizer.zero_grad()\n",
+            1,
+        )  # fmt: skip
+        changed = self.folder / "changed.py"
+        changed.write_text(text.replace("for _ in range(80):", "for _ in range(80):  # changed"))
+        finished = self.record(str(changed), flags=["--steps", "10:40"])
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIsNone(self.ranks()[0]["trace"])
+        self.assertEqual(len(self.ranks()[0]["step_end_s"]), 80)
+
+    def test_a_folder_that_goes_away(self):
+        script = f"import shutil; shutil.rmtree('{self.kept}'); import runpy; runpy.run_path('{TRAININGS / 'gan.py'}')"
+        finished = self.record("-c", script)
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("trained 80 steps", finished.stdout)
+        self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
+
     def test_two_trainings_of_one_command(self):
         script = f"import subprocess, sys\nfor _ in range(2): subprocess.run([sys.executable, '{TRAININGS / 'gan.py'}'], check=True)"
         finished = self.record("-c", script)
@@ -338,12 +352,6 @@ print("steps per second", 5000 / (time.perf_counter() - began))
         self.assertIn("rank 0 is that of process", finished.stderr)
         self.assertEqual(self.ranks()[0]["ended"], "finished")
         self.check_nothing_left()
-
-    def test_an_earlier_recording_is_not_lost(self):
-        self.kept.mkdir()
-        (self.kept / "rank-0.json").write_text("{}")
-        self.assertEqual(self.record("-c", "1").returncode, 2)
-        self.assertEqual((self.kept / "rank-0.json").read_text(), "{}")
 
 
 if __name__ == "__main__":

@@ -93,6 +93,18 @@ TEST(DoubtTest, a_gain_beside_a_baseline_that_came_out_the_same_twice_is_the_str
   EXPECT_THAT(record.runs[1].doubt, HasSubstr("It came out 130 % efficient"));
 }
 
+TEST(DoubtTest, a_baseline_that_was_faster_at_its_second_time_explains_as_much_above_100_percent) {
+  RunRecord record = record_of(0.5, "replicated", 2, 0.465, 0);
+  assign_again(record.runs[0], std::vector<double>(40, 0.47));
+  assign_baselines(record);
+  EXPECT_TRUE(drifted(record.runs[0]));
+  EXPECT_THAT(record.runs[1].doubt, IsEmpty());
+  // No more than that.
+  record.runs[1].images_per_s *= 1.08;
+  assign_baselines(record);
+  EXPECT_THAT(record.runs[1].doubt, HasSubstr("It came out 116 % efficient"));
+}
+
 TEST(DoubtTest, controls_alone_are_doubted_too) {
   RunRecord record = record_of(0.9, "ddp", 2, 0.55, 0.51);
   record.runs.erase(record.runs.begin() + 1);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 // The only file that includes Boost: these headers take longer to read than the rest of the part.
+#include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <boost/math/policies/policy.hpp>
@@ -18,6 +19,7 @@ using Quiet =
     policies::policy<policies::promote_double<false>, policies::domain_error<policies::ignore_error>,
                      policies::overflow_error<policies::ignore_error>,
                      policies::evaluation_error<policies::ignore_error>>;
+using Binomial = boost::math::binomial_distribution<double, Quiet>;
 using Normal = boost::math::normal_distribution<double, Quiet>;
 using StudentT = boost::math::students_t_distribution<double, Quiet>;
 
@@ -34,6 +36,10 @@ double student_t_quantile(double probability, double degrees) {
 double student_t_two_sided_p(double t, double degrees) {
   // Twice the lower tail: 1 minus the upper one would lose the digits of a small p.
   return 2 * boost::math::cdf(StudentT(degrees), -std::abs(t));
+}
+
+double binomial_upper_tail(int count, int trials, double probability) {
+  return boost::math::cdf(boost::math::complement(Binomial(trials, probability), count - 1));
 }
 
 }  // namespace lockstep::measure

@@ -4,13 +4,12 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <numeric>
-#include <optional>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/units.h"
+#include "lockstep/measure/periodic_steps.h"
 #include "lockstep/measure/stretches.h"
 #include "lockstep/results/record/summarize.h"
 #include "lockstep/results/tables/numbers.h"
@@ -32,26 +31,29 @@ constexpr double kStarved = 0.1;
 constexpr int64_t kSmallBucket = int64_t{1} << 20;
 /// A device that is idle for more of the time than this has a host that cannot keep up.
 constexpr double kIdle = 0.2;
-/// A step that takes this much longer than the median is another kind of step.
-constexpr double kLongStep = 1.3;
-
-/// The share of the long steps, and of the steps in their turn, that must be both.
-constexpr double kRegular = 0.6;
-/// Two long steps have some distance in any case.
-constexpr size_t kLeastLong = 3;
 
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) /
          static_cast<double>(std::max<size_t>(1, values.size()));
 }
 
-/// Whether the mean is more than three standard errors above 0, which chance does once in 700 times.
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// Whether chance brings values so far above 0 once in 700 times: their mean, by three standard errors, or the
+/// number of those that are, which a few large ones cannot hide.
 bool is_beyond_chance(const std::vector<double>& values) {
   const double mean = mean_of(values);
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
   const auto count = static_cast<double>(values.size());
-  return count > 1 && mean > 3 * std::sqrt(squares / (count - 1) / count);
+  const auto above = std::ranges::count_if(values, [](double value) { return value > 0; });
+  return (count > 1 && mean > 3 * std::sqrt(squares / (count - 1) / count)) ||
+         static_cast<double>(above) > count / 2 + 1.5 * std::sqrt(count);
 }
 
 /// Finds the causes of one run, which has a breakdown with ranks.
@@ -75,25 +77,22 @@ class Causes {
     std::vector<double> PhaseSeries::*series;
     const char* advice;
   };
+  static constexpr const char* kDevice =
+      "Compare that rank's device, its clock and its load with the others'.";
 
   void add(Kind kind, double lost_s, std::string text, std::string advice) {
     if (lost_s >= kLeastCause * mean_.step_s)
       causes_.push_back({kind, lost_s, std::move(text), std::move(advice)});
   }
 
-  void find_slow_rank() {
-    if (!run_.breakdown->straggler) return;
-    const int rank = *run_.breakdown->straggler;
-    const auto place = std::ranges::find(recorded_.ranks, rank) - recorded_.ranks.begin();
-    const std::vector<RankBreakdown>& ranks = run_.breakdown->ranks;
-    if (ranks.size() < 2 || place >= std::ssize(ranks)) return;
-    double waited_s = 0;
-    for (std::ptrdiff_t i = 0; i < std::ssize(ranks); ++i)
-      waited_s += i == place ? 0 : ranks[static_cast<size_t>(i)].mean.waiting_s;
-    waited_s /= static_cast<double>(ranks.size() - 1);
-    if (add_unequal_batches(place, waited_s)) return;
-    static constexpr const char* kDevice =
-        "Compare that rank's device, its clock and its load with the others'.";
+  /// By how much the phases of a rank that are longer than the others' are so, in every step: all of them, and
+  /// the one that is longest by most.
+  struct Longer {
+    NamedPhase phase{};
+    std::vector<double> phase_s, all_s;
+  };
+
+  Longer longer_phases(size_t place) const {
     static constexpr std::array<NamedPhase, 4> kPhases{
         {{"input", &PhaseSeries::input_s,
           "Look at that rank's DataLoader: workers, disk, and the size of its samples."},
@@ -101,28 +100,50 @@ class Causes {
           "Compare that rank's device and its samples with the others'."},
          {"backward pass", &PhaseSeries::backward_s, kDevice},
          {"optimizer", &PhaseSeries::optimizer_s, kDevice}}};
-    NamedPhase named{};
-    std::vector<double> longest, together;
+    Longer longer;
     for (const NamedPhase& phase : kPhases) {
-      const std::vector<double> by_s = longer_s(static_cast<size_t>(place), phase.series);
+      const std::vector<double> by_s = longer_s(place, phase.series);
       // While it is late, others may take longer for what they do meanwhile.
-      if (mean_of(by_s) <= 0) continue;
-      together.resize(by_s.size());
-      std::ranges::transform(together, by_s, together.begin(), std::plus());
-      if (mean_of(by_s) <= mean_of(longest)) continue;
-      longest = by_s;
-      named = phase;
+      if (median_of(by_s) <= 0) continue;
+      longer.all_s.resize(by_s.size());
+      std::ranges::transform(longer.all_s, by_s, longer.all_s.begin(), std::plus());
+      if (median_of(by_s) <= median_of(longer.phase_s)) continue;
+      longer.phase_s = by_s;
+      longer.phase = phase;
     }
-    if (mean_of(together) < kCovers * waited_s) return;
-    if (2 * mean_of(longest) < mean_of(together)) {
-      named = {"step without communication", nullptr, kDevice};
-      longest = together;
+    return longer;
+  }
+
+  /// How long the others waited, in every step.
+  std::vector<double> waited_s(size_t place) const {
+    std::vector<double> waited_s = longer_s(place, &PhaseSeries::waiting_s);
+    const std::vector<double>& own_s = run_.breakdown->ranks[place].series.waiting_s;
+    std::ranges::transform(own_s, waited_s, waited_s.begin(), std::minus());
+    return waited_s;
+  }
+
+  /// Medians, since one step that the system disturbed may hold more waiting than ten others.
+  void find_slow_rank() {
+    const std::vector<RankBreakdown>& ranks = run_.breakdown->ranks;
+    if (ranks.size() < 2) return;
+    size_t slowest = 0;
+    Longer longer;
+    for (size_t place = 0; place < ranks.size(); ++place) {
+      Longer own = longer_phases(place);
+      if (median_of(own.all_s) <= median_of(longer.all_s)) continue;
+      slowest = place;
+      longer = std::move(own);
     }
-    if (!is_beyond_chance(longest)) return;
-    add(Kind::kSlowRank, mean_.waiting_s,
-        fmt::format("rank {}'s {} takes {} longer than that of the others", rank, named.name,
-                    time_text(mean_of(longest))),
-        named.advice);
+    const std::vector<double> waited = waited_s(slowest);
+    const double longer_s = median_of(longer.all_s), lost_s = std::min(longer_s, mean_of(waited));
+    if (longer_s < kCovers * median_of(waited) || add_unequal_batches(slowest, lost_s)) return;
+    if (2 * median_of(longer.phase_s) < longer_s)
+      longer.phase = {"step without communication", nullptr, kDevice}, longer.phase_s = longer.all_s;
+    if (!is_beyond_chance(longer.phase_s)) return;
+    add(Kind::kSlowRank, lost_s,
+        fmt::format("rank {}'s {} takes {} longer than that of the others", recorded_.ranks[slowest],
+                    longer.phase.name, time_text(median_of(longer.phase_s))),
+        longer.phase.advice);
   }
 
   /// By how much a phase of the rank at `place` is longer than the mean of the others, in every step.
@@ -138,16 +159,16 @@ class Causes {
     return by_s;
   }
 
-  bool add_unequal_batches(std::ptrdiff_t place, double waited_s) {
-    const std::vector<int64_t>& batches = recorded_.batches;
-    if (place >= std::ssize(batches) || waited_s <= 0) return false;
-    std::vector<int64_t> others = batches;
-    others.erase(others.begin() + place);
-    const int64_t own = batches[static_cast<size_t>(place)], next = *std::ranges::max_element(others);
+  bool add_unequal_batches(size_t place, double lost_s) {
+    std::vector<int64_t> others = recorded_.batches;
+    if (place >= others.size() || lost_s <= 0) return false;
+    const int64_t own = others[place];
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(place));
+    const int64_t next = *std::ranges::max_element(others);
     if (own <= next) return false;
-    add(Kind::kUnequalBatches, mean_.waiting_s,
-        fmt::format("rank {} trains {} samples in a step, the others {} at most",
-                    recorded_.ranks[static_cast<size_t>(place)], own, next),
+    add(Kind::kUnequalBatches, lost_s,
+        fmt::format("rank {} trains {} samples in a step, the others {} at most", recorded_.ranks[place], own,
+                    next),
         "Give every rank as many samples: DistributedSampler, and drop_last=True.");
     return true;
   }
@@ -282,46 +303,19 @@ class Causes {
     // Warm-up has its periods, too.
     std::vector<double> step_s = per_step_maxima(run_.warmup_samples);
     for (const double each : per_step_maxima(run_.samples)) step_s.push_back(each);
-    if (step_s.size() < 8) return;
-    std::vector<double> sorted = step_s;
-    std::ranges::nth_element(sorted, sorted.begin() + std::ssize(sorted) / 2);
-    const double median_s = sorted[sorted.size() / 2];
-    const auto is_long = [&](size_t i) { return step_s[i] >= kLongStep * median_s; };
+    std::vector<size_t> numbers(step_s.size());
+    std::iota(numbers.begin(), numbers.end(), size_t{0});
     // The steps of the profiler's window are missing in between.
-    const auto place = [&](size_t i) {
-      return i + static_cast<size_t>(static_cast<int>(i) < recorded_.window_at ? 0 : recorded_.window_steps);
-    };
-    // A training begins slowly.
-    size_t first = 0;
-    while (first < step_s.size() && is_long(first)) ++first;
-    std::vector<size_t> places;
-    for (size_t i = first; i < step_s.size(); ++i) {
-      if (is_long(i)) places.push_back(place(i));
+    for (size_t& number : numbers) {
+      if (static_cast<int>(number) >= recorded_.window_at)
+        number += static_cast<size_t>(recorded_.window_steps);
     }
-    if (places.size() < kLeastLong) return;
-    std::map<size_t, size_t> gaps;
-    for (size_t i = 1; i < places.size(); ++i) ++gaps[places[i] - places[i - 1]];
-    const auto most_of = [](const std::map<size_t, size_t>& counts) {
-      return std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
-    };
-    const size_t apart = most_of(gaps);
-    std::map<size_t, size_t> turns;
-    for (const size_t each : places) ++turns[each % apart];
-    const size_t turn = most_of(turns), count = turns[turn];
-    size_t in_turn = 0;
-    double excess_s = 0;
-    for (size_t i = first; i < step_s.size(); ++i) {
-      if (place(i) % apart != turn) continue;
-      ++in_turn;
-      if (is_long(i)) excess_s += step_s[i] - median_s;
-    }
-    // A step may be long by chance.
-    const double regular = kRegular * static_cast<double>(std::max(in_turn, places.size()));
-    if (apart < 2 || count < kLeastLong || static_cast<double>(count) < regular) return;
-    add(Kind::kPeriodic, excess_s / static_cast<double>(step_s.size()),
-        fmt::format(
-            "every {} steps one takes {} longer: evaluation, a checkpoint or a log, by the looks of it",
-            apart, time_text(excess_s / static_cast<double>(count))),
+    const auto found = measure::find_periodic_steps(step_s, numbers);
+    if (!found) return;
+    add(Kind::kPeriodic, found->longer_s * found->count / static_cast<double>(step_s.size()),
+        fmt::format("every {} steps one takes {} longer: {}", found->apart, time_text(found->longer_s),
+                    recorded_.evaluation_steps > 0 ? "evaluation"
+                                                   : "evaluation, a checkpoint or a log, by the looks of it"),
         "Do that less often, or beside the training.");
   }
 
