@@ -92,6 +92,29 @@ TEST(CausesTest, a_phase_that_is_longer_while_others_are_shorter_is_named) {
   EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kSlowRank));
 }
 
+TEST(CausesTest, one_step_that_is_disturbed_hides_no_slow_rank) {
+  auto run = recorded_run(0.02, 0.001);
+  for (int step = 0; step < 18; ++step) {
+    for (RankBreakdown& rank : run.breakdown->ranks) rank.series.add(rank.mean);
+  }
+  slow_down(run, &PhaseSeries::forward_s, 0.018);
+  run.breakdown->straggler.reset();
+  run.breakdown->ranks[0].series.forward_s[3] += 0.2;
+  run.breakdown->ranks[0].series.waiting_s[5] += 0.3;
+  const std::vector<Cause> causes = causes_of(run);
+  ASSERT_EQ(causes.size(), 1);
+  EXPECT_THAT(causes[0].text, HasSubstr("rank 1's forward pass takes 18"));
+}
+
+TEST(CausesTest, communication_beside_the_backward_pass_makes_no_slow_rank) {
+  auto run = recorded_run(0.005, 0.001);
+  slow_down(run, &PhaseSeries::backward_s, 0.005);
+  EXPECT_THAT(kinds_of(run), ElementsAre());
+  // A slow device makes both passes longer.
+  slow_down(run, &PhaseSeries::forward_s, 0.0025);
+  EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kSlowRank));
+}
+
 TEST(CausesTest, a_rank_that_is_slow_by_chance_is_not_named) {
   auto run = recorded_run(0.02, 0.001);
   slow_down(run, &PhaseSeries::backward_s, 0.018);

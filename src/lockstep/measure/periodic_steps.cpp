@@ -11,7 +11,8 @@ namespace {
 constexpr double kLong = 1.3;
 /// Neighbors on either side.
 constexpr size_t kNeighbors = 5;
-/// The share of the steps in their turn that must be long, and the fewest of them: two have some distance in any case.
+/// The share of the steps in their turn that must be long, and the fewest of them: two have some distance in
+/// any case.
 constexpr double kRegular = 0.6;
 constexpr int kFewest = 3;
 constexpr double kChance = 0.01;

@@ -24,6 +24,9 @@ using measure::PhaseSeries;
 constexpr double kCovers = 0.8;
 /// The share of a step below which nothing is worth a sentence.
 constexpr double kLeastCause = 0.02;
+/// Communication runs beside the backward pass, and may take so much more of one rank's cores than of
+/// another's. A slow device shows in the forward pass, too.
+constexpr double kDisturbed = 0.2;
 /// An input that takes more of a step than this starves it.
 constexpr double kStarved = 0.1;
 /// DistributedDataParallel's own size of a bucket that is to leave without delay, in bytes: smaller ones save
@@ -44,8 +47,8 @@ double median_of(std::vector<double> values) {
   return *middle;
 }
 
-/// Whether chance brings values so far above 0 once in 700 times: their mean, by three standard errors, or the
-/// number of those that are, which a few large ones cannot hide.
+/// Whether chance brings values so far above 0 once in 700 times: their mean, by three standard errors, or
+/// the number of those that are, which a few large ones cannot hide.
 bool is_beyond_chance(const std::vector<double>& values) {
   const double mean = mean_of(values);
   double squares = 0;
@@ -85,8 +88,8 @@ class Causes {
       causes_.push_back({kind, lost_s, std::move(text), std::move(advice)});
   }
 
-  /// By how much the phases of a rank that are longer than the others' are so, in every step: all of them, and
-  /// the one that is longest by most.
+  /// By how much the phases of a rank that are longer than the others' are so, in every step: all of them,
+  /// and the one that is longest by most.
   struct Longer {
     NamedPhase phase{};
     std::vector<double> phase_s, all_s;
@@ -100,11 +103,14 @@ class Causes {
           "Compare that rank's device and its samples with the others'."},
          {"backward pass", &PhaseSeries::backward_s, kDevice},
          {"optimizer", &PhaseSeries::optimizer_s, kDevice}}};
+    const double backward = longer_share(place, &PhaseSeries::backward_s);
+    const bool is_disturbed =
+        backward < kDisturbed && 2 * longer_share(place, &PhaseSeries::forward_s) < backward;
     Longer longer;
     for (const NamedPhase& phase : kPhases) {
       const std::vector<double> by_s = longer_s(place, phase.series);
       // While it is late, others may take longer for what they do meanwhile.
-      if (median_of(by_s) <= 0) continue;
+      if (median_of(by_s) <= 0 || (is_disturbed && phase.series == &PhaseSeries::backward_s)) continue;
       longer.all_s.resize(by_s.size());
       std::ranges::transform(longer.all_s, by_s, longer.all_s.begin(), std::plus());
       if (median_of(by_s) <= median_of(longer.phase_s)) continue;
@@ -134,15 +140,16 @@ class Causes {
       slowest = place;
       longer = std::move(own);
     }
-    const std::vector<double> waited = waited_s(slowest);
-    const double longer_s = median_of(longer.all_s), lost_s = std::min(longer_s, mean_of(waited));
-    if (longer_s < kCovers * median_of(waited) || add_unequal_batches(slowest, lost_s)) return;
-    if (2 * median_of(longer.phase_s) < longer_s)
+    if (2 * median_of(longer.phase_s) < median_of(longer.all_s))
       longer.phase = {"step without communication", nullptr, kDevice}, longer.phase_s = longer.all_s;
-    if (!is_beyond_chance(longer.phase_s)) return;
+    const std::vector<double> waited = waited_s(slowest);
+    const double phase_s = median_of(longer.phase_s), lost_s = std::min(phase_s, mean_of(waited));
+    if (median_of(longer.all_s) < kCovers * median_of(waited) || add_unequal_batches(slowest, lost_s) ||
+        !is_beyond_chance(longer.phase_s))
+      return;
     add(Kind::kSlowRank, lost_s,
         fmt::format("rank {}'s {} takes {} longer than that of the others", recorded_.ranks[slowest],
-                    longer.phase.name, time_text(median_of(longer.phase_s))),
+                    longer.phase.name, time_text(phase_s)),
         longer.phase.advice);
   }
 
@@ -157,6 +164,13 @@ class Causes {
         by_s[i] -= other_s[i] / static_cast<double>(ranks.size() - 1);
     }
     return by_s;
+  }
+
+  /// The same as a share of the others' time.
+  double longer_share(size_t place, std::vector<double> PhaseSeries::*phase) const {
+    const std::vector<double> by_s = longer_s(place, phase);
+    const double others_s = mean_of(run_.breakdown->ranks[place].series.*phase) - mean_of(by_s);
+    return others_s > 0 ? median_of(by_s) / others_s : 0;
   }
 
   bool add_unequal_batches(size_t place, double lost_s) {
