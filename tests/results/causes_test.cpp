@@ -77,12 +77,12 @@ TEST(CausesTest, a_phase_that_explains_half_of_the_waiting_is_not_named) {
 TEST(CausesTest, a_slow_rank_whose_phases_only_together_explain_the_waiting) {
   auto run = recorded_run(0.02, 0.001);
   slow_down(run, &PhaseSeries::forward_s, 0.013);
-  slow_down(run, &PhaseSeries::backward_s, 0.006);
+  slow_down(run, &PhaseSeries::backward_s, 0.009);
   const std::vector<Cause> causes = causes_of(run);
   ASSERT_EQ(causes.size(), 1);
   EXPECT_THAT(causes[0].text, HasSubstr("rank 1's forward pass takes 13"));
   slow_down(run, &PhaseSeries::input_s, 0.008);
-  EXPECT_THAT(causes_of(run).at(0).text, HasSubstr("rank 1's step without communication takes 27"));
+  EXPECT_THAT(causes_of(run).at(0).text, HasSubstr("rank 1's step without communication takes 30"));
 }
 
 TEST(CausesTest, a_phase_that_is_longer_while_others_are_shorter_is_named) {
@@ -113,6 +113,14 @@ TEST(CausesTest, communication_beside_the_backward_pass_makes_no_slow_rank) {
   // A slow device makes both passes longer.
   slow_down(run, &PhaseSeries::forward_s, 0.0025);
   EXPECT_THAT(kinds_of(run), ElementsAre(Kind::kSlowRank));
+}
+
+// The rank that comes late communicates during its backward pass, while the others have nothing else to do.
+TEST(CausesTest, communication_of_a_late_rank_hides_no_cause) {
+  auto run = recorded_run(0.014, 0.001);
+  slow_down(run, &PhaseSeries::forward_s, 0.009);
+  slow_down(run, &PhaseSeries::backward_s, 0.005);
+  EXPECT_THAT(causes_of(run).at(0).text, HasSubstr("rank 1's forward pass takes 9"));
 }
 
 TEST(CausesTest, a_rank_that_is_slow_by_chance_is_not_named) {

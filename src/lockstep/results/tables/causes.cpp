@@ -1,8 +1,6 @@
 #include "lockstep/results/tables/causes.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -13,20 +11,15 @@
 #include "lockstep/measure/stretches.h"
 #include "lockstep/results/record/summarize.h"
 #include "lockstep/results/tables/numbers.h"
+#include "lockstep/results/tables/slow_rank.h"
 
 namespace lockstep::results {
 namespace {
 
 using Kind = Cause::Kind;
-using measure::PhaseSeries;
 
-/// The share of a loss that a cause must explain to be named.
-constexpr double kCovers = 0.8;
 /// The share of a step below which nothing is worth a sentence.
 constexpr double kLeastCause = 0.02;
-/// Communication runs beside the backward pass, and may take so much more of one rank's cores than of
-/// another's. A slow device shows in the forward pass, too.
-constexpr double kDisturbed = 0.2;
 /// An input that takes more of a step than this starves it.
 constexpr double kStarved = 0.1;
 /// DistributedDataParallel's own size of a bucket that is to leave without delay, in bytes: smaller ones save
@@ -38,25 +31,6 @@ constexpr double kIdle = 0.2;
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) /
          static_cast<double>(std::max<size_t>(1, values.size()));
-}
-
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-/// Whether chance brings values so far above 0 once in 700 times: their mean, by three standard errors, or
-/// the number of those that are, which a few large ones cannot hide.
-bool is_beyond_chance(const std::vector<double>& values) {
-  const double mean = mean_of(values);
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  const auto count = static_cast<double>(values.size());
-  const auto above = std::ranges::count_if(values, [](double value) { return value > 0; });
-  return (count > 1 && mean > 3 * std::sqrt(squares / (count - 1) / count)) ||
-         static_cast<double>(above) > count / 2 + 1.5 * std::sqrt(count);
 }
 
 /// Finds the causes of one run, which has a breakdown with ranks.
@@ -75,102 +49,18 @@ class Causes {
   }
 
  private:
-  struct NamedPhase {
-    const char* name;
-    std::vector<double> PhaseSeries::*series;
-    const char* advice;
-  };
-  static constexpr const char* kDevice =
-      "Compare that rank's device, its clock and its load with the others'.";
-
   void add(Kind kind, double lost_s, std::string text, std::string advice) {
     if (lost_s >= kLeastCause * mean_.step_s)
       causes_.push_back({kind, lost_s, std::move(text), std::move(advice)});
   }
 
-  /// By how much the phases of a rank that are longer than the others' are so, in every step: all of them,
-  /// and the one that is longest by most.
-  struct Longer {
-    NamedPhase phase{};
-    std::vector<double> phase_s, all_s;
-  };
-
-  Longer longer_phases(size_t place) const {
-    static constexpr std::array<NamedPhase, 4> kPhases{
-        {{"input", &PhaseSeries::input_s,
-          "Look at that rank's DataLoader: workers, disk, and the size of its samples."},
-         {"forward pass", &PhaseSeries::forward_s,
-          "Compare that rank's device and its samples with the others'."},
-         {"backward pass", &PhaseSeries::backward_s, kDevice},
-         {"optimizer", &PhaseSeries::optimizer_s, kDevice}}};
-    const double backward = longer_share(place, &PhaseSeries::backward_s);
-    const bool is_disturbed =
-        backward < kDisturbed && 2 * longer_share(place, &PhaseSeries::forward_s) < backward;
-    Longer longer;
-    for (const NamedPhase& phase : kPhases) {
-      const std::vector<double> by_s = longer_s(place, phase.series);
-      // While it is late, others may take longer for what they do meanwhile.
-      if (median_of(by_s) <= 0 || (is_disturbed && phase.series == &PhaseSeries::backward_s)) continue;
-      longer.all_s.resize(by_s.size());
-      std::ranges::transform(longer.all_s, by_s, longer.all_s.begin(), std::plus());
-      if (median_of(by_s) <= median_of(longer.phase_s)) continue;
-      longer.phase_s = by_s;
-      longer.phase = phase;
-    }
-    return longer;
-  }
-
-  /// How long the others waited, in every step.
-  std::vector<double> waited_s(size_t place) const {
-    std::vector<double> waited_s = longer_s(place, &PhaseSeries::waiting_s);
-    const std::vector<double>& own_s = run_.breakdown->ranks[place].series.waiting_s;
-    std::ranges::transform(own_s, waited_s, waited_s.begin(), std::minus());
-    return waited_s;
-  }
-
-  /// Medians, since one step that the system disturbed may hold more waiting than ten others.
   void find_slow_rank() {
-    const std::vector<RankBreakdown>& ranks = run_.breakdown->ranks;
-    if (ranks.size() < 2) return;
-    size_t slowest = 0;
-    Longer longer;
-    for (size_t place = 0; place < ranks.size(); ++place) {
-      Longer own = longer_phases(place);
-      if (median_of(own.all_s) <= median_of(longer.all_s)) continue;
-      slowest = place;
-      longer = std::move(own);
-    }
-    if (2 * median_of(longer.phase_s) < median_of(longer.all_s))
-      longer.phase = {"step without communication", nullptr, kDevice}, longer.phase_s = longer.all_s;
-    const std::vector<double> waited = waited_s(slowest);
-    const double phase_s = median_of(longer.phase_s), lost_s = std::min(phase_s, mean_of(waited));
-    if (median_of(longer.all_s) < kCovers * median_of(waited) || add_unequal_batches(slowest, lost_s) ||
-        !is_beyond_chance(longer.phase_s))
-      return;
-    add(Kind::kSlowRank, lost_s,
-        fmt::format("rank {}'s {} takes {} longer than that of the others", recorded_.ranks[slowest],
-                    longer.phase.name, time_text(phase_s)),
-        longer.phase.advice);
-  }
-
-  /// By how much a phase of the rank at `place` is longer than the mean of the others, in every step.
-  std::vector<double> longer_s(size_t place, std::vector<double> PhaseSeries::*phase) const {
-    const std::vector<RankBreakdown>& ranks = run_.breakdown->ranks;
-    std::vector<double> by_s = ranks[place].series.*phase;
-    for (const RankBreakdown& rank : ranks) {
-      const std::vector<double>& other_s = rank.series.*phase;
-      if (&rank == &ranks[place]) continue;
-      for (size_t i = 0; i < std::min(by_s.size(), other_s.size()); ++i)
-        by_s[i] -= other_s[i] / static_cast<double>(ranks.size() - 1);
-    }
-    return by_s;
-  }
-
-  /// The same as a share of the others' time.
-  double longer_share(size_t place, std::vector<double> PhaseSeries::*phase) const {
-    const std::vector<double> by_s = longer_s(place, phase);
-    const double others_s = mean_of(run_.breakdown->ranks[place].series.*phase) - mean_of(by_s);
-    return others_s > 0 ? median_of(by_s) / others_s : 0;
+    const auto slow = results::find_slow_rank(run_.breakdown->ranks);
+    if (!slow || add_unequal_batches(slow->place, slow->lost_s) || !slow->is_certain) return;
+    add(Kind::kSlowRank, slow->lost_s,
+        fmt::format("rank {}'s {} takes {} longer than that of the others", recorded_.ranks[slow->place],
+                    slow->phase, time_text(slow->longer_s)),
+        slow->advice);
   }
 
   bool add_unequal_batches(size_t place, double lost_s) {
