@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `lockstep record` costs a training while its window is closed: the training bare and recorded, in turn.
 
-    bench/record_cost.py [--pairs 12] [--steps 6000] [--features 160] PYTHON
+    bench/record_cost.py [--pairs 12] [--steps 6000] [--layers 4] PYTHON
 
 PYTHON: one with torch. Its training prints the median of its own step times; recorded, the window lies behind its last
 step. Prints the ratio of both with its 95 % interval over the pairs (Student's t on logarithms), and the step time.
@@ -23,8 +23,8 @@ PROGRAM = Path(__file__).resolve().parents[1] / "build" / "lockstep"
 TRAINING = """
 import statistics, sys, time, torch
 torch.set_num_threads(1)
-steps, features = map(int, sys.argv[1:])
-model = torch.nn.Sequential(*[torch.nn.Linear(features, features) for _ in range(4)])
+steps, features, layers = map(int, sys.argv[1:])
+model = torch.nn.Sequential(*[torch.nn.Linear(features, features) for _ in range(layers)])
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 x = torch.randn(8, features)
 ends = []
@@ -46,13 +46,14 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--features", type=int, default=160)
+    parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("python")
     options = parser.parse_args()
     if options.pairs < 2:
         parser.error("--pairs: two or more, for an interval")
     ratios, bare_s = [], []
     with tempfile.TemporaryDirectory() as folder:
-        bare = [options.python, "-c", TRAINING, options.steps, options.features]
+        bare = [options.python, "-c", TRAINING, options.steps, options.features, options.layers]
         record = [PROGRAM, "record", "--quiet", "--force", "--steps", f"{options.steps + 9}:{options.steps + 10}"]
         for pair in range(options.pairs):
             sides = {"bare": bare, "recorded": [*record, "--keep", f"{folder}/{pair}", "--", *bare]}

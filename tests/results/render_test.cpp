@@ -183,6 +183,20 @@ TEST(RenderTest, a_screen_has_the_answer_first_its_own_width_and_colors) {
       AllOf(HasSubstr("\x1b[1mScaling: "), HasSubstr("% ?\x1b[0m"), HasSubstr("\x1b[1;31mWARNING: \x1b[0m")));
 }
 
+TEST(RenderTest, a_narrow_screen_leaves_out_what_is_small_and_never_most_of_a_step) {
+  RunRecord record = small_record();
+  for (results::Run& run : record.runs) {
+    run.breakdown = breakdown_of(run.ranks, 1, 0, 0);
+    run.breakdown->mean.other_s += run.breakdown->mean.forward_s;
+    run.breakdown->mean.forward_s = 0;
+  }
+  const std::string text = to_text(phases_tables(record), {.width = 80, .screen = true});
+  const size_t at = text.find("  step  ");
+  ASSERT_NE(at, std::string::npos) << text;
+  const std::string heads = text.substr(at, text.find('\n', at) - at);
+  EXPECT_THAT(heads, AllOf(HasSubstr("backward"), HasSubstr("other"), Not(HasSubstr("input"))));
+}
+
 /// 0.5 s a step of 2 x 8 images: 5120 images are 320 steps, 160 s, a sixteenth of it waiting, an eighth
 /// transfer.
 TEST(RenderTest, theano_splits_the_time_of_5120_images) {

@@ -24,6 +24,9 @@ constexpr std::array<Factor, 4> kFactors{
      {"x transfer", &EfficiencyFactors::transfer, &HalfWidths::transfer},
      {"x stragglers", &EfficiencyFactors::stragglers, &HalfWidths::stragglers}}};
 
+/// The share of a step below which a narrow screen has no room for a phase.
+constexpr double kSmallPhase = 0.05;
+
 /// Digits after the point of milliseconds that leave four of the shortest step.
 int milliseconds_digits(const std::vector<const Run*>& rows) {
   double least_s = std::numeric_limits<double>::infinity();
@@ -116,8 +119,9 @@ Table phases_table(const std::vector<const Run*>& rows, const std::vector<RunCol
                          return Cell(fixed_text(1000 * (mean.*seconds), digits),
                                      mean.step_s > 0 ? mean.*seconds / mean.step_s : kNone);
                        }});
-    columns.back().column.expendable =
-        phase.seconds == &PhaseTimes::input_s || phase.seconds == &PhaseTimes::other_s;
+    columns.back().column.expendable = std::ranges::all_of(rows, [&](const Run* run) {
+      return run->breakdown->mean.*phase.seconds < kSmallPhase * run->breakdown->mean.step_s;
+    });
   };
   add({"step", &PhaseTimes::step_s});
   std::ranges::for_each(kPhases, add);
