@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes result files of published tables, for `lockstep report --published`; README.md describes the columns.
 
-to_json.py [-o FOLDER] [TABLE.csv ...]     without a table: all of sources/"""
+to_json.py [-o FOLDER] [TABLE.csv ...]     without a table: those of sources/ that this folder has as JSON"""
 
 import argparse
 import csv
@@ -107,7 +107,7 @@ def records_of(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", dest="folder", type=pathlib.Path, default=HERE)
-    parser.add_argument("tables", type=pathlib.Path, nargs="*", default=sorted((HERE / "sources").glob("*.csv")))
+    parser.add_argument("tables", type=pathlib.Path, nargs="*", default=[HERE / "sources" / f"{name}.csv" for name in sorted(SHIPPED)])
     arguments = parser.parse_args()
     for path in arguments.tables:
         for name, record in records_of(path):

@@ -46,6 +46,7 @@ int run_program(const Arguments& arguments) {
   line.add("import", "explain your own training, from traces of PyTorch's profiler", &add_import);
   line.add("report", "write a page that explains one or several results", &add_report);
   line.add("show", "print the tables of a saved result, in any style", &add_show);
+  line.add("predict", "predict how training scales beyond what was measured, with intervals", &add_predict);
   line.add("plot", "write one chart of one or several results as SVG, PDF or PNG", &add_plot);
   line.add("feed", "send random batches to a bench with --input zmq", &add_feed);
   line.add("topo", "processors, GPUs and network devices, and what connects them", &add_topo);

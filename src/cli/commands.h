@@ -20,6 +20,7 @@ RunCommand add_info(Flags& flags);
 RunCommand add_diff(Flags& flags);
 RunCommand add_report(Flags& flags);
 RunCommand add_show(Flags& flags);
+RunCommand add_predict(Flags& flags);
 RunCommand add_plot(Flags& flags);
 RunCommand add_feed(Flags& flags);
 RunCommand add_topo(Flags& flags);

@@ -80,6 +80,7 @@ void Flags::add(const std::string& name, Value& value, const std::string& help, 
   check_values(option, form, std::is_integral_v<One>);
   if (*form.value != '\0') option.type_name(form.value);
   if (form.required) option.required();
+  if (*form.alone != '\0') option.expected(0, 1)->default_str(form.alone);
 }
 
 // All types of values that commands have; the template stays here because CLI11's headers do.

@@ -21,6 +21,8 @@ struct FlagForm {
   /// Placeholder for the value in the help, as FILE; empty: the type.
   const char* value = "";
   bool required = false;
+  /// Value of a flag that is given without one; empty: it needs one.
+  const char* alone = "";
   /// Lists only: takes a single value instead of several separated by commas.
   bool single = false;
   /// Lists only: one value each time it is given.

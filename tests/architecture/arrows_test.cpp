@@ -19,9 +19,9 @@ namespace {
 
 using Parts = std::set<std::string>;
 
-const Parts kTorchFree = {"base",          "comm",           "measure",     "topology",   "results/record",
-                          "results/files", "results/tables", "launch",      "recordings", "data",
-                          "feed",          "cuda_kernels",   "network_file"};
+const Parts kTorchFree = {
+    "base",   "comm",       "measure", "topology", "results/record", "results/files", "results/tables",
+    "launch", "recordings", "data",    "feed",     "cuda_kernels",   "network_file",  "predict/curves"};
 
 Parts with(Parts parts, const Parts& more) {
   parts.insert(more.begin(), more.end());
@@ -40,6 +40,7 @@ const std::map<std::string, Parts> kMayKnow = {
     {"comm", {"base"}},
     {"cuda_kernels", {"base"}},
     {"measure", {"base"}},
+    {"predict/curves", {"base", "measure"}},
     {"topology", {"base"}},
     {"results/record", {"base", "measure", "topology"}},
     {"results/files", {"base", "measure", "topology", "results/record"}},

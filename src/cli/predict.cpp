@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/json_codec.h"
+#include "lockstep/base/number_range.h"
+#include "lockstep/predict/curves/judge.h"
+#include "lockstep/results/tables/document.h"
+#include "lockstep/results/tables/numbers.h"
+
+#include "commands.h"
+#include "console.h"
+#include "output_files.h"
+
+namespace lockstep::cli {
+namespace {
+
+using predict::CurvePrediction;
+using predict::kSimplePredictors;
+
+constexpr const char* kPredictExamples = R"(Examples:
+  lockstep predict --curves data/published/sources/curves.csv
+  lockstep predict --curves data/published/sources/pytorch_throughput.csv --known-up-to 8
+  lockstep predict --curves mine.csv --known-up-to 1 --collectives nccl.csv --json predictions.json
+Each curve's larger counts are predicted from its smaller ones and compared with what was published. docs/predicting.md
+has the formulas, the errors found, and when not to trust them.
+)";
+
+struct PredictOptions {
+  std::string curves;
+  std::string known_up_to = "half";
+  std::string collectives;
+  std::string json;
+  bool force = false;
+  bool markdown = false;
+};
+
+double error_of(double predicted, const CurvePrediction& row) {
+  return predicted / row.measured - 1;
+}
+
+std::string signed_percent(double share) {
+  return fmt::format("{:+.1f} %", 100 * share);
+}
+
+results::Table predictions_table(const std::vector<CurvePrediction>& predictions) {
+  results::Table table{.columns = {{"curve", results::kText},
+                                   "known",
+                                   "GPUs",
+                                   "measured",
+                                   "predicted",
+                                   "low",
+                                   "high",
+                                   "error",
+                                   "log2 N"}};
+  for (const CurvePrediction& row : predictions) {
+    table.add_row({row.curve, results::count_text(row.known_gpus), results::count_text(row.gpus),
+                   results::number_text(row.measured), results::number_text(row.forecast.images_per_s),
+                   results::number_text(row.forecast.low), results::number_text(row.forecast.high),
+                   signed_percent(error_of(row.forecast.images_per_s, row)),
+                   signed_percent(error_of(row.simple[predict::kLog2], row))});
+  }
+  return table;
+}
+
+/// Errors of the predictions that `belongs` accepts, beside those of the simple predictors; empty for none.
+results::Document errors_of(const std::string& title, const std::vector<CurvePrediction>& predictions,
+                            const std::function<bool(const CurvePrediction&)>& belongs) {
+  std::vector<CurvePrediction> rows;
+  std::ranges::copy_if(predictions, std::back_inserter(rows), belongs);
+  if (rows.empty()) return {};
+  results::Document document;
+  const auto covered = std::ranges::count_if(rows, &CurvePrediction::is_covered);
+  document.add(
+      results::Heading{fmt::format("{}: {}, {} of them ({:.0f} %) within their 90 % intervals", title,
+                                   results::counted(std::ssize(rows), "prediction"), covered,
+                                   100.0 * static_cast<double>(covered) / static_cast<double>(rows.size()))});
+  results::Table table{.columns = {{"predictor", results::kText}, "mean", "median", "p90"}};
+  const auto add = [&](const char* name, const auto& predicted) {
+    std::vector<double> errors;
+    for (const CurvePrediction& row : rows) errors.push_back(std::abs(error_of(predicted(row), row)));
+    const predict::ErrorSummary summary = predict::summarize_errors(errors);
+    table.add_row({name, fmt::format("{:.1f} %", 100 * summary.mean),
+                   fmt::format("{:.1f} %", 100 * summary.median),
+                   fmt::format("{:.1f} %", 100 * summary.p90)});
+  };
+  add("lockstep", [](const CurvePrediction& row) { return row.forecast.images_per_s; });
+  for (size_t i = 0; i < kSimplePredictors.size(); ++i)
+    add(kSimplePredictors[i].name, [i](const CurvePrediction& row) { return row.simple[i]; });
+  document.add(std::move(table));
+  return document;
+}
+
+results::Document tables_of(const std::vector<CurvePrediction>& predictions) {
+  results::Document document;
+  document.add(results::Heading{"Predictions from smaller counts, images per second of the whole job"});
+  document.add(predictions_table(predictions));
+  document.add(
+      results::Remark{"",
+                      "low, high: interval that holds 90 % of measurements. error: predicted against "
+                      "measured; log2 N: that of an overhead that grows with log2 N."});
+  document.append(errors_of("One node", predictions,
+                            [](const CurvePrediction& row) { return !row.strong && !row.several_nodes; }));
+  document.append(errors_of("Several nodes", predictions,
+                            [](const CurvePrediction& row) { return !row.strong && row.several_nodes; }));
+  document.append(errors_of("Efficiency below 0.7", predictions,
+                            [](const CurvePrediction& row) { return !row.strong && row.efficiency < 0.7; }));
+  document.append(
+      errors_of("Strong scaling", predictions, [](const CurvePrediction& row) { return row.strong; }));
+  return document;
+}
+
+std::string json_of(const std::vector<CurvePrediction>& predictions) {
+  Json list = Json::array();
+  for (const CurvePrediction& row : predictions) {
+    list.push_back({{"curve", row.curve},
+                    {"gpus", row.gpus},
+                    {"images_per_s", row.forecast.images_per_s},
+                    {"low", row.forecast.low},
+                    {"high", row.forecast.high},
+                    {"measured", row.measured}});
+  }
+  return json_text({{"predictions", list}});
+}
+
+int run_predict(const PredictOptions& options) {
+  std::optional<int> known_up_to;
+  if (options.known_up_to != "half") {
+    const std::optional<int64_t> count = parse_whole(options.known_up_to, {.least = 1, .most = 1e7});
+    if (!count)
+      throw ConfigError(
+          fmt::format("--known-up-to takes half or a number of GPUs, not '{}'", options.known_up_to));
+    known_up_to = static_cast<int>(*count);
+  }
+  check_output_files({{"--json", options.json}},
+                     {{"--curves", options.curves}, {"--collectives", options.collectives}}, options.force);
+  const std::vector<predict::AllReducePoint> table = options.collectives.empty()
+                                                         ? std::vector<predict::AllReducePoint>()
+                                                         : predict::read_all_reduce(options.collectives);
+  const std::vector<CurvePrediction> predictions =
+      predict::predict_curves(predict::read_curves(options.curves), known_up_to, table);
+  if (predictions.empty())
+    throw ConfigError(fmt::format("{} has no curve with counts on both sides of --known-up-to {}",
+                                  options.curves, options.known_up_to),
+                      "A prediction needs a smaller count to start from and a larger one to compare with.");
+  if (options.json.empty())
+    print_result(results::to_text(tables_of(predictions), stdout_form(options.markdown)));
+  else
+    write_result(options.json, json_of(predictions));
+  return kExitDone;
+}
+
+}  // namespace
+
+RunCommand add_predict(Flags& flags) {
+  const auto options = std::make_shared<PredictOptions>();
+  flags.set_examples(kPredictExamples);
+  flags.add("--curves", options->curves,
+            "a table of published scaling curves, in the columns of data/published/sources",
+            {.value = "FILE.csv", .required = true});
+  flags.add("--known-up-to", options->known_up_to,
+            "counts to predict from: those up to half of a curve's largest one, or up to a number of GPUs",
+            {.value = "half|N"});
+  flags.add("--collectives", options->collectives,
+            "times of all-reduces on the curves' cluster, for curves of which one count is known [none]",
+            {.value = "TABLE.csv"});
+  flags.add("--json", options->json, "write the predictions as JSON in place of tables, to a file or stdout",
+            {.value = "FILE", .alone = "-"});
+  add_force_flag(flags, options->force);
+  flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
+  return [options](const Arguments& /*arguments*/) { return run_predict(*options); };
+}
+
+}  // namespace lockstep::cli

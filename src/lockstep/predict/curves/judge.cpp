@@ -1,0 +1,43 @@
+#include "lockstep/predict/curves/judge.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lockstep/measure/percentiles.h"
+
+namespace lockstep::predict {
+
+std::vector<CurvePrediction> predict_curves(std::span<const Curve> curves, std::optional<int> known_up_to,
+                                            std::span<const AllReducePoint> table) {
+  std::vector<CurvePrediction> predictions;
+  for (const Curve& curve : curves) {
+    const int limit = known_up_to.value_or(curve.points.back().gpus / 2);
+    const auto beyond = std::ranges::find_if(
+        curve.points.begin() + 1, curve.points.end(), [limit](int gpus) { return gpus > limit; },
+        &CurvePoint::gpus);
+    const std::span<const CurvePoint> known(curve.points.begin(), beyond);
+    for (const CurvePoint& point : std::span(beyond, curve.points.end())) {
+      CurvePrediction prediction{.curve = curve.name,
+                                 .gpus = point.gpus,
+                                 .forecast = forecast(curve, known, point, table),
+                                 .measured = point.images_per_s,
+                                 .known_gpus = known.back().gpus,
+                                 .efficiency = curve.points.front().cost_s() / point.cost_s(),
+                                 .strong = curve.is_strong(),
+                                 .several_nodes = curve.has_several_nodes()};
+      std::ranges::transform(
+          kSimplePredictors, prediction.simple.begin(),
+          [&](const SimplePredictor& predictor) { return predictor.images_per_s(known, point.gpus); });
+      predictions.push_back(std::move(prediction));
+    }
+  }
+  return predictions;
+}
+
+ErrorSummary summarize_errors(std::span<const double> errors) {
+  return {.mean = std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size()),
+          .median = measure::percentile(errors, 50),
+          .p90 = measure::percentile(errors, 90)};
+}
+
+}  // namespace lockstep::predict
