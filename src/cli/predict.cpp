@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/json_codec.h"
 #include "lockstep/base/number_range.h"
+#include "lockstep/predict/curves/curve_file.h"
 #include "lockstep/predict/curves/judge.h"
 #include "lockstep/results/tables/document.h"
 #include "lockstep/results/tables/numbers.h"
@@ -23,7 +24,7 @@ using predict::kSimplePredictors;
 constexpr const char* kPredictExamples = R"(Examples:
   lockstep predict --curves data/published/sources/curves.csv
   lockstep predict --curves data/published/sources/pytorch_throughput.csv --known-up-to 8
-  lockstep predict --curves mine.csv --known-up-to 1 --collectives nccl.csv --json predictions.json
+  lockstep predict --curves mine.csv --known-up-to 1 --json predictions.json
 Each curve's larger counts are predicted from its smaller ones and compared with what was published. docs/predicting.md
 has the formulas, the errors found, and when not to trust them.
 )";
@@ -31,7 +32,6 @@ has the formulas, the errors found, and when not to trust them.
 struct PredictOptions {
   std::string curves;
   std::string known_up_to = "half";
-  std::string collectives;
   std::string json;
   bool force = false;
   bool markdown = false;
@@ -134,13 +134,9 @@ int run_predict(const PredictOptions& options) {
           fmt::format("--known-up-to takes half or a number of GPUs, not '{}'", options.known_up_to));
     known_up_to = static_cast<int>(*count);
   }
-  check_output_files({{"--json", options.json}},
-                     {{"--curves", options.curves}, {"--collectives", options.collectives}}, options.force);
-  const std::vector<predict::AllReducePoint> table = options.collectives.empty()
-                                                         ? std::vector<predict::AllReducePoint>()
-                                                         : predict::read_all_reduce(options.collectives);
+  check_output_files({{"--json", options.json}}, {{"--curves", options.curves}}, options.force);
   const std::vector<CurvePrediction> predictions =
-      predict::predict_curves(predict::read_curves(options.curves), known_up_to, table);
+      predict::predict_curves(predict::read_curves(options.curves), known_up_to);
   if (predictions.empty())
     throw ConfigError(fmt::format("{} has no curve with counts on both sides of --known-up-to {}",
                                   options.curves, options.known_up_to),
@@ -163,9 +159,6 @@ RunCommand add_predict(Flags& flags) {
   flags.add("--known-up-to", options->known_up_to,
             "counts to predict from: those up to half of a curve's largest one, or up to a number of GPUs",
             {.value = "half|N"});
-  flags.add("--collectives", options->collectives,
-            "times of all-reduces on the curves' cluster, for curves of which one count is known [none]",
-            {.value = "TABLE.csv"});
   flags.add("--json", options->json, "write the predictions as JSON in place of tables, to a file or stdout",
             {.value = "FILE", .alone = "-"});
   add_force_flag(flags, options->force);

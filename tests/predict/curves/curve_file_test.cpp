@@ -65,10 +65,6 @@ TEST_F(CurveFileTest, shipped_tables_are_read) {
   const std::vector<Curve> theano = read_curves(sources() / "theano_mpi.csv");
   EXPECT_EQ(theano.size(), 5u);
   EXPECT_NEAR(theano[0].points[0].images_per_s, 5120 / 63.89, 1e-9);
-  const std::vector<AllReducePoint> table = read_all_reduce(sources() / "collectives_oci.csv");
-  EXPECT_EQ(table.front().ranks, 8);
-  EXPECT_EQ(table.back().ranks, 16);
-  EXPECT_DOUBLE_EQ(table.front().seconds, 32.01e-6);
 }
 
 TEST_F(CurveFileTest, wrong_tables_are_refused_with_file_and_line) {
@@ -85,14 +81,6 @@ TEST_F(CurveFileTest, wrong_tables_are_refused_with_file_and_line) {
   EXPECT_THAT(refusal_of("curve,gpus,images_per_s\na,1\n"),
               HasSubstr("line 2: 2 fields, but line 1 names 3 columns"));
   EXPECT_THAT(refusal_of("curve,gpus,nodes,images_per_s\na,1,2,5\n"), HasSubstr("2 nodes for 1 GPUs"));
-}
-
-TEST_F(CurveFileTest, wrong_tables_of_collectives_are_refused) {
-  EXPECT_THROW(read_all_reduce(file("operation,bytes\nall_reduce,1\n")), ConfigError);
-  EXPECT_THROW(read_all_reduce(file("operation,ranks,bytes,out_of_place_us\nbroadcast,2,1,1\n")),
-               ConfigError);
-  EXPECT_THROW(read_all_reduce(file("operation,ranks,bytes,out_of_place_us\nall_reduce,x,1,1\n")),
-               ConfigError);
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "lockstep/predict/curves/curve_model.h"
 
+#include <cmath>
+#include <functional>
+
 #include <gtest/gtest.h>
 
 namespace lockstep::predict {
@@ -10,10 +13,45 @@ TEST(CurveModelTest, an_interval_holds_its_prediction) {
                     .model = "resnet50",
                     .precision = "fp32",
                     .points = {{.gpus = 1, .images_per_s = 10}, {.gpus = 2, .images_per_s = 19}}};
-  const Forecast found = forecast(curve, curve.points, {.gpus = 4}, {});
+  const Forecast found = forecast(curve, curve.points, {.gpus = 4});
   EXPECT_LT(found.low, found.images_per_s);
   EXPECT_LT(found.images_per_s, found.high);
   EXPECT_NEAR(found.images_per_s, 36.5, 2);
+}
+
+Curve made_of(const std::function<double(double)>& cost, std::initializer_list<int> counts) {
+  Curve curve{.name = "a", .model = "resnet50", .precision = "fp32", .points = {}};
+  for (const int n : counts) curve.points.push_back({.gpus = n, .images_per_s = 100 * n / cost(n)});
+  return curve;
+}
+
+double error_at(const Curve& curve, size_t known) {
+  const CurvePoint& last = curve.points.back();
+  return forecast(curve, std::span(curve.points).first(known), last).images_per_s / last.images_per_s - 1;
+}
+
+TEST(CurveModelTest, overheads_of_common_shapes_are_continued) {
+  EXPECT_NEAR(error_at(made_of([](double) { return 1; }, {1, 2, 4, 8}), 3), 0, 0.005);
+  EXPECT_NEAR(error_at(made_of([](double n) { return 1 + 0.03 * std::log2(n); }, {1, 2, 4, 8, 16}), 4), 0,
+              0.01);
+  EXPECT_NEAR(error_at(made_of([](double n) { return 1 + 0.2 * (n - 1) / n; }, {1, 2, 4, 8, 16}), 4), 0,
+              0.02);
+}
+
+TEST(CurveModelTest, what_a_step_costs_whatever_its_batch_is_found_along_strong_scaling) {
+  Curve curve = made_of([](double n) { return 1 + 0.05 * (n - 1); }, {1, 2, 4, 16});
+  for (CurvePoint& point : curve.points) point.batch_per_gpu = 128.0 / point.gpus;
+  EXPECT_NEAR(error_at(curve, 3), 0, 0.03);
+}
+
+TEST(CurveModelTest, fewer_known_counts_and_farther_ones_are_less_certain) {
+  const Curve curve = made_of([](double n) { return 1 + 0.03 * std::log2(n); }, {1, 2, 4, 8, 64});
+  const auto width = [&](size_t known, const CurvePoint& at) {
+    const Forecast found = forecast(curve, std::span(curve.points).first(known), at);
+    return found.high / found.low;
+  };
+  EXPECT_GT(width(1, curve.points.back()), width(3, curve.points.back()));
+  EXPECT_GT(width(3, curve.points.back()), width(3, curve.points[3]));
 }
 
 }  // namespace

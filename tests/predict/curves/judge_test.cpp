@@ -17,7 +17,7 @@ Curve curve_of(std::vector<std::pair<int, double>> rates) {
 
 std::vector<int> predicted_counts(const Curve& curve, std::optional<int> known_up_to) {
   std::vector<int> counts;
-  for (const CurvePrediction& row : predict_curves(std::span(&curve, 1), known_up_to, {}))
+  for (const CurvePrediction& row : predict_curves(std::span(&curve, 1), known_up_to))
     counts.push_back(row.gpus);
   return counts;
 }

@@ -179,27 +179,4 @@ std::vector<Curve> read_curves(const std::filesystem::path& path) {
   return curves;
 }
 
-std::vector<AllReducePoint> read_all_reduce(const std::filesystem::path& path) {
-  Table table(path);
-  const std::string_view ranks_column = table.first_of({"ranks", "setup"});
-  for (const std::string_view column : {"operation", "bytes", "out_of_place_us"}) table.first_of({column});
-  std::vector<AllReducePoint> points;
-  for (size_t row = 0; row < table.size(); ++row) {
-    table.select(row);
-    if (!table.text("operation").starts_with("all_reduce")) continue;
-    const std::string ranks_text = table.text(ranks_column);
-    const std::optional<int64_t> ranks =
-        parse_whole(ranks_text.substr(0, ranks_text.find(" ranks")), {.least = 2, .most = 1e7});
-    const std::optional<double> bytes = table.number("bytes");
-    const std::optional<double> time_us = table.number("out_of_place_us");
-    if (!ranks) table.refuse(fmt::format("{} names no number of ranks", ranks_column));
-    if (bytes && time_us) points.push_back({static_cast<int>(*ranks), *bytes, *time_us / 1e6});
-  }
-  if (points.empty())
-    throw ConfigError(fmt::format("{} holds no time of an all-reduce", path.string()), kColumnsAdvice);
-  std::ranges::sort(points, {},
-                    [](const AllReducePoint& point) { return std::pair(point.ranks, point.bytes); });
-  return points;
-}
-
 }  // namespace lockstep::predict

@@ -3,7 +3,6 @@
 #include <span>
 
 #include "lockstep/predict/curves/curve.h"
-#include "lockstep/predict/curves/curve_file.h"
 
 namespace lockstep::predict {
 
@@ -16,7 +15,6 @@ struct Forecast {
 
 /// Predicts the rate of a curve's job at the count, nodes and batch of `at` from its `known` counts, one or
 /// more. Formulas: docs/predicting.md.
-Forecast forecast(const Curve& curve, std::span<const CurvePoint> known, const CurvePoint& at,
-                  std::span<const AllReducePoint> table);
+Forecast forecast(const Curve& curve, std::span<const CurvePoint> known, const CurvePoint& at);
 
 }  // namespace lockstep::predict

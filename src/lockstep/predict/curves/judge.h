@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/predict/curves/curve_file.h"
 #include "lockstep/predict/curves/curve_model.h"
 #include "lockstep/predict/curves/simple_predictors.h"
 
@@ -31,10 +30,8 @@ struct CurvePrediction {
 
 /// Predicts every count of every curve above `known_up_to` GPUs, or without it above half of the curve's
 /// largest count, from the others; a curve's smallest count is always known. Curves without another count are
-/// left out. `table`: measured all-reduces of the cluster, for curves of which a single count is known; may
-/// be empty.
-std::vector<CurvePrediction> predict_curves(std::span<const Curve> curves, std::optional<int> known_up_to,
-                                            std::span<const AllReducePoint> table);
+/// left out.
+std::vector<CurvePrediction> predict_curves(std::span<const Curve> curves, std::optional<int> known_up_to);
 
 /// Relative errors, |predicted / measured - 1|.
 struct ErrorSummary {

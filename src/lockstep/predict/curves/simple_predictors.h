@@ -13,8 +13,8 @@ struct SimplePredictor {
   double (*images_per_s)(std::span<const CurvePoint> known, int gpus);
 };
 
-/// Index of the overhead that grows with log2 N.
-inline constexpr size_t kLog2 = 3;
+/// Places of the last efficiency and of the overhead that grows with log2 N.
+inline constexpr size_t kLastEfficiency = 1, kLog2 = 3;
 
 /// What people do without a model: the yardsticks of every prediction.
 extern const std::array<SimplePredictor, 6> kSimplePredictors;
