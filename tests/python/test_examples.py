@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 class NetworksTest(unittest.TestCase):
-    NETWORKS = ("vit_b_16", "mobilenet_v3_large", "gpt2")
+    NETWORKS = ("vit_b_16", "gpt2")
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -52,7 +52,7 @@ class NetworksTest(unittest.TestCase):
 class MoreNetworksTest(NetworksTest):
     """The others: exporting takes a quarter of a minute each."""
 
-    NETWORKS = ("convnext_tiny", "swin_t", "efficientnet_v2_s")
+    NETWORKS = ("mobilenet_v3_large", "convnext_tiny", "swin_t", "efficientnet_v2_s")
 
 
 if __name__ == "__main__":

@@ -66,6 +66,26 @@ class RecordTest(unittest.TestCase):
         expected = {f"rank-{rank['rank']}.json" for rank in self.ranks()} | {rank["trace"] for rank in self.ranks()}
         self.assertEqual(names, (expected - {None}) | set(others))
 
+    def stop(self, number, *arguments):
+        process = subprocess.Popen(
+            self.command(*arguments), env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        while "trained" not in process.stdout.readline():
+            self.assertIsNone(process.poll())
+        time.sleep(0.2)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        return process.returncode
+
+    def own_disk(self, size):
+        """Mounts a small disk at the recording's folder; False where a test must not."""
+        self.kept.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(self.kept)]
+        if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode != 0:
+            return False
+        self.addCleanup(subprocess.run, ["umount", "-l", str(self.kept)], check=True)
+        return True
+
 
 class LaunchTest(RecordTest):
     def test_torchrun(self):
@@ -170,38 +190,16 @@ class FailsOpenTest(RecordTest):
         self.assertEqual(self.ranks()[0]["ended"], "interrupted")
         self.check_nothing_left()
 
-    def stop(self, number, *arguments):
-        process = subprocess.Popen(
-            self.command(*arguments), env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        while "trained" not in process.stdout.readline():
-            self.assertIsNone(process.poll())
-        time.sleep(0.2)
-        process.send_signal(number)
-        process.communicate(timeout=60)
-        return process.returncode
-
     def test_sigterm_of_the_launcher_finds_a_rank_in_a_collective(self):
         self.assertNotEqual(self.stop(signal.SIGTERM, *TORCHRUN, str(TRAININGS / "ddp.py"), "--end", "hang"), 0)
         self.assertEqual([rank["ended"] for rank in self.ranks()], ["terminated"] * 2)
         self.check_nothing_left()
-
-    def test_sigint_to_record_reaches_the_training(self):
-        self.assertEqual(self.stop(signal.SIGINT, str(TRAININGS / "ddp.py"), "--end", "hang"), 128 + signal.SIGINT)
-        self.assertEqual(self.ranks()[0]["ended"], "interrupted")
 
     def test_a_training_that_is_too_short(self):
         self.assertEqual(self.record(str(TRAININGS / "ddp.py"), "--steps", "5").returncode, 0)
         [rank] = self.ranks()
         self.assertEqual((rank["window"], rank["trace"]), (None, None))
         self.assertEqual(rank["warnings"], ["ended after 5 steps, before its window"])
-
-    def test_a_profiler_of_the_script(self):
-        finished = self.record(str(TRAININGS / "ddp.py"), "--profile")
-        self.assertEqual(finished.returncode, 0, finished.stderr)
-        self.assertIn("the script's own profile has True", finished.stdout)
-        self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
-        self.assertIn("profiler of its own", finished.stderr)
 
     def test_a_disk_that_is_full(self):
         # A limit of the size of files is what a test can have of a full disk.
@@ -215,25 +213,6 @@ class FailsOpenTest(RecordTest):
         self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
         self.assertEqual(len(self.ranks()[0]["step_end_s"]), 80)
         self.assertIsNone(self.ranks()[0]["trace"])
-        self.check_nothing_left()
-
-    def own_disk(self, size):
-        """Mounts a small disk at the recording's folder; False where a test must not."""
-        self.kept.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(self.kept)]
-        if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode != 0:
-            return False
-        self.addCleanup(subprocess.run, ["umount", "-l", str(self.kept)], check=True)
-        return True
-
-    def test_a_disk_that_has_no_place_for_traces(self):
-        if not self.own_disk("300k"):
-            return
-        finished = self.record(*TORCHRUN, str(TRAININGS / "ddp.py"))
-        self.assertEqual(finished.returncode, 0, finished.stderr)
-        self.assertIn("trained 80 steps", finished.stdout)
-        self.assertLessEqual(finished.stderr.count("lockstep record: warning: "), 2, finished.stderr)
-        self.assertIn("the disk may be full", finished.stderr)
         self.check_nothing_left()
 
     def test_a_disk_that_becomes_read_only(self):
@@ -260,23 +239,6 @@ runpy.run_path("{TRAININGS / 'own_optimizer.py'}")
         self.assertIn("The training of rank 1 ended early: running.", finished.stdout)
         self.assertIn("Phases are means of 20 steps", finished.stdout)
         self.check_nothing_left()
-
-    def test_steps_of_less_than_a_millisecond(self):
-        script = """
-import time, torch
-weight = torch.nn.Parameter(torch.zeros(4))
-optimizer = torch.optim.SGD([weight], lr=0.1)
-began = time.perf_counter()
-for _ in range(5000):
-    optimizer.zero_grad()
-    weight.sum().backward()
-    optimizer.step()
-print("steps per second", 5000 / (time.perf_counter() - began))
-"""
-        finished = self.record("-c", script)
-        self.assertEqual(finished.returncode, 0, finished.stderr)
-        self.check_whole(self.ranks(), 1, 5000)
-        self.assertIn("Phases are means of 20 steps", finished.stdout)
 
     def test_a_torch_without_hooks(self):
         old = self.folder / "torch" / "optim"
@@ -352,6 +314,44 @@ class MoreFailsOpenTest(RecordTest):
         self.assertIn("rank 0 is that of process", finished.stderr)
         self.assertEqual(self.ranks()[0]["ended"], "finished")
         self.check_nothing_left()
+
+    def test_a_profiler_of_the_script(self):
+        finished = self.record(str(TRAININGS / "ddp.py"), "--profile")
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("the script's own profile has True", finished.stdout)
+        self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
+        self.assertIn("profiler of its own", finished.stderr)
+
+    def test_a_disk_that_has_no_place_for_traces(self):
+        if not self.own_disk("300k"):
+            return
+        finished = self.record(*TORCHRUN, str(TRAININGS / "ddp.py"))
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("trained 80 steps", finished.stdout)
+        self.assertLessEqual(finished.stderr.count("lockstep record: warning: "), 2, finished.stderr)
+        self.assertIn("the disk may be full", finished.stderr)
+        self.check_nothing_left()
+
+    def test_sigint_to_record_reaches_the_training(self):
+        self.assertEqual(self.stop(signal.SIGINT, str(TRAININGS / "ddp.py"), "--end", "hang"), 128 + signal.SIGINT)
+        self.assertEqual(self.ranks()[0]["ended"], "interrupted")
+
+    def test_steps_of_less_than_a_millisecond(self):
+        script = """
+import time, torch
+weight = torch.nn.Parameter(torch.zeros(4))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+began = time.perf_counter()
+for _ in range(5000):
+    optimizer.zero_grad()
+    weight.sum().backward()
+    optimizer.step()
+print("steps per second", 5000 / (time.perf_counter() - began))
+"""
+        finished = self.record("-c", script)
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.check_whole(self.ranks(), 1, 5000)
+        self.assertIn("Phases are means of 20 steps", finished.stdout)
 
 
 if __name__ == "__main__":
