@@ -135,8 +135,9 @@ TEST_F(TorchrunTest, a_lost_host_of_rank_0_is_named_by_a_rank_of_the_other) {
   std::vector<pid_t> started;
   for (int number = 0; number < 4; ++number) started.push_back(rank(number, 4, {}, 2));
   run_.wait_for_ranks(4);
-  ::kill(started[1], SIGKILL);
+  // Rank 0 first: it would tell of rank 1 otherwise, with its last breath.
   ::kill(started[0], SIGKILL);
+  ::kill(started[1], SIGKILL);
   EXPECT_EQ(run_.wait(started[2]), kExitFailed);
   EXPECT_EQ(run_.wait(started[3]), kExitFailed);
   EXPECT_THAT(run_.output(), ContainsRegex("rank 2 says: rank [01] .* ended without a goodbye after step "));
