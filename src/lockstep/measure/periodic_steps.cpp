@@ -57,7 +57,7 @@ std::optional<PeriodicSteps> find_periodic_steps(const std::vector<double>& step
     }
     for (size_t turn = 0; turn < apart; ++turn) {
       if (count[turn] < kFewest || count[turn] < kRegular * in_turn[turn]) continue;
-      // Of the other steps as large a share is long by chance, or one step more.
+      // Chance makes as large a share of the other steps long, or one step more.
       const double share = (all_long - count[turn] + 1.0) / (static_cast<int>(steps) - in_turn[turn] + 1.0);
       const double chance = binomial_upper_tail(count[turn], in_turn[turn], std::min(1.0, share));
       if (chance >= least) continue;

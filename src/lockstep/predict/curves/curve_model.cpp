@@ -30,7 +30,7 @@ constexpr double kLeastStrongSize = 0.002, kMostStrongSize = 0.02;
 /// Weights of this model, of an overhead that grows with log2 N, and of the last efficiency in what is said.
 constexpr double kOwnWeight = 0.4, kLog2Weight = 0.4, kLastWeight = 0.2;
 
-/// What each term costs a GPU per image, in multiples of the first known count's cost.
+/// Cost of each term per GPU and image, in multiples of the first known count's cost.
 Terms terms_of(const CurvePoint& point, const CurvePoint& first) {
   const double n = point.gpus, nodes = point.nodes;
   const bool has_batches = point.batch_per_gpu > 0 && first.batch_per_gpu > 0;
@@ -64,7 +64,7 @@ class Belief {
     double mean = 0;
     double variance = 0;
   };
-  /// Of a measurement at `terms`.
+  /// Distribution of a measurement at `terms`.
   Normal at(const Terms& terms) const {
     Normal found;
     const Terms gain = gain_of(terms);

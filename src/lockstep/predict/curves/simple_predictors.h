@@ -16,7 +16,7 @@ struct SimplePredictor {
 /// Places of the last efficiency and of the overhead that grows with log2 N.
 inline constexpr size_t kLastEfficiency = 1, kLog2 = 3;
 
-/// What people do without a model: the yardsticks of every prediction.
+/// Predictors without a model, the yardsticks of every prediction.
 extern const std::array<SimplePredictor, 6> kSimplePredictors;
 
 }  // namespace lockstep::predict

@@ -58,7 +58,7 @@ bool is_beyond_chance(const std::vector<double>& values) {
          static_cast<double>(above) > count / 2 + 1.5 * std::sqrt(count);
 }
 
-/// What the others take, mean over them, in every step.
+/// Mean time of the others, in every step.
 std::vector<double> others_s(const std::vector<RankBreakdown>& ranks, size_t place, Series phase) {
   std::vector<double> mean_s((ranks[place].series.*phase).size(), 0);
   for (const RankBreakdown& rank : ranks) {
