@@ -19,8 +19,7 @@ namespace {
 /// Connections that have proved nothing yet; the eldest goes when more come.
 constexpr size_t kMostUnproven = 256;
 constexpr std::chrono::milliseconds kTryAgain{10};
-/// The other rank listens already: a connection that takes longer leads nowhere. The system would try for 135
-/// s.
+/// The other rank listens already: a connection that takes longer leads nowhere. The system tries for 135 s.
 constexpr std::chrono::seconds kLongestConnect{20};
 
 /// Adds what has arrived of `bytes` bytes; false once the other end has closed the connection.

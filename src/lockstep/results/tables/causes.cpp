@@ -8,6 +8,7 @@
 
 #include "lockstep/base/units.h"
 #include "lockstep/measure/periodic_steps.h"
+#include "lockstep/measure/series.h"
 #include "lockstep/measure/stretches.h"
 #include "lockstep/results/record/summarize.h"
 #include "lockstep/results/tables/numbers.h"
@@ -27,11 +28,6 @@ constexpr double kStarved = 0.1;
 constexpr int64_t kSmallBucket = int64_t{1} << 20;
 /// A device that is idle for more of the time than this has a host that cannot keep up.
 constexpr double kIdle = 0.2;
-
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) /
-         static_cast<double>(std::max<size_t>(1, values.size()));
-}
 
 /// Finds the causes of one run, which has a breakdown with ranks.
 class Causes {
@@ -196,10 +192,10 @@ class Causes {
       idle.push_back(1 - (work.compute_s + work.exposed_s) / work.window_s);
       calls.push_back(work.synchronizations / std::max(1.0, work.window_s / mean_.step_s));
     }
-    if (idle.empty() || mean_of(idle) < kIdle || mean_of(calls) < 2) return;
-    add(Kind::kSynchronizing, mean_of(idle) * mean_.step_s,
+    if (idle.empty() || measure::mean_of(idle) < kIdle || measure::mean_of(calls) < 2) return;
+    add(Kind::kSynchronizing, measure::mean_of(idle) * mean_.step_s,
         fmt::format("the device is idle for {} of the time, and the host waits for it {:.0f} times a step",
-                    share_text(mean_of(idle)), mean_of(calls)),
+                    share_text(measure::mean_of(idle)), measure::mean_of(calls)),
         "Read losses and metrics (.item(), .cpu(), print) every so many steps, not in each.");
   }
 

@@ -4,7 +4,8 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <numeric>
+
+#include "lockstep/measure/series.h"
 
 namespace lockstep::results {
 namespace {
@@ -34,11 +35,7 @@ constexpr std::array<NamedPhase, 4> kRankPhases{
      {"backward pass", &PhaseSeries::backward_s, kDevice},
      {"optimizer", &PhaseSeries::optimizer_s, kDevice}}};
 
-double mean_over(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) /
-         static_cast<double>(std::max<size_t>(1, values.size()));
-}
-
+/// The upper of the two in the middle; 0 without values.
 double median_of(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + std::ssize(values) / 2;
@@ -49,12 +46,10 @@ double median_of(std::vector<double> values) {
 /// By their mean and three standard errors, or by the number of those above 0, which a few large ones cannot
 /// hide.
 bool is_beyond_chance(const std::vector<double>& values) {
-  const double mean = mean_over(values);
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
   const auto count = static_cast<double>(values.size());
+  const double error = std::sqrt(measure::squared_deviations(values) / (count - 1) / count);
   const auto above = std::ranges::count_if(values, [](double value) { return value > 0; });
-  return (count > 1 && mean > 3 * std::sqrt(squares / (count - 1) / count)) ||
+  return (count > 1 && measure::mean_of(values) > 3 * error) ||
          static_cast<double>(above) > count / 2 + 1.5 * std::sqrt(count);
 }
 
@@ -80,13 +75,14 @@ std::optional<SlowRank> find_slow_rank(const std::vector<RankBreakdown>& ranks) 
   if (ranks.size() < 2) return std::nullopt;
   const auto waits = [](const RankBreakdown& rank) { return rank.mean.waiting_s; };
   const auto place = static_cast<size_t>(std::ranges::min_element(ranks, {}, waits) - ranks.begin());
+  if (ranks[place].series.waiting_s.empty()) return std::nullopt;
   std::array<std::vector<double>, kRankPhases.size()> longer_s;
   std::array<double, kRankPhases.size()> share{};
   for (size_t i = 0; i < kRankPhases.size(); ++i) {
     const std::vector<double> others = others_s(ranks, place, kRankPhases[i].series);
     longer_s[i] = ranks[place].series.*kRankPhases[i].series;
     subtract(longer_s[i], others);
-    share[i] = mean_over(others) > 0 ? median_of(longer_s[i]) / mean_over(others) : 0;
+    share[i] = measure::mean_of(others) > 0 ? median_of(longer_s[i]) / measure::mean_of(others) : 0;
   }
   const std::vector<double> waited_s = others_s(ranks, place, &PhaseSeries::waiting_s);
   double to_explain_s = median_of(waited_s);
@@ -116,7 +112,7 @@ std::optional<SlowRank> find_slow_rank(const std::vector<RankBreakdown>& ranks) 
     found.advice = kDevice;
   }
   found.longer_s = median_of(most_s);
-  found.lost_s = std::min(found.longer_s, mean_over(waited_s));
+  found.lost_s = std::min(found.longer_s, measure::mean_of(waited_s));
   found.is_certain = is_beyond_chance(most_s);
   return found;
 }
