@@ -11,8 +11,7 @@ enum class PeerUser {
   kNobody,
 };
 
-/// By the system's table of connections; looks only at those of the loopback interface. Takes time in
-/// proportion to the number of connections on this host.
+/// By the system's table of connections; looks only at those of the loopback interface.
 PeerUser peer_user(int fd);
 
 }  // namespace lockstep
