@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "console.h"
 #include "output_files.h"
+#include "predict_job.h"
 
 namespace lockstep::cli {
 namespace {
@@ -25,8 +26,14 @@ constexpr const char* kPredictExamples = R"(Examples:
   lockstep predict --curves data/published/sources/curves.csv
   lockstep predict --curves data/published/sources/pytorch_throughput.csv --known-up-to 8
   lockstep predict --curves mine.csv --known-up-to 1 --json predictions.json
-Each curve's larger counts are predicted from its smaller ones and compared with what was published. docs/predicting.md
-has the formulas, the errors found, and when not to trust them.
+  lockstep predict run.json --ranks 2,8,64,1024 --per-host 8 --network 25gbit,20us
+  lockstep predict run.json --ranks 64 --what-if
+  lockstep predict run.json --ranks 128 --what-if bandwidth=2x,wire=bf16,strategy=sharded
+  lockstep predict run.json --ranks 128 --simulate 128 --slow-rank 1.3x
+A run with a breakdown (bench --breakdown, record, import) is carried to other numbers of ranks. A table of published
+curves is a check of the method on what others measured: each curve's larger counts are predicted from its
+smaller ones and compared with what was published. docs/predicting.md has the formulas, the errors found, and when not
+to trust them.
 )";
 
 struct PredictOptions {
@@ -35,6 +42,7 @@ struct PredictOptions {
   std::string json;
   bool force = false;
   bool markdown = false;
+  PredictJobOptions job;
 };
 
 double error_of(double predicted, const CurvePrediction& row) {
@@ -125,7 +133,7 @@ std::string json_of(const std::vector<CurvePrediction>& predictions) {
   return json_text({{"predictions", list}});
 }
 
-int run_predict(const PredictOptions& options) {
+int run_predict_curves(const PredictOptions& options) {
   std::optional<int> known_up_to;
   if (options.known_up_to != "half") {
     const std::optional<int64_t> count = parse_whole(options.known_up_to, {.least = 1, .most = 1e7});
@@ -134,7 +142,6 @@ int run_predict(const PredictOptions& options) {
           fmt::format("--known-up-to takes half or a number of GPUs, not '{}'", options.known_up_to));
     known_up_to = static_cast<int>(*count);
   }
-  check_output_files({{"--json", options.json}}, {{"--curves", options.curves}}, options.force);
   const std::vector<CurvePrediction> predictions =
       predict::predict_curves(predict::read_curves(options.curves), known_up_to);
   if (predictions.empty())
@@ -148,17 +155,32 @@ int run_predict(const PredictOptions& options) {
   return kExitDone;
 }
 
+int run_predict(const PredictOptions& options) {
+  if (options.curves.empty() == options.job.record.empty()) {
+    throw ConfigError(options.curves.empty() ? "'lockstep predict' needs a result file or --curves"
+                                             : "'lockstep predict' takes a result file or --curves, not both",
+                      "lockstep predict run.json --ranks 128");
+  }
+  check_output_files({{"--json", options.json}},
+                     {{"--curves", options.curves}, {"RUN.json", options.job.record}}, options.force);
+  if (options.curves.empty()) return run_predict_job(options.job, options.json, options.markdown);
+  return run_predict_curves(options);
+}
+
 }  // namespace
 
 RunCommand add_predict(Flags& flags) {
   const auto options = std::make_shared<PredictOptions>();
   flags.set_examples(kPredictExamples);
+  add_predict_job_flags(flags, options->job);
+  flags.begin_group("Published curves");
   flags.add("--curves", options->curves,
             "a table of published scaling curves, in the columns of data/published/sources",
-            {.value = "FILE.csv", .required = true});
+            {.value = "FILE.csv"});
   flags.add("--known-up-to", options->known_up_to,
             "counts to predict from: those up to half of a curve's largest one, or up to a number of GPUs",
             {.value = "half|N"});
+  flags.begin_group("Output");
   flags.add("--json", options->json, "write the predictions as JSON in place of tables, to a file or stdout",
             {.value = "FILE", .alone = "-"});
   add_force_flag(flags, options->force);

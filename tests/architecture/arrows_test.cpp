@@ -21,7 +21,8 @@ using Parts = std::set<std::string>;
 
 const Parts kTorchFree = {
     "base",   "comm",       "measure", "topology", "results/record", "results/files", "results/tables",
-    "launch", "recordings", "data",    "feed",     "cuda_kernels",   "network_file",  "predict/curves"};
+    "launch", "recordings", "data",    "feed",     "cuda_kernels",   "network_file",  "predict/curves",
+    "predict/jobs"};
 
 Parts with(Parts parts, const Parts& more) {
   parts.insert(more.begin(), more.end());
@@ -41,6 +42,7 @@ const std::map<std::string, Parts> kMayKnow = {
     {"cuda_kernels", {"base"}},
     {"measure", {"base"}},
     {"predict/curves", {"base", "measure"}},
+    {"predict/jobs", {"base", "measure", "topology", "results/record"}},
     {"topology", {"base"}},
     {"results/record", {"base", "measure", "topology"}},
     {"results/files", {"base", "measure", "topology", "results/record"}},

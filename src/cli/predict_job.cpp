@@ -1,0 +1,164 @@
+#include "predict_job.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/json_codec.h"
+#include "lockstep/predict/jobs/simulate.h"
+#include "lockstep/predict/jobs/table_file.h"
+#include "lockstep/predict/jobs/what_if.h"
+#include "lockstep/results/files/record_json.h"
+
+#include "commands.h"
+#include "console.h"
+#include "predict_job_text.h"
+#include "shared_flags.h"
+
+namespace lockstep::cli {
+namespace {
+
+using predict::JobModel;
+using predict::Scenario;
+using results::Document;
+
+constexpr const char* kUsualChanges = "usual";
+
+/// 1.3 of "1.3x".
+double factor_of(const std::string& flag, const std::string& text) {
+  if (text.empty()) return 1;
+  const std::string number = text.ends_with('x') ? text.substr(0, text.size() - 1) : text;
+  const auto factor = parse_number(number, {.most = 1e6, .above = true});
+  if (!factor) throw ConfigError(fmt::format("{} takes a factor such as 1.3x, not '{}'", flag, text));
+  return *factor;
+}
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+predict::CollectiveTable table_for(const PredictJobOptions& options, predict::JobProfile& profile) {
+  predict::CollectiveTable table(profile.backend);
+  const bool measured_alone = !options.collectives.empty();
+  const auto points = measured_alone ? predict::read_collectives(options.collectives) : profile.points;
+  for (const predict::CollectivePoint& point : points) table.add(point);
+  // Collectives that were measured by themselves do not know what computing costs them.
+  if (measured_alone && table.has_points())
+    profile.loss.network = predict::network_loss(table, profile.points, profile.placement);
+  if (!options.network.empty())
+    table.set_network(predict::parse_network(options.network), profile.placement.hosts() > 1);
+  return table;
+}
+
+Scenario scenario_of(const PredictJobOptions& options, const predict::JobProfile& profile, int ranks) {
+  const int per_host = options.per_host.value_or(profile.placement.per_host);
+  return {.placement = {ranks, std::min(per_host, ranks)},
+          .global_batch = static_cast<double>(options.global_batch.value_or(0))};
+}
+
+StrategyForecast forecast_of(const PredictJobOptions& options, predict::JobProfile profile) {
+  predict::CollectiveTable table = table_for(options, profile);
+  StrategyForecast forecast{.model = JobModel(std::move(profile), std::move(table))};
+  const JobModel& model = forecast.model;
+  for (const int ranks : options.ranks)
+    forecast.rows.push_back(model.predict(scenario_of(options, model.profile(), ranks)));
+  Scenario last = scenario_of(options, model.profile(), options.ranks.back());
+  const int per_host = options.per_host.value_or(model.profile().placement.per_host);
+  Scenario any = last;
+  any.placement.per_host = per_host;
+  forecast.knee = model.knee(any, predict::kGoodEfficiency);
+  if (last.placement.ranks > 1 && model.profile().shape.gradients) {
+    forecast.present_bandwidth = model.present_link(last).bytes_per_s;
+    if (const auto times = model.bandwidth_for(last, predict::kGoodEfficiency))
+      forecast.needed_bandwidth = *times * *forecast.present_bandwidth;
+  }
+  if (!options.what_if.empty()) {
+    forecast.effects =
+        predict::effects_of(model, last,
+                            options.what_if == kUsualChanges ? predict::usual_changes(model.profile())
+                                                             : split_at_commas(options.what_if));
+  }
+  if (options.simulate) {
+    const Scenario simulated = scenario_of(options, model.profile(), *options.simulate);
+    forecast.simulation = predict::simulate(model, simulated,
+                                            {.steps = options.steps,
+                                             .seed = options.seed,
+                                             .slow_rank = factor_of("--slow-rank", options.slow_rank),
+                                             .thin_link = factor_of("--thin-link", options.thin_link),
+                                             .lost_host_after = options.lose_host});
+    forecast.closed_form = model.images_per_s(simulated);
+  }
+  return forecast;
+}
+
+}  // namespace
+
+int run_predict_job(const PredictJobOptions& options, const std::string& json, bool markdown) {
+  for (const auto& [flag, given] : {std::pair{"--slow-rank", !options.slow_rank.empty()},
+                                    {"--thin-link", !options.thin_link.empty()},
+                                    {"--lose-host", options.lose_host.has_value()}}) {
+    if (given && !options.simulate)
+      throw ConfigError(fmt::format("{} has no effect without --simulate", flag), "Add --simulate 128.");
+  }
+  const results::RunRecord record = results::read_record(options.record);
+  const auto profiles = predict::read_profiles(
+      record, options.record,
+      {.model = options.model, .strategy = options.strategy, .batch = options.batch.value_or(0)});
+  Document document;
+  Json list = Json::array();
+  for (const predict::JobProfile& profile : profiles) {
+    const StrategyForecast forecast = forecast_of(options, profile);
+    document.append(document_of(options, forecast));
+    list.push_back(json_of(forecast));
+  }
+  if (json.empty())
+    print_result(results::to_text(document, stdout_form(markdown)));
+  else
+    write_result(json, json_text({{"jobs", list}}));
+  return kExitDone;
+}
+
+void add_predict_job_flags(Flags& flags, PredictJobOptions& options) {
+  flags.begin_group("A job from its breakdown");
+  flags.add("run", options.record,
+            "a result with a breakdown: of 'lockstep bench --breakdown', 'record' or 'import'",
+            {.value = "RUN.json"});
+  flags.add("--ranks", options.ranks, "numbers of ranks to predict", {.numbers = counts_up_to(1 << 20)});
+  flags.add("--per-host", options.per_host, "ranks that share a host [as measured]",
+            {.numbers = counts_up_to(4096)});
+  flags.add("--global-batch", options.global_batch,
+            "strong scaling: images per step of the whole job [weak scaling: the batch per rank stays]",
+            {.numbers = counts_up_to(1e9)});
+  flags.add("--network", options.network,
+            "bandwidth of a host and latency of a message between hosts: 25gbit,20us [as measured]",
+            {.value = "LINK"});
+  flags.add(
+      "--collectives", options.collectives,
+      "measured times of collectives: a list in JSON, or what nccl-tests printed [the run's own buckets]",
+      {.value = "FILE"});
+  flags.add("--model", options.model, "network, where the file holds several", {.value = "NAME"});
+  flags.add("--strategy", options.strategy, "strategy to predict [all in the file]", {.value = "NAME"});
+  flags.add("--batch", options.batch, "images per rank and batch, where the file holds several",
+            {.numbers = counts_up_to(kMostImages)});
+  flags.add("--what-if", options.what_if,
+            "effects of changes at the last of --ranks, each by itself: bandwidth=2x,latency=0,bucket=10,"
+            "strategy=sharded,wire=bf16,no-straggler,batch=64,compute=2x [without a value: the usual ones]",
+            {.value = "CHANGES", .alone = kUsualChanges});
+  flags.add("--simulate", options.simulate, "simulate so many ranks bucket by bucket, beside the formulas",
+            {.numbers = counts_up_to(1 << 16)});
+  flags.add("--steps", options.steps, "steps to simulate", {.numbers = counts_up_to(kMostSteps)});
+  flags.add("--seed", options.seed, "seed of the simulation's noise", {.numbers = kSeeds});
+  flags.add("--slow-rank", options.slow_rank, "simulate a rank that computes so many times as long: 1.3x",
+            {.value = "FACTOR"});
+  flags.add("--thin-link", options.thin_link, "simulate a link with this share of the bandwidth: 0.5x",
+            {.value = "FACTOR"});
+  flags.add("--lose-host", options.lose_host, "simulate that a host is lost after so many steps",
+            {.value = "STEPS", .numbers = counts_up_to(kMostSteps)});
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,216 @@
+#include "predict_job_text.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/measure/percentiles.h"
+#include "lockstep/results/tables/numbers.h"
+
+namespace lockstep::cli {
+namespace {
+
+using predict::JobPrediction;
+using predict::PredictedFactors;
+using results::counted;
+using results::Document;
+using results::number_text;
+using results::share_text;
+
+struct NamedFactor {
+  const char* name;
+  double PredictedFactors::*value;
+};
+
+constexpr std::array<NamedFactor, 5> kFactors{{{"batch", &PredictedFactors::batch},
+                                               {"machine", &PredictedFactors::machine},
+                                               {"strategy", &PredictedFactors::strategy},
+                                               {"transfer", &PredictedFactors::transfer},
+                                               {"stragglers", &PredictedFactors::stragglers}}};
+
+std::string gbit_text(double bytes_per_s) {
+  return fmt::format("{} Gbit/s", number_text(8e-9 * bytes_per_s));
+}
+
+/// "128 ranks would reach 0.71 (0.64 to 0.77); transfer takes most; 90 % needs 38 Gbit/s, now 10."
+std::string answer(const StrategyForecast& forecast) {
+  const JobPrediction& row = forecast.rows.back();
+  std::string text = fmt::format("{} would reach an efficiency of {:.2f} ({:.2f} to {:.2f}), {} {}",
+                                 counted(row.placement.ranks, "rank"), row.efficiency, row.low, row.high,
+                                 number_text(row.images_per_s), forecast.model.profile().unit);
+  const NamedFactor& least = *std::ranges::min_element(
+      kFactors, {}, [&](const NamedFactor& factor) { return row.factors.*factor.value; });
+  if (row.factors.*least.value < 1) text += fmt::format("; {} takes most", least.name);
+  const std::string until = forecast.knee > 0
+                                ? fmt::format("and holds up to {}", counted(forecast.knee, "rank"))
+                                : std::string("and holds at no number of ranks");
+  if (row.efficiency >= predict::kGoodEfficiency) {
+    text += forecast.knee >= predict::kMostKnee
+                ? fmt::format("; 90 % holds beyond {} ranks", results::count_text(predict::kMostKnee))
+                : fmt::format("; 90 % holds up to {}", counted(forecast.knee, "rank"));
+  } else if (forecast.needed_bandwidth) {
+    text += fmt::format("; 90 % needs {} in place of {}, {}", gbit_text(*forecast.needed_bandwidth),
+                        gbit_text(*forecast.present_bandwidth), until);
+  } else {
+    text += fmt::format("; 90 % is out of reach of any bandwidth, {}", until);
+  }
+  return text + ".";
+}
+
+std::string interval_text(double low, double high) {
+  return fmt::format("{:.0f} to {:.0f} %", 100 * low, 100 * high);
+}
+
+Document predictions_of(const StrategyForecast& forecast) {
+  const bool strong = std::ranges::any_of(
+      forecast.rows, [&](const JobPrediction& row) { return row.batch != forecast.model.profile().batch; });
+  const bool compared =
+      std::ranges::any_of(forecast.rows, [](const JobPrediction& row) { return row.measured_s.has_value(); });
+  results::Table table{.columns = {"ranks", "hosts"}};
+  if (strong) table.add_column({"per rank"});
+  for (const char* head : {"rate", "efficiency", "90 % interval"}) table.add_column({head});
+  for (const NamedFactor& factor : kFactors) {
+    if (strong || factor.value != &PredictedFactors::batch) table.add_column({factor.name});
+  }
+  if (compared) table.add_column({"measured"});
+  table.add_column({"extrapolated", results::kText});
+  for (const JobPrediction& row : forecast.rows) {
+    std::vector<results::Cell> cells{results::count_text(row.placement.ranks),
+                                     results::count_text(row.placement.hosts())};
+    if (strong) cells.emplace_back(fmt::format("{:g}", row.batch));
+    cells.emplace_back(number_text(row.images_per_s));
+    cells.emplace_back(share_text(row.efficiency));
+    cells.emplace_back(interval_text(row.low, row.high));
+    for (const NamedFactor& factor : kFactors) {
+      if (strong || factor.value != &PredictedFactors::batch)
+        cells.emplace_back(share_text(row.factors.*factor.value));
+    }
+    if (compared)
+      cells.emplace_back(row.measured_s ? number_text(row.images_per_s * row.step_s / *row.measured_s)
+                                        : results::kNoValue);
+    cells.emplace_back(row.extrapolated.empty() ? results::kNoValue
+                                                : fmt::format("{}", fmt::join(row.extrapolated, ", ")));
+    table.add_row(std::move(cells));
+  }
+  Document document(std::move(table));
+  const std::string& algorithm = forecast.rows.back().algorithm;
+  document.add(results::Remark{
+      "",
+      fmt::format(
+          "{}rate: {} of the whole job. efficiency: against one rank alone; the product of the factors.{} "
+          "extrapolated: more ranks or hosts than collectives were measured on, or another batch.",
+          strong ? "per rank: batch of a rank. " : "", forecast.model.profile().unit,
+          algorithm.empty() ? "" : fmt::format(" Collectives: {}.", algorithm))});
+  return document;
+}
+
+std::string knee_text(int knee) {
+  return knee >= predict::kMostKnee ? fmt::format("> {}", results::count_text(predict::kMostKnee))
+                                    : results::count_text(knee);
+}
+
+std::string gain_text(double gain) {
+  return fmt::format("{:+.1f} %", 100 * gain);
+}
+
+Document effects_of(const StrategyForecast& forecast) {
+  results::Table table{
+      .columns = {
+          {"change", results::kText}, "rate", "gain", "efficiency", "90 % interval", "90 % up to ranks"}};
+  const JobPrediction& now = forecast.rows.back();
+  table.add_row({"none", number_text(now.images_per_s), results::kNoValue, share_text(now.efficiency),
+                 interval_text(now.low, now.high), knee_text(forecast.knee)});
+  for (const predict::ChangeEffect& effect : forecast.effects) {
+    table.add_row({effect.change, number_text(effect.prediction.images_per_s), gain_text(effect.gain),
+                   share_text(effect.prediction.efficiency),
+                   interval_text(effect.prediction.low, effect.prediction.high), knee_text(effect.knee)});
+  }
+  Document document(
+      results::Heading{fmt::format("What would help {}", counted(now.placement.ranks, "rank"))});
+  document.add(std::move(table));
+  const predict::ChangeEffect& best = forecast.effects.front();
+  document.add(results::Remark{
+      "", best.gain > 0.005 ? fmt::format("Change first: {} ({}).", best.change, gain_text(best.gain))
+                            : "None of these changes brings half a percent."});
+  return document;
+}
+
+Document simulation_of(const StrategyForecast& forecast, int ranks) {
+  const predict::Simulation& simulation = *forecast.simulation;
+  results::Table table{
+      .columns = {"steps", "rate", "closed form", "difference", "p50 step", "p99 step", "waiting"}};
+  table.add_row(
+      {results::count_text(std::ssize(simulation.step_s)), number_text(simulation.images_per_s),
+       number_text(*forecast.closed_form), gain_text(simulation.images_per_s / *forecast.closed_form - 1),
+       results::time_text(measure::percentile(simulation.step_s, 50)),
+       results::time_text(measure::percentile(simulation.step_s, 99)), share_text(simulation.waiting)});
+  Document document(results::Heading{fmt::format("Simulation of {}", counted(ranks, "rank"))});
+  document.add(std::move(table));
+  return document;
+}
+
+Json json_of(const JobPrediction& row) {
+  Json factors = Json::object();
+  for (const NamedFactor& factor : kFactors) factors[factor.name] = row.factors.*factor.value;
+  return {{"ranks", row.placement.ranks},
+          {"hosts", row.placement.hosts()},
+          {"batch_per_rank", row.batch},
+          {"images_per_s", row.images_per_s},
+          {"low", row.images_per_s * row.low / row.efficiency},
+          {"high", row.images_per_s * row.high / row.efficiency},
+          {"efficiency", row.efficiency},
+          {"factors", factors},
+          {"step_s", row.step_s},
+          {"algorithm", row.algorithm},
+          {"extrapolated", row.extrapolated},
+          {"measured_step_s", encode(row.measured_s)}};
+}
+
+}  // namespace
+
+Document document_of(const PredictJobOptions& options, const StrategyForecast& forecast) {
+  const predict::JobProfile& profile = forecast.model.profile();
+  Document document(
+      results::Heading{fmt::format("{}, {}, from {} with batch {}", profile.model, profile.strategy,
+                                   counted(profile.placement.ranks, "rank"), profile.batch)});
+  document.add(results::Remark{"", answer(forecast)});
+  document.append(predictions_of(forecast));
+  if (!forecast.effects.empty()) document.append(effects_of(forecast));
+  if (forecast.simulation) document.append(simulation_of(forecast, *options.simulate));
+  for (const std::string& note : forecast.model.notes()) document.add(results::Remark{"Note: ", note});
+  return document;
+}
+
+Json json_of(const StrategyForecast& forecast) {
+  Json rows = Json::array(), effects = Json::array();
+  for (const JobPrediction& row : forecast.rows) rows.push_back(json_of(row));
+  for (const predict::ChangeEffect& effect : forecast.effects) {
+    effects.push_back({{"change", effect.change},
+                       {"gain", effect.gain},
+                       {"ranks_at_90_percent", effect.knee},
+                       {"prediction", json_of(effect.prediction)}});
+  }
+  const predict::JobProfile& profile = forecast.model.profile();
+  Json json{
+      {"model", profile.model},
+      {"strategy", profile.strategy},
+      {"measured_ranks", profile.placement.ranks},
+      {"predictions", rows},
+      {"ranks_at_90_percent", forecast.knee},
+      {"bandwidth_bits_per_s", forecast.present_bandwidth ? Json(8 * *forecast.present_bandwidth) : Json()},
+      {"bandwidth_for_90_percent_bits_per_s",
+       forecast.needed_bandwidth ? Json(8 * *forecast.needed_bandwidth) : Json()},
+      {"notes", forecast.model.notes()}};
+  if (!forecast.effects.empty()) json["what_if"] = effects;
+  if (forecast.simulation) {
+    json["simulation"] = {{"images_per_s", forecast.simulation->images_per_s},
+                          {"closed_form_images_per_s", *forecast.closed_form},
+                          {"waiting", forecast.simulation->waiting},
+                          {"step_s", forecast.simulation->step_s}};
+  }
+  return json;
+}
+
+}  // namespace lockstep::cli

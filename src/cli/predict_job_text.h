@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "lockstep/base/json_codec.h"
+#include "lockstep/predict/jobs/job_model.h"
+#include "lockstep/predict/jobs/simulate.h"
+#include "lockstep/predict/jobs/what_if.h"
+#include "lockstep/results/tables/document.h"
+
+#include "predict_job.h"
+
+namespace lockstep::cli {
+
+/// All that is predicted of one strategy.
+struct StrategyForecast {
+  predict::JobModel model;
+  std::vector<predict::JobPrediction> rows;
+  int knee = 0;
+  /// Bytes per second that an efficiency of 90 % needs at the last row, and those at present; empty: there
+  /// are none, or none suffice.
+  std::optional<double> needed_bandwidth;
+  std::optional<double> present_bandwidth;
+  std::vector<predict::ChangeEffect> effects;
+  std::optional<predict::Simulation> simulation;
+  std::optional<double> closed_form;
+};
+
+/// The answer in a sentence, the tables behind it, and notes on what the model does not know.
+results::Document document_of(const PredictJobOptions& options, const StrategyForecast& forecast);
+
+Json json_of(const StrategyForecast& forecast);
+
+}  // namespace lockstep::cli

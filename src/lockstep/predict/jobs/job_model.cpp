@@ -1,0 +1,323 @@
+#include "lockstep/predict/jobs/job_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/units.h"
+#include "lockstep/measure/percentiles.h"
+
+namespace lockstep::predict {
+namespace {
+
+/// Equally probable maxima over which a step is averaged.
+constexpr int kMaxima = 32;
+constexpr int kDraws = 200;
+/// Share of computing that does not shrink with the batch, where one batch was measured.
+constexpr double kFixedShare = 0.1;
+/// Least computing of any batch, relative to the measured one.
+constexpr double kLeastComputing = 0.02;
+/// Uncertainty as standard deviations of logarithms: of computing; of the cost of collectives where they were
+/// measured, more for each doubling beyond, and of a network that nobody measured; of noise; of how ranks
+/// share a host beyond the measured number; least of the model as a whole.
+constexpr double kComputing = 0.01, kMeasuredCost = 0.05, kCostPerDoubling = 0.08, kUnmeasuredNetwork = 0.15,
+                 kAssumedLatency = 0.7, kNoise = 0.25, kSharing = 0.4, kLeastMisfit = 0.015;
+
+double largest_bytes_of(const JobProfile& profile) {
+  double most = 0;
+  for (const GradientBucket& bucket : profile.buckets) most = std::max(most, bucket.bytes);
+  return most;
+}
+
+}  // namespace
+
+JobModel::JobModel(JobProfile profile, CollectiveTable table)
+    : profile_(std::move(profile)), table_(std::move(table)), notes_(profile_.notes) {
+  const bool communicates = profile_.shape.gradients.has_value();
+  if (communicates && table_.empty()) {
+    throw ConfigError(
+        fmt::format("the record has {} at one rank only, so the cost of collectives is not known",
+                    profile_.strategy),
+        "Measure two ranks or more with --breakdown, or give a network (--network 25gbit,20us) or a table "
+        "(--collectives FILE).");
+  }
+  if (communicates && table_.latency_is_assumed())
+    notes_.push_back(fmt::format(
+        "Large buckets do not tell latency from bandwidth: {:.0f} us per round are assumed. Small buckets "
+        "(bench --bucket-mb) or a table (--collectives) measure it.",
+        1e6 * kAssumedRound_s));
+  double squares = 0;
+  std::vector<KnownValue> misfits;
+  for (const MeasuredStep& measured : profile_.measured) {
+    const Scenario scenario{.placement = measured.placement};
+    const double model_s = steps(scenario, Draw{}, noise_of(scenario, profile_.shape)).stragglers_s;
+    misfits.push_back({std::log2(measured.placement.ranks), std::log(measured.step_s / model_s)});
+  }
+  misfits_ = std::move(misfits);
+  for (const KnownValue& misfit : misfits_) squares += std::pow(misfit.value - misfits_.back().value, 2);
+  if (misfits_.size() > 1) misfit_ = std::sqrt(squares / static_cast<double>(misfits_.size() - 1));
+  misfit_ = std::max(misfit_, kLeastMisfit);
+}
+
+StrategyShape JobModel::shape_of_job(const Scenario& scenario) const {
+  if (scenario.strategy.empty()) return profile_.shape;
+  const auto shape = strategy_shape(scenario.strategy, "");
+  if (!shape || scenario.strategy == results::kIndependent || scenario.strategy == results::kSingle)
+    throw ConfigError(fmt::format("strategy '{}' has no model to predict it", scenario.strategy),
+                      "'lockstep info strategies' lists those that train together.");
+  return *shape;
+}
+
+double JobModel::batch_of(const Scenario& scenario) const {
+  if (scenario.global_batch > 0) {
+    if (scenario.global_batch < scenario.placement.ranks)
+      throw ConfigError(fmt::format("--global-batch {} has no image for each of {} ranks",
+                                    scenario.global_batch, scenario.placement.ranks),
+                        "Use fewer --ranks, or a larger --global-batch.");
+    return scenario.global_batch / scenario.placement.ranks;
+  }
+  return scenario.batch > 0 ? scenario.batch : profile_.batch;
+}
+
+double JobModel::relative_time(double batch) const {
+  if (batch == profile_.batch) return 1;
+  if (profile_.alone_by_batch.size() == 1) return kFixedShare + (1 - kFixedShare) * batch / profile_.batch;
+  return std::max(
+      1e-6, value_at(profile_.alone_by_batch, batch) / value_at(profile_.alone_by_batch, profile_.batch));
+}
+
+double JobModel::slowdown(const Placement& placement, double draw) const {
+  const auto sharing = [&](double ranks) {
+    const double measured = value_at(profile_.sharing, ranks);
+    const double most = profile_.sharing.back().at;
+    const double beyond =
+        ranks > most ? measured + (draw - 1) * (measured - value_at(profile_.sharing, most)) : measured;
+    const double cores = profile_.ranks_with_cores;
+    return cores > 0 && ranks > cores ? std::max(beyond, ranks / cores) : beyond;
+  };
+  return std::max(1e-3, sharing(std::min(placement.per_host, placement.ranks)));
+}
+
+std::vector<GradientBucket> JobModel::buckets_of(const Scenario& scenario, const StrategyShape& shape) const {
+  std::vector<GradientBucket> buckets = profile_.buckets;
+  const bool as_measured = scenario.strategy.empty() && scenario.bucket_mb == 0;
+  if (!as_measured && !buckets.empty()) {
+    double bytes = 0;
+    for (const GradientBucket& bucket : buckets) bytes += bucket.bytes;
+    // Gradients that were sent after backward do not tell when they were final.
+    if (!profile_.shape.overlaps) buckets = {{.bytes = bytes, .ready_s = profile_.computing_s()}};
+    if (shape.per_tensor) {
+      const double largest = std::min(bytes, profile_.largest_bytes);
+      const int others = profile_.tensors - 1;
+      buckets = {{.bytes = others > 0 ? largest : bytes}};
+      for (int i = 0; i < others; ++i) buckets.push_back({.bytes = (bytes - largest) / others});
+    } else {
+      const double cap = scenario.bucket_mb > 0 ? scenario.bucket_mb : profile_.bucket_mb;
+      buckets = cut_again(buckets, profile_.forward_s, cap * static_cast<double>(kMiB));
+    }
+    for (GradientBucket& bucket : buckets) bucket.kind = shape.gradients.value_or(bucket.kind);
+  }
+  for (GradientBucket& bucket : buckets) bucket.bytes *= scenario.wire;
+  return buckets;
+}
+
+double JobModel::correction(int ranks) const {
+  if (misfits_.empty()) return 1;
+  const double at = std::clamp(std::log2(ranks), misfits_.front().at, misfits_.back().at);
+  return std::exp(value_at(misfits_, at));
+}
+
+JobStep JobModel::computing_step(const Scenario& scenario, const Draw& draw) const {
+  const double pace = slowdown(scenario.placement, draw.sharing) / slowdown(profile_.placement, 1) *
+                      draw.computing / scenario.compute * correction(scenario.placement.ranks) * draw.all;
+  const double fixed_s = profile_.update_s + profile_.other_s, computing_s = profile_.computing_s();
+  // The batch decides how long a whole step takes; update and the rest do not depend on it.
+  const double of_batch_s = relative_time(batch_of(scenario)) * (computing_s + fixed_s) - fixed_s;
+  return {.computing_s = std::max(of_batch_s, kLeastComputing * computing_s) * pace,
+          .update_s = profile_.update_s * pace,
+          .other_s = profile_.other_s * pace};
+}
+
+void JobModel::add_communication(JobStep& step, const Scenario& scenario, const Draw& draw) const {
+  const StrategyShape shape = shape_of_job(scenario);
+  step.overlaps = shape.overlaps;
+  step.updates_on_arrival = shape.updates_on_arrival;
+  step.loss = profile_.loss;
+  const int ranks = scenario.placement.ranks;
+  if (ranks == 1) return;
+  const auto drawn_s = [&](const CollectiveTime& time) {
+    return correction(ranks) * draw.all *
+           (time.latency_s * scenario.latency * draw.latency +
+            time.transfer_s / scenario.bandwidth * draw.transfer);
+  };
+  const auto cost_s = [&](CollectiveKind kind, double bytes) {
+    return drawn_s(table_.time(kind, scenario.placement, bytes));
+  };
+  if (shape.has_servers) {
+    const Link link = present_link(scenario);
+    const int servers = shape.one_server ? 1 : ranks;
+    step.servers_s = drawn_s(server_time(link, ranks, servers, profile_.parameter_bytes * scenario.wire,
+                                         profile_.largest_bytes * scenario.wire));
+    step.fetch_s = drawn_s({link.latency_s, profile_.parameter_bytes / link.bytes_per_s});
+    return;
+  }
+  if (shape.one_process) {
+    // What each further device added among the measured numbers.
+    const MeasuredStep &first = profile_.measured.front(), &last = profile_.measured.back();
+    const int devices = last.placement.ranks - first.placement.ranks;
+    if (devices > 0) step.fetch_s = (last.step_s - first.step_s) / devices * (ranks - last.placement.ranks);
+    return;
+  }
+  const std::vector<GradientBucket> buckets = buckets_of(scenario, shape);
+  const double measured_s = profile_.computing_s();
+  for (const GradientBucket& bucket : buckets) {
+    step.queue.push_back({.ready_s = measured_s > 0 ? bucket.ready_s / measured_s * step.computing_s : 0,
+                          .cost_s = cost_s(bucket.kind, bucket.bytes)});
+    if (!shape.values) continue;
+    // Values travel in fp32.
+    const double values_s = cost_s(*shape.values, bucket.bytes / scenario.wire);
+    if (shape.fetches_before_forward) {
+      step.fetch_s += values_s;
+    } else {
+      step.gather_s.push_back(values_s);
+    }
+  }
+}
+
+Link JobModel::present_link(const Scenario& scenario) const {
+  return table_.effective_link(shape_of_job(scenario).gradients.value_or(CollectiveKind::kAllReduce),
+                               scenario.placement, largest_bytes_of(profile_));
+}
+
+JobStep JobModel::step(const Scenario& scenario) const {
+  JobStep step = computing_step(scenario, Draw{});
+  add_communication(step, scenario, Draw{});
+  return step;
+}
+
+std::vector<double> JobModel::noise_of(const Scenario& scenario, const StrategyShape& shape) const {
+  if (!scenario.stragglers || !shape.coupled || scenario.placement.ranks == 1) return {0};
+  return maxima(profile_.noise, scenario.placement, kMaxima);
+}
+
+JobModel::Steps JobModel::steps(const Scenario& scenario, const Draw& draw,
+                                const std::vector<double>& noise) const {
+  const double batch = batch_of(scenario);
+  JobStep step = computing_step(scenario, draw);
+  Steps steps{};
+  steps.ideal_s = profile_.alone_s / scenario.compute * batch / profile_.batch;
+  steps.batch_s = profile_.alone_s / scenario.compute * relative_time(batch);
+  steps.machine_s = steps.batch_s * slowdown(scenario.placement, draw.sharing);
+  steps.strategy_s = step_s(step, 0);
+  add_communication(step, scenario, draw);
+  steps.transfer_s = step_s(step, 0);
+  for (const double most : noise)
+    steps.stragglers_s += step_s(step, std::max(-0.9, most * draw.noise)) / static_cast<double>(noise.size());
+  return steps;
+}
+
+double JobModel::efficiency(const Scenario& scenario) const {
+  const Steps point = steps(scenario, Draw{}, noise_of(scenario, shape_of_job(scenario)));
+  return point.ideal_s / point.stragglers_s;
+}
+
+double JobModel::images_per_s(const Scenario& scenario) const {
+  const Steps point = steps(scenario, Draw{}, noise_of(scenario, shape_of_job(scenario)));
+  return scenario.placement.ranks * profile_.images * batch_of(scenario) / profile_.batch /
+         point.stragglers_s;
+}
+
+JobPrediction JobModel::predict(const Scenario& scenario) const {
+  const StrategyShape shape = shape_of_job(scenario);
+  const std::vector<double> noise = noise_of(scenario, shape);
+  const Steps point = steps(scenario, Draw{}, noise);
+  const Placement& placement = scenario.placement;
+  JobPrediction prediction{.placement = placement,
+                           .batch = batch_of(scenario),
+                           .step_s = point.stragglers_s,
+                           .efficiency = point.ideal_s / point.stragglers_s,
+                           .factors = {.batch = point.ideal_s / point.batch_s,
+                                       .machine = point.batch_s / point.machine_s,
+                                       .strategy = point.machine_s / point.strategy_s,
+                                       .transfer = point.strategy_s / point.transfer_s,
+                                       .stragglers = point.transfer_s / point.stragglers_s}};
+  prediction.images_per_s =
+      placement.ranks * profile_.images * prediction.batch / profile_.batch / point.stragglers_s;
+
+  std::mt19937_64 generator(1);
+  std::normal_distribution<double> normal;
+  const auto drawn = [&](double deviation) { return std::exp(deviation * normal(generator)); };
+  const double known = std::max(1, std::max(table_.most_ranks(), profile_.placement.ranks));
+  const double doublings = std::max(0.0, std::log2(placement.ranks / known));
+  const bool new_network = table_.network() && placement.hosts() > 1;
+  const double cost = (new_network ? kUnmeasuredNetwork : kMeasuredCost) + kCostPerDoubling * doublings;
+  std::vector<double> efficiencies;
+  for (int i = 0; i < kDraws; ++i) {
+    const Draw draw{.computing = drawn(kComputing),
+                    .sharing = drawn(kSharing),
+                    .transfer = drawn(cost),
+                    .latency = drawn(table_.latency_is_assumed() ? kAssumedLatency : 2 * cost),
+                    .noise = drawn(kNoise),
+                    .all = drawn(misfit_)};
+    const Steps steps_of_draw = steps(scenario, draw, noise);
+    efficiencies.push_back(steps_of_draw.ideal_s / steps_of_draw.stragglers_s);
+  }
+  prediction.low = std::min(prediction.efficiency, measure::percentile(efficiencies, 5));
+  prediction.high = std::max(prediction.efficiency, measure::percentile(efficiencies, 95));
+
+  const Placement& most = profile_.measured.back().placement;
+  if (placement.ranks > known) prediction.extrapolated.emplace_back("ranks");
+  if (placement.hosts() > most.hosts() && !table_.network()) prediction.extrapolated.emplace_back("hosts");
+  const auto& batches = profile_.alone_by_batch;
+  if (prediction.batch < batches.front().at || prediction.batch > batches.back().at)
+    prediction.extrapolated.emplace_back("batch");
+  if (placement.ranks > 1 && shape.gradients && !shape.has_servers) {
+    prediction.algorithm = to_string(
+        library_algorithm(table_.backend(), *shape.gradients, placement.ranks, largest_bytes_of(profile_)));
+  }
+  for (const MeasuredStep& measured : profile_.measured) {
+    if (measured.placement.ranks == placement.ranks && prediction.batch == profile_.batch)
+      prediction.measured_s = measured.step_s;
+  }
+  return prediction;
+}
+
+std::optional<double> JobModel::bandwidth_for(Scenario scenario, double efficiency_goal) const {
+  const auto reached = [&](double bandwidth) {
+    scenario.bandwidth = bandwidth;
+    return efficiency(scenario) >= efficiency_goal;
+  };
+  double low = 1e-6, high = 1e6;
+  if (!reached(high)) return std::nullopt;
+  if (reached(low)) return low;
+  for (int halving = 0; halving < 60; ++halving) {
+    const double middle = std::sqrt(low * high);
+    (reached(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+int JobModel::knee(Scenario scenario, double efficiency_goal) const {
+  const int per_host = scenario.placement.per_host;
+  const auto holds = [&](int ranks) {
+    scenario.placement = {ranks, std::min(per_host, ranks)};
+    if (scenario.global_batch > 0 && scenario.global_batch < ranks) return false;
+    return efficiency(scenario) >= efficiency_goal;
+  };
+  int low = 0, high = 1;
+  while (high < kMostKnee && holds(high)) {
+    low = high;
+    high *= 2;
+  }
+  if (high >= kMostKnee) return kMostKnee;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (holds(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace lockstep::predict

@@ -1,0 +1,346 @@
+#include "lockstep/predict/jobs/job_profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/units.h"
+#include "lockstep/predict/jobs/own_noise.h"
+#include "lockstep/results/record/baseline.h"
+
+namespace lockstep::predict {
+namespace {
+
+using results::BucketTimes;
+using results::Run;
+using results::RunRecord;
+
+/// Mean step of a rank.
+double step_of(const Run& run) {
+  return run.images_per_rank_step() * run.ranks / run.images_per_s;
+}
+
+double bytes_of(int64_t values) {
+  return 4.0 * static_cast<double>(values);
+}
+
+Placement placement_of(const Run& run) {
+  return {run.ranks, (run.ranks + run.hosts - 1) / std::max(run.hosts, 1)};
+}
+
+bool is_usable(const Run& run) {
+  return run.finished() && !run.pooled && run.breakdown && !run.breakdown->ranks.empty();
+}
+
+/// Rows that differ in their number of ranks, or in what only tables need.
+bool same_settings(const Run& a, const Run& b) {
+  return results::same_work(a, b) && a.strategy == b.strategy && a.backend == b.backend &&
+         a.bucket_mb == b.bucket_mb && a.strategy_options == b.strategy_options;
+}
+
+/// Rows of the same work but for the batch.
+bool same_but_batch(const Run& a, const Run& b) {
+  return a.model == b.model && std::ranges::all_of(results::kSettings, [&](const results::Setting& setting) {
+           return !setting.is_attribute() || setting.has(results::Setting::kOfCommunication) ||
+                  setting.same(a, b);
+         });
+}
+
+CollectiveKind kind_of(const Run& run, const StrategyShape& shape, size_t index, size_t count) {
+  if (run.recorded && index < run.recorded->collectives.size())
+    return collective_named(run.recorded->collectives[index].kind).value_or(CollectiveKind::kAllReduce);
+  if (!shape.values) return shape.gradients.value_or(CollectiveKind::kAllReduce);
+  const bool first_half = index < count / 2;
+  return first_half == shape.fetches_before_forward ? *shape.values : *shape.gradients;
+}
+
+/// Buckets as means over the ranks.
+std::vector<BucketTimes> mean_buckets(const Run& run) {
+  std::vector<BucketTimes> mean;
+  const auto& ranks = run.breakdown->ranks;
+  size_t count = ranks.front().buckets.size();
+  for (const auto& rank : ranks) count = std::min(count, rank.buckets.size());
+  for (size_t k = 0; k < count; ++k) {
+    BucketTimes sum{.bytes = ranks.front().buckets[k].bytes};
+    for (const auto& rank : ranks) {
+      for (double BucketTimes::*time :
+           {&BucketTimes::ready_s, &BucketTimes::all_arrived_s, &BucketTimes::ended_s})
+        sum.*time += rank.buckets[k].*time / static_cast<double>(ranks.size());
+    }
+    mean.push_back(sum);
+  }
+  return mean;
+}
+
+/// The time by which each collective, in one queue, was later than its ready time and the end of those
+/// before: overlap()'s recurrence solved for the costs. Equal sizes share their mean, so that those of
+/// several lanes, which end at nearly the same time, do not count as free.
+void add_points(JobProfile& profile, const Run& run, const std::vector<BucketTimes>& buckets) {
+  struct Sum {
+    double cost_s = 0;
+    int count = 0;
+  };
+  std::map<std::pair<CollectiveKind, int64_t>, Sum> sums;
+  double free_s = 0;
+  for (size_t k = 0; k < buckets.size(); ++k) {
+    const BucketTimes& bucket = buckets[k];
+    if (bucket.bytes <= 0) continue;
+    Sum& sum = sums[{kind_of(run, profile.shape, k, buckets.size()), bucket.bytes}];
+    sum.cost_s += std::max(0.0, bucket.ended_s - std::max(bucket.all_arrived_s, free_s));
+    ++sum.count;
+    free_s = std::max(free_s, bucket.ended_s);
+  }
+  for (const auto& [key, sum] : sums) {
+    profile.points.push_back({run.ranks, key.first, static_cast<double>(key.second), sum.cost_s / sum.count});
+  }
+}
+
+/// Equal buckets over backward.
+std::vector<GradientBucket> planned_buckets(const JobProfile& profile) {
+  const GradientBucket all{.kind = profile.shape.gradients.value_or(CollectiveKind::kAllReduce),
+                           .bytes = profile.parameter_bytes * wire_share(profile.options),
+                           .ready_s = profile.computing_s()};
+  return cut_again({all}, profile.forward_s, profile.bucket_mb * static_cast<double>(kMiB));
+}
+
+void take_buckets(JobProfile& profile, const Run& run, const std::vector<BucketTimes>& buckets,
+                  double scale) {
+  double fetched_s = 0;
+  for (size_t k = 0; k < buckets.size() && profile.shape.fetches_before_forward; ++k) {
+    if (kind_of(run, profile.shape, k, buckets.size()) == profile.shape.values)
+      fetched_s = std::max(fetched_s, buckets[k].ended_s);
+  }
+  double ready_s = 0;
+  for (size_t k = 0; k < buckets.size(); ++k) {
+    const CollectiveKind kind = kind_of(run, profile.shape, k, buckets.size());
+    if (buckets[k].bytes <= 0 || kind == profile.shape.values) continue;
+    const double own_s = std::clamp(scale * (buckets[k].ready_s - fetched_s), 0.0, profile.computing_s());
+    ready_s = std::max(ready_s, own_s);
+    profile.buckets.push_back({kind, static_cast<double>(buckets[k].bytes), ready_s});
+  }
+  if (profile.buckets.empty() && profile.shape.gradients) profile.buckets = planned_buckets(profile);
+}
+
+/// Phases without communication, at the pace of the run without stamps.
+void take_phases(JobProfile& profile, const Run& run) {
+  const results::PhaseTimes& mean = run.breakdown->mean;
+  const double scale = step_of(run) / mean.step_s;
+  profile.forward_s = scale * (mean.input_s + mean.forward_s);
+  profile.backward_s = scale * mean.backward_s;
+  profile.update_s = scale * mean.optimizer_s;
+  profile.other_s = std::max(0.0, scale * mean.other_s);
+  take_buckets(profile, run, mean_buckets(run), scale);
+}
+
+double computing_of(const Run& run) {
+  return step_of(run) * (1 - run.breakdown->mean.exposed_s() / run.breakdown->mean.step_s);
+}
+
+void sort_known(std::vector<KnownValue>& known) {
+  std::ranges::sort(known, {}, &KnownValue::at);
+  const auto repeated = std::ranges::unique(known, {}, &KnownValue::at);
+  known.erase(repeated.begin(), repeated.end());
+}
+
+/// Slowdown of ranks that share a host: by `independent` rows, or else by the strategy's own computing.
+void take_sharing(JobProfile& profile, const RunRecord& record, const std::vector<const Run*>& rows) {
+  profile.sharing = {{1, 1}};
+  const Run& last = *rows.back();
+  for (const Run& run : record.runs) {
+    if (run.finished() && run.role() == results::Role::kControl && results::same_work(run, last))
+      profile.sharing.push_back(
+          {static_cast<double>(placement_of(run).per_host), step_of(run) / profile.alone_s});
+  }
+  if (profile.sharing.size() == 1) {
+    for (const Run* run : rows) {
+      const auto per_host = static_cast<double>(placement_of(*run).per_host);
+      if (per_host > 1) profile.sharing.push_back({per_host, computing_of(*run) / profile.alone_s});
+    }
+  }
+  sort_known(profile.sharing);
+  if (last.device == "cpu" && last.threads_per_rank > 0 && !record.machines.empty())
+    profile.ranks_with_cores = static_cast<double>(record.machines.front().cores) / last.threads_per_rank;
+}
+
+/// What communication adds to backward, beyond what sharing a host does: phi_c.
+void take_loss(JobProfile& profile, const std::vector<const Run*>& rows) {
+  const Run& first = *rows.front();
+  const Run& last = *rows.back();
+  const double hidden_s = last.breakdown->communication_s - last.breakdown->mean.exposed_s();
+  if (first.ranks != 1 || last.ranks == 1 || !profile.shape.overlaps || !(hidden_s > 0)) return;
+  const double slower = value_at(profile.sharing, placement_of(last).per_host);
+  const double alone_s =
+      step_of(first) * first.breakdown->mean.backward_s / first.breakdown->mean.step_s * slower;
+  const double excess_s = std::clamp(profile.backward_s - alone_s, 0.0, hidden_s);
+  if (!(excess_s < profile.backward_s)) return;
+  profile.loss.compute = excess_s / hidden_s;
+  const double left = 1 - excess_s / profile.backward_s;
+  for (GradientBucket& bucket : profile.buckets) {
+    if (bucket.ready_s > profile.forward_s)
+      bucket.ready_s = profile.forward_s + left * (bucket.ready_s - profile.forward_s);
+  }
+  profile.backward_s *= left;
+}
+
+void take_alone(JobProfile& profile, const RunRecord& record, const std::vector<const Run*>& rows) {
+  const Run& last = *rows.back();
+  for (const Run& run : record.runs) {
+    if (!run.finished() || run.role() != results::Role::kBaseline || !same_but_batch(run, last)) continue;
+    profile.alone_by_batch.push_back({static_cast<double>(run.batch_per_rank), step_of(run)});
+    if (run.batch_per_rank == last.batch_per_rank) profile.alone_s = step_of(run);
+  }
+  sort_known(profile.alone_by_batch);
+  if (profile.alone_s > 0) return;
+  profile.alone_s = computing_of(*rows.front());
+  profile.alone_by_batch.push_back({static_cast<double>(last.batch_per_rank), profile.alone_s});
+  sort_known(profile.alone_by_batch);
+  profile.notes.push_back(
+      "No rank was measured alone: efficiency is relative to a step without communication. 'lockstep bench' "
+      "measures one, unless --no-controls is given; 'lockstep import --alone' adds one.");
+}
+
+JobProfile profile_of(const RunRecord& record, const std::vector<const Run*>& rows) {
+  const Run& last = *rows.back();
+  JobProfile profile;
+  profile.model = last.model;
+  profile.strategy = last.role() == results::Role::kBaseline ? "ddp" : last.strategy;
+  profile.options = last.strategy_options;
+  profile.backend = last.backend;
+  profile.unit = last.rate_unit();
+  profile.shape = strategy_shape(profile.strategy, profile.options)
+                      .value_or(StrategyShape{.gradients = CollectiveKind::kAllReduce});
+  profile.batch = last.batch_per_rank;
+  profile.images = last.images_per_rank_step();
+  profile.bucket_mb = last.bucket_mb > 0 ? last.bucket_mb : 25;
+  profile.parameter_bytes = bytes_of(last.parameters);
+  profile.largest_bytes = bytes_of(last.largest_parameter);
+  profile.tensors = static_cast<int>(std::max<int64_t>(last.parameter_tensors, 1));
+  profile.placement = placement_of(last);
+  take_alone(profile, record, rows);
+  take_phases(profile, last);
+  take_sharing(profile, record, rows);
+  take_loss(profile, rows);
+  for (const Run* run : rows) {
+    profile.measured.push_back({placement_of(*run), step_of(*run)});
+    if (run->ranks > 1) add_points(profile, *run, mean_buckets(*run));
+  }
+  profile.noise = own_noise(record, last);
+  return profile;
+}
+
+std::string commands_of(const std::string& network) {
+  return fmt::format("'lockstep bench --model {} --ranks 1,2 --breakdown --json run.json' measures one.",
+                     network);
+}
+
+/// The usable rows that the choice leaves; throws ConfigError where it leaves none, or more than one job.
+std::vector<const Run*> chosen_rows(const RunRecord& record, const std::string& name,
+                                    const ProfileChoice& choice) {
+  std::vector<const Run*> rows;
+  std::set<std::string> networks, strategies;
+  std::set<int> batches;
+  for (const Run& run : record.runs) {
+    if (!choice.model.empty() && run.model != choice.model) continue;
+    if (!choice.strategy.empty() && run.strategy != choice.strategy) continue;
+    if (choice.batch > 0 && run.batch_per_rank != choice.batch) continue;
+    if (!is_usable(run) || run.role() == results::Role::kControl) continue;
+    rows.push_back(&run);
+    networks.insert(run.model);
+    batches.insert(run.batch_per_rank);
+  }
+  const std::string network = !choice.model.empty() ? choice.model
+                              : record.runs.empty() ? "resnet50"
+                                                    : record.runs.front().model;
+  if (rows.empty()) {
+    throw ConfigError(fmt::format("'{}' has no breakdown of {}{}, which a prediction starts from", name,
+                                  network, choice.strategy.empty() ? "" : " under " + choice.strategy),
+                      commands_of(network));
+  }
+  if (networks.size() > 1) {
+    throw ConfigError(fmt::format("'{}' holds several networks: {}", name, fmt::join(networks, ", ")),
+                      fmt::format("Name one: --model {}.", *networks.begin()));
+  }
+  for (const Run* run : rows) {
+    const double step_s = run->breakdown->mean.step_s;
+    if (std::isfinite(run->images_per_s) && run->images_per_s > 0 && std::isfinite(step_s) && step_s > 0)
+      continue;
+    throw ConfigError(fmt::format("'{}': {} with {} at {} ranks has no step time that is a number above 0",
+                                  name, run->model, run->strategy, run->ranks),
+                      commands_of(network));
+  }
+  return rows;
+}
+
+}  // namespace
+
+double value_at(const std::vector<KnownValue>& known, double x) {
+  if (known.size() == 1) return known.front().value;
+  auto above = std::ranges::upper_bound(known, x, {}, &KnownValue::at);
+  const bool beyond = above == known.end() || above == known.begin();
+  if (above == known.end()) --above;
+  if (above == known.begin()) ++above;
+  const KnownValue &low = *(above - 1), &high = *above;
+  const double slope = (high.value - low.value) / (high.at - low.at);
+  if (!beyond) return low.value + slope * (x - low.at);
+  const KnownValue& end = x < low.at ? low : high;
+  return end.value + std::max(0.0, slope) * (x - end.at);
+}
+
+std::vector<GradientBucket> cut_again(const std::vector<GradientBucket>& buckets, double begin_s,
+                                      double bucket_bytes) {
+  double all_bytes = 0;
+  for (const GradientBucket& bucket : buckets) all_bytes += bucket.bytes;
+  const auto count = static_cast<size_t>(std::clamp(std::ceil(all_bytes / bucket_bytes), 1.0, 1e5));
+  std::vector<GradientBucket> cut;
+  size_t k = 0;
+  double before_bytes = 0, before_s = begin_s;
+  for (size_t i = 0; i < count && !buckets.empty(); ++i) {
+    const double until = std::min(all_bytes, bucket_bytes * static_cast<double>(i + 1));
+    while (k + 1 < buckets.size() && before_bytes + buckets[k].bytes < until) {
+      before_bytes += buckets[k].bytes;
+      before_s = std::max(before_s, buckets[k++].ready_s);
+    }
+    const double share = std::min(1.0, (until - before_bytes) / buckets[k].bytes);
+    cut.push_back({.kind = buckets[k].kind,
+                   .bytes = until - bucket_bytes * static_cast<double>(i),
+                   .ready_s = before_s + share * std::max(0.0, buckets[k].ready_s - before_s)});
+  }
+  return cut;
+}
+
+std::vector<JobProfile> read_profiles(const RunRecord& record, const std::string& name,
+                                      const ProfileChoice& choice) {
+  const std::vector<const Run*> rows = chosen_rows(record, name, choice);
+  // The best row of each strategy stands for it.
+  std::vector<const Run*> best;
+  for (const Run* run : rows) {
+    const auto same =
+        std::ranges::find(best, run->strategy, [](const Run* other) { return other->strategy; });
+    if (same == best.end()) {
+      best.push_back(run);
+    } else if (run->ranks > (*same)->ranks ||
+               (run->ranks == (*same)->ranks && run->images_per_s > (*same)->images_per_s)) {
+      *same = run;
+    }
+  }
+  if (best.size() > 1)
+    std::erase_if(best, [](const Run* run) { return run->role() == results::Role::kBaseline; });
+  std::vector<JobProfile> profiles;
+  for (const Run* one : best) {
+    std::vector<const Run*> of_job;
+    std::ranges::copy_if(rows, std::back_inserter(of_job),
+                         [&](const Run* run) { return same_settings(*run, *one); });
+    std::ranges::sort(of_job, {}, &Run::ranks);
+    profiles.push_back(profile_of(record, of_job));
+    if (one->parameters == 0 && profiles.back().buckets.empty() && profiles.back().shape.gradients)
+      throw ConfigError(fmt::format("'{}' does not say how large the gradients of {} are", name, one->model),
+                        commands_of(one->model));
+  }
+  return profiles;
+}
+
+}  // namespace lockstep::predict

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/predict/jobs/overlap.h"
+#include "lockstep/predict/jobs/stragglers.h"
+#include "lockstep/predict/jobs/strategy_shape.h"
+#include "lockstep/results/record/run_record.h"
+
+namespace lockstep::predict {
+
+/// Gradients that are sent together.
+struct GradientBucket {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  double bytes = 0;
+  /// Computing time from the begin of a step until they are final.
+  double ready_s = 0;
+};
+
+/// A measured step beside its number of ranks.
+struct MeasuredStep {
+  Placement placement;
+  double step_s = 0;
+};
+
+/// A value of something that depends on a number: time on the batch, slowdown on the ranks that share a host.
+struct KnownValue {
+  double at = 0;
+  double value = 0;
+};
+
+/// The value at `x`: linear between known ones (ascending in `at`, at least one) and beyond two or more of
+/// them, with the slope of the outermost, at least 0.
+double value_at(const std::vector<KnownValue>& known, double x);
+
+/// What a training under one strategy does in a step, per rank: means of what was measured at one number of
+/// ranks, `measured.back()`. Seconds.
+struct JobProfile {
+  std::string model, strategy, options, backend, unit;
+  StrategyShape shape;
+  int batch = 0;
+  /// Images that a rank computes in a step.
+  double images = 0;
+  double bucket_mb = 25;
+  double parameter_bytes = 0, largest_bytes = 0;
+  int tensors = 1;
+  /// The measured one.
+  Placement placement;
+  /// Input and forward, backward, optimizer, the rest; no communication.
+  double forward_s = 0, backward_s = 0, update_s = 0, other_s = 0;
+  std::vector<GradientBucket> buckets;
+  OverlapLoss loss;
+  StepNoise noise;
+  /// Step of one rank without a strategy, alone on its host.
+  double alone_s = 0;
+  /// Step of such a rank by its batch.
+  std::vector<KnownValue> alone_by_batch;
+  /// Computing by the number of ranks that share a host, relative to one alone.
+  std::vector<KnownValue> sharing;
+  /// Cores of a host over threads of a rank; 0: not known, or ranks compute on GPUs.
+  double ranks_with_cores = 0;
+  /// The strategy's steps by ranks, ascending.
+  std::vector<MeasuredStep> measured;
+  /// Costs of the strategy's own collectives, while ranks compute.
+  std::vector<CollectivePoint> points;
+  /// What had to be assumed, each a sentence.
+  std::vector<std::string> notes;
+
+  double computing_s() const { return forward_s + backward_s; }
+};
+
+/// Choice among the rows of a record; empty: any.
+struct ProfileChoice {
+  std::string model;
+  std::string strategy;
+  int batch = 0;
+};
+
+/// Profiles of the strategies in a record that were measured with a breakdown, in order; of several settings
+/// under one strategy the ones with the most ranks, of these the fastest. A record whose only breakdowns are
+/// of `single` gives a profile of ddp with buckets of equal size. Throws ConfigError, `name` being the file,
+/// for a record without a breakdown, with several networks or batches where the choice names none, and with
+/// times that are no numbers.
+std::vector<JobProfile> read_profiles(const results::RunRecord& record, const std::string& name,
+                                      const ProfileChoice& choice);
+
+/// Cuts gradients into buckets of `bucket_bytes`, each ready when the bytes of `buckets` until its end are;
+/// those of a bucket become ready evenly since the one before (the first: since `begin_s`).
+std::vector<GradientBucket> cut_again(const std::vector<GradientBucket>& buckets, double begin_s,
+                                      double bucket_bytes);
+
+}  // namespace lockstep::predict

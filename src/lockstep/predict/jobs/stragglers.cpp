@@ -1,0 +1,126 @@
+#include "lockstep/predict/jobs/stragglers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lockstep/measure/percentiles.h"
+
+namespace lockstep::predict {
+namespace {
+
+constexpr double kTailShare = 0.05, kHeaviestTail = 0.4;
+/// Values beyond the threshold from which the tail's shape is estimated.
+constexpr size_t kFewestInTail = 10;
+/// Halvings of the interval in which a maximum lies.
+constexpr int kHalvings = 20;
+
+struct WeightedPart {
+  double value;
+  double weight;
+};
+
+/// The distribution of a host's part as points, dense both in its middle and where the largest of `hosts`
+/// comes from.
+std::vector<WeightedPart> host_parts(const Spread& host, int hosts) {
+  constexpr int kCells = 24;
+  std::vector<double> ends;
+  for (int i = 0; i <= kCells; ++i) {
+    const double share = static_cast<double>(i) / kCells;
+    ends.push_back(share);
+    ends.push_back(std::pow(share, 1.0 / hosts));
+  }
+  std::ranges::sort(ends);
+  std::vector<WeightedPart> parts;
+  for (size_t i = 1; i < ends.size(); ++i) {
+    if (ends[i] > ends[i - 1])
+      parts.push_back({host.quantile((ends[i] + ends[i - 1]) / 2), ends[i] - ends[i - 1]});
+  }
+  return parts;
+}
+
+}  // namespace
+
+Spread::Spread(std::vector<double> samples) : sorted_(std::move(samples)) {
+  if (sorted_.empty()) return;
+  std::ranges::sort(sorted_);
+  threshold_ = measure::percentile_of_sorted(sorted_, 100 * (1 - kTailShare));
+  double mean = 0, square = 0;
+  size_t count = 0;
+  for (const double value : sorted_) {
+    if (value <= threshold_) continue;
+    const double excess = value - threshold_;
+    mean += excess;
+    square += excess * excess;
+    ++count;
+  }
+  if (count == 0) return;
+  mean /= static_cast<double>(count);
+  scale_ = mean;
+  const double variance = square / static_cast<double>(count) - mean * mean;
+  if (count < kFewestInTail || !(variance > 0)) return;
+  shape_ = std::clamp((1 - mean * mean / variance) / 2, -0.5, kHeaviestTail);
+  scale_ = mean * (1 - shape_);
+}
+
+double Spread::quantile(double p) const {
+  if (sorted_.empty()) return 0;
+  if (p <= 1 - kTailShare) return measure::percentile_of_sorted(sorted_, 100 * p);
+  const double beyond = (1 - p) / kTailShare;
+  if (std::abs(shape_) < 1e-6) return threshold_ - scale_ * std::log(beyond);
+  return threshold_ + scale_ / shape_ * (std::pow(beyond, -shape_) - 1);
+}
+
+double Spread::below(double x) const {
+  if (sorted_.empty()) return x >= 0 ? 1 : 0;
+  if (x > threshold_) {
+    if (scale_ <= 0) return 1;
+    const double excess = (x - threshold_) / scale_;
+    if (std::abs(shape_) < 1e-6) return 1 - kTailShare * std::exp(-excess);
+    return 1 - kTailShare * std::pow(std::max(0.0, 1 + shape_ * excess), -1 / shape_);
+  }
+  // The inverse of percentile_of_sorted().
+  const auto above = std::ranges::upper_bound(sorted_, x);
+  if (above == sorted_.begin()) return 0;
+  if (above == sorted_.end()) return 1 - kTailShare;
+  const double low = *(above - 1);
+  const double place = static_cast<double>(above - sorted_.begin() - 1) + (x - low) / (*above - low);
+  return place / static_cast<double>(sorted_.size() - 1);
+}
+
+double expected_maximum(const Spread& spread, int ranks) {
+  constexpr int kPoints = 2000;
+  double sum = 0;
+  for (int i = 0; i < kPoints; ++i) sum += spread.quantile(std::pow((i + 0.5) / kPoints, 1.0 / ranks));
+  return sum / kPoints;
+}
+
+std::vector<double> maxima(const StepNoise& noise, const Placement& placement, int count) {
+  const int per_host = std::min(placement.per_host, placement.ranks), hosts = placement.hosts();
+  const std::vector<WeightedPart> parts = host_parts(noise.host, hosts);
+  const auto share_below = [&](double x) {
+    double sum = 0;
+    for (const WeightedPart& part : parts)
+      sum += part.weight * std::pow(noise.rank.below(x - part.value), per_host);
+    return std::pow(sum, hosts);
+  };
+  std::vector<double> values;
+  for (int i = 0; i < count; ++i) {
+    const double p = (i + 0.5) / count;
+    const double of_ranks = noise.rank.quantile(std::pow(p, 1.0 / placement.ranks));
+    if (noise.host.is_zero()) {
+      values.push_back(of_ranks);
+      continue;
+    }
+    double low = values.empty() ? noise.rank.quantile(1e-9) + parts.front().value : values.back();
+    double high = of_ranks + std::max(0.0, parts.back().value);
+    while (share_below(high) < p) high += std::max(1e-9, high - low);
+    for (int halving = 0; halving < kHalvings; ++halving) {
+      const double middle = (low + high) / 2;
+      (share_below(middle) < p ? low : high) = middle;
+    }
+    values.push_back(high);
+  }
+  return values;
+}
+
+}  // namespace lockstep::predict

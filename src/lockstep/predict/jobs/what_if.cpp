@@ -1,0 +1,120 @@
+#include "lockstep/predict/jobs/what_if.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/number_range.h"
+
+namespace lockstep::predict {
+namespace {
+
+constexpr NumberRange kAboveZero{.most = 1e9, .above = true};
+
+[[noreturn]] void refuse_change(const std::string& change) {
+  throw ConfigError(
+      fmt::format("--what-if does not know '{}'", change),
+      "It takes bandwidth=2x, bandwidth=25gbit, latency=0, latency=0.5x, bucket=10, strategy=sharded, "
+      "wire=bf16, no-straggler, batch=64 and compute=2x.");
+}
+
+/// 2 of "2x".
+std::optional<double> parse_times(const std::string& text) {
+  if (!text.ends_with('x')) return std::nullopt;
+  return parse_number(text.substr(0, text.size() - 1), kAboveZero);
+}
+
+std::optional<double> number_before(const std::string& text, const char* unit) {
+  if (!text.ends_with(unit)) return std::nullopt;
+  return parse_number(text.substr(0, text.size() - std::string_view(unit).size()), kAboveZero);
+}
+
+}  // namespace
+
+double parse_bandwidth(const std::string& text) {
+  for (const auto& [unit, bits] : {std::pair{"gbit", 1e9}, {"mbit", 1e6}}) {
+    if (const auto number = number_before(text, unit)) return *number * bits / 8;
+  }
+  return 0;
+}
+
+Link parse_network(const std::string& text) {
+  const size_t comma = text.find(',');
+  Link link{.latency_s = 0, .bytes_per_s = parse_bandwidth(text.substr(0, comma))};
+  std::optional<double> latency_s = 0;
+  if (comma != std::string::npos) {
+    const std::string latency = text.substr(comma + 1);
+    latency_s = number_before(latency, "us");
+    if (latency_s) {
+      *latency_s *= 1e-6;
+    } else if ((latency_s = number_before(latency, "ms"))) {
+      *latency_s *= 1e-3;
+    }
+  }
+  if (link.bytes_per_s <= 0 || !latency_s)
+    throw ConfigError(fmt::format("--network takes a bandwidth and a latency, not '{}'", text),
+                      "For example --network 25gbit,20us.");
+  link.latency_s = *latency_s;
+  return link;
+}
+
+Scenario changed(const JobModel& model, Scenario scenario, const std::string& change) {
+  const size_t equals = change.find('=');
+  const std::string key = change.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : change.substr(equals + 1);
+  const std::optional<double> times = parse_times(value);
+  const std::optional<double> number = parse_number(value, kAboveZero);
+  const JobProfile& profile = model.profile();
+  if (change == "no-straggler") {
+    scenario.stragglers = false;
+  } else if (key == "bandwidth" && times) {
+    scenario.bandwidth *= *times;
+  } else if (key == "bandwidth" && parse_bandwidth(value) > 0 && scenario.placement.ranks > 1) {
+    scenario.bandwidth = parse_bandwidth(value) / model.present_link(scenario).bytes_per_s;
+  } else if (key == "latency" && (times || value == "0")) {
+    scenario.latency *= times.value_or(0);
+  } else if (key == "bucket" && number) {
+    scenario.bucket_mb = *number;
+  } else if (key == "strategy" && !value.empty()) {
+    scenario.strategy = value;
+  } else if (key == "wire" && (value == "bf16" || value == "fp16" || value == "fp32")) {
+    scenario.wire = (value == "fp32" ? 1 : 0.5) / wire_share(profile.options);
+  } else if (key == "batch" && (times || number)) {
+    const double batch = times ? *times * model.batch_of(scenario) : *number;
+    (scenario.global_batch > 0 ? scenario.global_batch : scenario.batch) =
+        scenario.global_batch > 0 ? batch * scenario.placement.ranks : batch;
+  } else if (key == "compute" && times) {
+    scenario.compute *= *times;
+  } else {
+    refuse_change(change);
+  }
+  return scenario;
+}
+
+std::vector<ChangeEffect> effects_of(const JobModel& model, const Scenario& scenario,
+                                     const std::vector<std::string>& changes) {
+  const double unchanged = model.images_per_s(scenario);
+  std::vector<ChangeEffect> effects;
+  for (const std::string& change : changes) {
+    const Scenario other = changed(model, scenario, change);
+    ChangeEffect effect{.change = change, .prediction = model.predict(other)};
+    effect.gain = effect.prediction.images_per_s / unchanged - 1;
+    effect.knee = model.knee(other, kGoodEfficiency);
+    effects.push_back(std::move(effect));
+  }
+  std::ranges::stable_sort(effects, std::ranges::greater{}, &ChangeEffect::gain);
+  return effects;
+}
+
+std::vector<std::string> usual_changes(const JobProfile& profile) {
+  std::vector<std::string> changes{"bandwidth=2x", "latency=0", "compute=2x", "batch=2x", "no-straggler"};
+  if (!profile.shape.gradients) return changes;
+  if (!profile.shape.per_tensor) changes.insert(changes.end(), {"bucket=10", "bucket=100"});
+  changes.emplace_back(profile.strategy == "sharded" ? "strategy=replicated" : "strategy=sharded");
+  if (wire_share(profile.options) == 1) changes.emplace_back("wire=bf16");
+  return changes;
+}
+
+}  // namespace lockstep::predict

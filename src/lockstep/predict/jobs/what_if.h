@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/predict/jobs/job_model.h"
+
+namespace lockstep::predict {
+
+/// `scenario` with a change as on a command line: bandwidth=2x, bandwidth=25gbit, latency=0, latency=0.5x,
+/// bucket=10, strategy=sharded, wire=bf16, no-straggler, batch=64, batch=2x, compute=2x. Throws ConfigError
+/// for any other.
+Scenario changed(const JobModel& model, Scenario scenario, const std::string& change);
+
+struct ChangeEffect {
+  std::string change;
+  JobPrediction prediction;
+  /// Rate over the unchanged one, minus 1.
+  double gain = 0;
+  /// JobModel::knee at an efficiency of 90 %.
+  int knee = 0;
+};
+
+/// Effects of the changes, the largest gain first.
+std::vector<ChangeEffect> effects_of(const JobModel& model, const Scenario& scenario,
+                                     const std::vector<std::string>& changes);
+
+/// Changes worth a try for a job under the profile's strategy.
+std::vector<std::string> usual_changes(const JobProfile& profile);
+
+/// Bytes per second of "25gbit", "500mbit"; 0 for any other text.
+double parse_bandwidth(const std::string& text);
+
+/// A link of "25gbit,20us" or "25gbit" (no latency). Throws ConfigError for any other text.
+Link parse_network(const std::string& text);
+
+}  // namespace lockstep::predict

@@ -1,0 +1,120 @@
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <regex>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/in_process.h"
+#include "golden/golden.h"
+
+namespace lockstep {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string kMeasured = std::string(LOCKSTEP_GOLDEN) + "/record.json";
+
+test::Finished predict(std::vector<std::string> words) {
+  words.insert(words.begin(), {"lockstep", "predict"});
+  return test::run_here(words);
+}
+
+/// The golden record after a change.
+test::Finished predict_changed(const std::function<void(nlohmann::json&)>& change,
+                               std::vector<std::string> words) {
+  std::ifstream file(kMeasured);
+  nlohmann::json record = nlohmann::json::parse(file);
+  change(record["lockstep"]["runs"]);
+  const test::ScratchFolder folder;
+  std::ofstream(folder.path("changed.json")) << record.dump();
+  words.insert(words.begin(), folder.path("changed.json"));
+  return predict(words);
+}
+
+TEST(PredictTest, tables_of_a_job_are_as_before) {
+  const test::Finished finished =
+      predict({kMeasured, "--ranks", "1,2,8,1024", "--per-host", "8", "--network", "25gbit,20us", "--what-if",
+               "bandwidth=2x,latency=0,bucket=10,strategy=sharded,wire=bf16,no-straggler,batch=64,compute=2x",
+               "--simulate", "64", "--slow-rank", "1.3x"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  testing_golden::expect_golden("predict_job.txt", finished.output);
+}
+
+TEST(PredictTest, strong_scaling_has_a_column_of_batches) {
+  const test::Finished finished =
+      predict({kMeasured, "--ranks", "2,8", "--global-batch", "16", "--markdown"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  testing_golden::expect_golden("predict_strong.md", finished.output);
+}
+
+TEST(PredictTest, json_has_every_number_of_ranks_and_change) {
+  const test::Finished finished =
+      predict({kMeasured, "--ranks", "2,64", "--what-if", "--simulate", "4", "--steps", "7", "--json"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  const nlohmann::json job = nlohmann::json::parse(finished.output)["jobs"][0];
+  EXPECT_EQ(job["strategy"], "ddp");
+  ASSERT_EQ(job["predictions"].size(), 2u);
+  for (const nlohmann::json& row : job["predictions"]) {
+    double product = 1;
+    for (const auto& factor : row["factors"]) product *= factor.get<double>();
+    EXPECT_NEAR(product, row["efficiency"].get<double>(), 1e-9);
+    EXPECT_LE(row["low"], row["images_per_s"]);
+    EXPECT_GE(row["high"], row["images_per_s"]);
+  }
+  EXPECT_GE(job["what_if"].size(), 8u);
+  EXPECT_EQ(job["simulation"]["step_s"].size(), 7u);
+}
+
+TEST(PredictTest, every_strategy_can_be_asked_for) {
+  const std::string list = test::run_here({"lockstep", "info", "strategies"}).output;
+  const std::regex line(R"(\n  ([a-z_]+) )");
+  int asked = 0;
+  for (std::sregex_iterator name(list.begin(), list.end(), line), end; name != end; ++name) {
+    const std::string strategy = (*name)[1];
+    const bool alone = strategy == "single" || strategy == "independent";
+    EXPECT_EQ(predict({kMeasured, "--what-if", "strategy=" + strategy}).exit_code, alone ? 2 : 0) << strategy;
+    ++asked;
+  }
+  EXPECT_GE(asked, 9);
+}
+
+TEST(PredictTest, what_is_missing_is_said_with_the_command_that_gives_it) {
+  const auto refusal = [](const std::function<void(nlohmann::json&)>& change) {
+    const test::Finished finished = predict_changed(change, {});
+    EXPECT_EQ(finished.exit_code, 2) << finished.output;
+    return finished.error;
+  };
+  EXPECT_THAT(refusal([](nlohmann::json& runs) {
+                for (nlohmann::json& run : runs) run["breakdown"] = nullptr;
+              }),
+              AllOf(HasSubstr("has no breakdown of resnet50"), HasSubstr("lockstep bench --model resnet50")));
+  const auto two_networks = [](nlohmann::json& runs) {
+    runs.push_back(runs[1]);
+    runs.back()["model"] = "alexnet";
+  };
+  EXPECT_THAT(refusal(two_networks),
+              AllOf(HasSubstr("several networks: alexnet, resnet50"), HasSubstr("--model")));
+  EXPECT_EQ(predict_changed(two_networks, {"--model", "resnet50"}).exit_code, 0);
+  EXPECT_THAT(refusal([](nlohmann::json& runs) { runs[1]["breakdown"]["phases"]["step_s"] = 0; }),
+              HasSubstr("no step time that is a number above 0"));
+  const auto one_rank = [](nlohmann::json& runs) {
+    nlohmann::json& run = runs[1];
+    run["ranks"] = 1;
+    run["breakdown"]["ranks"].erase(1);
+    run["breakdown"].erase("straggler");
+    for (const char* samples : {"samples", "warmup_samples"}) {
+      for (nlohmann::json& step : run[samples]) step.erase(1);
+    }
+    run["resources"] = nullptr;
+  };
+  EXPECT_THAT(refusal(one_rank), AllOf(HasSubstr("one rank only, so the cost of collectives is not known"),
+                                       HasSubstr("--network")));
+  EXPECT_EQ(predict_changed(one_rank, {"--network", "10gbit,20us"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,171 @@
+#include "lockstep/predict/jobs/job_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/predict/jobs/what_if.h"
+
+#include "predict/jobs/sample_job.h"
+
+namespace lockstep::predict {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(JobModelTest, what_was_measured_is_met) {
+  const JobModel model = sample_model();
+  const JobPrediction two = model.predict({.placement = {2, 2}});
+  EXPECT_NEAR(two.step_s, 0.12, 1e-3);
+  ASSERT_TRUE(two.measured_s);
+  EXPECT_NEAR(*two.measured_s, two.step_s, 1e-9);
+  EXPECT_THAT(two.extrapolated, ElementsAre());
+  EXPECT_EQ(two.algorithm, "ring");
+}
+
+TEST(JobModelTest, factors_multiply_to_the_efficiency_within_its_interval) {
+  const JobModel model = sample_model("1gbit,50us");
+  for (const Scenario& scenario : {Scenario{.placement = {2, 2}}, Scenario{.placement = {64, 2}},
+                                   Scenario{.placement = {64, 2}, .global_batch = 256},
+                                   Scenario{.placement = {16, 4}, .strategy = "sharded"}}) {
+    const JobPrediction row = model.predict(scenario);
+    const PredictedFactors& f = row.factors;
+    EXPECT_NEAR(f.batch * f.machine * f.strategy * f.transfer * f.stragglers, row.efficiency, 1e-9);
+    EXPECT_LE(row.low, row.efficiency);
+    EXPECT_GE(row.high, row.efficiency);
+    EXPECT_LT(row.low, row.high);
+    EXPECT_NEAR(row.images_per_s, scenario.placement.ranks * row.batch / row.step_s, 1e-6);
+  }
+}
+
+TEST(JobModelTest, more_ranks_are_less_efficient_and_less_certain) {
+  const JobModel model = sample_model();
+  const JobPrediction few = model.predict({.placement = {4, 2}}),
+                      many = model.predict({.placement = {512, 2}});
+  EXPECT_GT(few.efficiency, many.efficiency);
+  EXPECT_LT(few.high / few.low, many.high / many.low);
+  EXPECT_THAT(many.extrapolated, ElementsAre("ranks", "hosts"));
+}
+
+TEST(JobModelTest, smaller_batches_keep_a_part_of_their_time) {
+  const JobPrediction row = sample_model().predict({.placement = {8, 2}, .global_batch = 32});
+  EXPECT_DOUBLE_EQ(row.batch, 4);
+  // Half of the batch in a tenth and nine tenths of a half.
+  EXPECT_NEAR(row.factors.batch, 0.5 / 0.55, 1e-9);
+  EXPECT_THAT(row.extrapolated, Contains("batch"));
+  EXPECT_THROW(sample_model().predict({.placement = {64, 2}, .global_batch = 32}), ConfigError);
+}
+
+TEST(JobModelTest, several_batches_of_one_rank_are_taken_for_others) {
+  results::RunRecord record = sample_record();
+  record.runs.push_back(record.runs[0]);
+  record.runs.back().batch_per_rank = 4;
+  record.runs.back().images_per_s = 4 / 0.07;
+  JobProfile profile = read_profiles(record, "a.json", {}).front();
+  CollectiveTable table(profile.backend);
+  table.set_network({0, 1e9}, false);
+  const JobPrediction row = JobModel(profile, table).predict({.placement = {8, 2}, .global_batch = 32});
+  EXPECT_NEAR(row.factors.batch, 0.05 / 0.07, 2e-3);
+  EXPECT_THAT(row.extrapolated, testing::Not(Contains("batch")));
+}
+
+TEST(JobModelTest, hosts_of_their_own_cost_no_shared_memory) {
+  const JobModel model = sample_model("10gbit,20us");
+  EXPECT_DOUBLE_EQ(model.predict({.placement = {8, 1}}).factors.machine, 1);
+  EXPECT_NEAR(model.predict({.placement = {8, 2}}).factors.machine, 1 / 1.05, 0.01);
+}
+
+TEST(JobModelTest, the_bandwidth_for_an_efficiency_gives_it) {
+  const JobModel model = sample_model("1gbit,1us");
+  Scenario scenario{.placement = {32, 1}};
+  const double goal =
+      0.5 * (model.efficiency(scenario) + model.efficiency({.placement = {32, 1}, .bandwidth = 1e6}));
+  const auto times = model.bandwidth_for(scenario, goal);
+  ASSERT_TRUE(times);
+  scenario.bandwidth = *times;
+  EXPECT_NEAR(model.efficiency(scenario), goal, 1e-6);
+  EXPECT_FALSE(model.bandwidth_for(scenario, 2));
+}
+
+TEST(JobModelTest, the_knee_is_the_last_number_of_ranks_that_is_good) {
+  const JobModel model = sample_model("40gbit,30us");
+  const double goal = 0.8;
+  const int knee = model.knee({.placement = {1, 1}}, goal);
+  EXPECT_GE(model.efficiency({.placement = {knee, 1}}), goal);
+  EXPECT_LT(model.efficiency({.placement = {knee + 1, 1}}), goal);
+  EXPECT_EQ(model.knee({.placement = {1, 1}}, 2), 0);
+}
+
+TEST(JobModelTest, without_costs_of_collectives_there_is_no_prediction) {
+  JobProfile profile = read_profiles(sample_record(), "a.json", {}).front();
+  try {
+    JobModel(profile, CollectiveTable("gloo"));
+    FAIL() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the cost of collectives is not known"));
+    EXPECT_THAT(error.advice(), HasSubstr("--network 25gbit,20us"));
+  }
+}
+
+TEST(JobModelTest, every_strategy_has_its_step) {
+  const JobModel model = sample_model("1gbit,50us");
+  const auto step_of = [&](const std::string& strategy) {
+    return model.step({.placement = {16, 1}, .strategy = strategy});
+  };
+  EXPECT_EQ(step_of("ddp").queue.size(), 1u);
+  EXPECT_TRUE(step_of("replicated").updates_on_arrival);
+  EXPECT_EQ(step_of("sharded").gather_s.size(), step_of("sharded").queue.size());
+  EXPECT_GT(step_of("parameter_server").fetch_s, 0);
+  EXPECT_FALSE(step_of("bsp").overlaps);
+  EXPECT_EQ(step_of("horovod").queue.size(), 1u);
+  EXPECT_EQ(step_of("data_parallel").queue.size(), 0u);
+  EXPECT_THROW(step_of("single"), ConfigError);
+  EXPECT_THROW(step_of("fsdp"), ConfigError);
+}
+
+TEST(JobModelTest, asynchronous_servers_bound_the_step_by_what_they_receive) {
+  JobProfile profile = read_profiles(sample_record(), "a.json", {}).front();
+  profile.shape = *strategy_shape("parameter_server", "--consistency async --parameter-owners rank0");
+  EXPECT_FALSE(profile.shape.coupled);
+  CollectiveTable table("gloo");
+  table.set_network({0, 1e9}, false);
+  const JobModel model(profile, table);
+  EXPECT_NEAR(
+      model.step({.placement = {64, 1}}).servers_s,
+      2 * 64 * 4.0 * 25557032 / 1e9 * model.step({.placement = {64, 1}}).fetch_s / (4.0 * 25557032 / 1e9),
+      1e-6);
+  EXPECT_EQ(model.predict({.placement = {64, 1}}).factors.stragglers, 1);
+}
+
+TEST(WhatIfTest, changes_are_sorted_by_their_gain) {
+  const JobModel model = sample_model("1gbit,50us");
+  const Scenario scenario{.placement = {32, 1}};
+  const auto effects = effects_of(model, scenario, usual_changes(model.profile()));
+  ASSERT_GE(effects.size(), 8u);
+  for (size_t i = 1; i < effects.size(); ++i) EXPECT_GE(effects[i - 1].gain, effects[i].gain);
+  const auto gain = [&](const char* change) { return effects_of(model, scenario, {change}).front().gain; };
+  EXPECT_GT(gain("bandwidth=2x"), 0.1);
+  EXPECT_NEAR(gain("bandwidth=2gbit"), gain("bandwidth=2x"), 1e-9);
+  EXPECT_LT(gain("bandwidth=0.5x"), -0.1);
+  EXPECT_GT(gain("wire=bf16"), 0.1);
+  EXPECT_GT(gain("latency=0"), 0);
+  EXPECT_GE(gain("no-straggler"), 0);
+  EXPECT_GT(gain("batch=64"), 0.5);
+  EXPECT_NEAR(gain("bandwidth=1x"), 0, 1e-12);
+}
+
+TEST(WhatIfTest, other_words_are_refused) {
+  const JobModel model = sample_model();
+  for (const char* change :
+       {"bandwidth", "bandwidth=fast", "latency=-1", "wire=int8", "turbo", "batch=0", "compute=2"})
+    EXPECT_THROW(changed(model, {.placement = {8, 2}}, change), ConfigError) << change;
+  for (const char* network : {"25", "25gbit,20", "gbit,20us", ""})
+    EXPECT_THROW(parse_network(network), ConfigError);
+  EXPECT_DOUBLE_EQ(parse_network("25gbit,20us").bytes_per_s, 25e9 / 8);
+  EXPECT_DOUBLE_EQ(parse_network("500mbit,1ms").latency_s, 1e-3);
+}
+
+}  // namespace
+}  // namespace lockstep::predict

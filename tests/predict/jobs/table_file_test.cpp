@@ -1,0 +1,72 @@
+#include "lockstep/predict/jobs/table_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+
+namespace lockstep::predict {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+std::vector<CollectivePoint> read(const std::string& text) {
+  const std::filesystem::path path = testing::TempDir() + "collectives.txt";
+  write_file_atomically(path, text);
+  return read_collectives(path);
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    read(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(TableFileTest, a_list_in_json_is_read_alone_or_by_its_key) {
+  const std::string list =
+      R"([{"ranks": 4, "collective": "all_reduce", "bytes": 1024, "time_s": 2e-5},
+          {"ranks": 4, "collective": "send_recv", "bytes": 1024, "time_s": 2e-5}])";
+  for (const std::string& text : {list, R"({"collectives": )" + list + "}"}) {
+    const auto points = read(text);
+    ASSERT_THAT(points, SizeIs(1));
+    EXPECT_EQ(points[0].ranks, 4);
+    EXPECT_EQ(points[0].bytes, 1024);
+    EXPECT_EQ(points[0].time_s, 2e-5);
+  }
+}
+
+TEST(TableFileTest, what_nccl_tests_prints_is_read) {
+  const auto points = read(
+      "# nThread 1 nGpus 2 minBytes 8 maxBytes 16\n# Using devices\n"
+      "#  Rank  0 Group  0 Pid 1 on host device  0 [0x0f] H200\n"
+      "#  Rank  1 Group  0 Pid 1 on host device  1 [0x10] H200\n"
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
+      "           8             2     float     sum      -1    21.07    0.00    0.00      0    20.98    "
+      "0.00\n"
+      "    33554432       8388608     float     sum      -1    507.5   66.12  123.98      0    504.2   "
+      "66.55\n"
+      "# Out of bounds values : 0 OK\n");
+  ASSERT_THAT(points, SizeIs(2));
+  EXPECT_EQ(points[1].ranks, 2);
+  EXPECT_EQ(points[1].bytes, 33554432);
+  EXPECT_NEAR(points[1].time_s, 507.5e-6, 1e-12);
+}
+
+TEST(TableFileTest, a_wrong_table_is_refused_in_a_sentence) {
+  EXPECT_THAT(refusal_of("ranks,bytes\n2,1024\n"),
+              HasSubstr("has no times of collectives of two ranks or more"));
+  EXPECT_THAT(refusal_of(R"([{"ranks": 4, "collective": "all_reduce", "bytes": 8}])"), HasSubstr("time_s"));
+  EXPECT_THAT(refusal_of(R"([{"ranks": 4, "collective": "all_reduce", "bytes": 8, "time_s": -1}])"),
+              HasSubstr("which is no time"));
+  EXPECT_THAT(refusal_of(R"([{"ranks": 4, "collective": "all_reduce", "bytes": 8, "time_s": null}])"),
+              HasSubstr("time_s"));
+  EXPECT_THAT(refusal_of("{\"lockstep\": {}}"), HasSubstr("collectives"));
+}
+
+}  // namespace
+}  // namespace lockstep::predict
