@@ -1,4 +1,5 @@
-// Cost of the Communicator beside the bare library: all-reduces in turn, in the same processes.
+// Cost of the Communicator beside the bare library: all-reduces in turn, in the same processes, as lockstep
+// collectives carries them out.
 //
 //   build/comm_overhead gloo [REPEATS]         starts two ranks itself
 //   mpirun -np 2 --bind-to none build/comm_overhead mpi [REPEATS]
@@ -34,7 +35,7 @@ namespace {
 using namespace lockstep;
 
 constexpr int kRanks = 2;
-constexpr size_t kSizes_bytes[] = {4'000, 100'000, 1'000'000, 25'000'000, 100'000'000};
+constexpr size_t kSizes_bytes[] = {4 << 10, 1 << 20, 25 << 20, 100 << 20};
 
 using AllReduce = std::function<void(std::vector<float>&)>;
 
@@ -61,7 +62,7 @@ void bare_mpi(std::vector<float>& values) {
 /// Seconds of one all-reduce after a common start: the slower rank's.
 double time_one(comm::Communicator& comm, const AllReduce& all_reduce, std::vector<float>& values) {
   std::fill(values.begin(), values.end(), 1.F);
-  comm.barrier()->wait();
+  comm.run({comm::Collective::Kind::kBarrier});
   const double start_s = now_s();
   all_reduce(values);
   double took_s = now_s() - start_s;
@@ -82,7 +83,8 @@ Spread spread_of(std::vector<double> values) {
 
 void measure(comm::Communicator& comm, const AllReduce& bare, int repeats) {
   const AllReduce ours = [&](std::vector<float>& values) {
-    comm.all_reduce(comm::host_buffer(values.data(), values.size()), comm::ReduceOp::kSum)->wait();
+    const comm::Buffer buffer = comm::host_buffer(values.data(), values.size());
+    comm.run({comm::Collective::Kind::kAllReduce, buffer, buffer});
   };
   if (comm.rank() == 0)
     fmt::print("{}, {} ranks, {} pairs; ms: median (quartiles)\n", comm.backend(), kRanks, repeats);

@@ -23,6 +23,7 @@ constexpr const char* kFooter = R"(Start here:
   lockstep diff BASE.json TEST.json  what changed between two results, and how certain that is
   lockstep compare --bucket-mb 25 -- --bucket-mb 1
                                      which of two settings is faster, launched in turn until it is certain
+  lockstep collectives               what the links between the ranks give
   lockstep record -- torchrun --nproc-per-node 2 train.py
                                      where the time of your own training goes
 
@@ -38,6 +39,8 @@ int run_program(const Arguments& arguments) {
   line.add("bench", "train on 1, 2 and more ranks and print how it scales", &add_bench);
   line.add("train", "train a network, with checkpoints to resume from", &add_train);
   line.add("verify", "check that strategies compute what they promise", &add_verify);
+  line.add("collectives", "measure what the links between ranks give: collectives at every size, checked",
+           &add_collectives);
   line.add("record", "record your own PyTorch training, without a change of its script", &add_record);
   line.add("info", "versions, devices, backends, models, strategies, inputs, kernels and presets", &add_info);
   line.add("compare", "run two configurations of bench in turn until it is certain which is faster",

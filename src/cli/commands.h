@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "command_line.h"
 
 namespace lockstep::cli {
@@ -14,6 +18,7 @@ RunCommand add_bench(Flags& flags);
 RunCommand add_compare(Flags& flags);
 RunCommand add_train(Flags& flags);
 RunCommand add_verify(Flags& flags);
+RunCommand add_collectives(Flags& flags);
 RunCommand add_record(Flags& flags);
 RunCommand add_import(Flags& flags);
 RunCommand add_info(Flags& flags);
@@ -30,5 +35,8 @@ RunCommand add_completion(Flags& flags, const CommandLine& commands);
 /// The text of `info model NAME` about a built-in network or one from a file: its samples and batches, and
 /// what decides how it scales. Throws ConfigError.
 std::string model_text(const std::string& name);
+
+/// Values of each trainable tensor of a network, in order of registration. Throws ConfigError.
+std::vector<int64_t> parameter_values(const std::string& name);
 
 }  // namespace lockstep::cli

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/results/files/record_json.h"
 
+#include "collectives_plan.h"
 #include "commands.h"
 #include "console.h"
 
@@ -36,6 +37,24 @@ struct DiffCommandOptions {
 /// Returns kExitRegression under --fail-on regression when there is one; throws ConfigError when --fail-on
 /// could not have found any.
 int run_diff(const DiffCommandOptions& options) {
+  const bool collectives = collectives::is_record_file(options.base);
+  if (collectives != collectives::is_record_file(options.test)) {
+    throw ConfigError(
+        fmt::format("'{}' is a table of collectives, and '{}' is not",
+                    collectives ? options.base : options.test, collectives ? options.test : options.base),
+        "Compare two files of one kind.");
+  }
+  if (collectives) {
+    if (!options.fail_on.empty() || options.paired) {
+      throw ConfigError(
+          fmt::format("{} has no effect on tables of collectives", options.paired ? "--paired" : "--fail-on"),
+          "It judges launches of a training.");
+    }
+    print_result(results::to_text(
+        collectives_diff(collectives::read_record(options.base), collectives::read_record(options.test)),
+        stdout_form(options.markdown)));
+    return kExitDone;
+  }
   const results::DiffOptions how{.threshold = options.threshold,
                                  .paired = options.paired,
                                  .decisive = std::stoi(options.percentile.substr(1))};
@@ -73,7 +92,9 @@ RunCommand add_diff(Flags& flags) {
   const auto options = std::make_shared<DiffCommandOptions>();
   flags.set_examples(kDiffExamples);
   flags.add("base", options->base,
-            "the result before: a file of 'lockstep bench --json FILE', or of PyTorch's DDP benchmark",
+            "the result before: a file of 'lockstep bench --json FILE' or 'lockstep collectives --json "
+            "FILE', or of "
+            "PyTorch's DDP benchmark",
             {.value = "BASE", .required = true});
   flags.add("test", options->test, "the result to compare with it", {.value = "TEST", .required = true});
   flags.add(

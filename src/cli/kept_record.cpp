@@ -27,41 +27,18 @@ Head head_of(int memory) {
 
 }  // namespace
 
-KeptRecord::KeptRecord(launch::SharedMemory memory, std::filesystem::path file)
-    : memory_(std::make_shared<launch::SharedMemory>(std::move(memory))), file_(std::move(file)) {}
+KeptText::KeptText(launch::SharedMemory memory)
+    : memory_(std::make_shared<launch::SharedMemory>(std::move(memory))) {}
 
-KeptRecord KeptRecord::make(const std::filesystem::path& file) {
-  return {launch::SharedMemory::make("record"), file};
+KeptText KeptText::make() {
+  return KeptText(launch::SharedMemory::make("record"));
 }
 
-KeptRecord KeptRecord::open(const std::string& address) {
-  const size_t line = address.find('\n');
-  const std::string memory = address.substr(0, line);
-  return {{launch::open_shared_memory(memory), memory},
-          line < address.size() ? address.substr(line + 1) : ""};
+KeptText KeptText::open(const std::string& address) {
+  return KeptText({launch::open_shared_memory(address), address});
 }
 
-std::string KeptRecord::address() const {
-  return memory_->address + "\n" + file_.string();
-}
-
-void KeptRecord::write(const results::RunRecord& record) const {
-  results::RunRecord marked = record;
-  if (marked.incomplete.empty()) marked.incomplete = results::kNotEnded;
-  const std::string text = results::to_json(marked);
-  if (!file_.empty()) {
-    try {
-      write_file_atomically(file_, text);
-      write_memory("");
-      return;
-    } catch (const Error&) {
-      // The disk may have room again later; if not, the end of the run reports it.
-    }
-  }
-  write_memory(text);
-}
-
-void KeptRecord::write_memory(std::string_view text) const {
+void KeptText::write(std::string_view text) const {
   const int memory = memory_->fd.get();
   const Head old = head_of(memory);
   // Beside the old text, so that the head leads to a whole one at any moment.
@@ -71,10 +48,44 @@ void KeptRecord::write_memory(std::string_view text) const {
   if (written == static_cast<ssize_t>(text.size())) ::pwrite(memory, &head, sizeof head, 0);
 }
 
-std::optional<results::RunRecord> KeptRecord::read() const {
+std::string KeptText::read() const {
   const Head head = head_of(memory_->fd.get());
   std::string text(head.bytes, '\0');
-  if (::pread(memory_->fd.get(), text.data(), head.bytes, static_cast<off_t>(head.begin)) > 0)
+  if (::pread(memory_->fd.get(), text.data(), head.bytes, static_cast<off_t>(head.begin)) <= 0) text.clear();
+  return text;
+}
+
+KeptRecord KeptRecord::make(const std::filesystem::path& file) {
+  return {KeptText::make(), file};
+}
+
+KeptRecord KeptRecord::open(const std::string& address) {
+  const size_t line = address.find('\n');
+  return {KeptText::open(address.substr(0, line)), line < address.size() ? address.substr(line + 1) : ""};
+}
+
+std::string KeptRecord::address() const {
+  return memory_.address() + "\n" + file_.string();
+}
+
+void KeptRecord::write(const results::RunRecord& record) const {
+  results::RunRecord marked = record;
+  if (marked.incomplete.empty()) marked.incomplete = results::kNotEnded;
+  const std::string text = results::to_json(marked);
+  if (!file_.empty()) {
+    try {
+      write_file_atomically(file_, text);
+      memory_.write("");
+      return;
+    } catch (const Error&) {
+      // The disk may have room again later; if not, the end of the run reports it.
+    }
+  }
+  memory_.write(text);
+}
+
+std::optional<results::RunRecord> KeptRecord::read() const {
+  if (const std::string text = memory_.read(); !text.empty())
     return results::from_json(text, "the record of this run");
   if (file_.empty() || !holds_something(file_)) return std::nullopt;
   return results::read_record(file_);

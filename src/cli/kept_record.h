@@ -5,11 +5,35 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "lockstep/launch/shared_memory.h"
 #include "lockstep/results/record/run_record.h"
 
 namespace lockstep::cli {
+
+/// A text in memory that this process and others of its host read, whichever of them ends. Copies are one
+/// text. Not thread-safe.
+class KeptText {
+ public:
+  static KeptText make();
+  /// Another process's, by its address().
+  static KeptText open(const std::string& address);
+
+  const std::string& address() const { return memory_->address; }
+  /// Replaces the text. A reader sees the old one or the whole new one, even if the writer is killed. Does
+  /// nothing where the memory is out of reach.
+  void write(std::string_view text) const;
+  /// The text that was written last; empty: none was, or "".
+  std::string read() const;
+  /// Whether this process can read all that was written: not on another host.
+  bool within_reach() const { return bool(memory_->fd); }
+
+ private:
+  explicit KeptText(launch::SharedMemory memory);
+
+  std::shared_ptr<const launch::SharedMemory> memory_;
+};
 
 /// The record of a bench while rows are measured, so that the process that reports to the user finds it,
 /// whichever process ends: in the file of --json, and where there is none, or it cannot be written, in
@@ -32,14 +56,14 @@ class KeptRecord {
   /// The record that was written last; empty: none was. Throws Error for a file that cannot be read.
   std::optional<results::RunRecord> read() const;
 
-  /// Whether this process can read all that was written: not on another host.
-  bool within_reach() const { return bool(memory_->fd); }
+  /// See KeptText.
+  bool within_reach() const { return memory_.within_reach(); }
 
  private:
-  KeptRecord(launch::SharedMemory memory, std::filesystem::path file);
-  void write_memory(std::string_view text) const;
+  KeptRecord(KeptText memory, std::filesystem::path file)
+      : memory_(std::move(memory)), file_(std::move(file)) {}
 
-  std::shared_ptr<const launch::SharedMemory> memory_;
+  KeptText memory_;
   std::filesystem::path file_;
 };
 

@@ -164,6 +164,12 @@ std::string built_in_text(const std::string& name, const models::ModelInfo& info
 
 }  // namespace
 
+std::vector<int64_t> parameter_values(const std::string& name) {
+  std::vector<int64_t> values;
+  for (const NamedShape& shape : parameters_of(models::info_of(name))) values.push_back(shape.values());
+  return values;
+}
+
 std::string model_text(const std::string& name) {
   const models::ModelInfo& info = models::info_of(name);
   const std::vector<NamedShape> parameters = parameters_of(info);

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <iterator>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +11,7 @@
 #include "lockstep/results/files/csv.h"
 #include "lockstep/results/files/record_json.h"
 
+#include "collectives_plan.h"
 #include "commands.h"
 #include "console.h"
 #include "output_files.h"
@@ -47,9 +51,10 @@ struct DrawingOptions {
 };
 
 void add_source_flags(Flags& flags, DrawingOptions& options) {
-  flags.add(
-      "runs", options.runs,
-      "files of 'lockstep bench --json FILE' or 'lockstep train --json FILE', or of PyTorch's DDP benchmark");
+  flags.add("runs", options.runs,
+            "files of 'lockstep bench --json FILE' or 'lockstep train --json FILE', or of PyTorch's DDP "
+            "benchmark; or "
+            "of 'lockstep collectives --json FILE'");
   flags.add("--published", options.published, "published results to draw beside them; may be given again",
             {.value = "FILE", .repeated = true});
 }
@@ -114,18 +119,47 @@ void check_output(const DrawingOptions& options) {
   check_output_files({{"-o", options.output}}, inputs, options.force);
 }
 
+/// The tables of collectives among the files; empty: there is none. Throws ConfigError for a mixture.
+std::vector<NamedCollectives> read_collectives(const DrawingOptions& options) {
+  std::vector<NamedCollectives> records;
+  const std::vector<std::string> names = results::display_names(options.runs);
+  for (size_t i = 0; i < options.runs.size(); ++i) {
+    if (collectives::is_record_file(options.runs[i]))
+      records.push_back({names[i], collectives::read_record(options.runs[i])});
+  }
+  if (!records.empty() && (records.size() < options.runs.size() || !options.published.empty())) {
+    throw ConfigError(fmt::format("'{}' is a table of collectives, and another file is not", records[0].name),
+                      "Draw tables of collectives by themselves.");
+  }
+  return records;
+}
+
 int run_report(const DrawingOptions& options) {
   check_output(options);
+  if (const auto records = read_collectives(options); !records.empty()) {
+    write_result(options.output, collectives_page(records));
+    return kExitDone;
+  }
   write_result(options.output, plots::report_page(read_sources(options)));
   return kExitDone;
 }
 
 int run_plot(const DrawingOptions& options) {
-  const plots::DrawChart draw = plots::charts().get(options.chart);
   check_output(options);
   const std::string format = format_of(options.output);
   const plots::ChartForm form{options.width, options.chart};
-  plots::Chart chart = draw(read_sources(options), form);
+  const std::vector<NamedCollectives> records = read_collectives(options);
+  const std::vector<std::string> of_collectives = collectives_charts();
+  const bool wants_collectives = std::ranges::find(of_collectives, options.chart) != of_collectives.end();
+  if (wants_collectives == records.empty()) {
+    throw ConfigError(
+        fmt::format("--chart {} is not one of {}", options.chart,
+                    wants_collectives ? "a training's results" : "a table of collectives"),
+        fmt::format("Those are {}.",
+                    fmt::join(wants_collectives ? plots::charts().names() : of_collectives, ", ")));
+  }
+  plots::Chart chart = wants_collectives ? collectives_chart(options.chart, records, form)
+                                         : plots::charts().get(options.chart)(read_sources(options), form);
   if (!chart.drawn()) {
     throw Error(fmt::format("chart '{}' cannot be drawn: {}", options.chart, chart.missing), chart.advice);
   }
@@ -160,6 +194,13 @@ int run_show(const ShowOptions& options) {
         "Write rows as CSV, or tables in a style.");
   }
   check_output_files({{"--csv", options.csv}}, {{"the file to show", options.file}}, options.force);
+  if (collectives::is_record_file(options.file)) {
+    if (!options.csv.empty())
+      throw ConfigError("--csv has no rows of a table of collectives", "Its file is a flat list of rows.");
+    print_result(results::to_text(collectives_tables(collectives::read_record(options.file)),
+                                  stdout_form(options.how.form.markdown)));
+    return kExitDone;
+  }
   const results::RunRecord record = results::read_record(options.file);
   if (!options.csv.empty()) {
     write_result(options.csv, results::to_csv(record));
@@ -185,8 +226,11 @@ RunCommand add_plot(Flags& flags) {
   const auto options = std::make_shared<DrawingOptions>();
   flags.set_examples(kPlotExamples);
   add_source_flags(flags, *options);
-  flags.add("--chart", options->chart, fmt::format("{}", fmt::join(plots::charts().names(), ", ")),
-            {.value = "NAME", .required = true, .one_of = plots::charts().names()});
+  std::vector<std::string> charts = plots::charts().names();
+  std::ranges::copy(collectives_charts(), std::back_inserter(charts));
+  flags.add("--chart", options->chart,
+            fmt::format("{}; the last two of 'lockstep collectives'", fmt::join(charts, ", ")),
+            {.value = "NAME", .required = true, .one_of = charts});
   flags.add("--width", options->width, "width of the drawing in pixels; its text is 13 pixels high",
             {.numbers = NumberRange{.least = plots::kNarrowestChart, .most = 2000}});
   flags.add("--title", options->title, "heading of the drawing [the chart's own]", {.value = "TEXT"});

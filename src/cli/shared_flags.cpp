@@ -98,18 +98,21 @@ void add_training_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, con
             "some");
 }
 
-void add_job_flags(Flags& flags, train::JobOptions& options) {
+void add_job_flags(Flags& flags, train::JobOptions& options, bool devices) {
   flags.begin_group("Ranks");
-  flags.add("--device", options.device,
-            "cpu, cuda (a GPU for every rank), or auto: cuda where LibTorch can use a GPU, as 'lockstep info "
-            "devices' says");
-  flags.add_switch(
-      "--share-device", options.share_device,
-      "let several ranks of a host use the same GPU in turn; needs --device cuda with gloo or mpi");
-  flags.add(
-      "--backend", options.backend,
-      "communication library: gloo, mpi, thread or nccl; 'lockstep info backends' says which are usable "
-      "[nccl where every rank has a GPU, otherwise gloo]");
+  if (devices) {
+    flags.add(
+        "--device", options.device,
+        "cpu, cuda (a GPU for every rank), or auto: cuda where LibTorch can use a GPU, as 'lockstep info "
+        "devices' says");
+    flags.add_switch(
+        "--share-device", options.share_device,
+        "let several ranks of a host use the same GPU in turn; needs --device cuda with gloo or mpi");
+    flags.add(
+        "--backend", options.backend,
+        "communication library: gloo, mpi, thread or nccl; 'lockstep info backends' says which are usable "
+        "[nccl where every rank has a GPU, otherwise gloo]");
+  }
   flags.add(
       "--launch", options.launch,
       "start ranks as processes or threads; auto: the ranks that a launcher started, otherwise processes",

@@ -46,8 +46,9 @@ void add_row_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const st
 void add_training_flags(Flags& flags, train::SweepOptions& sweep, Rows rows, const std::string& group,
                         const std::string& usual_input);
 
-/// --device, --share-device, --backend, --launch, --threads, --bind, --interface and --timeout.
-void add_job_flags(Flags& flags, train::JobOptions& options);
+/// --device and --share-device, unless not `devices`; --backend, --launch, --threads, --bind, --interface and
+/// --timeout.
+void add_job_flags(Flags& flags, train::JobOptions& options, bool devices = true);
 
 /// --style, --markdown and --epoch-size, in the group that was begun.
 void add_style_flags(Flags& flags, results::RenderOptions& how);

@@ -19,10 +19,10 @@ namespace {
 
 using Parts = std::set<std::string>;
 
-const Parts kTorchFree = {
-    "base",   "comm",       "measure", "topology", "results/record", "results/files", "results/tables",
-    "launch", "recordings", "data",    "feed",     "cuda_kernels",   "network_file",  "predict/curves",
-    "predict/jobs"};
+const Parts kTorchFree = {"base",           "comm",           "measure",        "topology",
+                          "results/record", "results/files",  "results/tables", "launch",
+                          "recordings",     "data",           "feed",           "cuda_kernels",
+                          "network_file",   "predict/curves", "predict/jobs", "collectives"};
 
 Parts with(Parts parts, const Parts& more) {
   parts.insert(more.begin(), more.end());
@@ -41,6 +41,7 @@ const std::map<std::string, Parts> kMayKnow = {
     {"comm", {"base"}},
     {"cuda_kernels", {"base"}},
     {"measure", {"base"}},
+    {"collectives", {"base", "comm", "measure"}},
     {"predict/curves", {"base", "measure"}},
     {"predict/jobs", {"base", "measure", "topology", "results/record"}},
     {"topology", {"base"}},

@@ -160,8 +160,8 @@ TEST(UsageTest, every_wrong_command_line_is_answered_with_one_sentence) {
 
 TEST(UsageTest, every_flag_answers_mistakes_with_one_sentence) {
   std::vector<WrongUsage> all;
-  for (const char* command :
-       {"bench", "train", "verify", "diff", "import", "report", "show", "plot", "feed", "topo", "compare"})
+  for (const char* command : {"bench", "train", "verify", "diff", "import", "report", "show", "plot", "feed",
+                              "topo", "compare", "collectives"})
     add_generated(command, all);
   EXPECT_GE(all.size(), 900U);
   expect_answers(all);

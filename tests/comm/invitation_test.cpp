@@ -1,4 +1,4 @@
-#include "lockstep/comm/gloo/invitation.h"
+#include "lockstep/comm/invitation.h"
 
 #include <chrono>
 #include <future>

@@ -68,6 +68,53 @@ TEST(OrderingTest, different_collectives_mix) {
   });
 }
 
+TEST(OrderingTest, run_comes_after_what_is_in_flight_and_meets_what_others_issue) {
+  RankWorld::get().run([](Communicator& comm) {
+    for (int round = 0; round < 20; ++round) {
+      // In flight while the next one runs, in rounds that no rank's others share.
+      std::vector<float> early(size_t(1 + 5000 * (round % 3)), float(comm.rank()));
+      const Buffer early_buffer = host_buffer(early.data(), early.size());
+      const WorkPtr work = comm.all_reduce(early_buffer, ReduceOp::kSum);
+      if ((round + comm.rank()) % 2 == 0) work->wait();
+      int64_t value = comm.rank() + round;
+      const Buffer buffer = host_buffer(&value, 1);
+      const Collective sum{Collective::Kind::kAllReduce, buffer, buffer};
+      if ((round / 2 + comm.rank()) % 2 == 0) {
+        comm.run(sum);
+        EXPECT_TRUE(work->test());
+      } else {
+        comm.issue(sum)->wait();
+      }
+      const int ranks = comm.size();
+      EXPECT_EQ(value, ranks * (ranks - 1) / 2 + round * ranks);
+      EXPECT_EQ(early.back(), float(ranks * (ranks - 1) / 2));
+    }
+  });
+}
+
+TEST(OrderingTest, run_carries_out_every_kind) {
+  RankWorld::get().run([](Communicator& comm) {
+    using Kind = Collective::Kind;
+    const int rank = comm.rank(), ranks = comm.size();
+    const auto part_of = [&](std::vector<int32_t>& all) { return host_buffer(&all[size_t(rank)], 1); };
+    std::vector<int32_t> parts(size_t(ranks), 10 + rank), gathered(size_t(ranks), -1), own{rank};
+    const Buffer all = host_buffer(parts.data(), parts.size());
+    const Buffer one = host_buffer(own.data(), 1);
+    comm.run({Kind::kAllGather, one, host_buffer(gathered.data(), gathered.size())});
+    for (int other = 0; other < ranks; ++other) EXPECT_EQ(gathered[size_t(other)], other);
+    comm.run({Kind::kAllToAll, all, host_buffer(gathered.data(), gathered.size())});
+    for (int other = 0; other < ranks; ++other) EXPECT_EQ(gathered[size_t(other)], 10 + other);
+    comm.run({Kind::kBroadcast, one, one, ReduceOp::kSum, ranks - 1});
+    EXPECT_EQ(own[0], ranks - 1);
+    comm.run({Kind::kReduceScatter, all, part_of(parts)});
+    EXPECT_EQ(parts[size_t(rank)], 10 * ranks + ranks * (ranks - 1) / 2);
+    own[0] = rank;
+    comm.run({Kind::kReduce, one, one, ReduceOp::kMax, 0});
+    EXPECT_TRUE(rank != 0 || own[0] == ranks - 1);
+    comm.run({Kind::kBarrier});
+  });
+}
+
 TEST(OrderingTest, test_turns_true_without_wait) {
   RankWorld::get().run([](Communicator& comm) {
     float value = 1;

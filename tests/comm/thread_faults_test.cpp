@@ -58,6 +58,51 @@ TEST(ThreadFaultsTest, wait_gives_up_after_its_own_time_out) {
   });
 }
 
+TEST(ThreadFaultsTest, run_keeps_the_time_out_and_its_failure_is_final) {
+  std::atomic<int> waiting{2};
+  run_threads(3, kShort, [&](Communicator& comm) {
+    const Collective barrier{Collective::Kind::kBarrier};
+    comm.run(barrier);
+    // No thread of the communicator's own was needed.
+    EXPECT_EQ(comm.progress_thread_cpu_s(), 0);
+    if (comm.rank() == 1) {
+      while (waiting > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return;
+    }
+    const double start = now_s();
+    const std::string message = message_of([&] { comm.run(barrier); });
+    EXPECT_GE(now_s() - start, kShort.count());
+    EXPECT_NE(message.find("barrier on rank"), std::string::npos) << message;
+    EXPECT_NE(message.find("rank 1 did not arrive"), std::string::npos) << message;
+    EXPECT_NE(message_of([&] { comm.run(barrier); }).find("unusable"), std::string::npos);
+    EXPECT_NE(message_of([&] { comm.barrier(); }).find("unusable"), std::string::npos);
+    --waiting;
+  });
+}
+
+TEST(ThreadFaultsTest, run_ends_when_another_thread_makes_the_communicator_fail) {
+  std::atomic<bool> over{false};
+  run_threads(2, test_timeout(), [&](Communicator& comm) {
+    if (comm.rank() == 1) {
+      while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return;
+    }
+    int32_t value = 0;
+    const WorkPtr received = comm.receive(host_buffer(&value, 1), 1, 0);
+    std::thread other([&] { EXPECT_THROW(received->wait(Duration(0.1)), TimeoutError); });
+    EXPECT_NE(message_of([&] { comm.run({Collective::Kind::kBarrier}); }).find("receive"), std::string::npos);
+    other.join();
+    over = true;
+  });
+}
+
+TEST(ThreadFaultsTest, a_rank_that_leaves_ends_run) {
+  run_threads(2, test_timeout(), [&](Communicator& comm) {
+    if (comm.rank() == 1) return;
+    EXPECT_THROW(comm.run({Collective::Kind::kBarrier}), PeerLostError);
+  });
+}
+
 TEST(ThreadFaultsTest, a_message_that_never_comes_times_out) {
   std::atomic<bool> over{false};
   run_threads(2, test_timeout(), [&](Communicator& comm) {

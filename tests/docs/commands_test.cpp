@@ -44,6 +44,8 @@ std::vector<std::string> with_files(std::vector<std::string> command) {
     } else if (command[i - 1] == "--from") {
       word =
           kSource + "tests/golden/topology/" + (word.ends_with(".xml") ? "two_gpus.xml" : "nvswitch8.json");
+    } else if (word == "links.json") {
+      word = kSource + "tests/golden/collectives.json";
     } else if (word.ends_with(".json")) {
       word = kSource + "tests/golden/record.json";
     }
@@ -67,7 +69,7 @@ test::Finished understand(std::vector<std::string> command) {
     std::ranges::replace(command, std::string("64"), std::string("28"));
     return test::run(command);
   }
-  if (command[1] == "train" || command[1] == "compare") {
+  if (command[1] == "train" || command[1] == "compare" || command[1] == "collectives") {
     // Flags behind "--" are another command's.
     command.insert(std::ranges::find(command, "--"), "--dry-run");
   } else if (command[1] != "bench") {

@@ -164,6 +164,11 @@ class Communicator {
   /// arguments that are wrong on this rank alone.
   virtual WorkPtr issue(const Collective& collective) = 0;
 
+  /// Collective. As issue() and then wait(), faster: where nothing is in flight and the backend keeps the
+  /// time-out by itself, in the calling thread, without waking the progress thread. May meet an issue() of
+  /// other ranks.
+  virtual void run(const Collective& collective) { issue(collective)->wait(); }
+
   /// Collective. buffer: in and out, the reduction over all ranks on every rank.
   WorkPtr all_reduce(const Buffer& buffer, ReduceOp op) {
     return issue({Collective::Kind::kAllReduce, buffer, buffer, op});

@@ -170,6 +170,9 @@ void Backoff::pause() {
   const double waited_s = now_s() - start_s_;
   if (waited_s < spin_s) return;
   const double longest_s = waited_s < 1 ? 100e-6 : 500e-6;
+  // A thread of the program sleeps as exactly as a helper while it waits here, and later.
+  thread_local const int exact = prctl(PR_SET_TIMERSLACK, 1000UL);
+  static_cast<void>(exact);
   std::this_thread::sleep_for(std::chrono::duration<double>(std::clamp(waited_s / 4, spin_s, longest_s)));
 }
 

@@ -28,6 +28,8 @@ class LaneKeeper::Lane final : public ForwardingCommunicator {
     home_->kept[number_] = std::move(lane_);
   }
 
+  void run(const Collective& collective) override { real_.run(collective); }
+
   /// One from the home, or a new one. `make` is collective.
   template <typename Make>
   static std::unique_ptr<Communicator> lend(const std::shared_ptr<Lanes>& home, const Make& make) {

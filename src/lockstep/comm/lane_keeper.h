@@ -16,6 +16,7 @@ class LaneKeeper final : public ForwardingCommunicator {
   explicit LaneKeeper(std::unique_ptr<Communicator> real);
   ~LaneKeeper() override;
 
+  void run(const Collective& collective) override { real_.run(collective); }
   std::unique_ptr<Communicator> split(std::span<const int> ranks) override;
   std::unique_ptr<Communicator> duplicate() override;
 

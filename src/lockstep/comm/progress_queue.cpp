@@ -22,31 +22,50 @@ void ProgressQueue::push(std::shared_ptr<Operation> operation, Task task) {
   if (!shared_->running) shared_->changed.notify_all();
 }
 
+bool ProgressQueue::run_here(const std::shared_ptr<Operation>& operation, const Task& task) {
+  {
+    std::lock_guard lock(shared_->mutex);
+    if (shared_->running || !shared_->entries.empty() || shared_->stopping) return false;
+    shared_->running = operation;
+  }
+  carry_out(*shared_, *operation, task);
+  return true;
+}
+
 void ProgressQueue::run(Shared& shared) {
   std::unique_lock lock(shared.mutex);
   while (true) {
-    shared.changed.wait(lock, [&] { return shared.stopping || !shared.entries.empty(); });
+    shared.changed.wait(lock,
+                        [&] { return shared.stopping || (!shared.running && !shared.entries.empty()); });
     if (shared.stopping) return;
     Entry entry = std::move(shared.entries.front());
     shared.entries.pop_front();
     shared.running = entry.operation;
     lock.unlock();
-    try {
-      entry.task();
-      // Idle before completion is signaled, so that a waiter may destroy the communicator at once.
-      lock.lock();
-      shared.running.reset();
-      lock.unlock();
-      entry.operation->complete();
-    } catch (...) {
-      const Failure failure = Failure::from_current_exception();
-      shared.failed(failure);
-      entry.operation->fail(failure);
-    }
+    carry_out(shared, *entry.operation, entry.task);
     // The task may hold the last reference to buffers or operations; they are not freed under the lock.
     entry = {};
     lock.lock();
+  }
+}
+
+void ProgressQueue::carry_out(Shared& shared, Operation& operation, const Task& task) {
+  const auto end = [&shared] {
+    std::lock_guard lock(shared.mutex);
     shared.running.reset();
+    // For a thread that waits for the end of a task that another one carried out.
+    if (!shared.entries.empty()) shared.changed.notify_all();
+  };
+  try {
+    task();
+    // Idle before completion is signaled, so that a waiter may destroy the communicator at once.
+    end();
+    operation.complete();
+  } catch (...) {
+    const Failure failure = Failure::from_current_exception();
+    shared.failed(failure);
+    operation.fail(failure);
+    end();
   }
 }
 

@@ -13,7 +13,7 @@
 namespace lockstep::comm {
 
 /// One thread that carries out blocking tasks in the order in which they were pushed, and sleeps in between.
-/// The thread starts with the first task. Thread-safe.
+/// The thread starts with the first task that is pushed. Thread-safe.
 class ProgressQueue {
  public:
   /// A task blocks until its operation is done and throws when it fails. `failed` is called on the queue's
@@ -27,6 +27,10 @@ class ProgressQueue {
   ~ProgressQueue();
 
   void push(std::shared_ptr<Operation> operation, Task task);
+
+  /// Carries out `task` in the calling thread, if nothing is queued or running; the operation has an outcome
+  /// then. False, having done nothing, if something is. Tasks that are pushed meanwhile come after it.
+  bool run_here(const std::shared_ptr<Operation>& operation, const Task& task);
 
   /// Fails everything that is queued or running. A running task goes on until it notices.
   void fail_all(const Failure& failure);
@@ -56,6 +60,8 @@ class ProgressQueue {
   };
 
   static void run(Shared& shared);
+  /// Carries out the task of `operation`, which is `shared.running`, without the lock.
+  static void carry_out(Shared& shared, Operation& operation, const Task& task);
 
   const std::string name_;
   std::shared_ptr<Shared> shared_;

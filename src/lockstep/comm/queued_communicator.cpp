@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/comm/argument_checks.h"
+#include "lockstep/comm/helper_thread.h"
 #include "lockstep/comm/progress_queue.h"
 #include "lockstep/comm/session.h"
 #include "lockstep/comm/staging/copy_engine.h"
@@ -42,16 +43,23 @@ class QueuedSession final : public Session {
     auto operation = std::make_shared<Operation>(info);
     // The task holds what it uses rather than the session: it may be left behind with its thread.
     queue_->push(operation, [transport = transport_, task = std::move(task), timeout = timeout(), info,
-                             where = where()] {
-      try {
-        task(*transport, deadline_after(timeout));
-      } catch (...) {
-        Failure failure = Failure::from_current_exception();
-        failure.what = fmt::format("{} on {}: {}", info.describe(), where, failure.what);
-        failure.raise();
-      }
-    });
+                             where = where()] { carry_out(*transport, task, timeout, info, where); });
     return std::make_unique<OperationWork>(std::move(operation), shared_from_this());
+  }
+
+  /// Carries out the collective in this thread; false, having done nothing, if something is in flight before
+  /// it. Throws its failure.
+  bool run_here(const Collective& collective) {
+    const OperationInfo info = info_of(collective);
+    const auto operation = std::make_shared<Operation>(info);
+    const bool done = queue_->run_here(operation, [&] {
+      // Blocked in the progress thread, too: a library may write to a connection that was closed.
+      const SigpipeBlock no_sigpipe;
+      carry_out(
+          *transport_, [&](Transport& to, Deadline by) { to.run(collective, by); }, timeout(), info, where());
+    });
+    // By now another thread may have made the communicator fail.
+    return done && operation->test();
   }
 
   WorkPtr start(const Message& message) {
@@ -76,6 +84,19 @@ class QueuedSession final : public Session {
   }
 
  private:
+  /// Runs `task`, with the operation and its rank before the text of a failure.
+  template <typename Run>
+  static void carry_out(Transport& transport, const Run& task, Duration timeout, const OperationInfo& info,
+                        const std::string& where) {
+    try {
+      task(transport, deadline_after(timeout));
+    } catch (...) {
+      Failure failure = Failure::from_current_exception();
+      failure.what = fmt::format("{} on {}: {}", info.describe(), where, failure.what);
+      failure.raise();
+    }
+  }
+
   void abandon(const Failure& failure) override {
     queue_->fail_all(failure);
     transport_->abort(failure);
@@ -104,12 +125,17 @@ class QueuedCommunicator final : public Communicator {
   double progress_thread_cpu_s() const override { return session_->cpu_s(); }
 
   WorkPtr issue(const Collective& collective) override {
-    checks_.check(collective);
-    // Checked before the transport marks streams for a collective that would never run.
-    session_->check_usable();
-    session_->transport().issuing(collective);
+    prepare(collective);
     return session_->submit(info_of(collective),
                             [collective](Transport& to, Deadline by) { to.run(collective, by); });
+  }
+
+  void run(const Collective& collective) override {
+    prepare(collective);
+    if (session_->transport().keeps_deadline(collective) && session_->run_here(collective)) return;
+    session_
+        ->submit(info_of(collective), [collective](Transport& to, Deadline by) { to.run(collective, by); })
+        ->wait();
   }
 
   WorkPtr post(const Message& message) override {
@@ -138,6 +164,13 @@ class QueuedCommunicator final : public Communicator {
   }
 
  private:
+  void prepare(const Collective& collective) {
+    checks_.check(collective);
+    // Checked before the transport marks streams for a collective that would never run.
+    session_->check_usable();
+    session_->transport().issuing(collective);
+  }
+
   const std::shared_ptr<QueuedSession> session_;
   const ArgumentChecks checks_;
 };

@@ -14,8 +14,9 @@ class CopyEngine;
 /// The part of a backend that differs from the others; QueuedCommunicator makes a Communicator of it.
 /// Arguments are checked already, size() is at least 2, and buffers may be empty.
 ///
-/// run and split block, asleep, until they are done, are called one at a time on the progress thread, and
-/// throw TimeoutError, PeerLostError or CommError. start is called on the caller's thread, concurrently.
+/// run and split block, asleep, until they are done, are called one at a time on the progress thread, or run
+/// on the caller's where keeps_deadline(), and throw TimeoutError, PeerLostError or CommError. start is
+/// called on the caller's thread, concurrently.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -31,6 +32,10 @@ class Transport {
 
   /// Collective. See the named functions of Communicator.
   virtual void run(const Collective& collective, Deadline deadline) = 0;
+  /// Whether run() of this collective returns or throws soon after its deadline and after abort(), whatever
+  /// the other ranks do, and from any thread: only then may a caller's thread be inside it.
+  virtual bool keeps_deadline([[maybe_unused]] const Collective& collective) const { return false; }
+
   /// Collective. Null on ranks that are not among `ranks`, and when there is only one.
   virtual std::shared_ptr<Transport> split(std::span<const int> ranks, Deadline deadline) = 0;
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/units.h"
 #include "lockstep/plots/chart.h"
 #include "lockstep/plots/curves.h"
 #include "lockstep/plots/frame.h"
@@ -236,6 +237,20 @@ Chart epochs_chart(Chart chart, const Sources& sources, const ChartForm& form, s
 }
 
 }  // namespace
+
+Chart size_chart(Chart chart, const ChartForm& form, const std::vector<Curve>& curves,
+                 const std::string& y_title, const std::string& unit) {
+  const auto [least, most] = std::ranges::minmax(xs_of(curves));
+  const auto [low, high] = range_of(curves);
+  return curves_chart(std::move(chart), form, curves,
+                      {.x = Scale::bytes(least, most),
+                       .y = Scale::log10(low, high),
+                       .x_title = "size (log scale)",
+                       .y_title = y_title + " (log scale)",
+                       .at = [](double bytes) { return format_bytes(static_cast<int64_t>(bytes)); },
+                       .unit = unit,
+                       .measured = false});
+}
 
 Chart loss_chart(const Sources& sources, const ChartForm& form) {
   return epochs_chart({.title = "Loss of the training", .description = "Mean loss by epoch."}, sources, form,

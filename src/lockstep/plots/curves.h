@@ -67,6 +67,10 @@ std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::stri
 /// networks each has a hue, which its controls share.
 std::vector<LineStyle> styles_of(const std::vector<Curve>& curves);
 
+/// A chart of curves over sizes in bytes, both axes logarithmic. `unit`: behind a value, " GB/s".
+Chart size_chart(Chart chart, const ChartForm& form, const std::vector<Curve>& curves,
+                 const std::string& y_title, const std::string& unit);
+
 /// At most `most` runs for charts with a row for each: spread evenly, the last one always among them. Says in
 /// `notes` how many were left out.
 std::vector<LabelledRun> most_telling(std::vector<LabelledRun> runs, size_t most,

@@ -28,6 +28,8 @@ class Scale {
   static Scale log2(double low, double high);
   /// Ticks at 1, 2 and 5 times powers of ten (or at the powers alone where those are many).
   static Scale log10(double low, double high);
+  /// Logarithmic axis of sizes in bytes: ticks at powers of 16, "4 KiB", "64 KiB".
+  static Scale bytes(double low, double high);
   /// Logarithmic axis whose ticks are the given values (numbers of ranks).
   static Scale log_at(std::vector<double> values);
 

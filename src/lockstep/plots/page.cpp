@@ -19,15 +19,7 @@ std::string figure(std::string_view name, const Sources& sources, const std::str
   const ChartForm form{.id = id};
   Chart chart = charts().get(name)(sources, form);
   chart.title += more_title;
-  if (!chart.drawn()) {
-    return fmt::format("<div class=\"missing\"><h3>{}</h3><p>Not drawn: {}. {}</p></div>\n",
-                       escape(chart.title), prose(chart.missing), prose(chart.advice));
-  }
-  std::string caption;
-  for (const std::string& note : chart.notes) caption += fmt::format("<p>{}</p>", prose(note));
-  return fmt::format("<figure id=\"{}-figure\" data-chart=\"{}\"><h3>{}</h3>\n{}{}</figure>\n", id, name,
-                     escape(chart.title), inline_svg(chart, form),
-                     caption.empty() ? "" : "<figcaption>" + caption + "</figcaption>\n");
+  return figure_html(chart, name, form);
 }
 
 bool is_missing(const std::string& figure) {
@@ -38,18 +30,9 @@ std::string if_drawn(const std::string& figure) {
   return is_missing(figure) ? "" : figure;
 }
 
-std::string grid(const std::string& content) {
-  return "<div class=\"grid two\">\n" + content + "</div>\n";
-}
-
 /// Content stacked in one cell of a grid.
 std::string column(const std::string& content) {
   return "<div class=\"column\">\n" + content + "</div>\n";
-}
-
-/// Empty without content, so that a page has no empty headings.
-std::string section(std::string_view title, const std::string& content) {
-  return content.empty() ? "" : fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", title, content);
 }
 
 /// Every published record, with charts of its own where the ones above cannot hold its curves.
@@ -65,7 +48,7 @@ std::string published_part(const Sources& sources) {
     };
     const bool speedups = std::ranges::any_of(
         named.record.runs, [](const results::Run& run) { return run.speedup.has_value(); });
-    if (apart) text += grid((speedups ? draw("speedup") : "") + draw("throughput"));
+    if (apart) text += grid_html((speedups ? draw("speedup") : "") + draw("throughput"));
     text += to_html(published_table(named));
   }
   return text;
@@ -78,9 +61,9 @@ std::string training_part(const Sources& sources) {
     if (named.record.training) tables += to_html(results::epochs_table(*named.record.training));
   }
   if (tables.empty()) return "";
-  return section("How it learned", grid(if_drawn(figure("loss", sources, "loss")) +
-                                        if_drawn(figure("accuracy", sources, "accuracy"))) +
-                                       tables);
+  return section_html("How it learned", grid_html(if_drawn(figure("loss", sources, "loss")) +
+                                                  if_drawn(figure("accuracy", sources, "accuracy"))) +
+                                            tables);
 }
 
 /// Charts and tables of the records. Every id begins with `prefix`, every heading with `topic`.
@@ -93,24 +76,26 @@ std::string record_sections(const Sources& sources, const std::string& prefix, c
                                           [](const Curve& curve) { return curve.points.size() > 1; });
   // At one number of ranks the setting's chart has all rates. The summary says why there is no speed-up.
   if (charts.empty() || scales) charts += if_drawn(draw("speedup")) + draw("throughput");
-  std::string text = section(topic + (scales ? "How it scales" : "How fast it is"),
-                             grid(charts) + to_html(results_table(sources)));
+  std::string text = section_html(topic + (scales ? "How it scales" : "How fast it is"),
+                                  grid_html(charts) + to_html(results_table(sources)));
   if (sources.records.empty()) return text;
   const std::string phases = draw("phases");
   std::string buckets = draw("buckets");
   // Without a breakdown both are missing for one reason, which is given once.
   if (is_missing(phases) && is_missing(buckets)) buckets.clear();
-  text += section(topic + "Where the time goes", grid(phases + buckets) + to_html(phases_tables(sources)) +
-                                                     to_html(factors_tables(sources)));
+  text += section_html(
+      topic + "Where the time goes",
+      grid_html(phases + buckets) + to_html(phases_tables(sources)) + to_html(factors_tables(sources)));
   std::string recorded;
   for (const NamedRecord& named : sources.records)
     recorded += to_html(results::recorded_remarks(named.record));
-  text += section(topic + "How it was recorded", recorded);
+  text += section_html(topic + "How it was recorded", recorded);
   // A recording has no memory, and lockstep cannot measure it.
   const std::string memory = draw("memory");
-  return text + section(topic + "Step times and memory",
-                        grid(draw("distribution") +
-                             column(draw("series") + (recorded.empty() ? memory : if_drawn(memory)))));
+  return text +
+         section_html(topic + "Step times and memory",
+                      grid_html(draw("distribution") +
+                                column(draw("series") + (recorded.empty() ? memory : if_drawn(memory)))));
 }
 
 /// The networks of the records, in their order, if each deserves sections of its own: more runs than one
@@ -168,21 +153,27 @@ std::string subtitle(const Sources& sources) {
 
 }  // namespace
 
-std::string report_page(const Sources& sources) {
-  const std::string title = escape(page_title(sources));
-  std::string body =
-      fmt::format("<header><h1>{}</h1><p class=\"sub\">{}</p></header>\n", title, escape(subtitle(sources)));
-  body += summary_part(sources);
-  body += training_part(sources);
-  if (!results::all_trainings(sources.records)) body += all_sections(sources);
-  body += section("Published results", published_part(sources));
-  std::string measured;
-  for (const NamedRecord& record : sources.records) measured += circumstances(record);
-  body += section("How it was measured", measured);
-  body +=
-      "<footer>Made by lockstep from the files named above. docs/reading-the-report.md explains every "
-      "chart.</footer>\n";
+std::string figure_html(const Chart& chart, std::string_view name, const ChartForm& form) {
+  if (!chart.drawn()) {
+    return fmt::format("<div class=\"missing\"><h3>{}</h3><p>Not drawn: {}. {}</p></div>\n",
+                       escape(chart.title), prose(chart.missing), prose(chart.advice));
+  }
+  std::string caption;
+  for (const std::string& note : chart.notes) caption += fmt::format("<p>{}</p>", prose(note));
+  return fmt::format("<figure id=\"{}-figure\" data-chart=\"{}\"><h3>{}</h3>\n{}{}</figure>\n", form.id, name,
+                     escape(chart.title), inline_svg(chart, form),
+                     caption.empty() ? "" : "<figcaption>" + caption + "</figcaption>\n");
+}
 
+std::string grid_html(const std::string& figures) {
+  return "<div class=\"grid two\">\n" + figures + "</div>\n";
+}
+
+std::string section_html(std::string_view heading, const std::string& content) {
+  return content.empty() ? "" : fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", heading, content);
+}
+
+std::string page_of(const std::string& title, const std::string& subtitle, const std::string& body) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -190,8 +181,22 @@ std::string report_page(const Sources& sources) {
       // Second line of defence behind escaping: the page loads nothing and runs nothing.
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
       "'unsafe-inline'\">\n"
-      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}</main>\n</body>\n</html>\n",
-      title, page_style(), body);
+      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<main>\n"
+      "<header><h1>{0}</h1><p class=\"sub\">{2}</p></header>\n{3}"
+      "<footer>Made by lockstep from the files named above. docs/reading-the-report.md explains every "
+      "chart.</footer>\n</main>\n</body>\n</html>\n",
+      escape(title), page_style(), escape(subtitle), body);
+}
+
+std::string report_page(const Sources& sources) {
+  std::string body = summary_part(sources);
+  body += training_part(sources);
+  if (!results::all_trainings(sources.records)) body += all_sections(sources);
+  body += section_html("Published results", published_part(sources));
+  std::string measured;
+  for (const NamedRecord& record : sources.records) measured += circumstances(record);
+  body += section_html("How it was measured", measured);
+  return page_of(page_title(sources), subtitle(sources), body);
 }
 
 }  // namespace lockstep::plots

@@ -18,6 +18,15 @@ std::string prose(std::string_view text);
 /// on how many there are.
 std::string to_html(const results::Document& document, size_t most_rows = 200);
 
+/// A self-contained page around `body`, which is HTML. Title and subtitle are escaped here.
+std::string page_of(const std::string& title, const std::string& subtitle, const std::string& body);
+/// A chart with its title and notes, or the reason why there is none. `name`: the kind of chart.
+std::string figure_html(const Chart& chart, std::string_view name, const ChartForm& form);
+/// Figures side by side where a window is wide.
+std::string grid_html(const std::string& figures);
+/// Content below a heading, which is HTML; empty without content.
+std::string section_html(std::string_view heading, const std::string& content);
+
 /// "How resnet50 scales".
 std::string page_title(const Sources& sources);
 /// Key figures, the explanation, and warnings beside it if there are some.

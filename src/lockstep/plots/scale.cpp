@@ -94,6 +94,22 @@ Scale Scale::log10(double low, double high) {
   return scale;
 }
 
+Scale Scale::bytes(double low, double high) {
+  if (!(low > 0) || !std::isfinite(high)) low = 1, high = 2;
+  // A single size: an octave on both sides.
+  if (!(low < high)) low /= 2, high *= 2;
+  Scale scale(low, high, true);
+  for (int power = 0; power <= 40; power += 4) {
+    if (std::exp2(power) < low || std::exp2(power) > high) continue;
+    constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    scale.ticks_.push_back(
+        {std::exp2(power), fmt::format("{:.0f} {}", std::exp2(power % 10), kUnits[power / 10])});
+  }
+  // No power between them.
+  if (scale.ticks_.empty()) scale.ticks_.push_back({low, fmt::format("{:.0f} B", low)});
+  return scale;
+}
+
 Scale Scale::log_at(std::vector<double> values) {
   std::erase_if(values, [](double value) { return !(value > 0) || !std::isfinite(value); });
   std::ranges::sort(values);

@@ -14,18 +14,15 @@
 #include <fmt/format.h>
 #include <gloo/transport/tcp/context.h>
 #include <gloo/transport/tcp/pair.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/host_name.h"
 #include "lockstep/base/tcp_socket.h"
-#include "lockstep/comm/gloo/invitation.h"
 #include "lockstep/comm/helper_thread.h"
+#include "lockstep/comm/invitation.h"
+#include "lockstep/comm/listening_address.h"
 
 namespace lockstep::comm {
 namespace {
@@ -37,108 +34,6 @@ std::string first_line(const std::filesystem::path& path) {
   std::string line;
   std::getline(file, line);
   return line;
-}
-
-/// Equal on two ranks exactly when one reaches the other through 127.0.0.1: same boot, same network
-/// namespace.
-std::string network_identity() {
-  std::error_code error;
-  const std::filesystem::path space = std::filesystem::read_symlink("/proc/self/ns/net", error);
-  return host_name() + " " + first_line("/proc/sys/kernel/random/boot_id") + " " + space.string();
-}
-
-std::string digits_of(const sockaddr_storage& address, socklen_t length) {
-  char text[NI_MAXHOST] = "";
-  ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, text, sizeof text, nullptr, 0,
-                NI_NUMERICHOST);
-  return text;
-}
-
-/// The address, in digits, from which the system sends to `to`; empty if there is no way, or only loopback.
-std::string source_towards(const addrinfo& to) {
-  const UniqueFd fd(::socket(to.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_storage own{};
-  socklen_t length = sizeof own;
-  // Connecting a datagram socket sends nothing: it only finds the route.
-  if (!fd || ::connect(fd.get(), to.ai_addr, to.ai_addrlen) != 0 ||
-      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &length) != 0)
-    return "";
-  std::string source = digits_of(own, length);
-  return is_loopback(source) ? "" : source;
-}
-
-/// The same for a host by name or address, which may have several addresses.
-std::string source_towards(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  // A port has to be named; none is used.
-  if (host.empty() || ::getaddrinfo(host.c_str(), "9", &hints, &found) != 0) return "";
-  std::string source;
-  for (const addrinfo* one = found; one != nullptr && source.empty(); one = one->ai_next)
-    source = source_towards(*one);
-  ::freeaddrinfo(found);
-  return source;
-}
-
-std::string first_outward_interface() {
-  ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) return "";
-  std::string name;
-  for (const ifaddrs* one = all; one != nullptr && name.empty(); one = one->ifa_next) {
-    const bool usable = one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET &&
-                        (one->ifa_flags & IFF_RUNNING) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0;
-    if (usable) name = one->ifa_name;
-  }
-  ::freeifaddrs(all);
-  return name;
-}
-
-/// The findings of all ranks together about where they are.
-struct Surroundings {
-  bool one_host = false;
-  /// An address of a host from which rank 0's can be reached; may be empty.
-  std::string elsewhere;
-};
-
-/// `towards_master`: this rank's address on the way to rank 0's host; empty on that host if it takes its own
-/// name for a loopback address, as Debian does.
-Surroundings compare_surroundings(Store& store, const std::string& prefix, int rank, int size,
-                                  const std::string& towards_master, Deadline deadline) {
-  const std::string mine = network_identity();
-  if (rank != 0) {
-    store.set(fmt::format("{}/host/{}", prefix, rank), mine);
-    store.set(fmt::format("{}/address/{}", prefix, rank), towards_master);
-    return {store.get(prefix + "/one_host", time_left(deadline)) == "yes",
-            store.get(prefix + "/elsewhere", time_left(deadline))};
-  }
-  Surroundings all{.one_host = true, .elsewhere = {}};
-  for (int other = 1; other < size; ++other) {
-    const bool here = store.get(fmt::format("{}/host/{}", prefix, other), time_left(deadline)) == mine;
-    const std::string address = store.get(fmt::format("{}/address/{}", prefix, other), time_left(deadline));
-    all.one_host = all.one_host && here;
-    if (!here && all.elsewhere.empty()) all.elsewhere = address;
-  }
-  store.set(prefix + "/one_host", all.one_host ? "yes" : "no");
-  store.set(prefix + "/elsewhere", all.elsewhere);
-  return all;
-}
-
-tcp::attr choose_address(const std::string& interface, const Surroundings& surroundings,
-                         const std::string& towards_master) {
-  tcp::attr attr;
-  if (!interface.empty()) {
-    (::if_nametoindex(interface.c_str()) != 0 ? attr.iface : attr.hostname) = interface;
-  } else if (surroundings.one_host) {
-    attr.hostname = "127.0.0.1";
-  } else if (!towards_master.empty()) {
-    attr.hostname = towards_master;
-  } else if (const std::string source = source_towards(surroundings.elsewhere); !source.empty()) {
-    attr.hostname = source;
-  } else {
-    attr.iface = first_outward_interface();
-  }
-  return attr;
 }
 
 /// Adds this rank's address, and the flag that changes it, to Gloo's errors in connecting.
@@ -258,11 +153,7 @@ Duration time_left(Deadline deadline, Duration least) {
 
 GlooDevice::GlooDevice(Store& store, const std::string& prefix, const ConnectOptions& options,
                        Deadline deadline) {
-  const std::string towards_master = source_towards(options.master);
-  const Surroundings surroundings =
-      compare_surroundings(store, prefix, options.rank, options.size, towards_master, deadline);
-  const auto address = choose_address(options.interface, surroundings, towards_master);
-  address_ = address.iface.empty() ? address.hostname : address.iface;
+  address_ = listening_address(store, prefix, options, deadline);
 
   // Gloo starts the device's thread and gives no handle to it. The thread inherits this one's name and signal
   // mask, so a unique name, set for the time of the call, finds it.
@@ -274,8 +165,7 @@ GlooDevice::GlooDevice(Store& store, const std::string& prefix, const ConnectOpt
   pthread_setname_np(pthread_self(), name.c_str());
   try {
     naming_interface(address_, [&] {
-      const tcp::attr resolved = tcp::CreateDeviceAttr(address);
-      address_ = digits_of(resolved.ai_addr, static_cast<socklen_t>(resolved.ai_addrlen));
+      const tcp::attr resolved = tcp::CreateDeviceAttr(tcp::attr(address_.c_str()));
       device_ = std::make_shared<tcp::Device>(resolved);
     });
   } catch (...) {

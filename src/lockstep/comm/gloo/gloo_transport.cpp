@@ -150,6 +150,8 @@ class GlooTransport final : public Transport {
     }
   }
 
+  bool keeps_deadline(const Collective&) const override { return true; }
+
   std::shared_ptr<Transport> split(std::span<const int> ranks, Deadline by) override {
     const std::string prefix = fmt::format("{}/part{}", prefix_, splits_++);
     // The prefix counts on all ranks, members or not, so that the next split has the same one everywhere.
@@ -243,7 +245,7 @@ class GlooTransport final : public Transport {
   const std::shared_ptr<GlooDevice> device_;
   const std::shared_ptr<gloo::Context> context_;
   const std::shared_ptr<WaiterThreads> waiters_ = std::make_shared<WaiterThreads>();
-  // Used on the progress thread only; the same on every rank, since all issue the same collectives.
+  // Used by one collective at a time; the same on every rank, since all issue the same ones.
   uint32_t next_tag_ = 0;
   int splits_ = 0;
   PendingMessages<GlooMessage> messages_;

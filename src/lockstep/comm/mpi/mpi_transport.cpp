@@ -62,7 +62,7 @@ class MpiTransport final : public Transport {
   std::string backend() const override { return "mpi"; }
 
   void run(const Collective& collective, Deadline by) override {
-    if (run_small(collective, by)) return;
+    if (is_small(collective)) return run_small(collective, by);
     arrive(by);
     switch (collective.kind) {
       case Collective::Kind::kAllReduce:
@@ -81,6 +81,9 @@ class MpiTransport final : public Transport {
         return;
     }
   }
+
+  /// Only MPI's calls that do not block can be given up. MPI_THREAD_MULTIPLE allows any thread.
+  bool keeps_deadline(const Collective& collective) const override { return is_small(collective); }
 
   std::shared_ptr<Transport> split(std::span<const int> ranks, Deadline by) override {
     arrive(by);
@@ -132,25 +135,30 @@ class MpiTransport final : public Transport {
     wait_asleep(request, by, &stopped_);
   }
 
-  /// Carries out small all-reduces and broadcasts without blocking MPI calls: one round trip fewer, and too
-  /// little data for the algorithm to matter. False, having done nothing, for everything else.
-  bool run_small(const Collective& collective, Deadline by) {
+  /// Barriers, and all-reduces and broadcasts of little data: one round trip fewer without a blocking MPI
+  /// call, and too little data for the algorithm to matter.
+  static bool is_small(const Collective& collective) {
+    using Kind = Collective::Kind;
+    if (collective.kind == Kind::kBarrier) return true;
+    return (collective.kind == Kind::kAllReduce || collective.kind == Kind::kBroadcast) &&
+           collective.output.bytes() <= kSmallBytes;
+  }
+
+  /// Carries out a small collective without blocking MPI calls.
+  void run_small(const Collective& collective, Deadline by) {
     const Buffer& buffer = collective.output;
-    if (buffer.bytes() > kSmallBytes) return false;
     MPI_Request request = MPI_REQUEST_NULL;
+    if (collective.kind == Collective::Kind::kBarrier) return arrive(by);
     if (collective.kind == Collective::Kind::kAllReduce) {
       check_mpi(MPI_Iallreduce(MPI_IN_PLACE, buffer.data, int(buffer.count), mpi_type(buffer.dtype),
                                mpi_op(buffer.dtype, collective.op), collectives_, &request),
                 "MPI_Iallreduce");
-    } else if (collective.kind == Collective::Kind::kBroadcast) {
+    } else {
       check_mpi(
           MPI_Ibcast(buffer.data, int(buffer.bytes()), MPI_BYTE, collective.root, collectives_, &request),
           "MPI_Ibcast");
-    } else {
-      return false;
     }
     wait_asleep(request, by, &stopped_);
-    return true;
   }
 
   template <typename Call>

@@ -41,6 +41,8 @@ class ThreadTransport final : public Transport {
     hub_->meet(rank_, by);
   }
 
+  bool keeps_deadline(const Collective&) const override { return true; }
+
   std::shared_ptr<Transport> split(std::span<const int> ranks, Deadline by) override {
     hub_->meet_with(rank_, {"split", {.input = {.count = ranks.size()}}}, by);
     const auto mine = std::find(ranks.begin(), ranks.end(), rank_);

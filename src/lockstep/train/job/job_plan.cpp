@@ -202,10 +202,15 @@ launch::BindingPlan bind_ranks(const JobSite& site, int ranks, int threads) {
 }
 
 JobPlan plan_job(JobSite site, std::vector<RowPlan> rows, const std::vector<std::string>& strategies) {
-  JobPlan job{.site = std::move(site), .rows = {}, .left_out = {}, .ranks = most_ranks(rows), .binding = {}};
+  JobPlan job = plan_job(std::move(site), most_ranks(rows));
+  place_rows(job, std::move(rows), strategies);
+  return job;
+}
+
+JobPlan plan_job(JobSite site, int ranks) {
+  JobPlan job{.site = std::move(site), .rows = {}, .left_out = {}, .ranks = ranks, .binding = {}};
   check_ranks_started(job);
   job.binding = bind_ranks(job.site, job.ranks, job.site.options.threads);
-  place_rows(job, std::move(rows), strategies);
   return job;
 }
 

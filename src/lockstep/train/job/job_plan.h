@@ -36,6 +36,9 @@ struct JobPlan {
 /// left out. Throws ConfigError.
 JobPlan plan_job(JobSite site, std::vector<RowPlan> rows, const std::vector<std::string>& strategies);
 
+/// The same for `ranks` ranks without rows. Throws ConfigError where a launcher started fewer.
+JobPlan plan_job(JobSite site, int ranks);
+
 /// Spreads those of the job's `ranks` ranks that are on this host over its cores, with so many threads each
 /// (0: the default). Throws ConfigError that names --threads.
 launch::BindingPlan bind_ranks(const JobSite& site, int ranks, int threads);

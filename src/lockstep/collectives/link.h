@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "lockstep/base/tcp_socket.h"
+#include "lockstep/collectives/record.h"
+#include "lockstep/comm/communicator.h"
+
+namespace lockstep::collectives {
+
+/// What memory gives: every rank copies at the same time, from one buffer of 32 MiB to another.
+/// Collective. The result is the same on all ranks.
+Link measure_memory(comm::Communicator& group);
+
+/// What sockets give: every rank sends to the next one, around the ring, and receives at the same time; ranks
+/// 0 and 1 send each other 8 bytes in turn for the latency. `connections`: by rank, none to itself; of no use
+/// afterwards. Two ranks or more. Collective. The result is the same on all ranks. Throws CommError for a
+/// connection that breaks.
+Link measure_sockets(comm::Communicator& group, std::vector<UniqueFd> connections);
+
+}  // namespace lockstep::collectives
