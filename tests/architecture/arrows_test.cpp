@@ -22,7 +22,7 @@ using Parts = std::set<std::string>;
 const Parts kTorchFree = {"base",           "comm",           "measure",        "topology",
                           "results/record", "results/files",  "results/tables", "launch",
                           "recordings",     "data",           "feed",           "cuda_kernels",
-                          "network_file",   "predict/curves", "predict/jobs", "collectives"};
+                          "network_file",   "predict/curves", "predict/jobs",   "collectives"};
 
 Parts with(Parts parts, const Parts& more) {
   parts.insert(more.begin(), more.end());
