@@ -176,19 +176,6 @@ void check_buffers(const CollectivesPlan& plan) {
   }
 }
 
-std::string plan_text(const std::vector<CollectivesPlan>& plans) {
-  std::string text;
-  for (const CollectivesPlan& plan : plans) {
-    std::string series;
-    for (const Row& row : plan.rows) {
-      if (row.series() != series) text += (text.empty() ? "" : "\n") + row.series() + ":";
-      series = row.series();
-      text += " " + format_bytes(row.bytes);
-    }
-  }
-  return fitted(text + "\n");
-}
-
 /// Measures one backend after the other, and shows and writes what was measured.
 class CollectivesRun {
  public:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "lockstep/collectives/measure.h"
@@ -19,6 +20,9 @@ struct CollectivesPlan {
   /// Those of one number of ranks one after the other.
   std::vector<collectives::Row> rows;
 };
+
+/// Lines of --dry-run: what would be measured.
+std::string plan_text(const std::vector<CollectivesPlan>& plans);
 
 /// The work of one rank. `keep` is called on rank 0 with what was measured so far. Collective over the job.
 void measure_collectives(const CollectivesPlan& plan, const train::JobRank& rank,

@@ -15,6 +15,7 @@
 #include "lockstep/results/tables/numbers.h"
 
 #include "collectives_plan.h"
+#include "console.h"
 
 namespace lockstep::cli {
 namespace {
@@ -118,6 +119,19 @@ Record as_comparable(const Record& record, const Record& other) {
 }
 
 }  // namespace
+
+std::string plan_text(const std::vector<CollectivesPlan>& plans) {
+  std::string text;
+  for (const CollectivesPlan& plan : plans) {
+    std::string series;
+    for (const Row& row : plan.rows) {
+      if (row.series() != series) text += (text.empty() ? "" : "\n") + row.series() + ":";
+      series = row.series();
+      text += " " + format_bytes(row.bytes);
+    }
+  }
+  return fitted(text + "\n");
+}
 
 results::Document collectives_tables(const Record& record) {
   results::Document document;

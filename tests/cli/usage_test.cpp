@@ -183,7 +183,7 @@ TEST(UsageTest, shells_complete_commands_flags_and_names) {
                {"env", "COMP_LINE=" + line, LOCKSTEP_PROGRAM, "completion", "lockstep", "word", "before"})
         .output;
   };
-  EXPECT_EQ(completed("lockstep co"), "compare\ncompletion\n");
+  EXPECT_EQ(completed("lockstep co"), "collectives\ncompare\ncompletion\n");
   EXPECT_EQ(completed("lockstep bench --rank"), "--ranks\n");
   EXPECT_EQ(completed("lockstep bench --model resnet1"), "resnet18\nresnet101\nresnet152\n");
   EXPECT_EQ(completed("lockstep verify --strategy ddp,re"), "ddp,replicated\n");
