@@ -55,7 +55,7 @@ TEST_F(DataTrainingTest, an_epoch_is_one_pass_over_the_data) {
 
 TEST_F(DataTrainingTest, what_was_seen_is_counted_and_learned) {
   TrainingPlan plan = digits_plan("ddp", 2, 50);
-  plan.schedule = {.learning_rate = 0.05, .epochs = 4};
+  plan.schedule = {.learning_rate = 0.02, .epochs = 4};
   plan.evaluate = true;
   const TrainingResult result = train_ranks(plan);
   ASSERT_EQ(result.epochs.size(), 4U);
