@@ -93,7 +93,7 @@ def intrude(attack, stop, passed_on):
     os.nice(19)
     os.setsid()
     try:
-        pathlib.Path("/proc/self/autogroup").write_text("19")
+        pathlib.Path("/proc/self/autogroup").write_text("10")
     except OSError:
         pass
     if is_root():

@@ -87,11 +87,13 @@ SocketEntry ask_kernel(const sockaddr_storage& local, const sockaddr_storage& re
   ::close(netlink);
   const auto& header = reinterpret_cast<const nlmsghdr&>(answer);
   const void* const content = answer + NLMSG_HDRLEN;
-  if (length >= NLMSG_LENGTH(sizeof(inet_diag_msg)) && header.nlmsg_type == SOCK_DIAG_BY_FAMILY) {
+  if (length >= static_cast<ssize_t>(NLMSG_LENGTH(sizeof(inet_diag_msg))) &&
+      header.nlmsg_type == SOCK_DIAG_BY_FAMILY) {
     const auto* const entry = static_cast<const inet_diag_msg*>(content);
     return {.told = true, .state = entry->idiag_state, .user = entry->idiag_uid};
   }
-  const bool is_missing = length >= NLMSG_LENGTH(sizeof(nlmsgerr)) && header.nlmsg_type == NLMSG_ERROR &&
+  const bool is_missing = length >= static_cast<ssize_t>(NLMSG_LENGTH(sizeof(nlmsgerr))) &&
+                          header.nlmsg_type == NLMSG_ERROR &&
                           static_cast<const nlmsgerr*>(content)->error == -ENOENT;
   return {.told = is_missing};
 }
