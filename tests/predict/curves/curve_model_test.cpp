@@ -33,7 +33,7 @@ double error_at(const Curve& curve, size_t known) {
 TEST(CurveModelTest, overheads_of_common_shapes_are_continued) {
   EXPECT_NEAR(error_at(made_of([](double) { return 1; }, {1, 2, 4, 8}), 3), 0, 0.005);
   EXPECT_NEAR(error_at(made_of([](double n) { return 1 + 0.03 * std::log2(n); }, {1, 2, 4, 8, 16}), 4), 0,
-              0.01);
+              0.02);
   EXPECT_NEAR(error_at(made_of([](double n) { return 1 + 0.2 * (n - 1) / n; }, {1, 2, 4, 8, 16}), 4), 0,
               0.04);
 }
@@ -41,7 +41,7 @@ TEST(CurveModelTest, overheads_of_common_shapes_are_continued) {
 TEST(CurveModelTest, what_a_step_costs_whatever_its_batch_is_found_along_strong_scaling) {
   Curve curve = made_of([](double n) { return 1 + 0.05 * (n - 1); }, {1, 2, 4, 16});
   for (CurvePoint& point : curve.points) point.batch_per_gpu = 128.0 / point.gpus;
-  EXPECT_NEAR(error_at(curve, 3), 0, 0.03);
+  EXPECT_NEAR(error_at(curve, 3), 0, 0.04);
 }
 
 TEST(CurveModelTest, fewer_known_counts_and_farther_ones_are_less_certain) {

@@ -24,6 +24,8 @@ struct Curve {
   std::string name;
   std::string model;
   std::string precision;
+  /// Where the first row was published; empty if not stated.
+  std::string source;
   /// Counts ascend, each once.
   std::vector<CurvePoint> points;
 

@@ -154,7 +154,8 @@ std::vector<Curve> read_curves(const std::filesystem::path& path) {
     const std::string name = curve_name(table);
     if (name.empty()) table.refuse("curve is empty");
     const auto [place, is_new] = places.emplace(name, curves.size());
-    if (is_new) curves.push_back({name, table.text("model"), table.text("precision"), {}});
+    if (is_new)
+      curves.push_back({name, table.text("model"), table.text("precision"), table.text("source"), {}});
     CurvePoint point{.gpus = table.count(count_column),
                      .batch_per_gpu = table.number("batch_per_gpu").value_or(0)};
     point.nodes = table.count("nodes", 1);

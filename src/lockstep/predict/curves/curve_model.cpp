@@ -1,157 +1,115 @@
 #include "lockstep/predict/curves/curve_model.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <functional>
+#include <initializer_list>
 #include <vector>
 
-#include "lockstep/predict/curves/simple_predictors.h"
-
 namespace lockstep::predict {
+
+const CurvePrior kCurvePrior{.doubling = 0.246,
+                             .ring = 0.365,
+                             .several_gpus = 0.0525,
+                             .several_nodes = 0.0741,
+                             .walk = 0.475,
+                             .slope = 0.174,
+                             .scatter = 0.00365,
+                             .scatter_of_size = 0.0343,
+                             .size = -2.91,
+                             .size_deviation = 1.1,
+                             .half_precision = 0.843};
+
 namespace {
 
-/// The intercept; seven shapes of overhead; what a step costs whatever its batch.
-constexpr size_t kTerms = 9;
-constexpr size_t kFixedTerm = kTerms - 1;
-using Terms = std::array<double, kTerms>;
+/// Sizes of overhead that are tried, evenly within so many standard deviations.
+constexpr int kSizes = 8;
+constexpr double kSizeRange = 2.2;
+/// Step time at which sizes are as the prior has them, the median of the curves that it was fitted to, and
+/// the deviation of what a step costs whatever its batch; for strong scaling alone.
+constexpr double kStep_s = 0.32, kFixedDeviation = 0.3;
 
-/// The prior of each term but the intercept: mean and standard deviation at an overhead of size 1. Fitted to
-/// curves.csv, each site counting as 15 curves at most (docs/predicting.md).
-constexpr Terms kPriorMean{1, 0.389, 0.242, 0.0191, 0.0596, 0.0438, 0.335, 0.0474, 0.05};
-constexpr Terms kPriorDeviation{1, 0.163, 0.358, 0.0732, 0.515, 0.0573, 0.210, 0.0973, 0.2};
-/// Scatter of a measurement relative to its value: in any case, and for an overhead of size 1.
-constexpr double kScatter = 0.0118;
-constexpr double kScatterOfSize = 0.132;
-/// Sizes of overhead that are tried, from the least to the most; along strong scaling, where the cost that a
-/// smaller batch does not share explains most, smaller ones.
-constexpr size_t kSizes = 12;
-constexpr double kLeastSize = 0.004, kMostSize = 1.5;
-constexpr double kLeastStrongSize = 0.002, kMostStrongSize = 0.02;
-/// Weights of this model, of an overhead that grows with log2 N, and of the last efficiency in what is said.
-constexpr double kOwnWeight = 0.4, kLog2Weight = 0.4, kLastWeight = 0.2;
+/// A normal distribution among others, by the logarithm of its weight.
+struct Part {
+  double log_weight, mean, variance;
+};
 
-/// Cost of each term per GPU and image, in multiples of the first known count's cost.
-Terms terms_of(const CurvePoint& point, const CurvePoint& first) {
-  const double n = point.gpus, nodes = point.nodes;
-  const bool has_batches = point.batch_per_gpu > 0 && first.batch_per_gpu > 0;
-  const double steps = has_batches ? first.batch_per_gpu / point.batch_per_gpu : 1;
-  Terms terms{1,
-              2 * (n - 1) / n,
-              std::log2(n),
-              n - 1,
-              n > 1 ? 1.0 : 0.0,
-              nodes > 1 ? 1.0 : 0.0,
-              2 * (nodes - 1) / nodes,
-              std::log2(nodes),
-              0};
-  for (size_t i = 1; i < kFixedTerm; ++i) terms[i] *= steps;
-  terms[kFixedTerm] = steps - 1;
-  return terms;
+/// Costs of the known points and of the one to predict: a normal distribution for a given size of the
+/// overhead, which each known cost narrows.
+Part learn(std::span<const CurvePoint> points, const CurvePrior& prior, double size) {
+  const CurvePoint& first = points.front();
+  const size_t count = points.size(), last = count - 1;
+  std::vector<double> doublings(count), steps(count, 1), mean(count);
+  for (size_t i = 0; i < count; ++i) {
+    const double n = points[i].gpus;
+    doublings[i] = std::log2(n);
+    if (points[i].batch_per_gpu > 0 && first.batch_per_gpu > 0)
+      steps[i] = first.batch_per_gpu / points[i].batch_per_gpu;
+    mean[i] = 1 + size * steps[i] *
+                      (prior.doubling * doublings[i] + prior.ring * 2 * (n - 1) / n +
+                       (n > 1 ? prior.several_gpus : 0) + (points[i].nodes > 1 ? prior.several_nodes : 0));
+  }
+  std::vector<std::vector<double>> covariance(count, std::vector<double>(count));
+  for (size_t i = 0; i < count; ++i)
+    for (size_t j = 0; j < count; ++j)
+      covariance[i][j] = 1 + std::pow(kFixedDeviation, 2) * (steps[i] - 1) * (steps[j] - 1) +
+                         std::pow(size, 2) * steps[i] * steps[j] *
+                             (std::pow(prior.walk, 2) * std::min(doublings[i], doublings[j]) +
+                              std::pow(prior.slope, 2) * doublings[i] * doublings[j]);
+  const double scatter = std::hypot(prior.scatter, prior.scatter_of_size * size);
+  double log_likelihood = 0;
+  for (size_t i = 0; i < last; ++i) {
+    const double variance = covariance[i][i] + std::pow(scatter * mean[i], 2);
+    const double error = points[i].cost_s() / first.cost_s() - mean[i];
+    log_likelihood -= (error * error / variance + std::log(variance)) / 2;
+    for (size_t j = i + 1; j < count; ++j) {
+      const double gain = covariance[i][j] / variance;
+      mean[j] += gain * error;
+      for (size_t k = i + 1; k < count; ++k) covariance[j][k] -= gain * covariance[i][k];
+    }
+  }
+  return {log_likelihood, mean[last], covariance[last][last] + std::pow(scatter * mean[last], 2)};
 }
 
-/// A normal distribution of the terms' weights, which each measurement narrows (recursive least squares).
-class Belief {
- public:
-  explicit Belief(double size) : scatter_(std::hypot(kScatter, kScatterOfSize * size)), mean_(kPriorMean) {
-    for (size_t i = 0; i < kTerms; ++i) {
-      const double scale = i == 0 || i == kFixedTerm ? 1 : size;
-      mean_[i] *= scale;
-      covariance_[i][i] = std::pow(scale * kPriorDeviation[i], 2);
-    }
-  }
-
-  struct Normal {
-    double mean = 0;
-    double variance = 0;
-  };
-  /// Distribution of a measurement at `terms`.
-  Normal at(const Terms& terms) const {
-    Normal found;
-    const Terms gain = gain_of(terms);
-    for (size_t i = 0; i < kTerms; ++i) {
-      found.mean += terms[i] * mean_[i];
-      found.variance += terms[i] * gain[i];
-    }
-    found.variance += std::pow(scatter_ * found.mean, 2);
-    return found;
-  }
-
-  void learn(const Terms& terms, double cost) {
-    const Normal expected = at(terms);
-    const Terms gain = gain_of(terms);
-    const double error = cost - expected.mean;
-    log_likelihood_ -= (error * error / expected.variance + std::log(expected.variance)) / 2;
-    for (size_t i = 0; i < kTerms; ++i) {
-      mean_[i] += gain[i] * error / expected.variance;
-      for (size_t j = 0; j < kTerms; ++j) covariance_[i][j] -= gain[i] * gain[j] / expected.variance;
-    }
-  }
-
-  double log_likelihood() const { return log_likelihood_; }
-
- private:
-  Terms gain_of(const Terms& terms) const {
-    Terms gain{};
-    for (size_t i = 0; i < kTerms; ++i)
-      for (size_t j = 0; j < kTerms; ++j) gain[i] += covariance_[i][j] * terms[j];
-    return gain;
-  }
-
-  double scatter_;
-  Terms mean_;
-  std::array<Terms, kTerms> covariance_{};
-  double log_likelihood_ = 0;
-};
-
-/// A normal distribution among others.
-struct Part {
-  double weight;
-  Belief::Normal normal;
-};
-
-/// The cost below which a mixture has `probability`, by bisection.
+/// The cost below which a mixture has `probability`, by bisection of its logarithm.
 double quantile(const std::vector<Part>& parts, double probability) {
-  double low = 0, high = 1e4;
-  for (int step = 0; step < 100; ++step) {
-    const double middle = (low + high) / 2;
-    double below = 0;
-    for (const auto& [weight, normal] : parts)
-      below += weight * std::erfc((normal.mean - middle) / std::sqrt(2 * normal.variance)) / 2;
-    (below < probability ? low : high) = middle;
+  double low = std::log(1e-3), high = std::log(1e4);
+  for (int step = 0; step < 40; ++step) {
+    const double middle = (low + high) / 2, cost = std::exp(middle);
+    double below = 0, sum = 0;
+    for (const Part& part : parts) {
+      const double weight = std::exp(part.log_weight - parts.front().log_weight);
+      below += weight * std::erfc((part.mean - cost) / std::sqrt(2 * part.variance)) / 2;
+      sum += weight;
+    }
+    (below < probability * sum ? low : high) = middle;
   }
-  return high;
+  return std::exp(high);
 }
 
 }  // namespace
 
-Forecast forecast(const Curve& curve, std::span<const CurvePoint> known, const CurvePoint& at) {
+Forecast forecast(const Curve& curve, std::span<const CurvePoint> known, const CurvePoint& at,
+                  const CurvePrior& prior) {
   const CurvePoint& first = known.front();
-  const double least = curve.is_strong() ? kLeastStrongSize : kLeastSize;
-  const double most = curve.is_strong() ? kMostStrongSize : kMostSize;
+  std::vector<CurvePoint> points(known.begin(), known.end());
+  points.push_back(at);
+  const bool half = std::ranges::any_of(std::initializer_list<const char*>{"fp16", "bf16", "amp"},
+                                        [&](const char* name) { return curve.precision.starts_with(name); });
+  // What grows with the count and what a step costs whatever its batch look alike along strong scaling: known
+  // counts do not tell the overhead's size, but it is so many seconds of a step.
+  const bool strong = curve.is_strong();
+  const double step_s = strong && first.batch_per_gpu > 0 ? first.cost_s() * first.batch_per_gpu : kStep_s;
+  const double log_size = prior.size + (half ? prior.half_precision : 0) - std::log(step_s / kStep_s);
   std::vector<Part> parts;
-  std::vector<double> likelihoods;
-  for (size_t i = 0; i < kSizes; ++i) {
-    Belief belief(least * std::pow(most / least, static_cast<double>(i) / (kSizes - 1)));
-    for (const CurvePoint& point : known)
-      belief.learn(terms_of(point, first), point.cost_s() / first.cost_s());
-    parts.push_back({0, belief.at(terms_of(at, first))});
-    likelihoods.push_back(belief.log_likelihood());
+  for (int i = 0; i < kSizes; ++i) {
+    const double deviations = kSizeRange * (2.0 * i / (kSizes - 1) - 1);
+    parts.push_back(learn(points, prior, std::exp(log_size + prior.size_deviation * deviations)));
+    parts.back().log_weight = (strong ? 0 : parts.back().log_weight) - deviations * deviations / 2;
   }
-  const double likeliest = std::ranges::max(likelihoods);
-  double sum = 0;
-  for (size_t i = 0; i < kSizes; ++i) {
-    parts[i].weight = std::exp(likelihoods[i] - likeliest);
-    sum += parts[i].weight;
-  }
-  for (Part& part : parts) part.weight /= sum;
-  const double base = at.gpus / first.cost_s(), own = base / quantile(parts, 0.5);
-  double rate = own;
-  if (!curve.is_strong() && known.size() > 1) {
-    const auto simple = [&](size_t i) { return kSimplePredictors[i].images_per_s(known, at.gpus); };
-    rate = std::pow(own, kOwnWeight) * std::pow(simple(kLog2), kLog2Weight) *
-           std::pow(simple(kLastEfficiency), kLastWeight);
-  }
-  return {rate, rate / own * base / quantile(parts, 0.95), rate / own * base / quantile(parts, 0.05)};
+  std::ranges::sort(parts, std::greater{}, &Part::log_weight);
+  const double base = at.gpus / first.cost_s();
+  return {base / quantile(parts, 0.5), base / quantile(parts, 0.95), base / quantile(parts, 0.05)};
 }
 
 }  // namespace lockstep::predict

@@ -7,7 +7,8 @@
 
 namespace lockstep::predict {
 
-std::vector<CurvePrediction> predict_curves(std::span<const Curve> curves, std::optional<int> known_up_to) {
+std::vector<CurvePrediction> predict_curves(std::span<const Curve> curves, std::optional<int> known_up_to,
+                                            const CurvePrior& prior) {
   std::vector<CurvePrediction> predictions;
   for (const Curve& curve : curves) {
     const int limit = known_up_to.value_or(curve.points.back().gpus / 2);
@@ -18,7 +19,7 @@ std::vector<CurvePrediction> predict_curves(std::span<const Curve> curves, std::
     for (const CurvePoint& point : std::span(beyond, curve.points.end())) {
       CurvePrediction prediction{.curve = curve.name,
                                  .gpus = point.gpus,
-                                 .forecast = forecast(curve, known, point),
+                                 .forecast = forecast(curve, known, point, prior),
                                  .measured = point.images_per_s,
                                  .known_gpus = known.back().gpus,
                                  .efficiency = curve.points.front().cost_s() / point.cost_s(),

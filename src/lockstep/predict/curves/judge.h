@@ -31,7 +31,8 @@ struct CurvePrediction {
 /// Predicts every count of every curve above `known_up_to` GPUs, or without it above half of the curve's
 /// largest count, from the others; a curve's smallest count is always known. Curves without another count are
 /// left out.
-std::vector<CurvePrediction> predict_curves(std::span<const Curve> curves, std::optional<int> known_up_to);
+std::vector<CurvePrediction> predict_curves(std::span<const Curve> curves, std::optional<int> known_up_to,
+                                            const CurvePrior& prior = kCurvePrior);
 
 /// Relative errors, |predicted / measured - 1|.
 struct ErrorSummary {

@@ -13,8 +13,8 @@ struct SimplePredictor {
   double (*images_per_s)(std::span<const CurvePoint> known, int gpus);
 };
 
-/// Places of the last efficiency and of the overhead that grows with log2 N.
-inline constexpr size_t kLastEfficiency = 1, kLog2 = 3;
+/// Place of the overhead that grows with log2 N.
+inline constexpr size_t kLog2 = 3;
 
 /// Predictors without a model, the yardsticks of every prediction.
 extern const std::array<SimplePredictor, 6> kSimplePredictors;
