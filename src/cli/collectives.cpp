@@ -332,7 +332,7 @@ RunCommand add_collectives(Flags& flags) {
   flags.add_switch("-q,--quiet", options->quiet, "print no notes and no progress");
   add_job_flags(flags, options->job, /*devices=*/false);
   return [options, &flags](const Arguments& arguments) {
-    // What an imported text is, unless the user says so, follows from the text.
+    // The text tells its collective unless the user does.
     if (!options->imports.empty() && !flags.given("--collective")) options->collectives.clear();
     return report_once([&] { return run_collectives(*options, arguments); });
   };

@@ -13,7 +13,7 @@
 
 namespace lockstep::cli {
 
-/// What the ranks of one backend measure; the same on all of them.
+/// The measurements of one backend; the same on all its ranks.
 struct CollectivesPlan {
   train::JobPlan job;
   collectives::Pacing pacing;

@@ -42,7 +42,7 @@ bool is_loopback_address(const sockaddr_storage& address) {
          ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-/// What the system has of a TCP socket; `state` is 0 where there is none.
+/// A TCP socket's entry in the system's table; `state` is 0 where there is none.
 struct SocketEntry {
   bool told = false;
   unsigned state = 0;

@@ -10,7 +10,7 @@
 
 namespace lockstep::collectives {
 
-/// What a rank computes while it communicates: products of small matrices, and passes over memory that no
+/// Computing beside communication: products of small matrices, and passes over memory that no
 /// cache holds, some four fifths and one fifth of the time, as in a training step. The calling thread and
 /// `threads` - 1 others, which inherit its processors, compute in blocks of some 30 us.
 class ComputeLoad {

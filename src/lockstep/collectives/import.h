@@ -8,7 +8,7 @@
 
 namespace lockstep::collectives {
 
-/// What a text may not say of itself.
+/// Facts that an imported text may lack.
 struct ImportHints {
   /// A name of operations(); empty: from the text, or from the name of the file.
   std::string collective;

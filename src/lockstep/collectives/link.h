@@ -8,11 +8,11 @@
 
 namespace lockstep::collectives {
 
-/// What memory gives: every rank copies at the same time, from one buffer of 32 MiB to another.
+/// Measures memory: every rank copies at the same time, from one buffer of 32 MiB to another.
 /// Collective. The result is the same on all ranks.
 Link measure_memory(comm::Communicator& group);
 
-/// What sockets give: every rank sends to the next one, around the ring, and receives at the same time; ranks
+/// Measures sockets: every rank sends to the next one, around the ring, and receives at the same time; ranks
 /// 0 and 1 send each other 8 bytes in turn for the latency. `connections`: by rank, none to itself; of no use
 /// afterwards. Two ranks or more. Collective. The result is the same on all ranks. Throws CommError for a
 /// connection that breaks.

@@ -62,7 +62,7 @@ struct Row {
   bool same_work(const Row& other) const { return series() == other.series() && bytes == other.bytes; }
 };
 
-/// What the wire or the memory between the ranks gives without a library: the slowest rank's rate in one
+/// Wire or memory between the ranks without a library: the slowest rank's rate in one
 /// direction while all send and receive, in 10^9 bytes per second, and half a round trip.
 struct Link {
   std::string backend;
