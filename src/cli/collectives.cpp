@@ -85,13 +85,10 @@ std::vector<int64_t> sizes_of(const CollectivesOptions& options) {
 
 /// Names of backends, which JobOptions has as one text.
 std::vector<std::string> backends_of(const CollectivesOptions& options) {
-  std::vector<std::string> names;
-  for (std::string_view rest = options.job.backend; !rest.empty();) {
-    const size_t comma = std::min(rest.find(','), rest.size());
-    names.emplace_back(trimmed(rest.substr(0, comma)));
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-    comm::backend_status(names.back());
-    if (names.back() == train::kNccl) {
+  std::vector<std::string> names = split_at_commas(options.job.backend);
+  for (const std::string& name : names) {
+    comm::backend_status(name);
+    if (name == train::kNccl) {
       throw ConfigError(
           "collectives measures host memory, which --backend nccl does not carry",
           "nccl-tests measures NCCL: 'lockstep collectives --import FILE' reads what it prints.");

@@ -1,12 +1,12 @@
 #include "predict_job.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json_codec.h"
+#include "lockstep/base/plain_text.h"
 #include "lockstep/predict/jobs/simulate.h"
 #include "lockstep/predict/jobs/table_file.h"
 #include "lockstep/predict/jobs/what_if.h"
@@ -35,17 +35,11 @@ double factor_of(const std::string& flag, const std::string& text) {
   return *factor;
 }
 
-std::vector<std::string> split_at_commas(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
-  return parts;
-}
-
 predict::CollectiveTable table_for(const PredictJobOptions& options, predict::JobProfile& profile) {
   predict::CollectiveTable table(profile.backend);
   const bool measured_alone = !options.collectives.empty();
-  const auto points = measured_alone ? predict::read_collectives(options.collectives) : profile.points;
+  const auto points =
+      measured_alone ? predict::read_collectives(options.collectives, profile.backend) : profile.points;
   for (const predict::CollectivePoint& point : points) table.add(point);
   // Collectives that were measured by themselves do not know what computing costs them.
   if (measured_alone && table.has_points())
@@ -137,10 +131,11 @@ void add_predict_job_flags(Flags& flags, PredictJobOptions& options) {
   flags.add("--network", options.network,
             "bandwidth of a host and latency of a message between hosts: 25gbit,20us [as measured]",
             {.value = "LINK"});
-  flags.add(
-      "--collectives", options.collectives,
-      "measured times of collectives: a list in JSON, or what nccl-tests printed [the run's own buckets]",
-      {.value = "FILE"});
+  flags.add("--collectives", options.collectives,
+            "measured times of collectives: a file of 'lockstep collectives', a list in JSON, or what "
+            "nccl-tests or "
+            "OSU printed [the run's own buckets]",
+            {.value = "FILE"});
   flags.add("--model", options.model, "network, where the file holds several", {.value = "NAME"});
   flags.add("--strategy", options.strategy, "strategy to predict [all in the file]", {.value = "NAME"});
   flags.add("--batch", options.batch, "images per rank and batch, where the file holds several",

@@ -43,7 +43,7 @@ const std::map<std::string, Parts> kMayKnow = {
     {"measure", {"base"}},
     {"collectives", {"base", "comm", "measure"}},
     {"predict/curves", {"base", "measure"}},
-    {"predict/jobs", {"base", "measure", "topology", "results/record"}},
+    {"predict/jobs", {"base", "comm", "measure", "collectives", "topology", "results/record"}},
     {"topology", {"base"}},
     {"results/record", {"base", "measure", "topology"}},
     {"results/files", {"base", "measure", "topology", "results/record"}},

@@ -41,6 +41,12 @@ TEST(PrintableTest, keeps_text_and_replaces_what_acts_on_a_terminal) {
   EXPECT_EQ(printable("abcdef", 3), "abc...");
 }
 
+TEST(SplitAtCommasTest, parts_are_trimmed_and_an_empty_one_is_kept_but_at_the_end) {
+  EXPECT_EQ(split_at_commas("gloo, mpi"), (std::vector<std::string>{"gloo", "mpi"}));
+  EXPECT_EQ(split_at_commas("a,,b,"), (std::vector<std::string>{"a", "", "b"}));
+  EXPECT_TRUE(split_at_commas("").empty());
+}
+
 TEST(CommandTextTest, a_shell_reads_the_words_again_and_a_terminal_nothing_else) {
   EXPECT_EQ(command_text({"lockstep", "bench", "--json=a-1.json", "--bucket-mb", "1,5"}),
             "lockstep bench --json=a-1.json --bucket-mb 1,5");

@@ -1,5 +1,7 @@
 #include "lockstep/base/plain_text.h"
 
+#include <algorithm>
+
 namespace lockstep {
 namespace {
 
@@ -95,6 +97,16 @@ std::string_view trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(kSpace);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+std::vector<std::string> split_at_commas(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    parts.emplace_back(trimmed(text.substr(0, comma)));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return parts;
 }
 
 std::string printable(std::string_view text, size_t longest) {

@@ -26,6 +26,9 @@ std::string command_text(const std::vector<std::string>& words);
 /// Without spaces, tabs and line ends at both ends.
 std::string_view trimmed(std::string_view text);
 
+/// Parts between commas, each trimmed(); a comma at the end has nothing behind it.
+std::vector<std::string> split_at_commas(std::string_view text);
+
 /// Text of another process for a terminal, with its line ends and tabs: other controls, bidi overrides and
 /// each byte of invalid UTF-8 become '?'. Cut after `longest` bytes, with "..." at the end.
 std::string printable(std::string_view text, size_t longest = 4096);

@@ -131,6 +131,7 @@ class TextReader {
   void finish() {
     std::string collective = hints_.collective;
     if (collective.empty()) collective = collective_.empty() ? collective_in(name_) : collective_;
+    if (collective.empty()) collective = hints_.usual_collective;
     if (collective.empty()) {
       throw Error(fmt::format("'{}' does not say which collective it is", name_),
                   "Name it with --collective, as --collective all_reduce.");

@@ -14,6 +14,8 @@ struct ImportHints {
   std::string collective;
   /// 0: from the text.
   int ranks = 0;
+  /// Where neither says so; empty: that is an error.
+  std::string usual_collective;
 };
 
 /// Rows of what nccl-tests (all_reduce_perf and its kin, 2.0 to 2.17) or the OSU micro-benchmarks (5 to 7:

@@ -59,8 +59,11 @@ TEST_F(CurveFileTest, rows_of_a_curve_belong_together_and_repeated_counts_become
 TEST_F(CurveFileTest, shipped_tables_are_read) {
   const std::vector<Curve> curves = read_curves(sources() / "curves.csv");
   EXPECT_EQ(curves.size(), 390u);
-  for (const Curve& curve : read_curves(sources() / "curves_strong.csv"))
-    if (curve.points.front().batch_per_gpu > 0) EXPECT_TRUE(curve.is_strong()) << curve.name;
+  for (const Curve& curve : read_curves(sources() / "curves_strong.csv")) {
+    if (curve.points.front().batch_per_gpu > 0) {
+      EXPECT_TRUE(curve.is_strong()) << curve.name;
+    }
+  }
   EXPECT_EQ(read_curves(sources() / "pytorch_throughput.csv").at(0).points.size(), 8u);
   const std::vector<Curve> theano = read_curves(sources() / "theano_mpi.csv");
   EXPECT_EQ(theano.size(), 5u);

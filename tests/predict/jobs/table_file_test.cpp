@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/collectives/record.h"
 
 namespace lockstep::predict {
 namespace {
@@ -15,7 +16,7 @@ using testing::SizeIs;
 std::vector<CollectivePoint> read(const std::string& text) {
   const std::filesystem::path path = testing::TempDir() + "collectives.txt";
   write_file_atomically(path, text);
-  return read_collectives(path);
+  return read_collectives(path, "gloo");
 }
 
 std::string refusal_of(const std::string& text) {
@@ -47,14 +48,45 @@ TEST(TableFileTest, what_nccl_tests_prints_is_read) {
       "#  Rank  1 Group  0 Pid 1 on host device  1 [0x10] H200\n"
       "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
       "           8             2     float     sum      -1    21.07    0.00    0.00      0    20.98    "
-      "0.00\n"
+      "0.00    0.00      0\n"
       "    33554432       8388608     float     sum      -1    507.5   66.12  123.98      0    504.2   "
-      "66.55\n"
+      "66.55  124.78      0\n"
       "# Out of bounds values : 0 OK\n");
   ASSERT_THAT(points, SizeIs(2));
   EXPECT_EQ(points[1].ranks, 2);
   EXPECT_EQ(points[1].bytes, 33554432);
   EXPECT_NEAR(points[1].time_s, 507.5e-6, 1e-12);
+}
+
+TEST(TableFileTest, a_file_of_lockstep_collectives_is_read) {
+  collectives::Record record;
+  const auto add = [&](const std::string& backend, const std::string& place, double median_s) -> auto& {
+    return record.rows.emplace_back(collectives::Row{.collective = "all_reduce",
+                                                     .backend = backend,
+                                                     .ranks = 2,
+                                                     .bytes = 4096,
+                                                     .place = place,
+                                                     .median_s = median_s});
+  };
+  add("gloo", collectives::kInPlace, 3e-5);
+  add("gloo", collectives::kOutOfPlace, 2e-5);
+  add("gloo", collectives::kOutOfPlace, 9e-5).computing = true;
+  add("gloo", collectives::kOutOfPlace, 8e-5).at_a_time = 2;
+  add("mpi", collectives::kOutOfPlace, 1e-5);
+  add("gloo", collectives::kInPlace, 1e-4).collective = "all_to_all";
+  const auto points = read(collectives::to_json(record));
+  ASSERT_THAT(points, SizeIs(1));
+  EXPECT_EQ(points[0].ranks, 2);
+  EXPECT_EQ(points[0].bytes, 4096);
+  EXPECT_EQ(points[0].time_s, 2e-5);
+
+  for (collectives::Row& row : record.rows) {
+    if (row.backend == "gloo") row.backend = "thread";
+  }
+  EXPECT_THAT(refusal_of(collectives::to_json(record)),
+              HasSubstr("over mpi, thread, and the job ran over gloo"));
+  std::erase_if(record.rows, [](const collectives::Row& row) { return row.backend == "thread"; });
+  EXPECT_THAT(read(collectives::to_json(record)), SizeIs(1));
 }
 
 TEST(TableFileTest, a_wrong_table_is_refused_in_a_sentence) {

@@ -96,8 +96,8 @@ Forecast forecast(const Curve& curve, std::span<const CurvePoint> known, const C
   points.push_back(at);
   const bool half = std::ranges::any_of(std::initializer_list<const char*>{"fp16", "bf16", "amp"},
                                         [&](const char* name) { return curve.precision.starts_with(name); });
-  // What grows with the count and what a step costs whatever its batch look alike along strong scaling: known
-  // counts do not tell the overhead's size, but it is so many seconds of a step.
+  // Growth with the count and the fixed cost of a step look alike along strong scaling: known counts do not
+  // tell the overhead's size, but it is so many seconds of a step.
   const bool strong = curve.is_strong();
   const double step_s = strong && first.batch_per_gpu > 0 ? first.cost_s() * first.batch_per_gpu : kStep_s;
   const double log_size = prior.size + (half ? prior.half_precision : 0) - std::log(step_s / kStep_s);

@@ -6,7 +6,7 @@
 
 namespace lockstep::predict {
 
-/// What is believed of a job's overhead before any of its counts is known. Overheads are relative to the
+/// Beliefs about a job's overhead before any of its counts is known. Overheads are relative to the
 /// first known cost, at an overhead of size 1 (docs/predicting.md).
 struct CurvePrior {
   /// Mean overhead of a doubling of the GPUs, of a ring's bytes, of more GPUs than one, of more nodes than

@@ -51,7 +51,7 @@ class CollectiveTable {
   const std::string& backend() const { return backend_; }
   /// The largest number of ranks that was measured; 0: none was.
   int most_ranks() const;
-  /// /// Whether latency had to be assumed, for want of points at most kSmallBytes.
+  /// Whether latency had to be assumed, for want of points at most kSmallBytes.
   bool latency_is_assumed() const;
 
   /// Throws ConfigError for an empty table.

@@ -27,7 +27,7 @@ enum class Algorithm {
 /// "ring", "halving-doubling", "double tree", "binomial tree".
 const char* to_string(Algorithm algorithm);
 
-/// What an algorithm does at a number of ranks: rounds that pay the latency one after the other, and the
+/// The work of an algorithm at a number of ranks: rounds that pay the latency one after the other, and the
 /// bytes that pass the busiest link, relative to those of the buffer (of all ranks together for
 /// reduce_scatter and all_gather).
 struct Shape {

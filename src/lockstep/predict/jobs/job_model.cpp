@@ -165,7 +165,7 @@ void JobModel::add_communication(JobStep& step, const Scenario& scenario, const 
     return;
   }
   if (shape.one_process) {
-    // What each further device added among the measured numbers.
+    // Every further device adds as much as among the measured numbers.
     const MeasuredStep &first = profile_.measured.front(), &last = profile_.measured.back();
     const int devices = last.placement.ranks - first.placement.ranks;
     if (devices > 0) step.fetch_s = (last.step_s - first.step_s) / devices * (ranks - last.placement.ranks);

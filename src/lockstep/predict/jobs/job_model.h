@@ -41,7 +41,7 @@ struct JobPrediction {
   PredictedFactors factors;
   /// The algorithm of the largest bucket's collective; empty: there is none.
   std::string algorithm = {};
-  /// What of it nobody measured: "ranks", "hosts", "batch".
+  /// Quantities beyond the measured ones: "ranks", "hosts", "batch".
   std::vector<std::string> extrapolated = {};
   /// Measured step at this placement; empty: none.
   std::optional<double> measured_s = {};
@@ -57,7 +57,7 @@ class JobModel {
 
   const JobProfile& profile() const { return profile_; }
   const CollectiveTable& table() const { return table_; }
-  /// What was assumed, the profile's notes included.
+  /// Assumptions, the profile's notes included.
   const std::vector<std::string>& notes() const { return notes_; }
 
   /// Throws ConfigError for a strategy that lockstep lacks, and for fewer images than ranks.

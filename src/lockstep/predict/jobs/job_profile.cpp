@@ -166,7 +166,7 @@ void take_sharing(JobProfile& profile, const RunRecord& record, const std::vecto
     profile.ranks_with_cores = static_cast<double>(record.machines.front().cores) / last.threads_per_rank;
 }
 
-/// What communication adds to backward, beyond what sharing a host does: phi_c.
+/// Takes phi_c, the time that communication adds to backward, beyond what sharing a host does.
 void take_loss(JobProfile& profile, const std::vector<const Run*>& rows) {
   const Run& first = *rows.front();
   const Run& last = *rows.back();

@@ -34,8 +34,7 @@ struct KnownValue {
 /// them, with the slope of the outermost, at least 0.
 double value_at(const std::vector<KnownValue>& known, double x);
 
-/// What a training under one strategy does in a step, per rank: means of what was measured at one number of
-/// ranks, `measured.back()`. Seconds.
+/// A step of a training under one strategy, per rank: means over the row of `measured.back()`. Seconds.
 struct JobProfile {
   std::string model, strategy, options, backend, unit;
   StrategyShape shape;

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
-#include "lockstep/measure/percentiles.h"
+#include "lockstep/measure/series.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/summarize.h"
 
@@ -13,16 +12,12 @@ namespace {
 
 using results::Run;
 
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 /// As shares of the mean, with mean 0; empty for too few.
 std::vector<double> deviations(const std::vector<double>& values) {
   constexpr size_t kFewest = 4;
   if (values.size() < kFewest || !std::ranges::all_of(values, [](double s) { return std::isfinite(s); }))
     return {};
-  const double mean = mean_of(values);
+  const double mean = measure::mean_of(values);
   if (!(mean > 0)) return {};
   std::vector<double> shares;
   for (const double value : values) shares.push_back(value / mean - 1);

@@ -1,19 +1,24 @@
 #include "lockstep/predict/jobs/table_file.h"
 
+#include <algorithm>
 #include <cmath>
-#include <sstream>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json_codec.h"
+#include "lockstep/collectives/import.h"
+#include "lockstep/collectives/record.h"
 
 namespace lockstep::predict {
 namespace {
 
 constexpr const char* kTableAdvice =
-    "Give a JSON list of {ranks, collective, bytes, time_s}, or what nccl-tests printed.";
+    "Give a file of 'lockstep collectives --json FILE', which reads more with --import, or a JSON list of "
+    "{ranks, collective, bytes, time_s}.";
 
 std::vector<CollectivePoint> points_of_json(const std::string& text, const std::string& name) {
   const nlohmann::json document = parse_json(text, name, kTableAdvice);
@@ -27,43 +32,56 @@ std::vector<CollectivePoint> points_of_json(const std::string& text, const std::
   return points;
 }
 
-/// Lines of nccl-tests: "#  Rank  0 Group ..." per rank, then size, count, type, redop, root, time in us, ...
-std::vector<CollectivePoint> points_of_nccl_tests(const std::string& text) {
-  CollectiveKind kind = CollectiveKind::kAllReduce;
-  for (const auto other : {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
-                           CollectiveKind::kReduce, CollectiveKind::kBroadcast}) {
-    if (text.find(fmt::format("{}_perf", to_string(other))) != std::string::npos) kind = other;
-  }
-  if (text.find("all_reduce_perf") != std::string::npos) kind = CollectiveKind::kAllReduce;
+std::vector<CollectivePoint> points_of_rows(const std::vector<collectives::Row>& rows) {
   std::vector<CollectivePoint> points;
-  int ranks = 0;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string first, second;
-    words >> first;
-    if (first == "#") {
-      words >> second;
-      if (second == "Rank") ++ranks;
-      continue;
+  for (const char* place : {collectives::kOutOfPlace, collectives::kInPlace}) {
+    for (const collectives::Row& row : rows) {
+      const auto kind = collective_named(row.collective);
+      if (!kind || row.place != place || row.computing || row.at_a_time > 1) continue;
+      const CollectivePoint point{row.ranks, *kind, static_cast<double>(row.bytes), row.median_s};
+      const bool known = std::ranges::any_of(points, [&](const CollectivePoint& other) {
+        return other.ranks == point.ranks && other.kind == point.kind && other.bytes == point.bytes;
+      });
+      if (!known) points.push_back(point);
     }
-    double bytes = 0, count = 0, time_us = 0;
-    std::string type, redop, root;
-    std::istringstream row(line);
-    if (row >> bytes >> count >> type >> redop >> root >> time_us)
-      points.push_back({0, kind, bytes, 1e-6 * time_us});
   }
-  for (CollectivePoint& point : points) point.ranks = ranks;
   return points;
+}
+
+std::vector<CollectivePoint> points_of_record(const std::string& text, const std::string& name,
+                                              const std::string& backend) {
+  std::vector<collectives::Row> rows = collectives::from_json(text, name).rows;
+  std::set<std::string> backends;
+  for (const collectives::Row& row : rows) backends.insert(row.backend);
+  if (backends.size() > 1 && !backends.contains(backend)) {
+    throw ConfigError(fmt::format("'{}' has collectives over {}, and the job ran over {}", name,
+                                  fmt::join(backends, ", "), backend),
+                      "Give a file of one of them.");
+  }
+  if (backends.size() > 1)
+    std::erase_if(rows, [&](const collectives::Row& row) { return row.backend != backend; });
+  return points_of_rows(rows);
+}
+
+std::vector<CollectivePoint> points_of_text(const std::string& text, const std::string& name) {
+  try {
+    return points_of_rows(collectives::import_text(text, name, {.usual_collective = "all_reduce"}));
+  } catch (const Error& error) {
+    throw ConfigError(
+        fmt::format("'{}' has no times of collectives of two ranks or more: {}", name, error.what()),
+        kTableAdvice);
+  }
 }
 
 }  // namespace
 
-std::vector<CollectivePoint> read_collectives(const std::filesystem::path& path) {
+std::vector<CollectivePoint> read_collectives(const std::filesystem::path& path, const std::string& backend) {
   const std::string text = read_file(path), name = path.string();
   const size_t begin = text.find_first_not_of(" \t\r\n");
   const bool json = begin != std::string::npos && (text[begin] == '{' || text[begin] == '[');
-  std::vector<CollectivePoint> points = json ? points_of_json(text, name) : points_of_nccl_tests(text);
+  std::vector<CollectivePoint> points = collectives::is_record(text) ? points_of_record(text, name, backend)
+                                        : json                       ? points_of_json(text, name)
+                                                                     : points_of_text(text, name);
   std::erase_if(points, [](const CollectivePoint& point) { return point.bytes == 0; });
   for (const CollectivePoint& point : points) {
     if (std::isfinite(point.time_s) && point.time_s > 0 && point.bytes > 0) continue;

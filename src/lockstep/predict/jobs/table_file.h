@@ -1,15 +1,18 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "lockstep/predict/jobs/collective_table.h"
 
 namespace lockstep::predict {
 
-/// Reads measured collectives: a JSON list of {ranks, collective, bytes, time_s}, alone or under the key
-/// `collectives`, or the text that nccl-tests prints (its out-of-place times). Throws ConfigError that names
-/// the file for one without any, and for times that are not above 0.
-std::vector<CollectivePoint> read_collectives(const std::filesystem::path& path);
+/// Reads measured collectives: a file of `lockstep collectives --json`, a JSON list of {ranks, collective,
+/// bytes, time_s}, alone or under the key `collectives`, or the text that nccl-tests or the OSU
+/// micro-benchmarks print. Of measured rows those one at a time and beside no computing count, out of place
+/// where they were measured so; of several backends those over `backend`. Throws ConfigError that names the
+/// file for one without any, and for times that are not above 0.
+std::vector<CollectivePoint> read_collectives(const std::filesystem::path& path, const std::string& backend);
 
 }  // namespace lockstep::predict
