@@ -39,6 +39,13 @@ bool goes_away(const std::filesystem::path& folder) {
   return !std::filesystem::exists(folder);
 }
 
+bool becomes_zombie(pid_t pid) {
+  const auto is_zombie = [&] { return process_status(pid).at(0) == "Z"; };
+  for (int look = 0; look < 150 && !is_zombie(); ++look)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return is_zombie();
+}
+
 class MpirunTest : public ::testing::Test {
  protected:
   /// lockstep's own parent, which starts mpirun.
@@ -67,6 +74,19 @@ TEST_F(MpirunTest, a_rank_killed_under_a_parent_is_named) {
   EXPECT_THAT(run_.output(),
               ContainsRegex("parent: rank 1 .* was killed by SIGKILL after step [0-9]+ of resnet50"));
   EXPECT_THAT(run_.kept(0), HasSubstr("rank 1"));
+}
+
+TEST_F(MpirunTest, a_killed_rank_is_named_where_mpirun_sees_the_end_of_another_first) {
+  const pid_t started = parent(2, {});
+  run_.wait_for_ranks(2);
+  const pid_t mpirun = std::stoi(process_status(run_.pid_of_rank(0)).at(1));
+  ::kill(mpirun, SIGSTOP);
+  ::kill(run_.pid_of_rank(1), SIGKILL);
+  // Rank 0 leaves because of rank 1; mpirun then reaps both, rank 0 first.
+  EXPECT_TRUE(becomes_zombie(run_.pid_of_rank(0)));
+  ::kill(mpirun, SIGCONT);
+  EXPECT_EQ(run_.wait(started), kExitFailed);
+  EXPECT_THAT(run_.output(), ContainsRegex("parent: rank 1 .* was killed by SIGKILL after step [0-9]+"));
 }
 
 TEST_F(MpirunTest, a_rank_that_ends_before_it_has_come_is_named) {

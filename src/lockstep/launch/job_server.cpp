@@ -88,6 +88,14 @@ void JobServer::drain_messages(int rank) {
                     [&] { return !peer.joined || peer.ended_at || peer.finished || peer.lost || cause_; });
 }
 
+bool JobServer::was_informed(int rank) {
+  std::unique_lock lock(mutex_);
+  const Peer& peer = peer_of(rank);
+  changed_.wait_for(lock, std::chrono::seconds(1),
+                    [&] { return !peer.joined || peer.ended_at || peer.informed; });
+  return peer.informed;
+}
+
 bool JobServer::wait_finished(Seconds timeout) {
   std::unique_lock lock(mutex_);
   const auto all_finished = [&] { return std::ranges::all_of(peers_, &Peer::finished); };

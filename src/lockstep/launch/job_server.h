@@ -115,6 +115,9 @@ class JobServer {
   }
   /// For a rank whose process has ended: waits, a second at most, until its last messages have been read.
   void drain_messages(int rank);
+  /// For a rank whose process has ended: whether it had got the verdict on another before. Waits like
+  /// drain_messages().
+  bool was_informed(int rank);
   /// Waits until every rank has said goodbye (true), or the time is over or a rank is lost (false).
   bool wait_finished(std::chrono::duration<double> timeout);
   /// For a job that ends before all have come: waits until all ranks but 0 have come and got the verdict.

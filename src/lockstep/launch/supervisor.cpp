@@ -153,9 +153,8 @@ void Supervisor::take_report(const char* report) {
     server_->name_stranger(fmt::format("{}:{} belongs to another user", kLoopback, number));
   if (std::sscanf(report, "%d is rank %d", &pid, &number) == 2 && number >= 0 && number < options_.ranks)
     ranks_of_launcher_[pid] = number;
-  if (std::sscanf(report, "%d ended with %d", &pid, &number) == 2 && !first_end_ &&
-      ranks_of_launcher_.contains(pid))
-    first_end_ = ended_rank(ranks_of_launcher_[pid], pid, number);
+  if (std::sscanf(report, "%d ended with %d", &pid, &number) == 2 && ranks_of_launcher_.contains(pid))
+    ends_.emplace_back(pid, number);
 }
 
 void Supervisor::on_signal(int signal) {
@@ -265,6 +264,15 @@ void Supervisor::kill_leftovers() {
   }
 }
 
+std::optional<LostRank> Supervisor::first_end() {
+  for (const auto& [pid, status] : ends_) {
+    const int rank = ranks_of_launcher_[pid];
+    // mpirun reaps in the order of its ranks: one that left because of another may be seen before that.
+    if (WIFSIGNALED(status) || !server_->was_informed(rank)) return ended_rank(rank, pid, status);
+  }
+  return std::nullopt;
+}
+
 Supervision Supervisor::result() {
   Supervision result;
   result.exit_code = kExitDone;
@@ -284,7 +292,8 @@ Supervision Supervisor::result() {
   }
   read_launcher();
   // Where this process killed ranks, it may have been one of those.
-  if (launcher_failed && first_end_ && !ended_ranks_) server_->declare_first_lost(*first_end_);
+  if (const auto first = first_end(); launcher_failed && first && !ended_ranks_)
+    server_->declare_first_lost(*first);
   // Messages from the ranks of a failed launcher may still be on their way.
   if (launcher_failed && !server_->cause()) server_->wait_finished(kEndDeferral);
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -59,6 +60,8 @@ class Supervisor {
   void send_to_all(int signal);
   void stop_and_continue();
   void kill_leftovers();
+  /// The rank whose end made mpirun end the others.
+  std::optional<LostRank> first_end();
   Supervision result();
 
   const LocalOptions options_;
@@ -71,8 +74,8 @@ class Supervisor {
   std::string launcher_said_;
   /// By process id.
   std::map<pid_t, int> ranks_of_launcher_;
-  /// The rank whose end made mpirun end the others.
-  std::optional<LostRank> first_end_;
+  /// waitpid's status in mpirun by process id, in the order in which mpirun saw the ends.
+  std::vector<std::pair<pid_t, int>> ends_;
   Stage stage_ = Stage::kRunning;
   Clock::time_point stage_ends_;
   std::optional<int> interrupted_by_;
