@@ -133,8 +133,7 @@ void add_predict_job_flags(Flags& flags, PredictJobOptions& options) {
             {.value = "LINK"});
   flags.add("--collectives", options.collectives,
             "measured times of collectives: a file of 'lockstep collectives', a list in JSON, or what "
-            "nccl-tests or "
-            "OSU printed [the run's own buckets]",
+            "nccl-tests or OSU printed [the run's own buckets]",
             {.value = "FILE"});
   flags.add("--model", options.model, "network, where the file holds several", {.value = "NAME"});
   flags.add("--strategy", options.strategy, "strategy to predict [all in the file]", {.value = "NAME"});

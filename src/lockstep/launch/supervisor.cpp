@@ -292,8 +292,9 @@ Supervision Supervisor::result() {
   }
   read_launcher();
   // Where this process killed ranks, it may have been one of those.
-  if (const auto first = first_end(); launcher_failed && first && !ended_ranks_)
-    server_->declare_first_lost(*first);
+  if (launcher_failed && !ended_ranks_) {
+    if (const auto first = first_end()) server_->declare_first_lost(*first);
+  }
   // Messages from the ranks of a failed launcher may still be on their way.
   if (launcher_failed && !server_->cause()) server_->wait_finished(kEndDeferral);
 
