@@ -77,9 +77,10 @@ for program in "$build"/tests/gpu/*_test; do
 done
 # What tests/gpu/run runs beside the programs.
 cp tests/gpu/{run,checks.py,parts.py,judge.py,check_program.py} "$bundle/tests/gpu/"
-mkdir -p "$bundle/tests/python" "$bundle/python/lockstep"
+mkdir -p "$bundle/tests/python" "$bundle/python"
 cp tests/python/networks.py "$bundle/tests/python/"
-cp python/lockstep/*.py "$bundle/python/lockstep/"
+cp -r python/lockstep "$bundle/python/"
+rm -rf "$bundle"/python/lockstep/{,recorder/}__pycache__
 cp bench/gpu_vs_python.py bench/gpu_promises.py bench/vs_python.py "$bundle/bench/"
 cp bench/python/gpu_train_step.py bench/python/step_bytes.py "$bundle/bench/python/"
 cp LICENSE "$bundle/"

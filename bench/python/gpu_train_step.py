@@ -83,8 +83,6 @@ class Training:
         self.device = torch.device("cuda", 0) if options.device == "cuda" else torch.device("cpu")
         self.narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(options.precision)
         torch.backends.cudnn.benchmark = True
-        # All of cuDNN's plans are tried, as lockstep has it try them, not the first ten.
-        torch.backends.cudnn.benchmark_limit = 0
         tf32 = options.precision != "fp32"
         torch.backends.cudnn.allow_tf32 = tf32
         torch.backends.cuda.matmul.allow_tf32 = tf32

@@ -66,9 +66,8 @@ NormRun::NormRun(const NormCase& own)
   first_running_variance_ = running_variance.clone();
 }
 
-NormForward NormRun::forward() {
-  const Shape shape{own_.rows(), static_cast<int32_t>(own_.channels)};
-  return {.shape = shape,
+NormForward NormRun::forward(void* workspace) {
+  return {.shape = shape(),
           .number = own_.number,
           .x = x_.data(),
           .residual = own_.residual ? residual_.data() : nullptr,
@@ -82,11 +81,11 @@ NormForward NormRun::forward() {
           .inverse_deviation = floats(inverse),
           .running_mean = floats(running_mean),
           .running_variance = floats(running_variance),
-          .workspace = workspace_.data()};
+          .workspace = workspace};
 }
 
-NormBackward NormRun::backward() {
-  return {.shape = forward().shape,
+NormBackward NormRun::backward(void* workspace) {
+  return {.shape = shape(),
           .number = own_.number,
           .dy = dy_.data(),
           .more = own_.forks ? more_.data() : nullptr,
@@ -99,15 +98,19 @@ NormBackward NormRun::backward() {
           .of_bias = floats(of_bias),
           .dz = own_.forks || own_.residual ? dz_.data() : nullptr,
           .dx = dx_.data(),
-          .workspace = workspace_.data()};
+          .workspace = workspace};
 }
 
 void NormRun::run() {
-  const int64_t bytes = host_kernels().norm_workspace_bytes(forward().shape);
+  run(workspace_);
+}
+
+void NormRun::run(std::vector<char>& workspace) {
+  const auto bytes = static_cast<size_t>(host_kernels().norm_workspace_bytes(shape()));
   // Zero once, as its contract says; the kernels share it.
-  if (workspace_.empty()) workspace_.assign(static_cast<size_t>(bytes), 0);
-  host_kernels().normalize(forward(), nullptr);
-  host_kernels().normalize_backward(backward(), nullptr);
+  if (workspace.size() < bytes) workspace.assign(bytes, 0);
+  host_kernels().normalize(forward(workspace.data()), nullptr);
+  host_kernels().normalize_backward(backward(workspace.data()), nullptr);
 }
 
 std::vector<at::Tensor> NormRun::made() {

@@ -43,6 +43,8 @@ class NormRun {
 
   /// Both passes.
   void run();
+  /// The same in memory that may have served other shapes; it grows, zeroed, where it is too small.
+  void run(std::vector<char>& workspace);
   /// Compares everything that they made with LibTorch's batch normalization in fp64 on the same values.
   void expect_like_torch();
   /// Everything that they made, as bytes.
@@ -59,8 +61,9 @@ class NormRun {
   at::Tensor weight, bias, mean, inverse, of_weight, of_bias, running_mean, running_variance;
 
  private:
-  NormForward forward();
-  NormBackward backward();
+  Shape shape() const { return {own_.rows(), static_cast<int32_t>(own_.channels)}; }
+  NormForward forward(void* workspace);
+  NormBackward backward(void* workspace);
   /// A tensor of the case's shape as LibTorch has it, fp64, NCHW.
   at::Tensor image(GuardedValues& values) const;
   /// The other way round: [rows, channels].

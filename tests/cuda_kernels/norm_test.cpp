@@ -103,5 +103,17 @@ TEST(NormTest, a_workspace_serves_one_pass_after_the_other) {
   EXPECT_TRUE(run.of_weight.allclose(of_weight, 1e-3, 1e-3));
 }
 
+/// A stream has one workspace for all of a network's layers.
+TEST(NormTest, a_workspace_serves_images_of_other_shapes) {
+  set_host_gpu({});
+  std::vector<char> workspace;
+  for (const int64_t channels : {4096, 64, 2048, 300}) {
+    SCOPED_TRACE(channels);
+    NormRun run({.batch = 8, .height = 9, .width = 9, .channels = channels, .residual = true});
+    run.run(workspace);
+    run.expect_like_torch();
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::cuda_kernels

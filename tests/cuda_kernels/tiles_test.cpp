@@ -61,11 +61,11 @@ TEST(TilesTest, only_whole_groups_of_aligned_images_are_accessed_at_once) {
 }
 
 TEST(TilesTest, a_workspace_holds_the_sums_of_every_block) {
-  // Two tiles of 17 groups, 8 channels each, two sums; counters are padded to 16 bytes.
-  const Tiling tiling = tile({1000, 34 * 8}, true, 6);
-  EXPECT_EQ(tiling.blocks(), 6);
-  EXPECT_EQ(workspace_bytes(tiling), 16 + 6 * 17 * 8 * 2 * 4);
-  EXPECT_EQ(norm_workspace_bytes({1000, 34 * 8}, 3), workspace_bytes(tiling));
+  // Five tiles of at most 7 groups, 8 channels each, two sums.
+  const Tiling tiling = tile({1000, 34 * 8}, true, 12, kMostColumnsOfSums);
+  EXPECT_EQ(tiling.blocks(), 10);
+  EXPECT_EQ(workspace_bytes(tiling), kCounterBytes + 10 * 7 * 8 * 2 * 4);
+  EXPECT_EQ(norm_workspace_bytes({1000, 34 * 8}, 6), workspace_bytes(tiling));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 import re
 import statistics
 
-from gpu_promises import NO, NOISE, SEEN, YES, estimated
+from gpu_promises import NO, NOISE, SEEN, YES
 
 # What flat memory and its bucket of a step may cost one rank.
 REPLICATED_EXTRA_S = 0.2e-3
@@ -64,10 +64,6 @@ def captured_not_slower(eager, captured):
 def replicated_next_to_single(single, replicated):
     extra_s = replicated["step_s"]["p50"] - single["step_s"]["p50"]
     return f"{extra_s * 1e3:+.3f} ms", YES if extra_s <= REPLICATED_EXTRA_S else NO
-
-
-def run_estimated(run, variant, gpu):
-    return estimated(images_per_s(run), run["precision"], run["batch_per_rank"], variant, gpu)
 
 
 def class_of(kernel):

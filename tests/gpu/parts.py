@@ -8,7 +8,7 @@ import tempfile
 
 import judge
 from checks import run
-from gpu_promises import CAPTURED, DDP, EAGER, NO, NOT_RUN, OWN, SEEN, YES
+from gpu_promises import CAPTURED, EAGER, NO, NOT_RUN, SEEN, YES
 
 # Seconds of a part: a machine may be lent for ten minutes at a time.
 PART_S = 470
@@ -139,7 +139,7 @@ def compare(part, machine, eager, captured):
             part.judge(f"{variant}: replicated starts as single does", judge.same_start, runs["single"],
                        runs["replicated"])
         if "single" in runs:
-            part.judge(f"{variant}: images/s", judge.run_estimated, runs["single"], variant, machine.text)
+            part.judge(f"{variant}: images/s", judge.shown, runs["single"])
 
 
 def kernels(part, machine):
@@ -159,8 +159,6 @@ def kernels(part, machine):
                 part.no_time(what)
             elif not runs:
                 part.add(what, done.what(), NO, done)
-            elif precision == "bf16":
-                part.judge(what, judge.run_estimated, runs[0], OWN if own else CAPTURED, machine.text)
             else:
                 part.judge(what, judge.shown, runs[0])
     for more, what in (([], "batch 256, bf16: kernels"), (["--kernels", "fused"], "the same, own kernels")):
@@ -209,7 +207,7 @@ def python_row(part, machine):
         part.add(what, done.what(), NO, done)
         return
     times = sorted(json.loads(line[-1])["step_s"])
-    part.judge(what, judge.estimated, 256 / times[len(times) // 2], "bf16", 256, DDP, machine.text)
+    part.add(what, f"{256 / times[len(times) // 2]:.0f} images/s", SEEN)
 
 
 def speed(part, machine):

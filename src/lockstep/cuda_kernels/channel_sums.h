@@ -14,12 +14,16 @@ namespace lockstep::cuda_kernels {
 //     tile     its blocks, in the order of blocks, in fp64, by the block that         workspace
 //              arrives last; only then are a channel's sums finished
 //
-// The workspace, which is zero before its first use and is left with its counters zero:
+// The workspace, which is zero before its first use and is left with its counters zero. It serves images of
+// any shape in turn, so the counters of all of them lie in front of the sums of all:
 //
-//     | counter of tile 0 | counter of tile 1 | ... padding to 16 bytes | block 0: sums | block 1: sums | ...
+//     | counter of tile 0 | ... | counter of tile kMostTiles - 1 | block 0: sums | block 1: sums | ...
 //     sums of a block:  | first of each of its channels | second of each |      fp32
 
 constexpr int kSums = 2;
+
+/// Blocks whose sums a thread of the last block reads at a time.
+constexpr int kReads = 8;
 
 /// Sums of one thread, which has eight channels.
 struct ThreadSums {
@@ -28,20 +32,18 @@ struct ThreadSums {
 };
 
 struct SharedSums {
-  /// By sum and lane, then by thread.
-  float of_threads[kSums * kGroup][kThreads];
+  /// By sum and lane, then by thread; longer by a group, so that neighboring lanes of a thread lie in
+  /// different banks.
+  float of_threads[kSums * kGroup][kThreads + kGroup];
   double of_parts[kSums][kThreads];
   bool last;
 };
 
-LOCKSTEP_KERNEL int64_t counter_bytes(const Tiling& tiling) {
-  return (tiling.tiles * int64_t{sizeof(uint32_t)} + 15) / 16 * 16;
-}
+constexpr int64_t kCounterBytes = kMostTiles * int64_t{sizeof(uint32_t)};
 
 /// Bytes of the workspace.
 inline int64_t workspace_bytes(const Tiling& tiling) {
-  return counter_bytes(tiling) +
-         int64_t{tiling.blocks()} * tiling.columns * kGroup * kSums * int64_t{sizeof(float)};
+  return kCounterBytes + int64_t{tiling.blocks()} * tiling.columns * kGroup * kSums * int64_t{sizeof(float)};
 }
 
 struct SumsPlace {
@@ -49,9 +51,9 @@ struct SumsPlace {
   float* of_blocks;
 };
 
-LOCKSTEP_KERNEL SumsPlace sums_in(void* workspace, const Tiling& tiling) {
+LOCKSTEP_KERNEL SumsPlace sums_in(void* workspace) {
   return {static_cast<uint32_t*>(workspace),
-          reinterpret_cast<float*>(static_cast<char*>(workspace) + counter_bytes(tiling))};
+          reinterpret_cast<float*>(static_cast<char*>(workspace) + kCounterBytes)};
 }
 
 /// The block's stage: adds the sums of its threads and publishes them.
@@ -105,13 +107,26 @@ LOCKSTEP_KERNEL void add_blocks(const Tiling& tiling, int tile, SumsPlace from, 
   for_threads([&](int thread) {
     const int part = thread / channels;
     if (part >= parts) return;
+    const float* const of_channel = from.of_blocks + thread - part * channels;
     double first = 0;
     double second = 0;
-    for (int i = part; i < tiling.row_blocks; i += parts) {
-      const int64_t block = static_cast<int64_t>(i) * tiling.tiles + tile;
-      const float* const sums = from.of_blocks + block * kSums * channels + (thread - part * channels);
-      first += read_published(sums);
-      second += read_published(sums + channels);
+    // Read before any is added: a read past the cache takes longer than all additions.
+    float sums[kReads][kSums];
+    for (int begin = part; begin < tiling.row_blocks; begin += kReads * parts) {
+      LOCKSTEP_UNROLL
+      for (int i = 0; i < kReads; ++i) {
+        const int row_block = begin + i * parts;
+        const bool there = row_block < tiling.row_blocks;
+        const float* const of_block =
+            of_channel + (static_cast<int64_t>(row_block) * tiling.tiles + tile) * kSums * channels;
+        sums[i][0] = there ? read_published(of_block) : 0.0f;
+        sums[i][1] = there ? read_published(of_block + channels) : 0.0f;
+      }
+      LOCKSTEP_UNROLL
+      for (int i = 0; i < kReads; ++i) {
+        first += sums[i][0];
+        second += sums[i][1];
+      }
     }
     shared.of_parts[0][thread] = first;
     shared.of_parts[1][thread] = second;

@@ -23,7 +23,8 @@ bool aligned(Addresses... addresses) {
 template <typename Kernel, typename Operation, typename Launcher>
 void run_tiled(const Operation& operation, bool wide, Launcher& launcher) {
   const int most = launcher.processors() * Kernel::kBlocksPerProcessor;
-  const Tiling tiling = tile(operation.shape, wide && operation.shape.channels % kGroup == 0, most);
+  const Tiling tiling =
+      tile(operation.shape, wide && operation.shape.channels % kGroup == 0, most, Kernel::kColumns);
   launcher.run(Kernel{operation, tiling}, tiling.blocks());
 }
 
@@ -49,9 +50,11 @@ void normalize_backward(const NormBackward& norm, Launcher& launcher) {
 
 /// Bytes of NormForward::workspace and NormBackward::workspace for images of this shape.
 inline int64_t norm_workspace_bytes(Shape shape, int processors) {
-  // Both passes with sums have the same number of blocks, whatever the alignment.
-  static_assert(NormStatistics<float>::kBlocksPerProcessor == NormGradientSums<float>::kBlocksPerProcessor);
-  return workspace_bytes(tile(shape, false, processors * NormStatistics<float>::kBlocksPerProcessor));
+  // Both passes with sums have the same blocks, whatever the alignment.
+  using Sums = NormStatistics<float>;
+  static_assert(Sums::kBlocksPerProcessor == NormGradientSums<float>::kBlocksPerProcessor &&
+                Sums::kColumns == NormGradientSums<float>::kColumns);
+  return workspace_bytes(tile(shape, false, processors * Sums::kBlocksPerProcessor, Sums::kColumns));
 }
 
 /// Blocks for so many equal pieces of work.

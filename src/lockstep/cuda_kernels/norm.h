@@ -15,6 +15,7 @@ template <typename T>
 struct NormStatistics {
   using Shared = SharedSums;
   static constexpr int kBlocksPerProcessor = 2;
+  static constexpr int kColumns = kMostColumnsOfSums;
 
   NormForward norm;
   Tiling tiling;
@@ -28,7 +29,7 @@ struct NormStatistics {
       const double spread = second / count - difference * difference;
       finish_channel(channel, as_float(x()[channel]) + difference, spread > 0 ? spread : 0);
     };
-    finish_sums(tiling, block, sums, sums_in(norm.workspace, tiling), shared, finish);
+    finish_sums(tiling, block, sums, sums_in(norm.workspace), shared, finish);
   }
 
  private:
@@ -70,6 +71,7 @@ template <typename T>
 struct NormApply {
   struct Shared {};
   static constexpr int kBlocksPerProcessor = 2;
+  static constexpr int kColumns = kMostColumns;
 
   NormForward norm;
   Tiling tiling;
@@ -153,6 +155,7 @@ template <typename T>
 struct NormGradientSums {
   using Shared = SharedSums;
   static constexpr int kBlocksPerProcessor = 2;
+  static constexpr int kColumns = kMostColumnsOfSums;
 
   NormBackward norm;
   Tiling tiling;
@@ -164,7 +167,7 @@ struct NormGradientSums {
       norm.of_bias[channel] = static_cast<float>(first);
       norm.of_weight[channel] = static_cast<float>(second * norm.inverse_deviation[channel]);
     };
-    finish_sums(tiling, block, sums, sums_in(norm.workspace, tiling), shared, finish);
+    finish_sums(tiling, block, sums, sums_in(norm.workspace), shared, finish);
   }
 
  private:
@@ -212,6 +215,7 @@ template <typename T>
 struct NormGradientApply {
   struct Shared {};
   static constexpr int kBlocksPerProcessor = 2;
+  static constexpr int kColumns = kMostColumns;
 
   NormBackward norm;
   Tiling tiling;

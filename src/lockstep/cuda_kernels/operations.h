@@ -12,6 +12,7 @@ namespace lockstep::cuda_kernels {
 
 /// Batch normalization in training: y = [relu](norm(x) [+ residual]), computed in fp32 and rounded once.
 struct NormForward {
+  /// At most kMostChannels.
   Shape shape;
   Number number;
   const void* x;
@@ -30,7 +31,8 @@ struct NormForward {
   /// Updated; the variance by its unbiased estimate, except of a single value.
   float* running_mean;
   float* running_variance;
-  /// Memory of workspace_bytes(), zero before its first use and used by nothing else in between.
+  /// Memory of workspace_bytes(), zero before its first use and used in between by nothing but other
+  /// normalizations, of any shape.
   void* workspace;
 };
 

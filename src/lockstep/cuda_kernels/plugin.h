@@ -8,10 +8,6 @@ namespace lockstep::cuda_kernels {
 
 constexpr uint32_t kKernelsAbiVersion = 1;
 
-/// The note on these kernels in tables, until a GPU has run them.
-constexpr const char* kNeverRun =
-    "off by default until a GPU has run these kernels; they were tested on the CPU only";
-
 /// The functions of the plugin lockstep_cuda_kernels.so. Each enqueues its kernels in `stream` (a
 /// cudaStream_t) of the calling thread's current GPU, never waits, and may be recorded in a CUDA graph.
 /// Thread-safe. They throw Error if CUDA refuses a launch.

@@ -121,6 +121,13 @@ struct Shape {
 
 /// Groups in a tile at most, so that a warp reads 512 neighboring bytes of bf16.
 constexpr int kMostColumns = 32;
+/// The same where blocks add up: 128 neighboring bytes still fill a line of the cache, and a tile has a
+/// quarter of the blocks, whose sums its last block adds in a quarter of the channels.
+constexpr int kMostColumnsOfSums = 8;
+
+/// Tiles of sums of an image at most: 16,384 channels.
+constexpr int kMostTiles = 256;
+constexpr int kMostChannels = kMostTiles * kMostColumnsOfSums * kGroup;
 
 /// Rows of a thread at least, so that a block is worth its start.
 constexpr int kLeastRows = 4;
@@ -150,9 +157,9 @@ struct Tiling {
 };
 
 /// For at most `most_blocks` blocks, unless the image has more tiles; fewer if they would have little to do.
-inline Tiling tile(Shape shape, bool wide, int most_blocks) {
+inline Tiling tile(Shape shape, bool wide, int most_blocks, int most_columns = kMostColumns) {
   Tiling tiling{.shape = shape, .wide = wide, .groups = groups_of(shape.channels)};
-  tiling.tiles = (tiling.groups + kMostColumns - 1) / kMostColumns;
+  tiling.tiles = (tiling.groups + most_columns - 1) / most_columns;
   tiling.columns = (tiling.groups + tiling.tiles - 1) / tiling.tiles;
   tiling.rows_per_pass = kThreads / tiling.columns;
   const int64_t rows_of_a_thread = int64_t{kLeastRows} * tiling.rows_per_pass;

@@ -39,7 +39,7 @@ struct NormSteps {
 Fork fused_norm(const at::Tensor& x, const at::Tensor& residual, const NormLayer& layer,
                 const NormSteps& steps);
 
-/// Whether gpu_norm() has a kernel for x: an image of fp32, bf16 or fp16.
+/// Whether gpu_norm() has a kernel for x: an image of fp32, bf16 or fp16 with at most 16,384 channels.
 bool has_gpu_norm(const at::Tensor& x);
 
 /// fused_norm() for GPUs: [relu](norm(x) [+ residual]) of a plain image, computed in fp32 and rounded once.

@@ -187,7 +187,8 @@ class GpuNorm : public torch::autograd::Function<GpuNorm> {
 
 bool has_gpu_norm(const at::Tensor& x) {
   const at::ScalarType type = x.scalar_type();
-  return x.dim() == 4 && (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf);
+  return x.dim() == 4 && x.size(1) <= cuda_kernels::kMostChannels &&
+         (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf);
 }
 
 Fork gpu_norm(const at::Tensor& x, const at::Tensor& residual, const NormLayer& layer, const NormSteps& steps,

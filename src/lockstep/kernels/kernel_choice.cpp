@@ -25,8 +25,7 @@ const Registry<KernelsInfo>& registry() {
               "convolutions in groups, narrow ones in a layout of their own",
               "batch normalization with the addition and the ReLU that follow it",
               "maximum and mean pooling, and the mean over the whole image", "linear layers",
-              fmt::format("on GPUs batch normalization alone, with what follows it ({})",
-                          cuda_kernels::kNeverRun)},
+              "on GPUs batch normalization alone, with what follows it (not the default there)"},
          .falls_back = {"local response normalization, and layers whose channels fill no blocks",
                         "what oneDNN has no fast code for on this processor",
                         "evaluation, whole: these kernels are for training"}}}});
@@ -43,7 +42,7 @@ std::string why_no_fused_kernels() {
 
 std::string kernel_detail(const std::string& name, bool on_gpu) {
   if (parse_kernels(name) != KernelChoice::kFused) return "";
-  if (on_gpu) return fmt::format("lockstep_cuda_kernels: {}", cuda_kernels::kNeverRun);
+  if (on_gpu) return "lockstep_cuda_kernels";
   return why_no_fused_kernels().empty() ? onednn::version_and_instructions() : "";
 }
 

@@ -92,8 +92,6 @@ void set_up_precision(Precision precision, c10::DeviceType device, Algorithms al
   context.setAllowTF32CuBLAS(precision == Precision::kTf32);
   context.setAllowTF32CuDNN(precision == Precision::kTf32);
   context.setBenchmarkCuDNN(algorithms == Algorithms::kFastest);
-  // Try all plans, not the first ten; warm-up takes longer.
-  context.setBenchmarkLimitCuDNN(0);
   context.setDeterministicCuDNN(algorithms == Algorithms::kRepeatable);
 }
 
