@@ -7,9 +7,14 @@
 
 #include <tuple>
 
-#include <torch/nn/functional.h>
-#include <torch/nn/modules.h>
-#include <torch/nn/options.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/pooling.h>
+#include <torch/nn/modules/rnn.h>
 
 #include "lockstep/models/network_plugin.h"
 

@@ -2,7 +2,9 @@
 
 #include <stdexcept>
 
-#include <torch/nn/modules.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
 
 #include "lockstep/models/network_plugin.h"
 
