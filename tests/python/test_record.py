@@ -92,6 +92,7 @@ class LaunchTest(RecordTest):
         self.assertEqual(finished.returncode, 0, finished.stderr)
         self.assertIn("trained 80 steps", finished.stdout)
         self.assertNotIn("warning", finished.stderr)
+        self.assertIn("A mean step: ddp at 2 ranks", finished.stdout)
         ranks = self.ranks()
         self.check_whole(ranks, 2)
         self.check_nothing_left()
