@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <exception>
 #include <utility>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/train/rows/row_result.h"
 
 namespace lockstep::cli {
@@ -21,9 +21,7 @@ constexpr double kPausePerWriting = 1000;
 
 /// Processor time of this thread.
 CpuSeconds thread_time() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return CpuSeconds(static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec));
+  return CpuSeconds(processor_clock_s(CLOCK_THREAD_CPUTIME_ID));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 
 namespace lockstep::models {
@@ -94,6 +95,25 @@ TEST(ReplayedModelTest, a_step_takes_the_times_of_its_rank) {
     EXPECT_GE(forward_s, times.first) << rank;
     EXPECT_GE(step_s, times.second) << rank;
   }
+}
+
+TEST(ReplayedModelTest, a_processor_is_busy_for_as_long_as_it_was_in_each_phase) {
+  const std::string row = fmt::format(
+      R"({{"model": "mine", "ranks": 1, "batch_per_rank": 4, "device": "cpu", "breakdown": {{"ranks": [
+          {{"phases": {{"forward_s": 1, "backward_s": 2, "optimizer_s": 3}}, "buckets": [{}],
+            "processor": {{"before_s": 0.02, "backward_s": 0.04, "optimizer_s": 3}}}}]}}}})",
+      R"({"bytes": 40, "ready_s": 2}, {"bytes": 8, "ready_s": 3})");
+  const std::unique_ptr<Model> model = replayed_network(replay(row)).create({});
+  double begin_s = processor_clock_s(CLOCK_THREAD_CPUTIME_ID), forward_s = 0;
+  model->whole_step()->run({at::ones({4})}, {}, at::full({}, 1.0), [&] {
+    forward_s = processor_clock_s(CLOCK_THREAD_CPUTIME_ID) - begin_s;
+    begin_s += forward_s;
+  });
+  const double backward_s = processor_clock_s(CLOCK_THREAD_CPUTIME_ID) - begin_s;
+  EXPECT_GE(forward_s, 0.02);
+  EXPECT_GE(backward_s, 0.04);
+  // The update is lockstep's own, which the replay's strategy makes.
+  EXPECT_LT(forward_s + backward_s, 1);
 }
 
 TEST(ReplayedModelTest, gradients_are_those_of_the_loss_and_final_when_they_were) {

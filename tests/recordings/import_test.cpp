@@ -51,22 +51,24 @@ class ImportTest : public testing::Test {
       double at_s = 100;
       for (int i = 0; i < 40; ++i)
         ends.push_back(at_s += i >= 20 && i < 26 ? 0.015 : 0.01 + 1e-5 * (i * 7 % 5));
-      write(fmt::format("rank-{}.json", rank), json{{"lockstep_recording", 1},
-                                                    {"rank", rank},
-                                                    {"world", ranks},
-                                                    {"host", "box"},
-                                                    {"torch", "2.11.0"},
-                                                    {"backend", "gloo"},
-                                                    {"strategy", "ddp"},
-                                                    {"command", {"python", "my_train.py"}},
-                                                    {"started_at", "2026-11-25T12:00:00Z"},
-                                                    {"step_end_s", ends},
-                                                    {"window", {20, 26}},
-                                                    {"trace", fmt::format("rank-{}.trace.json.gz", rank)},
-                                                    {"samples_per_step", 32},
-                                                    {"ended", "finished"},
-                                                    {"warnings", json::array()}}
-                                                   .dump());
+      write(fmt::format("rank-{}.json", rank),
+            json{{"lockstep_recording", 1},
+                 {"rank", rank},
+                 {"world", ranks},
+                 {"host", "box"},
+                 {"torch", "2.11.0"},
+                 {"backend", "gloo"},
+                 {"strategy", "ddp"},
+                 {"command", {"python", "my_train.py"}},
+                 {"started_at", "2026-11-25T12:00:00Z"},
+                 {"step_end_s", ends},
+                 {"window", {20, 26}},
+                 {"trace", fmt::format("rank-{}.trace.json.gz", rank)},
+                 {"samples_per_step", 32},
+                 {"processor", {{"before_s", 0.003}, {"backward_s", 0.004}}},
+                 {"ended", "finished"},
+                 {"warnings", json::array()}}
+                .dump());
     }
   }
 
@@ -100,6 +102,7 @@ TEST_F(ImportTest, rates_of_a_recording_are_those_outside_of_the_window) {
   EXPECT_EQ(run.recorded->window_steps + run.samples.size() + run.warmup_samples.size(), 39);
   EXPECT_EQ(run.recorded->by, "PyTorch 2.11.0's profiler");
   EXPECT_EQ(record.torch_version, "2.11.0");
+  EXPECT_EQ(run.breakdown->ranks[1].processor.backward_s, 0.004);
 }
 
 TEST_F(ImportTest, a_recording_with_files_missing_is_imported_as_far_as_it_goes) {

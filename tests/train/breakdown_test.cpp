@@ -99,8 +99,21 @@ TEST(BreakdownTest, a_slowed_rank_is_that_much_waiting_on_the_others_and_is_name
            (lost_s >= 0.03 ? "" : "rank 1 lost less than its delay; ") +
            unlike("rank 0's waiting", found.ranks[0].mean.waiting_s, lost_s, tolerance_s) +
            unlike("rank 2's waiting", found.ranks[2].mean.waiting_s, lost_s, tolerance_s) +
-           unlike("rank 1's waiting", found.ranks[1].mean.waiting_s, 0, tolerance_s);
+           unlike("rank 1's waiting", found.ranks[1].mean.waiting_s, 0, tolerance_s) +
+           (found.ranks[1].processor.before_s < lost_s ? "" : "sleeping counts as processor time; ");
   });
+}
+
+TEST(BreakdownTest, processor_time_is_within_the_time_of_its_phases) {
+  const Breakdown found = break_down_disturbed({});
+  for (const measure::RankBreakdown& rank : found.ranks) {
+    EXPECT_GT(rank.processor.before_s, 0);
+    EXPECT_LE(rank.processor.before_s, 1.01 * (rank.mean.step_s - rank.mean.backward_s));
+    EXPECT_GT(rank.processor.backward_s, 0);
+    EXPECT_LE(rank.processor.backward_s, 1.01 * (rank.mean.backward_s + rank.mean.exposed_s()));
+    EXPECT_GT(rank.processor.optimizer_s, 0);
+    EXPECT_LE(rank.processor.optimizer_s, 1.01 * rank.mean.optimizer_s + 1e-5);
+  }
 }
 
 TEST(BreakdownTest, a_slow_link_is_that_much_transfer) {

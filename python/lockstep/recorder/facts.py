@@ -1,7 +1,6 @@
 """What a recording says of its rank."""
 
 import gc
-import glob
 import os
 import re
 import socket
@@ -75,20 +74,6 @@ def _strategy():
         if _instances(module, "FSDPModule", "FullyShardedDataParallel"):
             return "fsdp"
     return "ddp" if _instances("torch.nn.parallel.distributed", "DistributedDataParallel") else None
-
-
-def computing_s():
-    """Processor time so far of the threads that compute: the main one and autograd's. 0 where the system does not tell."""
-    total_ns = 0
-    for thread in glob.glob("/proc/self/task/*"):
-        try:
-            with open(thread + "/comm") as name, open(thread + "/schedstat") as used:
-                if thread.endswith("/{}".format(os.getpid())) or name.read().startswith("pt_autograd"):
-                    total_ns += int(used.read().split()[0])
-        except (OSError, ValueError):
-            # It has ended.
-            pass
-    return 1e-9 * total_ns
 
 
 class Loaders:

@@ -8,9 +8,10 @@ import weakref
 from time import perf_counter
 
 from . import warn
-from .facts import Loaders, computing_s, facts_of, is_on_several_hosts
+from .facts import Loaders, facts_of, is_on_several_hosts
 from .files import remove, replace
 from .lifeline import Lifeline
+from .processor import ProcessorTimes
 from .steady import is_steady
 from .tracer import Tracer
 
@@ -40,6 +41,7 @@ class Recorder:
         self._window = None
         self._trace = None
         self._tracer = Tracer(self._give_way)
+        self._processor = ProcessorTimes()
         self._ended = None
         self._writable = False
         self._lock = threading.RLock()
@@ -53,6 +55,7 @@ class Recorder:
         self._is_explicit = False
 
     def optimizer_step(self, optimizer):
+        self._processor.after_optimizer()
         if not self._is_explicit and (id(optimizer) == self._closing or self._closes(optimizer)):
             self._step()
 
@@ -122,11 +125,10 @@ class Recorder:
             self._warn("the window ends after {} steps: {}".format(last - first, size))
         self._tracer.open()
         self._window = [first, last]
-        self._computed_s = -computing_s()
+        self._processor.begin()
         # The annotation of an optimizer's step ends after its hooks: one step more has the end of the last.
         yield last + 1
         self._facts["samples_per_step"] = samples or loaders.samples_per_step(len(self._ends))
-        self._facts["compute_s"] = (self._computed_s + computing_s()) / (len(self._ends) - first + 1)
         self._keep_trace()
         self.write()
         yield from self._keep_times()
@@ -138,6 +140,7 @@ class Recorder:
         self._step = lambda: None
 
     def _only_times(self):
+        self._processor.stop()
         self._course = self._keep_times()
         self._next = next(self._course)
 
@@ -177,6 +180,8 @@ class Recorder:
         self._writable = True
 
     def _keep_trace(self):
+        self._processor.stop()
+        self._facts["processor"] = self._processor.means(len(self._ends) - self._window[0])
         path = self._path(".trace.json")
         self._tracer.close(path)
         self._trace = os.path.basename(path)
@@ -206,6 +211,7 @@ class Recorder:
                 self._warnings.append("ended after {} steps, before its window".format(len(self._ends)))
         except Exception as error:
             self._failed(error)
+        self._processor.stop()
         self._ended = ended
         self.write()
         self.lifeline.let_go()

@@ -38,12 +38,6 @@ void set_up_helper_thread(const std::string& name) {
   prctl(PR_SET_TIMERSLACK, 1000UL);
 }
 
-double processor_clock_s(clockid_t clock) {
-  timespec time{};
-  if (clock_gettime(clock, &time) != 0) return 0;
-  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
-}
-
 /// Shared with the thread, which may be left behind. The thread itself opens and closes its clock, which
 /// cannot be had from outside once it has ended.
 struct HelperThread::Life {

@@ -18,9 +18,6 @@ namespace lockstep::comm {
 /// sleeps exact to a microsecond.
 void set_up_helper_thread(const std::string& name);
 
-/// Processor seconds on a thread's or process's clock; 0 when the clock no longer exists.
-double processor_clock_s(clockid_t clock);
-
 /// A thread set up by set_up_helper_thread that counts its processor time. Join or leave it before it is
 /// destroyed, as with std::thread; cpu_s() may be called from any thread, the rest from one at a time.
 class HelperThread {

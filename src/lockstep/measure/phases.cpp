@@ -212,6 +212,12 @@ void PhaseTimes::add(const PhaseTimes& times, double weight) {
   }
 }
 
+void ProcessorTimes::add(const ProcessorTimes& times, double weight) {
+  before_s += weight * times.before_s;
+  backward_s += weight * times.backward_s;
+  optimizer_s += weight * times.optimizer_s;
+}
+
 void PhaseSeries::add(const PhaseTimes& times) {
   for (const auto& [list, phase] : {std::pair{&PhaseSeries::input_s, &PhaseTimes::input_s},
                                     {&PhaseSeries::forward_s, &PhaseTimes::forward_s},
@@ -307,6 +313,7 @@ Breakdown break_down(const std::vector<RankStamps>& ranks, size_t job_ranks) {
       const PhaseTimes phases = step.phases(rank);
       result.ranks[rank].mean.add(phases, per_step);
       result.ranks[rank].series.add(phases);
+      result.ranks[rank].processor.add(step.stamps(rank).processor, per_step);
       result.mean.add(phases, per_step * per_rank);
       waiting_s[i] += phases.waiting_s * per_rank;
       transfer_s[i] += phases.transfer_s * per_rank;

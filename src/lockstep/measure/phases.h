@@ -32,6 +32,18 @@ struct Stretch {
   LOCKSTEP_DESCRIBE(kOptional, begin_s, end_s)
 };
 
+/// Processor time in a step of the thread that trains, in seconds. All 0: not known, or a GPU trained.
+struct ProcessorTimes {
+  /// Before backward, and behind the optimizer.
+  double before_s = 0;
+  double backward_s = 0;
+  double optimizer_s = 0;
+
+  LOCKSTEP_DESCRIBE(kOptional, before_s, backward_s, optimizer_s)
+
+  void add(const ProcessorTimes& times, double weight);
+};
+
 /// Ends of the phases of one step on one rank, in seconds on that host's steady clock. `begin_s` is the end
 /// of the step before.
 struct StepStamps {
@@ -57,10 +69,11 @@ struct StepStamps {
   std::vector<Stretch> applying;
   /// In order of issue, which is the same on all ranks.
   std::vector<CollectiveStamp> collectives;
+  ProcessorTimes processor = {};
 
   LOCKSTEP_DESCRIBE(kOptional, begin_s, earlier_input_s, earlier_forward_s, earlier_backward_s,
                     earlier_communicating_s, input_s, forward_s, backward_s, combined_s, applied_s, end_s,
-                    communicating, applying, collectives)
+                    communicating, applying, collectives, processor)
 
   /// Begin of the last micro-batch.
   double last_micro_batch_s() const {
@@ -162,6 +175,7 @@ struct RankBreakdown {
   PhaseTimes mean;
   /// Empty in files of before there were any.
   PhaseSeries series = {};
+  ProcessorTimes processor = {};
   std::vector<BucketTimes> buckets;
   double clock_offset_s = 0;
   double clock_error_s = 0;
@@ -172,6 +186,7 @@ struct RankBreakdown {
     LOCKSTEP_FIELDS(kOptional, clock_offset_s, clock_error_s);
     fields("buckets", self.buckets, kRequired);
     fields("steps", self.series);
+    LOCKSTEP_FIELDS(kOptional, processor);
   }
 };
 

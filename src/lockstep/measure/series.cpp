@@ -47,6 +47,7 @@ double value_at_place(std::span<const double> sorted, double place) {
 }
 
 double median_of(std::span<const double> values) {
+  if (values.empty()) return 0;
   std::vector<double> copy(values.begin(), values.end());
   // Two halves are enough: a full sort costs several times as much.
   const auto middle = copy.begin() + static_cast<std::ptrdiff_t>(copy.size() / 2);

@@ -22,7 +22,7 @@ std::vector<double> sorted_copy(std::span<const double> values);
 /// place outside yields the nearest end. `sorted` must not be empty.
 double value_at_place(std::span<const double> sorted, double place);
 
-/// The median; `values` must not be empty.
+/// The median; 0 without values.
 double median_of(std::span<const double> values);
 
 double mean_of(std::span<const double> values);

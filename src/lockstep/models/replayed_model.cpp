@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <memory>
 #include <string_view>
 #include <thread>
@@ -16,6 +15,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
+#include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/stream_seed.h"
 #include "lockstep/models/accumulate.h"
@@ -34,29 +34,30 @@ using network_file::RecordedTraining;
 constexpr std::string_view kReplay = "replay:";
 constexpr std::string_view kReplayMeans = "replay-means:";
 
+/// Seconds of the clock that a replay waits by.
+double clock_s(bool on_processor) {
+  return on_processor ? processor_clock_s(CLOCK_THREAD_CPUTIME_ID) : now_s();
+}
+
 /// The part of a step that a phase has taken, in seconds as they were recorded.
 class PhaseClock {
  public:
-  /// `processor_share`: of RecordedTraining.
-  explicit PhaseClock(double processor_share) : share_(processor_share), begin_s_(now_s()) {}
+  /// `on_processor`: of RecordedTraining.
+  explicit PhaseClock(bool on_processor) : on_processor_(on_processor), begin_s_(clock_s(on_processor)) {}
+
+  double passed_s() const { return clock_s(on_processor_) - begin_s_; }
 
   /// Returns when `recorded_s` have passed since the phase began.
   void wait_until(double recorded_s) const {
-    if (share_ > 0) {
-      while (now_s() - begin_s_ < recorded_s * share_) continue;
+    if (on_processor_) {
+      while (passed_s() < recorded_s) continue;
     } else {
-      std::this_thread::sleep_for(std::chrono::duration<double>(begin_s_ + recorded_s - now_s()));
+      std::this_thread::sleep_for(std::chrono::duration<double>(recorded_s - passed_s()));
     }
   }
 
  private:
-  double now_s() const {
-    timespec now{};
-    ::clock_gettime(share_ > 0 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
-    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-  }
-
-  double share_;
+  bool on_processor_;
   double begin_s_;
 };
 
@@ -64,12 +65,11 @@ std::vector<RecordedStep> means(const std::vector<RecordedStep>& steps) {
   RecordedStep sum;
   for (const RecordedStep& step : steps) {
     sum.before_s += step.before_s;
-    sum.forward_s += step.forward_s;
     sum.backward_s += step.backward_s;
     sum.optimizer_s += step.optimizer_s;
   }
   const auto count = static_cast<double>(steps.size());
-  return {{sum.before_s / count, sum.forward_s / count, sum.backward_s / count, sum.optimizer_s / count}};
+  return {{sum.before_s / count, sum.backward_s / count, sum.optimizer_s / count}};
 }
 
 /// Seconds that lockstep's update of so many parameters takes on this processor: that of at most 16 million,
@@ -77,13 +77,13 @@ std::vector<RecordedStep> means(const std::vector<RecordedStep>& steps) {
 double own_update_s(int64_t parameters) {
   const int64_t tried = std::min(parameters, int64_t{1} << 24);
   const at::Tensor value = at::ones({tried}), gradient = at::ones({tried}), momentum = at::zeros({tried});
-  std::chrono::duration<double> taken{};
+  double taken_s = 0;
   for (int round = 0; round < 2; ++round) {
-    const auto begin = std::chrono::steady_clock::now();
+    const PhaseClock update(/*on_processor=*/true);
     replica::fused_sgd({value}, {gradient}, {momentum}, {}, false);
-    taken = std::chrono::steady_clock::now() - begin;
+    taken_s = update.passed_s();
   }
-  return taken.count() * static_cast<double>(parameters) / static_cast<double>(tried);
+  return taken_s * static_cast<double>(parameters) / static_cast<double>(tried);
 }
 
 class ReplayedModel final : public Model, public WholeStep {
@@ -99,6 +99,7 @@ class ReplayedModel final : public Model, public WholeStep {
       options.seed ? value.normal_(0, 1, random) : value.zero_();
       parameters_.add(tensor.name, value);
     }
+    accumulating_s_.resize(file.parameters.size());
     if (options.device == "cpu") update_s_ = own_update_s(file.parameter_count());
   }
 
@@ -112,21 +113,24 @@ class ReplayedModel final : public Model, public WholeStep {
                  const at::Tensor& scale, const std::function<void()>& forward_done) override {
     const at::NoGradGuard no_grad;
     const RecordedStep& step = step_of(context, samples.front().size(0));
-    const PhaseClock forward(training_->processor_share);
+    const PhaseClock forward(training_->on_processor);
     const at::Tensor level = samples.front().mean();
     const std::vector<at::Tensor> parameters = parameters_.tensors();
     const auto smallest = std::ranges::min_element(parameters, {}, &at::Tensor::numel);
     at::Tensor loss = smallest->square().sum() * level / 2;
-    forward.wait_until(step.before_s + step.forward_s + std::max(0.0, step.optimizer_s - update_s_));
+    forward.wait_until(step.before_s + std::max(0.0, step.optimizer_s - update_s_));
     forward_done();
-    const PhaseClock backward(training_->processor_share);
+    const PhaseClock backward(training_->on_processor);
     const at::Tensor factor = level * scale;
     // Parameters are in the reverse order, as those of a network's first layers are final last.
     for (size_t i = 0; i < parameters.size(); ++i) {
       const at::Tensor& parameter = parameters[parameters.size() - 1 - i];
       at::Tensor gradient = parameter * factor;
-      backward.wait_until(training_->gradients[i].ready * step.backward_s);
+      // A gradient is final when it was accumulated, which takes as long as in the last step.
+      backward.wait_until(training_->gradients[i].ready * step.backward_s - accumulating_s_[i]);
+      const PhaseClock accumulating(training_->on_processor);
       accumulate(parameter, std::move(gradient));
+      accumulating_s_[i] = accumulating.passed_s();
     }
     backward.wait_until(step.backward_s);
     return loss;
@@ -147,6 +151,8 @@ class ReplayedModel final : public Model, public WholeStep {
   std::shared_ptr<const RecordedTraining> training_;
   /// Seconds of lockstep's own update, which the recorded one's time includes.
   double update_s_ = 0;
+  /// Time that each gradient's accumulation took in the last step.
+  std::vector<double> accumulating_s_;
 };
 
 NetworkFile described(const std::string& name, const RecordedTraining& training) {

@@ -24,12 +24,19 @@ double seconds(const JsonNode& node) {
   return value > 0 ? value : 0;
 }
 
+/// The processor time of a phase over the time that it took.
+double share(const JsonNode& processor, const char* phase, double taken_s) {
+  const bool known = !processor.missing() && seconds(processor["backward_s"]) > 0;
+  return known && taken_s > 0 ? std::min(1.0, seconds(processor[phase]) / taken_s) : 1;
+}
+
 /// The phases of every step of every rank; of a file without them, the means.
-std::vector<std::vector<RecordedStep>> steps_of(const JsonNode& breakdown) {
+std::vector<std::vector<RecordedStep>> steps_of(const JsonNode& run) {
+  const bool is_own = run["recorded"].missing();
   std::vector<std::vector<RecordedStep>> ranks;
-  for (const JsonNode& rank : breakdown["ranks"].elements()) {
+  for (const JsonNode& rank : run["breakdown"]["ranks"].elements()) {
     std::vector<RecordedStep>& steps = ranks.emplace_back();
-    const JsonNode series = rank["steps"], means = rank["phases"];
+    const JsonNode series = rank["steps"], means = rank["phases"], processor = rank["processor"];
     const bool has_steps = !series.missing() && !series["forward_s"].missing();
     const auto times = [&](const char* phase) {
       return has_steps ? series[phase].numbers() : std::vector{means[phase].number_or(0)};
@@ -39,11 +46,17 @@ std::vector<std::vector<RecordedStep>> steps_of(const JsonNode& breakdown) {
                               optimizer_s = times("optimizer_s");
     const size_t count =
         std::min({input_s.size(), other_s.size(), forward_s.size(), backward_s.size(), optimizer_s.size()});
+    const auto mean_s = [&](const char* phase) { return seconds(means[phase]); };
+    const double before =
+        share(processor, "before_s", mean_s("input_s") + mean_s("forward_s") + mean_s("other_s"));
+    const double backward = share(processor, "backward_s", mean_s("backward_s"));
+    const double optimizer = is_own ? 0 : share(processor, "optimizer_s", mean_s("optimizer_s"));
     for (size_t i = 0; i < count; ++i) {
-      steps.push_back({.before_s = std::max(0.0, input_s[i]) + std::max(0.0, other_s[i]),
-                       .forward_s = std::max(0.0, forward_s[i]),
-                       .backward_s = std::max(0.0, backward_s[i]),
-                       .optimizer_s = std::max(0.0, optimizer_s[i])});
+      const double before_s =
+          std::max(0.0, input_s[i]) + std::max(0.0, forward_s[i]) + std::max(0.0, other_s[i]);
+      steps.push_back({.before_s = before * before_s,
+                       .backward_s = backward * std::max(0.0, backward_s[i]),
+                       .optimizer_s = optimizer * std::max(0.0, optimizer_s[i])});
     }
   }
   return ranks;
@@ -82,22 +95,6 @@ std::vector<RecordedGradient> gradients_of(const JsonNode& run) {
   return gradients;
 }
 
-/// RecordedTraining::processor_share.
-double processor_share(const JsonNode& record, const JsonNode& run) {
-  if (run["device"].text_or("cpu") != "cpu") return 0;
-  const JsonNode recorded = run["recorded"], used = run["resources"];
-  if (!recorded.missing()) return std::clamp(recorded["processor_share"].number_or(1), 0.1, 1.0);
-  if (used.missing() || used["processor_utilisation"].missing()) return 1;
-  const double cores = record["machine"].missing() ? 0 : record["machine"]["cores"].number_or(0);
-  const double threads = run["ranks"].number() * std::max(1.0, run["threads_per_rank"].number_or(1));
-  const JsonNode phases = run["breakdown"]["phases"];
-  const double waits_s = seconds(phases["waiting_s"]) + seconds(phases["transfer_s"]);
-  const double computes = 1 - waits_s / std::max(waits_s, phases["step_s"].number());
-  const double busy = used["processor_utilisation"].number() - used["communication_threads"].number_or(0);
-  const double of_thread = busy * (cores > 0 ? std::min(1.0, cores / threads) : 1);
-  return computes > 0 && of_thread > 0 ? std::min(1.0, of_thread / computes) : 1;
-}
-
 }  // namespace
 
 RecordedTraining read_recorded_training(const std::string& path) {
@@ -127,8 +124,8 @@ RecordedTraining read_recorded_training(const std::string& path) {
                             .unit = run["unit"].text_or("image"),
                             .batch = run["batch_per_rank"].whole(1, kMostBatch),
                             .gradients = gradients,
-                            .ranks = steps_of(run["breakdown"]),
-                            .processor_share = processor_share(record, run)};
+                            .ranks = steps_of(run),
+                            .on_processor = run["device"].text_or("cpu") == "cpu"};
   const bool even = std::ranges::all_of(training.ranks, [&](const auto& steps) {
     return !steps.empty() && steps.size() == training.ranks.front().size();
   });

@@ -14,12 +14,12 @@ struct RecordedGradient {
   double ready = 1;
 };
 
-/// The phases of one rank in one recorded step, in seconds.
+/// The phases of one rank in one recorded step: seconds of RecordedTraining::on_processor's clock.
 struct RecordedStep {
-  /// Input, and all that is no other phase.
+  /// Input, forward, and all that is no other phase.
   double before_s = 0;
-  double forward_s = 0;
   double backward_s = 0;
+  /// Of an optimizer that is not lockstep's own.
   double optimizer_s = 0;
 };
 
@@ -34,9 +34,8 @@ struct RecordedTraining {
   std::vector<RecordedGradient> gradients;
   /// [rank][step]; every rank has as many.
   std::vector<std::vector<RecordedStep>> ranks;
-  /// The processor time of the computing threads over the time of these phases; 0: it was a GPU that
-  /// computed.
-  double processor_share = 1;
+  /// Times are those that a processor computed; otherwise a GPU did, and they are those that passed.
+  bool on_processor = true;
 };
 
 /// Reads the training of a result file: its row with a breakdown in which gradients or buckets are known.

@@ -170,7 +170,7 @@ std::vector<LegendEntry> bucket_legend(const std::vector<const results::PhaseTim
 }  // namespace
 
 Chart buckets_chart(const Sources& sources, const ChartForm& form) {
-  Chart chart{.title = "Buckets of a step"};
+  Chart chart{.title = "Buckets of a mean step"};
   const std::optional<LabelledRun> run = choose_run(sources);
   if (!run) {
     return missing_chart(chart.title, "no run tells when its buckets were under way",
@@ -211,7 +211,7 @@ Chart buckets_chart(const Sources& sources, const ChartForm& form) {
     }
   }
   chart.description = fmt::format(
-      "For each rank the phases of a step, and below them when each of its {} was ready, under way and "
+      "For each rank the mean phases of a step, and below them when each of its {} was ready, under way and "
       "combined.",
       counted(buckets[0].size(), "bucket"));
   if (const auto overlap = breakdown.overlap()) {

@@ -248,7 +248,10 @@ class Importer {
           world_, listed(recorded_.ranks)));
     }
     run_.breakdown = measure::break_down(job.ranks, static_cast<size_t>(world_));
-    recorded_.processor_share = processor_share(*run_.breakdown, series(compute_s));
+    for (size_t i = 0; i < present; ++i) {
+      const auto member = std::ranges::find(members_, recorded_.ranks[i], &Member::rank);
+      if (member->file) run_.breakdown->ranks[i].processor = member->file->processor;
+    }
     if (run_.breakdown->straggler)
       run_.breakdown->straggler = recorded_.ranks[static_cast<size_t>(*run_.breakdown->straggler)];
     stamps_ = std::move(job.ranks);

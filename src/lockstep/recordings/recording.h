@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/base/fields.h"
+#include "lockstep/measure/phases.h"
 
 namespace lockstep::recordings {
 
@@ -31,8 +32,8 @@ struct RankFile {
   /// File of the trace in the same folder; empty: there is none.
   std::string trace;
   std::optional<int64_t> samples_per_step;
-  /// Processor time of the threads that compute, per step of the window.
-  std::optional<double> compute_s;
+  /// Per step of the window.
+  measure::ProcessorTimes processor;
   /// "finished", or how the training ended otherwise.
   std::string ended;
   std::vector<std::string> warnings;
@@ -43,7 +44,7 @@ struct RankFile {
     fields("world", self.world, kAtLeastOne);
     LOCKSTEP_FIELDS(kOptional, host, torch, device, backend, strategy, command, started_at)
     LOCKSTEP_FIELDS(kRequired, step_end_s)
-    LOCKSTEP_FIELDS(kOptional, window, trace, samples_per_step, compute_s, ended, warnings)
+    LOCKSTEP_FIELDS(kOptional, window, trace, samples_per_step, processor, ended, warnings)
   }
 };
 

@@ -50,23 +50,6 @@ std::vector<double> longest_steps(const std::vector<std::vector<double>>& ranks)
   return longest_s;
 }
 
-std::vector<double> compute_s(const RankFile& file) {
-  return file.compute_s ? std::vector{*file.compute_s} : std::vector<double>();
-}
-
-std::optional<double> processor_share(const measure::Breakdown& breakdown,
-                                      const std::vector<std::vector<double>>& compute_s) {
-  double computed_s = 0, busy_s = 0;
-  for (size_t rank = 0; rank < compute_s.size(); ++rank) {
-    if (compute_s[rank].empty()) return std::nullopt;
-    const measure::PhaseTimes& mean = breakdown.ranks[rank].mean;
-    computed_s += compute_s[rank].front();
-    busy_s += mean.step_s - mean.exposed_s();
-  }
-  if (!(computed_s > 0) || !(busy_s > 0)) return std::nullopt;
-  return std::min(1.0, computed_s / busy_s);
-}
-
 void assign_window_cost(results::Recorded& recorded, const std::vector<double>& inside_s,
                         const std::vector<double>& outside_s) {
   if (inside_s.empty() || outside_s.empty()) return;

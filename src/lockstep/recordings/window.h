@@ -15,12 +15,6 @@ std::vector<double> steps_outside(const RankFile& file);
 std::pair<int, int> steps_left_out(const RankFile& file);
 /// Likewise of those inside.
 std::vector<double> steps_inside(const RankFile& file);
-/// RankFile::compute_s; empty where it is not known.
-std::vector<double> compute_s(const RankFile& file);
-
-/// results::Recorded::processor_share. `compute_s`: [rank], each as compute_s() has it.
-std::optional<double> processor_share(const measure::Breakdown& breakdown,
-                                      const std::vector<std::vector<double>>& compute_s);
 
 /// The longest of the ranks' steps of the same place; all ranks have as many.
 std::vector<double> longest_steps(const std::vector<std::vector<double>>& ranks);

@@ -80,9 +80,6 @@ struct Recorded {
   int window_steps = 0;
   /// Samples of a step per rank, by shapes in the traces; empty: not known, or all alike.
   std::vector<int64_t> batches;
-  /// Processor time of the threads that compute over the time that is not exposed communication, mean over
-  /// ranks; empty: not known.
-  std::optional<double> processor_share;
   std::vector<RecordedWork> work;
   std::vector<RecordedGroup> groups;
   std::vector<RecordedCollective> collectives;
@@ -92,7 +89,7 @@ struct Recorded {
 
   LOCKSTEP_DESCRIBE(kOptional, by, ranks, rates_outside, steps, evaluation_steps, incomplete_steps,
                     irregular_steps, window_cost, window_cost_interval, window_at, window_steps, batches,
-                    processor_share, work, groups, collectives, gradients, notes)
+                    work, groups, collectives, gradients, notes)
 };
 
 }  // namespace lockstep::results

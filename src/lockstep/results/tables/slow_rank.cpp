@@ -10,6 +10,7 @@
 namespace lockstep::results {
 namespace {
 
+using measure::median_of;
 using measure::PhaseSeries;
 using measure::RankBreakdown;
 using Series = std::vector<double> PhaseSeries::*;
@@ -34,14 +35,6 @@ constexpr std::array<NamedPhase, 4> kRankPhases{
       "Compare that rank's device and its samples with the others'."},
      {"backward pass", &PhaseSeries::backward_s, kDevice},
      {"optimizer", &PhaseSeries::optimizer_s, kDevice}}};
-
-/// The upper of the two in the middle; 0 without values.
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 /// By their mean and three standard errors, or by the number of those above 0, which a few large ones cannot
 /// hide.

@@ -89,8 +89,10 @@ Document timeline(const RunRecord& record) {
   const std::string middle = time_text(step_s / 2), end = time_text(step_s);
   text += fmt::format("{:{}}0{:>{}}{:>{}}\n", "", kLead, middle, kColumns / 2 - 1, end, kColumns / 2);
   Document document;
-  document.add(Heading{fmt::format("A mean step: {}, {} at {}", found->model, found->strategy,
-                                   counted(found->ranks, "rank"))});
+  // A recorded script may be called as its strategy.
+  const std::string name =
+      found->model == found->strategy ? found->model : found->model + ", " + found->strategy;
+  document.add(Heading{fmt::format("A mean step: {} at {}", name, counted(found->ranks, "rank"))});
   document.add(Preformatted{std::move(text)});
   document.add(
       Remark{"",

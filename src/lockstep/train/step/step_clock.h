@@ -13,6 +13,8 @@ namespace lockstep::train {
 /// known once the GPU has reached it.
 struct Instant {
   double at_s = 0;
+  /// On the CPU the processor time of the thread.
+  double processor_s = 0;
   replica::Accelerator::MarkPtr mark;
 };
 
@@ -31,12 +33,13 @@ class StepClock {
       origin_.mark = accelerator_->mark();
       accelerator_->wait(*origin_.mark);
     }
+    origin_.processor_s = processor_clock_s(CLOCK_THREAD_CPUTIME_ID);
     return origin_.at_s = now_s();
   }
 
   Instant now() const {
-    if (accelerator_ == nullptr) return {.at_s = now_s(), .mark = nullptr};
-    return {.at_s = 0, .mark = accelerator_->mark()};
+    if (accelerator_ != nullptr) return {.mark = accelerator_->mark()};
+    return {.at_s = now_s(), .processor_s = processor_clock_s(CLOCK_THREAD_CPUTIME_ID)};
   }
 
   /// Blocks until the device has reached the instant. Returns its time.
@@ -50,9 +53,15 @@ class StepClock {
     return origin_.at_s + accelerator_->seconds_between(*origin_.mark, *instant.mark);
   }
 
+  /// The processor time of the thread when the clock was set.
+  double processor_origin_s() const { return origin_.processor_s; }
+
   /// Counts from this instant on, whose time is `at_s` (seconds()). A GPU measures the distance of two marks,
   /// less exactly the farther they are apart.
-  void set_by(const Instant& instant, double at_s) { origin_ = {.at_s = at_s, .mark = instant.mark}; }
+  void set_by(const Instant& instant, double at_s) {
+    origin_ = instant;
+    origin_.at_s = at_s;
+  }
 
  private:
   replica::Accelerator* accelerator_;

@@ -32,6 +32,7 @@ measure::StepStamps StepInstants::stamps(double begin_s, double end_s, const Ste
     stretches.push_back({clock.seconds(entry.begin), clock.seconds(entry.end)});
   }
   double began_s = begin_s;
+  measure::ProcessorTimes& processor = stamps.processor;
   for (const MicroBatch& batch : micro_batches) {
     if (&batch != &micro_batches.front()) {
       stamps.add_earlier_micro_batch(began_s);
@@ -40,10 +41,15 @@ measure::StepStamps StepInstants::stamps(double begin_s, double end_s, const Ste
     stamps.input_s = clock.seconds(batch.input);
     stamps.forward_s = clock.seconds(batch.forward);
     stamps.backward_s = clock.seconds(batch.backward);
+    processor.backward_s += batch.backward.processor_s - batch.forward.processor_s;
   }
   stamps.combined_s = clock.seconds(combined);
   stamps.applied_s = clock.seconds(applied);
   stamps.end_s = end_s;
+  processor.optimizer_s = applied.processor_s - combined.processor_s;
+  const double combining_s = combined.processor_s - micro_batches.back().backward.processor_s;
+  processor.before_s = end.processor_s - clock.processor_origin_s() - processor.backward_s - combining_s -
+                       processor.optimizer_s;
   return stamps;
 }
 
