@@ -12,7 +12,7 @@ namespace lockstep::cli {
 /// Returns the exit code.
 int run_program(const Arguments& arguments);
 
-// The sub-commands, each in the file of its name; plot and show are in report.cpp, topo in info.cpp.
+// The sub-commands, each in the file of its name; plot and show are in report.cpp.
 
 RunCommand add_bench(Flags& flags);
 RunCommand add_compare(Flags& flags);

@@ -13,8 +13,6 @@
 #include "lockstep/models/model.h"
 #include "lockstep/replica/accelerator.h"
 #include "lockstep/results/files/record_json.h"
-#include "lockstep/results/files/system_json.h"
-#include "lockstep/results/tables/tables.h"
 #include "lockstep/strategies/strategy.h"
 #include "lockstep/topology/inspect.h"
 #include "lockstep/topology/nvml.h"
@@ -24,7 +22,6 @@
 
 #include "commands.h"
 #include "console.h"
-#include "output_files.h"
 #include "presets.h"
 
 namespace lockstep::cli {
@@ -213,36 +210,6 @@ int run_info(const std::string& topic, const std::string& name) {
   return kExitDone;
 }
 
-constexpr const char* kTopoExamples = R"(Examples:
-  lockstep topo
-  lockstep topo --json node7.json
-  lockstep topo --from node7.json
-  lstopo node7.xml                    on a machine without lockstep
-  lockstep topo --from node7.xml      processors and the PCI bus; hwloc's file has no NVLinks
-)";
-
-struct TopoOptions {
-  /// A recorded system; empty: this machine.
-  std::string from;
-  /// File for JSON in place of tables; "-" for stdout, empty: tables.
-  std::string json;
-  bool force = false;
-  bool markdown = false;
-};
-
-int run_topo(const TopoOptions& options) {
-  // Checked up front: inspecting the machine takes a while.
-  check_output_files({{"--json", options.json}}, {{"--from", options.from}}, options.force);
-  const results::System system =
-      options.from.empty() ? topology::inspect_system() : results::read_system(options.from);
-  if (!options.json.empty()) {
-    write_result(options.json, results::system_to_json(system));
-    return kExitDone;
-  }
-  print_result(results::to_text(results::system_tables(system), stdout_form(options.markdown)));
-  return kExitDone;
-}
-
 }  // namespace
 
 RunCommand add_info(Flags& flags) {
@@ -260,20 +227,6 @@ RunCommand add_info(Flags& flags) {
       "result files; or model, with the name of one");
   flags.add("name", asked->name, "for the topic model: a network's name or file", {.value = "MODEL"});
   return [asked](const Arguments& /*arguments*/) { return run_info(asked->topic, asked->name); };
-}
-
-RunCommand add_topo(Flags& flags) {
-  const auto options = std::make_shared<TopoOptions>();
-  flags.set_examples(kTopoExamples);
-  flags.add("--from", options->from,
-            "show a recorded machine: a file of 'lockstep topo --json FILE', or XML of hwloc's lstopo [this "
-            "machine]",
-            {.value = "FILE"});
-  flags.add("--json", options->json, "write JSON to this file in place of tables; - for stdout",
-            {.value = "FILE"});
-  add_force_flag(flags, options->force);
-  flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
-  return [options](const Arguments& /*arguments*/) { return run_topo(*options); };
 }
 
 }  // namespace lockstep::cli

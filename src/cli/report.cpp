@@ -1,3 +1,5 @@
+#include "lockstep/links/report.h"
+
 #include <algorithm>
 #include <iterator>
 
@@ -136,6 +138,10 @@ std::vector<NamedCollectives> read_collectives(const DrawingOptions& options) {
 
 int run_report(const DrawingOptions& options) {
   check_output(options);
+  if (options.runs.size() == 1 && links::is_record_file(options.runs[0])) {
+    write_result(options.output, links::page(links::read_record(options.runs[0])));
+    return kExitDone;
+  }
   if (const auto records = read_collectives(options); !records.empty()) {
     write_result(options.output, collectives_page(records));
     return kExitDone;
@@ -194,10 +200,12 @@ int run_show(const ShowOptions& options) {
         "Write rows as CSV, or tables in a style.");
   }
   check_output_files({{"--csv", options.csv}}, {{"the file to show", options.file}}, options.force);
-  if (collectives::is_record_file(options.file)) {
+  const bool of_links = links::is_record_file(options.file);
+  if (of_links || collectives::is_record_file(options.file)) {
     if (!options.csv.empty())
-      throw ConfigError("--csv has no rows of a table of collectives", "Its file is a flat list of rows.");
-    print_result(results::to_text(collectives_tables(collectives::read_record(options.file)),
+      throw ConfigError("--csv has no rows of collectives or links alone", "Their files are flat lists.");
+    print_result(results::to_text(of_links ? links::tables(links::read_record(options.file))
+                                           : collectives_tables(collectives::read_record(options.file)),
                                   stdout_form(options.how.form.markdown)));
     return kExitDone;
   }

@@ -19,10 +19,10 @@ namespace {
 
 using Parts = std::set<std::string>;
 
-const Parts kTorchFree = {"base",           "comm",           "measure",        "topology",
-                          "results/record", "results/files",  "results/tables", "launch",
-                          "recordings",     "data",           "feed",           "cuda_kernels",
-                          "network_file",   "predict/curves", "predict/jobs",   "collectives"};
+const Parts kTorchFree = {
+    "base",           "comm",           "measure",      "topology",    "results/record", "results/files",
+    "results/tables", "launch",         "recordings",   "data",        "feed",           "cuda_kernels",
+    "network_file",   "predict/curves", "predict/jobs", "collectives", "links"};
 
 Parts with(Parts parts, const Parts& more) {
   parts.insert(more.begin(), more.end());
@@ -42,6 +42,9 @@ const std::map<std::string, Parts> kMayKnow = {
     {"cuda_kernels", {"base"}},
     {"measure", {"base"}},
     {"collectives", {"base", "comm", "measure"}},
+    {"links",
+     {"base", "comm", "measure", "collectives", "topology", "results/record", "results/files",
+      "results/tables", "plots"}},
     {"predict/curves", {"base", "measure"}},
     {"predict/jobs", {"base", "comm", "measure", "collectives", "topology", "results/record"}},
     {"topology", {"base"}},

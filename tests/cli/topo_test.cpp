@@ -67,6 +67,30 @@ TEST(TopoTest, what_cannot_be_shown_is_said) {
               HasSubstr("lockstep show"));
 }
 
+TEST(TopoTest, links_of_loopback_and_shared_memory_are_measured_drawn_and_shown_again) {
+  const test::ScratchFolder folder;
+  const std::string json = folder.path("network.json"), svg = folder.path("network.svg");
+  for (const auto& [backend, kind] : {std::pair{"gloo", "over loopback"}, {"mpi", "by shared memory"}}) {
+    const test::Finished measured =
+        test::run({"lockstep", "topo", "--measure", "--ranks", "3", "--threads", "1", "--pair-time", "0.05",
+                   "--backend", backend, "--json", json, "--svg", svg});
+    EXPECT_EQ(measured.exit_code, 0) << measured.error;
+    EXPECT_THAT(measured.output, AllOf(HasSubstr("3 ranks on 1 host"), HasSubstr(kind),
+                                       HasSubstr("Latency in us"), Not(HasSubstr("Warning"))));
+    EXPECT_THAT(measured.error, AllOf(HasSubstr("every pair alone"), HasSubstr("network.svg")));
+    EXPECT_THAT(read_file(svg), AllOf(HasSubstr("socket 0"), HasSubstr("What connects the ranks")));
+    EXPECT_EQ(topo({"--from", json}).output, measured.output);
+    EXPECT_EQ(test::run_here({"lockstep", "show", json}).output, measured.output);
+    EXPECT_THAT(test::run_here({"lockstep", "report", json, "-o", "-"}).output,
+                HasSubstr("What the network gives"));
+  }
+}
+
+TEST(TopoTest, a_plan_of_links_says_how_long_it_takes) {
+  EXPECT_EQ(topo({"--measure", "--ranks", "16", "--threads", "1", "--dry-run"}).output,
+            "16 ranks over gloo: 120 pairs, about 1 min 00 s\n");
+}
+
 TEST(TopoTest, help_has_examples) {
   const test::Finished help = topo({"--help"});
   EXPECT_EQ(help.exit_code, 0);

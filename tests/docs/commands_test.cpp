@@ -39,8 +39,10 @@ std::vector<std::string> with_data(std::vector<std::string> command) {
 std::vector<std::string> with_files(std::vector<std::string> command) {
   for (size_t i = 2; i < command.size(); ++i) {
     std::string& word = command[i];
-    if (command[i - 1] == "-o" || command[i - 1] == "--json") {
+    if (command[i - 1] == "-o" || command[i - 1] == "--json" || command[i - 1] == "--svg") {
       word = "-";
+    } else if (word == "network.json") {
+      word = kSource + "tests/golden/links.json";
     } else if (command[i - 1] == "--from") {
       word =
           kSource + "tests/golden/topology/" + (word.ends_with(".xml") ? "two_gpus.xml" : "nvswitch8.json");
@@ -69,7 +71,8 @@ test::Finished understand(std::vector<std::string> command) {
     std::ranges::replace(command, std::string("64"), std::string("28"));
     return test::run(command);
   }
-  if (command[1] == "train" || command[1] == "compare" || command[1] == "collectives") {
+  if (command[1] == "train" || command[1] == "compare" || command[1] == "collectives" ||
+      std::ranges::find(command, "--measure") != command.end()) {
     // Flags behind "--" are another command's.
     command.insert(std::ranges::find(command, "--"), "--dry-run");
   } else if (command[1] != "bench") {

@@ -41,24 +41,6 @@ size_t moved(ssize_t result) {
                               result == 0 ? "closed by the other rank" : std::strerror(errno)));
 }
 
-/// Received bytes per second, while as much is sent as goes.
-double stream(int to, int from) {
-  std::vector<char> sent(kChunkBytes), received(kChunkBytes);
-  const double begin_s = now_s() + kStart_s;
-  double bytes = 0;
-  // Goes on a little, so that all ranks have both directions in use as long as one measures.
-  while (now_s() < begin_s + kMeasured_s + kStart_s) {
-    pollfd wanted[] = {{to, POLLOUT, 0}, {from, POLLIN, 0}};
-    ::poll(wanted, 2, 10);
-    if ((wanted[0].revents & POLLOUT) != 0)
-      moved(::send(to, sent.data(), sent.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
-    if (wanted[1].revents == 0) continue;
-    const size_t got = moved(::recv(from, received.data(), received.size(), MSG_DONTWAIT));
-    if (now_s() >= begin_s && now_s() < begin_s + kMeasured_s) bytes += static_cast<double>(got);
-  }
-  return bytes / kMeasured_s;
-}
-
 /// Median of half the round trips of 8 bytes.
 double half_round_trip_s(int peer, bool first) {
   constexpr int kTrips = 200;
@@ -83,6 +65,23 @@ Link link_of(const comm::Communicator& group, const char* kind) {
 }
 
 }  // namespace
+
+double stream(int to, int from) {
+  std::vector<char> sent(kChunkBytes), received(kChunkBytes);
+  const double begin_s = now_s() + kStart_s;
+  double bytes = 0;
+  // Goes on a little, so that all ranks have both directions in use as long as one measures.
+  while (now_s() < begin_s + kMeasured_s + kStart_s) {
+    pollfd wanted[] = {{to, POLLOUT, 0}, {from, POLLIN, 0}};
+    ::poll(wanted, 2, 10);
+    if ((wanted[0].revents & POLLOUT) != 0)
+      moved(::send(to, sent.data(), sent.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+    if (wanted[1].revents == 0) continue;
+    const size_t got = moved(::recv(from, received.data(), received.size(), MSG_DONTWAIT));
+    if (now_s() >= begin_s && now_s() < begin_s + kMeasured_s) bytes += static_cast<double>(got);
+  }
+  return bytes / kMeasured_s;
+}
 
 Link measure_memory(comm::Communicator& group) {
   constexpr size_t kBytes = size_t{32} << 20;

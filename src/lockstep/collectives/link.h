@@ -8,6 +8,11 @@
 
 namespace lockstep::collectives {
 
+/// Bytes per second received from one socket, in 0.2 s, while as much as goes is sent to another; ranks of a
+/// ring call it at the same time. The connections are of no use to anything else afterwards. Throws CommError
+/// for one that breaks.
+double stream(int to, int from);
+
 /// Measures memory: every rank copies at the same time, from one buffer of 32 MiB to another.
 /// Collective. The result is the same on all ranks.
 Link measure_memory(comm::Communicator& group);

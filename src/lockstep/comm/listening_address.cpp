@@ -29,14 +29,6 @@ std::string first_line(const std::filesystem::path& path) {
   return line;
 }
 
-/// Equal on two ranks exactly when one reaches the other through 127.0.0.1: same boot, same network
-/// namespace.
-std::string network_identity() {
-  std::error_code error;
-  const std::filesystem::path space = std::filesystem::read_symlink("/proc/self/ns/net", error);
-  return host_name() + " " + first_line("/proc/sys/kernel/random/boot_id") + " " + space.string();
-}
-
 std::string digits_of(const sockaddr_storage& address, socklen_t length) {
   char text[NI_MAXHOST] = "";
   ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, text, sizeof text, nullptr, 0,
@@ -135,6 +127,12 @@ Surroundings compare_surroundings(Store& store, const std::string& prefix, int r
 }
 
 }  // namespace
+
+std::string network_identity() {
+  std::error_code error;
+  const std::filesystem::path space = std::filesystem::read_symlink("/proc/self/ns/net", error);
+  return host_name() + " " + first_line("/proc/sys/kernel/random/boot_id") + " " + space.string();
+}
 
 std::string listening_address(Store& store, const std::string& prefix, const ConnectOptions& options,
                               Deadline deadline) {

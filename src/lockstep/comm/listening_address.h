@@ -7,6 +7,10 @@
 
 namespace lockstep::comm {
 
+/// Equal on two ranks exactly when one reaches the other through 127.0.0.1: same boot, same network
+/// namespace.
+std::string network_identity();
+
 /// The address, in digits, at which the other ranks reach this one: that of options.interface, an address or
 /// a network interface; if that is empty, loopback when all ranks are on one host, else the address from
 /// which this host reaches rank 0's, or on that host from which it reaches another. A name that nothing has
