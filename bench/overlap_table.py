@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What overlap hides on a network of known speed: --overlap on against off, over two network namespaces.
 
-  sudo bench/overlap_table.py                          resnet50 and alexnet at 64x64, 1 and 5 Gbit/s
-  sudo bench/overlap_table.py --link 10gbit --repeats 8
-  sudo bench/overlap_table.py --strategy sharded
-  sudo bench/overlap_table.py --model resnet50:64:8,resnet50.pt2:8 --lockstep-flag=--kernels=aten
+  bench/overlap_table.py                          resnet50 and alexnet at 64x64, 1 and 5 Gbit/s
+  bench/overlap_table.py --link 10gbit --repeats 8
+  bench/overlap_table.py --strategy sharded
+  bench/overlap_table.py --model resnet50:64:8,resnet50.pt2:8 --lockstep-flag=--kernels=aten
                                                        a network from a file beside the one that is built in
 
 Two ranks of one thread, each in a network namespace of its own with one core, talk through Gloo over a link that the
@@ -15,8 +15,8 @@ repetitions with a 95 % interval (Student's t on the logarithms).
 Beside it, from the breakdowns on rank 0: what communication takes in all and what of it is exposed (medians over the
 repetitions), without overlap (the same where nothing is hidden) and with it; and what the buckets' timeline of the last
 repetition predicts for that: each bucket begins when its gradients are ready and the one before has been sent, and
-takes as long as it did without overlap. All in milliseconds per step. Needs root, and `ip` and `tc` (Debian's iproute2); the namespaces are
-removed at the end. The output is a Markdown table.
+takes as long as it did without overlap. All in milliseconds per step. The hosts are those of
+tests/hosts/hosts.py. The output is a Markdown table.
 """
 
 import argparse
@@ -33,55 +33,24 @@ from pathlib import Path
 from strategy_table import median_step
 from vs_python import ROOT, ratio_interval
 
+sys.path.insert(0, str(ROOT / "tests/hosts"))
+import hosts  # noqa: E402
+
 PORT = 29400
 
 
-def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True)
+def start(network, rank, core, command):
+    environment = {**os.environ, "RANK": str(rank), "GROUP_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
+                   "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": network.address("h0"), "MASTER_PORT": str(PORT)}
+    return network.start(f"h{rank}", ["taskset", "-c", str(core), *command], env=environment,
+                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
-class Hosts:
-    """Two namespaces with a limited link between them."""
-
-    def __init__(self, rate):
-        self.names = [f"lockstep{os.getpid()}-{rank}" for rank in range(2)]
-        ends = [f"ls{os.getpid()}{rank}"[-15:] for rank in range(2)]
-        try:
-            for name in self.names:
-                ip("netns", "add", name)
-            ip("link", "add", ends[0], "netns", self.names[0], "type", "veth", "peer", "name", ends[1], "netns",
-               self.names[1])
-            for rank, (name, end) in enumerate(zip(self.names, ends)):
-                ip("-n", name, "addr", "add", f"{self.address(rank)}/30", "dev", end)
-                for device in ("lo", end):
-                    ip("-n", name, "link", "set", device, "up")
-                subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", end, "root", "tbf", "rate", rate, "burst",
-                                "512kb", "latency", "50ms"], check=True)
-        except BaseException:
-            self.remove()
-            raise
-
-    @staticmethod
-    def address(rank):
-        return f"10.77.0.{rank + 1}"
-
-    def start(self, rank, core, command):
-        environment = {**os.environ, "RANK": str(rank), "GROUP_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
-                       "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": self.address(0), "MASTER_PORT": str(PORT)}
-        return subprocess.Popen(
-            ["ip", "netns", "exec", self.names[rank], "taskset", "-c", str(core), *command], env=environment,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-
-    def remove(self):
-        for name in self.names:
-            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
-
-
-def launch(options, cell, hosts, overlap):
+def launch(options, cell, network, overlap):
     """The record's run of one launch with a breakdown."""
     *shape, strategy = cell
     model, batch = shape[0], shape[-1]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=hosts.SHARED) as folder:
         path = Path(folder) / "result.json"
         command = [
             options.lockstep, "bench", "--quiet", "--no-controls", "--breakdown", "--device", "cpu", "--model", model,
@@ -94,7 +63,8 @@ def launch(options, cell, hosts, overlap):
             # One at a time, as the prediction has it.
             command += ["--in-flight", "1"]
         cores = sorted(os.sched_getaffinity(0))
-        ranks = [hosts.start(0, cores[0], [*command, "--json", str(path)]), hosts.start(1, cores[-1], command)]
+        ranks = [start(network, 0, cores[0], [*command, "--json", str(path)]),
+                 start(network, 1, cores[-1], command)]
         errors = [rank.communicate()[1] for rank in ranks]
         if any(rank.returncode for rank in ranks):
             sys.exit("lockstep failed:\n" + "\n".join(errors))
@@ -120,20 +90,20 @@ def predicted_ms(on, off):
 
 
 def measure(options, cell, rate):
-    hosts = Hosts(rate)
+    network = hosts.Hosts(2, rate=rate)
     steps = {"off": [], "on": []}
     every = {"off": [], "on": []}
     try:
         for repetition in range(options.repeats):
             runs = {}
             for overlap in ("off", "on") if repetition % 2 == 0 else ("on", "off"):
-                runs[overlap] = launch(options, cell, hosts, overlap)
+                runs[overlap] = launch(options, cell, network, overlap)
                 every[overlap].append(runs[overlap])
                 steps[overlap].append(1000 * median_step(runs[overlap]))
             print(f"{cell[0]} {rate} {cell[-1]} repetition {repetition + 1}: "
                   + ", ".join(f"{name} {values[-1]:.0f} ms" for name, values in steps.items()), file=sys.stderr)
     finally:
-        hosts.remove()
+        network.remove()
     return steps, every
 
 
@@ -148,8 +118,7 @@ def main():
     parser.add_argument("--lockstep-flag", action="append", default=[], help="passed on to lockstep bench")
     parser.add_argument("--lockstep", default=str(ROOT / "build" / "lockstep"), help="the program")
     options = parser.parse_args()
-    if os.geteuid() != 0:
-        sys.exit("network namespaces need root: sudo " + " ".join(sys.argv))
+    hosts.enter()
 
     print("| model | link | strategy | off, ms | on, ms | off / on | 95 % interval | communication | exposed, off "
           "| exposed, on | predicted |")

@@ -24,6 +24,9 @@ import sys
 import time
 
 SOURCES = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCES / "tests/hosts"))
+import hosts  # noqa: E402
+
 NOBODY = 65534
 CROWD = 300
 
@@ -153,12 +156,8 @@ def main():
     parser.add_argument("--backend", default="gloo")
     parser.add_argument("--launcher", default="lockstep")
     parser.add_argument("--attacks", default="hold,relay,alter,crowd")
-    parser.add_argument("--inside", action="store_true")
     options = parser.parse_args()
-    if not options.inside:
-        privileged = subprocess.run(["unshare", "--net", "true"], stderr=subprocess.DEVNULL).returncode == 0
-        unshare = ["unshare", "--net"] if privileged else ["unshare", "--map-root-user", "--net"]
-        os.execvp("unshare", unshare + [sys.executable] + sys.argv + ["--inside"])
+    hosts.enter()
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
     expected, alone_s, error, _ = train(options, None)

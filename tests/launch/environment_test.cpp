@@ -137,6 +137,18 @@ TEST(EnvironmentTest, a_given_address_wins_over_slurms) {
   EXPECT_EQ(found->master_port, 5000);
 }
 
+TEST(EnvironmentTest, launchers_of_several_hosts_know_an_address) {
+  const Variables of_two_hosts = with(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "6"}});
+  const auto address = [](const Variables& variables) { return detect(variables)->launcher_addr; };
+  EXPECT_EQ(address(with(of_two_hosts, {{"OMPI_MCA_orte_hnp_uri", "1.0;tcp://10.0.0.1,10.1.0.1:4000"}})),
+            "10.0.0.1");
+  EXPECT_EQ(address(with(of_two_hosts, {{"OMPI_MCA_orte_hnp_uri", "1.0;tcp6://[fd00::1]:4000"}})), "fd00::1");
+  EXPECT_EQ(address(of_two_hosts), "");
+  const Variables slurm = with(kSlurm, {{"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.2"}});
+  EXPECT_EQ(address(slurm), "10.0.0.2");
+  EXPECT_EQ(address(with(slurm, {{"MASTER_ADDR", "node1"}})), "");
+}
+
 TEST(EnvironmentTest, an_allocation_without_step_is_no_rank) {
   // The shell of salloc, a batch script, the interactive step, and a step of one task.
   EXPECT_FALSE(detect({{"SLURM_JOB_ID", "77"}, {"SLURM_NTASKS", "6"}, {"SLURM_NNODES", "3"}}));

@@ -151,6 +151,31 @@ TEST_F(RendezvousTest, a_host_that_does_not_exist_is_an_error_at_once) {
   }
 }
 
+TEST_F(RendezvousTest, the_address_of_the_launcher_stands_in_for_a_name_that_does_not_resolve) {
+  for (const std::string name : {"", "no-such-host.invalid"}) {
+    for (const int number : {0, 1}) {
+      RankEnvironment environment = rank(number);
+      environment.world = 4;
+      environment.master_addr = name;
+      environment.launcher_addr = "127.0.0.1";
+      EXPECT_EQ(Rendezvous(environment).address(0s).host, "127.0.0.1");
+      // An address of the documentation's network, which no host has; only rank 0 can know that.
+      environment.launcher_addr = "192.0.2.1";
+      if (number == 1) {
+        EXPECT_EQ(Rendezvous(environment).address(0s).host, "192.0.2.1");
+        continue;
+      }
+      try {
+        Rendezvous refused(environment);
+        FAIL();
+      } catch (const ConfigError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("not at 192.0.2.1, where mpirun runs"));
+        EXPECT_THAT(error.advice(), HasSubstr("MASTER_ADDR"));
+      }
+    }
+  }
+}
+
 /// torchrun's agents keep one store for all commands that follow each other in their ranks.
 TEST_F(RendezvousTest, ranks_under_agents_of_several_hosts_find_the_server_of_the_last_command) {
   const auto agent = std::make_shared<comm::HashStore>();

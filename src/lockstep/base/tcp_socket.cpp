@@ -23,16 +23,22 @@ namespace {
 
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-/// The addresses of a name or of an address in digits; throws ConfigError.
-Addresses resolve(const std::string& host, int port) {
+/// The addresses of a name or of an address in digits, null with the resolver's `code` if there are none.
+Addresses look_up(const std::string& host, int port, int& code) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); code != 0) {
-    throw ConfigError(fmt::format("cannot find host '{}': {}", host, ::gai_strerror(code)),
-                      "Check MASTER_ADDR, or give an address instead of a name.");
-  }
-  return {found, ::freeaddrinfo};
+  code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  return {code == 0 ? found : nullptr, ::freeaddrinfo};
+}
+
+/// The same; throws ConfigError if there are none.
+Addresses resolve(const std::string& host, int port) {
+  int code = 0;
+  Addresses found = look_up(host, port, code);
+  if (found) return found;
+  throw ConfigError(fmt::format("cannot find host '{}': {}", host, ::gai_strerror(code)),
+                    "Check MASTER_ADDR, or give an address instead of a name.");
 }
 
 /// Makes `fd` listen there. Returns 0, or errno.
@@ -115,6 +121,21 @@ int connect_until(int fd, const addrinfo& address, Clock::time_point deadline) {
 
 void require_known_host(const std::string& host) {
   resolve(host, 0);
+}
+
+bool is_known_host(const std::string& host) {
+  int code = 0;
+  return look_up(host, 0, code) != nullptr;
+}
+
+bool is_own_address(const std::string& host) {
+  int code = 0;
+  const Addresses found = look_up(host, 0, code);
+  for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
+    const UniqueFd fd(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (fd && ::bind(fd.get(), address->ai_addr, address->ai_addrlen) == 0) return true;
+  }
+  return false;
 }
 
 void set_nodelay(int fd) {

@@ -51,6 +51,10 @@ UniqueFd connect_tcp(const std::string& host, int port, Clock::time_point deadli
 
 /// Throws ConfigError for a name that this host cannot resolve.
 void require_known_host(const std::string& host);
+bool is_known_host(const std::string& host);
+
+/// Whether `host`, a name or an address, is one of this host's; false for one that it cannot resolve.
+bool is_own_address(const std::string& host);
 
 /// Sends small messages at once instead of waiting for more to send.
 void set_nodelay(int fd);

@@ -87,6 +87,15 @@ std::string clean(std::string text) {
   return text;
 }
 
+/// The first address in Open MPI's "12.0;tcp://10.0.0.1,10.1.0.1:4000", or "12.0;tcp6://[fd00::1]:4000".
+std::string first_address(const std::string& uri) {
+  const size_t begin = uri.find("://");
+  if (begin == std::string::npos) return "";
+  const bool in_brackets = uri.compare(begin + 3, 1, "[") == 0;
+  const size_t first = begin + (in_brackets ? 4 : 3);
+  return uri.substr(first, uri.find_first_of(in_brackets ? "]" : ",:;", first) - first);
+}
+
 void read_open_mpi_ranks(const Reader& read, RankEnvironment& found) {
   read_place(read, "OMPI_COMM_WORLD_RANK", found.rank, "OMPI_COMM_WORLD_SIZE", found.world);
   read_place(read, "OMPI_COMM_WORLD_LOCAL_RANK", found.local_rank, "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -178,6 +187,7 @@ RankEnvironment from_open_mpi(const Reader& read) {
   found.token = read.text("OMPI_MCA_orte_precondition_transports");
   found.job_id =
       clean(fmt::format("mpirun-{}-{:016x}", read.text("PMIX_NAMESPACE"), std::hash<std::string>()(server)));
+  if (!found.on_one_host() && found.master_addr.empty()) found.launcher_addr = first_address(server);
   return found;
 }
 
@@ -199,8 +209,10 @@ RankEnvironment from_slurm(const Reader& read) {
   found.job_id = fmt::format("srun-{}-{}", job, step);
   read_master(read, found);
   if (!found.on_one_host()) {
-    if (found.master_addr.empty())
+    if (found.master_addr.empty()) {
       found.master_addr = first_slurm_host("SLURM_STEP_NODELIST", read.text("SLURM_STEP_NODELIST"));
+      found.launcher_addr = read.text("SLURM_LAUNCH_NODE_IPADDR");
+    }
     // Below the ports that systems assign by themselves.
     if (found.master_port == 0) found.master_port = static_cast<int>(12000 + (job * 64 + step) % 20000);
   }

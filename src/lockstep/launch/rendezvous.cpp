@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/base/secret.h"
 #include "lockstep/base/tcp_socket.h"
 #include "lockstep/comm/operation.h"
@@ -23,12 +25,36 @@ namespace fs = std::filesystem;
 using Seconds = std::chrono::duration<double>;
 
 constexpr std::chrono::milliseconds kLookAgain{20};
+constexpr const char* kSetAddress =
+    "Set MASTER_ADDR to the host of rank 0 on all ranks: mpirun -x MASTER_ADDR=HOST ...";
 
 /// The start time of a process in the system's ticks; empty if there is no such process.
 std::string start_time_of(int64_t pid) {
   constexpr size_t kStartTime = 19;  // field 22 of proc(5), counted from the state
   const std::vector<std::string> fields = process_status(pid);
   return fields.size() > kStartTime ? fields[kStartTime] : "";
+}
+
+/// Name or address of rank 0's host, among several. Throws ConfigError if there is none that this host can
+/// find: at once, for otherwise rank 0 would wait for ranks that cannot find it.
+std::string host_of_rank_0(const RankEnvironment& environment) {
+  const auto& [addr, guess] = std::tie(environment.master_addr, environment.launcher_addr);
+  if (guess.empty()) {
+    if (!addr.empty()) {
+      require_known_host(addr);
+      return addr;
+    }
+    throw ConfigError(fmt::format("{} started ranks on several hosts, and MASTER_ADDR is not set",
+                                  to_string(environment.launcher)),
+                      kSetAddress);
+  }
+  if (!addr.empty() && is_known_host(addr)) return addr;
+  if (environment.rank != 0 || is_own_address(guess)) return guess;
+  throw ConfigError(
+      fmt::format("{}, and rank 0 is on {}, not at {}, where {} runs",
+                  addr.empty() ? "MASTER_ADDR is not set" : fmt::format("cannot find host '{}'", addr),
+                  host_name(), guess, to_string(environment.launcher)),
+      kSetAddress);
 }
 
 }  // namespace
@@ -47,13 +73,7 @@ Rendezvous::Rendezvous(const RankEnvironment& environment, OpenAgentStore open_a
     meeting_ = fmt::format("lockstep-{}-{}", ::geteuid(), environment.job_id);
     return;
   }
-  if (known_.host.empty()) {
-    throw ConfigError(fmt::format("{} started ranks on several hosts, and MASTER_ADDR is not set",
-                                  to_string(environment.launcher)),
-                      "Set MASTER_ADDR to the host of rank 0 on all ranks: mpirun -x MASTER_ADDR=HOST ...");
-  }
-  // At once: otherwise rank 0 would wait for ranks that cannot find it.
-  require_known_host(known_.host);
+  known_.host = host_of_rank_0(environment);
   if (environment.uses_agent_store()) {
     key_ = fmt::format("lockstep/{}/server", environment.job_id);
     agent_port_ = std::exchange(known_.port, 0);

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""What hosts.py promises: networks, names and folders of a host's own, rates, and nothing left however its user ends."""
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import unittest
+
+import hosts
+
+SCRIPT = hosts.ROOT / "tests/hosts/hosts.py"
+SAY_ADDRESS = "import socket; print(socket.getaddrinfo('h1', 1)[0][4][0], socket.gethostname())"
+
+
+def run(*flags, command):
+    done = subprocess.run([SCRIPT, "run", *flags, "--", *command], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def spaces():
+    """Network namespaces that a process of this machine is in."""
+    found = set()
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            found.add(os.readlink(entry / "ns/net"))
+        except OSError:
+            continue
+    return found
+
+
+class HostsTest(unittest.TestCase):
+    def test_hosts_have_addresses_and_names(self):
+        for flags, address in (([], "10.77.0.11"), (["--ipv6"], "fd77::11")):
+            listen = ["sh", "-c", f"{SCRIPT} on h2 python3 -c \"{SAY_ADDRESS}\""]
+            code, output, error = run("--hosts", "3", *flags, command=listen)
+            self.assertEqual((code, output), (0, f"{address} h2\n"), error)
+
+    def test_a_rate_and_a_second_network_are_as_asked(self):
+        show = ["sh", "-c", f"for i in 0 1; do {SCRIPT} on h1 tc qdisc show dev eth$i; done"]
+        output = run("--rate", "1gbit", "--second", "100mbit", command=show)[1]
+        self.assertRegex(output, r"rate 1Gbit[^\n]*\n.*rate 100Mbit")
+
+    def test_files_in_tmp_are_a_hosts_own_and_those_in_mnt_are_shared(self):
+        script = f"{SCRIPT} on h0 touch /tmp/a /dev/shm/a /mnt/b; {SCRIPT} on h1 ls /tmp /dev/shm /mnt"
+        self.assertEqual(run(command=["sh", "-c", script])[1].split(), ["/dev/shm:", "/mnt:", "b", "/tmp:"])
+
+    def test_a_delay_is_kept_or_refused(self):
+        code, output, error = run("--delay", "2ms", command=["sh", "-c", f"{SCRIPT} on h0 tc qdisc"])
+        if code == hosts.NO_NETEM:
+            self.assertIn("no netem", error)
+        else:
+            self.assertIn("delay 2ms", output)
+
+    def test_nothing_is_left_whichever_way_the_user_ends(self):
+        before = spaces()
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+            script = f"{SCRIPT} on h0 sleep 7654 & {SCRIPT} on h1 sleep 7654 & echo up; wait"
+            user = subprocess.Popen([SCRIPT, "run", "--", "sh", "-c", script], stdout=subprocess.PIPE, text=True)
+            self.assertEqual(user.stdout.readline(), "up\n")
+            made = spaces() - before
+            self.assertGreaterEqual(len(made), 3)
+            user.send_signal(number)
+            user.wait()
+            user.stdout.close()
+            end = time.monotonic() + 20
+            while spaces() & made and time.monotonic() < end:
+                time.sleep(0.05)
+            self.assertFalse(spaces() & made, signal.Signals(number).name)
+
+
+if __name__ == "__main__":
+    unittest.main()
