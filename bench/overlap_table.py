@@ -41,22 +41,27 @@ def ip(*arguments):
 
 
 class Hosts:
-    """Two namespaces with a limited link between them."""
+    """Network namespaces on a switch, each behind a link that is limited in both directions."""
 
-    def __init__(self, rate):
-        self.names = [f"lockstep{os.getpid()}-{rank}" for rank in range(2)]
-        ends = [f"ls{os.getpid()}{rank}"[-15:] for rank in range(2)]
+    def __init__(self, rate, count=2):
+        own = f"ls{os.getpid()}"
+        self.names = [f"{own}-{rank}" for rank in range(count)]
+        self.switch = f"{own}-switch"
         try:
-            for name in self.names:
+            for name in [self.switch, *self.names]:
                 ip("netns", "add", name)
-            ip("link", "add", ends[0], "netns", self.names[0], "type", "veth", "peer", "name", ends[1], "netns",
-               self.names[1])
-            for rank, (name, end) in enumerate(zip(self.names, ends)):
-                ip("-n", name, "addr", "add", f"{self.address(rank)}/30", "dev", end)
-                for device in ("lo", end):
-                    ip("-n", name, "link", "set", device, "up")
-                subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", end, "root", "tbf", "rate", rate, "burst",
-                                "512kb", "latency", "50ms"], check=True)
+            ip("-n", self.switch, "link", "add", "br0", "type", "bridge")
+            ip("-n", self.switch, "link", "set", "br0", "up")
+            for rank, name in enumerate(self.names):
+                port = f"p{rank}"
+                ip("link", "add", "b0", "netns", name, "type", "veth", "peer", "name", port, "netns", self.switch)
+                ip("-n", self.switch, "link", "set", port, "master", "br0")
+                ip("-n", name, "addr", "add", f"{self.address(rank)}/24", "dev", "b0")
+                for space, device in ((name, "lo"), (name, "b0"), (self.switch, port)):
+                    ip("-n", space, "link", "set", device, "up")
+                for space, device in ((name, "b0"), (self.switch, port)):
+                    subprocess.run(["tc", "-n", space, "qdisc", "add", "dev", device, "root", "tbf", "rate", rate,
+                                    "burst", "512kb", "latency", "50ms"], check=True)
         except BaseException:
             self.remove()
             raise
@@ -65,15 +70,16 @@ class Hosts:
     def address(rank):
         return f"10.77.0.{rank + 1}"
 
-    def start(self, rank, core, command):
-        environment = {**os.environ, "RANK": str(rank), "GROUP_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
-                       "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": self.address(0), "MASTER_PORT": str(PORT)}
-        return subprocess.Popen(
-            ["ip", "netns", "exec", self.names[rank], "taskset", "-c", str(core), *command], env=environment,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    def start(self, rank, command, cores=()):
+        environment = {**os.environ, "RANK": str(rank), "GROUP_RANK": str(rank), "WORLD_SIZE": str(len(self.names)),
+                       "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": self.address(0),
+                       "MASTER_PORT": str(PORT)}
+        bound = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
+        return subprocess.Popen(["ip", "netns", "exec", self.names[rank], *bound, *command], env=environment,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def remove(self):
-        for name in self.names:
+        for name in [self.switch, *self.names]:
             subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
 
 
@@ -94,7 +100,7 @@ def launch(options, cell, hosts, overlap):
             # One at a time, as the prediction has it.
             command += ["--in-flight", "1"]
         cores = sorted(os.sched_getaffinity(0))
-        ranks = [hosts.start(0, cores[0], [*command, "--json", str(path)]), hosts.start(1, cores[-1], command)]
+        ranks = [hosts.start(0, [*command, "--json", str(path)], cores[:1]), hosts.start(1, command, cores[-1:])]
         errors = [rank.communicate()[1] for rank in ranks]
         if any(rank.returncode for rank in ranks):
             sys.exit("lockstep failed:\n" + "\n".join(errors))
