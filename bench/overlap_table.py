@@ -39,11 +39,14 @@ import hosts  # noqa: E402
 PORT = 29400
 
 
-def start(network, rank, core, command):
-    environment = {**os.environ, "RANK": str(rank), "GROUP_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
-                   "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": network.address("h0"), "MASTER_PORT": str(PORT)}
-    return network.start(f"h{rank}", ["taskset", "-c", str(core), *command], env=environment,
-                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def start(network, rank, command, core=None):
+    """A rank on the host of its number, one per host; on any core unless one is named."""
+    environment = {**os.environ, "RANK": str(rank), "GROUP_RANK": str(rank), "WORLD_SIZE": str(len(network.names)),
+                   "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": network.address("h0"),
+                   "MASTER_PORT": str(PORT)}
+    bound = [] if core is None else ["taskset", "-c", str(core)]
+    return network.start(f"h{rank}", [*bound, *command], env=environment, stdout=subprocess.DEVNULL,
+                         stderr=subprocess.PIPE, text=True)
 
 
 def launch(options, cell, network, overlap):
@@ -63,8 +66,8 @@ def launch(options, cell, network, overlap):
             # One at a time, as the prediction has it.
             command += ["--in-flight", "1"]
         cores = sorted(os.sched_getaffinity(0))
-        ranks = [start(network, 0, cores[0], [*command, "--json", str(path)]),
-                 start(network, 1, cores[-1], command)]
+        ranks = [start(network, 0, [*command, "--json", str(path)], cores[0]),
+                 start(network, 1, command, cores[-1])]
         errors = [rank.communicate()[1] for rank in ranks]
         if any(rank.returncode for rank in ranks):
             sys.exit("lockstep failed:\n" + "\n".join(errors))
