@@ -98,7 +98,11 @@ run_release() {
   run "release, unit" build "$((jobs + 1))" -LE '^(comm|ranks|cli|browser|slow|gpu)$'
   run "release, program" build "$jobs" -L '^cli$' -LE '^slow$'
   run "release, several ranks" build "$pairs" -L '^(comm|ranks|browser)$' -LE '^slow$'
-  if has_tests build '^gpu$'; then run "release, gpu" build 1 -L '^gpu$'; fi
+  if [ ! -e /dev/nvidiactl ]; then
+    printf '\n== release, gpu: there is none\n'
+  elif has_tests build '^gpu$'; then
+    run "release, gpu" build 1 -L '^gpu$'
+  fi
 }
 
 # The thread sanitizer of older compilers cannot cope with much address-space randomisation.

@@ -67,6 +67,8 @@ def unavailable():
 def enter():
     """Starts this program again where hosts can be made, and returns there only."""
     if os.environ.get(VARIABLE) is not None:
+        if not os.path.ismount(SHARED):
+            subprocess.run(["mount", "-t", "tmpfs", "none", str(SHARED)], check=True)
         return
     os.environ[VARIABLE] = ""
     # unshare ends with this process, and all that is inside with unshare.
@@ -95,8 +97,6 @@ class Hosts:
     def __init__(self, count=2, rate=None, delay=None, ipv6=False, second=None, nameless=False):
         self.names = [f"h{i}" for i in range(count)]
         self.ipv6 = ipv6
-        if not os.path.ismount(SHARED):
-            subprocess.run(["mount", "-t", "tmpfs", "none", str(SHARED)], check=True)
         names = "" if nameless else "".join(f"{self.address(name)} {name}\n" for name in self.names)
         table = SHARED / ".hosts"
         table.write_text("127.0.0.1 localhost\n::1 localhost\n" + names)
