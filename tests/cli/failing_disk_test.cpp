@@ -41,6 +41,8 @@ set +e
 case $state in
   vanishing)
     "$@" & command=$!
+    # All of LibTorch's libraries are found by then.
+    until grep -qs libtorch_cpu /proc/$command/maps; do sleep 0.1; done
     sleep 1
     umount -l "$place/disk"
     wait $command ;;
@@ -258,7 +260,7 @@ TEST_F(FailingDiskTest, an_interrupted_run_prints_what_its_file_had_no_room_for)
   Words command = two_rows({"--json", "new.json", "--max-time", "2"}, true);
   *(std::ranges::find(command, "--steps") + 1) = "900000";
   const test::Finished finished =
-      run_on("dd if=/dev/zero of=filler bs=4k 2>/dev/null; sleep 0.3; kill -TERM $command", command);
+      run_on("dd if=/dev/zero of=filler bs=4k 2>/dev/null; sleep 1; kill -TERM $command", command);
   EXPECT_EQ(finished.exit_code, 143) << finished.error;
   EXPECT_THAT(finished.output, testing::HasSubstr("Benchmark: trivial"));
   EXPECT_THAT(finished.output, testing::HasSubstr("ddp (unfinished)"));

@@ -76,8 +76,6 @@ TEST(PrecisionTest, algorithms_are_the_fastest_or_give_the_same_bits_again) {
     set_up_precision(Precision::kFp32, c10::DeviceType::CUDA, algorithms);
     EXPECT_EQ(context.benchmarkCuDNN(), algorithms == Algorithms::kFastest);
     EXPECT_EQ(context.deterministicCuDNN(), algorithms == Algorithms::kRepeatable);
-    // All of cuDNN's plans.
-    EXPECT_EQ(context.benchmarkLimitCuDNN(), 0);
   }
 }
 

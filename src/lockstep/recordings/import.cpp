@@ -303,8 +303,7 @@ class Importer {
     run_.stopped = "the recording ended";
     run_.recorded = recorded_;
     results::summarize(run_, rows);
-    for (results::Warning& warning : results::series_warnings(run_))
-      run_.warnings.push_back(std::move(warning));
+    std::ranges::move(results::series_warnings(run_), std::back_inserter(run_.warnings));
   }
 
   results::RunRecord record() {
@@ -312,9 +311,8 @@ class Importer {
     record.source = results::kRecordedSource;
     record.torch_version = of_files([](const RankFile& file) { return file.torch; });
     record.started_at = of_files([](const RankFile& file) { return file.started_at; });
-    for (const Member& member : members_) {
+    for (const Member& member : members_)
       if (member.file && record.command.empty()) record.command = member.file->command;
-    }
     const std::string gpu = most_common(gpus_);
     if (run_.device == "cuda" && !gpu.empty()) {
       for (const Member& member : members_)
