@@ -61,11 +61,10 @@ std::unique_ptr<HostMemory> share_memory(Communicator& group, const std::vector<
     return std::ranges::find(ranks, group.rank()) != ranks.end();
   });
   const int member = static_cast<int>(std::ranges::find(*mine, group.rank()) - mine->begin());
-  const int members = static_cast<int>(mine->size());
-  std::unique_ptr<HostMemory> memory = member == 0 ? HostMemory::make(members) : nullptr;
+  std::unique_ptr<HostMemory> memory = member == 0 ? HostMemory::make(*mine) : nullptr;
   const std::vector<std::string> addresses = gather_texts(group, memory ? memory->address() : "");
   const std::string& address = addresses[static_cast<size_t>(mine->front())];
-  if (member > 0) memory = HostMemory::open(address, member, members);
+  if (member > 0) memory = HostMemory::open(address, member, *mine);
   const std::vector<std::string> reached = gather_texts(group, memory ? "yes" : "no");
   std::vector<int> apart;
   for (int rank = 0; rank < group.size(); ++rank) {

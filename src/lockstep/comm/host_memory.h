@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/base/shared_memory.h"
 #include "lockstep/comm/operation.h"
@@ -17,18 +18,19 @@ namespace lockstep::comm {
 ///     first rank     receive(put pieces of the others)            publish(piece)
 ///     the others     put(piece)                                   take(piece)
 ///
-/// All throw TimeoutError at the deadline, and CommError once any of the ranks has called fail().
+/// All throw TimeoutError that names the awaited rank at the deadline, and CommError once any of the ranks
+/// has called fail().
 class HostMemory {
  public:
   /// Most bytes of a piece, and the pieces that each ring holds.
   static constexpr size_t kPieceBytes = size_t{1} << 20;
   static constexpr uint32_t kSlots = 2;
 
-  /// Of `members` ranks; their first one makes it. Null where the system has no such memory.
-  static std::unique_ptr<HostMemory> make(int members);
-  /// The one at `address` of the first rank, for rank `member` of the host, from 1 on. Null if it is out of
-  /// reach.
-  static std::unique_ptr<HostMemory> open(const std::string& address, int member, int members);
+  /// Of a host's ranks, as the job numbers them; the first of them makes it. Null where the system has no
+  /// such memory.
+  static std::unique_ptr<HostMemory> make(std::vector<int> ranks);
+  /// The one at `address` of the first rank, for ranks[member], from 1 on. Null if it is out of reach.
+  static std::unique_ptr<HostMemory> open(const std::string& address, int member, std::vector<int> ranks);
 
   /// For open(), under 128 characters.
   const std::string& address() const { return shared_.address; }
@@ -50,16 +52,18 @@ class HostMemory {
     void operator()(void* memory) const;
   };
 
-  HostMemory(SharedMemory shared, int member, int members);
+  HostMemory(SharedMemory shared, int member, std::vector<int> ranks);
 
-  static size_t bytes_of(int members);
+  static size_t bytes_of(size_t members);
+  int members() const { return static_cast<int>(ranks_.size()); }
   Counter& counter(size_t kind, int member) const;
   void* slot(int ring, uint32_t piece) const;
-  void wait_until(const Counter& counter, uint32_t count, Deadline deadline) const;
+  /// Until a counter that `member` advances has reached `count`.
+  void wait_until(const Counter& counter, uint32_t count, int member, Deadline deadline) const;
 
   const SharedMemory shared_;
   const int member_;
-  const int members_;
+  const std::vector<int> ranks_;
   /// Null where it could not be mapped.
   std::unique_ptr<void, Unmap> memory_;
   /// Pieces that this rank has passed on, and got.
