@@ -39,13 +39,14 @@ import hosts  # noqa: E402
 PORT = 29400
 
 
-def start(network, rank, command, core=None):
-    """A rank on the host of its number, one per host; on any core unless one is named."""
-    environment = {**os.environ, "RANK": str(rank), "GROUP_RANK": str(rank), "WORLD_SIZE": str(len(network.names)),
-                   "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": network.address("h0"),
-                   "MASTER_PORT": str(PORT)}
+def start(network, rank, command, core=None, per_host=1):
+    """A rank on its host, of which each has `per_host`; on any core unless one is named."""
+    host, local_rank = divmod(rank, per_host)
+    environment = {**os.environ, "RANK": str(rank), "GROUP_RANK": str(host),
+                   "WORLD_SIZE": str(per_host * len(network.names)), "LOCAL_RANK": str(local_rank),
+                   "LOCAL_WORLD_SIZE": str(per_host), "MASTER_ADDR": network.address("h0"), "MASTER_PORT": str(PORT)}
     bound = [] if core is None else ["taskset", "-c", str(core)]
-    return network.start(f"h{rank}", [*bound, *command], env=environment, stdout=subprocess.DEVNULL,
+    return network.start(f"h{host}", [*bound, *command], env=environment, stdout=subprocess.DEVNULL,
                          stderr=subprocess.PIPE, text=True)
 
 

@@ -27,15 +27,14 @@ Head head_of(int memory) {
 
 }  // namespace
 
-KeptText::KeptText(launch::SharedMemory memory)
-    : memory_(std::make_shared<launch::SharedMemory>(std::move(memory))) {}
+KeptText::KeptText(SharedMemory memory) : memory_(std::make_shared<SharedMemory>(std::move(memory))) {}
 
 KeptText KeptText::make() {
-  return KeptText(launch::SharedMemory::make("record"));
+  return KeptText(SharedMemory::make("record"));
 }
 
 KeptText KeptText::open(const std::string& address) {
-  return KeptText({launch::open_shared_memory(address), address});
+  return KeptText({open_shared_memory(address), address});
 }
 
 void KeptText::write(std::string_view text) const {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/launch/shared_memory.h"
+#include "lockstep/base/shared_memory.h"
 #include "lockstep/results/record/run_record.h"
 
 namespace lockstep::cli {
@@ -30,9 +30,9 @@ class KeptText {
   bool within_reach() const { return bool(memory_->fd); }
 
  private:
-  explicit KeptText(launch::SharedMemory memory);
+  explicit KeptText(SharedMemory memory);
 
-  std::shared_ptr<const launch::SharedMemory> memory_;
+  std::shared_ptr<const SharedMemory> memory_;
 };
 
 /// The record of a bench while rows are measured, so that the process that reports to the user finds it,

@@ -16,6 +16,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/comm/forwarding_communicator.h"
+#include "lockstep/comm/hierarchical_communicator.h"
 #include "lockstep/comm/store.h"
 #include "lockstep/comm/transport.h"
 
@@ -49,6 +51,24 @@ std::string option(int argc, char** argv, const std::string& name) {
 bool has_flag(int argc, char** argv, const std::string& name) {
   return std::find(argv + 1, argv + argc, name) != argv + argc;
 }
+
+/// A hierarchical communicator that owns the real one. Rank r is on host r % hosts.
+class HierarchicalView final : public ForwardingCommunicator {
+ public:
+  HierarchicalView(std::unique_ptr<Communicator> real, int hosts)
+      : HierarchicalView(make_hierarchical(*real, std::to_string(real->rank() % hosts)), real) {}
+
+  void run(const Collective& collective) override { real_.run(collective); }
+
+ private:
+  HierarchicalView(std::unique_ptr<Communicator> hierarchical, std::unique_ptr<Communicator>& real)
+      : ForwardingCommunicator(*hierarchical),
+        below_(std::move(real)),
+        hierarchical_(std::move(hierarchical)) {}
+
+  const std::unique_ptr<Communicator> below_;
+  const std::unique_ptr<Communicator> hierarchical_;
+};
 
 /// The piece size makes several pieces of most of the tests' buffers.
 std::unique_ptr<Communicator> connect_staged_thread(const std::string&, const ConnectOptions& options) {
@@ -154,9 +174,14 @@ int run_as_ranks(int argc, char** argv, const Connect& connect_rank) {
       return std::make_unique<DeviceView>(connect_staged_thread(backend, options));
     };
   }
+  if (const std::string hosts = option(argc, argv, "--hosts"); !hosts.empty()) {
+    world.connect_ = [hosts = std::stoi(hosts)](const std::string& backend, const ConnectOptions& options) {
+      return std::make_unique<HierarchicalView>(connect(backend, options), hosts);
+    };
+  }
   world.size_ = std::atoi(option(argc, argv, "--ranks").c_str());
   if (world.backend_.empty() || world.size_ < 1) {
-    std::cerr << "usage: " << argv[0] << " --backend NAME --ranks N [--threads] [--staged]\n";
+    std::cerr << "usage: " << argv[0] << " --backend NAME --ranks N [--threads] [--staged] [--hosts H]\n";
     return kExitUsage;
   }
   const bool by_mpirun = world.backend_ == "mpi";

@@ -11,8 +11,9 @@ namespace lockstep::comm {
 using Connect =
     std::function<std::unique_ptr<Communicator>(const std::string& backend, const ConnectOptions&)>;
 
-/// The ranks that this test program was started for (--backend NAME --ranks N [--threads] [--staged]):
-/// threads of this process for the thread backend and with --threads, else this process is one of them.
+/// The ranks that this test program was started for (--backend NAME --ranks N [--threads] [--staged]
+/// [--hosts H]): threads of this process for the thread backend and with --threads, else this process is one
+/// of them. --hosts: all-reduces are hierarchical, and the ranks are dealt to H hosts in turn.
 /// --staged (thread only): the buffers of the tests pass for a device's, and go through staging.
 class RankWorld {
  public:

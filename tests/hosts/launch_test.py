@@ -97,6 +97,14 @@ class MpirunTest(LaunchCase):
                 verified = self.mpirun(VERIFY + ["--backend", backend])
                 self.judge(code or verified[0], output + verified[1], error + verified[2])
 
+    def test_hierarchical(self):
+        for backend in ("gloo", "mpi"):
+            with self.subTest(backend):
+                code, output, error, _ = self.mpirun([*VERIFY[:-1], "ddp,replicated,bsp,horovod", "--hierarchical",
+                                                      "--backend", backend])
+                self.assertEqual(code, 0, output + error)
+                self.assertRegex(output, r"(?m)^11 right, 0 wrong$")
+
     def test_a_wrong_name_is_named_at_once(self):
         code, _, error, seconds = self.mpirun(["-x", "MASTER_ADDR=nowhere", *BENCH])
         self.assertEqual(code, 2)

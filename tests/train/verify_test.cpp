@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/comm/hierarchical_communicator.h"
+
 #include "strategies/trained_replica.h"
 #include "train/faulty_communicator.h"
 
@@ -43,14 +45,19 @@ train::SweepOptions sweep_of(const VerifyCase& value) {
   return sweep;
 }
 
-/// The checks of the sweep's only row, by name.
+/// The checks of the sweep's only row, by name. Hierarchical ones are on hosts of two ranks.
 std::map<std::string, Check> verify(const train::SweepOptions& sweep, Fault fault = Fault::kNone) {
   const train::RowPlan row = train::plan_rows(sweep).front();
   std::map<std::string, Check> by_name;
   test::with_thread_ranks(row.ranks, [&](comm::Communicator& real) {
-    FaultyCommunicator group(real, fault);
+    FaultyCommunicator faulty(real, fault);
+    std::unique_ptr<comm::Communicator> hierarchical;
+    if (row.parsed_options.hierarchical) {
+      hierarchical = comm::make_hierarchical(faulty, std::to_string(real.rank() / 2));
+    }
+    comm::Communicator* const group = hierarchical ? hierarchical.get() : &faulty;
     launch::Progress progress;
-    for (const Check& check : train::verify_row(row, 3, &group, progress)) by_name[check.name] = check;
+    for (const Check& check : train::verify_row(row, 3, group, progress)) by_name[check.name] = check;
   });
   return by_name;
 }
@@ -80,6 +87,10 @@ std::vector<VerifyCase> verify_cases() {
       {"ddp_bf16", "ddp", {{"--wire", "bf16"}}},
       {"replicated_fp16", "replicated", {{"--wire", "fp16"}}},
       {"replicated_bf16", "replicated", {{"--wire", "bf16"}, {"--overlap", "off"}}},
+      {"ddp_hierarchical", "ddp", {{"--hierarchical", "on"}}},
+      {"replicated_hierarchical", "replicated", {{"--hierarchical", "on"}, {"--wire", "bf16"}}},
+      {"bsp_hierarchical", "bsp", {{"--hierarchical", "on"}, {"--exchange", "ar"}}},
+      {"horovod_hierarchical", "horovod", {{"--hierarchical", "on"}, {"--deterministic", "on"}}},
       {"horovod_fp16", "horovod", {{"--deterministic", "on"}, {"--wire", "fp16"}}},
   };
   std::vector<VerifyCase> cases;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/launch/shared_memory.h"
+#include "lockstep/base/shared_memory.h"
 
 namespace lockstep::launch {
 

@@ -134,6 +134,11 @@ std::optional<ConfigError> why_not_on_gpu(const std::string& strategy, const Str
         "thread, where the first that waits for the others keeps them from going on",
         "Use --launch processes.");
   }
+  if (options.hierarchical) {
+    return ConfigError(
+        "--hierarchical sums in the memory of hosts, and --device cuda keeps gradients on GPUs",
+        "Leave it out: nccl divides its sums among hosts and GPUs by itself.");
+  }
   if (traits.one_process && shares) {
     return ConfigError(fmt::format("{} needs a GPU for every rank, in one process", strategy),
                        "Use fewer --ranks, or another strategy.");

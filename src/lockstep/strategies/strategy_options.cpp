@@ -85,6 +85,11 @@ void check_together(const StrategyOptions& options) {
     throw ConfigError("--exchange nccl16 and asa16 send fp16, but --wire is bf16",
                       "Use --exchange nccl32 or asa32 with --wire bf16.");
   }
+  if (options.hierarchical &&
+      (options.exchange == Exchange::kAsa32 || options.exchange == Exchange::kAsa16)) {
+    throw ConfigError("--exchange asa32 and asa16 have no all-reduce that --hierarchical could divide",
+                      "Use --exchange ar, nccl32 or nccl16 with --hierarchical.");
+  }
 }
 
 const OptionInfo* find_option(const std::string& flag) {
@@ -108,6 +113,11 @@ const std::vector<OptionInfo>& option_infos() {
           {.flag = "--in-flight",
            .description = "number of all-reduces at the same time, each on a communicator of its own",
            .strategies = {"replicated"}}),
+      choice<&Options::hierarchical, kOnOff>(
+          {.flag = "--hierarchical",
+           .description = "sum in the memory of each host first, and over the network by one rank per host",
+           .strategies = {"ddp", "replicated", "bsp", "horovod"},
+           .is_switch = true}),
       choice<&Options::parameter_owners, kOwners>(
           {.flag = "--parameter-owners",
            .description = "owners of the variables: all ranks, balanced by bytes, or rank 0",

@@ -31,6 +31,8 @@ struct StrategyOptions {
   Wire wire = Wire::kFp32;
   /// Number of all-reduces of replicated at the same time.
   int in_flight = 2;
+  /// Whether ranks sum in the memory of their host, and one rank of each host over the network.
+  bool hierarchical = false;
   /// The owners of a parameter server's variables.
   ParameterOwners parameter_owners = ParameterOwners::kSharded;
   /// Whether a parameter server waits for all gradients or applies each one when it arrives.

@@ -10,6 +10,7 @@
 #include "lockstep/base/json_codec.h"
 #include "lockstep/base/units.h"
 #include "lockstep/comm/backend.h"
+#include "lockstep/comm/hierarchical_communicator.h"
 #include "lockstep/comm/staging/copy_engine.h"
 #include "lockstep/topology/rank_gpus.h"
 #include "lockstep/topology/visible_gpus.h"
@@ -153,7 +154,13 @@ void JobLinks::run_row(size_t index, const RowWork& work, int turn) {
     return;
   }
   rank_.progress.begin(row.label());
-  with_fitting_batch(row, [&] { work(row, group_of(index)); });
+  RankGroup group = group_of(index);
+  std::unique_ptr<comm::Communicator> hierarchical;
+  if (row.parsed_options.hierarchical && group.data != nullptr) {
+    hierarchical = comm::make_hierarchical(*group.data);
+    group.control = group.data = hierarchical.get();
+  }
+  with_fitting_batch(row, [&] { work(row, group); });
   if (rank_.environment.rank == 0) rank_.store.set(done, "1");
 }
 

@@ -38,7 +38,8 @@ class JobLinks {
   /// Calls `work` on the ranks that train in job.rows[index], with the row as this rank trains it. The other
   /// ranks sleep at the store until rank 0 is through: a blocking call of a communication library may poll,
   /// and would disturb the measurement. Where a GPU's memory runs out, throws Error with the batch that would
-  /// fit. A row may run again, with another `turn`. Collective over the job.
+  /// fit. A row may run again, with another `turn`. Collective over the job. Throws ConfigError where a row
+  /// is hierarchical and ranks of a host cannot share memory.
   void run_row(size_t index, const RowWork& work, int turn = 1);
 
   /// Waits for all ranks. Collective over the job.

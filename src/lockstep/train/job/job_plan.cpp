@@ -107,7 +107,9 @@ int64_t open_files_of_rank(const JobPlan& job) {
   int lanes = 1;
   for (const RowPlan& row : job.rows) {
     sizes.insert(row.ranks);
-    lanes = std::max(lanes, row.parsed_options.in_flight - 1);
+    // With one of the first ranks of hosts beside each lane.
+    const int in_flight = row.parsed_options.in_flight;
+    lanes = std::max(lanes, row.parsed_options.hierarchical ? 2 * in_flight - 1 : in_flight - 1);
   }
   return kWithoutOthers + (job.ranks - 1) * (std::ssize(sizes) + lanes);
 }

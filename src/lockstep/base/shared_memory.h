@@ -4,7 +4,7 @@
 
 #include "lockstep/base/tcp_socket.h"
 
-namespace lockstep::launch {
+namespace lockstep {
 
 /// Memory that processes of one host share through a descriptor. No folder has a name for it, and it is freed
 /// with its last process, however that ends.
@@ -20,4 +20,4 @@ struct SharedMemory {
 /// Opens another process's. No descriptor on another host, and wherever that memory is out of reach.
 UniqueFd open_shared_memory(const std::string& address);
 
-}  // namespace lockstep::launch
+}  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "lockstep/launch/shared_memory.h"
+#include "lockstep/base/shared_memory.h"
 
 #include <filesystem>
 
@@ -9,7 +9,7 @@
 
 #include "lockstep/base/secret.h"
 
-namespace lockstep::launch {
+namespace lockstep {
 
 SharedMemory SharedMemory::make(const std::string& purpose) {
   // On another host, or in a container, another process may have something at that path.
@@ -27,4 +27,4 @@ UniqueFd open_shared_memory(const std::string& address) {
   return UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
 }
 
-}  // namespace lockstep::launch
+}  // namespace lockstep
