@@ -71,6 +71,11 @@ void JobServer::announce_signal(int signal) {
   broadcast("leave", Leave{signal});
 }
 
+void JobServer::announce_report() {
+  const std::lock_guard lock(mutex_);
+  if (cause_) broadcast("end", Json::object());
+}
+
 std::vector<LostRank> JobServer::lost() const {
   const std::lock_guard lock(mutex_);
   std::vector<LostRank> all = lost_;

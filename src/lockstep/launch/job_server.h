@@ -101,6 +101,9 @@ class JobServer {
   /// as lost.
   void announce_signal(int signal);
 
+  /// Announces to all ranks that the user knows the loss, if there is one.
+  void announce_report();
+
   /// The loss that caused the others, once it is known.
   std::optional<LostRank> cause() const {
     const std::lock_guard lock(mutex_);
