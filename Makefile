@@ -4,9 +4,13 @@
 BENCH_ARGS ?= --device cpu --model resnet50 --batch 4 --ranks 1,2 --max-time 25
 # Source files that `make lint` and `make format` look at; all where not given.
 FILES ?=
+# Of `make test-faults` and `make soak`.
+FIRST ?= 1
+RUNS ?= 1000
+SOAK_S ?= 7200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests setup-python build bench test test-all wheel man gpu-bundle format lint clean
+.PHONY: help setup setup-tests setup-python build bench test test-all test-faults soak wheel man gpu-bundle format lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -33,6 +37,12 @@ test-all: setup-tests ## the same, the slow tests, everything under the sanitize
 	@setup/install.sh --dev
 	@setup/install.sh --wheel
 	@tests/run.sh --all
+
+test-faults: build ## end 1000 short jobs in random ways (FIRST=SEED RUNS=N); a line for each in build/faults.log
+	@tests/faults.py build/lockstep --first $(FIRST) --runs $(RUNS) --jobs 4 --log build/faults.log
+
+soak: build ## train on two test hosts for two hours (SOAK_S=SECONDS) and see that all stays flat; build/soak.svg
+	@tests/soak.py build/lockstep --seconds $(SOAK_S) --chart build/soak.svg
 
 wheel: build ## pack the program for pip: dist/lockstep-VERSION-py3-none-manylinux_*.whl
 	@setup/install.sh --wheel

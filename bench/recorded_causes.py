@@ -5,8 +5,8 @@
 
 PYTHON: one with torch. Each run is tests/python/trainings/ddp.py on two ranks under torchrun, disturbed in one way. It
 is named if the first cause in the summary is the right one; the undisturbed ones are to have none. Prints a line per run
-and a table; exit code 1 if fewer than 19 of 20 are right, of any cause. `link` wants root: it joins two network
-namespaces by a virtual cable that tc limits to 1 Gbit/s.
+and a table; exit code 1 if fewer than 19 of 20 are right, of any cause. `link` is one of 1 Gbit/s between two hosts of
+tests/hosts/hosts.py.
 """
 
 import argparse
@@ -20,8 +20,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
-from faults import make_hosts  # noqa: E402
+sys.path.insert(0, str(ROOT / "tests" / "hosts"))
+import hosts  # noqa: E402
 
 PROGRAM = ROOT / "build" / "lockstep"
 TRAINING = [ROOT / "tests" / "python" / "trainings" / "ddp.py", "--deep", "--steps", "90"]
@@ -69,17 +69,15 @@ def recorded(options, folder, training):
 
 def recorded_over_link(options, folder, training):
     """Likewise on two hosts."""
-    hosts = make_hosts()
+    network = hosts.Hosts(2, rate="1gbit")
     try:
-        inside = [["nsenter", "--target", host, "--net", "--uts"] for host in hosts]
         jobs = []
-        for number, enter in enumerate(inside):
-            run([*enter, *"tc qdisc add dev b0 root tbf rate 1gbit burst 128kb latency 50ms".split()])
+        for number, name in enumerate(network.names):
             launch = torchrun(options, "--nnodes", "2", "--nproc-per-node", "1", "--node-rank", number,
-                              "--master-addr", "198.51.100.1", "--master-port", "29400")
-            command = [*enter, PROGRAM, "record", "--keep", folder / f"host-{number}", "--", *launch, *training]
-            jobs.append(subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                         text=True, env={**os.environ, "GLOO_SOCKET_IFNAME": "b0"}))
+                              "--master-addr", "h0", "--master-port", "29400")
+            command = [PROGRAM, "record", "--keep", folder / f"host-{number}", "--", *launch, *training]
+            jobs.append(network.start(name, list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                      text=True, env={**os.environ, "GLOO_SOCKET_IFNAME": "eth0"}))
         try:
             errors = [job.communicate()[1] for job in jobs]
         finally:
@@ -90,8 +88,7 @@ def recorded_over_link(options, folder, training):
                 sys.exit(f"a host ended with {job.returncode}:\n{error[-3000:]}")
         return run([PROGRAM, "import", folder / "host-0", folder / "host-1"])
     finally:
-        for host in hosts:
-            os.kill(host, signal.SIGKILL)
+        network.remove()
 
 
 def causes_in(tables):
@@ -115,6 +112,9 @@ def main():
     for name in names:
         if name not in CAUSES:
             parser.error(f"--cause: '{name}' is none of {', '.join(CAUSES)}")
+    if "link" in names:
+        hosts.enter()
+        run(["ip", "link", "set", "lo", "up"])
     # Ended from outside, it leaves no host behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     alone = run([*torchrun(options, "--standalone", "--nproc-per-node", "2"), *TRAINING, *BATCH])
@@ -126,7 +126,8 @@ def main():
         training = [*TRAINING, *(flag.format(tenth=step_s / 10, half=step_s / 2) for flag in flags)]
         counts = {"right": 0, "silent": 0}
         for number in range(1, options.runs + 1):
-            folder = Path(tempfile.mkdtemp(prefix="lockstep-causes-"))
+            # Each host has a /tmp of its own.
+            folder = Path(tempfile.mkdtemp(prefix="lockstep-causes-", dir=hosts.SHARED if name == "link" else None))
             try:
                 record = recorded_over_link if name == "link" else recorded
                 tables = record(options, folder, training)

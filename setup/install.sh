@@ -155,7 +155,7 @@ install_torch() {
 }
 
 has_test_packages() {
-  .venv-tests/bin/python3 -c 'import zmq, sympy, networkx, filelock, typing_extensions, numpy, PIL
+  .venv-tests/bin/python3 -c 'import zmq, sympy, networkx, filelock, typing_extensions, numpy, PIL, kubernetes_validate
 import importlib.util, sys
 sys.exit(importlib.util.find_spec("torchvision") is None)'
 }

@@ -1,421 +1,287 @@
 #!/usr/bin/env python3
-"""Random faults in short jobs, and whether each ends as documented.
+"""Random faults in short jobs, and whether each ends as docs/errors.md says.
 
-    faults.py PROGRAM [--runs 150] [--seed 1000] [--kinds kill,stop,exit,disk,port,parent,mpirun] [--backends ...]
+    faults.py PROGRAM [--runs 40] [--first 1] [--jobs 2] [--kinds kill,down] [--places hosts] [--log FILE]
 
-    faults.py PROGRAM --two-hosts [--runs 30]     two hosts of two ranks, as network namespaces (wants root): kill, stop,
-                                                  host (all ranks of one), twice (a rank number), cable (link down)
+A run follows from the kinds and its seed, the first word of its line: `--first SEED --runs 1` repeats it. The ranks are
+threads of one process, processes that lockstep or its mpirun starts, or two processes on each of two hosts
+(hosts/hosts.py), and the fault comes while they start, train or end.
 
-Each run prints its seed, and `--runs 1 --seed N` repeats it. A job is a sweep of short rows; a fault comes while it
-starts, runs or ends:
-
-    kill    SIGKILL to a rank              exit    a rank of its own accord ends (SIGTERM)
-    stop    SIGSTOP to a rank              disk    the disk of --json is full
-    parent  SIGKILL to the parent          port    MASTER_PORT is in use
-    mpirun  SIGKILL to mpirun
-
-Judged: the job ends in time, the right rank is named (or the file, port, process), the exit code is the documented one,
-what was measured is kept and `show` reads it, and no process, socket or file is left.
+Judged: the job ends in time; the right rank, host and cause are named, once on each host that cannot hear the other;
+the exit code is the documented one; `show` reads what was measured; no process, listening socket, shared memory,
+temporary file or namespace is left. --jobs: so many at a time. Exit code 1: some run was not as documented.
 """
 import argparse
 import collections
-import json
+import contextlib
 import os
 import pathlib
 import random
-import re
+import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 
-TIMEOUT_S = 5
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "hosts"))
+import hosts  # noqa: E402
+from job import OUT, fill_memory, memory_group, of_another_version  # noqa: E402
+from judged_job import CUT, SURVIVED, JudgedJob  # noqa: E402
+
+TIMEOUT_S = 3
 JOIN_S = 8
-KINDS = ["kill", "stop", "exit", "disk", "port", "parent", "mpirun"]
-PHASES = ["starting", "running", "ending"]
+PATIENCE_S = 15  # for processes that share a busy machine
+# The places of each kind: t(hreads), p(rocesses), h(osts).
+KINDS = {
+    "kill": "tph",      # SIGKILL
+    "abort": "ph",      # SIGABRT
+    "memory": "ph",     # its memory group is full: the kernel kills it
+    "exit": "tph",      # SIGTERM
+    "stop": "ph",       # SIGSTOP for good
+    "pause": "tph",     # SIGSTOP for a second
+    "server": "h",      # SIGKILL to rank 0, which hosts the job's server
+    "pair": "h",        # SIGKILL to two ranks, one after the other
+    "host": "h",        # SIGKILL to all ranks of a host
+    "parent": "p",      # SIGKILL to the lockstep that started the ranks
+    "mpirun": "p",      # SIGKILL to its mpirun
+    "down": "h",        # a host's cable is pulled
+    "oneway": "h",      # nothing arrives that the host sends
+    "slow": "h",        # its link has 1 % of a gigabit
+    "loss": "h",        # its link loses 2 % of the packets
+    "disk": "tph",      # the disk of --json is full
+    "readonly": "tph",  # it can only be read
+    "late": "h",        # a rank starts 2 s late
+    "missing": "h",     # a rank does not start
+    "twice": "h",       # a rank is started twice
+    "arguments": "h",   # a rank has another batch
+    "version": "h",     # a rank is of another version
+    "port": "h",        # MASTER_PORT is in use
+}
+STARTING = {"late", "missing", "twice", "arguments", "version", "port"}
+ALL_COME = {"pause", "late", "twice", "arguments", "version"}
+SIGNALS = {"abort": signal.SIGABRT, "exit": signal.SIGTERM, "stop": signal.SIGSTOP, "pause": signal.SIGSTOP}
 
 
-def children_of(mark):
-    """Living processes with the mark in their environment: {pid: (name, environment)}."""
-    found = {}
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) == os.getpid():
-            continue
-        try:
-            environment = open(f"/proc/{entry}/environ", "rb").read().split(b"\0")
-            if mark.encode() in environment and open(f"/proc/{entry}/stat").read().rsplit(") ", 1)[1][0] != "Z":
-                found[int(entry)] = (open(f"/proc/{entry}/comm").read().strip(), environment)
-        except (OSError, IndexError):
-            continue
-    return found
+class Fault(JudgedJob):
+    """A job with a fault; `network` is as new before and afterwards, but for problems."""
 
-
-def rank_of(environment):
-    for name in (b"LOCKSTEP_RANK=", b"OMPI_COMM_WORLD_RANK=", b"RANK="):
-        for entry in environment:
-            if entry.startswith(name):
-                return int(entry[len(name):])
-    return None
-
-
-class Run:
-    def __init__(self, options, seed):
-        self.options, self.seed = options, seed
-        self.random = random.Random(seed)
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"lockstep-fault-{seed}-"))
-        self.mark = f"LOCKSTEP_FAULT={seed}-{os.getpid()}"
-        self.json = self.folder / "out" / "r.json"
-        (self.folder / "out").mkdir()
-        (self.folder / "tmp").mkdir()
-        self.mounted = False
-        self.problems = []
-
-    def choose(self):
-        self.kind = self.random.choice(self.options.kinds.split(","))
-        self.backend = self.random.choice(self.options.backends.split(","))
+    def __init__(self, network, seed, options):
+        self.seed = seed
+        draw = random.Random(seed)
+        self.kind = draw.choice([kind for kind in options.kinds if set(KINDS[kind]) & set(options.places)])
+        self.place = draw.choice([place for place in KINDS[self.kind] if place in options.places])
+        self.backend = {"t": "thread", "h": "gloo"}.get(self.place) or draw.choice(["gloo", "mpi"])
         if self.kind == "mpirun":
             self.backend = "mpi"
-        if self.kind in ("kill", "stop", "exit") and self.backend == "thread":
-            self.backend = "gloo"
-        self.phase = self.options.phase or self.random.choice(PHASES)
-        self.ranks = self.random.choice([2, 3])
-        self.victim = self.random.randrange(self.ranks)
-        self.fraction = self.random.random()
+        self.ranks = 4 if self.place == "h" else draw.choice([2, 3])
+        victim = draw.randrange(self.ranks)
+        self.victims = {"server": [0], "host": draw.choice([[0, 1], [2, 3]])}.get(self.kind, [victim])
+        if self.kind == "pair":
+            self.victims = draw.sample(range(4), 2)
+        self.host = f"h{draw.randrange(2)}"
+        phases = ["running"] if self.kind in ("slow", "memory") else ["starting", "running", "ending"]
+        self.phase = "starting" if self.kind in STARTING else draw.choice(phases)
+        self.wait_s = draw.random()
+        # Rows that end by themselves soon, or not before the fault.
+        self.row_s = 2.5 if self.phase == "ending" or self.kind in ("disk", "readonly") else 3
+        if self.kind not in SURVIVED | {"disk", "readonly"} and self.phase != "ending":
+            self.row_s = 60
+        # Long where no rank is to be missed, for a machine that does much else.
+        self.join_s = JOIN_S if self.phase == "starting" and self.kind not in ALL_COME else 60
+        super().__init__(network, options.program, self.place == "h")
 
-    def steps(self):
-        return 100 if self.phase == "ending" else 250
+    def command(self, program=None, flags=()):
+        strategy = random.Random(self.seed).choice(["ddp", "replicated", "horovod"])
+        return [program or self.program, "bench", "--model", "lenet5", "--batch", "2", "--ranks",
+                str(self.ranks), "--strategy", strategy, "--min-time", str(self.row_s), "--max-time", str(self.row_s),
+                "--warmup", "0", "--no-controls", "--threads", "1", "--bind", "none", "--timeout", str(TIMEOUT_S),
+                "--join-timeout", str(self.join_s), "--backend", self.backend, "--json", str(OUT / "r.json"),
+                *(["--launch", "threads"] if self.place == "t" else []), *flags]
 
-    def command(self):
-        return [self.options.program, "bench", "--model", "lenet5,mlp", "--ranks", str(self.ranks), "--batch", "2",
-                "--steps", str(self.steps()), "--warmup", "0", "--no-controls", "--threads", "1",
-                "--bind", "none", "--timeout", str(TIMEOUT_S), "--join-timeout", str(JOIN_S), "--backend", self.backend,
-                "--json", str(self.json)] + (["--launch", "threads"] if self.backend == "thread" else [])
-
-    def environment(self, **more):
-        name, value = self.mark.split("=")
-        return dict(os.environ, CUDA_VISIBLE_DEVICES="", TMPDIR=str(self.folder / "tmp"), **{name: value}, **more)
-
-    def rows(self):
-        """Finished rows, and steps of the unfinished one, in the live file."""
-        for path in (self.json, pathlib.Path(f"{self.json}.partial")):
-            try:
-                runs = json.loads(path.read_text())["lockstep"]["runs"]
-                return sum("unfinished" not in run or not run["unfinished"] for run in runs), len(runs)
-            except (OSError, ValueError, KeyError):
-                continue
-        return 0, 0
-
-    def has_all(self):
-        """Whether the file of --json has every row, and no note that something is missing."""
-        return self.json.exists() and not json.loads(self.json.read_text())["lockstep"].get("incomplete")
-
-    def wait_for_phase(self, job):
+    def wait_for_phase(self):
         if self.phase == "starting":
-            time.sleep(self.fraction * 1.2)
-            return
-        wanted = 1 if self.phase == "running" else 2
+            return time.sleep(1.5 * self.wait_s)
         end = time.monotonic() + 60
-        while job.poll() is None and time.monotonic() < end:
-            done, all_rows = self.rows()
-            if (wanted == 1 and all_rows >= 1) or done >= wanted:
-                break
-            time.sleep(0.01)
-        if self.phase == "running":
-            time.sleep(self.fraction * 0.5)
+        while self.runs() and not self.record()[0] and time.monotonic() < end:
+            time.sleep(0.02)
+        time.sleep(self.wait_s + (0.7 if self.phase == "ending" else 0))
 
-    def process_of(self, job):
-        if self.kind == "parent":
-            return job.pid
-        for pid, (name, environment) in sorted(children_of(self.mark).items()):
-            if self.kind == "mpirun":
-                if name.startswith("mpirun"):
-                    return pid
-            elif rank_of(environment) == self.victim and name == "lockstep":
-                return pid
-        return None
+    def signal(self, rank):
+        end = time.monotonic() + PATIENCE_S
+        while self.runs() and time.monotonic() < end:
+            whole = self.kind == "parent" or self.place == "t"
+            pid = self.processes[0].pid if whole else self.pid_of(-1 if self.kind == "mpirun" else rank)
+            with contextlib.suppress(ProcessLookupError):
+                if pid and self.kind == "memory":
+                    fill_memory(self.group, pid)
+                elif pid:
+                    os.kill(pid, SIGNALS.get(self.kind, signal.SIGKILL))
+                if pid and self.kind == "pause":
+                    time.sleep(1)
+                    os.kill(pid, signal.SIGCONT)
+                if pid:
+                    return
+            time.sleep(0.01)
+
+    def strike(self):
+        if self.kind in CUT | {"slow", "loss"}:
+            if self.kind == "down":
+                self.network.link(self.host, "down")
+            elif self.kind == "oneway":
+                # Frames to an address that no card has.
+                other = self.network.address("h1" if self.host == "h0" else "h0")
+                self.on_host(self.host, *f"ip neigh replace {other} lladdr 02:00:00:00:00:99 dev eth0".split())
+            else:
+                self.network.shape(self.host, **({"rate": "10mbit"} if self.kind == "slow" else {"loss": "2%"}))
+        elif self.kind == "disk":
+            with contextlib.suppress(OSError), open(self.out / "fill", "wb", buffering=0) as filler:
+                while True:
+                    filler.write(bytes(1024))
+        elif self.kind == "readonly":
+            end = time.monotonic() + 5
+            while not self.on_host("h0", "mount", "-o", "remount,ro", str(OUT)) and time.monotonic() < end:
+                time.sleep(0.01)
+        else:
+            for rank in self.victims:
+                self.signal(rank)
+                if self.kind == "pair":
+                    time.sleep(0.3 * self.wait_s)
 
     def go(self):
-        self.choose()
-        port = socket.socket()
-        more = {}
-        command = self.command()
-        if self.kind == "port":
-            # A rank by hand: a second one never comes, for rank 0 cannot listen.
-            port.bind(("127.0.0.1", 0))
-            port.listen(1)
-            more = dict(RANK="0", WORLD_SIZE=str(self.ranks), LOCAL_RANK="0", LOCAL_WORLD_SIZE="1",
-                        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port.getsockname()[1]))
-            if self.backend == "thread":
-                command = [word for word in command if word not in ("--launch", "threads")]
-                command[command.index("thread")] = "gloo"
-        if self.kind == "disk":
-            mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(self.folder / "out")],
-                                   stderr=subprocess.DEVNULL)
-            self.mounted = mount.returncode == 0
-        before = set(os.listdir("/dev/shm"))
-        job = subprocess.Popen(command, stdout=open(self.folder / "stdout", "wb"),
-                               stderr=open(self.folder / "stderr", "wb"), env=self.environment(**more))
-        struck = self.kind in ("port", "disk")
-        if self.kind == "disk":
-            self.wait_for_phase(job)
-            struck = job.poll() is None
-            with open(self.folder / "out" / "fill", "wb", buffering=0) as filler:
-                try:
-                    while True:
-                        filler.write(b"x" * 1024)
-                except OSError:
-                    pass
-        elif self.kind != "port":
-            self.wait_for_phase(job)
-            signals = {"stop": signal.SIGSTOP, "exit": signal.SIGTERM}
-            end = time.monotonic() + (5 if self.phase == "starting" else 0)
-            while not struck and job.poll() is None:
-                pid = self.process_of(job)
-                if pid:
-                    try:
-                        os.kill(pid, signals.get(self.kind, signal.SIGKILL))
-                        struck = True
-                    except ProcessLookupError:
-                        pass
-                if time.monotonic() >= end:
-                    break
-                time.sleep(0.01)
-        begin = time.monotonic()
-        limit = TIMEOUT_S + JOIN_S + 20 if self.kind != "disk" else 90
-        try:
-            self.code = job.wait(limit)
-        except subprocess.TimeoutExpired:
-            self.code = None
-        self.seconds = time.monotonic() - begin
-        port.close()
+        shutil.rmtree(OUT, ignore_errors=True)
+        OUT.mkdir()
+        mounted = self.kind in ("disk", "readonly")
+        if mounted:
+            self.on_host("h0", "mount", "-t", "tmpfs", "-o", "size=256k", "none", str(OUT))
+        self.group = memory_group() if self.kind == "memory" else None
+        self.listener = self.listen() if self.kind == "port" else None
+        if self.phase == "starting" and mounted and self.wait_s < 0.3:
+            self.strike()
+        for rank in range(self.ranks if self.place == "h" else 1):
+            if self.kind in ("late", "missing") and rank in self.victims:
+                continue
+            odd = rank in self.victims
+            program = of_another_version(self.program) if odd and self.kind == "version" else None
+            self.start(self.command(program, ["--batch", "4"] if odd and self.kind == "arguments" else []), rank)
+        if self.kind == "late":
+            time.sleep(2)
+            self.start(self.command(), self.victims[0])
+        elif self.kind == "twice":
+            time.sleep(0.5 * self.wait_s)
+            self.start(self.command(), self.victims[0], "again")
+        elif self.kind not in STARTING:
+            self.wait_for_phase()
+            self.strike()
+        self.wait()
         # Rank 0 outlives a killed parent by two seconds, in which it reports.
         end = time.monotonic() + 6
-        while time.monotonic() < end and (children_of(self.mark) or set(os.listdir("/dev/shm")) - before):
+        while self.left() and time.monotonic() < end:
             time.sleep(0.05)
-        self.error = (self.folder / "stderr").read_text(errors="replace")
-        self.judge(struck, before)
+        self.judge()
+        self.problems += [f"left: {what}" for what in self.left()]
+        self.mend(mounted)
 
-    def expect(self, right, problem):
-        if not right:
-            self.problems.append(problem)
+    def wait(self):
+        """Until all have ended, as far as the fault lets them."""
+        begin = time.monotonic()
+        limit = begin + PATIENCE_S + TIMEOUT_S + (JOIN_S if self.phase == "starting" else 0)
+        limit += self.row_s if self.row_s < 60 else 0
+        stopped = self.victims if self.kind == "stop" and self.place == "h" else []
+        twins = [self.victims[0], "again"] if self.kind == "twice" else []
+        while time.monotonic() < limit:
+            running = [key for key, process in self.processes.items() if process.poll() is None]
+            if set(running) <= set(stopped) or any(key not in running for key in twins):
+                break
+            time.sleep(0.02)
+        self.seconds = time.monotonic() - begin
+        self.codes = {key: process.poll() for key, process in self.processes.items()}
+        for key, process in self.processes.items():
+            self.expect(self.codes[key] is not None or key in stopped or twins, f"rank {key} still runs")
+            process.kill()
+            process.wait()
+        if self.listener:
+            self.listener.kill()
+            self.listener.wait()
 
-    def judge(self, struck, before):
-        if self.code is None:
-            self.problems.append(f"still running after {self.seconds:.0f} s")
-        complete = self.code == 0
-        self.missed = not struck or complete
-        # A fault that came when the work was done, or never: the results are complete.
-        if self.missed:
-            self.expect(complete or not struck, f"exit code {self.code}")
-        else:
-            self.judge_words()
-        self.judge_files(complete)
-        left = children_of(self.mark)
-        self.expect(not left, f"processes left: {[name for name, _ in left.values()]}")
-        for pid in left:
-            os.kill(pid, signal.SIGKILL)
-        mine = [name for name in set(os.listdir("/dev/shm")) - before if name.startswith(("lockstep", "vader"))]
-        self.expect(not mine, f"left in /dev/shm: {mine}")
-        rest = [str(p.relative_to(self.folder)) for p in (self.folder / "tmp").rglob("*")]
-        self.expect(not rest, f"left in TMPDIR: {rest[:4]}")
-        hidden = [p.name for p in (self.folder / "out").iterdir() if p.name.startswith(".") or p.name.endswith(".tmp")]
-        self.expect(not hidden, f"hidden files: {hidden}")
-
-    def judge_words(self):
-        who = f"rank {self.victim} (host "
-        codes = {"kill": 1, "stop": 1, "exit": 143, "parent": -9, "mpirun": 1, "port": 2, "disk": 1}
-        errors = [line for line in self.error.splitlines() if "error:" in line]
-        first = errors[0] if errors else ""
-        if self.kind == "exit" and self.code == 1 and "killed by SIGTERM" in first:
-            self.expect(who in first and self.phase == "starting", f"wrong rank: {first}")
-            return
-        if self.kind == "disk" and self.code == 2:
-            codes["disk"] = 2  # refused before the start
-        self.expect(self.code == codes[self.kind], f"exit code {self.code}, not {codes[self.kind]}")
-        if self.kind in ("kill", "stop", "exit"):
-            words = {"kill": "killed by SIGKILL", "stop": "is stopped", "exit": "told to end by SIGTERM"}
-            stopped = self.kind == "stop" and self.phase == "starting"
-            named = who in first and words[self.kind] in first
-            missing = stopped and re.search(rf"ranks? ([0-9], )*{self.victim}\b.* did not", first)
-            self.expect(named or missing, f"wrong words: {first}")
-            self.expect("pid 0" not in first, "pid 0")
-        if self.kind == "port":
-            self.expect("is in use" in first, f"wrong words: {first}")
-        if self.kind == "mpirun":
-            self.expect("mpirun was killed by SIGKILL" in first, f"wrong words: {first}")
-        # Ranks that had finished have nothing to report.
-        if self.kind == "parent" and self.phase != "starting" and self.backend != "thread" and not self.has_all():
-            self.expect("the process that started the ranks" in self.error, "no word of the parent")
-        if self.kind == "disk":
-            self.expect("cannot write" in self.error or "No space" in self.error, f"wrong words: {first}")
-        self.expect("[json.exception" not in self.error and "terminate called" not in self.error, "raw text")
-
-    def judge_files(self, complete):
-        files = [p for p in (self.json, pathlib.Path(f"{self.json}.partial")) if p.exists()]
-        for path in files:
-            if self.kind == "disk" and path.stat().st_size == 0:
-                continue
-            shown = subprocess.run([self.options.program, "show", str(path)], capture_output=True, text=True)
-            self.expect(shown.returncode == 0, f"show refuses {path.name}: {shown.stderr[-200:]}")
-            if shown.returncode == 0:
-                incomplete = json.loads(path.read_text())["lockstep"].get("incomplete")
-                self.expect(incomplete or self.rows() == (2, 2), "an incomplete result that does not say so")
-        if complete and self.kind != "disk":
-            self.expect(self.json.exists(), "no result")
-
-    def clean(self):
-        if self.mounted:
-            subprocess.run(["umount", "-l", str(self.folder / "out")])
-        if not self.problems or not self.options.keep:
-            shutil.rmtree(self.folder, ignore_errors=True)
+    def mend(self, mounted):
+        if self.kind == "down":
+            self.network.link(self.host, "up")
+        if self.kind == "oneway":
+            self.on_host(self.host, "ip", "neigh", "flush", "dev", "eth0", "nud", "all")
+        if self.kind in ("slow", "loss"):
+            self.network.shape(self.host)
+        if mounted:
+            self.on_host("h0", "umount", "-l", str(OUT))
+        if self.group:
+            with contextlib.suppress(OSError):
+                self.group.rmdir()
 
     def line(self):
-        what = f"{self.kind} {self.phase} {self.backend} {self.ranks} ranks"
-        if self.kind in ("kill", "stop", "exit"):
-            what += f" rank {self.victim}"
-        state = "; ".join(self.problems) if self.problems else "after the end" if self.missed else "ok"
-        return f"{self.seed}: {what}: code {self.code} after {self.seconds:.1f} s: {state}"
+        place = {"t": "threads", "p": "processes", "h": "hosts"}[self.place]
+        where = self.host if self.kind in CUT | {"slow", "loss"} else f"rank {','.join(map(str, self.victims))}"
+        what = f"{self.kind} {self.phase} {place} {self.backend} {self.ranks} ranks {where}"
+        end = "ok, after the end" if self.after_the_end else "ok"
+        codes = ",".join(str(self.codes.get(key)) for key in self.processes)
+        return f"{self.seed}: {what}: code {codes} after {self.seconds:.1f} s: {'; '.join(self.problems) or end}"
 
 
-class TwoHosts(Run):
-    """Ranks 0 and 1 on one host, 2 and 3 on the other."""
-
-    def choose(self):
-        self.kind = self.random.choice(["kill", "stop", "host", "twice", "cable"])
-        self.backend, self.ranks, self.missed = "gloo", 4, False
-        self.phase = "starting" if self.kind == "twice" else self.random.choice(["starting", "running"])
-        self.victim = self.random.randrange(4)
-        self.fraction = self.random.random()
-
-    def steps(self):
-        return 2000
-
-    def start(self, rank):
-        host = self.options.hosts[rank // 2]
-        place = dict(RANK=str(rank), WORLD_SIZE="4", LOCAL_RANK=str(rank % 2), LOCAL_WORLD_SIZE="2",
-                     MASTER_ADDR="198.51.100.1", MASTER_PORT=str(20000 + self.seed % 10000), LOCKSTEP_TOKEN="0123" * 8)
-        command = ["nsenter", "--target", str(host), "--net", "--uts"] + self.command()
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL,
-                                stderr=open(self.folder / f"stderr{rank}", "ab"), env=self.environment(**place))
-
-    def go(self):
-        self.choose()
-        jobs = [self.start(rank) for rank in range(4)]
-        again = None
-        if self.kind == "twice":
-            again = self.start(self.victim)
-        self.wait_for_phase(jobs[0])
-        near = [0, 1] if self.victim < 2 else [2, 3]
-        victims = [] if self.kind in ("twice", "cable") else near if self.kind == "host" else [self.victim]
-        for rank in victims:
-            jobs[rank].send_signal(signal.SIGSTOP if self.kind == "stop" else signal.SIGKILL)
-        link = ["nsenter", "--target", str(self.options.hosts[0]), "--net", "ip", "link", "set", "b0"]
-        if self.kind == "cable":
-            subprocess.run(link + ["down"], check=True)
-        begin = time.monotonic()
-        if again:
-            self.judge_twice(jobs, again)
-        alive = [rank for rank in range(4) if rank not in victims and not again]
-        self.codes = []
-        for rank in alive:
-            try:
-                self.codes.append(jobs[rank].wait(max(0.1, begin + TIMEOUT_S + JOIN_S + 15 - time.monotonic())))
-            except subprocess.TimeoutExpired:
-                self.problems.append(f"rank {rank} still runs")
-        self.seconds = time.monotonic() - begin
-        for job in jobs:
-            if job.poll() is None:
-                job.send_signal(signal.SIGKILL)
-            job.wait()
-        if self.kind == "cable":
-            subprocess.run(link + ["up"], check=True)
-        self.code = self.codes[0] if self.codes else None
-        said = [(self.folder / f"stderr{rank}").read_text(errors="replace") for rank in range(4)]
-        self.error = "\n".join(text[-400:] for text in said)
-        if not again:
-            self.expect(all(code == 1 for code in self.codes), f"exit codes {self.codes}")
-            named = victims or [0, 1, 2, 3]
-            for host in ([0, 1], [2, 3]):
-                living = [rank for rank in host if rank in alive]
-                # Rank 0 speaks for all hosts, as long as it is there and others can hear it.
-                if not living or (0 in alive and host != [0, 1] and self.kind != "cable"):
-                    continue
-                words = "".join(said[rank] for rank in living)
-                right = any(f"rank {rank} (host" in words for rank in named)
-                missing = self.phase == "starting" and re.search(
-                    "did not|waited for rank 0|lets nobody in|cannot connect|No route|did not answer", words)
-                self.expect(right or missing, f"nobody on host {host} names a rank")
-        self.judge_files(False)
-        self.expect(not children_of(self.mark), "processes left")
-
-    def judge_twice(self, jobs, again):
-        end = time.monotonic() + JOIN_S
-        contenders = [jobs[self.victim], again]
-        while time.monotonic() < end and all(job.poll() is None for job in contenders):
-            time.sleep(0.05)
-        said = (self.folder / f"stderr{self.victim}").read_text(errors="replace")
-        # Two processes for rank 0: the later one finds its port taken.
-        self.expect("is there already" in said or "is in use" in said, "not named")
-        for job in jobs + [again]:
-            if job.poll() is None:
-                job.send_signal(signal.SIGKILL)
-        again.wait()
-
-
-def make_hosts():
-    hosts = []
-    for name in ("hosta", "hostb"):
-        # However this process ends, its hosts end with it.
-        hosts.append(subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--uts", "sh", "-c",
-                                       f"hostname {name}; exec sleep 86400"]).pid)
-    time.sleep(0.5)
-    inside = [["nsenter", "--target", str(host), "--net", "ip"] for host in hosts]
-    subprocess.run(inside[0] + ["link", "add", "b0", "type", "veth", "peer", "name", "b0", "netns", str(hosts[1])],
-                   check=True)
-    for number, ip in enumerate(inside, 1):
-        subprocess.run(ip + ["link", "set", "lo", "up"], check=True)
-        subprocess.run(ip + ["address", "add", f"198.51.100.{number}/24", "dev", "b0"], check=True)
-        subprocess.run(ip + ["link", "set", "b0", "up"], check=True)
-    return hosts
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--step", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
+    parser.add_argument("--places", default="threads,processes,hosts")
+    parser.add_argument("--log", type=pathlib.Path, help="a file to add the lines to as well")
+    options = parser.parse_args()
+    options.program = str(pathlib.Path(options.program).resolve())
+    options.places = {place[0] for place in options.places.split(",")}
+    return options
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("--runs", type=int, default=150)
-    parser.add_argument("--seed", type=int, default=1000)
-    parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--backends", default="thread,gloo,mpi")
-    parser.add_argument("--phase", choices=PHASES)
-    parser.add_argument("--keep", action="store_true", help="keep the folders of runs with problems")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no run after so many")
-    parser.add_argument("--two-hosts", action="store_true")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if os.geteuid() == 0 and not options.inside:
-        # A /dev/shm of its own, in which nobody else leaves files.
-        script = 'mount -t tmpfs none /dev/shm && exec "$0" "$@" --inside'
-        os.execvp("unshare", ["unshare", "--mount", "sh", "-c", script, sys.executable] + sys.argv)
-    options.hosts = make_hosts() if options.two_hosts else []
+    options = parse()
+    if options.jobs > 1:
+        mine = [sys.executable, *sys.argv, "--jobs", "1", "--step", str(options.jobs)]
+        share = [len(range(job, options.runs, options.jobs)) for job in range(options.jobs)]
+        jobs = [subprocess.Popen([*mine, "--first", str(options.first + job), "--runs", str(runs)],
+                                 preexec_fn=hosts.end_with_parent)
+                for job, runs in enumerate(share)]
+        sys.exit(max(job.wait() for job in jobs))
+    hosts.enter()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    network = hosts.Hosts(2)
+    group = memory_group()
+    if group:
+        group.rmdir()
+    lacks = [] if group else ["memory"]
+    try:
+        network.shape("h0", loss="1%")
+    except hosts.NoNetem:
+        lacks.append("loss")
+    network.shape("h0")
+    if lacks and options.first == 1:
+        print(f"not on this machine, for want of a memory group or of netem: {', '.join(lacks)}", flush=True)
+    options.kinds = [kind for kind in options.kinds if kind not in lacks]
     counts = collections.Counter()
-    begin = time.monotonic()
-    for seed in range(options.seed, options.seed + options.runs):
-        if time.monotonic() - begin > options.seconds:
-            break
-        run = (TwoHosts if options.two_hosts else Run)(options, seed)
-        try:
-            run.go()
-        finally:
-            run.clean()
-        counts["problem" if run.problems else "after the end" if run.missed else "ok"] += 1
-        print(run.line(), flush=True)
-        if run.problems:
-            print("    " + run.error[-600:].strip().replace("\n", "\n    "), flush=True)
-    for host in options.hosts:
-        os.kill(host, signal.SIGKILL)
+    for seed in range(options.first, options.first + options.runs * options.step, options.step):
+        fault = Fault(network, seed, options)
+        fault.go()
+        counts["problem" if fault.problems else "ok"] += 1
+        lines = fault.line() + "\n"
+        if fault.problems:
+            for key in fault.processes:
+                lines += "".join(f"    {key}| {line}\n" for line in fault.said(key)[-1200:].splitlines())
+            network.remove()
+            network = hosts.Hosts(2)
+        print(lines, end="", flush=True)
+        if options.log:
+            with open(options.log, "a") as log:
+                log.write(lines)
     print(", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
     sys.exit(1 if counts["problem"] else 0)
 

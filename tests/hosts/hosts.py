@@ -134,6 +134,8 @@ class Hosts:
         subprocess.run(ip + ["set", f"br{number}", "up"], check=True)
         for name, holder in self.holders.items():
             port = f"{name}-{number}"
+            # Not left to the end of the host, which the kernel takes its time for.
+            self.devices.append(port)
             subprocess.run(ip + ["add", port, "type", "veth", "peer", "name", f"eth{number}", "netns", str(holder.pid)],
                            check=True)
             subprocess.run(ip + ["set", port, "master", f"br{number}", "up"], check=True)

@@ -91,11 +91,13 @@ class MpirunTest(LaunchCase):
                           **environment)
 
     def test_gloo_and_mpi(self):
-        for backend in ("gloo", "mpi"):
-            with self.subTest(backend):
-                code, output, error, _ = self.mpirun(BENCH + ["--backend", backend])
-                verified = self.mpirun(VERIFY + ["--backend", backend])
-                self.judge(code or verified[0], output + verified[1], error + verified[2])
+        with self.subTest("gloo"):
+            self.judge(*self.mpirun(["sh", "-c", f"{' '.join(BENCH)} && {' '.join(VERIFY)}"])[:3])
+        with self.subTest("mpi"):
+            # MPI starts once in a process that mpirun has started.
+            code, output, error, _ = self.mpirun(BENCH + ["--backend", "mpi"])
+            verified = self.mpirun(VERIFY + ["--backend", "mpi"])
+            self.judge(code or verified[0], output + verified[1], error + verified[2])
 
     def test_hierarchical(self):
         for backend in ("gloo", "mpi"):
@@ -106,11 +108,13 @@ class MpirunTest(LaunchCase):
                 self.assertRegex(output, r"(?m)^11 right, 0 wrong$")
 
     def test_a_wrong_name_is_named_at_once(self):
-        code, _, error, seconds = self.mpirun(["-x", "MASTER_ADDR=nowhere", *BENCH])
+        # mpirun itself takes up to 7 s to end ranks on another host.
+        script = f"begin=$(date +%s); {' '.join(BENCH)}; code=$?; echo took $(($(date +%s) - begin)) s; exit $code"
+        code, output, error, _ = self.mpirun(["-x", "MASTER_ADDR=nowhere", "sh", "-c", script])
         self.assertEqual(code, 2)
         self.assertIn("cannot find host 'nowhere'", error)
         self.assertIn("MASTER_ADDR", error)
-        self.assertLess(seconds, 15)
+        self.assertRegex(output, "took [0-5] s")
 
 
 class SrunTest(LaunchCase):
@@ -133,18 +137,17 @@ class SrunTest(LaunchCase):
     def ended_early(self, end, directive=""):
         """A batch script as in docs/cluster.md; `end` ends the job of this number."""
         result, batch = hosts.SHARED / "long.json", hosts.SHARED / "batch.sh"
-        partial = hosts.SHARED / "long.json.partial"
-        for path in (result, partial):
-            path.unlink(missing_ok=True)
+        result.unlink(missing_ok=True)
         more = [PROGRAM, "bench", "--model", "mlp", "--batch", "2", "--ranks", "4", "--steps", "1000000", "--json",
                 str(result)]
         batch.write_text(f"#!/bin/sh\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=2\n#SBATCH --output={hosts.SHARED}/"
                          f"out\n{directive}srun {' '.join(more)}\n")
         job = self.slurm.run("sbatch", "--parsable", str(batch)).strip()
-        self.wait_for(lambda: partial.exists() or result.exists())
+        # The file is there before the first step is.
+        self.wait_for(lambda: result.exists() and json.loads(result.read_text())["lockstep"]["runs"])
         end(job)
         self.wait_for(lambda: self.slurm.run("squeue", "-h", "-j", job) == "")
-        record = json.loads((result if result.exists() else partial).read_text())["lockstep"]
+        record = json.loads(result.read_text())["lockstep"]
         self.assertTrue(record["incomplete"])
         self.assertGreater(record["runs"][0]["images_per_s"], 0)
 
@@ -197,7 +200,7 @@ class NetworksTest(LaunchCase):
     def ranks(self, *flags_of_rank_1):
         shared = dict(WORLD_SIZE="2", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1", MASTER_ADDR=self.hosts.address("h0"),
                       MASTER_PORT="29431")
-        rank = [["env", f"RANK={number}", *BENCH, "--ranks", "2", *flags] for number, flags in
+        rank = [["env", f"RANK={number}", *BENCH, "--ranks", "2", "--timeout", "8", *flags] for number, flags in
                 enumerate([(), flags_of_rank_1])]
         return self.together(rank, **shared)
 
@@ -210,7 +213,7 @@ class NetworksTest(LaunchCase):
         self.assertNotEqual(code, 0)
         self.assertIn("--interface", error)
         # The system alone would try to connect for more than two minutes.
-        self.assertLess(seconds, 90)
+        self.assertLess(seconds, 60)
 
 
 if __name__ == "__main__":

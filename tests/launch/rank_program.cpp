@@ -145,7 +145,7 @@ int rank(const launch::RankEnvironment& environment, const Options& options) {
   } catch (const std::exception& error) {
     const launch::Departure departure = session.fail(error);
     if (departure.prints) say("rank " + std::to_string(environment.rank) + " says: " + departure.what);
-    launch::RankSession::leave(departure.exit_code);
+    session.leave(departure.exit_code);
   }
 }
 

@@ -144,6 +144,21 @@ TEST_F(TorchrunTest, a_lost_host_of_rank_0_is_named_by_a_rank_of_the_other) {
   EXPECT_THAT(run_.output(), Not(HasSubstr("rank 3 says")));
 }
 
+TEST_F(TorchrunTest, a_loss_is_named_on_each_host_where_rank_0_ends_before_it_can) {
+  std::vector<pid_t> started;
+  for (int number = 0; number < 4; ++number)
+    started.push_back(rank(number, 4, {"--event", "deaf", "--who", "0"}, 2));
+  run_.wait_for_ranks(4);
+  ::kill(started[1], SIGKILL);
+  // The verdict has reached rank 2, while rank 0 takes its time to print it.
+  for (int i = 0; i < 1000 && run_.kept(2).empty(); ++i) ::usleep(10'000);
+  ::kill(started[0], SIGKILL);
+  EXPECT_EQ(run_.wait(started[2]), kExitFailed);
+  EXPECT_EQ(run_.wait(started[3]), kExitFailed);
+  EXPECT_THAT(run_.output(), ContainsRegex("rank 2 says: rank 1 .* ended without a goodbye after step "));
+  EXPECT_THAT(run_.output(), Not(HasSubstr("rank 3 says")));
+}
+
 TEST_F(TorchrunTest, a_rank_that_alone_is_told_to_end_is_named) {
   const pid_t first = rank(0, 2, {});
   const pid_t second = rank(1, 2, {});

@@ -41,7 +41,7 @@ namespace lockstep::launch {
 //    |-- abandoned {loss} -------------->|  the server was silent; if it wakes up, it is the cause
 //    |-- bye --------------------------->|  this rank is done; the end of its connection is no loss
 //    |<------------------------------ bye|
-//    |<------------------------------ end|  the job is over, in order
+//    |<------------------------------ end|  the job is over, in order; after a verdict: the user knows it
 //
 // A recorded hello is of no use to anybody: the next challenge is another one.
 

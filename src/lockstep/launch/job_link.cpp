@@ -135,6 +135,20 @@ void JobLink::wait_server_ended(Seconds patience) const {
   while (::poll(&wanted, 1, milliseconds_until(deadline)) < 0) continue;  // a signal
 }
 
+bool JobLink::wait_reported(Seconds patience) {
+  // The link's thread has left the channel since it got the verdict.
+  const auto deadline = comm::deadline_after(patience);
+  bool open = true;
+  bool reported = false;
+  while (open && Clock::now() < deadline) {
+    pollfd wanted{channel_.fd(), POLLIN, 0};
+    ::poll(&wanted, 1, milliseconds_until(deadline));
+    open = channel_.receive();
+    while (const auto message = channel_.next()) reported = reported || message->is() == "end";
+  }
+  return reported;
+}
+
 std::optional<LostRank> JobLink::wait_lost(Seconds patience) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, patience, [this] { return lost_ || over_; });

@@ -81,6 +81,8 @@ class JobLink final : public comm::Store {
 
   /// Waits until the server's process has ended. From any thread, even after the job is over.
   void wait_server_ended(std::chrono::duration<double> patience) const;
+  /// The same after a verdict, for one thread; returns whether the server said before that the user knows it.
+  bool wait_reported(std::chrono::duration<double> patience);
 
   /// Waits for a verdict; empty if none comes in time.
   std::optional<LostRank> wait_lost(std::chrono::duration<double> patience);

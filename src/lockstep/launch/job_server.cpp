@@ -71,13 +71,17 @@ void JobServer::announce_signal(int signal) {
   broadcast("leave", Leave{signal});
 }
 
+void JobServer::announce_report() {
+  const std::lock_guard lock(mutex_);
+  if (cause_) broadcast("end", Json::object());
+}
+
 std::vector<LostRank> JobServer::lost() const {
   const std::lock_guard lock(mutex_);
   std::vector<LostRank> all = lost_;
   // Losses are kept in the order in which they showed, in which the cause need not be first.
-  if (cause_) {
-    std::stable_partition(all.begin(), all.end(), [&](const LostRank& l) { return l.rank == cause_->rank; });
-  }
+  if (!cause_) return all;
+  std::stable_partition(all.begin(), all.end(), [&](const LostRank& l) { return l.rank == cause_->rank; });
   return all;
 }
 
@@ -209,12 +213,11 @@ void JobServer::handle(Reception::Guest& guest, const Message& message) {
     left_by_signal(guest.rank, message.as<Leave>().ending_signal());
   } else if (is == "heard") {
     peer.informed = true;
-    changed_.notify_all();
   } else if (is == "bye") {
     peer.finished = true;
     guest.channel.send("bye");
-    changed_.notify_all();
   }
+  changed_.notify_all();
 }
 
 void JobServer::left_by_signal(int rank, int signal) {
@@ -242,20 +245,15 @@ void JobServer::ended(Reception::Guest& guest) {
   changed_.notify_all();
 }
 
-std::vector<int> JobServer::missing() const {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < options_.job.world; ++rank) {
-    if (!peer_of(rank).joined) ranks.push_back(rank);
-  }
-  return ranks;
-}
-
 std::string JobServer::check_missing(bool was_paused) {
   if (met_ || cause_ || leaving_) return "";
   const auto now = Clock::now();
   if (was_paused) started_ = now;
-  const std::vector<int> ranks = missing();
   const int world = options_.job.world;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world; ++rank) {
+    if (!peer_of(rank).joined) ranks.push_back(rank);
+  }
   if (now - started_ >= options_.join_timeout) {
     LostRank lost;
     lost.rank = kMissingRanks;

@@ -101,6 +101,9 @@ class JobServer {
   /// as lost.
   void announce_signal(int signal);
 
+  /// Announces to all ranks that the user knows the loss, if there is one.
+  void announce_report();
+
   /// The loss that caused the others, once it is known.
   std::optional<LostRank> cause() const {
     const std::lock_guard lock(mutex_);
@@ -151,7 +154,6 @@ class JobServer {
   /// Makes this process the cause: the others have left because it was silent.
   void abandoned(const LostRank& self);
   void ended(Reception::Guest& guest);
-  std::vector<int> missing() const;
   /// Before all have come. Returns a line for on_waiting, if one is due.
   std::string check_missing(bool was_paused);
   void check_silence(bool was_paused);

@@ -120,8 +120,8 @@ Departure RankSession::fail(const std::exception& error) {
   const LostRank own = own_failure(error);
   std::optional<LostRank> verdict;
   if (link_) verdict = link_->report(own, std::chrono::seconds(3));
-  const Departure departure = departure_for(verdict.value_or(own), verdict.has_value());
-  let_others_learn(departure);
+  Departure departure = departure_for(verdict.value_or(own), verdict.has_value());
+  if (let_others_learn(departure)) departure.prints = true;
   return departure;
 }
 
@@ -133,6 +133,7 @@ void RankSession::finish() {
 }
 
 void RankSession::leave(int exit_code) {
+  if (JobServer* const server = server_if_any()) server->announce_report();
   ::_exit(exit_code);
 }
 
@@ -231,6 +232,11 @@ JobLink* RankSession::link_if_any() {
   return link_.get();
 }
 
+JobServer* RankSession::server_if_any() {
+  const std::lock_guard lock(mutex_);
+  return server_.get();
+}
+
 void RankSession::set_state_or_wait(State state) {
   {
     const std::lock_guard lock(mutex_);
@@ -257,7 +263,7 @@ void RankSession::on_signal(int signal) {
   {
     const std::lock_guard lock(mutex_);
     // The work is done; the library that is shutting down may hang.
-    if (state_ == State::kFinished) leave(128 + signal);
+    if (state_ == State::kFinished) ::_exit(128 + signal);
     if (state_ != State::kRunning) return;
   }
   if (JobLink* const link = link_if_any()) {
@@ -275,25 +281,23 @@ void RankSession::on_signal(int signal) {
   depart(departure_for_signal(signal));
 }
 
-void RankSession::depart(const Departure& departure) {
+void RankSession::depart(Departure departure) {
   {
     const std::lock_guard lock(mutex_);
     if (state_ != State::kRunning) return;
     state_ = State::kDeparting;
   }
   if (options_.on_departure) options_.on_departure(departure);
-  let_others_learn(departure);
+  if (let_others_learn(departure)) {
+    departure.prints = true;
+    if (options_.on_departure) options_.on_departure(departure);
+  }
   leave(departure.exit_code);
 }
 
-void RankSession::let_others_learn(const Departure& departure) {
-  JobServer* server = nullptr;
-  JobLink* link = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    server = server_.get();
-    link = link_.get();
-  }
+bool RankSession::let_others_learn(const Departure& departure) {
+  JobServer* const server = server_if_any();
+  JobLink* const link = link_if_any();
   if (server != nullptr && departure.lost) server->wait_informed(kUntilInformed);
   {
     const std::lock_guard lock(mutex_);
@@ -301,12 +305,14 @@ void RankSession::let_others_learn(const Departure& departure) {
   }
   // Launchers kill all remaining ranks as soon as one has ended: mpirun's second of grace after SIGTERM is
   // over then. So the rank that prints has to end first.
-  if (departure.prints || environment_.supervised || link == nullptr) return;
+  if (departure.prints || environment_.supervised || link == nullptr) return false;
   if (departure.lost && rank_0_cannot_report(*departure.lost)) {
     std::this_thread::sleep_for(kTimeToReportUnseen);
-  } else {
-    link->wait_server_ended(kTimeToReport);
+    return false;
   }
+  if (departure.lost) return !link->wait_reported(kTimeToReport) && environment_.speaks_for_host();
+  link->wait_server_ended(kTimeToReport);
+  return false;
 }
 
 LostRank RankSession::own_failure(const std::exception& error) const {

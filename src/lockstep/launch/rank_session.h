@@ -49,10 +49,11 @@ class RankSession {
     /// Called from a thread of the session for the first stranger that connects to the job, with a sentence;
     /// may be empty.
     std::function<void(const std::string&)> on_stranger = {};
-    /// Called at most once, from a thread of the session, while the training thread may be blocked for good:
-    /// save the results, print if `prints`, flush. The process then ends with _exit(exit_code); without a
-    /// lockstep parent it first waits for the rank that prints, as launchers kill the others once one has
-    /// ended. It must return within half a second: launchers send SIGKILL soon after SIGTERM.
+    /// Called once, from a thread of the session, while the training thread may be blocked for good: save the
+    /// results, print if `prints`, flush. The process then ends with _exit(exit_code); without a lockstep
+    /// parent it first waits for the rank that prints, as launchers kill the others once one has ended, and
+    /// if that ended before it could, there is a second call, with `prints`. It must return within half a
+    /// second: launchers send SIGKILL soon after SIGTERM.
     std::function<void(const Departure&)> on_departure = {};
     /// See Rendezvous.
     OpenAgentStore open_agent_store = {};
@@ -89,7 +90,8 @@ class RankSession {
   void finish();
 
   /// Ends the process at once, without destructors: a communicator that has lost a rank cannot be taken down.
-  [[noreturn]] static void leave(int exit_code);
+  /// The host of the server first announces that the user has its report.
+  [[noreturn]] void leave(int exit_code);
 
  private:
   enum class State { kRunning, kDeparting, kFailing, kFinished };
@@ -102,8 +104,10 @@ class RankSession {
   void set_state_or_wait(State state);
   void wait_for_signals();
   void on_signal(int signal);
-  void depart(const Departure& departure);
-  void let_others_learn(const Departure& departure);
+  void depart(Departure departure);
+  JobServer* server_if_any();
+  /// Returns whether this rank has to report in place of one that ended before it could.
+  bool let_others_learn(const Departure& departure);
   LostRank own_failure(const std::exception& error) const;
   Departure departure_for(const LostRank& lost, bool others_know) const;
   Departure departure_for_signal(int signal) const;

@@ -164,7 +164,7 @@ class JobRunner {
   void fail(launch::RankSession& session, const std::exception& error) const {
     const launch::Departure departure = session.fail(error);
     report(departure);
-    launch::RankSession::leave(departure.exit_code);
+    session.leave(departure.exit_code);
   }
 
   const JobPlan& job_;
