@@ -151,13 +151,6 @@ ComparePlan plan_of(BenchPlan base, BenchPlan test) {
   return plan;
 }
 
-/// The side's launches: the user's flags, and those of every launch of a comparison.
-TurnSide side_of(const char* name, Arguments command, const fs::path& file, const CompareOptions& options) {
-  command.insert(command.end(), {"--no-controls", "--quiet", "--append", "--json", file.string(),
-                                 "--max-time", fmt::format("{}", options.row_time_s)});
-  return {.name = name, .command = std::move(command), .file = file};
-}
-
 /// Both sides after all checks of bench; empty where a side asked for help, which is printed.
 std::optional<ComparePlan> plan_sides(const PassedOn& words) {
   check_words(words);
@@ -206,8 +199,8 @@ int run_compare(const CompareOptions& options) {
   check_start(plan->base);
   check_start(plan->test);
   const TurnFolder folder(options.keep, options.force);
-  turns.base = side_of("base", plan->base.command, folder.base(), options);
-  turns.test = side_of("test", plan->test.command, folder.test(), options);
+  turns.base = side_of("base", plan->base.command, folder.base(), options.row_time_s);
+  turns.test = side_of("test", plan->test.command, folder.test(), options.row_time_s);
   turns.log = folder.log();
   print_result(plan_lines(*plan, options, turns) + "\n");
 

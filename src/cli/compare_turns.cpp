@@ -1,19 +1,13 @@
 #include "compare_turns.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/plain_text.h"
-#include "lockstep/base/tcp_socket.h"
 #include "lockstep/base/units.h"
 #include "lockstep/results/files/record_json.h"
 
@@ -22,21 +16,6 @@
 namespace lockstep::cli {
 namespace fs = std::filesystem;
 namespace {
-
-/// This program, whatever its path was when it was started.
-constexpr const char* kThisProgram = "/proc/self/exe";
-
-UniqueFd open_log(const fs::path& path) {
-  UniqueFd log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  if (!log) throw Error(fmt::format("cannot write '{}': {}", path.string(), std::strerror(errno)));
-  return log;
-}
-
-size_t size_of(const fs::path& path) {
-  std::error_code missing;
-  const auto size = fs::file_size(path, missing);
-  return missing ? 0 : static_cast<size_t>(size);
-}
 
 /// "-1.2 ± 0.6 %" for each row, for a line of progress.
 std::string so_far(const results::Diff& diff) {
@@ -78,7 +57,10 @@ TurnFolder::~TurnFolder() {
   if (!kept_) fs::remove_all(folder_, ignored);
 }
 
-TurnRunner::TurnRunner(TurnOptions options) : options_(std::move(options)), plan_(options_.most_pairs) {
+TurnRunner::TurnRunner(TurnOptions options)
+    : options_(std::move(options)),
+      plan_(options_.most_pairs),
+      launcher_(options_.log, fmt::format("at most {}", 2 * options_.most_pairs)) {
   options_.how.paired = true;
   turns_.looks = plan_.looks().size();
 }
@@ -125,20 +107,11 @@ void TurnRunner::take_turns() {
 }
 
 bool TurnRunner::launch(const TurnSide& side) {
-  ++launches_;
-  const UniqueFd log = open_log(options_.log);
-  const size_t log_begin = size_of(options_.log);
-  const double began_s = now_s();
-  const launch::ChildEnd end =
-      launch::run_child({kThisProgram, side.command, {}, log.get(), log.get()}, [&] { draw(side, began_s); });
-  if (end.interrupted_by) {
-    interrupted_by_ = end.interrupted_by;
-    return false;
-  }
-  if (end.exit_code != kExitDone) fail(side, end.exit_code, log_begin);
-  print_note(fmt::format("launch {} of at most {}: {}, took {}", launches_, 2 * options_.most_pairs,
-                         side.name, format_duration(now_s() - began_s)));
-  return true;
+  return launcher_.launch(side, [&] {
+    const double left_s = std::max(0.0, std::floor(options_.max_time_s - (now_s() - began_s_)));
+    return fmt::format("{}, at most {} left", diff_ ? ", so far " + so_far(*diff_) : "",
+                       format_duration(left_s));
+  });
 }
 
 bool TurnRunner::compare_pairs(bool last) {
@@ -147,29 +120,6 @@ bool TurnRunner::compare_pairs(bool last) {
   return std::ranges::none_of(diff_->rows, [](const results::DiffRow& row) {
     return measure::certainty_of(row.verdict) == measure::Certainty::kOpen;
   });
-}
-
-void TurnRunner::draw(const TurnSide& side, double began_s) const {
-  if (!stderr_is_terminal() || is_quiet()) return;
-  std::string text = fmt::format("[{} of at most {}] {}: {}", launches_, 2 * options_.most_pairs, side.name,
-                                 format_duration(std::floor(now_s() - began_s)));
-  if (diff_) text += ", so far " + so_far(*diff_);
-  text += fmt::format(", at most {} left",
-                      format_duration(std::max(0.0, std::floor(options_.max_time_s - (now_s() - began_s_)))));
-  draw_progress(text);
-}
-
-void TurnRunner::fail(const TurnSide& side, int exit_code, size_t log_begin) const {
-  std::string printed = read_file(options_.log).substr(log_begin);
-  // Leaves out the description of the machine.
-  if (const size_t error = printed.find("lockstep: error: "); error != std::string::npos)
-    printed.erase(0, error);
-  std::string text = fmt::format("launch {} ({}) ended with exit code {}", launches_, side.name, exit_code);
-  if (!printed.empty()) text += fmt::format(":\n{}", printed.substr(0, printed.find_last_not_of('\n') + 1));
-  const std::string advice = "It was: " + command_text(side.command);
-  if (exit_code == kExitUsage) throw ConfigError(text, advice);
-  if (exit_code == kExitBackendMissing) throw BackendMissing(text, advice);
-  throw Error(text, advice);
 }
 
 }  // namespace lockstep::cli

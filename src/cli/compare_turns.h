@@ -4,11 +4,10 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/launch/child_process.h"
 #include "lockstep/measure/compare.h"
 #include "lockstep/results/tables/diff.h"
 
-#include "flags.h"
+#include "bench_launcher.h"
 
 namespace lockstep::cli {
 
@@ -26,21 +25,12 @@ class TurnFolder {
   std::filesystem::path base() const { return folder_ / "base.json"; }
   std::filesystem::path test() const { return folder_ / "test.json"; }
   std::filesystem::path log() const { return folder_ / "launches.log"; }
+  const std::filesystem::path& folder() const { return folder_; }
   bool kept() const { return kept_; }
 
  private:
   std::filesystem::path folder_;
   bool kept_;
-};
-
-/// One side of a comparison in turns: a bench, started anew for each of its launches.
-struct TurnSide {
-  /// "base" or "test".
-  std::string name;
-  /// "lockstep", "bench", flags.
-  Arguments command;
-  /// The result file to which every launch appends.
-  std::filesystem::path file;
 };
 
 struct TurnOptions {
@@ -69,7 +59,7 @@ class TurnRunner {
   /// The last comparison; empty where there was no pair of launches.
   const std::optional<results::Diff>& diff() const { return diff_; }
   /// The signal that ended the comparison.
-  std::optional<int> interrupted_by() const { return interrupted_by_; }
+  std::optional<int> interrupted_by() const { return launcher_.interrupted_by(); }
 
  private:
   void take_turns();
@@ -77,19 +67,16 @@ class TurnRunner {
   bool launch(const TurnSide& side);
   /// Compares the pairs so far, for the last time or not. Returns whether every row is certain.
   bool compare_pairs(bool last);
-  void draw(const TurnSide& side, double began_s) const;
-  [[noreturn]] void fail(const TurnSide& side, int exit_code, size_t log_begin) const;
 
   TurnOptions options_;
   measure::LookPlan plan_;
+  BenchLauncher launcher_;
   double began_s_ = 0;
-  size_t launches_ = 0;
   results::Turns turns_;
   /// The files after the last whole pair; diff_ points into them.
   results::RunRecord base_;
   results::RunRecord test_;
   std::optional<results::Diff> diff_;
-  std::optional<int> interrupted_by_;
 };
 
 }  // namespace lockstep::cli

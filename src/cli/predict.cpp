@@ -29,6 +29,8 @@ constexpr const char* kPredictExamples = R"(Examples:
   lockstep predict run.json --ranks 2,8,64,1024 --per-host 8 --network 25gbit,20us
   lockstep predict run.json --ranks 64 --what-if
   lockstep predict run.json --ranks 128 --what-if bandwidth=2x,wire=bf16,strategy=sharded
+  lockstep predict run.json --what-if bucket=10,batch=2x,wire=bf16 --verify
+      those changes measured here too, in three launches each
   lockstep predict run.json --ranks 128 --simulate 128 --slow-rank 1.3x
 A run with a breakdown (bench --breakdown, record, import) is carried to other numbers of ranks. A table of published
 curves is a check of the method on what others measured: each curve's larger counts are predicted from its
@@ -42,6 +44,7 @@ struct PredictOptions {
   std::string json;
   bool force = false;
   bool markdown = false;
+  bool quiet = false;
   PredictJobOptions job;
 };
 
@@ -185,7 +188,11 @@ RunCommand add_predict(Flags& flags) {
             {.value = "FILE", .alone = "-"});
   add_force_flag(flags, options->force);
   flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
-  return [options](const Arguments& /*arguments*/) { return run_predict(*options); };
+  flags.add_switch("-q,--quiet", options->quiet, "print no progress and no notes");
+  return [options](const Arguments& /*arguments*/) {
+    if (options->quiet) set_quiet(true);
+    return run_predict(*options);
+  };
 }
 
 }  // namespace lockstep::cli

@@ -55,13 +55,17 @@ Scenario scenario_of(const PredictJobOptions& options, const predict::JobProfile
           .global_batch = static_cast<double>(options.global_batch.value_or(0))};
 }
 
-StrategyForecast forecast_of(const PredictJobOptions& options, predict::JobProfile profile) {
+StrategyForecast forecast_of(const PredictJobOptions& options, const results::RunRecord& record,
+                             predict::JobProfile profile) {
+  std::vector<int> numbers = options.ranks;
+  if (numbers.empty() && options.verify.wanted) numbers = {profile.placement.ranks};
+  if (numbers.empty()) numbers = {2, 4, 8, 16, 32, 64, 128};
   predict::CollectiveTable table = table_for(options, profile);
   StrategyForecast forecast{.model = JobModel(std::move(profile), std::move(table))};
   const JobModel& model = forecast.model;
-  for (const int ranks : options.ranks)
+  for (const int ranks : numbers)
     forecast.rows.push_back(model.predict(scenario_of(options, model.profile(), ranks)));
-  Scenario last = scenario_of(options, model.profile(), options.ranks.back());
+  Scenario last = scenario_of(options, model.profile(), numbers.back());
   const int per_host = options.per_host.value_or(model.profile().placement.per_host);
   Scenario any = last;
   any.placement.per_host = per_host;
@@ -73,10 +77,13 @@ StrategyForecast forecast_of(const PredictJobOptions& options, predict::JobProfi
   }
   if (!options.what_if.empty()) {
     forecast.effects =
-        predict::effects_of(model, last,
+        predict::effects_of(model, any,
                             options.what_if == kUsualChanges ? predict::usual_changes(model.profile())
                                                              : split_at_commas(options.what_if));
   }
+  if (options.verify.wanted)
+    forecast.verification =
+        verify_effects(options.verify, record, options.record, model, any, forecast.effects);
   if (options.simulate) {
     const Scenario simulated = scenario_of(options, model.profile(), *options.simulate);
     forecast.simulation = predict::simulate(model, simulated,
@@ -90,9 +97,21 @@ StrategyForecast forecast_of(const PredictJobOptions& options, predict::JobProfi
   return forecast;
 }
 
+void check_verify(PredictJobOptions& options) {
+  if (options.verify.dry_run && !options.verify.wanted)
+    throw ConfigError("--dry-run has no effect without --verify", "Add --verify.");
+  if (!options.verify.wanted) return;
+  if (!options.network.empty())
+    throw ConfigError("--verify measures on the network that is here, not on that of --network",
+                      "Leave out --network.");
+  if (options.what_if.empty()) options.what_if = kUsualChanges;
+}
+
 }  // namespace
 
-int run_predict_job(const PredictJobOptions& options, const std::string& json, bool markdown) {
+int run_predict_job(const PredictJobOptions& asked, const std::string& json, bool markdown) {
+  PredictJobOptions options = asked;
+  check_verify(options);
   for (const auto& [flag, given] : {std::pair{"--slow-rank", !options.slow_rank.empty()},
                                     {"--thin-link", !options.thin_link.empty()},
                                     {"--lose-host", options.lose_host.has_value()}}) {
@@ -105,16 +124,19 @@ int run_predict_job(const PredictJobOptions& options, const std::string& json, b
       {.model = options.model, .strategy = options.strategy, .batch = options.batch.value_or(0)});
   Document document;
   Json list = Json::array();
+  std::optional<int> signal;
   for (const predict::JobProfile& profile : profiles) {
-    const StrategyForecast forecast = forecast_of(options, profile);
+    const StrategyForecast forecast = forecast_of(options, record, profile);
     document.append(document_of(options, forecast));
     list.push_back(json_of(forecast));
+    if (forecast.verification) signal = forecast.verification->interrupted_by;
+    if (signal) break;
   }
   if (json.empty())
     print_result(results::to_text(document, stdout_form(markdown)));
   else
     write_result(json, json_text({{"jobs", list}}));
-  return kExitDone;
+  return signal ? 128 + *signal : kExitDone;
 }
 
 void add_predict_job_flags(Flags& flags, PredictJobOptions& options) {
@@ -122,7 +144,9 @@ void add_predict_job_flags(Flags& flags, PredictJobOptions& options) {
   flags.add("run", options.record,
             "a result with a breakdown: of 'lockstep bench --breakdown', 'record' or 'import'",
             {.value = "RUN.json"});
-  flags.add("--ranks", options.ranks, "numbers of ranks to predict", {.numbers = counts_up_to(1 << 20)});
+  flags.add("--ranks", options.ranks,
+            "numbers of ranks to predict [2, 4, ..., 128; to --verify: as measured]",
+            {.numbers = counts_up_to(1 << 20)});
   flags.add("--per-host", options.per_host, "ranks that share a host [as measured]",
             {.numbers = counts_up_to(4096)});
   flags.add("--global-batch", options.global_batch,
@@ -139,10 +163,20 @@ void add_predict_job_flags(Flags& flags, PredictJobOptions& options) {
   flags.add("--strategy", options.strategy, "strategy to predict [all in the file]", {.value = "NAME"});
   flags.add("--batch", options.batch, "images per rank and batch, where the file holds several",
             {.numbers = counts_up_to(kMostImages)});
-  flags.add("--what-if", options.what_if,
-            "effects of changes at the last of --ranks, each by itself: bandwidth=2x,latency=0,bucket=10,"
-            "strategy=sharded,wire=bf16,no-straggler,batch=64,compute=2x [without a value: the usual ones]",
-            {.value = "CHANGES", .alone = kUsualChanges});
+  flags.add(
+      "--what-if", options.what_if,
+      "effects of changes at the last of --ranks, each by itself: bandwidth=2x,latency=0,bucket=10,"
+      "strategy=sharded,wire=bf16,no-straggler,batch=64,compute=2x,ranks=8 [without a value: the usual ones]",
+      {.value = "CHANGES", .alone = kUsualChanges});
+  flags.add_switch("--verify", options.verify.wanted,
+                   "measure those changes that this machine can run, in launches in turn with the unchanged "
+                   "job, and print both gains");
+  flags.add("--rounds", options.verify.rounds, "launches of each that --verify makes",
+            {.numbers = counts_up_to(1000)});
+  flags.add("--row-time", options.verify.row_time_s, "seconds after which such a launch ends in any case",
+            {.numbers = times_from(0)});
+  flags.add_switch("--dry-run", options.verify.dry_run,
+                   "print what --verify would launch, and measure nothing");
   flags.add("--simulate", options.simulate, "simulate so many ranks bucket by bucket, beside the formulas",
             {.numbers = counts_up_to(1 << 16)});
   flags.add("--steps", options.steps, "steps to simulate", {.numbers = counts_up_to(kMostSteps)});

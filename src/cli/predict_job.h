@@ -5,13 +5,15 @@
 #include <vector>
 
 #include "flags.h"
+#include "predict_verify.h"
 
 namespace lockstep::cli {
 
 /// The flags of `lockstep predict RUN.json`.
 struct PredictJobOptions {
   std::string record;
-  std::vector<int> ranks = {2, 4, 8, 16, 32, 64, 128};
+  /// Empty: powers of two up to 128, or to verify the measured number.
+  std::vector<int> ranks;
   std::optional<int> per_host;
   std::optional<int> global_batch;
   std::string network;
@@ -21,6 +23,7 @@ struct PredictJobOptions {
   std::optional<int> batch;
   /// Changes with commas between; "usual" for a set of them, empty for none.
   std::string what_if;
+  VerifyOptions verify;
   std::optional<int> simulate;
   int steps = 100;
   uint64_t seed = 1;
@@ -31,7 +34,8 @@ struct PredictJobOptions {
 
 void add_predict_job_flags(Flags& flags, PredictJobOptions& options);
 
-/// Predicts the strategies of a record; prints tables, or with `json` writes that file.
+/// Predicts the strategies of a record; prints tables, or with `json` writes that file. Returns the exit
+/// code.
 int run_predict_job(const PredictJobOptions& options, const std::string& json, bool markdown);
 
 }  // namespace lockstep::cli

@@ -178,6 +178,7 @@ Document document_of(const PredictJobOptions& options, const StrategyForecast& f
   document.add(results::Remark{"", answer(forecast)});
   document.append(predictions_of(forecast));
   if (!forecast.effects.empty()) document.append(effects_of(forecast));
+  if (forecast.verification) document.append(document_of(*forecast.verification));
   if (forecast.simulation) document.append(simulation_of(forecast, *options.simulate));
   for (const std::string& note : forecast.model.notes()) document.add(results::Remark{"Note: ", note});
   return document;
@@ -204,6 +205,7 @@ Json json_of(const StrategyForecast& forecast) {
        forecast.needed_bandwidth ? Json(8 * *forecast.needed_bandwidth) : Json()},
       {"notes", forecast.model.notes()}};
   if (!forecast.effects.empty()) json["what_if"] = effects;
+  if (forecast.verification) json["verification"] = json_of(*forecast.verification);
   if (forecast.simulation) {
     json["simulation"] = {{"images_per_s", forecast.simulation->images_per_s},
                           {"closed_form_images_per_s", *forecast.closed_form},

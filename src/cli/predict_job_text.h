@@ -23,6 +23,7 @@ struct StrategyForecast {
   std::optional<double> needed_bandwidth;
   std::optional<double> present_bandwidth;
   std::vector<predict::ChangeEffect> effects;
+  std::optional<Verification> verification;
   std::optional<predict::Simulation> simulation;
   std::optional<double> closed_form;
 };

@@ -9,6 +9,7 @@
 
 #include "cli/in_process.h"
 #include "golden/golden.h"
+#include "predict_verify.h"
 
 namespace lockstep {
 namespace {
@@ -49,6 +50,44 @@ TEST(PredictTest, strong_scaling_has_a_column_of_batches) {
       predict({kMeasured, "--ranks", "2,8", "--global-batch", "16", "--markdown"});
   EXPECT_EQ(finished.exit_code, 0) << finished.error;
   testing_golden::expect_golden("predict_strong.md", finished.output);
+}
+
+TEST(PredictTest, predicted_gains_stand_beside_measured_ones) {
+  using cli::VerifiedChange;
+  cli::Verification verification{.predicted_images_per_s = 101, .images_per_s = 100, .rounds = 2};
+  const VerifiedChange faster{.change = "batch=64",
+                              .predicted_gain = 0.2,
+                              .gain = 0.23,
+                              .gain_interval = measure::Interval{0.2, 0.26},
+                              .images_per_s = 123};
+  const VerifiedChange slower{
+      .change = "bucket=1", .predicted_gain = 0.02, .gain = -0.04, .images_per_s = 96};
+  const VerifiedChange equal{
+      .change = "wire=bf16", .predicted_gain = 0.004, .gain = -0.009, .images_per_s = 99};
+  EXPECT_TRUE(cli::has_right_sign(faster) && cli::is_met(faster));
+  EXPECT_FALSE(cli::has_right_sign(slower) || cli::is_met(slower));
+  EXPECT_TRUE(cli::has_right_sign(equal));
+  verification.changes = {faster,
+                          slower,
+                          equal,
+                          {.change = "compute=2x", .predicted_gain = 0.5, .missing = "cannot run here: why"}};
+  verification.interrupted_by = 2;
+  testing_golden::expect_golden("predict_verify.md",
+                                results::to_text(cli::document_of(verification), {.markdown = true}));
+}
+
+TEST(PredictTest, a_change_of_ranks_fills_the_host_that_they_share) {
+  const test::Finished finished = predict(
+      {kMeasured, "--ranks", "1", "--per-host", "4", "--what-if", "ranks=2,ranks=4,ranks=8", "--json"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  const nlohmann::json effects = nlohmann::json::parse(finished.output)["jobs"][0]["what_if"];
+  ASSERT_EQ(effects.size(), 3u);
+  for (const nlohmann::json& effect : effects) {
+    const nlohmann::json& prediction = effect["prediction"];
+    EXPECT_EQ(effect["change"], "ranks=" + std::to_string(prediction["ranks"].get<int>()));
+    EXPECT_EQ(prediction["hosts"], prediction["ranks"] == 8 ? 2 : 1);
+  }
+  EXPECT_EQ(predict({kMeasured, "--what-if", "ranks=1.5"}).exit_code, 2);
 }
 
 TEST(PredictTest, json_has_every_number_of_ranks_and_change) {

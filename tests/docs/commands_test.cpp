@@ -75,6 +75,9 @@ test::Finished understand(std::vector<std::string> command) {
       std::ranges::find(command, "--measure") != command.end()) {
     // Flags behind "--" are another command's.
     command.insert(std::ranges::find(command, "--"), "--dry-run");
+  } else if (std::ranges::find(command, "--verify") != command.end()) {
+    command = with_files(command);
+    command.emplace_back("--dry-run");
   } else if (command[1] != "bench") {
     command = with_files(command);
   }

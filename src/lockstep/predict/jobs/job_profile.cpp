@@ -207,6 +207,7 @@ JobProfile profile_of(const RunRecord& record, const std::vector<const Run*>& ro
   const Run& last = *rows.back();
   JobProfile profile;
   profile.model = last.model;
+  profile.setup = last;
   profile.strategy = last.role() == results::Role::kBaseline ? "ddp" : last.strategy;
   profile.options = last.strategy_options;
   profile.backend = last.backend;

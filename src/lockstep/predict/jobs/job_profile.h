@@ -37,6 +37,8 @@ double value_at(const std::vector<KnownValue>& known, double x);
 /// A step of a training under one strategy, per rank: means over the row of `measured.back()`. Seconds.
 struct JobProfile {
   std::string model, strategy, options, backend, unit;
+  /// All settings of the measured row.
+  results::Setup setup;
   StrategyShape shape;
   int batch = 0;
   /// Images that a rank computes in a step.

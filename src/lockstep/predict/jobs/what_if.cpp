@@ -1,6 +1,7 @@
 #include "lockstep/predict/jobs/what_if.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@ constexpr NumberRange kAboveZero{.most = 1e9, .above = true};
   throw ConfigError(
       fmt::format("--what-if does not know '{}'", change),
       "It takes bandwidth=2x, bandwidth=25gbit, latency=0, latency=0.5x, bucket=10, strategy=sharded, "
-      "wire=bf16, no-straggler, batch=64 and compute=2x.");
+      "wire=bf16, no-straggler, batch=64, compute=2x and ranks=8.");
 }
 
 /// 2 of "2x".
@@ -85,6 +86,9 @@ Scenario changed(const JobModel& model, Scenario scenario, const std::string& ch
     const double batch = times ? *times * model.batch_of(scenario) : *number;
     (scenario.global_batch > 0 ? scenario.global_batch : scenario.batch) =
         scenario.global_batch > 0 ? batch * scenario.placement.ranks : batch;
+  } else if (key == "ranks" && number && *number >= 1 && *number == std::floor(*number) &&
+             *number <= kMostKnee) {
+    scenario.placement.ranks = static_cast<int>(*number);
   } else if (key == "compute" && times) {
     scenario.compute *= *times;
   } else {
@@ -95,13 +99,16 @@ Scenario changed(const JobModel& model, Scenario scenario, const std::string& ch
 
 std::vector<ChangeEffect> effects_of(const JobModel& model, const Scenario& scenario,
                                      const std::vector<std::string>& changes) {
-  const double unchanged = model.images_per_s(scenario);
+  Scenario full = scenario;
+  full.placement.per_host = std::min(full.placement.per_host, full.placement.ranks);
+  const double unchanged = model.images_per_s(full);
   std::vector<ChangeEffect> effects;
   for (const std::string& change : changes) {
-    const Scenario other = changed(model, scenario, change);
-    ChangeEffect effect{.change = change, .prediction = model.predict(other)};
+    Scenario other = changed(model, scenario, change);
+    ChangeEffect effect{.change = change, .knee = model.knee(other, kGoodEfficiency)};
+    other.placement.per_host = std::min(other.placement.per_host, other.placement.ranks);
+    effect.prediction = model.predict(other);
     effect.gain = effect.prediction.images_per_s / unchanged - 1;
-    effect.knee = model.knee(other, kGoodEfficiency);
     effects.push_back(std::move(effect));
   }
   std::ranges::stable_sort(effects, std::ranges::greater{}, &ChangeEffect::gain);

@@ -8,8 +8,8 @@
 namespace lockstep::predict {
 
 /// `scenario` with a change as on a command line: bandwidth=2x, bandwidth=25gbit, latency=0, latency=0.5x,
-/// bucket=10, strategy=sharded, wire=bf16, no-straggler, batch=64, batch=2x, compute=2x. Throws ConfigError
-/// for any other.
+/// bucket=10, strategy=sharded, wire=bf16, no-straggler, batch=64, batch=2x, compute=2x, ranks=8. Throws
+/// ConfigError for any other.
 Scenario changed(const JobModel& model, Scenario scenario, const std::string& change);
 
 struct ChangeEffect {
@@ -21,7 +21,8 @@ struct ChangeEffect {
   int knee = 0;
 };
 
-/// Effects of the changes, the largest gain first.
+/// Effects of the changes, the largest gain first. The placement of `scenario` may leave a host partly empty,
+/// which ranks=8 then fills.
 std::vector<ChangeEffect> effects_of(const JobModel& model, const Scenario& scenario,
                                      const std::vector<std::string>& changes);
 

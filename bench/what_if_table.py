@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""How well `lockstep predict --what-if` foresees what changes bring: 30 of them, predicted beside measured.
+
+  bench/what_if_table.py FOLDER                    all jobs; their results stay in FOLDER
+  bench/what_if_table.py FOLDER --job alexnet      one of them; the table has all that FOLDER holds
+
+Each job is measured once with a breakdown, on 1 and 2 ranks of one thread, and one rank alone with a second batch
+(`bench --append`). `predict --verify` then launches the job and its changes in turn. The output is a Markdown table and
+what the requirement counts: signs that are right (a gain below 1 % counts as none), and gains within 5 points.
+"""
+
+import argparse
+import json
+import subprocess
+from pathlib import Path
+
+from vs_python import ROOT
+
+# Network, strategy, batches (the second one alone), other flags, number of ranks, changes.
+JOBS = {
+    "lenet5": ("lenet5", "ddp", (32, 64), [], 2, "bucket=0.1,batch=64,wire=bf16,strategy=replicated,ranks=1"),
+    "resnet18": ("resnet18", "ddp", (8, 16), ["--image-size", "64"], 2,
+                 "bucket=1,batch=16,wire=bf16,strategy=sharded,ranks=1"),
+    "alexnet": ("alexnet", "ddp", (16, 32), ["--image-size", "64"], 2,
+                "bucket=100,batch=32,wire=bf16,strategy=sharded,ranks=1"),
+    "resnet20": ("resnet20", "replicated", (32, 64), [], 2, "bucket=0.1,batch=64,wire=bf16,strategy=ddp,ranks=1"),
+    "mlp": ("mlp", "ddp", (32, 128), ["--backend", "mpi"], 2,
+            "bucket=1,batch=128,wire=bf16,strategy=parameter_server,ranks=1"),
+    "resnet50": ("resnet50", "sharded", (4, 8), ["--image-size", "64"], 1,
+                 "ranks=2,batch=8,bucket=5,strategy=ddp,strategy=replicated"),
+}
+
+
+def run(command):
+    finished = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if finished.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, command))} ended with {finished.returncode}:\n{finished.stderr}")
+
+
+def measure(options, name):
+    network, strategy, (batch, other), flags, ranks, changes = JOBS[name]
+    record, result = options.folder / f"{name}.run.json", options.folder / f"{name}.json"
+    bench = [options.lockstep, "bench", "--model", network, *flags, "--threads", 1, "--max-time", options.seconds,
+             "--quiet", "--json", record]
+    record.unlink(missing_ok=True)
+    run([*bench, "--strategy", strategy, "--batch", batch, "--ranks", "1,2", "--breakdown"])
+    run([*bench, "--strategy", "single", "--batch", other, "--ranks", 1, "--append"])
+    run([options.lockstep, "predict", record, "--batch", batch, "--strategy", strategy, "--ranks", ranks, "--what-if",
+         changes, "--verify", "--rounds", options.rounds, "--row-time", options.seconds, "--json", result,
+         "--force"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--job", action="append", choices=JOBS, help="a job to measure, may be given again [all]")
+    parser.add_argument("--rounds", type=int, default=3, help="launches of each side [3]")
+    parser.add_argument("--seconds", type=float, default=3, help="longest time of a row [3]")
+    parser.add_argument("--lockstep", default=ROOT / "build/lockstep")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name in options.job or JOBS:
+        measure(options, name)
+
+    print("| job | change | predicted | measured | 95 % interval | sign | within 5 points |")
+    print("|---|---|---|---|---|---|---|")
+    changes, right, met = 0, 0, 0
+    for name, (network, strategy, (batch, _), flags, ranks, _) in JOBS.items():
+        result = options.folder / f"{name}.json"
+        if not result.exists():
+            continue
+        job = f"{' '.join([network, strategy, *flags])}, batch {batch}, ranks {ranks}"
+        for change in json.loads(result.read_text())["jobs"][0]["verification"]["changes"]:
+            if change["measured_gain"] is None:
+                print(f"| {job} | {change['change']} | {change['predicted_gain']:+.1%} | {change['missing']} | | | |")
+                continue
+            predicted, measured = change["predicted_gain"], change["measured_gain"]
+            signs = [(gain > 0.01) - (gain < -0.01) for gain in (predicted, measured)]
+            same, near = signs[0] == signs[1], abs(predicted - measured) <= 0.05
+            changes, right, met = changes + 1, right + same, met + near
+            interval = "" if change["low"] is None else f"{change['low']:+.1%} to {change['high']:+.1%}"
+            print(f"| {job} | {change['change']} | {predicted:+.1%} | {measured:+.1%} | {interval} | "
+                  f"{'right' if same else 'wrong'} | {'yes' if near else 'no'} |")
+    print(f"\n{changes} changes: the sign is right in {right}, the gain within 5 points in {met}.")
+
+
+if __name__ == "__main__":
+    main()
