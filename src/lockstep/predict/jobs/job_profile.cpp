@@ -266,10 +266,9 @@ std::vector<const Run*> chosen_rows(const RunRecord& record, const std::string& 
                       fmt::format("Name one: --model {}.", *networks.begin()));
   }
   for (const Run* run : rows) {
-    if (run->strategy_options.find("--hierarchical") != std::string::npos) {
+    if (run->strategy_options.find("--hierarchical") != std::string::npos)
       throw ConfigError(fmt::format("'{}': --hierarchical has no model to predict {} by", name, run->strategy),
                         "Measure it without --hierarchical.");
-    }
     const double step_s = run->breakdown->mean.step_s;
     if (std::isfinite(run->images_per_s) && run->images_per_s > 0 && std::isfinite(step_s) && step_s > 0)
       continue;
