@@ -32,7 +32,7 @@ struct VerifiedChange {
   std::optional<double> gain;
   /// The 95 % interval of `gain`; empty with fewer than two pairs.
   std::optional<measure::Interval> gain_interval;
-  /// Of the whole job, mean over the launches.
+  /// The whole job's rate, mean over the launches.
   double images_per_s = 0;
 };
 

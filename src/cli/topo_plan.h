@@ -9,7 +9,7 @@
 
 namespace lockstep::cli {
 
-/// What `topo --measure` measures; the same on all ranks.
+/// The plan of `topo --measure`, the same on all ranks.
 struct TopoPlan {
   train::JobPlan job;
   links::Pacing pacing;

@@ -24,7 +24,7 @@ constexpr const char* kConnections = "links";
 
 /// Where a rank is: what it tells the others of itself.
 struct Whereabouts {
-  /// Of its network namespace; see comm::network_identity().
+  /// comm::network_identity(): its network namespace.
   std::string identity;
   std::string address;
   std::string interface;

@@ -199,7 +199,7 @@ class HierarchicalCommunicator final : public ForwardingCommunicator {
     return here && sums_ ? *sums_ : real_;
   }
 
-  /// Of a duplicate, which nobody else owns.
+  /// The real communicator of a duplicate, which nobody else owns.
   std::unique_ptr<Communicator> owned_;
   const std::string host_;
   const std::shared_ptr<Communicator> sums_;
@@ -208,7 +208,7 @@ class HierarchicalCommunicator final : public ForwardingCommunicator {
   std::vector<std::weak_ptr<Communicator>> lanes_;
 };
 
-/// What carries out the all-reduces; null if no two ranks share a host. Collective.
+/// The communicator of the all-reduces; null if no two ranks share a host. Collective.
 std::shared_ptr<Communicator> make_sums(Communicator& real, const std::string& host) {
   // A digest, since names may be longer than a text that is gathered.
   const auto by_host = ranks_by_host(gather_texts(real, to_hexadecimal(key_from(host))));

@@ -26,8 +26,8 @@ class HostMemory {
   static constexpr size_t kPieceBytes = size_t{1} << 20;
   static constexpr uint32_t kSlots = 2;
 
-  /// Of a host's ranks, as the job numbers them; the first of them makes it. Null where the system has no
-  /// such memory.
+  /// Makes that of a host's ranks, as the job numbers them, on the first of them. Null where the system has
+  /// no such memory.
   static std::unique_ptr<HostMemory> make(std::vector<int> ranks);
   /// The one at `address` of the first rank, for ranks[member], from 1 on. Null if it is out of reach.
   static std::unique_ptr<HostMemory> open(const std::string& address, int member, std::vector<int> ranks);

@@ -52,7 +52,7 @@ std::string hardware_of(System system) {
 /// A pair of ranks by the slower of its two directions.
 struct Pair {
   const Flow* flow = nullptr;
-  /// Of what its kind has as a rule.
+  /// Share of the rate that its kind has as a rule.
   double share = 1;
 };
 

@@ -59,7 +59,7 @@ std::vector<double> values_of(const Flows& flows, const Quantity& quantity) {
   return values;
 }
 
-/// What the better flows have: with several bad hosts, most flows may be bad.
+/// The 75th percentile of the flows: with several bad hosts, most of them may be bad.
 double usual(const Flows& flows, const Quantity& quantity) {
   constexpr double kPercentile = 75;
   return flows.empty() ? 0 : measure::percentile(values_of(flows, quantity), kPercentile);
