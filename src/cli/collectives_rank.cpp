@@ -130,12 +130,7 @@ void measure_collectives(const CollectivesPlan& plan, const train::JobRank& rank
                          const std::function<void(const collectives::Record&)>& keep) {
   train::agree_on("collectives", collectives_fingerprint(plan), plan.job, rank);
   const train::JobOptions& options = plan.job.site.options;
-  const comm::ConnectOptions connect{.rank = rank.environment.rank,
-                                     .size = rank.environment.world,
-                                     .store = &rank.store,
-                                     .timeout = comm::Duration(options.timeout_s),
-                                     .interface = options.interface,
-                                     .master = rank.environment.master_addr};
+  const comm::ConnectOptions connect = train::connect_options(options, rank);
   const std::unique_ptr<comm::Communicator> all = comm::connect(options.backend, connect);
   RowLine line(plan.rows.size());
   RankRows rows(plan, rank, line, keep);

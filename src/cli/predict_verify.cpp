@@ -192,17 +192,18 @@ Verification verify_effects(const VerifyOptions& options, const results::RunReco
   const std::string replay = "replay:" + path;
   bool replayed = record.source == results::kRecordedSource;
   Verification verification{.predicted_images_per_s = model.images_per_s(scenario)};
-  const auto plan_base = [&] {
-    verification.command =
-        changed_command(command_of(row, replayed ? replay : row.model, replayed), row, model, scenario, "");
-    check_here(verification.command, options.dry_run);
+  const auto command_at = [&](const Scenario& at, const std::string& change) {
+    Arguments command =
+        changed_command(command_of(row, replayed ? replay : row.model, replayed), row, model, at, change);
+    check_here(command, options.dry_run);
+    return command;
   };
   try {
-    plan_base();
+    verification.command = command_at(scenario, "");
   } catch (const ConfigError&) {
     if (replayed) throw;
     replayed = true;
-    plan_base();
+    verification.command = command_at(scenario, "");
     print_note(fmt::format("{} is not at hand as it was measured: its steps are replayed", row.model));
   }
   const TurnFolder folder("", false);
@@ -211,11 +212,7 @@ Verification verify_effects(const VerifyOptions& options, const results::RunReco
     VerifiedChange& change =
         verification.changes.emplace_back(VerifiedChange{effect.change, effect.gain, {}, {}, {}, {}, 0});
     try {
-      const Arguments command =
-          changed_command(command_of(row, replayed ? replay : row.model, replayed), row, model,
-                          predict::changed(model, scenario, effect.change), effect.change);
-      check_here(command, options.dry_run);
-      change.command = command;
+      change.command = command_at(predict::changed(model, scenario, effect.change), effect.change);
     } catch (const Error& error) {
       change.missing = fmt::format("cannot run here: {}", error.what());
     }

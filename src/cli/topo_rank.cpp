@@ -115,12 +115,7 @@ void measure_links(const TopoPlan& plan, const train::JobRank& rank,
                    const std::function<void(const links::Record&)>& keep) {
   train::agree_on("topo", {{"--pair-time", fmt::format("{:g}", plan.pacing.pair_s)}}, plan.job, rank);
   const train::JobOptions& options = plan.job.site.options;
-  const comm::ConnectOptions connect{.rank = rank.environment.rank,
-                                     .size = rank.environment.world,
-                                     .store = &rank.store,
-                                     .timeout = comm::Duration(options.timeout_s),
-                                     .interface = options.interface,
-                                     .master = rank.environment.master_addr};
+  const comm::ConnectOptions connect = train::connect_options(options, rank);
   const std::unique_ptr<comm::Communicator> all = comm::connect(options.backend, connect);
   const comm::Deadline deadline = comm::deadline_after(connect.timeout);
   const bool by_sockets = options.backend == "gloo";

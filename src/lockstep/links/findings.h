@@ -12,7 +12,7 @@ namespace lockstep::links {
 double usual_gbit_per_s(const Record& record, const std::string& kind);
 double usual_latency_s(const Record& record, const std::string& kind);
 
-/// What is wrong with the network between the hosts, a sentence each: hosts, ranks or pairs far below the
+/// Faults of the network between the hosts, a sentence each: hosts, ranks or pairs far below the
 /// others, in all rounds but one; latencies likewise; a faster interface that leads to the same host
 /// and is idle. Flows within a host are not judged: which cores they have decides over those.
 std::vector<std::string> findings(const Record& record);

@@ -12,7 +12,7 @@
 
 namespace lockstep::links {
 
-/// What carries a flow: a network, the loopback interface, or memory that two ranks of a host share.
+/// The carrier of a flow: a network, the loopback interface, or memory that two ranks of a host share.
 inline constexpr const char* kNetwork = "network";
 inline constexpr const char* kLoopback = "loopback";
 inline constexpr const char* kMemory = "memory";

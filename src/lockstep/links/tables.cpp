@@ -29,7 +29,7 @@ std::string short_text(double value, int letters) {
 
 std::string matrix(const Record& record, double (*value)(const Flow&)) {
   const size_t ranks = record.ranks.size();
-  // Of 80 columns.
+  // Fits into 80 columns.
   const int letters = ranks > 14 ? 3 : 4;
   std::vector<std::string> cells(ranks * ranks, "-");
   for (const Flow& flow : record.flows)

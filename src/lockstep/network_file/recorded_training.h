@@ -19,7 +19,7 @@ struct RecordedStep {
   /// Input, forward, and all that is no other phase.
   double before_s = 0;
   double backward_s = 0;
-  /// Of an optimizer that is not lockstep's own.
+  /// Time of an optimizer that is not lockstep's own.
   double optimizer_s = 0;
 };
 

@@ -9,7 +9,6 @@
 
 #include "lockstep/base/json_codec.h"
 #include "lockstep/base/units.h"
-#include "lockstep/comm/backend.h"
 #include "lockstep/comm/hierarchical_communicator.h"
 #include "lockstep/comm/staging/copy_engine.h"
 #include "lockstep/topology/rank_gpus.h"
@@ -111,15 +110,19 @@ void require_helpers(const JobOptions& options) {
                        status.advice);
 }
 
+comm::ConnectOptions connect_options(const JobOptions& options, const JobRank& rank) {
+  return {.rank = rank.environment.rank,
+          .size = rank.environment.world,
+          .store = &rank.store,
+          .timeout = comm::Duration(options.timeout_s),
+          .interface = options.interface,
+          .master = rank.environment.master_addr};
+}
+
 JobLinks::JobLinks(const JobPlan& job, const JobRank& rank) : job_(job), rank_(rank) {
   const JobOptions& options = job.site.options;
-  comm::ConnectOptions connect{.rank = rank.environment.rank,
-                               .size = rank.environment.world,
-                               .store = &rank.store,
-                               .timeout = comm::Duration(std::max(300.0, 10 * options.timeout_s)),
-                               .interface = options.interface,
-                               .master = rank.environment.master_addr,
-                               .cuda_device = -1};
+  comm::ConnectOptions connect = connect_options(options, rank);
+  connect.timeout = comm::Duration(std::max(300.0, 10 * options.timeout_s));
   const bool separate = options.backend == kNccl;
   const bool works = rank.environment.rank < job.ranks;
   // A rank that only waits takes no memory of a GPU for staging.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "lockstep/comm/backend.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/lane_keeper.h"
 #include "lockstep/topology/rank_gpus.h"
@@ -25,6 +26,9 @@ std::vector<topology::RankGpu> agree_on(const char* command, const Fingerprint& 
 
 /// Throws BackendMissing where a helper of the backend is missing that carries a GPU's memory.
 void require_helpers(const JobOptions& options);
+
+/// Connects all ranks of the job, for host memory.
+comm::ConnectOptions connect_options(const JobOptions& options, const JobRank& rank);
 
 /// The communicators of a job: one of all ranks, and one of the first N ranks for every smaller N that a row
 /// needs. All of them are made at the start, because every rank of the job takes part in making each.
