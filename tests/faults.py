@@ -32,7 +32,7 @@ from judged_job import CUT, SURVIVED, JudgedJob  # noqa: E402
 
 TIMEOUT_S = 3
 JOIN_S = 8
-PATIENCE_S = 40  # for processes that share a busy machine
+PATIENCE_S = 120  # for processes that share a busy machine
 # The places of each kind: t(hreads), p(rocesses), h(osts).
 KINDS = {
     "kill": "tph",      # SIGKILL

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/json_codec.h"
+#include "lockstep/comm/listening_address.h"
 #include "lockstep/launch/step_board.h"
 #include "lockstep/topology/inspect.h"
 #include "lockstep/train/job/job_links.h"
@@ -43,6 +44,14 @@ void publish_place(const BenchRank& rank) {
   if (environment.local_rank == 0) {
     place.machine = rank.plan.job.site.machine;
     place.machine->map = topology::inspect_gpus();
+  }
+  const train::JobOptions& options = rank.plan.job.site.options;
+  if (options.backend == "gloo" && !environment.on_one_host()) {
+    const comm::ConnectOptions connect = train::connect_options(options, rank);
+    const std::string address =
+        comm::listening_address(rank.store, "place", connect, comm::deadline_after(connect.timeout));
+    place.interfaces = links::network_interfaces();
+    place.interface = links::interface_with(place.interfaces, address);
   }
   rank.store.set(RankPlace::key(environment.rank), to_bytes(place));
 }

@@ -12,6 +12,7 @@
 #include "lockstep/base/json_codec.h"
 #include "lockstep/comm/backend.h"
 #include "lockstep/kernels/kernel_choice.h"
+#include "lockstep/links/findings.h"
 #include "lockstep/results/files/record_json.h"
 #include "lockstep/results/record/baseline.h"
 #include "lockstep/results/record/doubt.h"
@@ -60,17 +61,36 @@ results::RunRecord describe_job(const BenchRank& rank) {
   return record;
 }
 
+/// Faster interfaces between hosts that idle, where `network` has a rank of each host.
+std::vector<results::Warning> interface_warnings(links::Record network) {
+  for (int from = 0; from < std::ssize(network.ranks); ++from) {
+    for (int to = 0; to < std::ssize(network.ranks); ++to) {
+      if (from != to) network.flows.push_back({.from = from, .to = to});
+    }
+  }
+  std::vector<results::Warning> warnings;
+  for (std::string& text : links::idle_interfaces(network)) {
+    warnings.push_back({std::move(text), "`lockstep topo --measure` measures what the network gives."});
+  }
+  return warnings;
+}
+
 /// Collects the reports of all ranks on their hosts. hosts_before[n]: hosts among the first n ranks.
 void collect_machines(const BenchRank& rank, results::RunRecord& record, std::vector<int>& hosts_before) {
   hosts_before.assign(1, 0);
   std::vector<topology::RankMask> masks;
+  links::Record network;
   const std::chrono::duration<double> patience{60};
   for (int other = 0; other < rank.environment.world; ++other) {
     auto place = from_bytes<RankPlace>(rank.store.get(RankPlace::key(other), patience));
     record.rank_cpus.push_back(std::move(place.cpus));
     masks.push_back(std::move(place.mask));
     // One rank per host sends the machine, so the machines so far are the hosts so far.
-    if (place.machine) record.machines.push_back(std::move(*place.machine));
+    if (place.machine) {
+      network.ranks.push_back({.host = static_cast<int>(network.hosts.size()), .interface = place.interface});
+      network.hosts.push_back({{.host = place.machine->host}, std::move(place.interfaces)});
+      record.machines.push_back(std::move(*place.machine));
+    }
     hosts_before.push_back(static_cast<int>(record.machines.size()));
   }
   topology::unite_masks(masks, record.machines);
@@ -83,6 +103,7 @@ void collect_machines(const BenchRank& rank, results::RunRecord& record, std::ve
     }
   }
   std::ranges::move(results::host_differences(record.machines), std::back_inserter(record.warnings));
+  std::ranges::move(interface_warnings(std::move(network)), std::back_inserter(record.warnings));
   for (results::Warning& warning : results::shared_gpu_warnings(record.rank_gpus)) {
     record.warnings.push_back(std::move(warning));
   }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/links/interfaces.h"
 #include "lockstep/results/files/system_json.h"
 #include "lockstep/results/files/trace.h"
 #include "lockstep/results/record/run_record.h"
@@ -37,11 +38,14 @@ struct RankPlace {
   topology::RankMask mask;
   /// Sent by one rank per host.
   std::optional<topology::Machine> machine;
+  /// Over Gloo and several hosts: the host's interfaces, and the one that leads to the other hosts.
+  std::vector<links::Interface> interfaces;
+  std::string interface;
 
   /// Its place in the store.
   static std::string key(int rank) { return fmt::format("place/{}", rank); }
 
-  LOCKSTEP_DESCRIBE(kOptional, cpus, mask, machine)
+  LOCKSTEP_DESCRIBE(kOptional, cpus, mask, machine, interfaces, interface)
 };
 
 /// Keeps the record of a bench, its files and the progress line, on rank 0.

@@ -32,16 +32,6 @@ struct Whereabouts {
   LOCKSTEP_DESCRIBE(kRequired, identity, address, interface)
 };
 
-/// The name of the interface that has an address in digits; empty for none.
-std::string interface_with(const std::vector<links::Interface>& interfaces, const std::string& address) {
-  for (const links::Interface& one : interfaces) {
-    for (const std::string& each : one.addresses) {
-      if (!address.empty() && each.starts_with(address + "/")) return one.name;
-    }
-  }
-  return "";
-}
-
 /// The record of all ranks, hosts and flows, without what is to be measured; on rank 0 alone complete.
 /// Collective through the store.
 links::Record survey(const train::JobRank& rank, const std::string& backend, const std::string& address) {
@@ -50,7 +40,7 @@ links::Record survey(const train::JobRank& rank, const std::string& backend, con
   const auto key = [](const char* what, int of) { return fmt::format("{}/{}/{}", kSurvey, what, of); };
   const auto get = [&](const std::string& name) { return rank.store.get(name, train::kUntilRowEnds); };
   rank.store.set(key("rank", own), to_bytes(Whereabouts{comm::network_identity(), address,
-                                                        interface_with(interfaces, address)}));
+                                                        links::interface_with(interfaces, address)}));
   links::Record record{.lockstep_version = train::lockstep_version(), .backend = backend};
   std::vector<std::string> hosts;
   std::vector<int> first_of;

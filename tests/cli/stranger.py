@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""A stranger at every listener of a running job, on the loopback address.
+"""A stranger at every listener of a running job.
 
-    stranger.py PID LISTENERS      PID listens; prints what was done, and by how much its memory grew
+    stranger.py PID LISTENERS [ADDRESS [CONNECTIONS]]
 
-It goes on until it has made 1,000 connections to each of so many listeners, or the job has ended.
+PID listens, at the loopback address or ADDRESS, and may be on another host. Prints what was done, and by how much PID's
+memory grew. It goes on until it has made so many connections (1000) to each of so many listeners, or the job has ended.
 
 Of the process's listeners it attacks those that are lockstep's own: the job's server (it asks a question) and
 --input zmq (ZeroMQ's greeting). It opens connections by the thousand, and sends garbage, huge lengths, single bytes,
@@ -16,9 +17,11 @@ import socket
 import sys
 import time
 
-CONNECTIONS = 1000
+PID, LISTENERS = map(int, sys.argv[1:3])
+ADDRESS = (sys.argv[3:4] or ["127.0.0.1"])[0]
+CONNECTIONS = int((sys.argv[4:5] or ["1000"])[0])
 HELD = 250
-MOST_SECONDS = 60
+MOST_SECONDS = 0.06 * CONNECTIONS
 RECORDED = {"is": "hello", "job": "env-29500", "rank": 1, "challenge": "0" * 32, "proof": "1" * 64, "host": "h",
             "pid": 1}
 # Version 3.1, no security, as a client; then a READY command.
@@ -45,7 +48,7 @@ def listening_ports(pid):
 
 
 def connect(port, timeout=1.0):
-    return socket.create_connection(("127.0.0.1", port), timeout)
+    return socket.create_connection((ADDRESS, port), timeout)
 
 
 def kind_of(port):
@@ -109,24 +112,23 @@ def attack(port, kind):
 
 
 def main():
-    pid, listeners = int(sys.argv[1]), int(sys.argv[2])
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, max(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
     kinds, counts = {}, {}
-    before = most = memory_kb(pid)
+    before = most = memory_kb(PID)
     end = time.monotonic() + MOST_SECONDS
     try:
-        while len(counts) < listeners or min(counts.values()) < CONNECTIONS:
-            if time.monotonic() > end or not memory_kb(pid):
+        while len(counts) < LISTENERS or min(counts.values()) < CONNECTIONS:
+            if time.monotonic() > end or not memory_kb(PID):
                 break
             # They come and go: some are for a moment only.
-            for port in listening_ports(pid):
+            for port in listening_ports(PID):
                 try:
                     if port not in kinds:
                         kinds[port] = kind_of(port)
-                        before = most = memory_kb(pid)
+                        before = most = memory_kb(PID)
                     if kinds[port]:
                         counts[port] = counts.get(port, 0) + attack(port, kinds[port])
-                        most = max(most, memory_kb(pid))
+                        most = max(most, memory_kb(PID))
                 except ConnectionRefusedError:
                     continue
     except FileNotFoundError:

@@ -170,7 +170,7 @@ class Hosts:
             except OSError:
                 continue
         for holder in self.holders.values():
-            holder.wait()
+            holder.communicate()
         for device in self.devices:
             subprocess.run(["ip", "link", "del", device], stderr=subprocess.DEVNULL)
 

@@ -11,6 +11,7 @@ import time
 import hosts
 
 PORT = 29400
+TOKEN = "0123" * 8
 MARK = "LOCKSTEP_TEST_JOB=1"
 OUT = hosts.SHARED / "out"
 
@@ -76,13 +77,13 @@ class Job:
         place = {}
         if self.on_two_hosts:
             place = dict(RANK=str(rank), WORLD_SIZE="4", LOCAL_RANK=str(rank % 2), LOCAL_WORLD_SIZE="2",
-                         MASTER_ADDR=self.network.address("h0"), MASTER_PORT=str(PORT), LOCKSTEP_TOKEN="0123" * 8)
+                         MASTER_ADDR=self.network.address("h0"), MASTER_PORT=str(PORT), LOCKSTEP_TOKEN=TOKEN)
         name, value = MARK.split("=")
         environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", TMPDIR="/tmp", **{name: value}, **place)
         key = rank if key is None else key
-        self.processes[key] = self.network.start(
-            self.host_of(rank), command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=open(hosts.SHARED / f"stderr{key}", "wb"))
+        with open(hosts.SHARED / f"stdout{key}", "wb") as out, open(hosts.SHARED / f"stderr{key}", "wb") as error:
+            self.processes[key] = self.network.start(self.host_of(rank), command, env=environment,
+                                                     stdin=subprocess.DEVNULL, stdout=out, stderr=error)
 
     def runs(self):
         """Whether some process has not ended."""
@@ -90,6 +91,9 @@ class Job:
 
     def said(self, *keys):
         return "".join((hosts.SHARED / f"stderr{key}").read_text(errors="replace") for key in keys or self.processes)
+
+    def printed(self, key):
+        return (hosts.SHARED / f"stdout{key}").read_text(errors="replace")
 
     def record(self):
         """The rows in the file of --json, which is there from the first second on; and whether some are missing."""

@@ -24,6 +24,24 @@ VERIFY = [PROGRAM, "verify", "--model", "mlp", "--ranks", "4", "--threads", "1",
 SSH = f"{hosts.ROOT / 'tests/hosts/hosts.py'} ssh"
 
 
+# A network device of 40 Gbit/s with the address sys.argv[1], for as long as this runs: request numbers of
+# linux/if_tun.h and linux/ethtool.h.
+FAST_DEVICE = """
+import array, fcntl, os, socket, struct, subprocess, sys, time
+tap = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(tap, 0x400454ca, struct.pack("16sH22x", b"fast", 0x1002))
+settings = array.array("B", struct.pack("IIIH30x", 1, 0, 0, 0))
+request = struct.pack("16sP", b"fast", settings.buffer_info()[0])
+fcntl.ioctl(socket.socket(), 0x8946, request)
+settings[0:4], settings[12:14] = array.array("B", struct.pack("I", 2)), array.array("B", struct.pack("H", 40000))
+fcntl.ioctl(socket.socket(), 0x8946, request)
+for words in (["address", "add", sys.argv[1], "dev", "fast"], ["link", "set", "fast", "up"]):
+    subprocess.run(["ip", *words], check=True)
+print(flush=True)
+time.sleep(600)
+"""
+
+
 class LaunchCase(unittest.TestCase):
     network = {}
 
@@ -214,6 +232,19 @@ class NetworksTest(LaunchCase):
         self.assertIn("--interface", error)
         # The system alone would try to connect for more than two minutes.
         self.assertLess(seconds, 60)
+
+    @unittest.skipUnless(os.access("/dev/net/tun", os.W_OK), "no network devices may be made here")
+    def test_a_faster_network_that_idles_is_named(self):
+        devices = [self.hosts.start(name, [sys.executable, "-c", FAST_DEVICE, f"198.51.100.{number}/24"],
+                                    stdout=subprocess.PIPE) for number, name in enumerate(self.hosts.names, 1)]
+        for device in devices:
+            self.assertEqual(device.stdout.readline(), b"\n")
+        code, output, error, _ = self.ranks()
+        for device in devices:
+            device.kill()
+            device.communicate()
+        self.assertEqual(code, 0, error)
+        self.assertRegex(output, r"fast \(40 Gbit/s\) on all\s+hosts is idle, while the ranks talk over eth0")
 
 
 if __name__ == "__main__":

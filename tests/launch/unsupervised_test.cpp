@@ -169,6 +169,16 @@ TEST_F(TorchrunTest, a_rank_that_alone_is_told_to_end_is_named) {
   EXPECT_THAT(run_.output(), ContainsRegex("rank 0 says: rank 1 .* was told to end by SIGTERM after step "));
 }
 
+TEST_F(TorchrunTest, a_rank_0_that_alone_is_told_to_end_names_itself) {
+  const pid_t first = rank(0, 2, {});
+  const pid_t second = rank(1, 2, {});
+  run_.wait_for_ranks(2);
+  ::kill(first, SIGTERM);
+  EXPECT_EQ(run_.wait(first), kExitTerminated);
+  EXPECT_EQ(run_.wait(second), kExitTerminated);
+  EXPECT_THAT(run_.output(), ContainsRegex("rank 0 says: rank 0 .* was told to end by SIGTERM after step "));
+}
+
 TEST_F(TorchrunTest, ctrl_c_at_one_rank_ends_all) {
   const pid_t first = rank(0, 2, {});
   const pid_t second = rank(1, 2, {});

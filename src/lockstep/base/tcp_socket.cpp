@@ -181,7 +181,12 @@ UniqueFd accept_from(const Listener& listener, std::string& from) {
   char host[NI_MAXHOST] = "?";
   char port[NI_MAXSERV] = "?";
   ::getnameinfo(any_address, length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-  from = fmt::format("{}:{}", host, port);
+  // A listener of IPv6 sees "::ffff:192.0.2.1".
+  std::string_view name = host;
+  constexpr std::string_view kMapped = "::ffff:";
+  if (name.starts_with(kMapped) && name.find('.') != std::string_view::npos)
+    name.remove_prefix(kMapped.size());
+  from = fmt::format("{}:{}", name, port);
   return fd;
 }
 

@@ -137,6 +137,9 @@ Supervision run_local_ranks(const LocalOptions& given) {
     if (!mpi_files.path().empty()) {
       for (const char* name : kOpenMpiFolders) child.environment.emplace_back(name, mpi_files.path());
     }
+    // POSIX shared memory, which Open MPI makes only to see whether it could, stays in /dev/shm where a rank
+    // is killed at that moment.
+    child.environment.emplace_back("OMPI_MCA_shmem", "mmap");
     // One child, mpirun, whose ranks this process knows only through their server.
     supervisor.start(child, std::nullopt);
   } else {

@@ -274,6 +274,9 @@ void RankSession::on_signal(int signal) {
       own.reason = "was told to end by " + signal_name(signal);
       own.exit_code = 128 + signal;
       if (link->report(own, kLauncherKnowsFirst)) return;  // departs for that
+      own.detail.clear();
+      const std::lock_guard lock(mutex_);
+      if (environment_.world > 1) told_to_end_ = own.trouble().what;
     }
     // Without its server the others would take the end of this rank for a crash.
     if (!is_launchers || server_) link->report_signal(signal);
@@ -333,9 +336,11 @@ Departure RankSession::departure_for(const LostRank& lost, bool others_know) con
   return {lost.trouble(), lost, prints};
 }
 
-Departure RankSession::departure_for_signal(int signal) const {
+Departure RankSession::departure_for_signal(int signal) {
   const bool prints = !environment_.supervised && environment_.rank == 0;
-  return {{ending_signal_text(signal), "", 128 + signal}, std::nullopt, prints};
+  const std::lock_guard lock(mutex_);
+  const std::string what = told_to_end_.empty() ? ending_signal_text(signal) : told_to_end_;
+  return {{what, "", 128 + signal}, std::nullopt, prints};
 }
 
 }  // namespace lockstep::launch

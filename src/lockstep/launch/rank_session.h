@@ -110,7 +110,7 @@ class RankSession {
   bool let_others_learn(const Departure& departure);
   LostRank own_failure(const std::exception& error) const;
   Departure departure_for(const LostRank& lost, bool others_know) const;
-  Departure departure_for_signal(int signal) const;
+  Departure departure_for_signal(int signal);
 
   const RankEnvironment environment_;
   const Options options_;
@@ -121,6 +121,8 @@ class RankSession {
   comm::HashStore own_store_;
   std::mutex mutex_;
   State state_ = State::kRunning;
+  /// A launcher's signal to this rank among others, as others would report it; empty: there was none.
+  std::string told_to_end_;
   bool has_tried_ = false;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<JobServer> server_;

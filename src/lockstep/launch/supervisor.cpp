@@ -20,8 +20,9 @@ namespace lockstep::launch {
 namespace {
 
 constexpr std::initializer_list<int> kSignals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGTSTP};
-/// The end of a rank shows on its connection a moment before the system reports the reason.
-constexpr std::chrono::milliseconds kEndDeferral{1000};
+/// The end of a rank shows on its connection a moment before the system reports the reason; seconds where the
+/// machine is busy.
+constexpr std::chrono::milliseconds kEndDeferral{3000};
 constexpr std::chrono::seconds kKillPatience{5};
 constexpr int kCheckPeriod_ms = 1000;
 

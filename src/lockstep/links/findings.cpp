@@ -207,7 +207,8 @@ std::string interface_text(const Interface& interface) {
   return fmt::format("{} ({} Gbit/s)", interface.name, format_number(*interface.gbit_per_s, 3));
 }
 
-/// Faster interfaces on one network at both ends of a flow, while it takes slower ones.
+}  // namespace
+
 std::vector<std::string> idle_interfaces(const Record& record) {
   /// Hosts by the pair of interfaces in words.
   std::map<std::pair<std::string, std::string>, std::set<int>> hosts;
@@ -239,8 +240,6 @@ std::vector<std::string> idle_interfaces(const Record& record) {
   }
   return texts;
 }
-
-}  // namespace
 
 double usual_gbit_per_s(const Record& record, const std::string& kind) {
   return usual(flows_of_kind(record, kind), kRate);

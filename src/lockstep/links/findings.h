@@ -17,6 +17,9 @@ double usual_latency_s(const Record& record, const std::string& kind);
 /// and is idle. Flows within a host are not judged: which cores they have decides over those.
 std::vector<std::string> findings(const Record& record);
 
+/// The part of findings() about idle interfaces; rounds are not needed for it.
+std::vector<std::string> idle_interfaces(const Record& record);
+
 /// Sentences about neighbors that lose by sending at once, no fault by itself.
 std::vector<std::string> shared_links(const Record& record);
 

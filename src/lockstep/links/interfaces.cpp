@@ -105,6 +105,15 @@ std::vector<Interface> network_interfaces() {
   return found;
 }
 
+std::string interface_with(const std::vector<Interface>& interfaces, const std::string& address) {
+  for (const Interface& one : interfaces) {
+    for (const std::string& each : one.addresses) {
+      if (!address.empty() && each.starts_with(address + "/")) return one.name;
+    }
+  }
+  return "";
+}
+
 bool on_one_network(const std::string& one, const std::string& other) {
   const std::optional<Network> a = parse(one), b = parse(other);
   if (!a || !b || a->bytes.size() != b->bytes.size() || a->prefix != b->prefix || a->bytes == b->bytes)

@@ -23,6 +23,9 @@ struct Interface {
 /// that are valid on one link only. Never throws: what cannot be read is left out.
 std::vector<Interface> network_interfaces();
 
+/// The name of the one that has an address in digits; empty for none.
+std::string interface_with(const std::vector<Interface>& interfaces, const std::string& address);
+
 /// Whether two addresses in the form of Interface::addresses differ and belong to one network.
 bool on_one_network(const std::string& one, const std::string& other);
 
