@@ -41,7 +41,7 @@ class StrangerProgramTest : public testing::Test {
   }
 
   static std::vector<std::string> stranger_at(pid_t pid, const char* listeners) {
-    return {"python3", LOCKSTEP_SOURCE_DIR "/tests/cli/stranger.py", std::to_string(pid), listeners};
+    return {"python3", LOCKSTEP_SOURCE_DIR "/tests/cli/stranger.py", std::to_string(pid), listeners, kLoopback, "300"};
   }
 
   /// Waits until rank 0 hosts the job's server.
@@ -64,7 +64,7 @@ class StrangerProgramTest : public testing::Test {
 TEST_F(StrangerProgramTest, changes_nothing_at_the_server_of_the_job) {
   const std::vector<std::string> training{
       "lockstep", "train",  "--model", "lenet5",    "--data",   LOCKSTEP_SOURCE_DIR "/data/digits",
-      "--batch",  "16",     "--lr",    "0.02",      "--epochs", "50",
+      "--batch",  "16",     "--lr",    "0.02",      "--epochs", "30",
       "--eval",   "--bind", "none",    "--threads", "1"};
   const auto attack = [](const test::Program& program) {
     const test::Finished stranger = test::run(stranger_at(program.pid(), "1"));

@@ -188,23 +188,10 @@ class FailsOpenTest(RecordTest):
             self.assertGreater(len(rank["step_end_s"]), rank["window"][1])
         self.assertEqual(self.record("-c", "print('no torch')", flags=["--force"]).returncode, 0)
 
-    def test_interrupted_as_by_the_terminal(self):
-        finished = self.record(str(TRAININGS / "ddp.py"), "--end", "interrupt")
-        self.assertEqual(finished.returncode, 128 + signal.SIGINT)
-        self.assertIn("KeyboardInterrupt", finished.stderr)
-        self.assertEqual(self.ranks()[0]["ended"], "interrupted")
-        self.check_nothing_left()
-
     def test_sigterm_of_the_launcher_finds_a_rank_in_a_collective(self):
         self.assertNotEqual(self.stop(signal.SIGTERM, *TORCHRUN, str(TRAININGS / "ddp.py"), "--end", "hang"), 0)
         self.assertEqual([rank["ended"] for rank in self.ranks()], ["terminated"] * 2)
         self.check_nothing_left()
-
-    def test_a_training_that_is_too_short(self):
-        self.assertEqual(self.record(str(TRAININGS / "ddp.py"), "--steps", "5").returncode, 0)
-        [rank] = self.ranks()
-        self.assertEqual((rank["window"], rank["trace"]), (None, None))
-        self.assertEqual(rank["warnings"], ["ended after 5 steps, before its window"])
 
     def test_a_disk_that_is_full(self):
         # A limit of the size of files is what a test can have of a full disk.
@@ -219,19 +206,6 @@ class FailsOpenTest(RecordTest):
         self.assertEqual(len(self.ranks()[0]["step_end_s"]), 80)
         self.assertIsNone(self.ranks()[0]["trace"])
         self.check_nothing_left()
-
-    def test_a_disk_that_becomes_read_only(self):
-        self.own_disk("64m")
-        script = f"""
-import runpy, subprocess
-subprocess.run(["mount", "-o", "remount,ro", "{self.kept}"], check=True)
-runpy.run_path("{TRAININGS / 'own_optimizer.py'}")
-"""
-        finished = self.record("-c", script)
-        self.assertEqual(finished.returncode, 0, finished.stderr)
-        self.assertIn("trained 80 steps", finished.stdout)
-        self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
-        self.assertIn("Read-only file system", finished.stderr)
 
     def test_a_killed_rank_leaves_what_can_be_imported(self):
         script = self.folder / "killed.py"
@@ -276,6 +250,32 @@ runpy.run_path("{TRAININGS / 'own_optimizer.py'}")
 
 class MoreFailsOpenTest(RecordTest):
     """Likewise, in rarer surroundings."""
+
+    def test_interrupted_as_by_the_terminal(self):
+        finished = self.record(str(TRAININGS / "ddp.py"), "--end", "interrupt")
+        self.assertEqual(finished.returncode, 128 + signal.SIGINT)
+        self.assertIn("KeyboardInterrupt", finished.stderr)
+        self.assertEqual(self.ranks()[0]["ended"], "interrupted")
+        self.check_nothing_left()
+
+    def test_a_training_that_is_too_short(self):
+        self.assertEqual(self.record(str(TRAININGS / "ddp.py"), "--steps", "5").returncode, 0)
+        [rank] = self.ranks()
+        self.assertEqual((rank["window"], rank["trace"]), (None, None))
+        self.assertEqual(rank["warnings"], ["ended after 5 steps, before its window"])
+
+    def test_a_disk_that_becomes_read_only(self):
+        self.own_disk("64m")
+        script = f"""
+import runpy, subprocess
+subprocess.run(["mount", "-o", "remount,ro", "{self.kept}"], check=True)
+runpy.run_path("{TRAININGS / 'own_optimizer.py'}")
+"""
+        finished = self.record("-c", script)
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("trained 80 steps", finished.stdout)
+        self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
+        self.assertIn("Read-only file system", finished.stderr)
 
     def test_an_interrupt_within_the_window_keeps_what_was_traced(self):
         finished = self.record(

@@ -116,7 +116,10 @@ std::vector<Check> verify_on_arrival(const RowPlan& row, int steps, const RankGr
   steps = std::max(steps, kLeastSteps);
   comm::Communicator* group = ranks.control;
   const int count = group == nullptr ? 1 : group->size();
-  RowTrainee trainee(row, ranks, nullptr, start);
+  // On a busy machine gradients grow so old that training at the full rate may diverge.
+  RowPlan slow = row;
+  slow.learning_rate /= 10;
+  RowTrainee trainee(slow, ranks, nullptr, start);
   trainee.repeat_one_batch();
   // Coupled, so that every rank takes exactly this many steps; otherwise it would go on until the last is
   // done.
