@@ -28,6 +28,10 @@ struct StrategyForecast {
   std::optional<double> closed_form;
 };
 
+/// Changes of the job of the last row by their gain, behind a sentence on the first. `verify`: the command
+/// that measures them, for a document in which those without a gain above noise are only named.
+results::Document effects_of(const StrategyForecast& forecast, const std::string& verify = "");
+
 /// The answer in a sentence, the tables behind it, and notes on what the model does not know.
 results::Document document_of(const PredictJobOptions& options, const StrategyForecast& forecast);
 
