@@ -158,11 +158,7 @@ Outlook outlook_of(const results::RunRecord& record, const std::string& path) {
     }
   }
   if (largest) {
-    const predict::JobProfile& profile = largest->model.profile();
-    const std::string choice =
-        jobs.size() > 1 ? fmt::format(" --model {} --strategy {}", profile.model, profile.strategy) : "";
-    outlook.help = effects_of(*largest, fmt::format("lockstep predict {}{} --what-if --verify",
-                                                    path == "-" ? "RUN.json" : path, choice));
+    outlook.help = effects_of(*largest, /*all=*/false);
   } else if (!missing.empty()) {
     outlook.help.add(results::Remark{"", fmt::format("Not known: {}.", missing)});
   }

@@ -156,7 +156,7 @@ Json json_of(const JobPrediction& row) {
 
 }  // namespace
 
-Document effects_of(const StrategyForecast& forecast, const std::string& verify) {
+Document effects_of(const StrategyForecast& forecast, bool all) {
   results::Table table{
       .columns = {
           {"change", results::kText}, "gain", "its 90 % interval", "rate", "efficiency", "90 % up to ranks"}};
@@ -166,7 +166,7 @@ Document effects_of(const StrategyForecast& forecast, const std::string& verify)
   std::vector<std::string> helpless;
   for (const predict::ChangeEffect& effect : forecast.effects) {
     if (!is_above_noise(effect)) helpless.push_back(effect.change);
-    if (!is_above_noise(effect) && !verify.empty()) continue;
+    if (!all && !is_above_noise(effect)) continue;
     table.add_row({effect.change, gain_text(effect.gain), gain_interval_text(effect),
                    number_text(effect.prediction.images_per_s), share_text(effect.prediction.efficiency),
                    knee_text(effect.knee)});
@@ -180,12 +180,14 @@ Document effects_of(const StrategyForecast& forecast, const std::string& verify)
   Document document(results::Remark{"", fmt::format("{}, {} at {}: {}", profile.model, profile.strategy,
                                                     counted(now.placement.ranks, "rank"), best_change)});
   if (table.rows.size() == 1) return document;
+  document.add(results::Heading{"Changes by their gain", true});
   document.add(std::move(table));
   if (!helpless.empty())
     document.add(results::Remark{"", fmt::format("No gain above noise: {}.", fmt::join(helpless, ", "))});
-  if (!verify.empty())
-    document.add(results::Remark{
-        "", fmt::format("Each change by itself. `{}` measures those that this machine can run.", verify)});
+  if (!all)
+    document.add(results::Remark{"",
+                                 "Each change by itself. `predict --what-if --verify` of this file measures "
+                                 "those that the machine can run."});
   return document;
 }
 
@@ -199,7 +201,7 @@ Document document_of(const PredictJobOptions& options, const StrategyForecast& f
   if (!forecast.effects.empty()) {
     document.add(results::Heading{
         fmt::format("What would help {}", counted(forecast.rows.back().placement.ranks, "rank"))});
-    document.append(effects_of(forecast));
+    document.append(effects_of(forecast, /*all=*/true));
   }
   if (forecast.verification) document.append(document_of(*forecast.verification));
   if (forecast.simulation) document.append(simulation_of(forecast, *options.simulate));
