@@ -1,6 +1,8 @@
 #include "predict_job.h"
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -97,6 +99,25 @@ StrategyForecast forecast_of(const PredictJobOptions& options, const results::Ru
   return forecast;
 }
 
+/// How the speed-up of a measured job goes on, to 8 times its ranks; empty: not known.
+std::vector<results::Forecast> speedups_of(PredictJobOptions options, const results::RunRecord& record,
+                                           const predict::JobProfile& profile) {
+  for (const int times : {2, 4, 8}) {
+    const int ranks = times * profile.placement.ranks;
+    if (ranks <= options.global_batch.value_or(ranks)) options.ranks.push_back(ranks);
+  }
+  if (!profile.speedup || options.ranks.size() == 1) return {};
+  const StrategyForecast forecast = forecast_of(options, record, profile);
+  std::vector<results::Forecast> speedups;
+  for (const predict::JobPrediction& row : forecast.rows) {
+    const double speedup = *profile.speedup * row.images_per_s / forecast.rows.front().images_per_s;
+    const double low = speedup * row.low / row.efficiency, high = speedup * row.high / row.efficiency;
+    if (!(low > 0) || !std::isfinite(high)) return {};
+    speedups.push_back({row.placement.ranks, speedup, low, high});
+  }
+  return speedups;
+}
+
 void check_verify(PredictJobOptions& options) {
   if (options.verify.dry_run && !options.verify.wanted)
     throw ConfigError("--dry-run has no effect without --verify", "Add --verify.");
@@ -108,6 +129,41 @@ void check_verify(PredictJobOptions& options) {
 }
 
 }  // namespace
+
+Outlook outlook_of(const results::RunRecord& record, const std::string& path) {
+  Outlook outlook;
+  std::optional<StrategyForecast> largest;
+  std::set<std::pair<std::string, std::string>> jobs;
+  std::string missing;
+  const auto size_of = [](const StrategyForecast& job) {
+    return std::pair(job.rows.front().placement.ranks, job.rows.front().images_per_s);
+  };
+  for (const results::Run& run : record.runs) {
+    if (run.ranks == 1 || run.role() != results::Role::kStrategy || !predict::is_usable(run) ||
+        !jobs.insert({run.model, run.strategy}).second)
+      continue;
+    try {
+      const predict::JobProfile profile =
+          predict::read_profiles(record, path, {.model = run.model, .strategy = run.strategy}).front();
+      PredictJobOptions options;
+      options.ranks = {profile.placement.ranks};
+      if (profile.setup.global_batch > 0) options.global_batch = profile.setup.global_batch;
+      auto speedups = speedups_of(options, record, profile);
+      if (!speedups.empty()) outlook.forecasts.push_back(std::move(speedups));
+      options.what_if = kUsualChanges;
+      StrategyForecast job = forecast_of(options, record, profile);
+      if (!largest || size_of(job) > size_of(*largest)) largest = std::move(job);
+    } catch (const ConfigError& error) {
+      missing = error.what();
+    }
+  }
+  if (largest) {
+    outlook.help = effects_of(*largest, /*all=*/false);
+  } else if (!missing.empty()) {
+    outlook.help.add(results::Remark{"", fmt::format("Not known: {}.", missing)});
+  }
+  return outlook;
+}
 
 int run_predict_job(const PredictJobOptions& asked, const std::string& json, bool markdown) {
   PredictJobOptions options = asked;

@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/results/tables/document.h"
+#include "lockstep/results/tables/labels.h"
+
 #include "flags.h"
 #include "predict_verify.h"
 
@@ -23,7 +26,7 @@ struct PredictJobOptions {
   std::optional<int> batch;
   /// Changes with commas between; "usual" for a set of them, empty for none.
   std::string what_if;
-  VerifyOptions verify;
+  PredictVerifyOptions verify;
   std::optional<int> simulate;
   int steps = 100;
   uint64_t seed = 1;
@@ -33,6 +36,14 @@ struct PredictJobOptions {
 };
 
 void add_predict_job_flags(Flags& flags, PredictJobOptions& options);
+
+/// Predictions from a record in the file `path`: how the speed-ups of its jobs go on, to 8 times the largest
+/// number of ranks measured; and what would help the job with the most ranks, or why that is not known.
+struct Outlook {
+  std::vector<std::vector<results::Forecast>> forecasts;
+  results::Document help;
+};
+Outlook outlook_of(const results::RunRecord& record, const std::string& path);
 
 /// Predicts the strategies of a record; prints tables, or with `json` writes that file. Returns the exit
 /// code.

@@ -115,26 +115,12 @@ std::string gain_text(double gain) {
   return fmt::format("{:+.1f} %", 100 * gain);
 }
 
-Document effects_of(const StrategyForecast& forecast) {
-  results::Table table{
-      .columns = {
-          {"change", results::kText}, "rate", "gain", "efficiency", "90 % interval", "90 % up to ranks"}};
-  const JobPrediction& now = forecast.rows.back();
-  table.add_row({"none", number_text(now.images_per_s), results::kNoValue, share_text(now.efficiency),
-                 interval_text(now.low, now.high), knee_text(forecast.knee)});
-  for (const predict::ChangeEffect& effect : forecast.effects) {
-    table.add_row({effect.change, number_text(effect.prediction.images_per_s), gain_text(effect.gain),
-                   share_text(effect.prediction.efficiency),
-                   interval_text(effect.prediction.low, effect.prediction.high), knee_text(effect.knee)});
-  }
-  Document document(
-      results::Heading{fmt::format("What would help {}", counted(now.placement.ranks, "rank"))});
-  document.add(std::move(table));
-  const predict::ChangeEffect& best = forecast.effects.front();
-  document.add(results::Remark{
-      "", best.gain > 0.005 ? fmt::format("Change first: {} ({}).", best.change, gain_text(best.gain))
-                            : "None of these changes brings half a percent."});
-  return document;
+std::string gain_interval_text(const predict::ChangeEffect& effect) {
+  return fmt::format("{:+.1f} to {:+.1f} %", 100 * effect.low, 100 * effect.high);
+}
+
+bool is_above_noise(const predict::ChangeEffect& effect) {
+  return effect.gain >= kNoGain && effect.low > 0;
 }
 
 Document simulation_of(const StrategyForecast& forecast, int ranks) {
@@ -170,6 +156,41 @@ Json json_of(const JobPrediction& row) {
 
 }  // namespace
 
+Document effects_of(const StrategyForecast& forecast, bool all) {
+  results::Table table{
+      .columns = {
+          {"change", results::kText}, "gain", "its 90 % interval", "rate", "efficiency", "90 % up to ranks"}};
+  const JobPrediction& now = forecast.rows.back();
+  table.add_row({"none", results::kNoValue, results::kNoValue, number_text(now.images_per_s),
+                 share_text(now.efficiency), knee_text(forecast.knee)});
+  std::vector<std::string> helpless;
+  for (const predict::ChangeEffect& effect : forecast.effects) {
+    if (!is_above_noise(effect)) helpless.push_back(effect.change);
+    if (!all && !is_above_noise(effect)) continue;
+    table.add_row({effect.change, gain_text(effect.gain), gain_interval_text(effect),
+                   number_text(effect.prediction.images_per_s), share_text(effect.prediction.efficiency),
+                   knee_text(effect.knee)});
+  }
+  const predict::JobProfile& profile = forecast.model.profile();
+  std::string best_change = "no change is predicted to bring more than noise.";
+  const auto best = std::ranges::find_if(forecast.effects, is_above_noise);
+  if (best != forecast.effects.end())
+    best_change = fmt::format("{} is predicted to bring most, {} ({}).", best->change, gain_text(best->gain),
+                              gain_interval_text(*best));
+  Document document(results::Remark{"", fmt::format("{}, {} at {}: {}", profile.model, profile.strategy,
+                                                    counted(now.placement.ranks, "rank"), best_change)});
+  if (table.rows.size() == 1) return document;
+  document.add(results::Heading{"Changes by their gain", true});
+  document.add(std::move(table));
+  if (!helpless.empty())
+    document.add(results::Remark{"", fmt::format("No gain above noise: {}.", fmt::join(helpless, ", "))});
+  if (!all)
+    document.add(results::Remark{"",
+                                 "Each change by itself. `predict --what-if --verify` of this file measures "
+                                 "those that the machine can run."});
+  return document;
+}
+
 Document document_of(const PredictJobOptions& options, const StrategyForecast& forecast) {
   const predict::JobProfile& profile = forecast.model.profile();
   Document document(
@@ -177,7 +198,11 @@ Document document_of(const PredictJobOptions& options, const StrategyForecast& f
                                    counted(profile.placement.ranks, "rank"), profile.batch)});
   document.add(results::Remark{"", answer(forecast)});
   document.append(predictions_of(forecast));
-  if (!forecast.effects.empty()) document.append(effects_of(forecast));
+  if (!forecast.effects.empty()) {
+    document.add(results::Heading{
+        fmt::format("What would help {}", counted(forecast.rows.back().placement.ranks, "rank"))});
+    document.append(effects_of(forecast, /*all=*/true));
+  }
   if (forecast.verification) document.append(document_of(*forecast.verification));
   if (forecast.simulation) document.append(simulation_of(forecast, *options.simulate));
   for (const std::string& note : forecast.model.notes()) document.add(results::Remark{"Note: ", note});
@@ -190,6 +215,8 @@ Json json_of(const StrategyForecast& forecast) {
   for (const predict::ChangeEffect& effect : forecast.effects) {
     effects.push_back({{"change", effect.change},
                        {"gain", effect.gain},
+                       {"gain_low", effect.low},
+                       {"gain_high", effect.high},
                        {"ranks_at_90_percent", effect.knee},
                        {"prediction", json_of(effect.prediction)}});
   }

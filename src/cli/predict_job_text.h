@@ -28,6 +28,10 @@ struct StrategyForecast {
   std::optional<double> closed_form;
 };
 
+/// Changes of the job of the last row by their gain, behind a sentence on the first. Without `all`, those
+/// without a gain above noise are only named.
+results::Document effects_of(const StrategyForecast& forecast, bool all);
+
 /// The answer in a sentence, the tables behind it, and notes on what the model does not know.
 results::Document document_of(const PredictJobOptions& options, const StrategyForecast& forecast);
 

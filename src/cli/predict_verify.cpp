@@ -138,7 +138,7 @@ void take_gain(VerifiedChange& change, std::vector<std::vector<double>> base,
 
 /// Launches the sides in turn, `changes` in their order behind `base`, until the rounds are over or a signal
 /// comes. A change whose launch failed is left out from then on.
-void take_rounds(const VerifyOptions& options, const TurnSide& base, std::vector<TurnSide> sides,
+void take_rounds(const PredictVerifyOptions& options, const TurnSide& base, std::vector<TurnSide> sides,
                  std::vector<VerifiedChange*> changes, const std::filesystem::path& log,
                  Verification& verification) {
   const size_t launches = static_cast<size_t>(options.rounds) * (sides.size() + 1);
@@ -182,7 +182,7 @@ bool is_met(const VerifiedChange& change) {
   return std::abs(*change.gain - change.predicted_gain) <= kMetGain;
 }
 
-Verification verify_effects(const VerifyOptions& options, const results::RunRecord& record,
+Verification verify_effects(const PredictVerifyOptions& options, const results::RunRecord& record,
                             const std::string& path, const JobModel& model, const Scenario& scenario,
                             const std::vector<predict::ChangeEffect>& effects) {
   const results::Setup& row = model.profile().setup;

@@ -13,7 +13,7 @@
 namespace lockstep::cli {
 
 /// The flags of `lockstep predict --verify`.
-struct VerifyOptions {
+struct PredictVerifyOptions {
   bool wanted = false;
   int rounds = 3;
   double row_time_s = 10;
@@ -59,7 +59,7 @@ bool is_met(const VerifiedChange& change);
 /// reversed each time; with dry_run none. A signal ends it, and leaves what was measured. `path` is the file
 /// of `record`, whose network is replayed where it was recorded or is not at hand. Throws ConfigError or
 /// BackendMissing where the unchanged job cannot run here, Error where a launch of it failed.
-Verification verify_effects(const VerifyOptions& options, const results::RunRecord& record,
+Verification verify_effects(const PredictVerifyOptions& options, const results::RunRecord& record,
                             const std::string& path, const predict::JobModel& model,
                             const predict::Scenario& scenario,
                             const std::vector<predict::ChangeEffect>& effects);

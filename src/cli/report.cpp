@@ -17,6 +17,7 @@
 #include "commands.h"
 #include "console.h"
 #include "output_files.h"
+#include "predict_job.h"
 #include "result_keeper.h"
 #include "shared_flags.h"
 
@@ -68,7 +69,8 @@ std::vector<results::NamedRecord> read_records(const std::vector<std::string>& p
   return records;
 }
 
-results::Sources read_sources(const DrawingOptions& options) {
+/// The files, and what would help the first that says it.
+std::pair<results::Sources, results::Document> read_sources(const DrawingOptions& options) {
   if (options.runs.empty() && options.published.empty()) {
     throw ConfigError("no file to draw",
                       "Name one or more files of `lockstep bench --json FILE`, or --published FILE.");
@@ -82,7 +84,13 @@ results::Sources read_sources(const DrawingOptions& options) {
   }
   results::Sources sources{read_records(options.runs), read_records(options.published)};
   results::complete(sources);
-  return sources;
+  results::Document help;
+  for (size_t i = 0; i < options.runs.size(); ++i) {
+    Outlook outlook = outlook_of(sources.records[i].record, options.runs[i]);
+    std::ranges::move(outlook.forecasts, std::back_inserter(sources.forecasts));
+    if (help.empty()) help = std::move(outlook.help);
+  }
+  return {std::move(sources), std::move(help)};
 }
 
 /// The drawing in another format, by librsvg's program. Text of a PDF stays text.
@@ -146,7 +154,8 @@ int run_report(const DrawingOptions& options) {
     write_result(options.output, collectives_page(records));
     return kExitDone;
   }
-  write_result(options.output, plots::report_page(read_sources(options)));
+  const auto [sources, help] = read_sources(options);
+  write_result(options.output, plots::report_page(sources, help));
   return kExitDone;
 }
 
@@ -164,8 +173,9 @@ int run_plot(const DrawingOptions& options) {
         fmt::format("Those are {}.",
                     fmt::join(wants_collectives ? plots::charts().names() : of_collectives, ", ")));
   }
-  plots::Chart chart = wants_collectives ? collectives_chart(options.chart, records, form)
-                                         : plots::charts().get(options.chart)(read_sources(options), form);
+  plots::Chart chart = wants_collectives
+                           ? collectives_chart(options.chart, records, form)
+                           : plots::charts().get(options.chart)(read_sources(options).first, form);
   if (!chart.drawn()) {
     throw Error(fmt::format("chart '{}' cannot be drawn: {}", options.chart, chart.missing), chart.advice);
   }
@@ -214,7 +224,14 @@ int run_show(const ShowOptions& options) {
     write_result(options.csv, results::to_csv(record));
     return kExitDone;
   }
-  print_record(record, options.how, /*with_header=*/true);
+  results::Document more;
+  // The other styles are those of other tools.
+  if (options.how.style == results::RenderOptions().style) {
+    results::Document help = outlook_of(record, options.file).help;
+    if (!help.empty()) more.add(results::Heading{"What would help"});
+    more.append(std::move(help));
+  }
+  print_record(record, options.how, /*with_header=*/true, more);
   return kExitDone;
 }
 

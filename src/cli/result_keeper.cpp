@@ -22,10 +22,12 @@ void print_header(const results::RunRecord& record, const results::RenderOptions
   print_result(results::to_text(results::Preformatted{results::header_text(record, form)}, form));
 }
 
-void print_record(const results::RunRecord& record, results::RenderOptions how, bool with_header) {
+void print_record(const results::RunRecord& record, results::RenderOptions how, bool with_header,
+                  const results::Document& more) {
   if (with_header) print_header(record, how);
   how.form = stdout_form(how.form.markdown);
   print_result("\n" + results::render(record, how));
+  if (!more.empty()) print_result("\n" + results::to_text(more, how.form));
   const std::string closing = results::closing_text(record, how.form);
   if (!closing.empty()) print_result("\n" + results::to_text(results::Preformatted{closing}, how.form));
 }

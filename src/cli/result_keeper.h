@@ -13,8 +13,9 @@ namespace lockstep::cli {
 /// Prints how a record was measured: versions, machines, warnings.
 void print_header(const results::RunRecord& record, const results::RenderOptions& how);
 
-/// Prints a record: its header, unless that was printed before, its tables and its closing words.
-void print_record(const results::RunRecord& record, results::RenderOptions how, bool with_header);
+/// Prints a record: its header, unless that was printed before, its tables, `more` and its closing words.
+void print_record(const results::RunRecord& record, results::RenderOptions how, bool with_header,
+                  const results::Document& more = {});
 
 /// Gives a partial record that an earlier run left another name, so that it neither passes as this run's nor
 /// is lost, and makes the record of this run. Call once, before the ranks start.

@@ -16,6 +16,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kMeasured = std::string(LOCKSTEP_GOLDEN) + "/record.json";
 
@@ -24,16 +25,21 @@ test::Finished predict(std::vector<std::string> words) {
   return test::run_here(words);
 }
 
-/// The golden record after a change.
-test::Finished predict_changed(const std::function<void(nlohmann::json&)>& change,
-                               std::vector<std::string> words) {
+/// A command with the golden record after a change.
+test::Finished run_changed(const char* command, const std::function<void(nlohmann::json&)>& change,
+                           std::vector<std::string> words = {}) {
   std::ifstream file(kMeasured);
   nlohmann::json record = nlohmann::json::parse(file);
   change(record["lockstep"]["runs"]);
   const test::ScratchFolder folder;
   std::ofstream(folder.path("changed.json")) << record.dump();
-  words.insert(words.begin(), folder.path("changed.json"));
-  return predict(words);
+  words.insert(words.begin(), {"lockstep", command, folder.path("changed.json")});
+  return test::run_here(words);
+}
+
+test::Finished predict_changed(const std::function<void(nlohmann::json&)>& change,
+                               std::vector<std::string> words) {
+  return run_changed("predict", change, std::move(words));
 }
 
 TEST(PredictTest, tables_of_a_job_are_as_before) {
@@ -153,6 +159,52 @@ TEST(PredictTest, what_is_missing_is_said_with_the_command_that_gives_it) {
   EXPECT_THAT(refusal(one_rank), AllOf(HasSubstr("one rank only, so the cost of collectives is not known"),
                                        HasSubstr("--network")));
   EXPECT_EQ(predict_changed(one_rank, {"--network", "10gbit,20us"}).exit_code, 0);
+}
+
+TEST(OutlookTest, what_would_help_a_measured_job_is_shown_with_it) {
+  const test::Finished shown = test::run_here({"lockstep", "show", kMeasured});
+  EXPECT_EQ(shown.exit_code, 0) << shown.error;
+  const size_t begin = shown.output.find("What would help"),
+               end = shown.output.find("The WARNING at the top");
+  ASSERT_LT(begin, end);
+  testing_golden::expect_golden("show_help.txt", shown.output.substr(begin, end - begin));
+  EXPECT_THAT(test::run_here({"lockstep", "show", kMeasured, "--style", "ddp"}).output,
+              Not(HasSubstr("What would help")));
+}
+
+TEST(OutlookTest, a_report_goes_on_to_eight_times_the_measured_ranks) {
+  const test::Finished page = test::run_here({"lockstep", "report", kMeasured, "-o", "-"});
+  EXPECT_EQ(page.exit_code, 0) << page.error;
+  EXPECT_THAT(page.output,
+              AllOf(HasSubstr("4 ranks, predicted: "), HasSubstr("8 ranks, predicted: "),
+                    HasSubstr("16 ranks, predicted: "), Not(HasSubstr("32 ranks, predicted: "))));
+  const size_t begin = page.output.find("<h2>What would help"), end = page.output.find("</section>", begin);
+  ASSERT_LT(begin, end);
+  testing_golden::expect_golden("report_help.html", page.output.substr(begin, end - begin));
+  const auto strong = [](nlohmann::json& runs) {
+    for (nlohmann::json& run : runs) run["global_batch"] = 8;
+    for (nlohmann::json& run : runs) run["batch_per_rank"] = 8 / run["ranks"].get<int>();
+  };
+  EXPECT_THAT(run_changed("report", strong, {"-o", "-"}).output,
+              AllOf(HasSubstr("8 ranks, predicted: "), Not(HasSubstr("16 ranks, predicted: "))));
+}
+
+TEST(OutlookTest, where_nothing_can_be_predicted_a_report_is_as_it_was) {
+  const auto without = [](nlohmann::json& runs) {
+    for (nlohmann::json& run : runs) run["breakdown"] = nullptr;
+  };
+  const auto refused = [](nlohmann::json& runs) { runs[1]["strategy_options"] = "--hierarchical"; };
+  for (const char* command : {"show", "report"}) {
+    std::vector<std::string> words;
+    if (command == std::string("report")) words = {"-o", "-"};
+    const test::Finished silent = run_changed(command, without, words);
+    EXPECT_EQ(silent.exit_code, 0) << silent.error;
+    EXPECT_THAT(silent.output, AllOf(Not(HasSubstr("What would help")), Not(HasSubstr("predicted"))));
+    const test::Finished told = run_changed(command, refused, words);
+    EXPECT_EQ(told.exit_code, 0) << told.error;
+    EXPECT_THAT(told.output, AllOf(HasSubstr("What would help"), HasSubstr("--hierarchical has no model"),
+                                   Not(HasSubstr("predicted: "))));
+  }
 }
 
 }  // namespace

@@ -278,6 +278,22 @@ TEST(ChartsTest, speedup_has_the_published_curve_beside_the_own) {
   EXPECT_THAT(chart.markup, testing::HasSubstr("pytorch_throughput: ddp, 8 ranks: 7.32 times"));
 }
 
+TEST(ChartsTest, a_forecast_goes_on_where_its_curve_ends) {
+  Sources sources = sources_of(sweep_record(), {shipped_records()[0]});
+  sources.forecasts = {sample_forecast(sources.records[0].record)};
+  const Chart chart = speedup_chart(sources, {});
+  EXPECT_THAT(chart.markup,
+              AllOf(HasSubstr("ddp, 16 ranks, predicted: "), HasSubstr("ddp, 64 ranks, predicted: "),
+                    Not(HasSubstr("ddp, 8 ranks, predicted: ")), HasSubstr("<polygon ")));
+  EXPECT_THAT(chart.description, AllOf(HasSubstr(" Predicted: "), HasSubstr(" at 64 ranks.")));
+  EXPECT_THAT(chart.notes, testing::Contains(HasSubstr("`lockstep predict`")));
+  sources.forecasts[0].front().speedup *= 1.001;
+  const Chart other = speedup_chart(sources, {});
+  EXPECT_THAT(other.markup + other.description, Not(HasSubstr("redicted"))) << "it is that of another curve";
+  sources.forecasts.clear();
+  EXPECT_EQ(speedup_chart(sources, {}).markup, other.markup);
+}
+
 TEST(ChartsTest, published_records_can_be_drawn_alone) {
   Sources sources{{}, {shipped_records().back()}};
   results::complete(sources);

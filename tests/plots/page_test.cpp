@@ -207,7 +207,10 @@ TEST(ReportPageTest, shows_loud_warnings_first_and_each_once) {
 
 TEST(ReportPageTest, looks_as_it_did) {
   Sources sources{{{"run", small_record()}}, {shipped_records()[0]}};
-  testing_golden::expect_golden("plots/report.html", report_page(sources));
+  sources.forecasts = {sample_forecast(sources.records[0].record)};
+  testing_golden::expect_golden(
+      "plots/report.html",
+      report_page(sources, results::Remark{"", "`compute=2x` is predicted to bring most."}));
 }
 
 /// Networks of two runs each.

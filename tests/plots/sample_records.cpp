@@ -333,6 +333,16 @@ RunRecord training_record() {
   return record;
 }
 
+std::vector<results::Forecast> sample_forecast(const RunRecord& record) {
+  const auto of_ddp = [](const Run& run) { return run.strategy == "ddp"; };
+  const Run& last = *std::find_if(record.runs.rbegin(), record.runs.rend(), of_ddp);
+  const double speedup = last.speedup.value();
+  return {{last.ranks, speedup, speedup, speedup},
+          {2 * last.ranks, 1.8 * speedup, 1.7 * speedup, 1.85 * speedup},
+          {4 * last.ranks, 3.1 * speedup, 2.6 * speedup, 3.4 * speedup},
+          {8 * last.ranks, 5 * speedup, 3.6 * speedup, 6.1 * speedup}};
+}
+
 RunRecord huge_record(int ranks) {
   RunRecord record = header();
   record.ranks = ranks;

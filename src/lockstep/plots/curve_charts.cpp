@@ -51,6 +51,8 @@ ValueRange range_of(const std::vector<Curve>& curves) {
       if (!interval) continue;
       intervals = {std::min(intervals.low, interval->first), std::max(intervals.high, interval->second)};
     }
+    for (const results::Forecast& forecast : curve.beyond)
+      points = {std::min(points.low, forecast.low), std::max(points.high, forecast.high)};
   }
   return {std::min(points.low, std::max(intervals.low, points.low / kMostBeyondPoints)),
           std::max(points.high, std::min(intervals.high, points.high * kMostBeyondPoints))};
@@ -61,6 +63,7 @@ std::vector<double> xs_of(const std::vector<Curve>& curves) {
   std::vector<double> xs;
   for (const Curve& curve : curves) {
     for (const CurvePoint& point : curve.points) xs.push_back(point.x);
+    for (const results::Forecast& forecast : curve.beyond) xs.push_back(forecast.ranks);
   }
   return xs;
 }
@@ -100,6 +103,7 @@ bool draw_curves(Canvas& canvas, const XyFrame& frame, const std::vector<Curve>&
     std::vector<Point> points;
     for (const CurvePoint& point : curves[i].points) points.push_back(place(i, point));
     if (is_level(curves[i])) points = {{frame.plot().x, points[0].y}, {frame.plot().right(), points[0].y}};
+    if (!curves[i].beyond.empty()) draw_beyond(canvas, frame, curves[i], styles[i], points.back());
     canvas.polyline(points, styles[i]);
   }
   bool goes_on = false;
@@ -153,13 +157,26 @@ Chart curves_chart(Chart chart, const ChartForm& form, const std::vector<Curve>&
   const LineStyle ideal{.colour = Colour::kAxis, .marker = Marker::kNone, .dash = "1.5 3", .width = 1.75};
   const std::vector<LineStyle> styles = styles_of(curves);
   std::vector<LegendEntry> legend;
+  bool predicted = false;
   for (size_t i = 0; i < curves.size(); ++i) {
     const CurvePoint& last = curves[i].points.back();
     legend.push_back({curves[i].label, styles[i]});
     chart.description +=
         fmt::format(" {}: {}{} at {}.", curves[i].label, number_text(last.value), axes.unit, axes.at(last.x));
+    if (curves[i].beyond.empty()) continue;
+    const results::Forecast& end = curves[i].beyond.back();
+    chart.description +=
+        fmt::format(" Predicted: {}{} at {}.", number_text(end.speedup), axes.unit, axes.at(end.ranks));
+    predicted = true;
   }
   if (axes.ideal) legend.push_back({"ideal", ideal});
+  if (predicted) {
+    legend.push_back(
+        {"predicted", {.colour = Colour::kMuted, .dash = kPredictedDash}, LegendEntry::Sample::kBand});
+    chart.notes.emplace_back(
+        "Dotted, in a 90 % band: predicted by `lockstep predict` from the last measured point, for hosts and "
+        "links like those that were measured.");
+  }
   Canvas canvas(form.id);
   const XyFrame frame(canvas, form,
                       {.x_title = axes.x_title,

@@ -119,11 +119,20 @@ std::vector<Curve> throughput_curves(const Sources& sources) {
 }
 
 std::vector<Curve> speedup_curves(const Sources& sources) {
-  return curves_of(sources, [](const Run& run) -> std::optional<CurvePoint> {
+  std::vector<Curve> curves = curves_of(sources, [](const Run& run) -> std::optional<CurvePoint> {
     const std::optional<double> speedup = results::shown_speedup(run);
     if (!positive(speedup) || run.role() == results::Role::kBaseline) return std::nullopt;
     return CurvePoint{static_cast<double>(run.ranks), *speedup, drawable(run.speedup_interval)};
   });
+  for (const std::vector<results::Forecast>& forecast : sources.forecasts) {
+    const auto own = std::ranges::find_if(curves, [&](const Curve& curve) {
+      const CurvePoint& last = curve.points.back();
+      return curve.kind == Curve::Kind::kOwn && last.x == forecast.front().ranks &&
+             last.value == forecast.front().speedup;
+    });
+    if (own != curves.end()) own->beyond = forecast;
+  }
+  return curves;
 }
 
 std::optional<SettingCurves> setting_curves(const Sources& sources) {
@@ -220,6 +229,26 @@ std::vector<LineStyle> styles_of(const std::vector<Curve>& curves) {
     }
   }
   return styles;
+}
+
+void draw_beyond(Canvas& canvas, const XyFrame& frame, const Curve& curve, LineStyle style, Point from) {
+  std::vector<Point> line{from}, band{from};
+  for (size_t i = 1; i < curve.beyond.size(); ++i) {
+    const auto& [ranks, speedup, low, high] = curve.beyond[i];
+    line.push_back(frame.at(ranks, speedup));
+    band.push_back(frame.at(ranks, high));
+    band.insert(band.begin(), frame.at(ranks, low));
+  }
+  style.dash = kPredictedDash;
+  style.hollow = true;
+  canvas.polygon(band, style.colour, 0.15);
+  canvas.polyline(line, style);
+  for (size_t i = 1; i < curve.beyond.size(); ++i) {
+    const auto& [ranks, speedup, low, high] = curve.beyond[i];
+    canvas.marker(line[i], style, 2.5,
+                  fmt::format("{}, {}, predicted: {} times ({} to {})", curve.label, counted(ranks, "rank"),
+                              number_text(speedup), number_text(low), number_text(high)));
+  }
 }
 
 std::vector<LabelledRun> most_telling(std::vector<LabelledRun> runs, size_t most,

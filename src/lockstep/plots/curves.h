@@ -6,6 +6,7 @@
 
 #include "lockstep/plots/canvas.h"
 #include "lockstep/plots/chart.h"
+#include "lockstep/plots/frame.h"
 
 namespace lockstep::plots {
 
@@ -42,11 +43,13 @@ struct Curve {
   std::string strategy;
   Kind kind = Kind::kOwn;
   std::vector<CurvePoint> points;
+  /// Predicted, from the last point on.
+  std::vector<results::Forecast> beyond = {};
 };
 
 /// Rates over ranks: own curves, then controls (`independent`, `single`), then published ones.
 std::vector<Curve> throughput_curves(const Sources& sources);
-/// Known speed-ups over ranks. `single`, which is 1 by definition, is left out.
+/// Known speed-ups over ranks, with their forecasts. `single`, which is 1 by definition, is left out.
 std::vector<Curve> speedup_curves(const Sources& sources);
 /// Rates over a setting that was swept, without `single` and published ones.
 struct SettingCurves {
@@ -66,6 +69,11 @@ std::vector<Curve> most_telling(std::vector<Curve> curves, std::vector<std::stri
 /// A style for each curve: own ones with filled markers, controls and published ones receding. Of several
 /// networks each has a hue, which its controls share.
 std::vector<LineStyle> styles_of(const std::vector<Curve>& curves);
+
+/// Draws what is predicted beyond a curve's last point, which is at `from`: a dotted line in a band. Its
+/// marks have their numbers in a tooltip.
+void draw_beyond(Canvas& canvas, const XyFrame& frame, const Curve& curve, LineStyle style, Point from);
+inline constexpr const char* kPredictedDash = "1.5 4";
 
 /// A chart of curves over sizes in bytes, both axes logarithmic. `unit`: behind a value, " GB/s".
 Chart size_chart(Chart chart, const ChartForm& form, const std::vector<Curve>& curves,

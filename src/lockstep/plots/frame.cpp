@@ -26,6 +26,8 @@ void draw_sample(Canvas& canvas, Point at, const LegendEntry& entry) {
       return;
     case Sample::kBand:
       canvas.rect(box, entry.style.colour, 0.25);
+      if (!entry.style.dash.empty())
+        canvas.polyline({{at.x + 4, middle}, {at.x + kSample - 4, middle}}, entry.style);
       return;
     case Sample::kSwatch:
     case Sample::kRising:

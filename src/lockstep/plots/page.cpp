@@ -43,8 +43,8 @@ std::string published_part(const Sources& sources) {
   for (size_t i = 0; i < sources.published.size(); ++i) {
     const NamedRecord& named = sources.published[i];
     const auto draw = [&](std::string_view name) {
-      return figure(name, {sources.records, {named}}, fmt::format("published-{}-{}", i + 1, name),
-                    ": beside " + named.name);
+      return figure(name, {sources.records, {named}, sources.forecasts},
+                    fmt::format("published-{}-{}", i + 1, name), ": beside " + named.name);
     };
     const bool speedups = std::ranges::any_of(
         named.record.runs, [](const results::Run& run) { return run.speedup.has_value(); });
@@ -188,10 +188,11 @@ std::string page_of(const std::string& title, const std::string& subtitle, const
       escape(title), page_style(), escape(subtitle), body);
 }
 
-std::string report_page(const Sources& sources) {
+std::string report_page(const Sources& sources, const results::Document& help) {
   std::string body = summary_part(sources);
   body += training_part(sources);
   if (!results::all_trainings(sources.records)) body += all_sections(sources);
+  body += section_html("What would help", to_html(help));
   body += section_html("Published results", published_part(sources));
   std::string measured;
   for (const NamedRecord& record : sources.records) measured += circumstances(record);

@@ -47,7 +47,7 @@ results::Document published_table(const NamedRecord& published);
 std::string circumstances(const NamedRecord& record);
 
 /// A self-contained HTML page: no script, no request to anywhere. Readable on a phone, in print and in dark
-/// mode. Sections without data say how to get it.
-std::string report_page(const Sources& sources);
+/// mode. Sections without data say how to get it. `help`: changes that would make a job faster.
+std::string report_page(const Sources& sources, const results::Document& help = {});
 
 }  // namespace lockstep::plots

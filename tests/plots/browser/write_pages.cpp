@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
     write_file_atomically(folder / name, report_page(sources));
   };
   page("sweep.html", {{{"sweep", sweep_record()}}, {}});
-  page("published.html", {{{"sweep", sweep_record()}}, {published[0]}});
+  page("published.html", {{{"sweep", sweep_record()}}, {published[0]}, {sample_forecast(sweep_record())}});
   page("all-published.html", {{{"sweep", sweep_record()}}, published});
   page("two.html", {{{"before", sweep_record()}, {"after", sweep_record(0.93)}}, {}});
   page("networks.html", {{{"networks", networks_record()}}, {}});

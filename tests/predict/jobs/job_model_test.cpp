@@ -145,6 +145,13 @@ TEST(WhatIfTest, changes_are_sorted_by_their_gain) {
   const auto effects = effects_of(model, scenario, usual_changes(model.profile()));
   ASSERT_GE(effects.size(), 8u);
   for (size_t i = 1; i < effects.size(); ++i) EXPECT_GE(effects[i - 1].gain, effects[i].gain);
+  for (const ChangeEffect& effect : effects) {
+    EXPECT_TRUE(effect.low < effect.gain && effect.gain < effect.high) << effect.change;
+    // What is uncertain changes both rates alike, so that the gain is known better than the rate.
+    const JobPrediction& job = effect.prediction;
+    EXPECT_LT((effect.high - effect.low) / (1 + effect.gain), (job.high - job.low) / job.efficiency)
+        << effect.change;
+  }
   const auto gain = [&](const char* change) { return effects_of(model, scenario, {change}).front().gain; };
   EXPECT_GT(gain("bandwidth=2x"), 0.1);
   EXPECT_NEAR(gain("bandwidth=2gbit"), gain("bandwidth=2x"), 1e-9);
@@ -153,7 +160,10 @@ TEST(WhatIfTest, changes_are_sorted_by_their_gain) {
   EXPECT_GT(gain("latency=0"), 0);
   EXPECT_GE(gain("no-straggler"), 0);
   EXPECT_GT(gain("batch=64"), 0.5);
-  EXPECT_NEAR(gain("bandwidth=1x"), 0, 1e-12);
+  const ChangeEffect none = effects_of(model, scenario, {"bandwidth=1x"}).front();
+  EXPECT_NEAR(none.gain, 0, 1e-12);
+  EXPECT_NEAR(std::log1p(none.high), 1.645 * model.misfit(), 1e-9);
+  EXPECT_NEAR(std::log1p(none.low), -1.645 * model.misfit(), 1e-9);
 }
 
 TEST(WhatIfTest, other_words_are_refused) {

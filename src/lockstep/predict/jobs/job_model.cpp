@@ -264,6 +264,7 @@ JobPrediction JobModel::predict(const Scenario& scenario) const {
                     .all = drawn(misfit_)};
     const Steps steps_of_draw = steps(scenario, draw, noise);
     efficiencies.push_back(steps_of_draw.ideal_s / steps_of_draw.stragglers_s);
+    prediction.drawn_s.push_back(steps_of_draw.stragglers_s);
   }
   prediction.low = std::min(prediction.efficiency, measure::percentile(efficiencies, 5));
   prediction.high = std::max(prediction.efficiency, measure::percentile(efficiencies, 95));

@@ -45,6 +45,8 @@ struct JobPrediction {
   std::vector<std::string> extrapolated = {};
   /// Measured step at this placement; empty: none.
   std::optional<double> measured_s = {};
+  /// Steps of the draws behind the interval, which all predictions of a model share.
+  std::vector<double> drawn_s = {};
 };
 
 /// The closed form of docs/predicting.md for one strategy.
@@ -72,6 +74,8 @@ class JobModel {
   double batch_of(const Scenario& scenario) const;
   /// The link that its largest bucket meets; for 2 ranks or more.
   Link present_link(const Scenario& scenario) const;
+  /// Standard deviation of the logarithm of measured over predicted steps.
+  double misfit() const { return misfit_; }
   bool is_coupled(const Scenario& scenario) const { return shape_of_job(scenario).coupled; }
 
   /// The bandwidth that `efficiency` needs relative to the present one; empty: no bandwidth reaches it. At

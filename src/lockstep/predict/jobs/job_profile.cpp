@@ -32,10 +32,6 @@ Placement placement_of(const Run& run) {
   return {run.ranks, (run.ranks + run.hosts - 1) / std::max(run.hosts, 1)};
 }
 
-bool is_usable(const Run& run) {
-  return run.finished() && !run.pooled && run.breakdown && !run.breakdown->ranks.empty();
-}
-
 /// Rows that differ in their number of ranks, or in what only tables need.
 bool same_settings(const Run& a, const Run& b) {
   return results::same_work(a, b) && a.strategy == b.strategy && a.backend == b.backend &&
@@ -212,6 +208,7 @@ JobProfile profile_of(const RunRecord& record, const std::vector<const Run*>& ro
   profile.options = last.strategy_options;
   profile.backend = last.backend;
   profile.unit = last.rate_unit();
+  if (last.doubt.empty()) profile.speedup = last.speedup;
   profile.shape = strategy_shape(profile.strategy, profile.options)
                       .value_or(StrategyShape{.gradients = CollectiveKind::kAllReduce});
   profile.batch = last.batch_per_rank;
@@ -267,8 +264,9 @@ std::vector<const Run*> chosen_rows(const RunRecord& record, const std::string& 
   }
   for (const Run* run : rows) {
     if (run->strategy_options.find("--hierarchical") != std::string::npos)
-      throw ConfigError(fmt::format("'{}': --hierarchical has no model to predict {} by", name, run->strategy),
-                        "Measure it without --hierarchical.");
+      throw ConfigError(
+          fmt::format("'{}': --hierarchical has no model to predict {} by", name, run->strategy),
+          "Measure it without --hierarchical.");
     const double step_s = run->breakdown->mean.step_s;
     if (std::isfinite(run->images_per_s) && run->images_per_s > 0 && std::isfinite(step_s) && step_s > 0)
       continue;

@@ -53,6 +53,8 @@ struct JobProfile {
   std::vector<GradientBucket> buckets;
   OverlapLoss loss;
   StepNoise noise;
+  /// Of the measured row; empty: not known, or it cannot be true.
+  std::optional<double> speedup;
   /// Step of one rank without a strategy, alone on its host.
   double alone_s = 0;
   /// Step of such a rank by its batch.
@@ -77,6 +79,11 @@ struct ProfileChoice {
   std::string strategy;
   int batch = 0;
 };
+
+/// Whether a prediction can start from a row: it ended, and has a breakdown of every rank.
+inline bool is_usable(const results::Run& run) {
+  return run.finished() && !run.pooled && run.breakdown && !run.breakdown->ranks.empty();
+}
 
 /// Profiles of the strategies in a record that were measured with a breakdown, in order; of several settings
 /// under one strategy the ones with the most ranks, of these the fastest. A record whose only breakdowns are

@@ -8,10 +8,13 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/number_range.h"
+#include "lockstep/measure/percentiles.h"
 
 namespace lockstep::predict {
 namespace {
 
+/// Standard deviations between which 90 % of a normal distribution lie.
+constexpr double k90Percent = 1.645;
 constexpr NumberRange kAboveZero{.most = 1e9, .above = true};
 
 [[noreturn]] void refuse_change(const std::string& change) {
@@ -101,14 +104,24 @@ std::vector<ChangeEffect> effects_of(const JobModel& model, const Scenario& scen
                                      const std::vector<std::string>& changes) {
   Scenario full = scenario;
   full.placement.per_host = std::min(full.placement.per_host, full.placement.ranks);
-  const double unchanged = model.images_per_s(full);
+  const JobPrediction unchanged = model.predict(full);
   std::vector<ChangeEffect> effects;
   for (const std::string& change : changes) {
     Scenario other = changed(model, scenario, change);
     ChangeEffect effect{.change = change, .knee = model.knee(other, kGoodEfficiency)};
     other.placement.per_host = std::min(other.placement.per_host, other.placement.ranks);
     effect.prediction = model.predict(other);
-    effect.gain = effect.prediction.images_per_s / unchanged - 1;
+    effect.gain = effect.prediction.images_per_s / unchanged.images_per_s - 1;
+    std::vector<double> deviations;
+    for (size_t i = 0; i < unchanged.drawn_s.size(); ++i)
+      deviations.push_back(std::log(unchanged.drawn_s[i] / unchanged.step_s * effect.prediction.step_s /
+                                    effect.prediction.drawn_s[i]));
+    const auto end_of_interval = [&](double percent, double sign) {
+      const double shared = std::max(0.0, sign * measure::percentile(deviations, percent));
+      return (1 + effect.gain) * std::exp(sign * std::hypot(shared, k90Percent * model.misfit())) - 1;
+    };
+    effect.low = end_of_interval(5, -1);
+    effect.high = end_of_interval(95, 1);
     effects.push_back(std::move(effect));
   }
   std::ranges::stable_sort(effects, std::ranges::greater{}, &ChangeEffect::gain);

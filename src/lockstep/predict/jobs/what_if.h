@@ -15,8 +15,9 @@ Scenario changed(const JobModel& model, Scenario scenario, const std::string& ch
 struct ChangeEffect {
   std::string change;
   JobPrediction prediction;
-  /// Rate over the unchanged one, minus 1.
-  double gain = 0;
+  /// Rate over the unchanged one, minus 1; low and high: the 90 % interval, in which what is uncertain
+  /// changes both rates alike, but for the model's misfit.
+  double gain = 0, low = 0, high = 0;
   /// JobModel::knee at an efficiency of 90 %.
   int knee = 0;
 };

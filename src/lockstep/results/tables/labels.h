@@ -15,10 +15,18 @@ struct NamedRecord {
   RunRecord record;
 };
 
+/// A speed-up that was predicted, with the interval that holds 90 %; finite and positive.
+struct Forecast {
+  int ranks = 1;
+  double speedup = 0, low = 0, high = 0;
+};
+
 /// Input of a page or a chart: the user's own records, and published ones beside them. Either may be empty.
 struct Sources {
   std::vector<NamedRecord> records;
   std::vector<NamedRecord> published;
+  /// Each goes on from a run of the records, the first entry, by rising ranks.
+  std::vector<std::vector<Forecast>> forecasts = {};
 };
 
 /// Names for files, each another one: without folder and ending where these names differ, otherwise the paths
