@@ -2,7 +2,7 @@
 """A hostile third host in the network of a job of two hosts, which attacks all of its open listeners (cli/stranger.py).
 
     hostile_test.py                       from the environment: LOCKSTEP_PROGRAM; LOCKSTEP_CONNECTIONS (200), how many
-                                          the stranger makes to each listener
+                                          go to each listener of a job that trains
     hostile_test.py --throughput ROUNDS   instead: images/s of a job with and without the stranger, in turn
 """
 import math
@@ -26,7 +26,7 @@ RANKS = range(4)
 ZMQ_PORT = 5600
 SMALL = ["--threads", "1", "--bind", "none"]
 TRAIN = [PROGRAM, "train", "--model", "lenet5", "--data", hosts.ROOT / "data/digits", "--batch", "8", "--lr", "0.02",
-         "--eval", "--epochs", str(CONNECTIONS // 10), *SMALL]
+         "--eval", "--epochs", "20", *SMALL]
 BENCH = [PROGRAM, "bench", "--model", "mlp", "--batch", "4", "--ranks", "4", "--no-controls", *SMALL, "--json",
          OUT / "r.json"]
 
@@ -38,11 +38,11 @@ class HostileJob(Job):
         super().__init__(hosts.Hosts(3), on_two_hosts=True)
         OUT.mkdir(exist_ok=True)
 
-    def stranger(self, rank, listeners):
+    def stranger(self, rank, listeners, connections=CONNECTIONS):
         """Attacks the open listeners of a rank until it has made its connections or the rank has ended."""
         return self.network.start("h2", [sys.executable, hosts.ROOT / "tests/cli/stranger.py",
                                          str(self.processes[rank].pid), str(listeners),
-                                         self.network.address(self.host_of(rank)), str(CONNECTIONS)],
+                                         self.network.address(self.host_of(rank)), str(connections)],
                                   stdout=subprocess.PIPE, text=True)
 
     def feed(self, host, of):
@@ -94,13 +94,13 @@ class HostileTest(unittest.TestCase):
             self.job.start(TRAIN, 0)
             if attacked:
                 self.job.wait_until(self.job.has_server)
-                self.judge(self.job.stranger(0, 1), 1)
+                self.judge(self.job.stranger(0, 1, 200), 1)
             for rank in RANKS[1:]:
                 self.job.start(TRAIN, rank)
             if attacked:
                 # The third epoch is over: the job has all the memory that it wants.
                 self.job.wait_until(lambda: "\n    3 " in self.job.printed(0))
-                self.judge(self.job.stranger(0, 1), 1)
+                self.judge(self.job.stranger(0, 1, 200), 1)
             self.assertEqual(self.job.ends(), {0}, self.job.said())
             self.assertEqual(self.named(), int(attacked), self.job.said())
             said.append(self.job.printed(0).partition("parameters ")[2])
@@ -108,7 +108,7 @@ class HostileTest(unittest.TestCase):
         self.assertEqual(*said)
 
     def test_batches_reach_every_rank(self):
-        seconds = str(CONNECTIONS / 10)
+        seconds = str(10 + CONNECTIONS / 40)
         command = [*BENCH, "--min-time", seconds, "--max-time", seconds, "--input", "zmq", "--address",
                    f"tcp://*:{ZMQ_PORT}"]
         feeds = [self.job.feed("h0", of="h1"), self.job.feed("h1", of="h0")]

@@ -223,7 +223,10 @@ TEST_F(JobServerTest, an_end_of_the_server_is_orderly_only_when_said) {
 }
 
 TEST_F(JobServerTest, a_broken_connection_is_put_down_to_the_rank_that_broke_it) {
-  serve(3);
+  JobServer::Options options;
+  // Longer than complaints are held back.
+  options.end_deferral = 1300ms;
+  serve(3, std::move(options));
   const auto first = join(0);
   auto second = join(1);
   const auto third = join(2);

@@ -276,13 +276,17 @@ void JobServer::check_silence(bool was_paused) {
   const auto now = Clock::now();
   if (cause_ || leaving_) return;
   const bool settled = disturbed_since_ && now - *disturbed_since_ >= kSettle;
+  bool awaits_reason = false;
   for (int rank = 0; rank < options_.job.world && !cause_; ++rank) {
     Peer& peer = peer_of(rank);
     // The latter two cannot be lost again.
     if (!peer.joined || peer.finished || peer.lost) continue;
     LostRank lost = about(rank);
     if (peer.ended_at) {
-      if (now - *peer.ended_at < options_.end_deferral) continue;
+      if (now - *peer.ended_at < options_.end_deferral) {
+        awaits_reason = true;
+        continue;
+      }
       mark_ended(lost);
       add_loss(std::move(lost));
       continue;
@@ -295,7 +299,7 @@ void JobServer::check_silence(bool was_paused) {
     add_loss(std::move(lost));
   }
   // Nothing else showed: the first complaint is the cause after all.
-  if (settled && !cause_) set_cause(lost_.front());
+  if (settled && !awaits_reason && !cause_) set_cause(lost_.front());
 }
 
 LostRank JobServer::about(int rank) const {
