@@ -283,19 +283,17 @@ void JobServer::check_silence(bool was_paused) {
     if (!peer.joined || peer.finished || peer.lost) continue;
     LostRank lost = about(rank);
     if (peer.ended_at) {
-      if (now - *peer.ended_at < options_.end_deferral) {
-        awaits_reason = true;
-        continue;
-      }
+      const bool is_early = now - *peer.ended_at < options_.end_deferral;
+      awaits_reason = awaits_reason || is_early;
+      if (is_early) continue;
       mark_ended(lost);
-      add_loss(std::move(lost));
-      continue;
+    } else {
+      // A silent rank may have been paused together with this process: its time starts anew.
+      if (was_paused) peer.last_heard = now;
+      const Seconds silence = now - peer.last_heard;
+      if (silence < options_.timeout && !(settled && silence > kSuspiciousSilence)) continue;
+      mark_silent(lost, silence.count());
     }
-    // A silent rank may have been paused together with this process: its time starts anew.
-    if (was_paused) peer.last_heard = now;
-    const Seconds silence = now - peer.last_heard;
-    if (silence < options_.timeout && !(settled && silence > kSuspiciousSilence)) continue;
-    mark_silent(lost, silence.count());
     add_loss(std::move(lost));
   }
   // Nothing else showed: the first complaint is the cause after all.
