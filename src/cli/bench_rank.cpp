@@ -50,8 +50,10 @@ void publish_place(const BenchRank& rank) {
     const comm::ConnectOptions connect = train::connect_options(options, rank);
     const std::string address =
         comm::listening_address(rank.store, "place", connect, comm::deadline_after(connect.timeout));
-    place.interfaces = links::network_interfaces();
-    place.interface = links::interface_with(place.interfaces, address);
+    if (place.machine) {
+      place.interfaces = links::network_interfaces();
+      place.interface = links::interface_with(place.interfaces, address);
+    }
   }
   rank.store.set(RankPlace::key(environment.rank), to_bytes(place));
 }

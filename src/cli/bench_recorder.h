@@ -38,7 +38,7 @@ struct RankPlace {
   topology::RankMask mask;
   /// Sent by one rank per host.
   std::optional<topology::Machine> machine;
-  /// Over Gloo and several hosts: the host's interfaces, and the one that leads to the other hosts.
+  /// Likewise, over Gloo and several hosts: the host's interfaces, and the one that leads to the others.
   std::vector<links::Interface> interfaces;
   std::string interface;
 

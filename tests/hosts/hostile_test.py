@@ -60,8 +60,8 @@ class HostileJob(Job):
             time.sleep(0.05)
 
     def has_server(self):
-        table = pathlib.Path(f"/proc/{self.processes[0].pid}/net/tcp6").read_text()
-        return f":{PORT:04X} " in table + pathlib.Path(f"/proc/{self.processes[0].pid}/net/tcp").read_text()
+        network = pathlib.Path(f"/proc/{self.processes[0].pid}/net")
+        return any(f":{PORT:04X} " in (network / table).read_text() for table in ("tcp", "tcp6"))
 
     def images_per_s(self):
         (run,), incomplete = self.record()

@@ -36,7 +36,7 @@ results::RunRecord huge_record(int ranks);
 /// Numbers that are not finite, empty series, hostile and very long names.
 results::RunRecord broken_record();
 
-/// What may be predicted from the last run of ddp in the record, up to 8 times its ranks.
+/// Forecast from the last run of ddp in the record, up to 8 times its ranks.
 std::vector<results::Forecast> sample_forecast(const results::RunRecord& record);
 
 /// Text that would be markup if it were not escaped, with control characters and invalid UTF-8.

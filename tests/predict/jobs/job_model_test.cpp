@@ -147,7 +147,7 @@ TEST(WhatIfTest, changes_are_sorted_by_their_gain) {
   for (size_t i = 1; i < effects.size(); ++i) EXPECT_GE(effects[i - 1].gain, effects[i].gain);
   for (const ChangeEffect& effect : effects) {
     EXPECT_TRUE(effect.low < effect.gain && effect.gain < effect.high) << effect.change;
-    // What is uncertain changes both rates alike, so that the gain is known better than the rate.
+    // Uncertain terms change both rates alike, so that the gain is known better than the rate.
     const JobPrediction& job = effect.prediction;
     EXPECT_LT((effect.high - effect.low) / (1 + effect.gain), (job.high - job.low) / job.efficiency)
         << effect.change;

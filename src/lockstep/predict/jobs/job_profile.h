@@ -53,7 +53,7 @@ struct JobProfile {
   std::vector<GradientBucket> buckets;
   OverlapLoss loss;
   StepNoise noise;
-  /// Of the measured row; empty: not known, or it cannot be true.
+  /// Speed-up of the measured row; empty: not known, or it cannot be true.
   std::optional<double> speedup;
   /// Step of one rank without a strategy, alone on its host.
   double alone_s = 0;
