@@ -53,7 +53,7 @@ man: build ## write pages for man into build/man: MANPATH=build/man man lockstep
 	@setup/man.sh build/lockstep build/man/man1
 
 gpu-bundle: setup-tests ## pack the program and the tests that need a GPU, for a machine with LibTorch and no compiler
-	@setup/build.sh release -DLOCKSTEP_TESTS=ON -- lockstep lockstep_plugins gpu_tests
+	@setup/build.sh release -DLOCKSTEP_TESTS=ON -DLOCKSTEP_GPU_TESTS=ON -- lockstep lockstep_plugins gpu_tests
 	@setup/gpu-bundle.sh
 
 format: ## format the sources

@@ -62,6 +62,13 @@ TEST(PacingTest, precision_ends_a_row_and_so_does_its_time) {
   EXPECT_THAT(late.text, HasSubstr("60 s"));
 }
 
+TEST(PacingTest, steps_are_planned_for_seconds_so_that_slower_ones_end_in_time) {
+  const PacingOptions hour{.min_time_s = 3600, .max_time_s = 3600};
+  EXPECT_NEAR(static_cast<double>(decide_pace(steps_of(100, 3), 1, hour, nullptr).steps_to_next), 1000, 20);
+  EXPECT_NEAR(static_cast<double>(decide_pace(steps_of(100, 3), 1000, hour, nullptr).steps_to_next), 10000,
+              200);
+}
+
 TEST(PacingTest, a_warm_up_that_is_not_given_counts_as_long_as_it_must_be) {
   for (const PacingOptions& options :
        {PacingOptions{.steps = 20}, PacingOptions{.warmup_steps = 5, .steps = 20}})

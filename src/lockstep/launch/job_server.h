@@ -49,9 +49,9 @@ class ServedStore {
 /// time-out, and `failed` with an error of the rank's own are causes at once. An error that another rank's
 /// end may have brought about (kDisturbed: a broken connection, a time-out) is held back for a second, so
 /// that the other's end can show. Then a rank that has been silent for two seconds is taken for the cause,
-/// else the first report is. After the end of a connection, a parent waits up to a second for waitpid to
-/// report how the process ended. A server that was itself stopped cannot know whether ranks were silent: it
-/// starts counting anew.
+/// else the first report is. After the end of a connection, a parent waits up to `end_deferral` for waitpid
+/// to report how the process ended. A server that was itself stopped cannot know whether ranks were silent:
+/// it starts counting anew.
 class JobServer {
  public:
   struct Options {

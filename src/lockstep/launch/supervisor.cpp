@@ -20,9 +20,8 @@ namespace lockstep::launch {
 namespace {
 
 constexpr std::initializer_list<int> kSignals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGTSTP};
-/// The end of a rank shows on its connection a moment before the system reports the reason; seconds where the
-/// machine is busy.
-constexpr std::chrono::milliseconds kEndDeferral{3000};
+/// Time for messages that the ranks of a failed launcher have sent.
+constexpr std::chrono::seconds kLastMessages{3};
 constexpr std::chrono::seconds kKillPatience{5};
 constexpr int kCheckPeriod_ms = 1000;
 
@@ -59,8 +58,9 @@ Supervisor::Supervisor(const LocalOptions& options, const JobKey& job)
   server.join_timeout = std::max(options.timeout, options.join_timeout);
   server.on_waiting = options.on_waiting;
   server.on_stranger = options.on_stranger;
-  // How ranks of mpirun ended shows only in the end.
-  server.end_deferral = options.through_mpirun ? std::chrono::milliseconds(0) : kEndDeferral;
+  // The end of a rank shows on its connection before the system reports the reason to this process: seconds
+  // before, where memory is short. How ranks of mpirun ended shows only in the end.
+  if (!options.through_mpirun) server.end_deferral = options.timeout;
   server.on_cause = [this] { cause_known_.wake(); };
   server_ = std::make_unique<JobServer>(std::move(server));
   if (options.through_mpirun) {
@@ -297,7 +297,7 @@ Supervision Supervisor::result() {
     if (const auto first = first_end()) server_->declare_first_lost(*first);
   }
   // Messages from the ranks of a failed launcher may still be on their way.
-  if (launcher_failed && !server_->cause()) server_->wait_finished(kEndDeferral);
+  if (launcher_failed && !server_->cause()) server_->wait_finished(kLastMessages);
 
   result.lost = server_->lost();
   const std::optional<LostRank> cause = server_->cause();

@@ -15,6 +15,11 @@ namespace {
 /// Growth of the step count from one check to the next.
 constexpr double kGrowth = 1.25;
 
+/// Most time of the steps to the next check, so that a row whose steps become slower ends in time all the
+/// same: the larger of these seconds and this share of the time so far.
+constexpr double kMostAhead_s = 10;
+constexpr double kMostAhead = 0.1;
+
 /// Fewest degrees of freedom of an interval that may stop a run: with fewer its width is a matter of luck.
 constexpr double kMinDegrees = 8;
 
@@ -52,8 +57,8 @@ void require_settled(Estimate& estimate, const SteadyState& steady) {
   estimate.reason_text = steady.unsettled_reason;
 }
 
-/// `left_s`: to the end of the row's time; `missing_s`: to the least time of steady steps.
-size_t steps_to_next(const StoppingDecision& decision, size_t steps, double left_s, double missing_s,
+/// `missing_s`: to the least time of steady steps.
+size_t steps_to_next(const StoppingDecision& decision, size_t steps, double elapsed_s, double missing_s,
                      double step_s, const StoppingOptions& options) {
   const size_t steady = decision.steady.remainder.steps;
   const auto now = static_cast<double>(steady);
@@ -62,7 +67,9 @@ size_t steps_to_next(const StoppingDecision& decision, size_t steps, double left
   if (decision.steady.settled && steady < kMinSteps) next = double{kMinSteps};
   double further = std::ceil(next - now);
   if (decision.steady.settled && step_s > 0) further = std::max(further, std::ceil(missing_s / step_s));
-  if (step_s > 0) further = std::min(further, std::ceil(left_s / step_s));
+  const double ahead_s =
+      std::min(options.max_time_s - elapsed_s, std::max(kMostAhead_s, kMostAhead * elapsed_s));
+  if (step_s > 0) further = std::min(further, std::ceil(ahead_s / step_s));
   if (options.max_steps > steps) further = std::min(further, static_cast<double>(options.max_steps - steps));
   return static_cast<size_t>(std::max(further, 1.0));
 }
@@ -95,8 +102,8 @@ StoppingDecision decide_stop(std::span<const double> step_s, double elapsed_s,
   } else {
     decision.stop = false;
     const double typical = steady.empty() ? 0 : median_of(steady);
-    decision.steps_to_next = steps_to_next(decision, step_s.size(), options.max_time_s - elapsed_s,
-                                           options.min_time_s - steady_s, typical, options);
+    decision.steps_to_next =
+        steps_to_next(decision, step_s.size(), elapsed_s, options.min_time_s - steady_s, typical, options);
     decision.text = fmt::format("continue: {}", precision_text(decision));
   }
   return decision;
