@@ -14,6 +14,8 @@
 
 #include "lockstep/base/error.h"
 
+#include "scratch_folder.h"
+
 namespace lockstep {
 namespace {
 
@@ -22,17 +24,10 @@ using testing::HasSubstr;
 
 class FileTest : public testing::Test {
  protected:
-  FileTest()
-      : folder_(fs::path(testing::TempDir()) /
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~FileTest() override { fs::remove_all(folder_); }
-
   size_t files() const { return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {})); }
 
-  fs::path folder_;
+  test::ScratchFolder scratch_;
+  fs::path folder_ = scratch_.path();
 };
 
 TEST_F(FileTest, a_written_file_reads_back_and_leaves_no_other) {

@@ -6,9 +6,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "lockstep/base/error.h"
+
+#include "scratch_folder.h"
 
 namespace lockstep {
 namespace {
@@ -54,8 +55,8 @@ TEST(SecretTest, comes_from_a_variable_or_from_a_file_of_the_user_alone) {
         secret_in({{"LOCKSTEP_TOKEN", "short"}});
       },
       ThrowsMessage<ConfigError>(HasSubstr("LOCKSTEP_TOKEN has 5 characters, and 32 is the least")));
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / ("lockstep_secret_" + std::to_string(::getpid()));
+  const test::ScratchFolder folder;
+  const std::filesystem::path file = folder.path("token");
   std::ofstream(file) << token << "\n";
   std::filesystem::permissions(file, std::filesystem::perms::owner_read | std::filesystem::perms::group_read);
   EXPECT_THAT(

@@ -30,16 +30,10 @@ bool is_zombie(const fs::path& process) {
   return end != std::string::npos && end + 2 < stat.size() && stat[end + 2] == 'Z';
 }
 
-fs::path fresh_folder() {
-  std::string pattern = (fs::temp_directory_path() / "lockstep-test-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a temporary folder");
-  return pattern;
-}
-
 }  // namespace
 
 Program::Program(std::vector<std::string> command, const Environment& environment)
-    : folder_(fresh_folder()), mark_(folder_.filename().string()) {
+    : mark_(folder_.path().filename().string()) {
   if (command.front() == "lockstep") command.front() = LOCKSTEP_PROGRAM;
   pid_ = ::fork();
   if (pid_ < 0) throw std::runtime_error("cannot start a process");
@@ -52,8 +46,8 @@ Program::Program(std::vector<std::string> command, const Environment& environmen
     }
     ::setenv(kMark, mark_.c_str(), 1);
     const int input = ::open("/dev/null", O_RDONLY);
-    const int output = ::open((folder_ / "stdout").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    const int error = ::open((folder_ / "stderr").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    const int output = ::open(folder_.path("stdout").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    const int error = ::open(folder_.path("stderr").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     ::dup2(input, STDIN_FILENO);
     ::dup2(output, STDOUT_FILENO);
     ::dup2(error, STDERR_FILENO);
@@ -68,8 +62,6 @@ Program::Program(std::vector<std::string> command, const Environment& environmen
 Program::~Program() {
   for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
   if (!reaped_) ::waitpid(pid_, &status_, 0);
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
 }
 
 bool Program::has_ended() {
@@ -108,10 +100,10 @@ bool Program::wait_for_error(const std::string& text, double seconds) {
 }
 
 std::string Program::output() const {
-  return slurp(folder_ / "stdout");
+  return slurp(folder_.path("stdout"));
 }
 std::string Program::error() const {
-  return slurp(folder_ / "stderr");
+  return slurp(folder_.path("stderr"));
 }
 
 void Program::signal(int number) const {
@@ -155,17 +147,6 @@ size_t occurrences(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
   return count;
-}
-
-ScratchFolder::ScratchFolder() : folder_(fresh_folder()) {}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
-}
-
-size_t ScratchFolder::files() const {
-  return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
 }
 
 }  // namespace lockstep::test

@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+#include "scratch_folder.h"
+
 namespace lockstep::test {
 
 /// A started program whose output is collected. Everything that it starts carries a mark in its environment,
@@ -47,7 +49,7 @@ class Program {
   bool poll_until(double seconds, const std::function<bool()>& done) const;
   bool has_ended();
 
-  std::filesystem::path folder_;
+  ScratchFolder folder_;
   std::string mark_;
   pid_t pid_ = -1;
   int status_ = -1;
@@ -66,20 +68,5 @@ Finished run(std::vector<std::string> command, const Program::Environment& envir
 
 /// How often `part` stands in `text`.
 size_t occurrences(const std::string& text, const std::string& part);
-
-/// A folder of its own for one test, empty, removed at the end.
-class ScratchFolder {
- public:
-  ScratchFolder();
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  size_t files() const;
-
- private:
-  std::filesystem::path folder_;
-};
 
 }  // namespace lockstep::test

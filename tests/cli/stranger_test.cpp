@@ -43,7 +43,7 @@ class StrangerProgramTest : public testing::Test {
   static std::vector<std::string> stranger_at(pid_t pid, const char* listeners) {
     return {"python3",           LOCKSTEP_SOURCE_DIR "/tests/cli/stranger.py",
             std::to_string(pid), listeners,
-            kLoopback,           "300"};
+            kLoopback,           "100"};
   }
 
   /// Waits until rank 0 hosts the job's server.

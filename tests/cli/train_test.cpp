@@ -150,10 +150,8 @@ TEST_P(KilledTrainingTest, a_training_killed_and_resumed_ends_with_the_same_bits
 }
 
 INSTANTIATE_TEST_SUITE_P(all, KilledTrainingTest,
-                         testing::Values(test::KilledTraining{.strategy = "single", .ranks = 1},
-                                         test::KilledTraining{.strategy = "sharded"},
-                                         test::KilledTraining{
-                                             .strategy = "ddp", .kills = 3, .epochs = 8, .on_digits = true}),
+                         testing::Values(test::KilledTraining{
+                             .strategy = "ddp", .kills = 3, .epochs = 8, .on_digits = true}),
                          test::name_of);
 
 }  // namespace

@@ -10,22 +10,19 @@
 #include "lockstep/base/file.h"
 #include "lockstep/comm/backend.h"
 
+#include "scratch_folder.h"
+
 // Each case runs in a process of its own: a plugin, once opened, stays open.
 
 namespace lockstep::comm {
 namespace {
 
 /// A folder of plugins that is searched instead of the real one.
-class PluginFolder {
+class PluginFolder : public test::ScratchFolder {
  public:
   PluginFolder() : real_(std::getenv("LOCKSTEP_PLUGIN_PATH")) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-plugin-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-    ::setenv("LOCKSTEP_PLUGIN_PATH", path_.c_str(), 1);
+    ::setenv("LOCKSTEP_PLUGIN_PATH", path().c_str(), 1);
   }
-  ~PluginFolder() { std::filesystem::remove_all(path_); }
-
-  const std::filesystem::path& path() const { return path_; }
 
   /// A copy of the real plugin that needs a library of another name, of the same length.
   void add_plugin_that_needs(const std::string& plugin, const std::string& needed,
@@ -34,12 +31,11 @@ class PluginFolder {
     const size_t at = bytes.find(needed + '\0');
     ASSERT_NE(at, std::string::npos);
     bytes.replace(at, needed.size(), instead);
-    std::ofstream(path_ / plugin, std::ios::binary) << bytes;
+    std::ofstream(path() / plugin, std::ios::binary) << bytes;
   }
 
  private:
   std::filesystem::path real_;
-  std::filesystem::path path_;
 };
 
 void expect_unusable(const std::string& backend, const std::string& detail, const std::string& advice) {

@@ -13,6 +13,8 @@
 
 #include "lockstep/base/file.h"
 
+#include "scratch_folder.h"
+
 // Ranks are real processes here (fault_rank.cpp), and the last of them fails.
 
 namespace lockstep::comm {
@@ -25,16 +27,11 @@ struct Ended {
 
 class ProcessFaultsTest : public testing::Test {
  protected:
-  ProcessFaultsTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-faults-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
   ~ProcessFaultsTest() override {
     for (const pid_t process : processes_) {
       ::kill(process, SIGKILL);
       ::waitpid(process, nullptr, 0);
     }
-    std::filesystem::remove_all(folder_);
   }
 
   /// The number of the started process.
@@ -93,7 +90,8 @@ class ProcessFaultsTest : public testing::Test {
     return folder_ / fmt::format("output-{}", process);
   }
 
-  std::filesystem::path folder_;
+  test::ScratchFolder scratch_;
+  std::filesystem::path folder_ = scratch_.path();
   std::vector<pid_t> processes_;
 };
 

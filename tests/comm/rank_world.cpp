@@ -24,6 +24,7 @@
 #include "comm/device_view.h"
 #include "comm/folder_store.h"
 #include "comm/host_copy_engine.h"
+#include "scratch_folder.h"
 
 namespace lockstep::comm {
 namespace {
@@ -107,7 +108,7 @@ pid_t start_rank(char** argv, const std::filesystem::path& folder, int rank) {
   if (::getppid() != parent) ::_exit(1);
   ::setenv(kFolderVariable, folder.c_str(), 1);
   ::setenv(kRankVariable, std::to_string(rank).c_str(), 1);
-  const int log = ::open((folder / ("log-" + std::to_string(rank))).c_str(), O_WRONLY | O_CREAT, 0600);
+  const int log = ::open((folder.path("log-" + std::to_string(rank))).c_str(), O_WRONLY | O_CREAT, 0600);
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
   ::execv("/proc/self/exe", argv);
@@ -117,10 +118,9 @@ pid_t start_rank(char** argv, const std::filesystem::path& folder, int rank) {
 /// Starts one copy of this program per rank, which meet through a folder, and prints what those that failed
 /// said.
 int start_all_ranks(char** argv, int size) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-comm-XXXXXX").string();
-  const std::filesystem::path folder = ::mkdtemp(pattern.data());
+  const test::ScratchFolder folder;
   std::vector<pid_t> ranks;
-  for (int rank = 0; rank < size; ++rank) ranks.push_back(start_rank(argv, folder, rank));
+  for (int rank = 0; rank < size; ++rank) ranks.push_back(start_rank(argv, folder.path(), rank));
   int failed = 0;
   for (int rank = 0; rank < size; ++rank) {
     int status = 0;
@@ -130,8 +130,7 @@ int start_all_ranks(char** argv, int size) {
     std::cerr << "rank " << rank << " ended with status " << status << ":\n"
               << read_file(folder / ("log-" + std::to_string(rank))) << std::endl;
   }
-  if (failed == 0) std::cout << read_file(folder / "log-0") << std::endl;
-  std::filesystem::remove_all(folder);
+  if (failed == 0) std::cout << read_file(folder.path("log-0")) << std::endl;
   return failed == 0 ? 0 : 1;
 }
 

@@ -12,17 +12,6 @@ void append_number(std::string& bytes, unsigned number) {
 
 }  // namespace
 
-FolderTest::FolderTest()
-    : folder_(fs::path(testing::TempDir()) /
-              (std::string("data_") + testing::UnitTest::GetInstance()->current_test_info()->name())) {
-  fs::remove_all(folder_);
-  fs::create_directories(folder_);
-}
-
-FolderTest::~FolderTest() {
-  fs::remove_all(folder_);
-}
-
 void FolderTest::write(const std::string& name, const std::string& bytes) const {
   fs::create_directories((folder_ / name).parent_path());
   std::ofstream(folder_ / name, std::ios::binary) << bytes;

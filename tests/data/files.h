@@ -5,18 +5,18 @@
 
 #include <gtest/gtest.h>
 
+#include "scratch_folder.h"
+
 namespace lockstep::data {
 
 /// A test with a folder of its own, empty, removed at the end.
 class FolderTest : public testing::Test {
  protected:
-  FolderTest();
-  ~FolderTest() override;
-
   /// Writes a file below the folder, and the folders that it takes.
   void write(const std::string& name, const std::string& bytes) const;
 
-  std::filesystem::path folder_;
+  test::ScratchFolder scratch_;
+  std::filesystem::path folder_ = scratch_.path();
 };
 
 /// Files of `count` images of `width` x `height`, pixel p of image i being (i * 7 + p) % 256, and labels

@@ -27,7 +27,8 @@ class Checks:
 
     def __init__(self, program):
         self.program = program
-        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.scratch = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.scratch.name)
         self.failed = 0
 
     def run(self, *flags, **environment):

@@ -13,6 +13,8 @@
 
 #include "lockstep/base/error.h"
 
+#include "scratch_folder.h"
+
 namespace lockstep::inputs {
 namespace {
 
@@ -151,19 +153,17 @@ TEST(DatasetInputTest, refuses_what_does_not_suit_before_anything_is_read) {
 }
 
 TEST(DatasetInputTest, a_workers_error_arrives_as_it_was_thrown_and_ends_nothing_else) {
-  const fs::path folder = fs::path(testing::TempDir()) / "dataset_input_damaged";
-  fs::remove_all(folder);
+  const test::ScratchFolder folder;
   for (const char* name : {"cat/a.jpg", "dog/b.png"}) {
-    fs::create_directories((folder / name).parent_path());
-    std::ofstream(folder / name) << "no image";
+    fs::create_directories((folder.path() / name).parent_path());
+    std::ofstream(folder.path(name)) << "no image";
   }
   InputOptions options = digits(2);
-  options.data = folder.string();
+  options.data = folder.path().string();
   const std::unique_ptr<Input> input = open_input(options);
   for (int attempt = 0; attempt < 2; ++attempt) {
     EXPECT_THAT([&] { input->next(); }, ThrowsMessage<Error>(HasSubstr("neither a JPEG nor a PNG")));
   }
-  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "lockstep/base/tcp_socket.h"
 #include "lockstep/launch/child_process.h"
 
+#include "scratch_folder.h"
+
 namespace lockstep::launch {
 namespace {
 
@@ -27,8 +29,8 @@ TEST(ChildRunTest, tells_how_the_child_ended) {
 }
 
 TEST(ChildRunTest, the_output_goes_where_it_was_told) {
-  const auto path =
-      std::filesystem::temp_directory_path() / ("lockstep_child_run_" + std::to_string(::getpid()));
+  const test::ScratchFolder folder;
+  const auto path = folder.path("output");
   {
     const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     ChildCommand command = shell("echo out; echo error >&2; echo $LOCKSTEP_CHILD_RUN");
@@ -37,7 +39,6 @@ TEST(ChildRunTest, the_output_goes_where_it_was_told) {
     EXPECT_EQ(run_child(command).exit_code, 0);
   }
   EXPECT_EQ(read_file(path), "out\nerror\nset\n");
-  std::filesystem::remove(path);
 }
 
 TEST(ChildRunTest, a_signal_to_this_process_goes_to_the_child) {

@@ -45,12 +45,6 @@ bool wait_until(double seconds, const Condition& condition) {
 
 }  // namespace
 
-ProgramRun::ProgramRun() {
-  std::string name = (fs::temp_directory_path() / "lockstep-launch-test-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  folder_ = name;
-}
-
 ProgramRun::~ProgramRun() {
   for (const pid_t pid : running_) {
     ::kill(pid, SIGKILL);
@@ -64,7 +58,6 @@ ProgramRun::~ProgramRun() {
       ::kill(pid, SIGKILL);
     }
   }
-  fs::remove_all(folder_);
 }
 
 pid_t ProgramRun::start(const std::vector<std::string>& command, const Environment& environment) {

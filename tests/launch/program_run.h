@@ -7,6 +7,8 @@
 
 #include <sys/types.h>
 
+#include "scratch_folder.h"
+
 namespace lockstep::launch::testing {
 
 /// A program that a test runs, with its output and the ranks that it started. Everything is dead when it is
@@ -42,7 +44,8 @@ class ProgramRun {
   std::string survivors() const;
 
  private:
-  std::filesystem::path folder_;
+  test::ScratchFolder scratch_;
+  std::filesystem::path folder_ = scratch_.path();
   std::vector<pid_t> running_;
 };
 

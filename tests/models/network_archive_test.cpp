@@ -7,10 +7,11 @@
 #include <caffe2/serialize/inline_container.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+
+#include "scratch_folder.h"
 
 namespace lockstep::models {
 namespace {
@@ -22,17 +23,11 @@ const std::string kGood = LOCKSTEP_REFERENCES "/small.pt2";
 /// A file that exists as long as the object.
 class ScratchFile {
  public:
-  explicit ScratchFile(const std::string& content)
-      : path_(testing::TempDir() + "network." + std::to_string(::getpid()) + ".pt2") {
-    std::ofstream(path_, std::ios::binary) << content;
-  }
-  ~ScratchFile() { ::unlink(path_.c_str()); }
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
-  const std::string& path() const { return path_; }
+  explicit ScratchFile(const std::string& content) { std::ofstream(path(), std::ios::binary) << content; }
+  std::string path() const { return folder_.path("network.pt2"); }
 
  private:
-  std::string path_;
+  test::ScratchFolder folder_;
 };
 
 /// Description and values of a file in one text.

@@ -14,6 +14,8 @@
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
 
+#include "scratch_folder.h"
+
 namespace lockstep::models {
 namespace {
 
@@ -22,7 +24,8 @@ using testing::HasSubstr;
 
 /// A result file with these rows, written anew for every test.
 std::string result_file(const std::string& rows) {
-  const std::string path = testing::TempDir() + "replayed_run.json";
+  static const test::ScratchFolder folder;
+  const std::string path = folder.path("run.json");
   std::ofstream(path) << R"({"lockstep": {"machine": {"cores": 2}, "runs": [)" << rows << "]}}";
   return path;
 }
@@ -154,7 +157,7 @@ TEST(ReplayedModelTest, a_row_without_gradients_is_replayed_bucket_by_bucket) {
 }
 
 TEST(ReplayedModelTest, a_file_that_cannot_be_replayed_is_refused_by_name) {
-  EXPECT_THAT(refusal(""), HasSubstr("replayed_run.json' has no row that says when which gradients"));
+  EXPECT_THAT(refusal(""), HasSubstr("run.json' has no row that says when which gradients"));
   EXPECT_THAT(refusal(row_of("", kGradients)), HasSubstr("has no row that says when"));
   EXPECT_THAT(refusal(recorded_row() + "," + recorded_row()), HasSubstr("has 2 rows that could be replayed"));
   EXPECT_THAT(

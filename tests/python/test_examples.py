@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 class NetworksTest(unittest.TestCase):
-    NETWORKS = ("vit_b_16", "gpt2")
+    NETWORKS = ("vit_b_16", "gpt2", "mobilenet_v3_large", "convnext_tiny", "swin_t", "efficientnet_v2_s")
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -47,12 +47,6 @@ class NetworksTest(unittest.TestCase):
         wrong = self.export("--networks", "vit_b_61")
         self.assertEqual(wrong.returncode, 2)
         self.assertIn("there is no network 'vit_b_61'; choose from vit_b_16", wrong.stderr)
-
-
-class MoreNetworksTest(NetworksTest):
-    """The others: exporting takes a quarter of a minute each."""
-
-    NETWORKS = ("mobilenet_v3_large", "convnext_tiny", "swin_t", "efficientnet_v2_s")
 
 
 if __name__ == "__main__":

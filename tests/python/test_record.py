@@ -114,13 +114,9 @@ class LaunchTest(RecordTest):
         self.check_whole(self.ranks(), 1)
         self.check_nothing_left()
 
-    def test_two_optimizers(self):
-        finished = self.record(str(TRAININGS / "gan.py"))
-        self.assertEqual(finished.returncode, 0, finished.stderr)
-        self.assertIn("Phases are means of 20 steps", finished.stdout)
-        [rank] = self.ranks()
-        self.assertEqual(len(rank["step_end_s"]), 80)
-        self.assertEqual(rank["warnings"], [])
+
+class MoreLaunchTest(RecordTest):
+    """Other ways to start ranks and to update parameters."""
 
     def test_steps_of_choice_and_a_limit_of_the_trace(self):
         finished = self.record(str(TRAININGS / "ddp.py"), flags=["--steps", "3:40"])
@@ -131,9 +127,13 @@ class LaunchTest(RecordTest):
         self.assertLess(last, 20)
         self.assertIn("the window ends after", finished.stderr)
 
-
-class MoreLaunchTest(RecordTest):
-    """Other ways to start ranks and to update parameters."""
+    def test_two_optimizers(self):
+        finished = self.record(str(TRAININGS / "gan.py"))
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("Phases are means of 20 steps", finished.stdout)
+        [rank] = self.ranks()
+        self.assertEqual(len(rank["step_end_s"]), 80)
+        self.assertEqual(rank["warnings"], [])
 
     def test_fsdp(self):
         finished = self.record(*TORCHRUN, str(TRAININGS / "fsdp.py"))
@@ -193,20 +193,6 @@ class FailsOpenTest(RecordTest):
         self.assertEqual([rank["ended"] for rank in self.ranks()], ["terminated"] * 2)
         self.check_nothing_left()
 
-    def test_a_disk_that_is_full(self):
-        # A limit of the size of files is what a test can have of a full disk.
-        limit = 200_000
-        finished = self.record(
-            str(TRAININGS / "ddp.py"),
-            preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))),
-        )  # fmt: skip
-        self.assertEqual(finished.returncode, 0, finished.stderr)
-        self.assertIn("trained 80 steps", finished.stdout)
-        self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
-        self.assertEqual(len(self.ranks()[0]["step_end_s"]), 80)
-        self.assertIsNone(self.ranks()[0]["trace"])
-        self.check_nothing_left()
-
     def test_a_killed_rank_leaves_what_can_be_imported(self):
         script = self.folder / "killed.py"
         script.write_text((TRAININGS / "ddp.py").read_text().replace(
@@ -250,6 +236,20 @@ class FailsOpenTest(RecordTest):
 
 class MoreFailsOpenTest(RecordTest):
     """Likewise, in rarer surroundings."""
+
+    def test_a_disk_that_is_full(self):
+        # A limit of the size of files is what a test can have of a full disk.
+        limit = 200_000
+        finished = self.record(
+            str(TRAININGS / "ddp.py"),
+            preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))),
+        )  # fmt: skip
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertIn("trained 80 steps", finished.stdout)
+        self.assertEqual(finished.stderr.count("lockstep record: warning: "), 1, finished.stderr)
+        self.assertEqual(len(self.ranks()[0]["step_end_s"]), 80)
+        self.assertIsNone(self.ranks()[0]["trace"])
+        self.check_nothing_left()
 
     def test_interrupted_as_by_the_terminal(self):
         finished = self.record(str(TRAININGS / "ddp.py"), "--end", "interrupt")

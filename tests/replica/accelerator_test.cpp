@@ -6,10 +6,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/replica/torch_cuda.h"
+
+#include "scratch_folder.h"
 
 // LibTorch, driver and GPUs depend on the machine: each case holds on all of them.
 
@@ -20,20 +21,6 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-
-class ScratchFolder {
- public:
-  ScratchFolder()
-      : path_(std::filesystem::temp_directory_path() / ("lockstep-torch-" + std::to_string(::getpid()))) {
-    std::filesystem::create_directory(path_);
-  }
-  ~ScratchFolder() { std::filesystem::remove_all(path_); }
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 BackendMissing thrown_when_opened(const std::filesystem::path& folder) {
   try {
@@ -73,7 +60,7 @@ TEST(AcceleratorTest, says_what_there_is_or_what_is_missing) {
 }
 
 TEST(AcceleratorTest, a_plugin_that_is_missing_for_recording_is_named_before_anything_is_recorded) {
-  const ScratchFolder folder;
+  const test::ScratchFolder folder;
   ::setenv("LOCKSTEP_PLUGIN_PATH", folder.path().c_str(), 1);
   try {
     require_recording();
@@ -90,14 +77,14 @@ TEST(TorchCudaTest, finds_the_libtorch_that_it_runs_with) {
 }
 
 TEST(TorchCudaTest, a_libtorch_for_cpus_says_how_to_take_another) {
-  const ScratchFolder folder;
+  const test::ScratchFolder folder;
   const BackendMissing error = thrown_when_opened(folder.path());
   EXPECT_THAT(error.what(), HasSubstr("in " + folder.path().string() + " is for CPUs only"));
   EXPECT_THAT(error.advice(), HasSubstr("LOCKSTEP_TORCH=PATH make setup"));
 }
 
 TEST(TorchCudaTest, a_part_that_cannot_be_loaded_says_why) {
-  const ScratchFolder folder;
+  const test::ScratchFolder folder;
   std::ofstream(folder.path() / "libtorch_cuda.so") << "not a library";
   const BackendMissing error = thrown_when_opened(folder.path());
   EXPECT_THAT(error.what(), HasSubstr("cannot be loaded"));

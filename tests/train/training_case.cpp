@@ -1,7 +1,5 @@
 #include "train/training_case.h"
 
-#include <unistd.h>
-
 #include <ATen/Parallel.h>
 
 #include "lockstep/base/file.h"
@@ -46,18 +44,6 @@ TrainingResult train_ranks(const TrainingPlan& plan) {
     test::with_thread_ranks(plan.row.ranks, [&](comm::Communicator& group) { body(&group); });
   }
   return result;
-}
-
-TrainingTest::TrainingTest() {
-  folder_ = std::filesystem::temp_directory_path() /
-            ("lockstep-training-" + std::to_string(::getpid()) + "-" +
-             testing::UnitTest::GetInstance()->current_test_info()->name());
-  std::filesystem::remove_all(folder_);
-  std::filesystem::create_directories(folder_);
-}
-
-TrainingTest::~TrainingTest() {
-  std::filesystem::remove_all(folder_);
 }
 
 void TrainingTest::expect_same_bits_resumed(TrainingPlan plan, const std::vector<int64_t>& stops) const {

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "lockstep/train/training/training.h"
+
+#include "scratch_folder.h"
 
 namespace lockstep::train {
 
@@ -29,17 +30,14 @@ TrainingResult train_ranks(const TrainingPlan& plan);
 /// A test with a folder of its own, removed at the end.
 class TrainingTest : public testing::Test {
  protected:
-  TrainingTest();
-  ~TrainingTest() override;
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return folder_.path(name); }
 
   /// Trains `plan` undisturbed with a checkpoint after every step, and again stopped after each of these
   /// steps and resumed: the last checkpoints must have the same bytes.
   void expect_same_bits_resumed(TrainingPlan plan, const std::vector<int64_t>& stops) const;
 
  private:
-  std::filesystem::path folder_;
+  test::ScratchFolder folder_;
 };
 
 }  // namespace lockstep::train

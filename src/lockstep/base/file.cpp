@@ -214,6 +214,13 @@ fs::path temporary_folder() {
   return chosen == nullptr || *chosen == '\0' ? "/tmp" : chosen;
 }
 
+std::string first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
 fs::path make_private_folder(const std::string& name) {
   std::string made = (temporary_folder() / (name + "-XXXXXX")).string();
   if (::mkdtemp(made.data()) != nullptr) return made;

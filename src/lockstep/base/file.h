@@ -50,6 +50,9 @@ std::filesystem::path make_private_folder(const std::string& name);
 /// of more than 2 GiB and devices without an end are refused.
 std::string read_file(const std::filesystem::path& path);
 
+/// The first line of a file of the system's (below /proc or /sys); empty where there is none.
+std::string first_line(const std::filesystem::path& path);
+
 /// The first and the last bytes of a file, which overlap in a short one.
 struct FileEnds {
   std::string first;

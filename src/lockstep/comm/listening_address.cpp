@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <ifaddrs.h>
@@ -11,6 +10,7 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
+#include "lockstep/base/file.h"
 #include "lockstep/base/host_name.h"
 #include "lockstep/base/tcp_socket.h"
 #include "lockstep/comm/operation.h"
@@ -20,13 +20,6 @@ namespace {
 
 Duration left_until(Deadline deadline) {
   return std::max(Duration(0.001), Duration(deadline - Clock::now()));
-}
-
-std::string first_line(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
 }
 
 std::string digits_of(const sockaddr_storage& address, socklen_t length) {

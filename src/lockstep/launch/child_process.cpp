@@ -5,7 +5,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <ranges>
 #include <sstream>
@@ -20,6 +19,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/tcp_socket.h"
 #include "lockstep/launch/signals.h"
 
@@ -230,9 +230,7 @@ std::string find_program(const std::string& name) {
 }
 
 std::vector<std::string> process_status(int64_t pid) {
-  std::ifstream stream(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  std::getline(stream, line);
+  const std::string line = first_line(fmt::format("/proc/{}/stat", pid));
   // The name stands in parentheses, and may itself hold blanks and parentheses.
   std::istringstream fields(line.substr(line.rfind(')') + 1));
   return {std::istream_iterator<std::string>(fields), {}};

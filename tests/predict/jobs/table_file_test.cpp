@@ -7,6 +7,8 @@
 #include "lockstep/base/file.h"
 #include "lockstep/collectives/record.h"
 
+#include "scratch_folder.h"
+
 namespace lockstep::predict {
 namespace {
 
@@ -14,7 +16,8 @@ using testing::HasSubstr;
 using testing::SizeIs;
 
 std::vector<CollectivePoint> read(const std::string& text) {
-  const std::filesystem::path path = testing::TempDir() + "collectives.txt";
+  const test::ScratchFolder folder;
+  const std::filesystem::path path = folder.path("collectives.txt");
   write_file_atomically(path, text);
   return read_collectives(path, "gloo");
 }

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <initializer_list>
 #include <semaphore>
 #include <string_view>
@@ -20,6 +19,7 @@
 
 #include "lockstep/base/clock.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/tcp_socket.h"
 #include "lockstep/comm/helper_thread.h"
 #include "lockstep/comm/invitation.h"
@@ -29,13 +29,6 @@ namespace lockstep::comm {
 namespace {
 
 namespace tcp = gloo::transport::tcp;
-
-std::string first_line(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 /// Adds this rank's address, and the flag that changes it, to Gloo's errors in connecting.
 template <typename Call>

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/units.h"
+#include "lockstep/predict/jobs/own_costs.h"
 #include "lockstep/predict/jobs/own_noise.h"
 #include "lockstep/results/record/baseline.h"
 
@@ -18,6 +19,9 @@ namespace {
 using results::BucketTimes;
 using results::Run;
 using results::RunRecord;
+
+/// Deviation of a mean backward pass that communication does not explain, as a share of it.
+constexpr double kBackwardScatter = 0.05;
 
 /// Mean step of a rank.
 double step_of(const Run& run) {
@@ -46,55 +50,6 @@ bool same_but_batch(const Run& a, const Run& b) {
          });
 }
 
-CollectiveKind kind_of(const Run& run, const StrategyShape& shape, size_t index, size_t count) {
-  if (run.recorded && index < run.recorded->collectives.size())
-    return collective_named(run.recorded->collectives[index].kind).value_or(CollectiveKind::kAllReduce);
-  if (!shape.values) return shape.gradients.value_or(CollectiveKind::kAllReduce);
-  const bool first_half = index < count / 2;
-  return first_half == shape.fetches_before_forward ? *shape.values : *shape.gradients;
-}
-
-/// Buckets as means over the ranks.
-std::vector<BucketTimes> mean_buckets(const Run& run) {
-  std::vector<BucketTimes> mean;
-  const auto& ranks = run.breakdown->ranks;
-  size_t count = ranks.front().buckets.size();
-  for (const auto& rank : ranks) count = std::min(count, rank.buckets.size());
-  for (size_t k = 0; k < count; ++k) {
-    BucketTimes sum{.bytes = ranks.front().buckets[k].bytes};
-    for (const auto& rank : ranks) {
-      for (double BucketTimes::*time :
-           {&BucketTimes::ready_s, &BucketTimes::all_arrived_s, &BucketTimes::ended_s})
-        sum.*time += rank.buckets[k].*time / static_cast<double>(ranks.size());
-    }
-    mean.push_back(sum);
-  }
-  return mean;
-}
-
-/// The time by which each collective, in one queue, was later than its ready time and the end of those
-/// before: overlap()'s recurrence solved for the costs. Equal sizes share their mean, so that those of
-/// several lanes, which end at nearly the same time, do not count as free.
-void add_points(JobProfile& profile, const Run& run, const std::vector<BucketTimes>& buckets) {
-  struct Sum {
-    double cost_s = 0;
-    int count = 0;
-  };
-  std::map<std::pair<CollectiveKind, int64_t>, Sum> sums;
-  double free_s = 0;
-  for (size_t k = 0; k < buckets.size(); ++k) {
-    const BucketTimes& bucket = buckets[k];
-    if (bucket.bytes <= 0) continue;
-    Sum& sum = sums[{kind_of(run, profile.shape, k, buckets.size()), bucket.bytes}];
-    sum.cost_s += std::max(0.0, bucket.ended_s - std::max(bucket.all_arrived_s, free_s));
-    ++sum.count;
-    free_s = std::max(free_s, bucket.ended_s);
-  }
-  for (const auto& [key, sum] : sums) {
-    profile.points.push_back({run.ranks, key.first, static_cast<double>(key.second), sum.cost_s / sum.count});
-  }
-}
-
 /// Equal buckets over backward.
 std::vector<GradientBucket> planned_buckets(const JobProfile& profile) {
   const GradientBucket all{.kind = profile.shape.gradients.value_or(CollectiveKind::kAllReduce),
@@ -107,12 +62,12 @@ void take_buckets(JobProfile& profile, const Run& run, const std::vector<BucketT
                   double scale) {
   double fetched_s = 0;
   for (size_t k = 0; k < buckets.size() && profile.shape.fetches_before_forward; ++k) {
-    if (kind_of(run, profile.shape, k, buckets.size()) == profile.shape.values)
+    if (bucket_kind(run, profile.shape, k, buckets.size()) == profile.shape.values)
       fetched_s = std::max(fetched_s, buckets[k].ended_s);
   }
   double ready_s = 0;
   for (size_t k = 0; k < buckets.size(); ++k) {
-    const CollectiveKind kind = kind_of(run, profile.shape, k, buckets.size());
+    const CollectiveKind kind = bucket_kind(run, profile.shape, k, buckets.size());
     if (buckets[k].bytes <= 0 || kind == profile.shape.values) continue;
     const double own_s = std::clamp(scale * (buckets[k].ready_s - fetched_s), 0.0, profile.computing_s());
     ready_s = std::max(ready_s, own_s);
@@ -173,8 +128,10 @@ void take_loss(JobProfile& profile, const std::vector<const Run*>& rows) {
       step_of(first) * first.breakdown->mean.backward_s / first.breakdown->mean.step_s * slower;
   const double excess_s = std::clamp(profile.backward_s - alone_s, 0.0, hidden_s);
   if (!(excess_s < profile.backward_s)) return;
-  profile.loss.compute = excess_s / hidden_s;
-  const double left = 1 - excess_s / profile.backward_s;
+  // The least-squares estimate of a share around 0 with a deviation of 1: little that is hidden tells little.
+  const double scatter_s = kBackwardScatter * profile.backward_s;
+  profile.loss.compute = excess_s * hidden_s / (hidden_s * hidden_s + scatter_s * scatter_s);
+  const double left = 1 - profile.loss.compute * hidden_s / profile.backward_s;
   for (GradientBucket& bucket : profile.buckets) {
     if (bucket.ready_s > profile.forward_s)
       bucket.ready_s = profile.forward_s + left * (bucket.ready_s - profile.forward_s);
@@ -224,7 +181,7 @@ JobProfile profile_of(const RunRecord& record, const std::vector<const Run*>& ro
   take_loss(profile, rows);
   for (const Run* run : rows) {
     profile.measured.push_back({placement_of(*run), step_of(*run)});
-    if (run->ranks > 1) add_points(profile, *run, mean_buckets(*run));
+    if (run->ranks > 1) std::ranges::copy(own_costs(*run, profile.shape), std::back_inserter(profile.points));
   }
   profile.noise = own_noise(record, last);
   return profile;

@@ -71,19 +71,26 @@ std::vector<results::InputQueue> queues_of(const Ranks& ranks) {
   return all;
 }
 
-/// A warning for every rank to which strangers sent batches.
-std::vector<results::Warning> stranger_warnings(const Ranks& ranks) {
-  std::vector<results::Warning> warnings;
+/// Adds a warning where strangers sent batches to ranks: one, because rows with the same advice share theirs.
+void warn_of_strangers(results::Run& run, const Ranks& ranks) {
+  std::vector<size_t> disturbed;
+  int64_t refused = 0;
+  std::string first;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     for (const feed::QueueUse& use : ranks[rank].queues) {
       if (use.refused == 0) continue;
-      warnings.push_back(
-          {fmt::format("Rank {} refused {} of what strangers sent it; the first: {}.", rank, use.refused,
-                       printable(use.first_refused)),
-           "Set LOCKSTEP_TOKEN for ranks and producers, or use an address of the form ipc:///tmp/NAME."});
+      if (disturbed.empty()) first = printable(use.first_refused);
+      if (disturbed.empty() || disturbed.back() != rank) disturbed.push_back(rank);
+      refused += use.refused;
     }
   }
-  return warnings;
+  if (disturbed.empty()) return;
+  const size_t others = disturbed.size() - 1;
+  std::string who = fmt::format("Rank {}", disturbed.front());
+  if (others > 0) who += fmt::format(" and {} other{}", others, others == 1 ? "" : "s");
+  run.warnings.push_back(
+      {fmt::format("{} refused {} of what strangers sent; the first: {}.", who, refused, first),
+       "Set LOCKSTEP_TOKEN for ranks and producers, or use an address of the form ipc:///tmp/NAME."});
 }
 
 /// The steps of a breakdown's run: of the job (coupled), or means over the ranks.
@@ -116,7 +123,7 @@ void explain(results::Run& run, const RowResult& result) {
   run.input_queues = queues_of(result.ranks);
   run.resources = results::resources_of(use, run.threads_per_rank);
   run.device_settings = result.device_settings;
-  add_warnings(run, stranger_warnings(result.ranks));
+  warn_of_strangers(run, result.ranks);
   add_warnings(run, results::resource_warnings(use));
   add_warnings(run, results::gpu_warnings(run.gpu_use));
   add_warnings(run, results::series_warnings(run));

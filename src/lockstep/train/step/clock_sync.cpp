@@ -1,7 +1,6 @@
 #include "lockstep/train/step/clock_sync.h"
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <string>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/clock.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/host_name.h"
 
 namespace lockstep::train {
@@ -53,9 +53,7 @@ void answer(comm::Communicator& group, const SteadyClock& clock) {
 }  // namespace
 
 SteadyClock SteadyClock::of_system() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string name;
-  std::getline(file, name);
+  std::string name = first_line("/proc/sys/kernel/random/boot_id");
   std::error_code none;
   name += std::filesystem::read_symlink("/proc/self/ns/time", none).string();
   // Without either, every process has an identity of its own.

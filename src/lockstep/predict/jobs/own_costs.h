@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "lockstep/predict/jobs/collective_table.h"
+#include "lockstep/predict/jobs/strategy_shape.h"
+#include "lockstep/results/record/run_record.h"
+
+namespace lockstep::predict {
+
+/// Buckets of a breakdown as means over the ranks.
+std::vector<results::BucketTimes> mean_buckets(const results::Run& run);
+
+/// The kind of collective `index` of `count` in the breakdown of a run.
+CollectiveKind bucket_kind(const results::Run& run, const StrategyShape& shape, size_t index, size_t count);
+
+/// Costs of a run's own collectives, by kind and size: the time by which each, in one queue, was later than
+/// its ready time and the end of those before (the recurrence of overlap() solved for the costs). Equal sizes
+/// share their mean, so that those of several lanes, which end at nearly the same time, do not count as free.
+///
+/// Where no size is small enough to tell latency, costs are put onto a line through the assumed latency that
+/// keeps their sum: one that ranks delayed because they computed would make smaller ones look dear.
+std::vector<CollectivePoint> own_costs(const results::Run& run, const StrategyShape& shape);
+
+}  // namespace lockstep::predict
