@@ -108,7 +108,7 @@ pid_t start_rank(char** argv, const std::filesystem::path& folder, int rank) {
   if (::getppid() != parent) ::_exit(1);
   ::setenv(kFolderVariable, folder.c_str(), 1);
   ::setenv(kRankVariable, std::to_string(rank).c_str(), 1);
-  const int log = ::open((folder.path("log-" + std::to_string(rank))).c_str(), O_WRONLY | O_CREAT, 0600);
+  const int log = ::open((folder / ("log-" + std::to_string(rank))).c_str(), O_WRONLY | O_CREAT, 0600);
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
   ::execv("/proc/self/exe", argv);
@@ -128,7 +128,7 @@ int start_all_ranks(char** argv, int size) {
     if (status == 0) continue;
     ++failed;
     std::cerr << "rank " << rank << " ended with status " << status << ":\n"
-              << read_file(folder / ("log-" + std::to_string(rank))) << std::endl;
+              << read_file(folder.path("log-" + std::to_string(rank))) << std::endl;
   }
   if (failed == 0) std::cout << read_file(folder.path("log-0")) << std::endl;
   return failed == 0 ? 0 : 1;

@@ -17,7 +17,7 @@ class ProgramRun {
  public:
   using Environment = std::vector<std::pair<std::string, std::string>>;
 
-  ProgramRun();
+  ProgramRun() = default;
   ~ProgramRun();
   ProgramRun(const ProgramRun&) = delete;
   ProgramRun& operator=(const ProgramRun&) = delete;
