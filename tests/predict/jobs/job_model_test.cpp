@@ -140,7 +140,7 @@ TEST(JobModelTest, asynchronous_servers_bound_the_step_by_what_they_receive) {
 }
 
 TEST(WhatIfTest, changes_are_sorted_by_their_gain) {
-  const JobModel model = sample_model("1gbit,50us");
+  const JobModel model = sample_model("1gbit,50us", "cuda");
   const Scenario scenario{.placement = {32, 1}};
   const auto effects = effects_of(model, scenario, usual_changes(model.profile()));
   ASSERT_GE(effects.size(), 8u);
@@ -157,6 +157,9 @@ TEST(WhatIfTest, changes_are_sorted_by_their_gain) {
   EXPECT_NEAR(gain("bandwidth=2gbit"), gain("bandwidth=2x"), 1e-9);
   EXPECT_LT(gain("bandwidth=0.5x"), -0.1);
   EXPECT_GT(gain("wire=bf16"), 0.1);
+  // A processor needs time to convert.
+  const JobModel on_processors = sample_model("1gbit,50us");
+  EXPECT_LT(effects_of(on_processors, scenario, {"wire=bf16"}).front().gain, gain("wire=bf16") - 0.02);
   EXPECT_GT(gain("latency=0"), 0);
   EXPECT_GE(gain("no-straggler"), 0);
   EXPECT_GT(gain("batch=64"), 0.5);

@@ -40,6 +40,9 @@ TEST(JobProfileTest, phases_and_buckets_are_those_of_the_breakdown) {
   ASSERT_THAT(profile.points, SizeIs(3));
   EXPECT_EQ(profile.points[1].ranks, 2);
   EXPECT_NEAR(profile.points[1].time_s, 0.12 / 32, 1e-9);
+  // All took as long, whatever their bytes: what delayed the small one would delay every small one.
+  EXPECT_NEAR(profile.points[0].time_s + profile.points[2].time_s, 0.12 / 16, 1e-9);
+  EXPECT_NEAR(profile.points[2].time_s, 3 * profile.points[0].time_s, 1e-4);
   // Two ranks on the host compute 5 % slower.
   EXPECT_NEAR(value_at(profile.sharing, 2), 1.05, 0.01);
   EXPECT_NEAR(value_at(profile.sharing, 4), 1.15, 0.02);

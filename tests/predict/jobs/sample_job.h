@@ -22,8 +22,9 @@ inline results::RunRecord sample_record() {
 }
 
 /// Its ddp, with the costs of its own buckets; `network` as --network takes it.
-inline JobModel sample_model(const std::string& network = "") {
+inline JobModel sample_model(const std::string& network = "", const std::string& device = "cpu") {
   JobProfile profile = read_profiles(sample_record(), "a.json", {}).front();
+  profile.setup.device = device;
   CollectiveTable table(profile.backend);
   for (const CollectivePoint& point : profile.points) table.add(point);
   if (!network.empty()) table.set_network(parse_network(network), false);
