@@ -101,7 +101,7 @@ class JobModel {
   double correction(int ranks) const;
   std::vector<GradientBucket> buckets_of(const Scenario& scenario, const StrategyShape& shape) const;
   void add_communication(JobStep& step, const Scenario& scenario, const Draw& draw) const;
-  /// What converting gradients for a 16-bit wire adds to the measured computing; negative: what it saves.
+  /// Seconds that converting gradients for a 16-bit wire adds to the measured computing; negative: saves.
   double converting_s(const Scenario& scenario) const;
   JobStep computing_step(const Scenario& scenario, const Draw& draw) const;
   Steps steps(const Scenario& scenario, const Draw& draw, const std::vector<double>& noise) const;
