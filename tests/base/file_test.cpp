@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 class FileTest : public testing::Test {
  protected:
-  size_t files() const { return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {})); }
+  size_t files() const { return scratch_.files(); }
 
   test::ScratchFolder scratch_;
   fs::path folder_ = scratch_.path();

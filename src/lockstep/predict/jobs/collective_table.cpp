@@ -42,9 +42,7 @@ void CollectiveTable::add(const CollectivePoint& point) {
     series.latency_s = constant_of_line(series.sizes);
     return;
   }
-  const Shape shape =
-      shape_of(point.kind, library_algorithm(backend_, point.kind, point.ranks, point.bytes), point.ranks);
-  series.latency_s = std::min(point.time_s / 2, shape.rounds * kAssumedRound_s);
+  series.latency_s = assumed_latency_s(backend_, point);
 }
 
 void CollectiveTable::set_network(const Link& between_hosts, bool measured_there) {
@@ -150,6 +148,11 @@ Link CollectiveTable::effective_link(CollectiveKind kind, const Placement& place
       shape_of(kind, library_algorithm(backend_, kind, placement.ranks, bytes), placement.ranks);
   const CollectiveTime cost = time(kind, placement, bytes);
   return {cost.latency_s / shape.rounds, shape.volume * bytes / cost.transfer_s};
+}
+
+double assumed_latency_s(std::string_view backend, const CollectivePoint& point) {
+  const Algorithm algorithm = library_algorithm(backend, point.kind, point.ranks, point.bytes);
+  return std::min(point.time_s / 2, shape_of(point.kind, algorithm, point.ranks).rounds * kAssumedRound_s);
 }
 
 double network_loss(const CollectiveTable& idle, const std::vector<CollectivePoint>& computing,

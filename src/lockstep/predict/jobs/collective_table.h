@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/predict/jobs/collectives.h"
@@ -90,5 +91,9 @@ double network_loss(const CollectiveTable& idle, const std::vector<CollectivePoi
 inline constexpr double kAssumedRound_s = 20e-6;
 /// Sizes up to this tell it.
 inline constexpr double kSmallBytes = 1 << 16;
+
+/// Latency of a collective without points that tell it: kAssumedRound_s per round of the library's algorithm,
+/// at most half of the time.
+double assumed_latency_s(std::string_view backend, const CollectivePoint& point);
 
 }  // namespace lockstep::predict

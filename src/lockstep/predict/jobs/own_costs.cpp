@@ -15,16 +15,16 @@ struct Cost {
 };
 using CostBySize = std::map<int64_t, Cost>;
 
-/// `rounds` of the collective are its latency where its sizes do not tell.
-void put_onto_line(CostBySize& costs, double rounds) {
-  if (static_cast<double>(costs.begin()->first) <= kSmallBytes) return;
+void put_onto_line(CostBySize& costs, const Run& run, CollectiveKind kind) {
+  const auto smallest = static_cast<double>(costs.begin()->first);
+  if (smallest <= kSmallBytes) return;
   double all_s = 0, bytes = 0, count = 0;
   for (const auto& [size, cost] : costs) {
     all_s += cost.sum_s;
     bytes += static_cast<double>(size) * cost.count;
     count += cost.count;
   }
-  const double latency_s = std::min(all_s / count / 2, rounds * kAssumedRound_s);
+  const double latency_s = assumed_latency_s(run.backend, {run.ranks, kind, smallest, all_s / count});
   for (auto& [size, cost] : costs)
     cost.sum_s = cost.count * (latency_s + (all_s - count * latency_s) / bytes * static_cast<double>(size));
 }
@@ -70,9 +70,7 @@ std::vector<CollectivePoint> own_costs(const Run& run, const StrategyShape& shap
   }
   std::vector<CollectivePoint> points;
   for (auto& [kind, costs] : kinds) {
-    const Algorithm algorithm =
-        library_algorithm(run.backend, kind, run.ranks, static_cast<double>(costs.begin()->first));
-    put_onto_line(costs, shape_of(kind, algorithm, run.ranks).rounds);
+    put_onto_line(costs, run, kind);
     for (const auto& [bytes, cost] : costs)
       points.push_back({run.ranks, kind, static_cast<double>(bytes), cost.sum_s / cost.count});
   }
