@@ -58,14 +58,22 @@ class LostRankTest : public testing::Test {
 
   /// The rank's process: the one whose environment says so.
   static pid_t rank_process(const test::Program& program, const std::string& variable, int rank) {
-    std::vector<pid_t> found = program.descendants(variable, std::to_string(rank));
-    // Rank 0 has a guardian, a copy of it.
-    std::erase_if(found, [](pid_t pid) {
-      std::ifstream name("/proc/" + std::to_string(pid) + "/comm");
-      return std::string(std::istreambuf_iterator<char>(name), {}) == "lockstep-guard\n";
-    });
+    std::vector<pid_t> found;
+    const auto is_found = [&] {
+      found = program.descendants(variable, std::to_string(rank));
+      // Rank 0 has a guardian, a copy of it.
+      std::erase_if(found, [](pid_t pid) {
+        std::ifstream name("/proc/" + std::to_string(pid) + "/comm");
+        return std::string(std::istreambuf_iterator<char>(name), {}) == "lockstep-guard\n";
+      });
+      return found.size() == 1;
+    };
+    // A child of rank 0 names each new state of the result, so it is there for a moment after that is seen.
     // Never a made-up process: kill() takes -1 for all there are.
-    if (found.size() != 1) throw std::runtime_error("the rank's process is not to be found");
+    if (!program.poll_until(10, is_found)) {
+      throw std::runtime_error(std::to_string(found.size()) + " processes are rank " + std::to_string(rank) +
+                               ", not 1:\n" + program.error());
+    }
     return found.front();
   }
 

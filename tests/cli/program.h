@@ -45,8 +45,10 @@ class Program {
   /// Whether within `seconds` no process with the mark is alive.
   bool nothing_left_behind(double seconds = 10) const;
 
- private:
+  /// Asks again and again; false when `done` was not true within `seconds`.
   bool poll_until(double seconds, const std::function<bool()>& done) const;
+
+ private:
   bool has_ended();
 
   ScratchFolder folder_;
