@@ -11,7 +11,7 @@ set(LOCKSTEP_INCLUDE_ROOTS ${CMAKE_BINARY_DIR}/parts)
 
 # Parts that run before and after the steps, not in them. A release build optimizes them less: they compile in two
 # thirds of the time.
-set(LOCKSTEP_COLD_PARTS launch network_file plots predict/jobs results/files results/record results/tables topology
+set(LOCKSTEP_COLD_PARTS launch links network_file plots predict/curves predict/jobs results/files results/record results/tables topology
     train/job train/rows train/training train/verify)
 function(lockstep_cold target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)

@@ -39,4 +39,7 @@ std::string model_text(const std::string& name);
 /// Values of each trainable tensor of a network, in order of registration. Throws ConfigError.
 std::vector<int64_t> parameter_values(const std::string& name);
 
+/// Trainable values of the built-in network that a published table calls `name`; 0: there is none.
+double published_parameters(const std::string& name);
+
 }  // namespace lockstep::cli

@@ -170,6 +170,14 @@ std::vector<int64_t> parameter_values(const std::string& name) {
   return values;
 }
 
+double published_parameters(const std::string& name) {
+  // tf_cnn_benchmarks' name.
+  const std::string own = name == "inception3" ? "inception_v3" : name;
+  for (const auto& [known, info] : models::registry().entries())
+    if (known == own) return static_cast<double>(info.parameters);
+  return 0;
+}
+
 std::string model_text(const std::string& name) {
   const models::ModelInfo& info = models::info_of(name);
   const std::vector<NamedShape> parameters = parameters_of(info);

@@ -2,12 +2,16 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json_codec.h"
 #include "lockstep/base/number_range.h"
 #include "lockstep/predict/curves/curve_file.h"
+#include "lockstep/predict/curves/curve_transfer.h"
 #include "lockstep/predict/curves/judge.h"
+#include "lockstep/predict/jobs/table_file.h"
+#include "lockstep/predict/jobs/what_if.h"
 #include "lockstep/results/tables/document.h"
 #include "lockstep/results/tables/numbers.h"
 
@@ -26,6 +30,8 @@ constexpr const char* kPredictExamples = R"(Examples:
   lockstep predict --curves data/published/sources/curves.csv
   lockstep predict --curves data/published/sources/pytorch_throughput.csv --known-up-to 8
   lockstep predict --curves mine.csv --known-up-to 1 --json predictions.json
+  lockstep predict --curves mine.csv --known-up-to 1 --collectives all_reduce_perf.txt
+      from one GPU and what nccl-tests printed on the same cluster
   lockstep predict run.json --ranks 2,8,64,1024 --per-host 8 --network 25gbit,20us
   lockstep predict run.json --ranks 64 --what-if
   lockstep predict run.json --ranks 128 --what-if bandwidth=2x,wire=bf16,strategy=sharded
@@ -37,6 +43,12 @@ curves is a check of the method on what others measured: each curve's larger cou
 smaller ones and compared with what was published. docs/predicting.md has the formulas, the errors found, and when not
 to trust them.
 )";
+
+/// Flags of a job that say nothing about published curves.
+constexpr const char* kJobFlags[] = {"--ranks",     "--per-host", "--global-batch", "--model",  "--strategy",
+                                     "--batch",     "--what-if",  "--verify",       "--rounds", "--row-time",
+                                     "--dry-run",   "--simulate", "--steps",        "--seed",   "--slow-rank",
+                                     "--thin-link", "--lose-host"};
 
 struct PredictOptions {
   std::string curves;
@@ -136,6 +148,38 @@ std::string json_of(const std::vector<CurvePrediction>& predictions) {
   return json_text({{"predictions", list}});
 }
 
+bool transfer_is_told(const PredictJobOptions& options) {
+  return !options.collectives.empty() || !options.network.empty();
+}
+
+/// Curves whose communication the measured collectives or the network tell; the others are left out, with a
+/// note.
+std::vector<predict::Curve> with_transfer(std::vector<predict::Curve> curves, const PredictOptions& options) {
+  predict::CollectiveTable table("nccl");
+  if (!options.job.collectives.empty()) {
+    for (const predict::CollectivePoint& point :
+         predict::read_collectives(options.job.collectives, table.backend()))
+      table.add(point);
+  }
+  if (!options.job.network.empty())
+    table.set_network(predict::parse_network(options.job.network), /*measured_there=*/true);
+  const size_t all = curves.size();
+  std::erase_if(curves, [&](predict::Curve& curve) {
+    if (curve.parameters == 0) curve.parameters = published_parameters(curve.model);
+    return !predict::add_transfer(curve, table);
+  });
+  constexpr const char* kNeeds =
+      "the communication of a curve needs batch_per_gpu, and a model that 'lockstep info models' lists or a "
+      "column parameters";
+  if (curves.empty())
+    throw ConfigError(fmt::format("{}: {}", options.curves, kNeeds),
+                      "Add these columns, or leave out --collectives and --network.");
+  if (const size_t left_out = all - curves.size(); left_out > 0)
+    print_note(fmt::format("{} of {} left out: {}", left_out,
+                           results::counted(static_cast<int64_t>(all), "curve"), kNeeds));
+  return curves;
+}
+
 int run_predict_curves(const PredictOptions& options) {
   std::optional<int> known_up_to;
   if (options.known_up_to != "half") {
@@ -145,16 +189,25 @@ int run_predict_curves(const PredictOptions& options) {
           fmt::format("--known-up-to takes half or a number of GPUs, not '{}'", options.known_up_to));
     known_up_to = static_cast<int>(*count);
   }
-  const std::vector<CurvePrediction> predictions =
-      predict::predict_curves(predict::read_curves(options.curves), known_up_to);
+  std::vector<predict::Curve> curves = predict::read_curves(options.curves);
+  if (transfer_is_told(options.job)) curves = with_transfer(std::move(curves), options);
+  const std::vector<CurvePrediction> predictions = predict::predict_curves(curves, known_up_to);
   if (predictions.empty())
     throw ConfigError(fmt::format("{} has no curve with counts on both sides of --known-up-to {}",
                                   options.curves, options.known_up_to),
                       "A prediction needs a smaller count to start from and a larger one to compare with.");
-  if (options.json.empty())
-    print_result(results::to_text(tables_of(predictions), stdout_form(options.markdown)));
-  else
+  if (!options.json.empty()) {
     write_result(options.json, json_of(predictions));
+    return kExitDone;
+  }
+  results::Document document = tables_of(predictions);
+  if (transfer_is_told(options.job)) {
+    std::vector<std::string> costs{options.job.collectives, options.job.network};
+    std::erase(costs, "");
+    document.add(results::Remark{
+        "", fmt::format("Communication of each count: by the costs of {}.", fmt::join(costs, " and "))});
+  }
+  print_result(results::to_text(document, stdout_form(options.markdown)));
   return kExitDone;
 }
 
@@ -165,7 +218,10 @@ int run_predict(const PredictOptions& options) {
                       "lockstep predict run.json --ranks 128");
   }
   check_output_files({{"--json", options.json}},
-                     {{"--curves", options.curves}, {"RUN.json", options.job.record}}, options.force);
+                     {{"--curves", options.curves},
+                      {"RUN.json", options.job.record},
+                      {"--collectives", options.job.collectives}},
+                     options.force);
   if (options.curves.empty()) return run_predict_job(options.job, options.json, options.markdown);
   return run_predict_curves(options);
 }
@@ -189,7 +245,14 @@ RunCommand add_predict(Flags& flags) {
   add_force_flag(flags, options->force);
   flags.add_switch("--markdown", options->markdown, "write tables as GitHub's Markdown");
   flags.add_switch("-q,--quiet", options->quiet, "print no progress and no notes");
-  return [options](const Arguments& /*arguments*/) {
+  return [options, &flags](const Arguments& /*arguments*/) {
+    for (const char* flag : kJobFlags) {
+      if (!options->curves.empty() && flags.given(flag))
+        throw ConfigError(fmt::format("{} has no effect on --curves", flag),
+                          "It belongs to the prediction of a job from its result file.");
+    }
+    if (options->curves.empty() && flags.given("--known-up-to"))
+      throw ConfigError("--known-up-to has no effect without --curves", "Give a table with --curves.");
     if (options->quiet) set_quiet(true);
     return run_predict(*options);
   };

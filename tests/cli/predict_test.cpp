@@ -58,6 +58,20 @@ TEST(PredictTest, strong_scaling_has_a_column_of_batches) {
   testing_golden::expect_golden("predict_strong.md", finished.output);
 }
 
+TEST(PredictTest, a_table_of_collectives_predicts_published_curves_from_one_count) {
+  const std::string sources = LOCKSTEP_SOURCE_DIR "/data/published/sources/";
+  const std::vector<std::string> words{"--curves", sources + "oci.csv", "--known-up-to",
+                                       "8",        "--collectives",     sources + "collectives_oci.csv"};
+  test::Finished finished = predict(words);
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  ASSERT_THAT(finished.output, HasSubstr(sources));
+  finished.output.erase(finished.output.find(sources), sources.size());
+  testing_golden::expect_golden("predict_curves.txt", finished.output);
+  finished = predict({"--curves", sources + "curves.csv", "--network", "25gbit,20us"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  EXPECT_THAT(finished.error, AllOf(HasSubstr("of 390 curves left out"), HasSubstr("column parameters")));
+}
+
 TEST(PredictTest, predicted_gains_stand_beside_measured_ones) {
   using cli::VerifiedChange;
   cli::Verification verification{.predicted_images_per_s = 101, .images_per_s = 100, .rounds = 2};

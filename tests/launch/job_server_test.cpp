@@ -159,12 +159,12 @@ TEST_F(JobServerTest, large_values_of_several_threads_share_the_connection) {
   serve(1);
   const auto link = join(0);
   std::vector<std::future<void>> setting;
-  for (char c = 'a'; c < 'i'; ++c) {
+  for (char c = 'a'; c < 'e'; ++c) {
     setting.push_back(
         std::async(std::launch::async, [&, c] { link->set(std::string(1, c), std::string(500'000, c)); }));
   }
   for (auto& one : setting) one.get();
-  for (char c = 'a'; c < 'i'; ++c) EXPECT_EQ(link->get(std::string(1, c), 10s), std::string(500'000, c));
+  for (char c = 'a'; c < 'e'; ++c) EXPECT_EQ(link->get(std::string(1, c), 10s), std::string(500'000, c));
 }
 
 TEST_F(JobServerTest, ranks_that_wait_for_one_key_all_get_it) {

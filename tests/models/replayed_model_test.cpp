@@ -156,6 +156,15 @@ TEST(ReplayedModelTest, a_row_without_gradients_is_replayed_bucket_by_bucket) {
   EXPECT_GE(step_s, 0.06);
 }
 
+TEST(ReplayedModelTest, of_one_training_the_row_with_the_most_ranks_is_replayed) {
+  std::string larger = recorded_row();
+  larger.replace(larger.find("\"ranks\": 2"), 10, "\"ranks\": 4");
+  larger.replace(larger.find("10,"), 3, "20,");
+  EXPECT_EQ(replayed_network(replay(recorded_row() + "," + larger)).parameters, 23);
+  larger.replace(larger.find("mine"), 4, "none");
+  EXPECT_THAT(refusal(recorded_row() + "," + larger), HasSubstr("has 2 rows that could be replayed"));
+}
+
 TEST(ReplayedModelTest, a_file_that_cannot_be_replayed_is_refused_by_name) {
   EXPECT_THAT(refusal(""), HasSubstr("run.json' has no row that says when which gradients"));
   EXPECT_THAT(refusal(row_of("", kGradients)), HasSubstr("has no row that says when"));

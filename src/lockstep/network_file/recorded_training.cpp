@@ -1,6 +1,7 @@
 #include "lockstep/network_file/recorded_training.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -95,13 +96,30 @@ std::vector<RecordedGradient> gradients_of(const JsonNode& run) {
   return gradients;
 }
 
+/// A row that could be replayed.
+using Candidate = std::pair<JsonNode, std::vector<RecordedGradient>>;
+
+/// Where all rows are of one training, leaves those with the most ranks.
+void keep_most_ranks(std::vector<Candidate>& rows) {
+  const auto job_of = [](const Candidate& row) {
+    const JsonNode& run = row.first;
+    return std::tuple(run["model"].text(), run["strategy"].text_or(""),
+                      run["batch_per_rank"].whole(1, kMostBatch));
+  };
+  const auto ranks_of = [](const Candidate& row) { return row.first["ranks"].count(1); };
+  const auto is_other = [&](const Candidate& row) { return job_of(row) != job_of(rows.front()); };
+  if (std::ranges::any_of(rows, is_other)) return;
+  const int most = ranks_of(*std::ranges::max_element(rows, {}, ranks_of));
+  std::erase_if(rows, [&](const Candidate& row) { return ranks_of(row) < most; });
+}
+
 }  // namespace
 
 RecordedTraining read_recorded_training(const std::string& path) {
   const std::string text = read_file(path);
   const nlohmann::json document = parse_json(text, path);
   const JsonNode record = JsonNode(document, path)["lockstep"];
-  std::vector<std::pair<JsonNode, std::vector<RecordedGradient>>> found;
+  std::vector<Candidate> found;
   for (const JsonNode& run : record["runs"].elements()) {
     if (auto gradients = gradients_of(run); !gradients.empty()) found.emplace_back(run, std::move(gradients));
   }
@@ -114,6 +132,7 @@ RecordedTraining read_recorded_training(const std::string& path) {
         "Record a training with 'lockstep record', import its traces, or measure a strategy with 'lockstep "
         "bench --breakdown --ranks 2'.");
   }
+  keep_most_ranks(found);
   if (found.size() > 1) {
     refuse(fmt::format("has {} rows that could be replayed, and one is needed", found.size()),
            "Measure or import the one that is wanted into a file of its own.");

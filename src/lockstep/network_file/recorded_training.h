@@ -38,8 +38,9 @@ struct RecordedTraining {
   bool on_processor = true;
 };
 
-/// Reads the training of a result file: its row with a breakdown in which gradients or buckets are known.
-/// Throws Error that names the file unless there is exactly one.
+/// Reads the training of a result file: its row with a breakdown in which gradients or buckets are known, of
+/// one network, strategy and batch that with the most ranks. Throws Error that names the file unless there is
+/// exactly one.
 RecordedTraining read_recorded_training(const std::string& path);
 
 }  // namespace lockstep::network_file

@@ -125,6 +125,24 @@ TEST(JobModelTest, every_strategy_has_its_step) {
   EXPECT_THROW(step_of("fsdp"), ConfigError);
 }
 
+TEST(JobModelTest, a_sharded_rank_updates_its_share_and_busy_cores_hide_no_update) {
+  JobProfile profile = read_profiles(sample_record(), "a.json", {}).front();
+  profile.ranks_with_cores = 4;
+  CollectiveTable table(profile.backend);
+  table.set_network(parse_network("1gbit,50us"), false);
+  const JobModel model(profile, table);
+  const auto step_of = [&](const std::string& strategy, int ranks) {
+    return model.step({.placement = {ranks, ranks}, .strategy = strategy, .bucket_mb = 0.001});
+  };
+  const JobStep free_cores = step_of("sharded", 2), busy_cores = step_of("sharded", 4);
+  EXPECT_NEAR(free_cores.update_s / step_of("ddp", 2).update_s, 0.5, 1e-12);
+  EXPECT_NEAR(busy_cores.update_s / step_of("replicated", 4).update_s, 0.25, 1e-12);
+  EXPECT_TRUE(free_cores.updates_on_arrival);
+  EXPECT_GT(free_cores.gather_s.size(), 1u);
+  EXPECT_FALSE(busy_cores.updates_on_arrival);
+  EXPECT_EQ(busy_cores.gather_s.size(), 1u);
+}
+
 TEST(JobModelTest, asynchronous_servers_bound_the_step_by_what_they_receive) {
   JobProfile profile = read_profiles(sample_record(), "a.json", {}).front();
   profile.shape = *strategy_shape("parameter_server", "--consistency async --parameter-owners rank0");

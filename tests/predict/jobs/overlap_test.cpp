@@ -50,12 +50,15 @@ TEST(JobStepTest, the_update_follows_all_collectives_or_each) {
 
 TEST(JobStepTest, values_follow_in_the_same_queue) {
   // Gradients end at 11; two updates are done by then, and the third at 12.
-  const JobStep step{.computing_s = 9,
-                     .update_s = 3,
-                     .queue = {{2, 3}, {4, 1}, {9, 2}},
-                     .gather_s = {2, 2, 2},
-                     .updates_on_arrival = true};
+  JobStep step{.computing_s = 9,
+               .update_s = 3,
+               .queue = {{2, 3}, {4, 1}, {9, 2}},
+               .gather_s = {2, 2, 2},
+               .updates_on_arrival = true};
   EXPECT_DOUBLE_EQ(step_s(step, 0), 17);
+  step.updates_on_arrival = false;
+  step.gather_s = {6};
+  EXPECT_DOUBLE_EQ(step_s(step, 0), 11 + 3 + 6);
 }
 
 TEST(JobStepTest, noise_delays_what_computes_and_servers_bound_the_step) {

@@ -44,6 +44,28 @@ TEST(TableFileTest, a_list_in_json_is_read_alone_or_by_its_key) {
   }
 }
 
+TEST(TableFileTest, a_comma_separated_table_is_read) {
+  const auto points = read(
+      "ranks,collective,bytes,time_s\n"
+      "4,all_reduce,1024,2e-5\n"
+      "4,send_recv,1024,2e-5\n");
+  ASSERT_THAT(points, SizeIs(1));
+  EXPECT_EQ(points[0].ranks, 4);
+  EXPECT_EQ(points[0].time_s, 2e-5);
+  const auto published = read(
+      "table,operation,bytes,out_of_place_us,setup\n"
+      "a,all_reduce float sum,64,38.75,\"16 ranks, 2 nodes\"\n");
+  ASSERT_THAT(published, SizeIs(1));
+  EXPECT_EQ(published[0].ranks, 16);
+  EXPECT_DOUBLE_EQ(published[0].time_s, 38.75e-6);
+  EXPECT_THAT(refusal_of("collective,bytes,time_s\nall_reduce,8,1\n"),
+              HasSubstr("line 2: neither ranks nor setup says how many ranks took part"));
+  EXPECT_THAT(refusal_of("ranks,bytes,time_s\n4,8,1\n"),
+              HasSubstr("line 1: there is no column collective or operation"));
+  EXPECT_THAT(refusal_of("ranks,collective,bytes,time_s\n4,all_reduce,8,soon\n"),
+              HasSubstr("line 2: time_s takes a number above 0, not 'soon'"));
+}
+
 TEST(TableFileTest, what_nccl_tests_prints_is_read) {
   const auto points = read(
       "# nThread 1 nGpus 2 minBytes 8 maxBytes 16\n# Using devices\n"
@@ -93,7 +115,7 @@ TEST(TableFileTest, a_file_of_lockstep_collectives_is_read) {
 }
 
 TEST(TableFileTest, a_wrong_table_is_refused_in_a_sentence) {
-  EXPECT_THAT(refusal_of("ranks,bytes\n2,1024\n"),
+  EXPECT_THAT(refusal_of("ranks bytes\n2 1024\n"),
               HasSubstr("has no times of collectives of two ranks or more"));
   EXPECT_THAT(refusal_of(R"([{"ranks": 4, "collective": "all_reduce", "bytes": 8}])"), HasSubstr("time_s"));
   EXPECT_THAT(refusal_of(R"([{"ranks": 4, "collective": "all_reduce", "bytes": 8, "time_s": -1}])"),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ struct CurvePoint {
   double batch_per_gpu = 0;
   /// Images per second of the whole job.
   double images_per_s = 0;
+  /// Communication of a step that its computing does not hide, by a table of collectives; empty: there is
+  /// none.
+  std::optional<double> transfer_s = {};
 
   /// GPU seconds per image.
   double cost_s() const { return gpus / images_per_s; }
@@ -26,6 +30,8 @@ struct Curve {
   std::string precision;
   /// Where the first row was published; empty if not stated.
   std::string source;
+  /// Values of the network that are trained; 0 if not stated.
+  double parameters = 0;
   /// Counts ascend, each once.
   std::vector<CurvePoint> points;
 

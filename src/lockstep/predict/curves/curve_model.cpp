@@ -28,6 +28,8 @@ constexpr double kSizeRange = 2.2;
 /// Step time at which sizes are as the prior has them, the median of the curves that it was fitted to, and
 /// the deviation of what a step costs whatever its batch; for strong scaling alone.
 constexpr double kStep_s = 0.32, kFixedDeviation = 0.3;
+/// Deviation of communication that a table of collectives tells.
+constexpr double kTransferDeviation = 0.25;
 
 /// A normal distribution among others, by the logarithm of its weight.
 struct Part {
@@ -39,20 +41,25 @@ struct Part {
 Part learn(std::span<const CurvePoint> points, const CurvePrior& prior, double size) {
   const CurvePoint& first = points.front();
   const size_t count = points.size(), last = count - 1;
-  std::vector<double> doublings(count), steps(count, 1), mean(count);
+  std::vector<double> doublings(count), steps(count, 1), transfer(count), mean(count);
   for (size_t i = 0; i < count; ++i) {
     const double n = points[i].gpus;
     doublings[i] = std::log2(n);
     if (points[i].batch_per_gpu > 0 && first.batch_per_gpu > 0)
       steps[i] = first.batch_per_gpu / points[i].batch_per_gpu;
-    mean[i] = 1 + size * steps[i] *
-                      (prior.doubling * doublings[i] + prior.ring * 2 * (n - 1) / n +
-                       (n > 1 ? prior.several_gpus : 0) + (points[i].nodes > 1 ? prior.several_nodes : 0));
+    if (points[i].transfer_s)
+      transfer[i] = *points[i].transfer_s / (points[i].batch_per_gpu * first.cost_s());
+    const double ring = points[i].transfer_s ? 0 : prior.ring;
+    mean[i] = 1 + transfer[i] +
+              size * steps[i] *
+                  (prior.doubling * doublings[i] + ring * 2 * (n - 1) / n + (n > 1 ? prior.several_gpus : 0) +
+                   (points[i].nodes > 1 ? prior.several_nodes : 0));
   }
   std::vector<std::vector<double>> covariance(count, std::vector<double>(count));
   for (size_t i = 0; i < count; ++i)
     for (size_t j = 0; j < count; ++j)
       covariance[i][j] = 1 + std::pow(kFixedDeviation, 2) * (steps[i] - 1) * (steps[j] - 1) +
+                         std::pow(kTransferDeviation, 2) * transfer[i] * transfer[j] +
                          std::pow(size, 2) * steps[i] * steps[j] *
                              (std::pow(prior.walk, 2) * std::min(doublings[i], doublings[j]) +
                               std::pow(prior.slope, 2) * doublings[i] * doublings[j]);

@@ -31,7 +31,7 @@ struct Forecast {
 };
 
 /// Predicts the rate of a curve's job at the count, nodes and batch of `at` from its `known` counts, one or
-/// more. Formulas: docs/predicting.md.
+/// more. Communication that a table tells replaces the prior's ring. Formulas: docs/predicting.md.
 Forecast forecast(const Curve& curve, std::span<const CurvePoint> known, const CurvePoint& at,
                   const CurvePrior& prior = kCurvePrior);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include <fmt/format.h>
@@ -141,6 +142,14 @@ double JobModel::converting_s(const Scenario& scenario) const {
   return more * profile_.parameter_bytes / kConverted_bytes_per_s;
 }
 
+double JobModel::update_s(const Scenario& scenario) const {
+  const auto share = [](const StrategyShape& shape, const Placement& placement) {
+    return shape.divides_update ? 1.0 / placement.ranks : 1;
+  };
+  return profile_.update_s * share(shape_of_job(scenario), scenario.placement) /
+         share(profile_.shape, profile_.placement);
+}
+
 JobStep JobModel::computing_step(const Scenario& scenario, const Draw& draw) const {
   const double pace = slowdown(scenario.placement, draw.sharing) / slowdown(profile_.placement, 1) *
                       draw.computing / scenario.compute * correction(scenario.placement.ranks) * draw.all;
@@ -148,15 +157,18 @@ JobStep JobModel::computing_step(const Scenario& scenario, const Draw& draw) con
   // The batch decides how long a whole step takes; update and the rest do not depend on it.
   const double of_batch_s = relative_time(batch_of(scenario)) * (computing_s + fixed_s) - fixed_s;
   return {.computing_s = std::max(of_batch_s + converting_s(scenario), kLeastComputing * computing_s) * pace,
-          .update_s = profile_.update_s * pace,
+          .update_s = update_s(scenario) * pace,
           .other_s = profile_.other_s * pace};
 }
 
 void JobModel::add_communication(JobStep& step, const Scenario& scenario, const Draw& draw) const {
   const StrategyShape shape = shape_of_job(scenario);
   step.overlaps = shape.overlaps;
-  step.updates_on_arrival = shape.updates_on_arrival;
+  step.updates_on_arrival = shape.updates_on_arrival && !profile_.fills_cores(scenario.placement);
   step.loss = profile_.loss;
+  // A core that is free moves the bytes.
+  if (profile_.fills_cores(profile_.placement) && !profile_.fills_cores(scenario.placement))
+    step.loss.compute = 0;
   const int ranks = scenario.placement.ranks;
   if (ranks == 1) return;
   const auto drawn_s = [&](const CollectiveTime& time) {
@@ -196,6 +208,8 @@ void JobModel::add_communication(JobStep& step, const Scenario& scenario, const 
       step.gather_s.push_back(values_s);
     }
   }
+  if (!step.updates_on_arrival && !step.gather_s.empty())
+    step.gather_s = {std::accumulate(step.gather_s.begin(), step.gather_s.end(), 0.0)};
 }
 
 Link JobModel::present_link(const Scenario& scenario) const {

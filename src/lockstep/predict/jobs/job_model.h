@@ -103,6 +103,7 @@ class JobModel {
   void add_communication(JobStep& step, const Scenario& scenario, const Draw& draw) const;
   /// Seconds that converting gradients for a 16-bit wire adds to the measured computing; negative: saves.
   double converting_s(const Scenario& scenario) const;
+  double update_s(const Scenario& scenario) const;
   JobStep computing_step(const Scenario& scenario, const Draw& draw) const;
   Steps steps(const Scenario& scenario, const Draw& draw, const std::vector<double>& noise) const;
   std::vector<double> noise_of(const Scenario& scenario, const StrategyShape& shape) const;

@@ -22,6 +22,8 @@ using results::RunRecord;
 
 /// Deviation of a mean backward pass that communication does not explain, as a share of it.
 constexpr double kBackwardScatter = 0.05;
+/// At most this share of backward is communication that it hides.
+constexpr double kMostHidden = 0.9;
 
 /// Mean step of a rank.
 double step_of(const Run& run) {
@@ -121,16 +123,23 @@ void take_sharing(JobProfile& profile, const RunRecord& record, const std::vecto
 void take_loss(JobProfile& profile, const std::vector<const Run*>& rows) {
   const Run& first = *rows.front();
   const Run& last = *rows.back();
-  const double hidden_s = last.breakdown->communication_s - last.breakdown->mean.exposed_s();
-  if (first.ranks != 1 || last.ranks == 1 || !profile.shape.overlaps || !(hidden_s > 0)) return;
-  const double slower = value_at(profile.sharing, placement_of(last).per_host);
-  const double alone_s =
-      step_of(first) * first.breakdown->mean.backward_s / first.breakdown->mean.step_s * slower;
-  const double excess_s = std::clamp(profile.backward_s - alone_s, 0.0, hidden_s);
-  if (!(excess_s < profile.backward_s)) return;
-  // The least-squares estimate of a share around 0 with a deviation of 1: little that is hidden tells little.
-  const double scatter_s = kBackwardScatter * profile.backward_s;
-  profile.loss.compute = excess_s * hidden_s / (hidden_s * hidden_s + scatter_s * scatter_s);
+  if (last.ranks == 1 || !profile.shape.overlaps) return;
+  const double measured_s = last.breakdown->communication_s - last.breakdown->mean.exposed_s();
+  const double hidden_s = std::clamp(measured_s, 0.0, kMostHidden * profile.backward_s);
+  // Within a host the same cores move the bytes.
+  const double usual = last.hosts == 1 && profile.fills_cores(profile.placement) ? 1 : 0;
+  profile.loss.compute = usual;
+  if (first.ranks == 1 && hidden_s > 0) {
+    const double slower = value_at(profile.sharing, placement_of(last).per_host);
+    const double alone_s =
+        step_of(first) * first.breakdown->mean.backward_s / first.breakdown->mean.step_s * slower;
+    const double excess_s = std::clamp(profile.backward_s - alone_s, 0.0, hidden_s);
+    // The least-squares estimate of a share around the usual one with a deviation of 1: little that is hidden
+    // tells little.
+    const double scatter2 = std::pow(kBackwardScatter * profile.backward_s, 2);
+    profile.loss.compute = (excess_s * hidden_s + usual * scatter2) / (hidden_s * hidden_s + scatter2);
+  }
+  if (!(profile.backward_s > 0)) return;
   const double left = 1 - profile.loss.compute * hidden_s / profile.backward_s;
   for (GradientBucket& bucket : profile.buckets) {
     if (bucket.ready_s > profile.forward_s)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,10 @@ struct JobProfile {
   std::vector<std::string> notes;
 
   double computing_s() const { return forward_s + backward_s; }
+  /// Whether the ranks of a host compute on all its cores, so that what else needs a core delays them.
+  bool fills_cores(const Placement& at) const {
+    return ranks_with_cores > 0 && std::min(at.per_host, at.ranks) >= ranks_with_cores;
+  }
 };
 
 /// Choice among the rows of a record; empty: any.

@@ -1,6 +1,7 @@
 #include "lockstep/predict/jobs/job_step.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace lockstep::predict {
 
@@ -20,6 +21,7 @@ double step_s(const JobStep& step, double noise) {
     }
   } else {
     updated_s = std::max(updated_s, gathered_s) + update_s;
+    gathered_s = std::accumulate(step.gather_s.begin(), step.gather_s.end(), updated_s);
   }
   const double own_s = step.fetch_s + std::max(updated_s, gathered_s) + step.other_s * pace;
   return std::max(own_s, step.servers_s);

@@ -24,6 +24,7 @@ std::optional<StrategyShape> strategy_shape(const std::string& strategy, const s
   } else if (strategy == "sharded") {
     shape.gradients = kReduceScatter;
     shape.values = kAllGather;
+    shape.divides_update = true;
   } else if (strategy == "parameter_server") {
     shape.gradients = kReduce;
     shape.values = kBroadcast;
@@ -31,6 +32,7 @@ std::optional<StrategyShape> strategy_shape(const std::string& strategy, const s
     shape.has_servers = has(options, "--consistency async");
     shape.coupled = !shape.has_servers;
     shape.one_server = has(options, "--parameter-owners rank0");
+    shape.divides_update = !shape.one_server && !shape.has_servers;
   } else {
     return std::nullopt;
   }

@@ -18,6 +18,8 @@ struct StrategyShape {
   bool overlaps = true;
   /// Each bucket is updated when it arrives, while later ones travel.
   bool updates_on_arrival = false;
+  /// Each rank updates its share of the parameters only.
+  bool divides_update = false;
   /// Every tensor travels on its own.
   bool per_tensor = false;
   /// Ranks wait for each other in every step.

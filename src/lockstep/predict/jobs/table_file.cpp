@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lockstep/base/csv_table.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json_codec.h"
+#include "lockstep/base/plain_text.h"
 #include "lockstep/collectives/import.h"
 #include "lockstep/collectives/record.h"
 
@@ -17,8 +19,8 @@ namespace lockstep::predict {
 namespace {
 
 constexpr const char* kTableAdvice =
-    "Give a file of 'lockstep collectives --json FILE', which reads more with --import, or a JSON list of "
-    "{ranks, collective, bytes, time_s}.";
+    "Give a file of 'lockstep collectives --json FILE', which reads more with --import, a JSON list of "
+    "{ranks, collective, bytes, time_s}, or a comma-separated table with these columns.";
 
 std::vector<CollectivePoint> points_of_json(const std::string& text, const std::string& name) {
   const nlohmann::json document = parse_json(text, name, kTableAdvice);
@@ -63,6 +65,39 @@ std::vector<CollectivePoint> points_of_record(const std::string& text, const std
   return points_of_rows(rows);
 }
 
+/// Whether the first line names columns, one of them `bytes`.
+bool is_csv(std::string_view text) {
+  const std::vector<std::string> columns = split_at_commas(text.substr(0, text.find('\n')));
+  return columns.size() > 1 && std::ranges::find(columns, "bytes") != columns.end();
+}
+
+/// Ranks of a row without a column of their own begin its `setup`: "8 ranks, 1 node".
+int ranks_of(const CsvTable& table) {
+  for (const char* column : {"ranks", "gpus", "workers"})
+    if (table.has(column)) return table.count(column);
+  const std::string setup = table.text("setup");
+  const auto ranks = parse_whole(setup.substr(0, setup.find(' ')), {.least = 1, .most = 1e7});
+  if (!ranks) table.refuse("neither ranks nor setup says how many ranks took part");
+  return static_cast<int>(*ranks);
+}
+
+std::vector<CollectivePoint> points_of_csv(const std::string& text, const std::string& name) {
+  CsvTable table(text, name, kTableAdvice);
+  const std::string_view kind_column = table.first_of({"collective", "operation"});
+  const std::string_view time_column = table.first_of({"time_s", "time_us", "out_of_place_us"});
+  std::vector<CollectivePoint> points;
+  for (size_t row = 0; row < table.size(); ++row) {
+    table.select(row);
+    // What follows is the type and how it is reduced: "all_reduce float sum".
+    const std::string kind_text = table.text(kind_column);
+    const auto kind = collective_named(kind_text.substr(0, kind_text.find(' ')));
+    const auto bytes = table.number("bytes"), time = table.number(time_column);
+    if (kind && bytes && time)
+      points.push_back({ranks_of(table), *kind, *bytes, *time * (time_column == "time_s" ? 1 : 1e-6)});
+  }
+  return points;
+}
+
 std::vector<CollectivePoint> points_of_text(const std::string& text, const std::string& name) {
   try {
     return points_of_rows(collectives::import_text(text, name, {.usual_collective = "all_reduce"}));
@@ -81,6 +116,7 @@ std::vector<CollectivePoint> read_collectives(const std::filesystem::path& path,
   const bool json = begin != std::string::npos && (text[begin] == '{' || text[begin] == '[');
   std::vector<CollectivePoint> points = collectives::is_record(text) ? points_of_record(text, name, backend)
                                         : json                       ? points_of_json(text, name)
+                                        : is_csv(text)               ? points_of_csv(text, name)
                                                                      : points_of_text(text, name);
   std::erase_if(points, [](const CollectivePoint& point) { return point.bytes == 0; });
   for (const CollectivePoint& point : points) {
