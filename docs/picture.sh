@@ -24,6 +24,6 @@ if [ -z "$browser" ]; then
   exit 1
 fi
 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$folder/profile" \
-  --window-size=1080,920 --screenshot="$folder/report.png" "file://$folder/report.html" 2>/dev/null
+  --window-size=1080,1190 --screenshot="$folder/report.png" "file://$folder/report.html" 2>/dev/null
 mv "$folder/report.png" docs/report.png
 echo "docs/report.png: $(stat -c %s docs/report.png) bytes"
