@@ -71,7 +71,9 @@ void Flags::add(const std::string& name, Value& value, const std::string& help, 
     if (!form.single && !form.repeated && !positional) option.delimiter(',');
   }
   // A default in words says more than the 0 or the empty text that stands for it.
-  if (!std::is_same_v<Value, std::optional<One>> && !help.ends_with(']')) option.capture_default_str();
+  bool has_default = !std::is_same_v<Value, std::optional<One>> && !help.ends_with(']');
+  if constexpr (std::is_same_v<Value, std::vector<One>>) has_default = has_default && !value.empty();
+  if (has_default) option.capture_default_str();
   if constexpr (std::is_same_v<Value, double>) {
     if (form.numbers->unit == Unit::kShare) option.default_str(fmt::format("{:g}%", 100 * value));
   }

@@ -100,15 +100,18 @@ std::vector<Finding> check_file(const std::string& path, std::string_view text) 
   std::vector<Finding> findings;
   std::istringstream lines{std::string(text)};
   std::istringstream code_lines{is_cpp(path) ? code_only(text) : std::string(text)};
+  std::vector<const LineRule*> rules;
+  for (const LineRule& rule : line_rules()) {
+    if (rule.where(path)) rules.push_back(&rule);
+  }
   int number = 0;
   std::string code;
   for (std::string line; std::getline(lines, line);) {
     std::getline(code_lines, code);
     ++number;
-    for (const LineRule& rule : line_rules()) {
-      if (!rule.where(path)) continue;
-      if (std::regex_search(rule.in_code ? code : line, rule.pattern))
-        findings.push_back({path, number, rule.what});
+    for (const LineRule* rule : rules) {
+      if (std::regex_search(rule->in_code ? code : line, rule->pattern))
+        findings.push_back({path, number, rule->what});
     }
   }
   if (path.starts_with("src/") && is_cpp(path) && number > kMostLines) {

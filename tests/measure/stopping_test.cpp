@@ -109,6 +109,15 @@ TEST(StoppingTest, the_most_steps_are_not_overrun) {
   EXPECT_EQ(found.steps, 333U);
 }
 
+TEST(StoppingTest, the_most_steps_do_not_end_it_before_its_least_time) {
+  Generator random(85);
+  const Whole found = run(synthetic::draw(Series{3000, 0, 0.1, 0.3, true}, random),
+                          {.precision_target = 1e-4, .min_time_s = 100, .max_time_s = 1e9, .max_steps = 333});
+  EXPECT_THAT(found.last.text, HasSubstr(" steps are the most; "));
+  EXPECT_GT(found.steps, 900U);
+  EXPECT_LT(found.steps, 1300U);
+}
+
 TEST(StoppingTest, an_unsettled_run_goes_on) {
   Generator random(84);
   std::vector<double> step_s = synthetic::draw(Series{1000, 0, 0.1, 0.001, false}, random);

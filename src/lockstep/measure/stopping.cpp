@@ -97,7 +97,7 @@ StoppingDecision decide_stop(std::span<const double> step_s, double elapsed_s,
   } else if (elapsed_s >= options.max_time_s) {
     decision.text =
         fmt::format("the time of {:g} s is over; {}", options.max_time_s, precision_text(decision));
-  } else if (step_s.size() >= options.max_steps) {
+  } else if (step_s.size() >= options.max_steps && steady_s >= options.min_time_s) {
     decision.text = fmt::format("{} steps are the most; {}", options.max_steps, precision_text(decision));
   } else {
     decision.stop = false;

@@ -218,12 +218,13 @@ constexpr double kTransformRounding = 100;
 Tolerance tolerance_of(const RowPlan& row, double terms, int steps) {
   const strategies::Wire wire = strategies::wire_of(row.strategy, row.parsed_options);
   const double wire_rounding = std::sqrt(0.5 * row.ranks * steps) * strategies::unit_roundoff(wire);
-  Tolerance tolerance;
-  tolerance.of_move = std::sqrt(terms) * std::numeric_limits<float>::epsilon() * steps;
+  // Every update rounds a value by half an epsilon, in either training.
+  constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
+  Tolerance tolerance{.of_move = std::sqrt(terms) * kEpsilon * steps, .of_value = kEpsilon * steps};
   if (on_gpu(row)) tolerance.of_move *= kTransformRounding;
   if (wire != strategies::Wire::kFp32) tolerance.of_move += wire_rounding;
   const bool averages = row.strategy == "bsp" && row.parsed_options.bsp_sync == strategies::BspSync::kAvg;
-  if (averages) tolerance.of_value = wire_rounding;
+  if (averages) tolerance.of_value += wire_rounding;
   return tolerance;
 }
 

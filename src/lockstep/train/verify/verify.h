@@ -28,16 +28,17 @@ const char* outcome_text(Check::Outcome outcome);
 /// Trains `steps` steps of a row and checks the promises of its strategy:
 /// - replicas equal: after every step all ranks have the same parameters and, where each has them, combined
 ///   gradients, bit for bit;
-/// - joint batch: they agree with one rank that trains on the batches of all ranks at once (networks without
-///   batch norm). Only the order of summation differs: a sum of n terms in another order differs by about
-///   sqrt(n) rounding errors of its size (Higham 2002, section 4.2), so each tensor may differ by
+/// - joint batch: they agree with one rank that trains on the batches of all ranks at once (networks
+///   without batch norm). Only the order of summation differs: a sum of n terms in another order differs by
+///   about sqrt(n) rounding errors of its size (Higham 2002, section 4.2), so each tensor may differ by
 ///   sqrt(n) * epsilon * steps of its largest move, n the terms of one of its gradients, and by 100 times
-///   that on a GPU, where cuDNN may transform one of the batches and not the other. A narrower type on the
-///   wire rounds each of the sums of up to N parts in every step; a sum of k parts is sqrt(k N) / N of the
-///   mean, as gradients of different samples go, so N / 2 roundings come together per step, and sqrt(N / 2 *
-///   steps) of them are allowed for. Where parameters are averaged (bsp, avg) these are rounded too. A
-///   rounding may also turn a ReLU or a max pool over, whose gradient then jumps; that happens by chance, so
-///   only a difference beyond the tolerance with two seeds is wrong;
+///   that on a GPU, where cuDNN may transform one of the batches and not the other. The updates round the
+///   values too: epsilon * steps of the largest one, which clipped gradients may not move by much more. A
+///   narrower type on the wire rounds each of the sums of up to N parts in every step; a sum of k parts is
+///   sqrt(k N) / N of the mean, as gradients of different samples go, so N / 2 roundings come together per
+///   step, and sqrt(N / 2 * steps) of them are allowed for. Where parameters are averaged (bsp, avg) these
+///   are rounded too. A rounding may also turn a ReLU or a max pool over, whose gradient then jumps; that
+///   happens by chance, so only a difference beyond the tolerance with two seeds is wrong;
 /// - run to run: training again gives the same bits.
 /// A strategy that applies gradients as they arrive is checked for "applied once", "sum of updates",
 /// "staleness" and "loss falls" instead. A value that is not a number, or infinite, is infinitely wrong.
