@@ -95,9 +95,8 @@ std::string described(const std::string& name, const std::vector<double>& steps)
   for (const double target : {0.02, 0.002})
     text += fmt::format("  {}\n", text_of(decide_stop(steps, elapsed_s, {.precision_target = target})));
   text += fmt::format("  {}\n",
-                      text_of(decide_stop(
-                          steps, elapsed_s,
-                          {.min_time_s = 0, .max_steps = steps.size(), .fixed_warmup = 5})));
+                      text_of(decide_stop(steps, elapsed_s,
+                                          {.min_time_s = 0, .max_steps = steps.size(), .fixed_warmup = 5})));
   text += fmt::format("  {}\n", text_of(decide_stop(steps, 61, {.precision_target = 0.001})));
   return text;
 }

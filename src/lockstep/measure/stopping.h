@@ -28,8 +28,8 @@ struct StoppingOptions {
   /// A run is precise when half the widths of the 95 % intervals of the median and of the mean are below this
   /// share of them: percentiles rest on the one, images per second on the other.
   double precision_target = 0.02;
-  /// Least time in steady steps with which precision or the number of steps can stop a run. Steps that take long rarely are not seen
-  /// within milliseconds, and are part of the mean.
+  /// Least time in steady steps with which precision or the number of steps can stop a run. Steps that take
+  /// long rarely are not seen within milliseconds, and are part of the mean.
   double min_time_s = 2;
   /// Limit for the whole row, warm-up included.
   double max_time_s = 60;
