@@ -23,6 +23,8 @@ from job import OUT, Job  # noqa: E402
 STRATEGIES = ["ddp", "replicated", "sharded", "parameter_server", "bsp", "horovod"]
 RANKS = 4
 BATCH = 8
+# Steps of half a second: each leaves half a kilobyte in rank 0, which keeps and writes its times.
+NETWORK = ["--model", "resnet18", "--image-size", "64", "--batch", str(BATCH)]
 MANY = "1000000"  # steps, so that time alone ends a row
 LOOK_S = 5
 COLORS = ["#1f77b4", "#ff7f0e", "#2ca02c", "#d62728"]
@@ -40,9 +42,9 @@ def run(options):
     job = Job(hosts.Hosts(2), on_two_hosts=True)
     row_s = str(options.seconds / len(STRATEGIES))
     for rank in range(RANKS):
-        job.start([options.program.resolve(), "bench", "--model", "mlp", "--batch", str(BATCH), "--ranks", str(RANKS),
-                   "--strategy", ",".join(STRATEGIES), "--steps", MANY, "--max-time", row_s, "--no-controls",
-                   "--threads", "1", "--bind", "none", "--json", OUT / "r.json"], rank)
+        job.start([options.program.resolve(), "bench", *NETWORK, "--ranks", str(RANKS), "--strategy",
+                   ",".join(STRATEGIES), "--steps", MANY, "--max-time", row_s, "--no-controls", "--threads", "1",
+                   "--bind", "none", "--json", OUT / "r.json"], rank)
     samples, begin, rows = [], time.monotonic(), 0
     while all(process.poll() is None for process in job.processes.values()):
         time.sleep(1)

@@ -237,7 +237,9 @@ RunRecord read_training(const nlohmann::json& document, std::string_view name) {
 
 std::string to_json(const RunRecord& record) {
   Json ours{{"schema_version", kSchemaVersion}};
-  ours.update(encode(record));
+  Json described = encode(record);
+  // Moved, because a long run has many samples.
+  for (auto& [key, value] : described.items()) ours[key] = std::move(value);
   return json_text({
       {"pytorch_version", record.torch_version},
       {"cuda_version", record.cuda_version.empty() ? Json(nullptr) : Json(record.cuda_version)},
