@@ -23,7 +23,7 @@ from job import OUT, Job  # noqa: E402
 STRATEGIES = ["ddp", "replicated", "sharded", "parameter_server", "bsp", "horovod"]
 RANKS = 4
 BATCH = 8
-# Steps of half a second: each leaves half a kilobyte in rank 0, which keeps and writes its times.
+# Steps of a third of a second: each leaves half a kilobyte in rank 0, which keeps and writes its times.
 NETWORK = ["--model", "resnet18", "--image-size", "64", "--batch", str(BATCH)]
 MANY = "1000000"  # steps, so that time alone ends a row
 LOOK_S = 5

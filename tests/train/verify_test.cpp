@@ -125,7 +125,7 @@ TEST_P(VerifyTest, what_is_right_is_said_to_be) {
 
 TEST_P(VerifyTest, accumulated_gradients_and_nesterovs_momentum_are_right) {
   train::SweepOptions sweep = sweep_of(GetParam());
-  // Several buckets once, and as many updates with next to none to compute.
+  // A larger network at two ranks; at the other numbers next to nothing is computed.
   sweep.models = {GetParam().ranks == 2 ? "mlp" : "trivial"};
   sweep.common.accumulate = 2;
   sweep.common.nesterov = true;

@@ -27,6 +27,7 @@ namespace {
 using Outcome = Check::Outcome;
 using Over = strategies::Measured::Over;
 
+constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 /// Enough steps for the loss of a network that learns to fall.
 constexpr int kLeastSteps = 60;
 
@@ -93,7 +94,6 @@ Check check_sum_of_updates(RowPlan row, int steps, const RankGroup& ranks, launc
   for (size_t i = 0; i < sum.size(); ++i) sum[i] = before[i] - row.learning_rate * sum[i];
   // Every update rounds the product and the value once each, in whatever order they come.
   const int updates = steps * row.ranks;
-  constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
   const LargestDifference largest =
       largest_difference(trainee.parameters().trainable(), trainee.values(), sum, before,
                          {.of_move = kEpsilon, .of_value = updates * kEpsilon});
@@ -219,7 +219,6 @@ Tolerance tolerance_of(const RowPlan& row, double terms, int steps) {
   const strategies::Wire wire = strategies::wire_of(row.strategy, row.parsed_options);
   const double wire_rounding = std::sqrt(0.5 * row.ranks * steps) * strategies::unit_roundoff(wire);
   // Every update rounds a value by half an epsilon, in either training.
-  constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
   Tolerance tolerance{.of_move = std::sqrt(terms) * kEpsilon * steps, .of_value = kEpsilon * steps};
   if (on_gpu(row)) tolerance.of_move *= kTransformRounding;
   if (wire != strategies::Wire::kFp32) tolerance.of_move += wire_rounding;
